@@ -184,7 +184,7 @@ def test_ctrl_c_cancels_the_job_on_the_server(server: Server, tmp_path: Path) ->
     wait_until(lambda: _status(server) == "running")
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=180)
-    assert "asked the server to cancel" in out
+    assert "requested to cancel" in out
     assert "short was cancelled" in out
     assert process.returncode == 103
     assert _status(server) == "cancelled"

@@ -25,7 +25,7 @@ COMMANDS = {
     "cluster": "Start, show and end a local Ray cluster, to try Slacktide on several machines.",
     "completion": "Print or install the script that completes commands and options in a shell.",
     "config": "Show every setting and where it comes from, or set one.",
-    "controller": "Run the jobs submitted to a journal, until told to stop.",
+    "controller": "Run the jobs submitted to a journal, until stopped.",
     "cost": "Print and audit the bill of a job or of a whole journal.",
     "demo": "Train a real job on a replayed spot market, in about a minute.",
     "doctor": "Look for what Slacktide needs on this machine; say how to get what is missing.",
@@ -44,7 +44,7 @@ COMMANDS = {
     "preempt": "Take spot workers from a job, as the market would.",
     "providers": "List the providers of machines, or check one against the contract.",
     "run": "Run jobs; ends with the bill, next to on demand and the clairvoyant.",
-    "serve": "Run the jobs of a journal with an HTTP API, until told to stop.",
+    "serve": "Run the jobs of a journal with an HTTP API, until stopped.",
     "simulate": "Simulate a stream of jobs under several allocators, at equal spending.",
     "speedup": "Fit speedups to measured throughput, for job and fleet files.",
     "submit": "Submit a job to the controller of a journal, from any process.",
@@ -72,9 +72,9 @@ MODULE_OF = {
 
 
 ARGUMENTS = "slacktide.arguments"
-"""Under which a context keeps all that follows the name of the program."""
+"""The key under which a context keeps the arguments after the name of the program."""
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""What is said when output goes into a file that cannot grow any more."""
+"""Errors of output into a file that cannot grow any more."""
 
 
 class LazyGroup(click.Group):
@@ -101,21 +101,21 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        from slacktide.cli.shared.broken_pipe import unless_nobody_reads
+        from slacktide.cli.shared.broken_pipe import until_pipe_closes
 
-        with unless_nobody_reads():  # before click sees it, to whom it would be a failure
+        with until_pipe_closes():  # click itself would report a closed pipe as a failure
             return super().invoke(ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         from slacktide.cli.shared.plugins import plugins, sentence
 
-        brought = {name: sentence(entry) for name, entry in plugins().items()}
+        added = {name: sentence(entry) for name, entry in plugins().items()}
         with formatter.section("Commands"):
-            formatter.write_dl(sorted((brought | COMMANDS).items()))
+            formatter.write_dl(sorted((added | COMMANDS).items()))
 
 
 def _plugin(name: str) -> click.Command | None:
-    """Return the command of this name that another package brings, if one does."""
+    """Return the command of this name from another package, if there is one."""
     from slacktide.cli.shared.plugins import load, plugins
 
     found = plugins()
@@ -136,7 +136,7 @@ def slacktide(context: click.Context, profile: str | None) -> None:
 
 
 def main(args: list[str] | None = None) -> None:
-    """Run the command line and leave with its exit code: 0 done, 1 failed, 2 bad input, 3 infeasible."""
+    """Run the command line and exit with its code: 0 done, 1 failed, 2 bad input, 3 infeasible."""
     sys.exit(run(args))
 
 
@@ -144,7 +144,7 @@ def run(args: list[str] | None = None) -> int:
     """Run the command line and return its exit code; a deliberate error is one line on stderr."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # paths may hold bytes that are no text
+            stream.reconfigure(errors="backslashreplace")  # paths may contain bytes that are not text
     try:
         result: Any = slacktide.main(args=args, prog_name="slacktide", standalone_mode=False)
     except click.exceptions.Abort:
@@ -166,7 +166,7 @@ def run(args: list[str] | None = None) -> int:
 
 
 def _complain(message: str) -> None:
-    """Print a line on stderr, if anyone is there to read it: the exit code says the same."""
+    """Print a line on stderr, if it can still be written: the exit code reports the failure, too."""
     from slacktide.cli.shared.output import say
 
     with suppress(BrokenPipeError):

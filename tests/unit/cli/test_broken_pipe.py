@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from slacktide.cli.shared import broken_pipe
-from slacktide.cli.shared.broken_pipe import steady_output, unless_nobody_reads
+from slacktide.cli.shared.broken_pipe import steady_output, until_pipe_closes
 
 
 @contextmanager
@@ -72,7 +72,7 @@ def test_row_10_a_full_disk_does_not_end_a_run(monkeypatch: pytest.MonkeyPatch) 
 def test_results_end_with_their_reader() -> None:
     with piped() as pipe:
         os.close(pipe)
-        with unless_nobody_reads():
+        with until_pipe_closes():
             print("x" * 100_000)
         print("x", flush=True)
 
@@ -84,5 +84,5 @@ def test_streams_that_lead_nowhere_are_left_as_they_are(
         print("seen")
     assert capsys.readouterr().out == "seen\n"
     monkeypatch.setattr(sys, "stdout", None)
-    with steady_output(), unless_nobody_reads():
+    with steady_output(), until_pipe_closes():
         print("unseen")

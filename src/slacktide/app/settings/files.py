@@ -1,4 +1,4 @@
-"""Settings files: where they are, reading one, and setting a key in one."""
+"""Settings files: finds and reads them, and sets or removes a key in one."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class SettingsTable(NamedTuple):
         return (keys.PROFILES, self.profile) if self.profile else ()
 
     def line(self, *names: str) -> int | None:
-        """Return in which line a key of it is."""
+        """Return the line of one of its keys."""
         return self.file.lines.get((*self.path, *names))
 
 
@@ -54,7 +54,7 @@ class SettingsFile:
 
     @property
     def top(self) -> SettingsTable:
-        """What holds whatever the profile."""
+        """The values that apply with any profile."""
         top = {key: value for key, value in self.tree.items() if key != keys.PROFILES}
         return SettingsTable(self, "", top)
 
@@ -90,7 +90,7 @@ def project_path(start: Path | None = None) -> Path | None:
 
 def is_seen(path: Path) -> bool:
     """Whether there is a file that this account can find."""
-    return os.path.isfile(path)  # pathlib's raises where a folder is closed
+    return os.path.isfile(path)  # pathlib's raises PermissionError in a folder without access
 
 
 def _upwards(here: Path) -> Iterator[Path]:
@@ -145,7 +145,7 @@ def _check(file: SettingsFile, table: SettingsTable) -> None:
 
 
 def not_toml(what: str, path: Path, text: str, message: str) -> FileError:
-    """Return what TOML's reader says of a file as an error that names its place."""
+    """Return the error of the TOML reader as a FileError with line and column."""
     place = _PLACE.search(message)
     line, column = (int(place[1]), int(place[2])) if place else (text.count("\n") + 1, None)
     reason = _PLACE.sub("", message).removesuffix(_AT_END)
@@ -153,10 +153,10 @@ def not_toml(what: str, path: Path, text: str, message: str) -> FileError:
 
 
 def from_here(key: str, value: str, kind: Kind, path: Path) -> str:
-    """Return a value as it must be written into a file, in which paths are meant from that file's folder.
+    """Return a value as it must be written into a file, where paths are relative to the file's folder.
 
-    On a command line they are meant from the working folder: they become whole ones, and in a project's file,
-    which may lie elsewhere tomorrow, those from its folder.
+    On the command line they are relative to the working folder. They become absolute, or in a project's file,
+    which may be moved with its folder, relative to that.
     """
     if key not in PATHS and not (key == "market" and Path(value).exists()):
         return value
@@ -167,7 +167,7 @@ def from_here(key: str, value: str, kind: Kind, path: Path) -> str:
 def set_key(kind: Kind, path: Path, names: toml_text.Path, value: object) -> None:
     """Set a key of a file, which is made where it is not there; comments and order stay.
 
-    Raises FileError where the file would not be right afterwards, and then leaves it as it is.
+    Raises FileError if the file would have mistakes afterwards, and then leaves it as it is.
     """
     _edit(kind, path, names, lambda text: toml_text.with_value(text, names, value))
 
@@ -179,7 +179,7 @@ def unset_key(kind: Kind, path: Path, names: toml_text.Path) -> None:
 
 def _edit(kind: Kind, path: Path, names: toml_text.Path, change: Callable[[str], str]) -> None:
     text = path.read_text(encoding="utf-8") if path.exists() else ""
-    _tree(path, text)  # its values may be wrong: this may be how one is mended
+    _tree(path, text)  # its values are not checked before the change, which may be what corrects one
     try:
         made = change(text)
     except InputError as error:

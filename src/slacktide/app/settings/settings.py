@@ -30,7 +30,7 @@ from slacktide.core.errors import FileError, InputError, UnknownNameError, shown
 
 PROFILE_VARIABLE = "SLACKTIDE_PROFILE"
 TOKEN_COMMAND_S = 60.0
-"""How long a command that prints a token may take: it may ask its user for a passphrase."""
+"""How long a command that prints a token may take: it may prompt for a passphrase."""
 
 
 class SettingInFile(NamedTuple):
@@ -51,29 +51,29 @@ class SettingInFile(NamedTuple):
         return self.table.line(*self.names)
 
     def error(self, message: str) -> FileError:
-        """Return what is wrong with it as an error that names its place."""
+        """Return an error about it that names its file and line."""
         return FileError(message, path=self.path, line=self.line)
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the settings files say together."""
+    """The settings of all files together."""
 
     project: SettingsFile | None
     user: SettingsFile | None
     profile: str = ""
     """The chosen one; empty: none."""
     notes: tuple[str, ...] = ()
-    """What the user must be told."""
+    """Warnings to show to the user."""
 
     @property
     def files(self) -> tuple[SettingsFile, ...]:
-        """Those that are there, the stronger first."""
+        """The files that exist, the stronger first."""
         return tuple(file for file in (self.project, self.user) if file is not None)
 
     @property
     def tables(self) -> list[SettingsTable]:
-        """All tables that count, the strongest first."""
+        """All tables that apply, the strongest first."""
         chosen = [file.profiles[self.profile] for file in self.files if self.profile in file.profiles]
         return [*chosen, *(file.top for file in self.files)]
 
@@ -91,7 +91,7 @@ class Settings:
         return None
 
     def defaults(self, *command: str) -> dict[str, SettingInFile]:
-        """Return what the files say under `defaults` for a command: options, and commands below it."""
+        """Return the values under `defaults` for a command: its options, and the commands below it."""
         found: dict[str, SettingInFile] = {}
         for table in reversed(self.tables):
             inside: Any = table.values.get(keys.DEFAULTS, {})
@@ -104,7 +104,7 @@ class Settings:
 
 
 def read_all(profile: str | None = None) -> Settings:
-    """Read the project's and the user's file; raises FileError and UnknownNameError for what is wrong there.
+    """Read the project's and the user's file; raises FileError and UnknownNameError for mistakes.
 
     `profile` is the one chosen on the command line or in the environment, before that of the files.
     """

@@ -1,4 +1,4 @@
-"""A local Ray cluster to try things out on: start it, look at it, lose a node of it, end it."""
+"""Starts, shows and ends a local Ray cluster for tests, and kills a node of it."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ NONE = "there must be a local cluster, found none; start one with `slacktide clu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterRequest:
-    """Which nodes a cluster is to have."""
+    """The nodes that a cluster should have."""
 
     spot: int = 3
     """How many nodes are labelled as spot."""
     on_demand: int = 1
     gpus: int = 1
-    """The GPUs of each node; they are there in name only."""
+    """The GPUs of each node; no real GPUs are used."""
 
 
 def start_cluster(request: ClusterRequest) -> tuple[ClusterStatus, bool]:
-    """Start a cluster unless there is one; say whether it was started now.
+    """Start a cluster unless there is one; return its state and whether it was started now.
 
     Raises InputError where Ray is missing, and BackendError where it does not start.
     """

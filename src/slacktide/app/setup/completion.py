@@ -1,4 +1,4 @@
-"""Where shells look for completions."""
+"""Installs completion scripts where shells look for them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def script_path(shell: str) -> Path:
 
 
 def next_step(shell: str, path: Path) -> str:
-    """Say what is left to do until completions work."""
+    """Return the instruction for what is left to do until completions work."""
     if shell == "zsh":
         return f"add `fpath=({path.parent} $fpath)` to ~/.zshrc, before compinit, and start a new shell"
     needs = "; it needs the package bash-completion" if shell == "bash" else ""

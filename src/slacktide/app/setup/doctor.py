@@ -1,4 +1,4 @@
-"""What this machine has and lacks: nothing is installed, started or sent, and no secret is read."""
+"""Checks what this machine has and lacks; installs, starts and sends nothing, and reads no secret."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from slacktide.journal.store.default_paths import journal_path
 
 OLDEST_PYTHON = (3, 11)
 LEAST_FREE_GB = 1.0
-"""Below this, journals and checkpoints soon have no room."""
+"""With less, journals and checkpoints soon fill the disk."""
 PORT = 8470
-"""Where `slacktide serve` listens unless told otherwise."""
+"""Where `slacktide serve` listens by default."""
 EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {
     "arima": (("statsmodels",), "the forecaster `arima`"),
     "aws": (("boto3",), "live AWS prices, and checkpoints in S3"),
@@ -101,7 +101,7 @@ def _journal() -> Iterator[Finding]:
 
 
 def _own_journal() -> Path:
-    """Return the journal that commands use here; settings that cannot be read are told elsewhere."""
+    """Return the journal that commands use here; mistakes in settings are reported by `_settings`."""
     named = os.environ.get("SLACKTIDE_JOURNAL")
     if not named:
         with suppress(SlacktideError):
@@ -133,7 +133,7 @@ def _ray() -> Iterator[Finding]:
 
 
 def _aws() -> Iterator[Finding]:
-    """Say whether there are credentials, by names of variables and files alone."""
+    """Report whether there are credentials; only names of variables and files are looked at."""
     variable = next((name for name in AWS_VARIABLES if os.environ.get(name)), None)
     file = Path(os.environ.get("AWS_SHARED_CREDENTIALS_FILE") or Path.home() / ".aws" / "credentials")
     if variable or file.is_file():

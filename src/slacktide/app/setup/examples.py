@@ -1,4 +1,4 @@
-"""The examples that ship with Slacktide: which there are, and copying one to where it can be changed."""
+"""Lists the examples that ship with Slacktide, and copies one to a folder."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def list_examples() -> list[Example]:
 def copy_example(name: str, folder: str | Path = ".") -> list[Path]:
     """Copy an example into a folder and return what was written; never overwrites.
 
-    Raises InputError when there is no such example, or where something of its name is in the way.
+    Raises InputError when there is no such example, or if a file of its name exists already.
     """
     known = {one.name: one for one in list_examples()}
     if name not in known:

@@ -29,7 +29,7 @@ RESTART_HOURS, CHECKPOINT_HOURS = 4 / 60, 10 / 60
 SHORT_SHARE = 1 / 20
 """Restarts and checkpoint intervals are at most this share of the time to the deadline."""
 USUAL_DAYS = 30
-"""How long a synthetic market is unless it is told."""
+"""How long a synthetic market is by default."""
 LONGER = 3.0
 """A market for plans is this many times as long as the time to the deadline."""
 ROOM = 2.0
@@ -41,7 +41,7 @@ COMMENT_COLUMN = 36
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Starter:
-    """What a file to start from is to say."""
+    """The request for a file to start from."""
 
     path: str
     fleet: bool = False
@@ -55,7 +55,7 @@ class Starter:
 def starter_text(wanted: Starter) -> str:
     """Return the text of a file that `plan` (of a fleet: `budget`) takes as it is.
 
-    Raises InputError or InfeasibleError where what is wanted makes no such file.
+    Raises InputError or InfeasibleError if no such file can be made.
     """
     name = None if wanted.name is None else _option("--name", keys.name, wanted.name)
     gpus = _option("--gpus", parse_accelerators, wanted.gpus)
@@ -105,13 +105,13 @@ def _job(wanted: Starter, name: str, gpus: Accelerators) -> str:
 def _fleet(wanted: Starter, name: str, gpus: Accelerators) -> str:
     widths = wanted.gpus.partition(":")[2] or "1"
     text = texts.FLEET.format(file=wanted.path, name=name, widths=widths, budget="{budget}")
-    asked = parse_fleet(text.replace("{budget}", "1 gpus"), path=wanted.path)
-    budget = math.ceil(ROOM * least_budget_gpus(asked.classes))
+    trial = parse_fleet(text.replace("{budget}", "1 gpus"), path=wanted.path)
+    budget = math.ceil(ROOM * least_budget_gpus(trial.classes))
     return aligned(text.replace("{budget}", f"{budget} gpus"))
 
 
 def _option(name: str, read: Callable[[str], Value], text: str) -> Value:
-    """Read the value of an option; what is refused is refused in its name."""
+    """Read the value of an option; an error names the option."""
     try:
         return read(text)
     except InputError as error:
@@ -140,5 +140,5 @@ def aligned(text: str) -> str:
     """Put the comments of a text into one column."""
     parts = (line.partition(" ## ") for line in text.splitlines())
     return "".join(
-        f"{code:<{COMMENT_COLUMN}} # {said}\n" if mark else f"{code}\n" for code, mark, said in parts
+        f"{code:<{COMMENT_COLUMN}} # {note}\n" if mark else f"{code}\n" for code, mark, note in parts
     )

@@ -1,4 +1,4 @@
-"""What several commands share: options, questions, output and signals.
+"""What several commands share: options, confirmations, output and signals.
 
 Begin with `options`.
 """

@@ -1,7 +1,7 @@
-"""Output that may go away while jobs run: a closed terminal or pipe must not end a controller, nor delay it.
+"""Keeps a run going when its output fails: a closed terminal or pipe must neither end nor delay a controller.
 
-Whatever is written to a terminal that was closed, to a pipe that nobody reads or to a full disk is left out;
-the run goes on. A reader that has stopped reading is waited for once, for a moment.
+Output to a closed terminal, to a pipe without a reader or to a full disk is dropped, and the run goes on. A
+reader that has stalled is waited for once, for two seconds.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 GONE = (errno.EPIPE, errno.EIO, errno.ENXIO, errno.EBADF)
-"""What is said of a terminal or pipe whose other end is closed: it will never be read again."""
+"""Errors of a terminal or pipe whose other end is closed for good."""
 PIECE_BYTES = 512
-"""A pipe that says it can be written to takes this many without delay, on every system."""
+"""POSIX: a pipe that is reported as writable takes this many bytes without blocking."""
 STALLED_S = 2.0
-"""How long a reader is waited for that does not read."""
-LEFT_OUT = b"\n(some lines were left out here: nobody read them)\n"
+"""How long to wait for a reader that does not read."""
+LEFT_OUT = b"\n(some lines were left out here: they were not read in time)\n"
 
 
 @contextmanager
 def steady_output() -> Iterator[None]:
-    """Let nothing that is printed in the block fail or wait, wherever it goes."""
+    """Let no output in the block fail or block, wherever it goes."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = _steady(sys.stdout), _steady(sys.stderr)
     try:
@@ -42,11 +42,11 @@ def steady_output() -> Iterator[None]:
 
 
 @contextmanager
-def unless_nobody_reads() -> Iterator[None]:
-    """Print until the reader of a pipe has seen enough, or a terminal is closed: no failure of ours."""
+def until_pipe_closes() -> Iterator[None]:
+    """Print until the reader of a pipe or a terminal is gone, which is not an error of the command."""
     try:
         yield
-        if sys.stdout is not None:  # closed from the beginning
+        if sys.stdout is not None:  # None: it was closed when the program started
             sys.stdout.flush()
     except OSError as error:
         if error.errno not in (errno.EPIPE, errno.EIO):
@@ -56,14 +56,14 @@ def unless_nobody_reads() -> Iterator[None]:
 
 
 def go_nowhere(descriptor: int) -> None:
-    """Let all that is written to a descriptor from now on, by whomever, be thrown away."""
+    """Discard everything written to a descriptor from now on, also by child processes."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, descriptor)
     os.close(nowhere)
 
 
 def _steady(stream: TextIO) -> TextIO:
-    """Return a stream to the same place that never fails; one that leads to no file as it is."""
+    """Return a stream to the same file that never fails; a stream without a file is returned as it is."""
     if not isinstance(stream, io.TextIOWrapper):
         return stream
     try:
@@ -77,7 +77,7 @@ def _steady(stream: TextIO) -> TextIO:
 
 
 class _Steady(io.RawIOBase):
-    """Writes to a file descriptor as long as somebody takes it."""
+    """Writes to a file descriptor as long as its reader takes the output."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor

@@ -1,4 +1,4 @@
-"""The question before anything is rented: what it will probably cost, and whether to begin."""
+"""Shows the plans of jobs and asks for confirmation before anything is rented."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 
 def can_ask() -> bool:
-    """Whether there is somebody to ask."""
+    """Whether a user can be asked: input and output are a terminal."""
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
 
 
 def agreed(journal: Path, wanted: Sequence[PlanRequest]) -> str | None:
-    """Show the plans of jobs that were not begun before and ask; return the pool that was planned for.
+    """Show the plans of jobs not started before, and ask; return the pool that was planned for.
 
-    None where the answer was no. What the plan was made for is what is run: where there is one plan, its
-    pool; an empty text where no single pool was planned for.
+    Returns None if the answer was no. The run must keep to the plan: if there is only one, the jobs run in
+    its pool; the result is empty if no single pool was planned for.
     """
     from slacktide.app.journal.journal import unfinished_files
 
@@ -43,7 +43,7 @@ def agreed(journal: Path, wanted: Sequence[PlanRequest]) -> str | None:
 
 
 def check(journal: Path, wanted: Sequence[PlanRequest]) -> None:
-    """Refuse, without asking anybody, jobs not begun before whose plan would be refused."""
+    """Raise the error of a plan that is refused, for jobs not started before; asks nothing."""
     from slacktide.app.journal.journal import unfinished_files
     from slacktide.app.planning.plan import check_plan
 

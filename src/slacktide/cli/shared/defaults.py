@@ -1,7 +1,7 @@
-"""What the settings files say, as the defaults of a command's options.
+"""Turns settings files into the defaults of a command's options.
 
-Click takes a value from the command line, else from the environment, else from a map of defaults: this map is
-made here, for the command that is called. Nothing is read for `--help`.
+Click takes a value from the command line, else from the environment, else from a map of defaults. This module
+makes that map, for the command that is called; for `--help` no file is read.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
     from slacktide.app.settings.settings import SettingInFile, Settings
 
 UNCONFIGURED = ("completion", "config", "doctor")
-"""Commands that work with settings files in which something is wrong: they help to find it."""
+"""Commands that run even with mistakes in settings files: they help to find them."""
 SHARED = ("journal", "server", "market", "spot_usd", "on_demand_usd")
 """Settings that are defaults of the options of these names, in every command that has them."""
-ASKING = ("yes",)
-"""Options that a project's file must not set: its user is asked, whatever a folder says."""
+CONFIRMING = ("yes",)
+"""Options that a project's file must not set: a downloaded folder must not answer for its user."""
 
 
 NAMING_CODE = ("backend", "check", "forecaster", "policy")
-"""Options that may name a class, module:Class: a folder that somebody else wrote must not have it run."""
+"""Options that may name code to load, module:Class: a downloaded folder must not have its code run."""
 
 
 def prepare(context: click.Context, profile: str | None, arguments: Sequence[str]) -> None:
-    """Let the command that is called use the settings files; raises FileError where one cannot be used."""
+    """Give the command that is called its defaults from the settings files; raises FileError for mistakes."""
     name = context.invoked_subcommand
-    if name is None or name in UNCONFIGURED or asks_for_help(arguments):
+    if name is None or name in UNCONFIGURED or wants_help(arguments):
         return
     from slacktide.app.settings.settings import read_all
 
@@ -50,14 +50,14 @@ def prepare(context: click.Context, profile: str | None, arguments: Sequence[str
         context.default_map = {name: defaults_of(command, context, settings, (name,))}
 
 
-def asks_for_help(arguments: Sequence[str]) -> bool:
-    """Whether a command is only asked how it is used."""
+def wants_help(arguments: Sequence[str]) -> bool:
+    """Whether the arguments request the help of a command."""
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
     return "-h" in options or "--help" in options
 
 
 def check_commands(root: click.Group, context: click.Context, settings: Settings) -> None:
-    """Raise FileError where `defaults` names a command that is not there."""
+    """Raise FileError if `defaults` names an unknown command."""
     for name, setting in settings.defaults().items():
         known = root.list_commands(context)
         if name not in known:
@@ -68,16 +68,16 @@ def defaults_of(
     command: click.Command, context: click.Context, settings: Settings, path: tuple[str, ...]
 ) -> dict[str, Any]:
     """Return the defaults of a command by the names of its parameters, and of the commands below it."""
-    said = settings.defaults(*path)
+    given = settings.defaults(*path)
     if isinstance(command, click.Group):
-        return _of_group(command, context, settings, path, said)
+        return _of_group(command, context, settings, path, given)
     options = options_of(command)
     found = {
         options[name].name: _as_click(setting.value, options[name])
         for name in SHARED
         if name in options and (setting := settings.get(name)) is not None
     }
-    for key, setting in said.items():
+    for key, setting in given.items():
         name = key.replace("-", "_")
         if name not in options:
             known = [one.replace("_", "-") for one in options]
@@ -91,10 +91,10 @@ def _of_group(
     context: click.Context,
     settings: Settings,
     path: tuple[str, ...],
-    said: Mapping[str, SettingInFile],
+    given: Mapping[str, SettingInFile],
 ) -> dict[str, Any]:
     names = group.list_commands(context)
-    for key, setting in said.items():
+    for key, setting in given.items():
         if key not in names:
             raise setting.error(unknown_name(f"a command of `{' '.join(path)}`", key, names))
     inner = {name: group.get_command(context, name) for name in names}
@@ -114,9 +114,9 @@ def options_of(command: click.Command) -> dict[str, click.Option]:
 
 
 def _checked(setting: SettingInFile, option: click.Option, context: click.Context) -> Any:
-    """Return a default that the option can use; raises FileError where it cannot."""
+    """Return a default as the option takes it; raises FileError if the option cannot."""
     name = ".".join(setting.names)
-    if option.name in ASKING and setting.table.file.kind == "project":
+    if option.name in CONFIRMING and setting.table.file.kind == "project":
         raise setting.error(f"{name} must not be in a project's file: you are asked; give --yes yourself")
     value = setting.value
     parts = value if isinstance(value, list) else [value]
@@ -133,7 +133,7 @@ def _checked(setting: SettingInFile, option: click.Option, context: click.Contex
 
 
 def _as_click(value: object, option: click.Option) -> Any:
-    """Return a value as click wants it: an option that may be given several times takes a list."""
+    """Return a value as click takes it: a list for an option that may be given several times."""
     if not option.multiple:
         return value
     return value if isinstance(value, list) else [value]
@@ -145,20 +145,20 @@ def token_of(server: str) -> str:
 
     context = click.get_current_context()
     settings = context.find_root().obj or Settings(None, None)
-    place = settings.get("server")
+    setting = settings.get("server")
     from_files = context.get_parameter_source("server") is click.core.ParameterSource.DEFAULT_MAP
-    project = from_files and place is not None and place.table.file.kind == "project"
+    project = from_files and setting is not None and setting.table.file.kind == "project"
     return token_for(server, settings, own_choice=not project)
 
 
 def profile_of(context: click.Context) -> str | None:
-    """Return the profile that was chosen for this call, on the command line or in the environment."""
+    """Return the profile chosen on the command line or in the environment."""
     chosen: str | None = context.find_root().params.get("profile")
     return chosen
 
 
 def typed(text: str) -> object:
-    """Return the value that a word on the command line stands for: true, false, a number, or the text."""
+    """Return the value that a word on the command line stands for: a truth value, a number or the text."""
     if text in ("true", "false"):
         return text == "true"
     for kind in (int, float):
@@ -181,7 +181,7 @@ def check_key(root: click.Group, context: click.Context, names: tuple[str, ...])
 
 
 def check_value(root: click.Group, context: click.Context, names: Sequence[str], value: object) -> None:
-    """Raise InputError unless the option that a key of `defaults` names can have this value."""
+    """Raise InputError unless the option named by a key of `defaults` takes this value."""
     option = _option(root, context, names[1:])
     try:
         option.type_cast_value(context, _as_click(value, option))
@@ -190,7 +190,7 @@ def check_value(root: click.Group, context: click.Context, names: Sequence[str],
 
 
 def _option(root: click.Group, context: click.Context, names: Sequence[str]) -> click.Option:
-    """Return the option that these name, after its command; raises InputError where there is none."""
+    """Return the option named by a command and an option name; raises InputError if there is none."""
     command: click.Command = root
     left = list(names)
     while isinstance(command, click.Group):
@@ -208,7 +208,7 @@ def _option(root: click.Group, context: click.Context, names: Sequence[str]) -> 
 
 
 def environment(key: str) -> str:
-    """Return what the environment says of a setting; empty where it says nothing."""
+    """Return the value of a setting in the environment; empty if it is not there."""
     from slacktide.app.settings.keys import KEYS
 
     return os.environ.get(KEYS[key].variable, "") if KEYS[key].variable else ""

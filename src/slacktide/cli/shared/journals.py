@@ -1,4 +1,4 @@
-"""The journal that a command reads or asks something of."""
+"""Opens the journal that a command reads or sends requests to: a file, or that of a server."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ STRENGTH = (
 )
 """Where an option may come from, the strongest first."""
 
-NOBODY = "no controller is running on this journal"
+NO_CONTROLLER = "no controller is running on this journal"
 
 
 def journal_option(command: Command) -> Command:
-    """Add `--journal`, which says which journal is meant."""
+    """Add `--journal`, which names a journal file."""
     return click.option(
         "--journal",
         type=click.Path(),
@@ -39,7 +39,7 @@ def journal_option(command: Command) -> Command:
 
 
 def server_option(command: Command) -> Command:
-    """Add `--server`, which says that a server is meant."""
+    """Add `--server`, which names a server."""
     return click.option(
         "--server",
         envvar="SLACKTIDE_SERVER",
@@ -50,15 +50,15 @@ def server_option(command: Command) -> Command:
 
 
 def place_options(command: Command) -> Command:
-    """Add `--journal` and `--server`, one of which says which journal is meant."""
+    """Add `--journal` and `--server`, one of which names the journal to use."""
     return journal_option(server_option(command))
 
 
 def is_remote(server: str | None) -> bool:
-    """Whether a server is meant, and no journal: the one that comes from the stronger source.
+    """Whether to use a server and not a journal file: the one that comes from the stronger source wins.
 
-    Where both do, from the environment or settings files, it is the server. A command that needs no journal
-    means a server only where the command line names one.
+    If both come from the environment, or both from settings files, it is the server. A command that needs no
+    journal uses a server only if the command line names one.
     """
     if not server:
         return False
@@ -79,7 +79,7 @@ def journal_path(given: str | None) -> Path:
 
 
 def opened(given: str | None, server: str | None = None, *, create: bool = False) -> AnyJournal:
-    """Open the journal that was named, or the server; raises InputError when there is none."""
+    """Open the journal that was named, or the server; raises InputError if there is none."""
     if is_remote(server):
         return remote(str(server))
     from slacktide.app.journal.journal import open_journal
@@ -88,14 +88,14 @@ def opened(given: str | None, server: str | None = None, *, create: bool = False
 
 
 def remote(server: str) -> RemoteJournal:
-    """Use the journal of a server, with the token that the environment or the settings have for it."""
+    """Open the journal of a server, with the token that the environment or the settings have for it."""
     from slacktide.client.remote import open_server
 
     return open_server(server, token_of(server), lambda line: click.echo(line, err=True))
 
 
 def check_left_to_server(names: Sequence[str]) -> None:
-    """Raise InputError where one of these options is on the command line: a server chooses for itself."""
+    """Raise InputError if one of these options is on the command line: they are a server's own choice."""
     context = click.get_current_context()
     options = {one.name: one.opts[-1] for one in context.command.params}
     for name in names:
@@ -112,7 +112,7 @@ def is_on_command_line(names: Sequence[str]) -> bool:
     return any(source(name) is click.core.ParameterSource.COMMANDLINE for name in names)
 
 
-def say_who_acts(journal: AnyJournal) -> None:
-    """Say on stderr when nobody is there to do what was asked of a journal."""
+def warn_without_controller(journal: AnyJournal) -> None:
+    """Warn on stderr if no controller is running that could carry out a request."""
     if not journal.in_charge:
-        click.echo(f"{NOBODY}; `slacktide controller` or `slacktide run --resume` runs it", err=True)
+        click.echo(f"{NO_CONTROLLER}; `slacktide controller` or `slacktide run --resume` runs it", err=True)

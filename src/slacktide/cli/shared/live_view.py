@@ -1,4 +1,4 @@
-"""A live controller on a screen: its news as lines, where its jobs stand as a picture."""
+"""Shows a running controller on a screen: events as lines, the state of its jobs as a picture."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def told_that_workers_are_gone(command: str) -> Iterator[None]:
-    """Say on stderr, where a run ends with an error, what became of its workers and how to go on."""
+def reporting_stopped_workers(command: str) -> Iterator[None]:
+    """Print on stderr, if the run ends with an error, that its workers were stopped and how to resume."""
     try:
         yield
     except SlacktideError:
@@ -29,7 +29,7 @@ def told_that_workers_are_gone(command: str) -> Iterator[None]:
 
 
 class ControllerScreen:
-    """Shows a controller on a screen: call it with the time as often as the controller goes round."""
+    """Shows a controller on a screen; the controller calls it in each round with the time."""
 
     def __init__(
         self,
@@ -43,14 +43,14 @@ class ControllerScreen:
     ) -> None:
         """ControllerScreen these jobs, and those that are submitted from now on.
 
-        `note` says what is to be said above all else; what the journal told up to `after` is left out. Lines
-        name their job once there are several, or from the beginning.
+        `note` returns a line to show above everything else; events up to `after` are left out. Lines name
+        their job once there are several, or always if `named`.
         """
         from slacktide.app.journal.live_status import Standings
         from slacktide.report.live.lines import Teller
 
         self._controller, self._jobs = controller, list(jobs)
-        self._screen, self._note, self._said = screen, note, ""
+        self._screen, self._note, self._shown_note = screen, note, ""
         self._standings = Standings(controller)
         self._seq, self._began_seq = after, controller.world.seq
         self._teller = Teller(named=named or len(self._jobs) > 1)
@@ -58,17 +58,17 @@ class ControllerScreen:
             self._teller.know(job, began_hours)
 
     def __call__(self, now_hours: float) -> None:
-        """Show what is new, and where things stand."""
-        self._tell_news()
+        """Print new events, and draw the state of the jobs."""
+        self._print_news()
         over = self._controller.idle
         self._screen.draw(lambda lines: self._picture(lines, now_hours), now=over)
 
-    def _tell_news(self) -> None:
-        told = [self._line(record.seq, record.event) for record in self._controller.news(self._seq)]
-        news = [line for line in told if line is not None]
-        if self._note() != self._said:
-            self._said = self._note()
-            news.append(f"{'':8}  {self._said}")
+    def _print_news(self) -> None:
+        lines = [self._line(record.seq, record.event) for record in self._controller.news(self._seq)]
+        news = [line for line in lines if line is not None]
+        if self._note() != self._shown_note:
+            self._shown_note = self._note()
+            news.append(f"{'':8}  {self._shown_note}")
         if news:
             self._screen.tell(news)
 

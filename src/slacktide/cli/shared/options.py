@@ -35,7 +35,7 @@ class Duration(click.ParamType[float]):
 
 
 def gaps_option(default: str) -> Callable[[Command], Command]:
-    """Add `--gaps`, which says what a hole in a trace means."""
+    """Add `--gaps`: how to treat a gap in a trace."""
     return click.option(
         "--gaps",
         type=click.Choice(["refuse", "hold", "empty"]),
@@ -62,7 +62,7 @@ MARKET_OPTIONS = (
 
 
 def market_options(command: Command) -> Command:
-    """Add the options that say which market is meant."""
+    """Add the options that choose a market."""
     for option in reversed(MARKET_OPTIONS):
         command = option(command)
     return command
@@ -84,11 +84,11 @@ sight_option = click.option(
     show_default=True,
     help="What a job that moves knows of pools: what all offer, or prices and what it tried.",
 )
-"""Says what a job that may move is shown of its pools."""
+"""The option for what a job that may move knows of its pools."""
 
 
 class FileEnding(click.Path):
-    """A file whose ending says in which format it is written; what cannot be is refused before any work."""
+    """A file to write, in the format of its suffix; checked before any work is done for it."""
 
     def __init__(self, check: Callable[[str], object]) -> None:
         super().__init__()
@@ -105,7 +105,7 @@ class FileEnding(click.Path):
 
 
 def _check_folder(path: Path) -> None:
-    """Raise InputError unless the folder of a file is there: a mistyped one would be made in silence."""
+    """Raise InputError unless the folder of a file exists: a mistyped one would silently be created."""
     if not os.path.isdir(path.parent):
         raise InputError(f"the folder of a file must exist, found no {path.parent}; make it first")
 
@@ -130,7 +130,7 @@ def report_option(meaning: str) -> Callable[[Command], Command]:
 
 
 def output_option(*formats: str) -> Callable[[Command], Command]:
-    """Add `-o`, which chooses between the table for people and formats for programs."""
+    """Add `-o`, which chooses between a table for people and formats for programs."""
     choice = click.Choice(formats)
     return click.option(
         "-o", "--output", type=choice, default=formats[0], show_default=True, help="Output format."
@@ -138,7 +138,7 @@ def output_option(*formats: str) -> Callable[[Command], Command]:
 
 
 def on_option(command: Command) -> Command:
-    """Add `--on`, which says where a sweep is done."""
+    """Add `--on`, which chooses where a sweep runs."""
     return click.option(
         "--on",
         metavar="PLACE",
@@ -153,7 +153,7 @@ def market_spec(given: Mapping[str, Any]) -> MarketSpec:
     context = click.get_current_context(silent=True)
     by = None if context is None else context.get_parameter_source("market")
     source, usual = given["market"], None
-    if by is click.core.ParameterSource.DEFAULT_MAP:  # a job file comes before settings
+    if by is click.core.ParameterSource.DEFAULT_MAP:  # what a job file names is stronger than a setting
         source, usual = None, source
     return MarketSpec(
         source=source,
@@ -179,15 +179,15 @@ def parse_starts(text: str) -> Starts:
     return Starts(count=int(text))
 
 
-def parse_policies(texts: tuple[str, ...], beside: str | None = None) -> list[Spec]:
-    """Read `--policy`: names or `module:Class` with commas between them, or `{name: {parameter: value}}`.
+def parse_policies(texts: tuple[str, ...], job_file: str | None = None) -> list[Spec]:
+    """Read `--policy`: names or `module:Class`, separated by commas, or `{name: {parameter: value}}`.
 
-    A class of the user's own is sought in the present folder, then beside a file, then among what Python can
-    import.
+    A class of the user's own is looked up in the current folder, then in the job file's, then on Python's
+    path.
     """
     from slacktide.core.own_class import found_beside
 
-    folders = [Path.cwd(), *([] if beside is None else [Path(beside).absolute().parent])]
+    folders = [Path.cwd(), *([] if job_file is None else [Path(job_file).absolute().parent])]
     return [found_beside(spec, *folders) for text in texts for spec in _specs(text)]
 
 
@@ -203,6 +203,6 @@ def _specs(text: str) -> list[Spec]:
         raise InputError(f"{must}, got {shown(text)}") from error
 
 
-def parse_policy(text: str | None, beside: str | None = None) -> Spec | None:
-    """Read a `--policy` that names one; None where none is named."""
-    return next(iter(parse_policies((text,), beside)), None) if text else None
+def parse_policy(text: str | None, job_file: str | None = None) -> Spec | None:
+    """Read a `--policy` that names one policy; None if it is not given."""
+    return next(iter(parse_policies((text,), job_file)), None) if text else None

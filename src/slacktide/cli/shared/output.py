@@ -22,16 +22,16 @@ from slacktide.report.plain_text import PIPE_LENGTH
 PATIENCE_S = 2.0
 """Work shorter than this shows no progress."""
 TICK_S = 1.0
-"""How often a terminal shows how long it has taken so far."""
+"""How often a terminal shows the seconds so far."""
 
 
 def is_terminal(*, err: bool = False) -> bool:
-    """Whether somebody reads this on a terminal."""
+    """Whether the output goes to a terminal."""
     return (sys.stderr if err else sys.stdout).isatty()
 
 
 def say(text: str, *, err: bool = False) -> None:
-    """Print lines; on a terminal without anything that could steer it."""
+    """Print lines; on a terminal without control characters, which could manipulate it."""
     from slacktide.report.terminal import visible
 
     click.echo(visible(text) if is_terminal(err=err) else text, err=err)
@@ -43,24 +43,24 @@ def echo_json(document: object) -> None:
 
 
 def line_length() -> int:
-    """Return how many characters a line may have: the terminal's, or a wide line into a pipe."""
+    """Return the length of a line: that of the terminal, or a wide one for a pipe."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPE_LENGTH
 
 
-def print_rich(*things: object) -> None:
-    """Print rich things: with colours on a terminal, wide and plain into a pipe."""
+def print_rich(*renderables: object) -> None:
+    """Print objects of rich: in color on a terminal, wide and plain into a pipe."""
     if not sys.stdout.isatty():
         from slacktide.report.plain_text import rendered
 
-        click.echo(rendered(*things), nl=False)
+        click.echo(rendered(*renderables), nl=False)
         return
     from rich.console import Console
 
     from slacktide.report.narrow import fitting
 
     console = Console(highlight=False)
-    for thing in things:
-        console.print(fitting(thing, console))
+    for renderable in renderables:
+        console.print(fitting(renderable, console))
 
 
 class ProgressBar:
@@ -99,13 +99,13 @@ class ProgressBar:
 
 @contextmanager
 def waiting(what: str, *, patience_s: float = PATIENCE_S) -> Iterator[None]:
-    """Say what is being done, once it takes longer than a moment.
+    """Print what is being done while the block runs, if it takes longer than `patience_s`.
 
-    A terminal counts the seconds in one line, which is gone afterwards; a log gets a line when it begins to
-    take long, and one when it is done.
+    A terminal counts the seconds in one line, which is removed afterwards; a log gets a line when the wait
+    becomes long, and one when it is over.
     """
     over = threading.Event()
-    thread = threading.Thread(target=_tell, args=(what, over, patience_s), daemon=True)
+    thread = threading.Thread(target=_report_wait, args=(what, over, patience_s), daemon=True)
     thread.start()
     try:
         yield
@@ -114,7 +114,7 @@ def waiting(what: str, *, patience_s: float = PATIENCE_S) -> Iterator[None]:
         thread.join()
 
 
-def _tell(what: str, over: threading.Event, patience_s: float) -> None:
+def _report_wait(what: str, over: threading.Event, patience_s: float) -> None:
     began = time.monotonic()
     if over.wait(patience_s):
         return

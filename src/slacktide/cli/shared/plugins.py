@@ -18,12 +18,12 @@ SENTENCE_LENGTH = 100
 
 
 def plugins() -> dict[str, EntryPoint]:
-    """Return what installed packages bring, by the name of the command."""
+    """Return the commands of installed packages by their names."""
     return {entry.name: entry for entry in entry_points(group=GROUP)}
 
 
 def load(entry: EntryPoint) -> click.Command:
-    """Import a plug-in; raises InputError when that fails or gives something else than a command."""
+    """Import a plug-in; raises InputError if that fails or it is not a command."""
     try:
         command = entry.load()
     except Exception as error:
@@ -34,7 +34,7 @@ def load(entry: EntryPoint) -> click.Command:
 
 
 def sentence(entry: EntryPoint) -> str:
-    """Return what the list of commands says of a plug-in; of one that cannot be loaded, why not."""
+    """Return the sentence of a plug-in for the list of commands; if it cannot be loaded, the reason."""
     try:
         return load(entry).get_short_help_str(SENTENCE_LENGTH)
     except InputError as error:

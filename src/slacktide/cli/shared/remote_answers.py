@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from slacktide.client.remote import RemoteJournal
 
 READING = ("slot_hours", "gaps", "spot_usd", "on_demand_usd")
-"""Options that say how a market is read: a server has read its own."""
+"""Options for how a market is read: a server has read its own already."""
 
 
 def plan_on_server(job: str, given: Mapping[str, Any]) -> None:
-    """Have a job planned on a server, print the plan and write its files."""
+    """Plan a job on a server, print the plan and write its files."""
     from slacktide.cli.commands.jobs.plan import warn
 
     with remote(given["server"]) as journal, ProgressBar("planning") as bar:
-        found = journal.plan(plan_question(journal, job, given, _wants(given, "text")), _hearing(bar))
+        found = journal.plan(plan_question(journal, job, given, _wants(given, "text")), _progress_on(bar))
     made = found.pop("made", {})
     if given["output"] == "json":
         echo_json(found)
@@ -38,11 +38,13 @@ def plan_on_server(job: str, given: Mapping[str, Any]) -> None:
 
 
 def backtest_on_server(job: str, given: Mapping[str, Any]) -> None:
-    """Have policies for a job tried on a server, print the table and write its files."""
+    """Back-test policies on a server, print the table and write its files."""
     check_left_to_server(("on",))
     shown = "decisions" if given["verbose"] else "text"
     with remote(given["server"]) as journal, ProgressBar("back-testing") as bar:
-        found = journal.backtest(_backtest_question(journal, job, given, _wants(given, shown)), _hearing(bar))
+        found = journal.backtest(
+            _backtest_question(journal, job, given, _wants(given, shown)), _progress_on(bar)
+        )
     made = found.pop("made", {})
     if given["output"] == "json":
         echo_json(found)
@@ -52,7 +54,7 @@ def backtest_on_server(job: str, given: Mapping[str, Any]) -> None:
 
 
 def learn_on_server(job: str | None, given: Mapping[str, Any]) -> None:
-    """Show or teach the trust of a server in policies, print it and write its picture."""
+    """Show or train a server's trust in policies, print it and write its picture."""
     from slacktide.cli.commands.research.learn import confirm_forgetting
 
     check_left_to_server(("on", "state"))
@@ -65,7 +67,7 @@ def learn_on_server(job: str | None, given: Mapping[str, Any]) -> None:
         if job is None:
             found = journal.learned(given["pool_of"], wants)
         else:
-            found = journal.learn(_learn_question(journal, job, given, wants), _hearing(bar))
+            found = journal.learn(_learn_question(journal, job, given, wants), _progress_on(bar))
     made = found.pop("made", {})
     if given["output"] == "json":
         echo_json(found)
@@ -74,10 +76,12 @@ def learn_on_server(job: str | None, given: Mapping[str, Any]) -> None:
     _write(made, {**given, "report": None})
 
 
-def plan_told(journal: RemoteJournal, job: str, given: Mapping[str, Any]) -> str:
-    """Return the plan of a job on a server, as it is printed."""
+def plan_text(journal: RemoteJournal, job: str, given: Mapping[str, Any]) -> str:
+    """Return the plan of a job, made on a server, as it is printed."""
     with ProgressBar("planning") as bar:
-        return str(journal.plan(plan_question(journal, job, given, ["text"]), _hearing(bar))["made"]["text"])
+        return str(
+            journal.plan(plan_question(journal, job, given, ["text"]), _progress_on(bar))["made"]["text"]
+        )
 
 
 def plan_question(
@@ -88,7 +92,7 @@ def plan_question(
     *,
     check: bool = False,
 ) -> PlanQuestion:
-    """Return the question that the options of a command ask of a server about a job file."""
+    """Return the request for a plan, from the options of a command."""
     from slacktide.app.tasks import PlanQuestion
 
     return PlanQuestion(
@@ -101,7 +105,7 @@ def plan_question(
 
 
 def check_affordable(journal: RemoteJournal, wanted: Submission, given: Mapping[str, Any]) -> None:
-    """Raise InfeasibleError where a job has a maximum cost for which the server would refuse its plan."""
+    """Raise InfeasibleError if a job has a maximum cost and the server refuses its plan."""
     if wanted.file.job.max_cost_usd is not None:
         unsaid = dict.fromkeys(("market", "pool", *READING))
         journal.plan(plan_question(journal, wanted.file.path, {**unsaid, **given}, check=True))
@@ -130,25 +134,25 @@ def _learn_question(
 ) -> LearnQuestion:
     from slacktide.app.tasks import LearnQuestion
 
-    asked = {name: given[name] for name in ("jobs", "seed", "pool_of")}
-    return LearnQuestion(**_about(journal, job, given), **asked, wants=tuple(wants))
+    training = {name: given[name] for name in ("jobs", "seed", "pool_of")}
+    return LearnQuestion(**_about(journal, job, given), **training, wants=tuple(wants))
 
 
 def _about(journal: RemoteJournal, job: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the job file as it is sent, without values of secrets, and the market that is named for it.
+    """Return the job file as it is sent, without the values of secrets, and its market.
 
-    One that the server cannot know, a file or one that is read in a way of its own, is read here and sent.
+    A market that the server cannot know, a local file or one that is read with options, is sent along.
     """
     from slacktide.client.market_sent import own_market
     from slacktide.client.remote import text_to_send
 
     market = common.market_spec(given)
-    asked = {"text": text_to_send(job), "name": Path(job).name, "pool": market.pool}
+    about = {"text": text_to_send(job), "name": Path(job).name, "pool": market.pool}
     own = own_market(job, market, read_own_way=is_on_command_line(READING))
     if own is None:
         check_left_to_server(READING)
-        return {**asked, "market": market.source}
-    return {**asked, "sent": journal.send_market(own)}
+        return {**about, "market": market.source}
+    return {**about, "sent": journal.send_market(own)}
 
 
 def _written(policy: object) -> str | None:
@@ -158,7 +162,7 @@ def _written(policy: object) -> str | None:
 
 
 def _wants(given: Mapping[str, Any], shown: str) -> list[str]:
-    """Return what the server is to make of its answer."""
+    """Return the forms in which the server is to return its answer."""
     table = {"table": [shown], "csv": ["csv"]}.get(given["output"], [])
     picture = [_form(given["plot"])] if given["plot"] is not None else []
     return [*table, *picture, *(["report"] if given["report"] is not None else [])]
@@ -177,11 +181,11 @@ def _write(made: Mapping[str, str], given: Mapping[str, Any]) -> None:
         click.echo(f"wrote {given['report']}", err=True)
 
 
-def _hearing(bar: ProgressBar) -> Any:
-    """Return what shows on a bar how far a server is; while others come first there is nothing to show."""
+def _progress_on(bar: ProgressBar) -> Any:
+    """Return a callback that shows a server's progress on a bar; while it waits there is none."""
 
-    def hear(ahead: int, done: int, total: int) -> None:
+    def show(ahead: int, done: int, total: int) -> None:
         if total:
             bar(done, total)
 
-    return hear
+    return show

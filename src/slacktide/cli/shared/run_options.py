@@ -1,4 +1,4 @@
-"""What the options of `run`, `controller` and `demo` want of jobs and of the controller."""
+"""Options of `run`, `controller`, `serve` and `demo`, and the requests that are made from them."""
 
 from __future__ import annotations
 
@@ -53,20 +53,20 @@ CONTROLLER_OPTIONS = (
 
 
 def controller_options(command: common.Command) -> common.Command:
-    """Add the options that say how a controller runs jobs."""
+    """Add the options for how a controller runs jobs."""
     for option in reversed(CONTROLLER_OPTIONS):
         command = option(command)
     return command
 
 
 def staying_options(command: common.Command) -> common.Command:
-    """Add the options of a controller that runs what is submitted until it is told to stop."""
+    """Add the options of a controller that runs submitted jobs until it is stopped."""
     command = controller_options(command)
     command = click.option(
         "--alerts",
         type=click.Path(dir_okay=False, path_type=Path),
         metavar="FILE",
-        help="Tell the hooks of this file what happens; see `slacktide alerts`.",
+        help="Send alerts to the hooks of this file; see `slacktide alerts`.",
     )(command)
     command = click.option(
         "--start", type=int, metavar="SLOT",
@@ -84,7 +84,7 @@ def staying_options(command: common.Command) -> common.Command:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RunOptions:
-    """How jobs are to be run."""
+    """How to run jobs: market, policy and fleet."""
 
     market: MarketSpec
     policy: Spec | None = None
@@ -99,7 +99,7 @@ class RunOptions:
         return PlanRequest(path=path, market=self.market, policy=self.policy)
 
     def submission(self, path: str) -> Submission:
-        """Return a job to be submitted."""
+        """Return the submission of a job."""
         from slacktide.app.jobs.submission import Submission
 
         return Submission.read(
@@ -117,14 +117,14 @@ class RunOptions:
         return dataclasses.replace(self, market=dataclasses.replace(self.market, pool=pool)) if pool else self
 
     def for_others(self) -> Defaults:
-        """Return what holds for jobs that others submit: the market and the stream, no choice of this run."""
+        """Return the defaults for jobs that others submit: the market and fleet, not this run's choices."""
         from slacktide.app.jobs.submission import Defaults
 
         market = dataclasses.replace(self.market, pool=None)
         return Defaults(market=market, fleet=self.fleet, policy=self.policy if self.fleet else None)
 
     def for_all(self) -> Defaults:
-        """Return the same as what holds for every job that leaves it open, on a market for many."""
+        """Return these options as the defaults of every submitted job, on a market that they share."""
         from slacktide.app.jobs.submission import Defaults
 
         return Defaults(
@@ -133,7 +133,7 @@ class RunOptions:
 
 
 def run_options_of(given: dict[str, Any]) -> RunOptions:
-    """Return how the options of a command want jobs to be run."""
+    """Return how to run jobs, from the options of a command."""
     from slacktide.app.jobs.submission import FleetText
 
     fleet = FleetText.read(given["fleet"]) if given["fleet"] else None
@@ -143,7 +143,7 @@ def run_options_of(given: dict[str, Any]) -> RunOptions:
 
 
 def setup_of(given: dict[str, Any], defaults: Defaults) -> Setup:
-    """Return how the options of a command want the controller to be."""
+    """Return the setup of the controller, from the options of a command."""
     from slacktide.app.jobs.controller import Setup
 
     file = given.get("alerts")
@@ -158,7 +158,7 @@ def setup_of(given: dict[str, Any], defaults: Defaults) -> Setup:
 
 
 def _alerts(path: Path) -> AlertsFile:
-    """Read an alerts file, and say what is wrong with it though it can be used."""
+    """Read an alerts file, and print what is doubtful about it."""
     from slacktide.app.alerts.file import read_alerts_file
     from slacktide.cli.shared.output import say
 

@@ -1,4 +1,4 @@
-"""`slacktide run --server`: jobs that run on a server, shown here until they end."""
+"""`slacktide run --server`: runs jobs on a server and shows them here until they end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slacktide.cli.shared import confirm
 from slacktide.cli.shared import options as common
 from slacktide.cli.shared.journals import check_left_to_server, remote
 from slacktide.cli.shared.output import say
-from slacktide.cli.shared.remote_answers import check_affordable, plan_told
+from slacktide.cli.shared.remote_answers import check_affordable, plan_text
 from slacktide.cli.shared.run_report import CANCELLED, Pictures, exit_code, fetch_pictures, print_bills
 from slacktide.core.errors import InputError
 
@@ -31,13 +31,11 @@ SERVERS = (
     "market", "slot_hours", "gaps", "spot_usd", "on_demand_usd", "fleet", "start", "backend", "machines",
     "speed", "notice", "resume",
 )  # fmt: skip
-"""Options about what a server decides for all its jobs."""
+"""Options that a server decides for all its jobs."""
 POLL_S = 0.25
 LOOK_S = 1.0
-"""How often it is asked where jobs stand."""
-STOPPING = (
-    "asked the server to cancel: the workers checkpoint, then all GPUs are released; Ctrl-C again exits"
-)
+"""How often the state of jobs is fetched."""
+STOPPING = "requested to cancel: the workers checkpoint, then all GPUs are released; Ctrl-C again exits"
 
 
 def run_on_server(paths: Sequence[str], given: Mapping[str, Any]) -> int:
@@ -56,7 +54,7 @@ def run_on_server(paths: Sequence[str], given: Mapping[str, Any]) -> int:
             click.echo("nothing was started", err=True)
             return CANCELLED
         screen = screen_for(sys.stderr if given["output"] == "json" else sys.stdout)
-        # A stop that is asked for while jobs are on their way cancels them once they have arrived.
+        # A stop that is requested during submission cancels the jobs once they have arrived.
         with StopRequests(given["on_hangup"]) as stop, steady_output(), screen:
             jobs = submit_all(journal, wanted)
             ServerScreen(RemoteRun(journal, jobs), screen, stop).show()
@@ -64,13 +62,13 @@ def run_on_server(paths: Sequence[str], given: Mapping[str, Any]) -> int:
 
 
 def _agreed(journal: RemoteJournal, wanted: Sequence[Submission], given: Mapping[str, Any]) -> bool:
-    """Show plans and ask, where there is somebody to ask; else refuse jobs whose plan would be refused."""
+    """Show plans and ask the user, if possible; otherwise raise the error of a plan that is refused."""
     if given["yes"] or not confirm.can_ask():
         for one in wanted:
             check_affordable(journal, one, given)
         return True
     for one in wanted:
-        click.echo(f"{plan_told(journal, one.file.path, given)}\n")
+        click.echo(f"{plan_text(journal, one.file.path, given)}\n")
     return click.confirm("Begin?")
 
 
@@ -94,18 +92,18 @@ class ServerScreen:
         self._standings: list[Standing] = []
 
     def show(self) -> None:
-        """Show what happens until it is over; once a stop is asked for, the jobs are cancelled."""
+        """Show what happens until it is over; a request to stop cancels the jobs."""
         while not self._run.over:
-            self._tell()
+            self._print_news()
             self._screen.draw(self._picture, now=self._run.over)
             if self._stop() and not self._note:
                 self._note = STOPPING
-                self._stop.over()  # from now on Ctrl-C leaves at once
+                self._stop.over()  # from now on Ctrl-C exits at once
                 self._screen.tell([f"{'':8}  {STOPPING}"])
                 self._run.cancel()
             time.sleep(0.0 if self._run.over else POLL_S)
 
-    def _tell(self) -> None:
+    def _print_news(self) -> None:
         lines = [self._teller.news(record.event) for record in self._run.news()]
         if news := [line for line in lines if line is not None]:
             self._screen.tell(news)
@@ -122,13 +120,13 @@ class ServerScreen:
 
 def _settle(journal: RemoteJournal, jobs: Sequence[str], given: Mapping[str, Any]) -> int:
     """Print the bills, and return the exit code."""
-    from slacktide.cli.shared.broken_pipe import unless_nobody_reads
+    from slacktide.cli.shared.broken_pipe import until_pipe_closes
     from slacktide.cli.shared.output import waiting
     from slacktide.journal.events import Status
 
     with waiting("computing what other ways would have cost"):
         bills = [journal.bill(job) for job in jobs]
-    with unless_nobody_reads():
+    with until_pipe_closes():
         print_bills(bills, given["output"])
     for job in jobs:
         pictures = Pictures(given["report"], given["plot"])

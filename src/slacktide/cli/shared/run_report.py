@@ -1,4 +1,4 @@
-"""The end of a run: bills on stdout, pages and pictures into files."""
+"""Prints the bills of a run, writes its page and its picture, and chooses the exit code."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 FAILED, NOT_FINISHED, CANCELLED = 100, 101, 103
 CODES = {"succeeded": 0, "failed": FAILED, "deadline_missed": FAILED, "cancelled": CANCELLED}
-"""What a job's end is to a shell; any other is of a job that did not finish."""
+"""Exit codes by the final state of a job; any other state is of a job that did not finish."""
 
 
 class Pictures(NamedTuple):
-    """The page and the picture of a run that were asked for."""
+    """The requested page and picture of a run."""
 
     report: str | None = None
     plot: str | None = None
@@ -40,26 +40,28 @@ def print_bills(bills: Sequence[Bill], output: str) -> None:
 
 
 def write_pictures(journal: Journal, bill: Bill, wanted: Pictures, several: str = "") -> None:
-    """Write the page and the picture that were asked for; with several jobs each gets its own."""
+    """Write the requested page and picture; with several jobs each gets its own."""
     if wanted == Pictures():
         return
     try:
-        told = journal.run(bill.job)
+        found = journal.run(bill.job)
     except InputError as error:
         click.echo(f"no plot: {error}", err=True)
         return
     if wanted.plot is not None:
         from slacktide.report.figures.run import plot_run
 
-        _written(_named(wanted.plot, several), lambda path: plot_run(told.runs, path))
+        _written(_named(wanted.plot, several), lambda path: plot_run(found.runs, path))
     if wanted.report is not None:
         from slacktide.report.pages.run import write_page
 
-        _written(_named(wanted.report, several), lambda path: write_page(told.runs, bill, told.events, path))
+        _written(
+            _named(wanted.report, several), lambda path: write_page(found.runs, bill, found.events, path)
+        )
 
 
 def fetch_pictures(journal: RemoteJournal, job: str, wanted: Pictures, several: str = "") -> None:
-    """Have a server make the page and the picture that were asked for, and write them here."""
+    """Request the page and the picture from a server, and write them here."""
     try:
         if wanted.plot is not None:
             path = _named(wanted.plot, several)
@@ -85,6 +87,6 @@ def _written(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def exit_code(statuses: Sequence[str]) -> int:
-    """Return what the states of jobs are to a shell: the worst of them."""
+    """Return the exit code of a run: that of the worst state of its jobs."""
     codes = {CODES.get(status, NOT_FINISHED) for status in statuses}
     return next((code for code in (FAILED, NOT_FINISHED, CANCELLED) if code in codes), 0)

@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and a closed terminal while jobs run: the run lets go of everything in good order."""
+"""Turns Ctrl-C, SIGTERM and a closed terminal into requests to stop, so that a run can end cleanly."""
 
 from __future__ import annotations
 
@@ -19,48 +19,48 @@ class StopRequests:
     """Notes requests to stop while the block runs, instead of being interrupted by them."""
 
     def __init__(self, on_hangup: str = STOP) -> None:
-        """Say what the end of the terminal means: `stop`, or `continue` without a screen."""
-        self.asked = 0
-        """How often a stop was asked for."""
+        """Set what closing the terminal means: `stop`, or `continue` without a screen."""
+        self.count = 0
+        """How often a stop was requested."""
         self._on_hangup = on_hangup
         self._before: dict[signal.Signals, Any] = {}
         self._terminals: list[int] = []
 
     def __call__(self) -> bool:
         """Whether the run is to be stopped."""
-        return self.asked > 0
+        return self.count > 0
 
     def note(self) -> str:
-        """Say what is being done about it; nothing when nobody asked."""
-        if not self.asked:
+        """Describe what is being done about a request; empty without one."""
+        if not self.count:
             return ""
         words = "the workers checkpoint, then all GPUs are released"
-        return f"stopping: {words}" if self.asked == 1 else f"already stopping: {words}"
+        return f"stopping: {words}" if self.count == 1 else f"already stopping: {words}"
 
     def __enter__(self) -> Self:
         self._terminals = [descriptor for descriptor in OUTPUTS if os.isatty(descriptor)]
         for number in SIGNALS:
-            # Who starts a command with nohup has said already what the end of the terminal means.
+            # Under nohup SIGHUP is ignored, which already says what a closed terminal means: keep it so.
             if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
-                self._before[number] = signal.signal(number, self._heard)
+                self._before[number] = signal.signal(number, self._on_signal)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._give_back(*SIGNALS)
+        self._restore(*SIGNALS)
 
     def over(self) -> None:
-        """Let Ctrl-C and SIGTERM interrupt again: nothing is held any more, and a bill may take a while."""
-        self._give_back(signal.SIGINT, signal.SIGTERM)
+        """Let Ctrl-C and SIGTERM interrupt again: all GPUs are released; a bill may take a while."""
+        self._restore(signal.SIGINT, signal.SIGTERM)
 
-    def _give_back(self, *numbers: signal.Signals) -> None:
+    def _restore(self, *numbers: signal.Signals) -> None:
         for number in numbers:
             if number in self._before:
                 signal.signal(number, self._before.pop(number))
 
-    def _heard(self, number: int, frame: FrameType | None) -> None:
-        self.asked += number != signal.SIGHUP or self._on_hangup == STOP
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self.count += number != signal.SIGHUP or self._on_hangup == STOP
         for descriptor in self._terminals:
-            if not os.isatty(descriptor):  # any more
+            if not os.isatty(descriptor):  # it was one at the start, so the terminal is gone
                 go_nowhere(descriptor)

@@ -1,1 +1,1 @@
-"""Commands about one job: plan, run, submit, look, cancel, pay."""
+"""Commands about one job, from `init` and `plan` over `run` to its bill, `cost`."""

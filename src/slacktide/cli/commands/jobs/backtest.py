@@ -1,4 +1,4 @@
-"""`slacktide backtest`: policies times start times on a market, beside the clairvoyant."""
+"""`slacktide backtest`: compares policies at many start times of a market, next to the clairvoyant."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from slacktide.cli.shared.journals import opened, place_options, say_who_acts
+from slacktide.cli.shared.journals import opened, place_options, warn_without_controller
 
 
 @click.command()
@@ -15,9 +15,9 @@ def cancel(job: str, journal: str | None, server: str | None) -> None:
 
     JOB may also be the key of a submission that no controller has accepted yet; it is withdrawn.
     """
-    with opened(journal, server) as asked:
-        if asked.cancel(job):
+    with opened(journal, server) as opened_journal:
+        if opened_journal.cancel(job):
             click.echo(f"withdrew the submission {job}")
             return
-        click.echo(f"asked to cancel {job}")
-        say_who_acts(asked)
+        click.echo(f"requested to cancel {job}")
+        warn_without_controller(opened_journal)

@@ -48,15 +48,15 @@ def cost(job: str | None, **given: Any) -> int:
     with opened(given["journal"], given["server"]) as journal:
         if isinstance(journal, Journal) and job is not None and pictures != Pictures():
             cost = journal.cost(job)
-            told = job_cost_told(cost)
-            _print(told, given["output"])
+            found = job_cost_told(cost)
+            _print(found, given["output"])
             write_pictures(journal, cost.bill, pictures)
         else:
-            told = journal.cost_told(job)
-            _print(told, given["output"])
+            found = journal.cost_told(job)
+            _print(found, given["output"])
             if job is not None and not isinstance(journal, Journal):
                 fetch_pictures(journal, job, pictures)
-    return 0 if told.clean else 1
+    return 0 if found.clean else 1
 
 
 def _in_parts(job: str | None, by: str, pictures: Pictures, given: Mapping[str, Any]) -> int:
@@ -68,28 +68,28 @@ def _in_parts(job: str | None, by: str, pictures: Pictures, given: Mapping[str, 
         raise InputError("--by and -o csv must be of a whole journal, got a JOB; leave it out")
     keys = parse_keys(by)
     with opened(given["journal"], given["server"]) as journal:
-        told, parts = journal.cost_told(), bill_parts(journal.events(), keys)
-    total_usd = told.document["total"]["cost_usd"]
+        found, parts = journal.cost_told(), bill_parts(journal.events(), keys)
+    total_usd = found.document["total"]["cost_usd"]
     check_sum(parts, total_usd)
     if given["output"] == "csv":
         click.echo(report.as_csv(parts, keys), nl=False)
     elif given["output"] == "json":
-        audit = told.document["audit"]
-        echo_json({"parts": report.as_json(parts, keys), "total": told.document["total"], "audit": audit})
+        audit = found.document["audit"]
+        echo_json({"parts": report.as_json(parts, keys), "total": found.document["total"], "audit": audit})
     else:
         say(report.text(parts, keys, total_usd))
-    for note in told.notes:
+    for note in found.notes:
         say(note, err=True)
-    if not told.clean:
+    if not found.clean:
         click.echo("the audit found mistakes: see `slacktide cost`", err=True)
-    return 0 if told.clean else 1
+    return 0 if found.clean else 1
 
 
-def _print(told: CostTold, output: str) -> None:
-    """Print a bill, and on stderr what must be known of the markets that it rests on."""
-    for note in told.notes:
+def _print(found: CostTold, output: str) -> None:
+    """Print a bill, and on stderr notes about the markets that it is based on."""
+    for note in found.notes:
         say(note, err=True)
     if output == "json":
-        echo_json(told.document)
+        echo_json(found.document)
     else:
-        say(told.text)
+        say(found.text)

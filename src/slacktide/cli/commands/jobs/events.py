@@ -30,13 +30,13 @@ def events(job: str | None, follow: bool, journal: str | None, server: str | Non
 
     teller = Teller(named=job is None)
     with opened(journal, server) as read:
-        for told in read.events(job, follow=follow):
-            say(_line(told, teller, output))
+        for recorded in read.events(job, follow=follow):
+            say(_line(recorded, teller, output))
 
 
-def _line(told: Told, teller: Teller, output: str) -> str:
+def _line(recorded: Told, teller: Teller, output: str) -> str:
     from slacktide.report.wire.events import as_json
 
     if output == "text":
-        return teller.line(told.record.event)
-    return json.dumps(as_json(told.record, told.submitted), allow_nan=False)
+        return teller.line(recorded.record.event)
+    return json.dumps(as_json(recorded.record, recorded.submitted), allow_nan=False)

@@ -1,4 +1,4 @@
-"""`slacktide jobs`: every job of a journal and where it stands."""
+"""`slacktide jobs`: lists the jobs of a journal with their states."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slacktide.cli.shared import options as common
-from slacktide.cli.shared.journals import NOBODY, opened, place_options
+from slacktide.cli.shared.journals import NO_CONTROLLER, opened, place_options
 from slacktide.cli.shared.output import echo_json, is_terminal, line_length, print_rich, say
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from slacktide.client.remote import AnyJournal
 
 NONE_OF_THEM = "no job of this kind"
-"""What is said where there are jobs, but none that was asked for."""
+"""Printed if there are jobs, but none that the options select."""
 
 
 @click.command()
@@ -60,14 +60,14 @@ def jobs(journal: str | None, server: str | None, output: str, **given: Any) -> 
         for one in listed:
             if one.blocked:
                 say(_wrapped(f"{one.name} is blocked: {one.blocked}"), err=True)
-        _say_what_waits(read)
+        _print_waiting(read)
         alone = [one.name for one in listed if one.status == UNATTENDED]
     if alone:
         click.echo(f"workers of {', '.join(alone)} may still run without a controller", err=True)
 
 
 def _filter(given: Mapping[str, Any]) -> JobFilter:
-    """Return what the options of the command want of a job."""
+    """Return the filter that the options of the command describe."""
     from slacktide.app.journal.job_filter import JobFilter, parse_since
 
     return JobFilter(
@@ -80,13 +80,13 @@ def _filter(given: Mapping[str, Any]) -> JobFilter:
     )
 
 
-def _say_what_waits(journal: AnyJournal) -> None:
-    """Say on stderr which submissions nobody has answered yet, and when nobody is there to go on."""
+def _print_waiting(journal: AnyJournal) -> None:
+    """Print on stderr which submissions are not accepted yet, and if no controller is running."""
     waiting = journal.waiting()
-    for asked in waiting:
-        say(_wrapped(f"waiting to be accepted: {asked.path} (key {asked.key})"), err=True)
+    for submission in waiting:
+        say(_wrapped(f"waiting to be accepted: {submission.path} (key {submission.key})"), err=True)
     if (waiting or journal.unfinished()) and not journal.in_charge:
-        click.echo(f"{NOBODY}; `slacktide controller` resumes it", err=True)
+        click.echo(f"{NO_CONTROLLER}; `slacktide controller` resumes it", err=True)
 
 
 def _wrapped(text: str) -> str:

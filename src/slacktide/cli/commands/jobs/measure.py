@@ -1,4 +1,4 @@
-"""`slacktide measure`: minutes at each width, and the lines of a job file that come of it."""
+"""`slacktide measure`: runs a job for minutes at each width, and prints the lines for its job file."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ MOST_MINUTES = 24 * 60.0
 def measure(job: str, widths: str, minutes: float, speed: float, write: bool, output: str) -> None:
     """Run JOB for minutes at each width, in local processes; print its `work`, `speedup` and `restart`.
 
-    JOB must report its progress. It saves into a temporary folder: its real
-    checkpoints are not touched. Anything else it writes is kept. JOB itself is changed only with --write.
+    JOB must report its progress. It saves into a temporary folder: its real checkpoints are not touched.
+    Anything else it writes is kept. JOB itself is changed only with --write.
     """
     from slacktide.app.measure import Interrupted, MeasureRequest, write_measured
     from slacktide.app.measure import measure as measured

@@ -1,4 +1,4 @@
-"""`slacktide plan`: what a job would cost and when it would be done, before anyone pays."""
+"""`slacktide plan`: estimates what a job would cost and when it would finish, before anything is spent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from slacktide.cli.shared.output import ProgressBar, echo_json
 
 
 class Assuming(Protocol):
-    """A plan of any kind: it says what it assumes."""
+    """A plan of any kind, with its assumptions."""
 
     @property
     def assumptions(self) -> tuple[str, ...]:
@@ -24,7 +24,7 @@ class Assuming(Protocol):
 
 Plan = TypeVar("Plan", bound=Assuming)
 WARNING = "WARNING: "
-"""How a sentence begins that must not be overlooked."""
+"""The beginning of a sentence that must not be overlooked."""
 
 
 @click.command()
@@ -66,23 +66,25 @@ def plan(job: str, **given: Any) -> None:
         from slacktide.report.pages.pools_plan import write_pools_plan
         from slacktide.report.text.tables import pools_plan
 
-        _tell(moving, pools_plan.as_json, pools_plan.page, plot_pools_plan, write_pools_plan, given)
+        _print_and_write(
+            moving, pools_plan.as_json, pools_plan.page, plot_pools_plan, write_pools_plan, given
+        )
     elif staying is not None:
         from slacktide.report.figures.plan import plot_plan
         from slacktide.report.pages.plan import write_plan
         from slacktide.report.text.tables import plan as report
 
-        _tell(staying, report.as_json, report.page, plot_plan, write_plan, given)
+        _print_and_write(staying, report.as_json, report.page, plot_plan, write_plan, given)
 
 
 def warn(assumptions: Sequence[str]) -> None:
-    """Say on stderr what must not be overlooked of a plan."""
+    """Print the warnings among a plan's assumptions on stderr."""
     for sentence in assumptions:
         if sentence.startswith(WARNING):
             click.echo(sentence, err=True)
 
 
-def _tell(
+def _print_and_write(
     result: Plan,
     as_json: Callable[[Plan], dict[str, Any]],
     page: Callable[[Plan], str],
@@ -90,7 +92,7 @@ def _tell(
     write: Callable[[Plan, Path], object],
     given: Mapping[str, Any],
 ) -> None:
-    """Print a plan, and write its picture and page where they are wanted."""
+    """Print a plan, and write its picture and page if they are requested."""
     if given["output"] == "json":
         echo_json(as_json(result))
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from slacktide.cli.shared.journals import opened, place_options, say_who_acts
+from slacktide.cli.shared.journals import opened, place_options, warn_without_controller
 
 
 @click.command()
@@ -13,7 +13,7 @@ from slacktide.cli.shared.journals import opened, place_options, say_who_acts
 @place_options
 def preempt(job: str, gpus: int | None, journal: str | None, server: str | None) -> None:
     """Take spot workers from JOB, as the market would, to test a preemption."""
-    with opened(journal, server) as asked:
-        asked.preempt(job, gpus)
-        click.echo(f"asked to preempt {gpus or 'all'} spot GPUs of {job}")
-        say_who_acts(asked)
+    with opened(journal, server) as opened_journal:
+        opened_journal.preempt(job, gpus)
+        click.echo(f"requested to preempt {gpus or 'all'} spot GPUs of {job}")
+        warn_without_controller(opened_journal)

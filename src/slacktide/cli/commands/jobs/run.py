@@ -1,4 +1,4 @@
-"""`slacktide run`: carry jobs out, show them while they run, and end with their bills."""
+"""`slacktide run`: runs jobs, shows them while they run, and prints their bills at the end."""
 
 from __future__ import annotations
 
@@ -71,17 +71,19 @@ def run(job: tuple[str, ...], **given: Any) -> int:
     setup = setup_of(given, wanted.for_others())
     with StopRequests(given["on_hangup"]) as stop, Controller(journal, setup) as controller:
         with steady_output():
-            jobs = take_in(controller, job, wanted, resume=given["resume"])
+            jobs = submit_or_resume(controller, job, wanted, resume=given["resume"])
             show_live(controller, jobs, stop, plain=given["output"] == "json")
         stop.over()
         return settle(controller, jobs, Pictures(given["report"], given["plot"]), given["output"])
 
 
-def take_in(controller: Controller, paths: Sequence[str], wanted: RunOptions, *, resume: bool) -> list[str]:
-    """Hand the jobs in, or take them up again; return the ids of all that will run."""
+def submit_or_resume(
+    controller: Controller, paths: Sequence[str], wanted: RunOptions, *, resume: bool
+) -> list[str]:
+    """Submit the jobs, or resume them; return the ids of all jobs that will run."""
     named = {str(Path(path).absolute()) for path in paths}
     if resume:
-        _take_in_what_waits(controller)
+        _accept_waiting(controller)
     active = set(controller.journal.unfinished().values())
     if resume and not active:
         came = "but all have" if controller.world.jobs else "got a journal without any job"
@@ -101,23 +103,23 @@ def take_in(controller: Controller, paths: Sequence[str], wanted: RunOptions, *,
     return list(controller.journal.unfinished())
 
 
-def _take_in_what_waits(controller: Controller) -> None:
-    """Answer the submissions that wait, and say on stderr which were refused."""
+def _accept_waiting(controller: Controller) -> None:
+    """Decide on waiting submissions, and print on stderr which were refused."""
     waiting = controller.journal.waiting()
     controller.answer()
-    for asked in waiting:
-        answer = controller.world.requests.answers[asked.key]
+    for submission in waiting:
+        answer = controller.world.requests.answers[submission.key]
         if not answer.job:
-            click.echo(f"refused {asked.path} (key {asked.key}): {answer.why}", err=True)
+            click.echo(f"refused {submission.path} (key {submission.key}): {answer.why}", err=True)
 
 
 def show_live(controller: Controller, jobs: Sequence[str], stop: StopRequests, *, plain: bool) -> None:
-    """Run until all is over, and show it: results go to stdout, so with JSON the view goes to stderr."""
-    from slacktide.cli.shared.live_view import ControllerScreen, told_that_workers_are_gone
+    """Run until all jobs have ended, and show it: on stderr if JSON goes to stdout."""
+    from slacktide.cli.shared.live_view import ControllerScreen, reporting_stopped_workers
     from slacktide.report.live.screen import screen_for
 
     screen = screen_for(sys.stderr if plain else sys.stdout)
-    with told_that_workers_are_gone("slacktide run --resume"), screen:
+    with reporting_stopped_workers("slacktide run --resume"), screen:
         controller.run(
             show=ControllerScreen(controller, jobs, screen, stop.note, after=controller.opened_seq),
             stopping=stop,
@@ -126,8 +128,8 @@ def show_live(controller: Controller, jobs: Sequence[str], stop: StopRequests, *
 
 
 def settle(controller: Controller, jobs: Sequence[str], pictures: Pictures, output: str) -> int:
-    """Print the bills, write what was asked for, and return the exit code."""
-    from slacktide.cli.shared.broken_pipe import unless_nobody_reads
+    """Print the bills, write the requested files, and return the exit code."""
+    from slacktide.cli.shared.broken_pipe import until_pipe_closes
     from slacktide.journal.events import Status
 
     journal = controller.journal
@@ -136,7 +138,7 @@ def settle(controller: Controller, jobs: Sequence[str], pictures: Pictures, outp
         bills = [journal.bill(job) for job in jobs if job not in stuck]
     for job in filter(stuck.__contains__, jobs):
         say(f"{job} has no bill yet, because it is blocked: {stuck[job]}", err=True)
-    with unless_nobody_reads():
+    with until_pipe_closes():
         print_bills(bills, output)
     for bill in bills:
         write_pictures(journal, bill, pictures, bill.job if len(bills) > 1 else "")

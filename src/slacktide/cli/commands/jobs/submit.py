@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from slacktide.cli.shared import options as common
-from slacktide.cli.shared.journals import NOBODY, opened, place_options
+from slacktide.cli.shared.journals import NO_CONTROLLER, opened, place_options
 from slacktide.cli.shared.output import echo_json
 
 NOT_TAKEN_IN = 101
@@ -55,7 +55,7 @@ def submit(job: str, **given: Any) -> int:
         alone = taken is None and not journal.in_charge
     _print(key, taken, given["output"])
     if alone:
-        click.echo(f"{NOBODY}; the request waits there: `slacktide controller` picks it up", err=True)
+        click.echo(f"{NO_CONTROLLER}; the request waits there: `slacktide controller` picks it up", err=True)
     return 0 if taken or given["no_wait"] else NOT_TAKEN_IN
 
 

@@ -1,4 +1,4 @@
-"""`slacktide backends`: where jobs can run, with one sentence each, and the contract as a command."""
+"""`slacktide backends`: lists the back ends, where jobs can run, or checks one against the contract."""
 
 from __future__ import annotations
 

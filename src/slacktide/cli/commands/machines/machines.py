@@ -1,4 +1,4 @@
-"""`slacktide machines`: what is rented, and an end to what no journal explains."""
+"""`slacktide machines`: lists rented machines, and ends those that no journal explains."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _show(listed: list[MachineStatus], *, owners: bool) -> None:
 def _swept(
     request: MachinesRequest, orphans: list[MachineStatus], *, yes: bool, dry_run: bool, output: str
 ) -> list[str]:
-    """Show what no ticket explains, ask, and end it; return what was ended."""
+    """Show the machines without a ticket, ask, and end them; return the ids of those that were ended."""
     from slacktide.app.machines import sweep
     from slacktide.cli.shared.confirm import can_ask
     from slacktide.report.text.tables import machines as report

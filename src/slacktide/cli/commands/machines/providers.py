@@ -1,4 +1,4 @@
-"""`slacktide providers`: who rents machines out, with one sentence each, and the contract as a command."""
+"""`slacktide providers`: lists the providers of machines, or checks one against the contract."""
 
 from __future__ import annotations
 

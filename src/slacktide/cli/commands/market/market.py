@@ -38,7 +38,7 @@ READING = (
 
 
 def reading(gaps: str) -> Callable[[common.Command], common.Command]:
-    """Add the options that say how to read a file, and what is done about gaps unless told."""
+    """Add the options that say how to read a file, and the default for gaps."""
 
     def add(command: common.Command) -> common.Command:
         for option in (*reversed(READING), common.gaps_option(gaps)):
@@ -92,7 +92,7 @@ def show(
     """Show how often spot is available in MARKET, how long it lasts and what it costs.
 
     Several pools are compared, with what it costs to move between them. Where MARKET has prices only, what is
-    available is what the journal's own tries have shown, and otherwise assumed.
+    available comes from the journal's own attempts, and is assumed otherwise.
     """
     from slacktide.app.markets.market_files import ReadRequest, read_market
     from slacktide.report.text.tables.market import page
@@ -123,7 +123,7 @@ def import_(file: str, out: str, force: bool, **given: Any) -> None:
     """
     from slacktide.app.markets.market_files import ReadRequest, import_market
 
-    _told(import_market(ReadRequest(source=file, **given), out, force=force), out)
+    _print_written(import_market(ReadRequest(source=file, **given), out, force=force), out)
 
 
 @market.command()
@@ -141,7 +141,7 @@ def synthesize(profile: str, out: str, force: bool, **given: Any) -> None:
     """
     from slacktide.app.markets.market_files import SyntheticRequest, synthesize_market
 
-    _told(synthesize_market(SyntheticRequest(profile=profile, **given), out, force=force), out)
+    _print_written(synthesize_market(SyntheticRequest(profile=profile, **given), out, force=force), out)
 
 
 @market.command()
@@ -202,8 +202,8 @@ def forecast(
         click.echo(f"wrote {plot}", err=True)
 
 
-def _told(found: Market, out: str) -> None:
-    """Say what was written, and what was assumed for it."""
+def _print_written(found: Market, out: str) -> None:
+    """Print what was written, and the assumptions made for it."""
     slots = sum(len(pool) for pool in found.pools)
     pools = "1 pool" if len(found) == 1 else f"{len(found)} pools"
     click.echo(f"wrote {out}: {pools}, {slots} slots of {found.pools[0].slot_hours * 60:.6g} min")
@@ -212,7 +212,7 @@ def _told(found: Market, out: str) -> None:
 
 
 def specs(texts: tuple[str, ...]) -> list[Spec]:
-    """Read `--forecaster`: names with commas between them, or `{name: {parameter: value}}`."""
+    """Read `--forecaster`: names separated by commas, or `{name: {parameter: value}}`."""
     import yaml
 
     found: list[Spec] = []

@@ -1,4 +1,4 @@
-"""`slacktide market follow` and `feeds`: live prices into a market table, and who tells them."""
+"""`slacktide market follow` and `feeds`: writes live prices into a market table, and lists their sources."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option(
     "--spot-gpus", type=int, default=16, show_default=True,
-    help="Spot GPUs to assume until tries show otherwise; no source reports it.",
+    help="Spot GPUs to assume until attempts show otherwise; no source reports it.",
 )  # fmt: skip
 @click.option("--on-demand-usd", type=float, help="On-demand USD per GPU-hour, where the source has none.")
 @click.option("--once", is_flag=True, help="Bring the table up to date and exit.")
@@ -51,7 +51,7 @@ def follow(
 
     Use it as --market feed:FILE.csv while it is being written. It can be stopped or killed at any moment;
     started again, it continues where it stopped and fills the gap if the source has past prices.
-    Sources that do not answer are asked again, less and less often. `slacktide market feeds` lists sources.
+    Requests that fail are repeated, at growing intervals. `slacktide market feeds` lists sources.
     """
     from slacktide.app.markets.follow import FollowRequest
     from slacktide.app.markets.follow import follow as follow_on
@@ -74,7 +74,7 @@ def follow(
 
 
 class FeedScreen:
-    """Tells what came of each question: prices when they change, and troubles when they begin and end."""
+    """Prints the result of each request: prices when they change, and errors when they begin and end."""
 
     def __init__(self) -> None:
         self._prices: dict[str, tuple[float, float | None]] = {}
@@ -93,11 +93,11 @@ class FeedScreen:
         pools, rows = len(step.latest), step.rows
         click.echo(f"{at}  {pools} pool{'s'[: pools != 1]}, {rows} row{'s'[: rows != 1]} written")
         for price in step.latest:
-            told = price.spot_per_gpu_hour, price.on_demand_per_gpu_hour
-            if self._prices.get(price.pool) != told:
-                on_demand = "" if told[1] is None else f"   on demand {told[1]:8.4f}"
-                click.echo(f"    {price.pool:32} spot {told[0]:8.4f}{on_demand}   USD per GPU-hour")
-                self._prices[price.pool] = told
+            quoted = price.spot_per_gpu_hour, price.on_demand_per_gpu_hour
+            if self._prices.get(price.pool) != quoted:
+                on_demand = "" if quoted[1] is None else f"   on demand {quoted[1]:8.4f}"
+                click.echo(f"    {price.pool:32} spot {quoted[0]:8.4f}{on_demand}   USD per GPU-hour")
+                self._prices[price.pool] = quoted
 
 
 @click.command()
@@ -143,12 +143,12 @@ def _names(text: str | None) -> tuple[str, ...]:
 
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """Let SIGTERM end a command as Ctrl-C does: what is written is safe at any moment."""
+    """Let SIGTERM end a command as Ctrl-C does: the table is complete at any moment."""
 
-    def heard(number: int, frame: FrameType | None) -> None:
+    def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, heard)
+    before = signal.signal(signal.SIGTERM, interrupt)
     try:
         yield
     finally:

@@ -1,1 +1,1 @@
-"""Commands about policies and what is learned of them."""
+"""Commands about policies and what was learned about them."""

@@ -1,4 +1,4 @@
-"""`slacktide learn`: whom `policy: auto` trusts, why, and how to teach it."""
+"""`slacktide learn`: shows which policies `policy: auto` trusts and why, and trains it."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _reset(path: Path, *, sure: bool) -> None:
 
 
 def confirm_forgetting(what: str, *, sure: bool) -> None:
-    """Ask before everything is forgotten; raises InputError where nobody can be asked."""
+    """Ask before everything is forgotten; raises InputError without a terminal to ask on."""
     if sure:
         return
     if not sys.stdin.isatty():

@@ -1,1 +1,1 @@
-"""Commands that run a controller or a server, and say who may use it."""
+"""Commands that run a controller or a server, and manage access to it."""

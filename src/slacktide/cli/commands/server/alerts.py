@@ -1,4 +1,4 @@
-"""`slacktide alerts`: whether hooks work, and where they stand."""
+"""`slacktide alerts`: tests the hooks of an alerts file, and shows what they have sent."""
 
 from __future__ import annotations
 

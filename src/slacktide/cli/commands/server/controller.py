@@ -1,4 +1,4 @@
-"""`slacktide controller`: run what is submitted to a journal, until told to stop."""
+"""`slacktide controller`: runs the jobs submitted to a journal, until it is stopped."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def controller(**given: Any) -> int:
     """Run the jobs submitted to a journal, until Ctrl-C, SIGTERM or a closed terminal.
 
     Jobs come from `slacktide submit`, run in any process, even before the controller started. Jobs
-    that have not ended are resumed. Prints a line for everything that changes. When it is told to
-    stop, the workers checkpoint and all GPUs are released; the next controller resumes the jobs.
+    that have not ended are resumed. Prints a line for everything that changes. When it is
+    stopped, the workers checkpoint and all GPUs are released; the next controller resumes the jobs.
     """
     from slacktide.app.jobs.controller import Controller
     from slacktide.cli.shared.broken_pipe import steady_output
@@ -43,13 +43,13 @@ def controller(**given: Any) -> int:
 
 
 def _stay(running: Controller, stop: StopRequests) -> None:
-    """Run until told to stop, and say what happens from now on."""
-    from slacktide.cli.shared.live_view import ControllerScreen, told_that_workers_are_gone
+    """Run until stopped, and print what happens."""
+    from slacktide.cli.shared.live_view import ControllerScreen, reporting_stopped_workers
     from slacktide.report.live.screen import Lines
 
     screen, jobs = Lines(sys.stdout), running.journal.unfinished()
     watch = ControllerScreen(running, jobs, screen, stop.note, after=running.opened_seq, named=True)
-    with told_that_workers_are_gone("slacktide controller"):
+    with reporting_stopped_workers("slacktide controller"):
         running.run(
             staying=True,
             show=watch,

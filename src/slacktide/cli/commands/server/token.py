@@ -1,4 +1,4 @@
-"""`slacktide token`: who may use the server of a journal."""
+"""`slacktide token`: manages the tokens that give access to the server of a journal."""
 
 from __future__ import annotations
 

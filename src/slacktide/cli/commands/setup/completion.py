@@ -1,4 +1,4 @@
-"""`slacktide completion`: names of commands and options that a shell completes."""
+"""`slacktide completion`: prints or installs the script by which a shell completes commands."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from slacktide.cli.shared.output import say
 
 NAME = "slacktide"
 VARIABLE = "_SLACKTIDE_COMPLETE"
-"""The variable by which a shell asks for completions."""
+"""The variable by which a shell requests completions."""
 
 
 @click.command()
@@ -33,11 +33,11 @@ def completion(context: click.Context, shell: str, install: bool) -> None:
 
 
 def _script(shell: str, root: click.Command) -> str:
-    """Return the script that asks our command what could come next."""
+    """Return the script with which a shell calls our command for completions."""
     from click.shell_completion import get_completion_class
 
     kind = get_completion_class(shell)
     assert kind is not None
-    asking = kind(root, {}, NAME, VARIABLE)
-    # Its `source()` would start a shell to see how old it is.
-    return asking.source_template % asking.source_vars()
+    completer = kind(root, {}, NAME, VARIABLE)
+    # Its `source()` would start a shell to find out its version.
+    return completer.source_template % completer.source_vars()

@@ -1,4 +1,4 @@
-"""`slacktide config`: the settings that hold here, where each comes from, setting and removing one."""
+"""`slacktide config`: shows the settings in effect and where each comes from; sets or removes one."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def unset(context: click.Context, key: str, project: bool) -> None:
 
 
 def _place_of(context: click.Context, key: str, project: bool) -> tuple[Kind, Path, tuple[str, ...]]:
-    """Return which file a key is written into, and under which names; raises InputError for no key."""
+    """Return the file that a key is written into, and its names there; raises InputError for unknown keys."""
     from slacktide.app.settings.files import PROJECT_FILE, project_path, user_path
     from slacktide.app.settings.keys import PROFILE, PROFILES
 
@@ -114,7 +114,7 @@ def _place_of(context: click.Context, key: str, project: bool) -> tuple[Kind, Pa
 
 
 def _root_of(context: click.Context) -> tuple[click.Group, click.Context]:
-    """Return the command of all commands, and its context."""
+    """Return the top command `slacktide`, and its context."""
     root = context.find_root()
     assert isinstance(root.command, click.Group)
     return root.command, root
@@ -139,7 +139,7 @@ def _paths() -> dict[str, str | None]:
 
 
 def _check_all(context: click.Context, settings: Settings) -> None:
-    """Raise FileError where a default is of no use, whichever command it is for."""
+    """Raise FileError for a default that its command cannot use."""
     top, root = _root_of(context)
     defaults.check_commands(top, root, settings)
     for name in settings.defaults():
@@ -191,7 +191,7 @@ def _row(key: str, value: Any, setting: SettingInFile) -> SettingRow:
 
 
 def _built_in(key: str) -> str | None:
-    """Return what holds where nobody says anything."""
+    """Return the value of a setting that is not set anywhere."""
     if key == "journal":
         from slacktide.cli.shared.journals import journal_path
 

@@ -1,4 +1,4 @@
-"""`slacktide demo`: a real training job on a replayed spot market, start to finish in about a minute."""
+"""`slacktide demo`: runs a real training job on a replayed spot market in about a minute."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from slacktide.cli.commands.jobs.run import settle, show_live, take_in
+from slacktide.cli.commands.jobs.run import settle, show_live, submit_or_resume
 from slacktide.cli.shared.output import waiting
 from slacktide.cli.shared.run_options import RunOptions
 from slacktide.cli.shared.run_report import Pictures
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 START = 400
-"""A slot of the embedded market with eight days of past to learn from, after which spot is taken away several
-times within the deadline."""
+"""A slot of the demo's market with eight days of history before it, and several preemptions before the
+deadline."""
 SPEED = 600.0
 
 JOB = """\
@@ -81,7 +81,7 @@ def _run(folder: Path, job: Path) -> int:
         Controller(folder / "journal.db", Setup(speed=SPEED, learned=folder / "learn.json")) as controller,
     ):
         with steady_output():
-            jobs = take_in(controller, [str(job)], wanted, resume=False)
+            jobs = submit_or_resume(controller, [str(job)], wanted, resume=False)
             show_live(controller, jobs, stop, plain=False)
         stop.over()
         return settle(controller, jobs, pictures, "table")
@@ -113,7 +113,7 @@ def _prepare(folder: Path) -> Path:
 
 @contextmanager
 def _yardstick(job: Path) -> Iterator[None]:
-    """Have the clairvoyant's machine code made while the job runs, so that the bill need not wait for it."""
+    """Compile what the clairvoyant needs while the job runs, so that the bill does not wait for it."""
     command = [sys.executable, "-m", "slacktide.app.jobs.warm_up", str(job), str(START)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:

@@ -1,4 +1,4 @@
-"""`slacktide doctor`: what is missing on this machine."""
+"""`slacktide doctor`: finds what is missing on this machine."""
 
 from __future__ import annotations
 
