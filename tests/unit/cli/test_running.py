@@ -84,7 +84,7 @@ def test_no_question_with_yes_or_a_fleet_or_without_a_terminal(
 ) -> None:
     if not option:
         monkeypatch.setattr("slacktide.cli.shared.confirm.can_ask", lambda: False)
-    monkeypatch.setattr("slacktide.cli.commands.jobs.run.take_in", stop_here)
+    monkeypatch.setattr("slacktide.cli.commands.jobs.run.submit_or_resume", stop_here)
     with pytest.raises(StoppedHere):
         run(["run", JOB, "--journal", str(tmp_path / "journal.db"), *option])
 
