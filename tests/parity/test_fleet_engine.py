@@ -190,7 +190,7 @@ def test_the_world_of_a_fleet_is_a_fold_over_its_journal() -> None:
 def knows(lives: Lives, store: MemoryStore) -> list[object]:
     """Return what the allocators know in an engine that begins with a journal."""
     lives.store = store
-    runs = [run.allocator for _, run in lives.open().fleets]
+    runs = [run.allocator for _, run in lives.open().context.fleets]
     return [json.loads(json.dumps(one.remember())) for one in runs if isinstance(one, Remembering)]
 
 

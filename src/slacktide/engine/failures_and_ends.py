@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from slacktide.backends.base import BackendStatus
 from slacktide.core.types import TIME_TOLERANCE_HOURS, Allocation, Order, Reason
 from slacktide.core.units import format_usd
+from slacktide.engine.changes import Change, Changes, Directive
 from slacktide.engine.event_builders import decided, ended, lived, preempted
 from slacktide.engine.fulfil import fulfil
-from slacktide.engine.holding import next_attempt, note_begun, note_held
+from slacktide.engine.holding import note_begun, note_held
 from slacktide.engine.job.account import Account, account, known_safe_gpu_hours
 from slacktide.engine.pending_decisions import PendingDecision
+from slacktide.engine.step_context import StepContext
 from slacktide.journal.events import (
     Ending,
     Event,
@@ -28,9 +30,6 @@ from slacktide.journal.events import (
 from slacktide.journal.state.journal_state import NOTHING, JobRecord
 from slacktide.physics import physics
 from slacktide.physics.tariff import usd_per_hour
-
-if TYPE_CHECKING:
-    from slacktide.engine.engine import Engine
 
 LEFT = Reason("what-is-left")
 NEXT_WISH = Reason("next-wish")
@@ -49,25 +48,27 @@ STOPPED_TOO_OFTEN = (
 )
 
 
-Answer: TypeAlias = Callable[["Engine", JobRecord, Account, BackendStatus], None]
+Response: TypeAlias = Callable[[StepContext, JobRecord, Account, BackendStatus], Changes]
 """What is done about something that happened to a job."""
 
 
-def watch(engine: Engine, track: JobRecord, facts: BackendStatus, now_hours: float) -> None:
+def watch(context: StepContext, track: JobRecord, facts: BackendStatus, now_hours: float) -> Changes:
     """Inside a slot: see what is held, and whether the job is done, has failed, hangs, or must be stopped."""
-    note_begun(engine, track, facts, now_hours)
-    note_held(engine, track, facts, now_hours)
-    one = account(engine.lane(track), track, facts, now_hours)
+    yield from note_begun(context, track, facts, now_hours)
+    yield from note_held(context, track, facts, now_hours)
+    one = account(context.lane(track), track, facts, now_hours)
     assert track.order is not None
     if one.state.ended and not track.order.ending:
-        finish(engine, track, one)
+        yield from finish(context, track, one)
         return
-    answer = pressing(engine, track, facts, now_hours)
+    answer = pressing(context, track, facts, now_hours)
     if answer is not None:
-        answer(engine, track, one, facts)
+        yield from answer(context, track, one, facts)
 
 
-def pressing(engine: Engine, track: JobRecord, facts: BackendStatus, now_hours: float) -> Answer | None:
+def pressing(
+    context: StepContext, track: JobRecord, facts: BackendStatus, now_hours: float
+) -> Response | None:
     """Return what must be done about a job before anybody is asked about it; None where nothing must."""
     order = track.order
     assert order is not None
@@ -75,18 +76,18 @@ def pressing(engine: Engine, track: JobRecord, facts: BackendStatus, now_hours: 
         return _gone if facts.gone else None
     if track.cancel_asked:
         return _cancel
-    if engine.releasing:
+    if context.releasing:
         return _release
     if facts.finished is not None and now_hours >= order.until_hours:
         return _stop_in_time
-    if engine.lane(track).patience.preempted_too_often(track.preemptions):
+    if context.lane(track).patience.preempted_too_often(track.preemptions):
         return _give_up
-    if order.gpus and (answer := _trouble(engine, track, facts)) is not None:
+    if order.gpus and (answer := _trouble(context, track, facts)) is not None:
         return answer
     return None if track.preemption_asked is None else _preempt
 
 
-def _trouble(engine: Engine, track: JobRecord, facts: BackendStatus) -> Answer | None:
+def _trouble(context: StepContext, track: JobRecord, facts: BackendStatus) -> Response | None:
     """Return what must be done about workers that are not well."""
     assert track.order is not None
     if facts.newest_attempt > track.order.attempt:  # the journal is older than what was begun from it
@@ -97,14 +98,14 @@ def _trouble(engine: Engine, track: JobRecord, facts: BackendStatus) -> Answer |
         return _failed
     if facts.stopped:
         return _lost_all
-    if facts.silent_s > engine.lane(track).patience.silent_s:
+    if facts.silent_s > context.lane(track).patience.silent_s:
         return _stalled
     return _taken if facts.taken_spot_gpus else None
 
 
-def finish(engine: Engine, track: JobRecord, one: Account) -> None:
+def finish(context: StepContext, track: JobRecord, one: Account) -> Changes:
     """End a job that ended by itself: its work is done, or its money."""
-    job, order = engine.lane(track).job, track.order
+    job, order = context.lane(track).job, track.order
     assert order is not None
     own_hours = one.state.finish_hours - track.began_hours
     status: Status = "succeeded"
@@ -113,47 +114,50 @@ def finish(engine: Engine, track: JobRecord, one: Account) -> None:
     elif not job.on_time(own_hours) and (job.hard or job.value_at(own_hours) <= 0.0):
         status = "deadline_missed"
     why = ""
-    if one.state.exhausted and one.to_hours >= engine.lane(track).stops_hours - TIME_TOLERANCE_HOURS:
+    if one.state.exhausted and one.to_hours >= context.lane(track).stops_hours - TIME_TOLERANCE_HOURS:
         status, why = "deadline_missed", STOPS_LATE
     elif one.state.exhausted:
         why = spent(job.money_usd, one.state.cost_usd)
-    engine.write([lived(track, one), ended(track, status, why, one.to_hours, one.state.finish_hours)])
-    engine.backend.hold(order._replace(ending=True))
+    events = lived(track, one), ended(track, status, why, one.to_hours, one.state.finish_hours)
+    yield Change(events, (Directive(track, order=order._replace(ending=True)),))
 
 
-def let_go(engine: Engine, track: JobRecord, ending: Ending, why: str) -> None:
+def let_go(context: StepContext, track: JobRecord, ending: Ending, why: str) -> Changes:
     """Begin to let go of all workers for good; they are paid until they are gone."""
     begun, order = track.begun, track.order
     assert begun is not None
     assert order is not None
     wish = Allocation(reason=Reason(why), memory=track.memory)
-    engine.act([decided(begun, track.state, order._replace(ending=True), wish, ending)], [(track, None)])
+    decision = decided(begun, track.state, order._replace(ending=True), wish, ending)
+    yield Change((decision,), (Directive(track),))
 
 
-def _cancel(engine: Engine, track: JobRecord, one: Account, facts: BackendStatus) -> None:
-    let_go(engine, track, "cancelled", ASKED)
+def _cancel(context: StepContext, track: JobRecord, one: Account, facts: BackendStatus) -> Changes:
+    yield from let_go(context, track, "cancelled", ASKED)
 
 
-def _release(engine: Engine, track: JobRecord, one: Account, facts: BackendStatus) -> None:
-    let_go(engine, track, "released", STOPS)
+def _release(context: StepContext, track: JobRecord, one: Account, facts: BackendStatus) -> Changes:
+    yield from let_go(context, track, "released", STOPS)
 
 
-def _stop_in_time(engine: Engine, track: JobRecord, one: Account, facts: BackendStatus) -> None:
-    lane = engine.lane(track)
+def _stop_in_time(context: StepContext, track: JobRecord, one: Account, facts: BackendStatus) -> Changes:
+    lane = context.lane(track)
     if one.to_hours >= lane.stops_hours - TIME_TOLERANCE_HOURS:
-        let_go(engine, track, "deadline_missed", STOPS_LATE)
+        yield from let_go(context, track, "deadline_missed", STOPS_LATE)
         return
-    reserve_usd = _reserve_usd(engine, track, one)
-    let_go(engine, track, "budget_exhausted", spent(lane.job.money_usd, one.state.cost_usd, reserve_usd))
+    reserve_usd = _reserve_usd(context, track, one)
+    yield from let_go(
+        context, track, "budget_exhausted", spent(lane.job.money_usd, one.state.cost_usd, reserve_usd)
+    )
 
 
-def _reserve_usd(engine: Engine, track: JobRecord, one: Account) -> float:
+def _reserve_usd(context: StepContext, track: JobRecord, one: Account) -> float:
     """Return what stopping may cost at the most: what is held, as long as it takes, at the worst price."""
-    lane, held = engine.lane(track), track.held or NOTHING
+    lane, held = context.lane(track), track.held or NOTHING
     order = track.order or held
     spot, on_demand = max(order.spot_gpus, held.spot_gpus), max(order.on_demand_gpus, held.on_demand_gpus)
     worst = lane.worst_quote(lane.slot(one.to_hours))
-    return usd_per_hour(worst, spot, on_demand) * engine.backend.stop_hours(track.job)
+    return usd_per_hour(worst, spot, on_demand) * context.stop_hours(track.job)
 
 
 def spent(limit_usd: float, spent_usd: float, reserve_usd: float = 0.0) -> str:
@@ -172,29 +176,29 @@ def spent(limit_usd: float, spent_usd: float, reserve_usd: float = 0.0) -> str:
     return f"{said}; the other {format_usd(left)} are reserved for stopping"
 
 
-def _give_up(engine: Engine, track: JobRecord, one: Account, facts: BackendStatus) -> None:
-    let_go(engine, track, "failed", f"preempted {track.preemptions} times, more than allowed")
+def _give_up(context: StepContext, track: JobRecord, one: Account, facts: BackendStatus) -> Changes:
+    yield from let_go(context, track, "failed", f"preempted {track.preemptions} times, more than allowed")
 
 
-def _gone(engine: Engine, track: JobRecord, one: Account, facts: BackendStatus) -> None:
+def _gone(context: StepContext, track: JobRecord, one: Account, facts: BackendStatus) -> Changes:
     """End or release a job that was to be let go and whose workers are all gone."""
     events: list[Event] = [lived(track, one, let_go=True)]
     if track.ending == "released":
         events.append(Released(job=track.job, at_hours=one.to_hours, why=STOPS))
     else:
         assert track.ending is not None
-        events.append(ended(track, track.ending, _why_ended(engine, track, one), one.to_hours))
-    engine.write(events)
+        events.append(ended(track, track.ending, _why_ended(context, track, one), one.to_hours))
+    yield Change.of(events)
 
 
-def _why_ended(engine: Engine, track: JobRecord, one: Account) -> str:
+def _why_ended(context: StepContext, track: JobRecord, one: Account) -> str:
     """Say what ended a job that was to be let go, with the figures as they are now."""
     if track.ending == "deadline_missed":
         return STOPS_LATE
     if track.ending == "failed":
         times = track.failures_in_row
         return f"{track.ending_why}, {times} times in a row" if times > 1 else track.ending_why
-    limit = engine.lane(track).job.money_usd
+    limit = context.lane(track).job.money_usd
     if track.ending != "budget_exhausted" or math.isinf(limit):
         return ""
     left = limit - one.state.cost_usd
@@ -202,7 +206,7 @@ def _why_ended(engine: Engine, track: JobRecord, one: Account) -> str:
     return f"max_cost allows {format_usd(limit)}, and {format_usd(one.state.cost_usd)} was spent{kept}"
 
 
-def _preempt(engine: Engine, track: JobRecord, one: Account, facts: BackendStatus) -> None:
+def _preempt(context: StepContext, track: JobRecord, one: Account, facts: BackendStatus) -> Changes:
     """Take spot workers away because a user asked for it; the job goes on with what is left."""
     order, asked = track.order, track.preemption_asked
     assert order is not None
@@ -210,45 +214,47 @@ def _preempt(engine: Engine, track: JobRecord, one: Account, facts: BackendStatu
     if order.spot_gpus == 0:
         why = "a user asked for it, but no spot is held"
         slot = one.priced.stretch.slot
-        engine.write([preempted(track, slot, one.to_hours, track.state, track.state, why, asked=True)])
+        yield Change((preempted(track, slot, one.to_hours, track.state, track.state, why, asked=True),))
         return
     spot_left = max(0, order.spot_gpus - (asked.spot_gpus or order.spot_gpus))
-    _lost(engine, track, one, spot_left, asked.why or ASKED, asked=True)
+    yield from _lost(context, track, one, spot_left, asked.why or ASKED, asked=True)
 
 
 def _lost(
-    engine: Engine, track: JobRecord, one: Account, spot_left: int, why: str, *, asked: bool = False
-) -> None:
+    context: StepContext, track: JobRecord, one: Account, spot_left: int, why: str, *, asked: bool = False
+) -> Changes:
     """Go on with what is left after spot workers were lost inside a slot."""
-    lane, begun, order = engine.lane(track), track.begun, track.order
+    lane, begun, order = context.lane(track), track.begun, track.order
     assert begun is not None
     assert order is not None
     left = physics.lose(lane.terms, one.state, max(0, spot_left))
     offered = begun.quote.keeping(left.on_demand_gpus)
     spot, on_demand = physics.cut(lane.terms, offered, left.spot_gpus, left.on_demand_gpus)
     anew = begun._replace(from_hours=one.to_hours)
-    attempt = next_attempt(engine, track)
+    attempt = context.next_attempt(track)
     fewer = order._replace(attempt=attempt, spot_gpus=int(spot), on_demand_gpus=int(on_demand))
-    after = engine.lasting(track, left, anew, fewer)
+    after = context.lasting(track, left, anew, fewer)
     wish = Allocation(left.spot_gpus, left.on_demand_gpus, reason=LEFT, memory=track.memory)
-    events = [
+    events = (
         lived(track, one),
         preempted(track, begun.slot, one.to_hours, one.state, left, why, asked=asked),
         decided(anew, left, after, wish),
-    ]
-    engine.act(events, [(track, left.spot_gpus)])
+    )
+    yield Change(events, (Directive(track, left.spot_gpus),))
 
 
-def _taken(engine: Engine, track: JobRecord, one: Account, facts: BackendStatus) -> None:
+def _taken(context: StepContext, track: JobRecord, one: Account, facts: BackendStatus) -> Changes:
     """Go on with what is left of spot whose machines went."""
     assert track.order is not None
     if track.wishes_left and not one.state.gpus and not (track.held or NOTHING).gpus:
-        _try_next(engine, track, one)
+        yield from _try_next(context, track, one)
         return
-    _lost(engine, track, one, track.order.spot_gpus - facts.taken_spot_gpus, "its machines were taken")
+    yield from _lost(
+        context, track, one, track.order.spot_gpus - facts.taken_spot_gpus, "its machines were taken"
+    )
 
 
-def _try_next(engine: Engine, track: JobRecord, one: Account) -> None:
+def _try_next(context: StepContext, track: JobRecord, one: Account) -> Changes:
     """Give up a wish whose spot never came, and try the next one: no slot has to pass for that."""
     order, begun = track.order, track.begun
     assert order is not None
@@ -258,14 +264,14 @@ def _try_next(engine: Engine, track: JobRecord, one: Account) -> None:
         order.spot_gpus, order.on_demand_gpus, order.pool, NEXT_WISH, memory=track.memory, instead=rest
     )
     ask = PendingDecision(track, one.state, begun._replace(from_hours=one.to_hours), (lived(track, one),))
-    engine.act([*ask.before, *fulfil(engine, ask, wish, known_missed=1)], [(track, None)])
+    yield Change((*ask.before, *fulfil(context, ask, wish, known_missed=1)), (Directive(track),))
 
 
-def _lost_all(engine: Engine, track: JobRecord, one: Account, facts: BackendStatus) -> None:
+def _lost_all(context: StepContext, track: JobRecord, one: Account, facts: BackendStatus) -> Changes:
     """Begin again with new workers: these were told to stop or have gone, which is no fault of the job's."""
     safe = known_safe_gpu_hours(facts, one.state)
-    engine.write(
-        [
+    yield Change(
+        (
             Lost(
                 job=track.job,
                 at_hours=one.to_hours,
@@ -275,24 +281,24 @@ def _lost_all(engine: Engine, track: JobRecord, one: Account, facts: BackendStat
                 on_demand_gpus=facts.lost_on_demand_gpus,
                 lost_gpu_hours=0.0 if facts.taken_spot_gpus else _unsaved_gpu_hours(one),
                 checkpointed_gpu_hours=safe,
-            )
-        ]
+            ),
+        )
     )
     if facts.taken_spot_gpus:
-        _taken(engine, track, one, facts)
+        yield from _taken(context, track, one, facts)
         return
     if not facts.lost_on_demand_gpus and track.losses_in_row > MOST_STOPS:
-        let_go(engine, track, "failed", STOPPED_TOO_OFTEN)
+        yield from let_go(context, track, "failed", STOPPED_TOO_OFTEN)
         return
-    delay_s = engine.lane(track).patience.delay_s(track.losses_in_row)
+    delay_s = context.lane(track).patience.delay_s(track.losses_in_row)
     again = Restarted(
         job=track.job,
         at_hours=one.to_hours,
-        attempt=next_attempt(engine, track),
+        attempt=context.next_attempt(track),
         delay_s=delay_s if track.losses_in_row > 1 else 0.0,
         why="its last workers are lost",
     )
-    engine.act([again], [(track, None)])
+    yield Change((again,), (Directive(track),))
 
 
 def has_no_trace(order: Order, facts: BackendStatus) -> bool:
@@ -324,7 +330,7 @@ def _how_lost(track: JobRecord, facts: BackendStatus) -> str:
     return "its workers were told to stop, and not by this controller"
 
 
-def _failed(engine: Engine, track: JobRecord, one: Account, facts: BackendStatus) -> None:
+def _failed(context: StepContext, track: JobRecord, one: Account, facts: BackendStatus) -> Changes:
     """Note that a worker failed, and begin again or give up."""
     failure = facts.failure
     assert failure is not None
@@ -339,34 +345,36 @@ def _failed(engine: Engine, track: JobRecord, one: Account, facts: BackendStatus
         checkpointed_gpu_hours=known_safe_gpu_hours(facts, one.state),
         lost_gpu_hours=_unsaved_gpu_hours(one),
     )
-    _again(engine, track, failed, hopeless=failure.hopeless)
+    yield from _again(context, track, failed, hopeless=failure.hopeless)
 
 
-def _stalled(engine: Engine, track: JobRecord, one: Account, facts: BackendStatus) -> None:
+def _stalled(context: StepContext, track: JobRecord, one: Account, facts: BackendStatus) -> Changes:
     """Note that a job hangs, and begin again or give up."""
     stalled = Stalled(
         job=track.job,
         at_hours=one.to_hours,
-        why=HANGS.format(silent_s=facts.silent_s, patience_s=engine.lane(track).patience.silent_s),
+        why=HANGS.format(silent_s=facts.silent_s, patience_s=context.lane(track).patience.silent_s),
         attempt=track.attempt,
         silent_s=facts.silent_s,
         checkpointed_gpu_hours=known_safe_gpu_hours(facts, one.state),
         lost_gpu_hours=_unsaved_gpu_hours(one),
     )
-    _again(engine, track, stalled, hopeless=False)
+    yield from _again(context, track, stalled, hopeless=False)
 
 
-def _again(engine: Engine, track: JobRecord, failed: WorkerFailed | Stalled, *, hopeless: bool) -> None:
-    engine.write([failed])
-    patience = engine.lane(track).patience
+def _again(
+    context: StepContext, track: JobRecord, failed: WorkerFailed | Stalled, *, hopeless: bool
+) -> Changes:
+    yield Change((failed,))
+    patience = context.lane(track).patience
     if hopeless or track.failures_in_row > patience.failures:
-        let_go(engine, track, "failed", failed.why)
+        yield from let_go(context, track, "failed", failed.why)
         return
     again = Restarted(
         job=track.job,
         at_hours=failed.at_hours,
-        attempt=next_attempt(engine, track),
+        attempt=context.next_attempt(track),
         delay_s=patience.delay_s(track.failures_in_row),
         why=f"failure {track.failures_in_row} in a row, {patience.failures} allowed",
     )
-    engine.act([again], [(track, None)])
+    yield Change((again,), (Directive(track),))

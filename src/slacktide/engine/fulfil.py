@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from slacktide.allocators.site.spot import Claim
 from slacktide.allocators.view import BUDGET_SHORT
-from slacktide.backends.base import BackendStatus
 from slacktide.core.types import UNLIMITED_GPUS, Allocation, JobState, Order, Quote, Reason, Wish
-from slacktide.engine.capacity import cut_to_room
+from slacktide.engine.capacity import cut_to_capacity
 from slacktide.engine.event_builders import decided
-from slacktide.engine.fleet.pace import belief
-from slacktide.engine.holding import next_attempt, nothing_yet
+from slacktide.engine.holding import nothing_yet
 from slacktide.engine.job.health import health
 from slacktide.engine.job.job_context import JobContext
 from slacktide.engine.pending_decisions import PendingDecision
+from slacktide.engine.step_context import StepContext
 from slacktide.journal.events import Event, HealthChanged
 from slacktide.journal.state.journal_state import JobRecord
 from slacktide.market.moment import offer
 from slacktide.physics import physics
 from slacktide.physics.pace import believed
 from slacktide.policies.view import goes_where_it_may, stays_in
-
-if TYPE_CHECKING:
-    from slacktide.engine.engine import Engine
 
 
 class Fulfilment(NamedTuple):
@@ -40,27 +36,27 @@ class Fulfilment(NamedTuple):
     """Which of those had the spot and not the on-demand GPUs."""
 
 
-def fulfil(engine: Engine, ask: PendingDecision, wish: Allocation, known_missed: int = 0) -> list[Event]:
+def fulfil(
+    context: StepContext, ask: PendingDecision, wish: Allocation, known_missed: int = 0
+) -> list[Event]:
     """Say what a job is to hold of what it wants, and take that out of what is left for others.
 
     A new set of workers begins where the holding changes, and where some were just taken. Raises InputError
     for a wish in a pool that the job may not use. The first `known_missed` wishes are known to be in vain.
     """
     track, state = ask.track, ask.state
-    lane, spot, on_demand, missed, unstocked = fulfilment(engine, ask, wish, known_missed)
+    lane, spot, on_demand, missed, unstocked = fulfilment(context, ask, wish, known_missed)
     pool, begun = lane.market_pool.name, ask.begun
     if lane.ground is not None:
         begun = begun._replace(quote=lane.quote(begun.slot))
     before = track.order or state  # what was ordered may not be there yet, and is not ordered again
     changed = ask.taken is not None or (spot, on_demand) != (before.spot_gpus, before.on_demand_gpus)
     changed |= track.order is not None and track.order.pool != pool and spot + on_demand > 0
-    attempt = next_attempt(engine, track) if changed else track.attempt
+    attempt = context.next_attempt(track) if changed else track.attempt
     wanted = Order(track.job, attempt, pool, spot, on_demand)
-    engine.spot.hold(Claim(track.job, pool, wanted.spot_gpus, begun.from_hours, wanted.on_demand_gpus))
-    order = engine.lasting(track, state, begun, wanted)
-    none = nothing_yet(
-        track, engine.facts.get(track.job, BackendStatus()), attempt, begun.from_hours, order.gpus
-    )
+    context.spot.hold(Claim(track.job, pool, wanted.spot_gpus, begun.from_hours, wanted.on_demand_gpus))
+    order = context.lasting(track, state, begun, wanted)
+    none = nothing_yet(track, context.status(track.job), attempt, begun.from_hours, order.gpus)
     lost = physics.given_up(lane.terms, state, spot, on_demand, lane.here if lane.ground else state.pool)
     told = decided(begun, state, order, wish, lost_gpu_hours=lost, wanted_pool=_first(lane, state, wish))
     told = dataclasses.replace(
@@ -70,7 +66,7 @@ def fulfil(engine: Engine, ask: PendingDecision, wish: Allocation, known_missed:
         notice_hours=ask.notice_hours,
         **_journey(lane, track, state, order),
     )
-    return [told, *none, *_health(engine, ask, lane, order, wish.reason)]
+    return [told, *none, *_health(context, ask, lane, order, wish.reason)]
 
 
 def _journey(lane: JobContext, track: JobRecord, state: JobState, order: Order) -> dict[str, Any]:
@@ -92,62 +88,66 @@ def _first(lane: JobContext, state: JobState, wish: Allocation) -> str:
     return "" if lane.ground is None else wish.pool or lane.pool_names[state.pool]
 
 
-def fulfilment(engine: Engine, ask: PendingDecision, wish: Allocation, known_missed: int = 0) -> Fulfilment:
+def fulfilment(
+    context: StepContext, ask: PendingDecision, wish: Allocation, known_missed: int = 0
+) -> Fulfilment:
     """Try wishes in order until a pool has what is wanted; a job that stays gets what there is.
 
     Where none is had whole and the last one lacks on-demand GPUs only, what there is of it is given. So it is
     of the one wish for a job of a fleet on a market: its allocator saw what every pool has.
     """
-    lane = engine.lane(ask.track)
+    lane = context.lane(ask.track)
     if lane.ground is None:
         stays_in(wish, lane.market_pool.name, ask.track.job)
-        return _cut(engine, ask, lane, Wish(wish.spot_gpus, wish.on_demand_gpus), ask.begun.quote)
+        return _cut(context, ask, lane, Wish(wish.spot_gpus, wish.on_demand_gpus), ask.begun.quote)
     goes_where_it_may(wish, lane.pool_names, ask.track.job)
     here = lane.at(ask.state.pool)
     unstocked: tuple[int, ...] = ()
     for missed, each in list(enumerate(wish.wishes))[known_missed:]:
         there = here if each.pool is None else here.named(each.pool)
         quote = there.quote(ask.begun.slot)
-        left = _left(engine, ask, there, quote)
+        left = _left(context, ask, there, quote)
         if each.spot_gpus > left.spot_gpus and not ask.track.fleet:
             continue
         stocked = physics.is_stocked(there.terms, left, each.spot_gpus, each.on_demand_gpus)
         if stocked or missed == len(wish.instead):
-            found = _cut(engine, ask, there, each, quote)
+            found = _cut(context, ask, there, each, quote)
             nothing = found.spot_gpus + found.on_demand_gpus == 0
             return found._replace(missed=missed, lane=here if nothing else there, unstocked=unstocked)
         unstocked = (*unstocked, missed)
     return Fulfilment(here, 0, 0, len(wish.wishes), unstocked)
 
 
-def _left(engine: Engine, ask: PendingDecision, lane: JobContext, quote: Quote) -> Quote:
+def _left(context: StepContext, ask: PendingDecision, lane: JobContext, quote: Quote) -> Quote:
     """Return what others leave of what a pool offers, and of what the job's fleet may hold on demand."""
-    left = _left_in_pool(engine, ask, lane, quote)
-    quota = engine.fleets.quota_left(ask.track, engine.spot)
+    left = _left_in_pool(context, ask, lane, quote)
+    quota = context.fleets.quota_left(ask.track, context.spot)
     return left._replace(on_demand_gpus=min(left.on_demand_gpus, quota))
 
 
-def _left_in_pool(engine: Engine, ask: PendingDecision, lane: JobContext, quote: Quote) -> Quote:
+def _left_in_pool(context: StepContext, ask: PendingDecision, lane: JobContext, quote: Quote) -> Quote:
     """Return what others leave of what a pool offers, what the job holds or has ordered there included.
 
     Jobs of a fleet that rents all on demand, at one price, are not limited by a stock.
     """
     track, pool = ask.track, lane.market_pool.name
-    by_others = engine.spot.by_others(track.job).get(pool, 0)
-    if quote.on_demand_gpus >= UNLIMITED_GPUS or engine.fleets.is_unlimited(track):
+    by_others = context.spot.by_others(track.job).get(pool, 0)
+    if quote.on_demand_gpus >= UNLIMITED_GPUS or context.fleets.is_unlimited(track):
         return offer(quote._replace(on_demand_gpus=UNLIMITED_GPUS), by_others)
-    left = offer(quote, by_others, engine.spot.on_demand_by_others(track.job).get(pool, 0))
+    left = offer(quote, by_others, context.spot.on_demand_by_others(track.job).get(pool, 0))
     is_there = lane.ground is None or lane.here == ask.state.pool
     ordered = track.order.on_demand_gpus if track.order is not None and track.order.pool == pool else 0
     return left.keeping(max(ask.state.on_demand_gpus if is_there else 0, ordered))
 
 
-def _cut(engine: Engine, ask: PendingDecision, lane: JobContext, wish: Wish, quote: Quote) -> Fulfilment:
+def _cut(
+    context: StepContext, ask: PendingDecision, lane: JobContext, wish: Wish, quote: Quote
+) -> Fulfilment:
     """Cut a wish to what can be had in a pool."""
-    left = _left(engine, ask, lane, quote)
+    left = _left(context, ask, lane, quote)
     spot, on_demand = physics.cut(lane.terms, left, wish.spot_gpus, wish.on_demand_gpus)
-    pool = lane.market_pool.name
-    spot, on_demand = cut_to_room(engine, ask.track, lane.terms, left, spot, on_demand, pool)
+    room = context.capacity(lane.market_pool.name)
+    spot, on_demand = cut_to_capacity(context.spot, room, ask.track.job, lane, left, spot, on_demand)
     return Fulfilment(lane, int(spot), int(on_demand))
 
 
@@ -158,11 +158,11 @@ OUTRAN = "it reports nothing and is not done after the work of its file, so nobo
 
 
 def _health(
-    engine: Engine, ask: PendingDecision, lane: JobContext, order: Order, reason: Reason
+    context: StepContext, ask: PendingDecision, lane: JobContext, order: Order, reason: Reason
 ) -> list[Event]:
     """Say so where the outlook of a job changes with what it is to hold."""
     hours = ask.begun.from_hours
-    pace = belief(engine, ask)
+    pace = context.belief(ask)
     terms = believed(lane.terms, pace)
     all_terms = tuple(believed(one, pace) for one in lane.all_terms) if lane.ground is not None else ()
     word, why = health(

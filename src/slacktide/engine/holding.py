@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from slacktide.backends.base import BackendStatus
 from slacktide.core.types import TIME_TOLERANCE_HOURS
+from slacktide.engine.changes import Change, Changes
 from slacktide.engine.event_builders import lived
 from slacktide.engine.job.account import account, has_finished
+from slacktide.engine.step_context import StepContext
 from slacktide.journal.events import Event, Held
 from slacktide.journal.state.journal_state import NOTHING, Holding, JobRecord
 
-if TYPE_CHECKING:
-    from slacktide.engine.engine import Engine
 
-
-def note_held(engine: Engine, track: JobRecord, facts: BackendStatus, now_hours: float) -> None:
+def note_held(context: StepContext, track: JobRecord, facts: BackendStatus, now_hours: float) -> Changes:
     """End a stretch where what is held changed: what is gone since then, what came from now on.
 
     The last stretch of a job that is done ends with its work, and needs no such cut.
     """
     if facts.finished is None or has_finished(track, facts):
         return
-    _note_older(engine, track, facts, now_hours)
+    yield from _note_older(context, track, facts, now_hours)
     held = held_now(track, facts)
     if held == track.held and not _came_elsewhere(track, facts, held):
         return
     at_hours = max(_from_hours(track), min(now_hours, _when(track, held, facts, now_hours)))
-    _cut(engine, track, facts, held, at_hours)
+    yield _cut(context, track, facts, held, at_hours)
 
 
 def _came_elsewhere(track: JobRecord, facts: BackendStatus, held: Holding) -> bool:
@@ -38,28 +36,28 @@ def _came_elsewhere(track: JobRecord, facts: BackendStatus, held: Holding) -> bo
     return held.gpus > 0 and facts.attempt == order.attempt and track.held_pool != order.pool
 
 
-def note_begun(engine: Engine, track: JobRecord, facts: BackendStatus, by_hours: float) -> None:
+def note_begun(context: StepContext, track: JobRecord, facts: BackendStatus, by_hours: float) -> Changes:
     """Say from when on a whole set was there, where nobody has: who started it was killed before."""
     order = track.order
     assert order is not None
-    _note_older(engine, track, facts, by_hours)
+    yield from _note_older(context, track, facts, by_hours)
     whole = Holding(order.spot_gpus, order.on_demand_gpus)
     unsaid = facts.attempt == order.attempt and track.held is not None and track.held != whole
     there = (facts.spot_gpus, facts.on_demand_gpus) == whole
     if facts.gone:
         there = _from_hours(track) + TIME_TOLERANCE_HOURS < facts.until_hours < math.inf
     if unsaid and there and not order.ending and facts.since_hours < min(by_hours, facts.until_hours):
-        _cut(engine, track, facts, whole, max(_from_hours(track), facts.since_hours))
+        yield _cut(context, track, facts, whole, max(_from_hours(track), facts.since_hours))
 
 
-def _note_older(engine: Engine, track: JobRecord, facts: BackendStatus, by_hours: float) -> None:
+def _note_older(context: StepContext, track: JobRecord, facts: BackendStatus, by_hours: float) -> Changes:
     """Say when an older set had gone, where nobody has: who told it to, and began the new one, was killed."""
     order, held = track.order, track.held or NOTHING
     assert order is not None
     older = facts.attempt == order.attempt and facts.attempt > track.held_attempt and held.gpus > 0
     if older and facts.before_until_hours < min(by_hours, facts.since_hours):
         at_hours = max(_from_hours(track), facts.before_until_hours)
-        _cut(engine, track, facts, NOTHING, at_hours, track.held_attempt)
+        yield _cut(context, track, facts, NOTHING, at_hours, track.held_attempt)
 
 
 def _when(track: JobRecord, held: Holding, facts: BackendStatus, now_hours: float) -> float:
@@ -77,18 +75,18 @@ def _from_hours(track: JobRecord) -> float:
 
 
 def _cut(
-    engine: Engine,
+    context: StepContext,
     track: JobRecord,
     facts: BackendStatus,
     held: Holding,
     at_hours: float,
     attempt: int | None = None,
-) -> None:
+) -> Change:
     """End a stretch at a moment, from which on this is held, of the set that the facts tell of or another."""
-    one = account(engine.lane(track), track, facts, at_hours)
+    one = account(context.lane(track), track, facts, at_hours)
     before: list[Event] = [lived(track, one)] if one.hours > TIME_TOLERANCE_HOURS else []
     of = facts.attempt if attempt is None else attempt
-    engine.write([*before, _held(track.job, held, at_hours, facts._replace(attempt=of))])
+    return Change((*before, _held(track.job, held, at_hours, facts._replace(attempt=of))))
 
 
 def held_now(track: JobRecord, facts: BackendStatus) -> Holding:
@@ -138,8 +136,3 @@ def _held(job: str, held: Holding, at_hours: float, facts: BackendStatus) -> Hel
         on_demand_gpus=held.on_demand_gpus,
         pending_gpus=facts.pending_gpus,
     )
-
-
-def next_attempt(engine: Engine, track: JobRecord) -> int:
-    """Return a number that no set of workers of a job has ever had."""
-    return max(track.attempt, engine.facts.get(track.job, BackendStatus()).newest_attempt) + 1

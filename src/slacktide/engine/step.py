@@ -9,29 +9,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from slacktide.allocators.each import Each
 from slacktide.core.types import TIME_TOLERANCE_HOURS, Allocation, JobState, Reason
 from slacktide.core.units import format_count
+from slacktide.engine.changes import Change, Changes, Changing, Directive
 from slacktide.engine.event_builders import decided, ended, lived, preempted
-from slacktide.engine.failures_and_ends import ASKED, LEFT, STOPS_LATE, finish, pressing, watch
+from slacktide.engine.failures_and_ends import ASKED, LEFT, STOPS, STOPS_LATE, finish, pressing, watch
 from slacktide.engine.fleet.fleets import FleetRun
 from slacktide.engine.fleet.step import FleetStep
 from slacktide.engine.fulfil import fulfil
 from slacktide.engine.holding import note_begun, note_held
 from slacktide.engine.job.account import Account, account
-from slacktide.engine.job.lost_work import note_resumed
-from slacktide.engine.job.pace_learning import note_reports, revised
+from slacktide.engine.job.pace_learning import note_reports, note_resumed, revised
 from slacktide.engine.pending_decisions import PendingDecision, view_of_all
 from slacktide.engine.policy_errors import Careful
+from slacktide.engine.step_context import StepContext
 from slacktide.journal.events import ClockJumped, Event, Released
 from slacktide.journal.state.fleet_record import FleetRecord
 from slacktide.journal.state.journal_state import UNSEEN_SLOT, Begun, JobRecord
 from slacktide.physics import physics
-
-if TYPE_CHECKING:
-    from slacktide.engine.engine import Engine
 
 UNSEEN = Reason(UNSEEN_SLOT)
 BLOCKED = Reason("blocked")
@@ -39,78 +36,87 @@ STOPPING = Reason("stopping")
 """Workers that were told to stop are held until they have ended, whatever the market offers meanwhile."""
 
 
-def take_step(engine: Engine, active: Sequence[JobRecord], now_hours: float) -> None:
+def take_step(context: StepContext, active: Sequence[JobRecord], now_hours: float) -> Changes:
     """Do all that is due for these jobs at this time of the market clock."""
     for track in active:
-        note_resumed(engine, track, engine.facts[track.job], now_hours)
-        note_reports(engine, track, engine.facts[track.job])
-    due = [track for track in active if _is_due(engine, track, now_hours)]
-    asks = _turn(engine, due, now_hours)
+        yield from note_resumed(context, track, context.facts[track.job], now_hours)
+        yield from note_reports(context, track, context.facts[track.job])
+    due = [track for track in active if _is_due(context, track, now_hours)]
+    asks = yield from _turn(context, due, now_hours)
     turned = {ask.track.job for ask in asks}
     for track in active:
         if track.begun is not None and track.job not in turned:
-            watch(engine, track, engine.facts[track.job], max(now_hours, track.begun.from_hours))
+            yield from watch(context, track, context.facts[track.job], max(now_hours, track.begun.from_hours))
     waiting = [track for track in active if track.active and track.begun is None and track.job not in turned]
-    asks += [ask for track in waiting if (ask := _begin(engine, track, now_hours)) is not None]
-    _decide(engine, asks, now_hours)
+    for track in waiting:
+        ask = yield from _begin(context, track, now_hours)
+        if ask is not None:
+            asks.append(ask)
+    yield from _decide(context, asks, now_hours)
 
 
-def _is_due(engine: Engine, track: JobRecord, now_hours: float) -> bool:
+def _is_due(context: StepContext, track: JobRecord, now_hours: float) -> bool:
     """Whether the slot of a job's open stretch is over."""
-    return track.begun is not None and engine.lane(track).slot(now_hours) > track.begun.slot
+    return track.begun is not None and context.lane(track).slot(now_hours) > track.begun.slot
 
 
-def _turn(engine: Engine, tracks: Sequence[JobRecord], now_hours: float) -> list[PendingDecision]:
+def _turn(
+    context: StepContext, tracks: Sequence[JobRecord], now_hours: float
+) -> Changing[list[PendingDecision]]:
     """Account for the slots that have passed, and say who is to be decided about in the next.
 
     Who was asked for, has failed or must stop goes over with what is left, and nobody is asked.
     """
-    over = [(track, _caught_up(engine, track, now_hours)) for track in tracks]
+    over = []
+    for track in tracks:
+        over.append((track, (yield from _caught_up(context, track, now_hours))))
     asked = [(track, one) for track, one in over if one is not None and track.ending is None]
     for track, one in over:
         if one is not None and track.ending is not None:
-            _go_on(engine, track, one, STOPPING)
-    _lose(engine, [track for track, _ in asked], now_hours)
-    asks = [_turned(engine, track, one) for track, one in asked]
-    urgent = [ask for ask in asks if _is_pressing(engine, ask.track, now_hours)]
-    _keep_what_is_left(engine, urgent)
+            yield from _go_on(context, track, one, STOPPING)
+    _lose(context, [track for track, _ in asked], now_hours)
+    asks = [_turned(context, track, one) for track, one in asked]
+    urgent = [ask for ask in asks if _is_pressing(context, ask.track, now_hours)]
+    yield from _keep_what_is_left(context, urgent)
     return [ask for ask in asks if ask not in urgent]
 
 
-def _is_pressing(engine: Engine, track: JobRecord, now_hours: float) -> bool:
-    return pressing(engine, track, engine.facts[track.job], now_hours) is not None
+def _is_pressing(context: StepContext, track: JobRecord, now_hours: float) -> bool:
+    return pressing(context, track, context.facts[track.job], now_hours) is not None
 
 
-def _keep_what_is_left(engine: Engine, asks: Sequence[PendingDecision], reason: Reason = LEFT) -> None:
+def _keep_what_is_left(
+    context: StepContext, asks: Sequence[PendingDecision], reason: Reason = LEFT
+) -> Changes:
     """Let jobs hold in the new slot what the market left them, without asking anybody."""
     events: list[Event] = []
     for ask in asks:
         state = ask.state
         wish = Allocation(state.spot_gpus, state.on_demand_gpus, reason=reason, memory=ask.track.memory)
-        events += (*ask.before, *fulfil(engine, ask, wish))
+        events += (*ask.before, *fulfil(context, ask, wish))
     if asks:
-        engine.act(events, [(ask.track, ask.taken) for ask in asks])
+        yield Change.of(events, (Directive(ask.track, ask.taken) for ask in asks))
 
 
-def _caught_up(engine: Engine, track: JobRecord, now_hours: float) -> Account | None:
+def _caught_up(context: StepContext, track: JobRecord, now_hours: float) -> Changing[Account | None]:
     """Return a job's stretch up to the border of the present slot; None where the job ended before it."""
-    lane, facts = engine.lane(track), engine.facts[track.job]
+    lane, facts = context.lane(track), context.facts[track.job]
     slot = lane.slot(now_hours)
     assert track.begun is not None
     if slot > track.begun.slot + 1:
-        engine.write([_unseen(track, now_hours, slot - track.begun.slot - 1)])
+        yield Change((_unseen(track, now_hours, slot - track.begun.slot - 1),))
     while True:
         border = lane.begins(track.begun.slot + 1)
-        note_begun(engine, track, facts, border)
+        yield from note_begun(context, track, facts, border)
         if facts.gone and facts.until_hours <= border:
-            note_held(engine, track, facts, border)
+            yield from note_held(context, track, facts, border)
         one = account(lane, track, facts, border)
         if one.state.ended:
-            finish(engine, track, one)
+            yield from finish(context, track, one)
             return None
         if track.begun.slot + 1 == slot:
             return one
-        _go_on(engine, track, one, UNSEEN)
+        yield from _go_on(context, track, one, UNSEEN)
 
 
 def _unseen(track: JobRecord, now_hours: float, slots: int) -> ClockJumped:
@@ -123,37 +129,38 @@ def _unseen(track: JobRecord, now_hours: float, slots: int) -> ClockJumped:
     )
 
 
-def _go_on(engine: Engine, track: JobRecord, one: Account, reason: Reason) -> None:
+def _go_on(context: StepContext, track: JobRecord, one: Account, reason: Reason) -> Changes:
     """Go over into the next slot with what is held."""
     order = track.order
     assert order is not None
-    begun = _next_slot(engine, track, one)
+    begun = _next_slot(context, track, one)
     wish = Allocation(order.spot_gpus, order.on_demand_gpus, reason=reason, memory=track.memory)
-    same = engine.lasting(track, one.state, begun, order)
-    engine.act([lived(track, one), decided(begun, one.state, same, wish, track.ending)], [(track, None)])
+    same = context.lasting(track, one.state, begun, order)
+    events = lived(track, one), decided(begun, one.state, same, wish, track.ending)
+    yield Change(events, (Directive(track),))
 
 
-def _next_slot(engine: Engine, track: JobRecord, one: Account) -> Begun:
+def _next_slot(context: StepContext, track: JobRecord, one: Account) -> Begun:
     slot = one.priced.stretch.slot + 1
-    return Begun(slot, one.to_hours, engine.lane(track).quote(slot))
+    return Begun(slot, one.to_hours, context.lane(track).quote(slot))
 
 
-def _lose(engine: Engine, tracks: Sequence[JobRecord], now_hours: float) -> None:
+def _lose(context: StepContext, tracks: Sequence[JobRecord], now_hours: float) -> None:
     """Find out whose spot goes in each pool where the new slot offers less than is held."""
-    offered = {lane.market_pool.name: lane for lane in map(engine.lane, tracks)}
+    offered = {lane.market_pool.name: lane for lane in map(context.lane, tracks)}
     for pool, lane in offered.items():
         left = lane.quote(lane.slot(now_hours)).spot_gpus
-        engine.spot.lose(pool, left, [track.job for track in tracks])
+        context.spot.lose(pool, left, [track.job for track in tracks])
 
 
-def _turned(engine: Engine, track: JobRecord, one: Account) -> PendingDecision:
+def _turned(context: StepContext, track: JobRecord, one: Account) -> PendingDecision:
     """Say where a job stands at the beginning of a slot, what the market takes already gone."""
-    begun = _next_slot(engine, track, one)
-    left = physics.lose(engine.lane(track).terms, one.state, engine.spot.held(track.job))
-    learned = revised(engine, track, one)
+    begun = _next_slot(context, track, one)
+    left = physics.lose(context.lane(track).terms, one.state, context.spot.held(track.job))
+    learned = revised(context, track, one)
     passed: tuple[Event, ...] = (lived(track, one), *([] if learned is None else [learned]))
     pace = None if learned is None else learned.pace
-    notice = _notice_hours(engine, track, left, begun)
+    notice = _notice_hours(context, track, left, begun)
     if left.spot_gpus >= one.state.spot_gpus:
         return PendingDecision(track, one.state, begun, passed, pace=pace, notice_hours=notice)
     why = f"the market left {format_count(begun.quote.spot_gpus, 'spot GPU')}"
@@ -163,13 +170,13 @@ def _turned(engine: Engine, track: JobRecord, one: Account) -> PendingDecision:
     )
 
 
-def _notice_hours(engine: Engine, track: JobRecord, state: JobState, begun: Begun) -> float | None:
+def _notice_hours(context: StepContext, track: JobRecord, state: JobState, begun: Begun) -> float | None:
     """Return in which time spot goes that a job holds: as the market warns, else as the back end does."""
     if not state.spot_gpus:
         return None
-    lane, facts, order = engine.lane(track), engine.facts[track.job], track.order
+    lane, facts, order = context.lane(track), context.facts[track.job], track.order
     if lane.warns:
-        safe = engine.spot.safe_gpus(track.job)
+        safe = context.spot.safe_gpus(track.job)
         hours = lane.notice_hours(begun.slot, state, begun.from_hours, safe)
         if hours is not None:
             return hours
@@ -177,18 +184,18 @@ def _notice_hours(engine: Engine, track: JobRecord, state: JobState, begun: Begu
     return facts.notice_hours if order is not None and facts.attempt == order.attempt else None
 
 
-def _begin(engine: Engine, track: JobRecord, now_hours: float) -> PendingDecision | None:
+def _begin(context: StepContext, track: JobRecord, now_hours: float) -> Changing[PendingDecision | None]:
     """Say where a job stands that is in no stretch yet, or in none any more; None where it is let go."""
     if track.cancel_asked:
-        engine.write([ended(track, "cancelled", ASKED, now_hours)])
+        yield Change((ended(track, "cancelled", ASKED, now_hours),))
         return None
-    if engine.releasing:
+    if context.releasing:
         if not track.released:
-            engine.write([Released(job=track.job, at_hours=now_hours, why="the controller is stopping")])
+            yield Change((Released(job=track.job, at_hours=now_hours, why=STOPS),))
         return None
-    lane = engine.lane(track)
+    lane = context.lane(track)
     if now_hours >= lane.stops_hours:
-        engine.write([ended(track, "deadline_missed", STOPS_LATE, now_hours)])
+        yield Change((ended(track, "deadline_missed", STOPS_LATE, now_hours),))
         return None
     slot = lane.slot(now_hours)
     begins = lane.begins(slot)
@@ -196,41 +203,45 @@ def _begin(engine: Engine, track: JobRecord, now_hours: float) -> PendingDecisio
     return PendingDecision(track, track.state, Begun(slot, at_hours, lane.quote(slot)))
 
 
-def _decide(engine: Engine, asks: Sequence[PendingDecision], now_hours: float) -> None:
+def _decide(context: StepContext, asks: Sequence[PendingDecision], now_hours: float) -> Changes:
     """Ask about all jobs at once: those by themselves each by its own policy, a fleet's by its allocator."""
-    _decide_each(engine, [ask for ask in asks if not ask.track.fleet], now_hours)
-    stuck = set(engine.troubles.having("market"))
-    if any(stuck & set(fleet.present) for fleet in engine.world.fleets.values()):
+    yield from _decide_each(context, [ask for ask in asks if not ask.track.fleet], now_hours)
+    stuck = set(context.troubles.having("market"))
+    if any(stuck & set(fleet.present) for fleet in context.state.fleets.values()):
         return  # nobody can be asked about jobs whose market is gone
-    for track, run in engine.fleets:
+    for track, run in context.fleets:
         given = [ask for ask in asks if ask.track.fleet == track.key]
-        _renew(engine, track, run, given, now_hours)
+        yield from _renew(context, track, run, given, now_hours)
         for hours, these in _by_moment(given, now_hours, track):
-            _finish_ended(engine, track, hours)
-            step = FleetStep(engine, track, run, these, hours)
-            if engine.releasing and not these:
-                step.let_go()
+            yield from _finish_ended(context, track, hours)
+            step = FleetStep(context, track, run, these, hours)
+            if context.releasing and not these:
+                yield from step.let_go()
             else:
-                step.take()
+                yield from step.take()
 
 
 def _renew(
-    engine: Engine, track: FleetRecord, run: FleetRun, given: Sequence[PendingDecision], now_hours: float
-) -> None:
+    context: StepContext,
+    track: FleetRecord,
+    run: FleetRun,
+    given: Sequence[PendingDecision],
+    now_hours: float,
+) -> Changes:
     """Ask at the very moment at which money was renewed since the last step, unless a slot began since."""
-    if run.market is None or engine.releasing or any(ask.before for ask in given):
+    if run.market is None or context.releasing or any(ask.before for ask in given):
         return
     since = run.renewed_hours(track, now_hours)
     if -math.inf < run.asked_hours < since - TIME_TOLERANCE_HOURS and since < now_hours:
-        FleetStep(engine, track, run, (), since).take()
+        yield from FleetStep(context, track, run, (), since).take()
 
 
-def _finish_ended(engine: Engine, fleet: FleetRecord, now_hours: float) -> None:
+def _finish_ended(context: StepContext, fleet: FleetRecord, now_hours: float) -> Changes:
     """End jobs that were decided about at a border and have ended since: nobody is asked about them."""
-    for track in [engine.world.jobs[name] for name in fleet.present]:
-        one = None if track.ending is not None else engine.account(track, now_hours)
+    for track in [context.state.jobs[name] for name in fleet.present]:
+        one = None if track.ending is not None else context.account(track, now_hours)
         if one is not None and one.state.ended:
-            finish(engine, track, one)
+            yield from finish(context, track, one)
 
 
 def _by_moment(
@@ -251,20 +262,20 @@ def _by_moment(
     yield now_hours, late
 
 
-def _decide_each(engine: Engine, asks: Sequence[PendingDecision], now_hours: float) -> None:
+def _decide_each(context: StepContext, asks: Sequence[PendingDecision], now_hours: float) -> Changes:
     """Ask the policy of each job, and give it what it wants of what is there.
 
     Workers of a job that cannot be launched cannot be started: it keeps what it holds, and claims no more.
     """
-    stuck = [ask for ask in asks if engine.troubles.has(ask.track.job, "launch")]
-    _keep_what_is_left(engine, stuck, BLOCKED)
+    stuck = [ask for ask in asks if context.troubles.has(ask.track.job, "launch")]
+    yield from _keep_what_is_left(context, stuck, BLOCKED)
     asks = [ask for ask in asks if ask not in stuck]
     if not asks:
         return
     by_job = {ask.track.job: ask for ask in asks}
-    view = view_of_all(asks, now_hours, engine.spot, engine.lane)
-    wanted = Each(lambda job: Careful(engine.lane_of(job).policy, engine.troubles)).decide(view)
+    view = view_of_all(asks, now_hours, context.spot, context.lane)
+    wanted = Each(lambda job: Careful(context.jobs.named(job).policy, context.troubles)).decide(view)
     events: list[Event] = []
     for job, wish in wanted.items():
-        events += (*by_job[job].before, *fulfil(engine, by_job[job], wish))
-    engine.act(events, [(by_job[job].track, by_job[job].taken) for job in wanted])
+        events += (*by_job[job].before, *fulfil(context, by_job[job], wish))
+    yield Change.of(events, (Directive(by_job[job].track, by_job[job].taken) for job in wanted))

@@ -53,5 +53,5 @@ class Desk:
 
     def answer(self) -> None:
         """Hear what was asked, and answer it."""
-        self.engine.hear()
+        self.engine.read_on()
         self.intake.answer(self.defaults)

@@ -402,7 +402,7 @@ def test_a_submission_that_is_withdrawn_while_it_is_taken_in_does_not_run(
 ) -> None:
     desk = Desk(store, tmp_path)
     ask(store, write_job(tmp_path), "k")
-    desk.engine.hear()
+    desk.engine.read_on()
     assert desk.journal.cancel("k")  # which the controller has not heard of when it writes
     desk.intake.answer(desk.defaults)
     desk.engine.step(0.0)

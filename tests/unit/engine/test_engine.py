@@ -14,7 +14,8 @@ from slacktide.core.errors import BackendError
 from slacktide.core.types import Job, Order
 from slacktide.engine.bills.bill import audit
 from slacktide.engine.clock import Clock
-from slacktide.engine.engine import KEPT_LANES, Engine
+from slacktide.engine.engine import Engine
+from slacktide.engine.job.contexts import KEPT_LANES
 from slacktide.engine.job.job_context import JobContext, make_lane
 from slacktide.engine.job.retry_limits import RetryLimits
 from slacktide.engine.loop import live

@@ -298,7 +298,7 @@ def test_a_job_that_says_nothing_has_the_priority_and_patience_of_its_class() ->
     file = parse_job("resources: {accelerators: 'H100:1'}\nwork: 4 gpu-hours\ndeadline: none\npriority: 2\n")
     site.submit("second")
     site.lanes["second"] = dataclasses.replace(site.lanes["second"], file=file)
-    site.engine._lanes["second"] = site.lanes["second"]
+    site.engine.context.jobs._found["second"] = site.lanes["second"]
     site.engine.step(0.0)
     shown = site.told.views[-1].site
     assert shown is not None

@@ -177,7 +177,7 @@ def replayed(journal: Journal) -> Tickets:
     """Fold the facts of a journal again."""
     tickets = Tickets()
     for fact in journal.facts:
-        tickets.hear(fact)
+        tickets.apply(fact)
     return tickets
 
 

@@ -118,7 +118,7 @@ class House:
         self.lease = Lease(self.path)
         self.lease.__enter__()
         self.engine = Engine(self.store, Replay(), open_lane=files.lane)
-        self.engine.hear()
+        self.engine.read_on()
         saved = Saved(folder / "learn.json", fresh)
         self._intake = Intake(self.engine, clock, saved, files, values_of(self.path))
         self.tokens = tokens_of(self.path)
@@ -149,13 +149,13 @@ class House:
 
     def take_in(self) -> None:
         """Answer what was asked, as a controller does."""
-        self.engine.hear()
+        self.engine.read_on()
         self._intake.answer(self.defaults)
 
     def live(self, hours: float) -> None:
         """Let market time pass."""
         self.seconds += hours
-        self.engine.hear()
+        self.engine.read_on()
         self.engine.step(self.seconds)
 
     def run_a_job(self) -> str:

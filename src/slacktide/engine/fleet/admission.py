@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from slacktide.allocators.site.spot import Spot
 from slacktide.allocators.view import Admitting
@@ -13,26 +12,24 @@ from slacktide.core.units import format_count, format_duration, format_usd
 from slacktide.engine.event_builders import lived
 from slacktide.engine.fleet.site import site_view
 from slacktide.engine.pending_decisions import PendingDecision
+from slacktide.engine.step_context import StepContext
 from slacktide.journal.events import Submitted
 from slacktide.journal.state.fleet_record import FleetRecord, key_of
 from slacktide.journal.state.journal_state import Begun, JobRecord
 from slacktide.physics import physics
 
-if TYPE_CHECKING:
-    from slacktide.engine.engine import Engine
 
-
-def check_admitted(engine: Engine, told: Submitted) -> None:
+def check_admitted(context: StepContext, told: Submitted) -> None:
     """Raise InfeasibleError where the allocator of a job's fleet cannot promise what the job asks for."""
-    fleet = _fleet_of(engine, told)
-    run = engine.fleets.run(fleet)
+    fleet = _fleet_of(context, told)
+    run = context.fleets.run(fleet)
     if run.market is None or not isinstance(run.allocator, Admitting):
         return
-    now_hours, spot = told.at_hours, engine.spot_at(told.at_hours)
+    now_hours, spot = told.at_hours, context.spot_at(told.at_hours)
     for pool in run.market.at(run.market.slot(run.market.hours(now_hours, fleet.origin_hours))):
-        spot.lose(pool.name, pool.quote.spot_gpus, engine.world.unended)
-    asks = [*_present(engine, fleet, spot, now_hours), _coming(engine, fleet, told)]
-    refusal = run.allocator.admit(site_view(engine, fleet, run, asks, spot, now_hours))
+        spot.lose(pool.name, pool.quote.spot_gpus, context.state.unended)
+    asks = [*_present(context, fleet, spot, now_hours), _coming(context, fleet, told)]
+    refusal = run.allocator.admit(site_view(context, fleet, run, asks, spot, now_hours))
     if refusal is not None:
         raise InfeasibleError(f"{told.path}: {sentence(refusal)}")
 
@@ -49,36 +46,38 @@ def sentence(refusal: Refusal) -> str:
     return f"{refusal.why}; it could be promised with {' or '.join(nearest)}" if nearest else refusal.why
 
 
-def _fleet_of(engine: Engine, told: Submitted) -> FleetRecord:
+def _fleet_of(context: StepContext, told: Submitted) -> FleetRecord:
     """Return the fleet of a job, as the journal tells it or as it would begin with this job."""
     key, hours = key_of(told), told.at_hours
-    return engine.world.fleets.get(key) or FleetRecord(
-        key, told, hours, memory_seq=engine.world.seq, accounted_hours=hours
+    return context.state.fleets.get(key) or FleetRecord(
+        key, told, hours, memory_seq=context.state.seq, accounted_hours=hours
     )
 
 
-def _present(engine: Engine, fleet: FleetRecord, spot: Spot, now_hours: float) -> Iterator[PendingDecision]:
+def _present(
+    context: StepContext, fleet: FleetRecord, spot: Spot, now_hours: float
+) -> Iterator[PendingDecision]:
     """Yield where the jobs of a fleet stand; spot that a new slot takes is already gone."""
-    for track in (engine.world.jobs[name] for name in fleet.present):
-        one = engine.account(track, now_hours)
+    for track in (context.state.jobs[name] for name in fleet.present):
+        one = context.account(track, now_hours)
         if track.ending is not None or (one is not None and one.state.ended):
             continue
         if one is None or track.begun is None:
-            yield _waiting(engine, track, now_hours)
+            yield _waiting(context, track, now_hours)
             continue
-        left = physics.lose(engine.lane(track).terms, one.state, spot.held(track.job))
+        left = physics.lose(context.lane(track).terms, one.state, spot.held(track.job))
         begun = track.begun._replace(from_hours=one.to_hours)
         yield PendingDecision(track, left, begun, (lived(track, one),), inside=True)
 
 
-def _coming(engine: Engine, fleet: FleetRecord, told: Submitted) -> PendingDecision:
+def _coming(context: StepContext, fleet: FleetRecord, told: Submitted) -> PendingDecision:
     track = JobRecord.of(told)
     track.fleet, track.number = fleet.key, fleet.came
     track.number_of_class = fleet.of_class.get(told.fleet_class, 0)
-    return _waiting(engine, track, told.at_hours)
+    return _waiting(context, track, told.at_hours)
 
 
-def _waiting(engine: Engine, track: JobRecord, now_hours: float) -> PendingDecision:
-    lane = engine.lane(track)
+def _waiting(context: StepContext, track: JobRecord, now_hours: float) -> PendingDecision:
+    lane = context.lane(track)
     slot = lane.slot(now_hours)
     return PendingDecision(track, track.state, Begun(slot, now_hours, lane.quote(slot)))

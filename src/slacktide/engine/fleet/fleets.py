@@ -191,7 +191,7 @@ class Fleets:
         """Forget a fleet that did not come to be."""
         self._runs.pop(key, None)
 
-    def hear(self, record: Record) -> None:
+    def apply(self, record: Record) -> None:
         """Take an event of the journal into account, the world already knowing it."""
         if isinstance(record.event, ClockSet):
             self._runs.clear()  # fleets are of one clock

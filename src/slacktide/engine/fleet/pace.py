@@ -7,21 +7,17 @@ the money that is kept for them, by a pace slow enough to count on.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from slacktide.allocators.site.job_tables import Kinds
-from slacktide.backends.base import BackendStatus
 from slacktide.core.arrays import Ints
-from slacktide.engine.job.job_context import JobContext, pace_of
-from slacktide.engine.pending_decisions import PendingDecision, whole
-from slacktide.physics.pace import KNOWN, Pace, Z, believed, is_measured, prior, safe
+from slacktide.engine.job.job_context import JobContext
+from slacktide.engine.pending_decisions import whole
+from slacktide.physics.pace import Pace, Z, believed, is_measured, safe
 from slacktide.physics.physics import Terms
 from slacktide.policies.deadline_guard import measuring_width
-
-if TYPE_CHECKING:
-    from slacktide.engine.engine import Engine
 
 
 class Speed(NamedTuple):
@@ -41,18 +37,6 @@ class Paced(NamedTuple):
     kinds: Kinds
     kind: Ints
     safe_kind: Ints
-
-
-def belief(engine: Engine, ask: PendingDecision) -> Pace:
-    """Return what is believed of a job as it is decided about.
-
-    A job of a fleet in a dry run is taken at its word, as it is in a simulation.
-    """
-    lane, track = engine.lane(ask.track), ask.track
-    if not track.fleet or ask.pace is not None or track.pace is not None:
-        return pace_of(lane, track) if ask.pace is None else ask.pace
-    dry = engine.facts.get(track.job, BackendStatus()).finished is None
-    return KNOWN if dry or not engine.fleets.shares_market(track) else prior(lane.job.work_spread)
 
 
 def speed_of(lane: JobContext, pace: Pace, progress_gpu_hours: float, *, hard: bool) -> Speed | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from slacktide.allocators.site.job_tables import JobTables, Kinds, work_of
 from slacktide.allocators.site.spot import Spot
@@ -11,19 +10,16 @@ from slacktide.allocators.view import FleetView, JobColumns, Money, SiteView
 from slacktide.core.types import TIME_TOLERANCE_HOURS
 from slacktide.engine.fleet.fleets import FleetRun
 from slacktide.engine.fleet.kinds import lives_of
-from slacktide.engine.fleet.pace import belief
 from slacktide.engine.pending_decisions import PendingDecision, Shown, columns, whole
+from slacktide.engine.step_context import StepContext
 from slacktide.journal.events import Lived
 from slacktide.journal.state.fleet_record import FleetRecord
 from slacktide.market.moment import Moment, PoolView, offer
 from slacktide.physics.ledger import Priced
 
-if TYPE_CHECKING:
-    from slacktide.engine.engine import Engine
-
 
 def site_view(
-    engine: Engine,
+    context: StepContext,
     track: FleetRecord,
     run: FleetRun,
     asks: Sequence[PendingDecision],
@@ -31,9 +27,9 @@ def site_view(
     now_hours: float,
 ) -> FleetView:
     """Return what may be known of a fleet at a moment; `spot` says who holds what, of all jobs."""
-    market, lanes = run.market, [engine.lane(ask.track) for ask in asks]
+    market, lanes = run.market, [context.lane(ask.track) for ask in asks]
     assert market is not None
-    paces = [belief(engine, ask) for ask in asks]
+    paces = [context.belief(ask) for ask in asks]
     kinds, jobs = lives_of(asks, lanes, paces, run.tables, track.origin_hours, run.templates)
     hours = market.hours(now_hours, track.origin_hours)
     slot = market.slot(hours)
@@ -45,20 +41,20 @@ def site_view(
         pools=_offered(moment, spot, [ask.track.job for ask in asks]),
         kinds=kinds,
         jobs=jobs,
-        money=money(engine, track, run, asks, now_hours),
+        money=money(context, track, run, asks, now_hours),
         known=moment,
         on_demand_gpus=run.on_demand_gpus,
     )
     return FleetView(
         now_hours=hours,
         fleet=run.fleet,
-        jobs=_columns(engine, asks, kinds, jobs),
+        jobs=_columns(context, asks, kinds, jobs),
         due=range(len(asks)),
         ready_gpus=gpus,
         rented_gpus=gpus,
         spent_gpu_hours=track.spent_gpu_hours,
         spot=spot,
-        shown=Shown(asks, engine.lane),
+        shown=Shown(asks, context.lane),
         site=site,
     )
 
@@ -72,8 +68,8 @@ def _offered(moment: Moment, spot: Spot, jobs: Sequence[str]) -> tuple[PoolView,
     )
 
 
-def _columns(engine: Engine, asks: Sequence[PendingDecision], kinds: Kinds, jobs: JobTables) -> JobColumns:
-    return columns(asks, engine.lane)._replace(
+def _columns(context: StepContext, asks: Sequence[PendingDecision], kinds: Kinds, jobs: JobTables) -> JobColumns:
+    return columns(asks, context.lane)._replace(
         ids=whole([ask.track.number for ask in asks]),
         kind=jobs.said_kind,
         number=whole([ask.track.number_of_class for ask in asks]),
@@ -86,7 +82,7 @@ def _columns(engine: Engine, asks: Sequence[PendingDecision], kinds: Kinds, jobs
 
 
 def money(
-    engine: Engine, track: FleetRecord, run: FleetRun, asks: Sequence[PendingDecision], now_hours: float
+    context: StepContext, track: FleetRecord, run: FleetRun, asks: Sequence[PendingDecision], now_hours: float
 ) -> Money:
     """Return what a fleet may spend in the present period, and what it has up to this moment.
 
@@ -95,11 +91,11 @@ def money(
     """
     period = run.allowance.period(now_hours - track.origin_hours)
     since = period.since_hours + track.origin_hours
-    running = list(_running(engine, track, asks, now_hours))
+    running = list(_running(context, track, asks, now_hours))
     after = (one for one in running if one.stretch.to_hours > since + TIME_TOLERANCE_HOURS)
     fixed = run.allowance.renewal == "fixed"
     before = _spent_before(
-        engine, track, now_hours - run.allowance.period_hours if fixed else since, now_hours
+        context, track, now_hours - run.allowance.period_hours if fixed else since, now_hours
     )
     return Money(
         budget_usd=period.budget_usd,
@@ -111,26 +107,26 @@ def money(
     )
 
 
-def _spent_before(engine: Engine, track: FleetRecord, since_hours: float, now_hours: float) -> float:
+def _spent_before(context: StepContext, track: FleetRecord, since_hours: float, now_hours: float) -> float:
     """Return what other fleets of the same file, as it was before it was changed or is by now, have spent."""
     path, spent = track.first.fleet_path, 0.0
-    for other in engine.world.fleets.values():
+    for other in context.state.fleets.values():
         if path and other.key != track.key and other.first.fleet_path == path:
-            running = _running(engine, other, (), now_hours)
+            running = _running(context, other, (), now_hours)
             spent += other.spending.since(since_hours)
             spent += sum(one.charge.usd for one in running if one.stretch.to_hours > since_hours)
     return spent
 
 
 def _running(
-    engine: Engine, track: FleetRecord, asks: Sequence[PendingDecision], now_hours: float
+    context: StepContext, track: FleetRecord, asks: Sequence[PendingDecision], now_hours: float
 ) -> Iterator[Priced]:
     """Yield stretches up to now that are not written yet: also of jobs that are being let go."""
     for event in (event for ask in asks for event in ask.before):
         if isinstance(event, Lived):
             yield event.priced
     asked = {ask.track.job for ask in asks}
-    others = (engine.world.jobs[name] for name in track.present if name not in asked)
-    for one in (engine.account(job, now_hours) for job in others):
+    others = (context.state.jobs[name] for name in track.present if name not in asked)
+    for one in (context.account(job, now_hours) for job in others):
         if one is not None:
             yield one.priced

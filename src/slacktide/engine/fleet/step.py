@@ -7,26 +7,24 @@ asked to be woken, and what the machines cost meanwhile. So an allocator that le
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from slacktide.budget.cluster import Cluster
 from slacktide.core.types import TIME_TOLERANCE_HOURS, JobState
+from slacktide.engine.changes import Change, Changes, Changing
 from slacktide.engine.event_builders import lived
-from slacktide.engine.fleet.ask import ask_fleet
+from slacktide.engine.fleet.decide import FleetDecision, orders_of
 from slacktide.engine.fleet.fleets import FleetRun
 from slacktide.engine.fleet.machines import kept_until, sized
-from slacktide.engine.fleet.settling import ask_on_market, orders_of
 from slacktide.engine.job.account import Account
 from slacktide.engine.job.job_context import JobContext
 from slacktide.engine.pending_decisions import PendingDecision
+from slacktide.engine.step_context import StepContext
 from slacktide.journal.events import Event
 from slacktide.journal.state.fleet_record import FleetRecord, Span
 from slacktide.journal.state.journal_state import JobRecord
-
-if TYPE_CHECKING:
-    from slacktide.engine.engine import Engine
 
 
 class Inside(NamedTuple):
@@ -41,7 +39,7 @@ class Inside(NamedTuple):
 class FleetStep:
     """A fleet at one moment."""
 
-    engine: Engine
+    context: StepContext
     track: FleetRecord
     run: FleetRun
     given: Sequence[PendingDecision]
@@ -54,15 +52,15 @@ class FleetStep:
 
     def __post_init__(self) -> None:
         given = {ask.track.job for ask in self.given}
-        jobs = [self.engine.world.jobs[name] for name in self.track.present if name not in given]
+        jobs = [self.context.state.jobs[name] for name in self.track.present if name not in given]
         self.inside = [each for each in map(self._inside, jobs) if each is not None]
         self.cluster = dataclasses.replace(self.track.cluster)
         self.cluster.arrive(self.now_hours)
 
-    def take(self) -> None:
+    def take(self) -> Changes:
         """Ask the allocator if there is reason to; see that the machines are accounted for."""
         if self.run.market is not None:
-            self._take_on_market()
+            yield from self._take_on_market()
             return
         wake_hours = self.track.began_hours + self.run.wake_hours
         woken = self.run.asked_hours < wake_hours <= self.now_hours
@@ -70,18 +68,22 @@ class FleetStep:
         others = self.run.asked_about != self.track.present
         came = self.cluster.coming < self.track.cluster.coming
         if self.given or woken or over or others or came:
-            written = self._pass(self.inside if woken else over)
-            asks = [*self.given, *(_inner(each, each.track.job in written) for each in self.inside)]
-            ask_fleet(self.engine, self.track, self.run, asks, self.cluster, self.now_hours)
+            written = yield from self._pass(self.inside if woken else over)
+            fleet = self.run.fleet
+            assert fleet is not None
+            self.cluster.take_form(fleet.node_gpus, fleet.provisioning_hours, fleet.idle_grace_hours)
+            inner = [_inner(each, each.track.job in written) for each in self.inside]
+            given = [ask._replace(before=()) for ask in self.given]  # by now it is written
+            yield from self._decision([*given, *inner], self.cluster).take()
         elif self._account_is_due():
-            self.engine.write(self._kept(self.inside))
+            yield Change.of(self._kept(self.inside))
 
-    def _take_on_market(self) -> None:
+    def _take_on_market(self) -> Changes:
         """Ask where a job came or went, or holds something else; where a slot began; when money is renewed.
 
         At a renewal all stretches end, so that what they cost is known to be of the period that is over.
         """
-        run, orders = self.run, orders_of(self.engine, self.track)
+        run, orders = self.run, orders_of(self.context, self.track)
         since = run.renewed_hours(self.track, self.now_hours)
         renewed = run.asked_hours < since - TIME_TOLERANCE_HOURS
         others = run.asked_about != self.track.present or run.asked_orders not in (None, orders)
@@ -89,9 +91,13 @@ class FleetStep:
             return
         rolling = run.allowance.renewal == "rolling"  # when which part was spent matters to the minute
         asks = [*self.given, *(_inner(each, written=False) for each in self.inside)]
-        ask_on_market(self.engine, self.track, run, asks, self.now_hours, cut=renewed or rolling)
+        yield from self._decision(asks, None).take(cut=renewed or rolling)
 
-    def let_go(self) -> None:
+    def _decision(self, asks: Iterable[PendingDecision], cluster: Cluster | None) -> FleetDecision:
+        in_order = sorted(asks, key=lambda ask: ask.track.number)
+        return FleetDecision(self.context, self.track, self.run, in_order, self.now_hours, cluster)
+
+    def let_go(self) -> Changes:
         """Give all machines back once no job holds any of them: nobody will look after them."""
         if self.inside or self._letting_go():
             return
@@ -100,28 +106,28 @@ class FleetStep:
             without_grace = dataclasses.replace(self.cluster, grace_hours=0.0)
             nothing = sized(self.track, self.now_hours, 0, without_grace)
             events += [] if nothing is None else [nothing]
-        self.engine.write(events)
+        yield Change.of(events)
 
     # ---------------------------------------------------------------- what has passed
 
     def _inside(self, job: JobRecord) -> Inside | None:
         """Return a job in the middle of its stretch; None where it is in none, or is being let go."""
-        one = self.engine.account(job, self.now_hours)
+        one = self.context.account(job, self.now_hours)
         if one is None or job.ending is not None:
             return None
         return Inside(job, one, self._phase(job, one.state))
 
     def _phase(self, job: JobRecord, state: JobState) -> int:
         """Return the phase of a job; its stretches are cut where one ends, so they are of one phase."""
-        return self.run.phase(job, state.progress_gpu_hours, self.engine.lane(job).terms)
+        return self.run.phase(job, state.progress_gpu_hours, self.context.lane(job).terms)
 
-    def _pass(self, cut: Sequence[Inside]) -> set[str]:
+    def _pass(self, cut: Sequence[Inside]) -> Changing[set[str]]:
         """Write what has passed, so that it is known to whoever is asked; return whose stretch is over."""
         events: list[Event] = [event for ask in self.given for event in ask.before]
         working = [each for each in cut if each.one.hours > 0 and each.one.priced.stretch.gpus > 0]
-        self.engine.write([*events, *(lived(each.track, each.one) for each in working)])
+        yield Change.of([*events, *(lived(each.track, each.one) for each in working)])
         jobs = {each.track.job for each in working}
-        self.engine.write(self._kept([each for each in self.inside if each.track.job not in jobs]))
+        yield Change.of(self._kept([each for each in self.inside if each.track.job not in jobs]))
         return jobs
 
     def _kept(self, going_on: Sequence[Inside]) -> Sequence[Event]:
@@ -133,13 +139,13 @@ class FleetStep:
 
     def _letting_go(self) -> list[Account]:
         """Return the stretches of jobs that are being let go, and hold what they hold until it is gone."""
-        jobs = (self.engine.world.jobs[name] for name in self.track.present)
-        found = (self.engine.account(job, self.now_hours) for job in jobs if job.ending is not None)
+        jobs = (self.context.state.jobs[name] for name in self.track.present)
+        found = (self.context.account(job, self.now_hours) for job in jobs if job.ending is not None)
         return [one for one in found if one is not None]
 
     @property
     def _lane(self) -> JobContext:
-        return self.engine.lane_of(self.track.first.job)
+        return self.context.jobs.named(self.track.first.job)
 
     def _account_is_due(self) -> bool:
         """Whether a slot is over since machines were accounted for, or the last of them is gone."""

@@ -24,7 +24,7 @@ class SpotSeen:
     _joined: set[str] = field(default_factory=set)
     _seq: int = 0
 
-    def hear(self, record: Record) -> None:
+    def apply(self, record: Record) -> None:
         """Take one more event into account, in the journal's order; one that was heard already is not."""
         if record.seq <= self._seq:
             return
@@ -71,5 +71,5 @@ def spot_seen(records: Iterable[Record]) -> dict[str, PoolRecord]:
     """Return what was seen of the spot of each pool that was ever tried."""
     found = SpotSeen()
     for record in records:
-        found.hear(record)
+        found.apply(record)
     return found.pools

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from slacktide.backends.base import BackendStatus, Progress
 from slacktide.core.types import TIME_TOLERANCE_HOURS
 from slacktide.core.units import format_count
+from slacktide.engine.changes import Change, Changes
 from slacktide.engine.job.account import Account, has_all
 from slacktide.engine.job.job_context import JobContext
-from slacktide.journal.events import PaceRevised
+from slacktide.engine.step_context import StepContext, WorkerReports
+from slacktide.journal.events import PaceRevised, Resumed
 from slacktide.journal.state.journal_state import JobRecord
 from slacktide.physics.pace import (
     KNOWN,
@@ -28,54 +28,34 @@ from slacktide.physics.pace import (
     whole_work,
 )
 
-if TYPE_CHECKING:
-    from slacktide.engine.engine import Engine
-
 SILENT = (
     "it has reported no progress, so its pace cannot be measured: its file is believed until it reports some"
 )
 
 
-@dataclass(slots=True)
-class Watched:
-    """What one set of workers was seen to say of itself."""
-
-    attempt: int
-    ordered_hours: float
-    """When it was ordered; infinite where that was not seen, so that nothing can be said of its start."""
-    at_hours: float = -math.inf
-    """When it said so last, as far as its pace was measured; minus infinity before it said anything."""
-    done_gpu_hours: float = 0.0
-    saved_share: float = 0.0
-    saved_hours: float = math.inf
-    """When it saved last; infinite before it did."""
-    intervals: list[float] = field(default_factory=list)
-    """Times between checkpoints that are not in the belief yet."""
-
-
-def note_reports(engine: Engine, track: JobRecord, facts: BackendStatus) -> None:
+def note_reports(context: StepContext, track: JobRecord, facts: BackendStatus) -> Changes:
     """See when workers first report and when they save; write how long they took to begin."""
     order, progress = track.order, facts.progress
-    if order is None or not order.gpus or facts.finished is None or not _is_measured(engine, track):
+    if order is None or not order.gpus or facts.finished is None or not _is_measured(context, track):
         return
-    seen = engine.watched.get(track.job)
+    seen = context.reports.get(track.job)
     spoken = facts.attempt == order.attempt and progress is not None and math.isfinite(progress.at_hours)
     spoken = spoken and facts.reform_hours < math.inf  # until then the old set goes on, at its own width
     if seen is None or seen.attempt != order.attempt:
         ordered = math.inf if spoken else track.attempt_hours
-        seen = engine.watched[track.job] = Watched(order.attempt, ordered)
+        seen = context.reports[track.job] = WorkerReports(order.attempt, ordered)
     if not spoken:
         return
     assert progress is not None
     if math.isinf(seen.at_hours):
         seen.at_hours = progress.at_hours
-        seen.done_gpu_hours = progress.done_share * engine.lane(track).terms.work_gpu_hours
+        seen.done_gpu_hours = progress.done_share * context.lane(track).terms.work_gpu_hours
         seen.saved_share = progress.checkpointed_share
-        _note_start(engine, track, seen, facts.reform_hours)
+        yield from _note_start(context, track, seen, facts.reform_hours)
     _note_checkpoint(seen, progress)
 
 
-def _note_start(engine: Engine, track: JobRecord, seen: Watched, reform_hours: float) -> None:
+def _note_start(context: StepContext, track: JobRecord, seen: WorkerReports, reform_hours: float) -> Changes:
     """Write how long a set of workers took from its order to its first report.
 
     Where workers stayed, they had worked until they were told to re-form.
@@ -83,17 +63,17 @@ def _note_start(engine: Engine, track: JobRecord, seen: Watched, reform_hours: f
     hours = seen.at_hours - max(reform_hours, seen.ordered_hours)
     if not 0.0 < hours < math.inf:
         return
-    lane, begun = engine.lane(track), track.begun
+    lane, begun = context.lane(track), track.begun
     at_hours = seen.at_hours if begun is None else max(seen.at_hours, begun.from_hours)
     what = "the order" if math.isinf(reform_hours) else "being told to re-form"
     why = (
         f"its workers took {hours * 60:.1f} minutes from {what} to their first report; its file says "
         f"{lane.terms.restart_hours * 60:.1f}"
     )
-    engine.write([_event(track, at_hours, see_restart(_before(track, lane), hours), 0.0, why)])
+    yield Change((_event(track, at_hours, see_restart(_before(track, lane), hours), 0.0, why),))
 
 
-def _note_checkpoint(seen: Watched, progress: Progress) -> None:
+def _note_checkpoint(seen: WorkerReports, progress: Progress) -> None:
     if progress.checkpointed_share <= seen.saved_share:
         return
     if math.isfinite(seen.saved_hours) and progress.at_hours > seen.saved_hours:
@@ -101,16 +81,16 @@ def _note_checkpoint(seen: Watched, progress: Progress) -> None:
     seen.saved_share, seen.saved_hours = progress.checkpointed_share, progress.at_hours
 
 
-def _is_measured(engine: Engine, track: JobRecord) -> bool:
+def _is_measured(context: StepContext, track: JobRecord) -> bool:
     """Whether the pace of a job is measured at all: not where its file is certain, nor in a stream.
 
     In a fleet on a market only real workers are: a dry run of it is what is simulated.
     """
-    if engine.lane(track).job.work_spread == 0.0:
+    if context.lane(track).job.work_spread == 0.0:
         return False
     if not track.fleet:
         return True
-    return engine.facts[track.job].finished is not None and engine.fleets.shares_market(track)
+    return context.facts[track.job].finished is not None and context.fleets.shares_market(track)
 
 
 def _before(track: JobRecord, lane: JobContext) -> Pace:
@@ -118,14 +98,14 @@ def _before(track: JobRecord, lane: JobContext) -> Pace:
     return prior(lane.job.work_spread) if track.pace is None else track.pace
 
 
-def revised(engine: Engine, track: JobRecord, one: Account) -> PaceRevised | None:
+def revised(context: StepContext, track: JobRecord, one: Account) -> PaceRevised | None:
     """Say what a stretch that is over taught about the pace of its job; None where it taught nothing.
 
     Workers that report are measured from report to report, so that neither the start of a set of workers
     nor what came after its last report counts.
     """
-    lane, facts = engine.lane(track), engine.facts[track.job]
-    if track.order is None or not track.order.gpus or not _is_measured(engine, track):
+    lane, facts = context.lane(track), context.facts[track.job]
+    if track.order is None or not track.order.gpus or not _is_measured(context, track):
         return None
     before = _before(track, lane)
     if math.isinf(before.hours) and facts.progress is not None:
@@ -136,7 +116,7 @@ def revised(engine: Engine, track: JobRecord, one: Account) -> PaceRevised | Non
     elif facts.progress is None:
         return _silent(lane, track, before, one)
     else:
-        after, hours = _measured(engine, track, lane, before)
+        after, hours = _measured(context, track, lane, before)
     if after == before:
         return None
     return _event(track, one.to_hours, after, float(hours), _why(lane, after, track.order.gpus, hours))
@@ -169,9 +149,9 @@ def _silent(lane: JobContext, track: JobRecord, before: Pace, one: Account) -> P
     return _event(track, one.to_hours, after, 0.0, why)
 
 
-def _measured(engine: Engine, track: JobRecord, lane: JobContext, before: Pace) -> tuple[Pace, float]:
+def _measured(context: StepContext, track: JobRecord, lane: JobContext, before: Pace) -> tuple[Pace, float]:
     """Measure from the last report that counted to the newest one of the same workers."""
-    facts, order, seen = engine.facts[track.job], track.order, engine.watched.get(track.job)
+    facts, order, seen = context.facts[track.job], track.order, context.reports.get(track.job)
     progress = facts.progress
     assert order is not None
     assert progress is not None
@@ -199,4 +179,28 @@ def _why(lane: JobContext, after: Pace, width: int, hours: float) -> str:
     return (
         f"{hours * 60:.0f} minutes on {gpus}: {mean_factor(after, width):.2f} times the pace of its "
         f"file; all its work is about {work:.1f} GPU-hours, its file says {lane.job.work_gpu_hours:.1f}"
+    )
+
+
+def note_resumed(context: StepContext, track: JobRecord, facts: BackendStatus, now_hours: float) -> Changes:
+    """Write down where a new set of workers goes on, when it first says so."""
+    order, begun, progress = track.order, track.begun, facts.progress
+    if not track.unheard or order is None or begun is None or order.ending or progress is None:
+        return
+    if facts.attempt != order.attempt or math.isinf(progress.at_hours):
+        return
+    after = progress.done_share * context.lane(track).terms.work_gpu_hours
+    yield Change(
+        (
+            Resumed(
+                job=track.job,
+                at_hours=max(begun.from_hours, min(now_hours, progress.at_hours)),
+                actor="worker",
+                attempt=order.attempt,
+                before_gpu_hours=track.told_gpu_hours,
+                after_gpu_hours=after,
+                lost_gpu_hours=max(0.0, track.told_gpu_hours - after),
+                expected_gpu_hours=track.expected_lost_gpu_hours,
+            ),
+        )
     )

@@ -99,7 +99,7 @@ class JournalState:
             self.anchor, self.feed_trouble, self.news = None, "", PoolsNews()
             self.tickets.set_clock(event.at_hours)
         self.now_hours = max(self.now_hours, event.at_hours)
-        self.requests.hear(event)
+        self.requests.apply(event)
         if isinstance(event, Opened | Closed):
             self.controller = event if isinstance(event, Opened) else None
             if isinstance(event, Opened):
@@ -117,7 +117,7 @@ class JournalState:
         elif isinstance(event, Submitted):
             self._submitted(event)
         elif isinstance(event, Rented | Joined | Returned | Leaked | Reclaimed):
-            self.tickets.hear(event)
+            self.tickets.apply(event)
         elif isinstance(event, ClusterSized | Kept | Remembered):
             if event.fleet in self.fleets:  # whoever reads the events of one job knows no fleets
                 self.fleets[event.fleet].tell(self.seq, event)
@@ -146,7 +146,7 @@ class JournalState:
 
     def _told(self, track: JobRecord, event: Event) -> None:
         if isinstance(event, Decided | Preempted):
-            self.news.hear(event, track.submitted.pool if track.order is None else track.order.pool)
+            self.news.apply(event, track.submitted.pool if track.order is None else track.order.pool)
         was_active = track.active
         tell(track, event)
         fleet = self.fleets.get(track.fleet)

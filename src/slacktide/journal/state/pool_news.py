@@ -25,7 +25,7 @@ class PoolsNews:
 
     pools: dict[str, PoolNews] = field(default_factory=dict)
 
-    def hear(self, event: Preempted | Decided, pool: str) -> None:
+    def apply(self, event: Preempted | Decided, pool: str) -> None:
         """Take an event of a job into account that was in this pool."""
         if isinstance(event, Preempted):
             if event.actor == "market" and event.spot_left < event.spot_before:

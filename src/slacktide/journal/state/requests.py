@@ -63,7 +63,7 @@ class Requests:
     """Those without an answer, in the order they came."""
     answers: Answers = field(default_factory=Answers)
 
-    def hear(self, event: Event) -> None:
+    def apply(self, event: Event) -> None:
         """Take an event into account; of two requests with one key the first one counts."""
         match event:
             case SubmissionAsked() if event.key not in self.answers:

@@ -46,7 +46,7 @@ class Tickets:
     leaked: dict[str, str] = field(default_factory=dict)
     """Machines that were told to have leaked and have not gone since, with the ticket that each carries."""
 
-    def hear(self, fact: Fact) -> None:
+    def apply(self, fact: Fact) -> None:
         """Take one more fact into account."""
         match fact:
             case Rented():
@@ -105,7 +105,7 @@ class MemoryMachineLog:
         """Keep facts in memory."""
         for fact in facts:
             self.facts.append(fact)
-            self._tickets.hear(fact)
+            self._tickets.apply(fact)
 
     def tickets(self) -> Tickets:
         """Return the account."""

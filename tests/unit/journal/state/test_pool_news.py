@@ -23,19 +23,19 @@ def decided(wanted: int, given: int, **more: object) -> Decided:
 
 def test_what_the_market_took_is_told_and_what_a_user_asked_for_is_not() -> None:
     news = PoolsNews()
-    news.hear(preempted("user"), "near")
+    news.apply(preempted("user"), "near")
     assert news.pools == {}
-    news.hear(preempted("market"), "near")
+    news.apply(preempted("market"), "near")
     assert news.pools == {"near": PoolNews(taken_hours=2.0, taken_gpus=3)}
 
 
 def test_spot_that_was_wanted_and_not_there_is_a_refusal() -> None:
     news = PoolsNews()
-    news.hear(decided(4, 4), "near")
-    news.hear(decided(4, 0, missed=1, wanted_pool="far", unstocked=(0,)), "near")
+    news.apply(decided(4, 4), "near")
+    news.apply(decided(4, 0, missed=1, wanted_pool="far", unstocked=(0,)), "near")
     assert news.pools == {}, "it was on demand that was lacking"
-    news.hear(decided(4, 2), "near")
-    news.hear(decided(8, 2, missed=1, wanted_pool="far"), "near")
+    news.apply(decided(4, 2), "near")
+    news.apply(decided(8, 2, missed=1, wanted_pool="far"), "near")
     assert news.pools == {
         "near": PoolNews(refused_hours=3.0, refused_gpus=4),
         "far": PoolNews(refused_hours=3.0, refused_gpus=8),

@@ -1,0 +1,70 @@
+"""What the allocator of a fleet on demand is shown: its machines, and all jobs at one moment."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from slacktide.allocators.view import JobColumns, FleetView
+from slacktide.budget.cluster import Cluster
+from slacktide.engine.fleet.fleets import FleetRun
+from slacktide.engine.pending_decisions import PendingDecision, Shown, columns, whole
+from slacktide.engine.step_context import StepContext
+from slacktide.journal.state.fleet_record import FleetRecord
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ClusterView:
+    """A fleet as its allocator is shown it."""
+
+    context: StepContext
+    track: FleetRecord
+    run: FleetRun
+    asks: Sequence[PendingDecision]
+    cluster: Cluster
+    now_hours: float
+
+    def view(self, ready_nodes: int, leaving_gpus: int = 0) -> FleetView:
+        """Return the view in which this many nodes can be used, but for GPUs in use by workers that leave."""
+        track, cluster, held = self.track, self.cluster, sum(ask.state.gpus for ask in self.asks)
+        owns = self.run.owns_machines
+        return FleetView(
+            now_hours=self.now_hours - track.began_hours,
+            fleet=self.run.fleet,
+            jobs=self._columns(),
+            due=range(len(self.asks)),
+            ready_gpus=max(0, ready_nodes * cluster.node_gpus - leaving_gpus) if owns else held,
+            rented_gpus=cluster.rented * cluster.node_gpus if owns else held,
+            spent_gpu_hours=track.spent_gpu_hours + sum(map(_open_gpu_hours, self.asks)),
+            spot=self.context.spot,
+            shown=Shown(self.asks, self.context.lane),
+        )
+
+    def _columns(self) -> JobColumns:
+        jobs, plain = [ask.track for ask in self.asks], columns(self.asks, self.context.lane)
+        return plain._replace(
+            ids=whole([job.number for job in jobs]),
+            kind=whole([self.run.kind(job) for job in jobs]),
+            number=whole([job.number_of_class for job in jobs]),
+            phase=whole([self._phase(ask) for ask in self.asks]),
+            submitted_hours=plain.submitted_hours - self.track.began_hours,
+            work_gpu_hours=plain.work_gpu_hours if self.run.knows_sizes else None,
+        )
+
+    def _phase(self, ask: PendingDecision) -> int:
+        terms = self.context.lane(ask.track).terms
+        return self.run.phase(ask.track, ask.state.progress_gpu_hours, terms)
+
+
+def _open_gpu_hours(ask: PendingDecision) -> float:
+    """Return what a job has been rented in a stretch that is not written yet."""
+    if not ask.inside or ask.track.begun is None or ask.track.order is None:
+        return 0.0
+    return ask.track.order.gpus * max(0.0, ask.begun.from_hours - ask.track.begun.from_hours)
+
+
+def being_let_go(context: StepContext, track: FleetRecord, now_hours: float) -> int:
+    """Return the GPUs that are in use by workers on their way out, or that went only after this moment."""
+    jobs = (context.state.jobs[name] for name in track.present)
+    gone = [job.order.on_demand_gpus for job in jobs if job.ending is not None and job.order is not None]
+    return sum(gone) + track.held_after(now_hours)

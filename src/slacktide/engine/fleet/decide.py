@@ -1,0 +1,279 @@
+"""A decision about all jobs of a fleet: ask its allocator, then give jobs what there is of what it wants.
+
+First all jobs give up what they no longer want; then they are given what is added, those with a hard
+deadline first. So what one job gives up another can have in the same decision, and nothing is sold twice.
+Where workers are real, what they still hold is free only when they have gone: then the allocator decides
+again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from slacktide.allocators.site.spot import Claim
+from slacktide.allocators.view import Decision, Pricing, Remembering, Sizing, Standing, Wanted
+from slacktide.budget.cluster import Cluster, granted
+from slacktide.core.errors import InputError
+from slacktide.core.types import Allocation, Reason
+from slacktide.engine.changes import Change, Changes, Directive
+from slacktide.engine.fleet.cluster_view import ClusterView, being_let_go
+from slacktide.engine.fleet.fleets import FleetRun
+from slacktide.engine.fleet.kinds import is_hard, kept_in, leaving, ordered
+from slacktide.engine.fleet.machines import sized
+from slacktide.engine.fleet.site import site_view
+from slacktide.engine.fulfil import fulfil, fulfilment
+from slacktide.engine.job.blocked_jobs import said
+from slacktide.engine.pending_decisions import PendingDecision, whole
+from slacktide.engine.step_context import StepContext
+from slacktide.journal.events import ClusterSized, Event, Remembered
+from slacktide.journal.state.fleet_record import FleetRecord, Span
+from slacktide.journal.state.journal_state import JobRecord
+from slacktide.policies.view import goes_where_it_may, stays_in
+
+UNLIMITED_GPUS = 1 << 30
+
+
+class _Given(NamedTuple):
+    """What became of a wish."""
+
+    events: list[Event]
+    """Empty where the job goes on as it is."""
+    lacks: bool = False
+    """Whether it is less than was wanted."""
+    gives_back: bool = False
+    """Whether workers of the job hold more than they are to, until they have gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class FleetDecision:
+    """All jobs of one fleet at the moment at which they are decided about, in the order they came."""
+
+    context: StepContext
+    track: FleetRecord
+    run: FleetRun
+    asks: Sequence[PendingDecision]
+    now_hours: float
+    cluster: Cluster | None
+    """The machines of the fleet as they are now; None on a market, where each job rents its own."""
+
+    def take(self, *, cut: bool = False) -> Changes:
+        """Decide, and write all of it as one batch.
+
+        With `cut`, stretches end here also of jobs that go on as they are.
+        """
+        track, run = self.track, self.run
+        # Machines of a fleet's own stay with it when workers go, so only a market has to be held back.
+        gone = track.spans_after(self.now_hours) if self.cluster is None else []
+        with _held_back(self.context, track.key, gone):
+            wishes, machines = self._carefully()
+            given = self._given_on_market(wishes) if self.cluster is None else self._given_by_cluster(wishes)
+            written = [(ask, own.events) for ask, own in zip(self.asks, given, strict=True)]
+            written = [(ask, events) for ask, events in written if cut or events]
+            batch: list[Event] = [*remembered(track, run, self.now_hours), *machines]
+            for ask, events in written:
+                batch += [*ask.before, *events]
+            yield Change.of(batch, (Directive(ask.track, ask.taken) for ask, events in written if events))
+        run.asked_hours, run.asked_orders = self.now_hours, orders_of(self.context, track)
+        # What is being given back lacks elsewhere: not knowing whom it was asked about, a run asks again.
+        short = any(one.lacks for one in given) and any(one.gives_back for one in given)
+        run.asked_about = None if short else track.settled_at(self.now_hours)
+
+    # ---------------------------------------------------------------- what is wanted
+
+    def _carefully(self) -> tuple[list[Allocation], list[ClusterSized]]:
+        """Return what each job is to have; where the allocator fails, its jobs keep what they hold."""
+        try:
+            decided, why = self._decided(), ""
+            for ask, wish in zip(self.asks, decided[0], strict=True):
+                self._check_pool(ask, wish)
+        except Exception as error:
+            decided = [self._as_it_is(ask) for ask in self.asks], []
+            why = f"its fleet's allocator failed: {said(error)}"
+        for ask in self.asks:
+            self.context.troubles.note(ask.track.job, "policy", why)
+        return decided
+
+    def _check_pool(self, ask: PendingDecision, wish: Allocation) -> None:
+        """Raise InputError unless a wish is for pools that the job may use; without a market, only its own."""
+        lane = self.context.lane(ask.track)
+        if self.cluster is None:
+            goes_where_it_may(wish, lane.pool_names, ask.track.job)
+        else:
+            stays_in(wish, lane.market_pool.name, ask.track.job)
+
+    def _decided(self) -> tuple[list[Allocation], list[ClusterSized]]:
+        """Return what each job is to have, and the size of the cluster where that changes."""
+        allocator, cluster = self.run.allocator, self.cluster
+        if cluster is None:
+            view = site_view(self.context, self.track, self.run, self.asks, self.context.spot, self.now_hours)
+            assert view.site is not None
+            pools = [pool.name for pool in view.site.pools]
+            return self._wishes(allocator.decide(view), pools, view.site.jobs.pool.tolist()), []
+        shown = ClusterView(self.context, self.track, self.run, self.asks, cluster, self.now_hours)
+        # Machines of jobs that are being let go are in use until their workers have gone.
+        leaving_gpus = being_let_go(self.context, self.track, self.now_hours)
+        if isinstance(allocator, Sizing):
+            wanted_gpus = allocator.rent_gpus(shown.view(cluster.ready))
+            # They are kept in addition to those that are wanted, but none is rented for their sake.
+            kept = min(cluster.nodes_for(wanted_gpus + leaving_gpus), cluster.rented)
+            nodes = max(cluster.nodes_for(wanted_gpus), kept)
+            machines = self._sized(cluster, nodes)
+            decision = allocator.decide(shown.view(min(cluster.ready, nodes), leaving_gpus))
+            return self._wishes(decision), machines
+        wanted = self._wishes(allocator.decide(shown.view(cluster.ready)))
+        nodes = cluster.nodes_for(sum(wish.on_demand_gpus for wish in wanted) + leaving_gpus)
+        return wanted, self._sized(cluster, nodes)
+
+    def _sized(self, cluster: Cluster, nodes: int) -> list[ClusterSized]:
+        """Request this many nodes; the cluster is then as it will be."""
+        if not self.run.owns_machines:
+            return []
+        event = sized(self.track, self.now_hours, nodes, cluster)
+        cluster.ask(nodes, self.now_hours)
+        return [] if event is None else [event]
+
+    def _as_it_is(self, ask: PendingDecision) -> Allocation:
+        lane = self.context.lane(ask.track)
+        state = ordered(ask, lane)
+        pool = lane.at(state.pool).market_pool.name if state.gpus else None
+        return Allocation(state.spot_gpus, state.on_demand_gpus, pool, Reason("as-it-is"))
+
+    def _wishes(
+        self, decision: Decision, names: Sequence[str] = (), present: Sequence[int] = ()
+    ) -> list[Allocation]:
+        """Return what is wanted for each job; one that is not named keeps what it holds.
+
+        On a market `names` are its pools and `present` the place of each job among them.
+        """
+        if not isinstance(decision, Wanted):
+            return [decision.get(ask.track.job, self._as_it_is(ask)) for ask in self.asks]
+        count, on_demand = len(self.asks), decision.on_demand_gpus
+        spot = np.zeros_like(on_demand) if decision.spot_gpus is None else decision.spot_gpus
+        pools = present if decision.pool is None else decision.pool.tolist()
+        for column in (spot, on_demand, *([pools] if names else [])):
+            if len(column) != count:
+                raise InputError(
+                    f"an allocator must decide about each of {count} jobs, got {len(column)} entries"
+                )
+        signals = {"jobs": float(count), "gpus_of_all": float(on_demand.sum() + spot.sum())}
+        usual = Reason(decision.rule or self.run.name, signals)
+        where = [names[pool] for pool in pools] if names else [None] * count
+        rows = zip(spot.tolist(), on_demand.tolist(), where, strict=True)
+        return [
+            Allocation(
+                gpus,
+                more,
+                pool if gpus + more else None,
+                usual if decision.why is None else decision.why(place),
+            )
+            for place, (gpus, more, pool) in enumerate(rows)
+        ]
+
+    # ---------------------------------------------------------------- what is given
+
+    def _given_by_cluster(self, wishes: Sequence[Allocation]) -> list[_Given]:
+        """Give jobs what the machines of the fleet have room for."""
+        assert self.cluster is not None
+        leaving_gpus = being_let_go(self.context, self.track, self.now_hours)
+        gpus = self.cluster.ready * self.cluster.node_gpus - leaving_gpus
+        held = whole([ask.state.on_demand_gpus for ask in self.asks])
+        wanted = whole([wish.on_demand_gpus for wish in wishes])
+        widths = granted(held, wanted, gpus if self.run.owns_machines else UNLIMITED_GPUS).tolist()
+        found = []
+        for ask, wish, width in zip(self.asks, wishes, widths, strict=True):
+            same = (wish.spot_gpus, width) == (ask.state.spot_gpus, ask.state.on_demand_gpus)
+            cut = wish._replace(on_demand_gpus=width)
+            found.append(_Given([] if ask.inside and same else fulfil(self.context, ask, cut)))
+        return found
+
+    def _given_on_market(self, wishes: Sequence[Allocation]) -> list[_Given]:
+        """Give jobs what their pools have, those with a hard deadline before others."""
+        for ask, wish in zip(self.asks, wishes, strict=True):
+            _give_up(self.context, ask, wish)
+        hard = [is_hard(self.context.lane(ask.track).job) for ask in self.asks]
+        order = sorted(range(len(self.asks)), key=lambda place: not hard[place])
+        found = {place: _given(self.context, self.asks[place], wishes[place]) for place in order}
+        return [found[place] for place in range(len(self.asks))]
+
+
+def orders_of(context: StepContext, track: FleetRecord) -> dict[str, tuple[int, int]]:
+    """Return what each job of a fleet is to hold: where that changed, something happened to a job."""
+    jobs = (context.state.jobs[name] for name in track.present)
+    return {
+        job.job: (job.order.spot_gpus, job.order.on_demand_gpus)
+        for job in jobs
+        if job.order is not None and job.ending is None
+    }
+
+
+@contextmanager
+def _held_back(context: StepContext, fleet: str, gone: Sequence[Span]) -> Iterator[None]:
+    """Hold back what went between the border of a slot and the look at it: it was not free at the border."""
+    claims = [
+        Claim(f"{fleet} gone {number}", span.pool, span.spot_gpus, 0.0, span.gpus)
+        for number, span in enumerate(gone)
+    ]
+    for claim in claims:
+        context.spot.hold(claim)
+    yield
+    for claim in claims:
+        context.spot.hold(claim._replace(spot_gpus=0, on_demand_gpus=0))
+
+
+def _give_up(context: StepContext, ask: PendingDecision, wish: Allocation) -> None:
+    """Let a job hold no more than it wants of what it has: the rest is there for others."""
+    track, lane = ask.track, context.lane(ask.track)
+    pool = wish.pool or lane.at(ask.state.pool).market_pool.name
+    spot, on_demand = kept_in(ask, lane, pool)
+    _claim(context, track, pool, min(spot, wish.spot_gpus), min(on_demand, wish.on_demand_gpus))
+    if pool != track.held_pool:
+        spot, on_demand = leaving(track, track.held_pool)
+        left = Claim(f"{track.job} left", track.held_pool, spot, track.spot_added_hours, on_demand)
+        context.spot.hold(left)
+
+
+def _claim(context: StepContext, track: JobRecord, pool: str, spot: int, on_demand: int) -> None:
+    """Let a job hold this in a pool, and what its workers there have not given back yet."""
+    held = leaving(track, pool)
+    context.spot.hold(
+        Claim(track.job, pool, max(spot, held[0]), track.spot_added_hours, max(on_demand, held[1]))
+    )
+
+
+def _given(context: StepContext, ask: PendingDecision, wish: Allocation) -> _Given:
+    """Give a job what there is of what it wants; without events where it goes on as it is."""
+    found, track = fulfilment(context, ask, wish), ask.track
+    pool, now = found.lane.market_pool.name, (found.spot_gpus, found.on_demand_gpus)
+    same = kept_in(ask, context.lane(track), pool) == now
+    events = [] if ask.inside and ask.taken is None and same else fulfil(context, ask, wish)
+    _claim(context, track, pool, *now)
+    held = leaving(track, track.held_pool)
+    gives_back = held > (0, 0) and (track.held_pool != pool or held[0] > now[0] or held[1] > now[1])
+    return _Given(events, now != (wish.spot_gpus, wish.on_demand_gpus), gives_back)
+
+
+def remembered(track: FleetRecord, run: FleetRun, now_hours: float) -> list[Remembered]:
+    """Let an allocator that can write down what it knows do so; on a market, say when it was asked."""
+    allocator = run.allocator
+    if not isinstance(allocator, Remembering):
+        return [] if run.market is None else [Remembered(at_hours=now_hours, fleet=track.key, memory="")]
+    memory = json.dumps(allocator.remember(), allow_nan=False)
+    news = "" if memory == track.memory else memory
+    reserved, hour = (None, None) if not isinstance(allocator, Pricing) else _prices(allocator.standing)
+    return [
+        Remembered(
+            at_hours=now_hours, fleet=track.key, memory=news, reserved_usd=reserved, usd_per_job_hour=hour
+        )
+    ]
+
+
+def _prices(standing: Standing) -> tuple[float, float | None]:
+    """Return what is kept in reserve, and the price of an hour where there is one."""
+    hour = standing.usd_per_job_hour
+    return standing.reserved_usd, float(hour) if np.isfinite(hour) else None

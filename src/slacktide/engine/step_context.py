@@ -1,0 +1,164 @@
+"""What a step may read: the journal's state, what the back end reported, and what each job and pool has.
+
+A step changes nothing in the journal and orders nothing: it yields changes, which the engine appends and
+carries out. What it notes here (claims on spot, troubles, reports that were seen) ends with the process.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from statistics import median_low
+
+from slacktide.allocators.site.spot import Claim, Spot
+from slacktide.backends.base import Backend, BackendStatus, Bounded, Room
+from slacktide.core.types import JobState, Order
+from slacktide.engine.capacity import scarce_spot
+from slacktide.engine.fleet.fleets import FleetRun, Fleets
+from slacktide.engine.job.account import Account, account, money_ends
+from slacktide.engine.job.blocked_jobs import Troubles
+from slacktide.engine.job.contexts import JobContexts
+from slacktide.engine.job.job_context import JobContext, pace_of
+from slacktide.engine.pending_decisions import PendingDecision
+from slacktide.journal.events import Submitted
+from slacktide.journal.state.journal_state import NOTHING, Begun, Holding, JobRecord, JournalState
+from slacktide.journal.store.base import Store
+from slacktide.physics.pace import KNOWN, Pace, prior
+
+STEPS_IN_RESERVE = 2
+"""A job that is done is seen a step late, or two."""
+GAPS_KEPT = 5
+NO_STATUS = BackendStatus()
+
+
+@dataclass(slots=True)
+class WorkerReports:
+    """What one set of workers was seen to report of itself."""
+
+    attempt: int
+    ordered_hours: float
+    """When it was ordered; infinite where that was not seen: then its start proves nothing."""
+    at_hours: float = -math.inf
+    """When it last reported, as far as its pace was measured; minus infinity before its first report."""
+    done_gpu_hours: float = 0.0
+    saved_share: float = 0.0
+    saved_hours: float = math.inf
+    """When it saved last; infinite before it did."""
+    intervals: list[float] = field(default_factory=list)
+    """Times between checkpoints that are not in the belief yet."""
+
+
+class StepContext:
+    """All that a step reads."""
+
+    def __init__(
+        self,
+        state: JournalState,
+        store: Store,
+        backend: Backend,
+        open_job: Callable[[Submitted], JobContext],
+        open_fleet: Callable[[Submitted], FleetRun],
+    ) -> None:
+        self.state = state
+        self.facts: Mapping[str, BackendStatus] = {}
+        """What the back end reported at the last step."""
+        self.spot = Spot()
+        """Who holds spot now."""
+        self.troubles = Troubles()
+        """What keeps single jobs from going on."""
+        self.reports: dict[str, WorkerReports] = {}
+        """What the present workers of each job were seen to report."""
+        self.releasing = False
+        """Whether everything is to be let go."""
+        self.gaps: deque[float] = deque([0.0], maxlen=GAPS_KEPT)
+        """The times between the last steps, on the market's clock."""
+        self.jobs = JobContexts(state, open_job, self.troubles)
+        self.fleets = Fleets(store, state, lambda track: self.lane(track).terms, open_fleet)
+        self._backend = backend
+
+    def lane(self, track: JobRecord) -> JobContext:
+        """Return a job's context in the pool in which its workers are to be, or where it was last."""
+        return self.jobs.of(track)
+
+    def status(self, job: str) -> BackendStatus:
+        """Return what the back end reported of a job; an empty status where it reported nothing."""
+        return self.facts.get(job, NO_STATUS)
+
+    def stop_hours(self, job: str) -> float:
+        """Return how long it may take until the workers of a job have ended."""
+        return self._backend.stop_hours(job)
+
+    def capacity(self, pool: str) -> Room:
+        """Return how much the machines of a pool can give, whatever its market offers."""
+        return self._backend.room(pool) if isinstance(self._backend, Bounded) else Room()
+
+    def spot_at(self, now_hours: float) -> Spot:
+        """Return who holds what at this time of the market clock, by what was ordered and came."""
+        able = self.jobs.able()
+        contexts = map(self.lane, able) if isinstance(self._backend, Bounded) else ()
+        return Spot(
+            (claim for track in able for claim in claims(track)),
+            scarce_spot(contexts, self.capacity, now_hours),
+        )
+
+    def account(self, track: JobRecord, now_hours: float) -> Account | None:
+        """Return what the stretch that a job is in has done and cost so far; None when it is in none."""
+        if track.begun is None or self.troubles.has(track.job, "market"):
+            return None
+        lane = self.lane(track)
+        until = min(now_hours, lane.begins(track.begun.slot + 1))
+        return account(lane, track, self.status(track.job), max(until, track.begun.from_hours))
+
+    def lasting(self, track: JobRecord, state: JobState, begun: Begun, order: Order) -> Order:
+        """Return an order that ends early enough for all to be gone before the money is.
+
+        That of a job that stops at its deadline ends there at the latest.
+        """
+        stop_hours = self.stop_hours(track.job)
+        if self.status(track.job).finished is not None:
+            # The median, because a machine that slept once is no measure of the steps to come.
+            stop_hours += STEPS_IN_RESERVE * median_low(self.gaps)
+        lane = self.lane(track).named(order.pool)
+        ends = money_ends(lane, track, state, begun, order, stop_hours)
+        return order._replace(until_hours=min(ends, lane.stops_hours))
+
+    def next_attempt(self, track: JobRecord) -> int:
+        """Return a number that no set of workers of a job has ever had."""
+        return max(track.attempt, self.status(track.job).newest_attempt) + 1
+
+    def belief(self, ask: PendingDecision) -> Pace:
+        """Return what is believed of the pace of a job as it is decided about.
+
+        A job of a fleet in a dry run has the pace of its file, as it has in a simulation.
+        """
+        lane, track = self.lane(ask.track), ask.track
+        if not track.fleet or ask.pace is not None or track.pace is not None:
+            return pace_of(lane, track) if ask.pace is None else ask.pace
+        dry = self.status(track.job).finished is None
+        return KNOWN if dry or not self.fleets.shares_market(track) else prior(lane.job.work_spread)
+
+
+def claims(track: JobRecord) -> list[Claim]:
+    """Return what a job holds; what it has left behind in another pool is not free until it has gone."""
+    order, added = track.order, track.spot_added_hours
+    if order is None:
+        return [Claim(track.job, "", 0, added), *_left_behind(track, NOTHING)]
+    held = track.held or NOTHING  # still there, though less was ordered
+    left = NOTHING
+    if held.gpus and track.held_pool != order.pool:
+        held, left = NOTHING, held
+    spot, on_demand = max(order.spot_gpus, held.spot_gpus), max(order.on_demand_gpus, held.on_demand_gpus)
+    return [Claim(track.job, order.pool, spot, added, on_demand), *_left_behind(track, left)]
+
+
+def _left_behind(track: JobRecord, held: Holding) -> list[Claim]:
+    """Return what a job that may move holds that has still to end in a pool that it left."""
+    if not track.submitted.pools:
+        return []
+    return [
+        Claim(
+            f"{track.job} left", track.held_pool, held.spot_gpus, track.spot_added_hours, held.on_demand_gpus
+        )
+    ]
