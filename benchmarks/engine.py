@@ -103,7 +103,7 @@ def main() -> None:
             each = 1000 * taken / steps
             print(f"{name:<28}{each:>22.3f}{each / (1000 * seconds / slots):>22.2f}")
     differ = sum(
-        round(one.cost_usd, 2) != round(track.state.cost_usd, 2)
+        round(one.cost_usd, 2) != round(track.progress.state.cost_usd, 2)
         for one, track in zip(told, engine.world.jobs.values(), strict=True)
     )
     clean = sum(

@@ -48,8 +48,8 @@ def check_end(life: Life) -> None:
         track = world.jobs[job]
         if track.status != "succeeded" or not work.finished:
             raise Finding(f"{job} must succeed with all work done, but it is {track.status}: {work}")
-        if track.failures:
-            raise Finding(f"{track.failures} losses of {job} were taken for failures of its own")
+        if track.progress.failures:
+            raise Finding(f"{track.progress.failures} losses of {job} were taken for failures of its own")
         checked = audit(track, life.controller.engine.lane(track), store.read())
         if not checked.clean:
             raise Finding(f"the audit of {job} is not clean: {checked}")
@@ -65,8 +65,8 @@ def _bills(life: Life) -> None:
     counted = owed(paid, lanes)
     for job, track in engine.world.jobs.items():
         usd = counted[job].usd if job in counted else 0.0
-        if abs(track.bill.cost_usd - usd) > CLOSE_USD:
-            raise Finding(f"{job}: the bill is {track.bill.cost_usd:.9f}, its stretches are {usd:.9f}")
+        if abs(track.money.bill.cost_usd - usd) > CLOSE_USD:
+            raise Finding(f"{job}: the bill is {track.money.bill.cost_usd:.9f}, its stretches are {usd:.9f}")
 
 
 def _machines(life: Life) -> None:
@@ -92,6 +92,9 @@ def state(life: Life) -> str:
     if life.controller is None:
         return "no controller"
     engine = life.controller.engine
-    jobs = {job: (track.status, track.order, track.blocked) for job, track in engine.world.jobs.items()}
+    jobs = {
+        job: (track.status, track.holding.order, track.progress.blocked)
+        for job, track in engine.world.jobs.items()
+    }
     tickets = len(engine.world.tickets.open)
     return f"{jobs}, {tickets} open tickets, {len(life.cloud.living)} machines, kills {life.counts['kills']}"

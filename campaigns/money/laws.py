@@ -43,9 +43,9 @@ def _job(lived: Lived, job: str, lane: JobContext, counted_usd: float) -> None:
     checked = audit(track, lane, lived.store.read())
     if not checked.clean:
         raise Finding(f"the audit of {job} is not clean: {checked}")
-    _same(f"{job}: bill and recount", track.bill.cost_usd, counted_usd)
+    _same(f"{job}: bill and recount", track.money.bill.cost_usd, counted_usd)
     _same(f"{job}: audit and recount", checked.cost_usd, counted_usd)
-    _same(f"{job}: state and recount", track.state.cost_usd, counted_usd)
+    _same(f"{job}: state and recount", track.progress.state.cost_usd, counted_usd)
     _within(job, counted_usd, lane)
 
 

@@ -95,7 +95,7 @@ def drive(store: MemoryStore, lane: JobContext) -> None:
         assert isinstance(backend, Watched)
         for track in engine.world.active:
             # What the back end was told is what the journal says, always.
-            assert backend.held[track.job] == track.order
+            assert backend.held[track.job] == track.holding.order
         tick += 1
 
 

@@ -85,7 +85,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
 def progressed(journal: Path, job: str = "counting", *, share: float = 0.05) -> bool:
     """Whether a job's workers have told of some progress."""
     track = world_of(journal).jobs.get(job)
-    return track is not None and track.state.progress_gpu_hours > share * 12
+    return track is not None and track.progress.state.progress_gpu_hours > share * 12
 
 
 def later(*steps: Callable[[], object]) -> threading.Thread:

@@ -21,7 +21,7 @@ def test_a_job_that_is_not_done_at_its_hard_deadline_is_stopped(
     assert "counting was stopped unfinished at its deadline: $" in out
     track = world_of(journal).jobs["counting"]
     assert track.status == "deadline_missed"
-    assert track.order is None
+    assert track.holding.order is None
 
 
 def test_what_a_plan_refuses_is_not_run_either(

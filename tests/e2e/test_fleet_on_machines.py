@@ -100,10 +100,10 @@ def check(journal: Path) -> None:
         {"due": "succeeded", "soon": "succeeded"},
         {"due": "deadline_missed", "soon": "succeeded"},
     )
-    assert tracks["due"].bill.on_demand_usd > 0.0
-    assert tracks["soon"].bill.spot_usd > 0.0
-    assert 0.0 < sum(track.state.cost_usd for track in tracks.values()) <= BUDGET_USD
-    if tracks["due"].state.finish_hours > DUE_HOURS:
+    assert tracks["due"].money.bill.on_demand_usd > 0.0
+    assert tracks["soon"].money.bill.spot_usd > 0.0
+    assert 0.0 < sum(track.progress.state.cost_usd for track in tracks.values()) <= BUDGET_USD
+    if tracks["due"].progress.state.finish_hours > DUE_HOURS:
         return  # a machine so slow that nothing was promised any more: then they may share the spot in turn
     assert rented_at_once(journal)
 

@@ -55,7 +55,7 @@ def on_terminal(*arguments: str) -> Iterator[tuple[subprocess.Popen[bytes], int]
 
 def working(journal: Path, folder: Path) -> bool:
     """Whether workers of a job are there, and the journal knows it."""
-    return any(track.order for track in world_of(journal).active) and bool(workers_of(folder))
+    return any(track.holding.order for track in world_of(journal).active) and bool(workers_of(folder))
 
 
 def working_on_terminal(journal: Path, master: int) -> bool:

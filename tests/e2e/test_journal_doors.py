@@ -118,7 +118,7 @@ def test_row_14_a_controller_whose_journal_is_cut_short_lets_go_and_says_so(
     assert run(["submit", write_job(tmp_path, counting(100_000)), "--no-wait"]) == 0
     process = started("controller", "--speed", "3600")
     with ended(process) as printed:
-        wait_until(lambda: any(track.order for track in world_of(journal).active))
+        wait_until(lambda: any(track.holding.order for track in world_of(journal).active))
         wait_until(lambda: bool(workers_of(tmp_path)))
         lose(journal)
         wait_until(lambda: process.poll() is not None)

@@ -60,7 +60,7 @@ def test_jobs_of_a_stream_run_on_the_widths_of_their_class(
     for job, kind in (("a", "narrow"), ("b", "wide"), ("c", "narrow")):
         track = tracks[job]
         assert track.status == "succeeded"
-        assert track.bill.spot_usd == 0.0
+        assert track.money.bill.spot_usd == 0.0
         assert held(journal, job) <= set(widths[kind])
     assert "fixed-width" in capsys.readouterr().out
 
@@ -77,7 +77,7 @@ def test_jobs_with_and_without_deadlines_share_a_market(
     assert run(["run", *jobs, "--fleet", str(fleet), "--speed", SPEED]) == 0
     tracks = world_of(journal).jobs
     assert [track.status for track in tracks.values()] == ["succeeded"] * 3
-    assert sum(track.bill.spot_usd for track in tracks.values()) > 0.0
+    assert sum(track.money.bill.spot_usd for track in tracks.values()) > 0.0
     assert run(["cost"]) == 0
     assert "no spot was sold twice" in capsys.readouterr().out
     assert run(["why", "b"]) == 0

@@ -88,7 +88,7 @@ def test_a_job_moves_and_goes_on_from_its_checkpoint(
     assert f"moves to {WEST}: holds 2 spot (from {EAST}, moving costs $1.00 and 1m20s; wanted" in told
     track = world_of(journal).jobs["counting"]
     assert track.status == "succeeded"
-    assert track.moves == 1
+    assert track.holding.moves == 1
     assert track.submitted.pools == (EAST, WEST)
     with SqliteStore(journal, create=False) as store:
         events = [record.event for record in store.read()]
@@ -97,7 +97,7 @@ def test_a_job_moves_and_goes_on_from_its_checkpoint(
     assert moved.state.progress_gpu_hours > 0.0
     resumed = next(event for event in events if isinstance(event, Resumed) and event.attempt == moved.attempt)
     assert resumed.after_gpu_hours > 0.0, "it went on from its checkpoint"
-    assert track.bill.move_usd == pytest.approx(1.0)
+    assert track.money.bill.move_usd == pytest.approx(1.0)
     cost = json.loads(invoke(capsys, "cost", "counting", "--journal", str(journal), "-o", "json"))
     assert cost["audit"]["clean"]
     assert (cost["pools"], cost["moves"]) == ([EAST, WEST], 1)

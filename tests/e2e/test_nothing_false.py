@@ -109,9 +109,9 @@ def test_workers_told_to_stop_from_outside_have_not_succeeded(
     beside = running()
     send(workers_of(tmp_path), signal.SIGTERM)  # as a logout or `systemctl stop` would
     wait_until(lambda: bool(told(journal, Lost)))
-    wait_until(lambda: track(journal).attempt > 1)
+    wait_until(lambda: track(journal).holding.attempt > 1)
     assert track(journal).active
-    assert track(journal).failures == 0
+    assert track(journal).progress.failures == 0
     beside.send_signal(signal.SIGTERM)
     assert beside.wait(PATIENCE_S) == 101
     cancel_and_end(journal, tmp_path)
@@ -143,13 +143,13 @@ def test_what_was_let_go_in_trouble_is_lost_and_begins_again(
         with pytest.raises(RuntimeError, match="unforeseen"):
             controller.run(show=fall)
     assert workers_of(tmp_path) == []  # they were told to stop, and the journal knows nothing of it
-    before = track(journal).attempt
+    before = track(journal).holding.attempt
     again = begin("run", "--resume", "-y")
-    wait_until(lambda: track(journal).attempt > before)
+    wait_until(lambda: track(journal).holding.attempt > before)
     again.send_signal(signal.SIGTERM)
     assert again.wait(PATIENCE_S) == 101
     assert track(journal).active
-    assert track(journal).failures == 0
+    assert track(journal).progress.failures == 0
     assert not told(journal, Ended)
     audited(journal)
     cancel_and_end(journal, tmp_path)
@@ -200,7 +200,7 @@ def test_after_a_power_cut_nothing_is_paid_for_the_time_without_power(
     wait_until(lambda: bool(told(journal, Lost)))
     job.send_signal(signal.SIGTERM)
     assert job.wait(PATIENCE_S) == 101
-    assert track(journal).failures == 0
+    assert track(journal).progress.failures == 0
     stretches = [event.priced.stretch for event in told(journal, Lived)]  # type: ignore[attr-defined]
     dark = [one for one in stretches if cut + 0.5 < one.from_hours < cut + 1.0 and one.gpus]
     assert dark == []
@@ -221,9 +221,9 @@ def test_a_missing_secret_or_market_blocks_one_job_and_not_the_others(
     monkeypatch.delenv("TOKEN")
     job = begin("controller")
     wait_until(lambda: not track(journal, "plain").active)
-    wait_until(lambda: bool(track(journal, "secret").blocked))
+    wait_until(lambda: bool(track(journal, "secret").progress.blocked))
     assert track(journal, "plain").status == "succeeded"
-    assert "TOKEN" in track(journal, "secret").blocked
+    assert "TOKEN" in track(journal, "secret").progress.blocked
     assert run(["cancel", "secret"]) == 0
     wait_until(lambda: not track(journal, "secret").active)
     job.send_signal(signal.SIGTERM)
@@ -242,7 +242,7 @@ def test_a_vanished_market_blocks_and_can_be_cancelled(
     assert run(["run", "--resume", "-y"]) == 101
     assert "blocked: " in capsys.readouterr().err
     job = begin("controller")
-    wait_until(lambda: bool(track(journal).blocked))
+    wait_until(lambda: bool(track(journal).progress.blocked))
     assert run(["cancel", "counting"]) == 0
     wait_until(lambda: not track(journal).active)
     job.send_signal(signal.SIGTERM)

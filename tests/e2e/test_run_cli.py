@@ -154,7 +154,7 @@ def test_preempted_on_request_then_cancelled(
     journal: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def preempted() -> bool:
-        return world_of(journal).jobs["counting"].preemptions > 0
+        return world_of(journal).jobs["counting"].holding.preemptions > 0
 
     asking = later(
         lambda: wait_until(lambda: progressed(journal, share=0.0)),
@@ -245,7 +245,7 @@ def test_money_ends_before_the_work(
     assert run(["run", job, "--speed", SPEED]) == 101
     assert "was stopped before it would cost more than its max_cost" in capsys.readouterr().out
     track = world_of(journal).jobs["counting"]
-    assert track.bill.cost_usd <= 60.0
+    assert track.money.bill.cost_usd <= 60.0
 
 
 def test_two_jobs_run_side_by_side(journal: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

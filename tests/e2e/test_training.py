@@ -30,7 +30,7 @@ SLOW_PACE = ("--step-seconds", "0.2", "--parallel-share", "0.5")
 
 def is_answered(world: JournalState) -> bool:
     """Say whether the engine has done what was asked, or the job ended before it could."""
-    return world.jobs["counting"].preemption_asked is None or not world.active
+    return world.jobs["counting"].requests.preemption is None or not world.active
 
 
 def last_line(progress: Path) -> dict[str, object]:
@@ -93,8 +93,8 @@ def test_a_preempted_job_learns_what_one_that_was_not_does(
     assert run(["run", job, "--speed", "900"]) == 0
     taking.join()
     track = world_of(journal).jobs["counting"]
-    assert track.preemptions == 2
-    assert track.starts >= 3
+    assert track.holding.preemptions == 2
+    assert track.holding.starts >= 3
     said = last_line(progress)
     assert said["done"] == 1.0
     assert loss(said) == pytest.approx(alone(command, tmp_path / "alone"), rel=tolerance)

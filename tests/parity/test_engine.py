@@ -105,9 +105,9 @@ def test_engine_on_replay_is_the_back_test(policy: str, kind: str, stock_outs: b
             assert paid.state == theirs.after
             assert paid.priced.charge == theirs.lived.charge
         track = engine.world.jobs["job"]
-        assert track.state.cost_usd == told.cost_usd
+        assert track.progress.state.cost_usd == told.cost_usd
         assert sum(isinstance(event, Preempted) for event in events) == told.preemptions
-        assert track.lost_gpu_hours == pytest.approx(told.lost_gpu_hours)
+        assert track.progress.lost_gpu_hours == pytest.approx(told.lost_gpu_hours)
         assert track.ended is not None
         assert track.ended.finish_hours == told.finish_hours
         checked = audit(track, lane, store.read())
@@ -154,7 +154,7 @@ def test_on_a_market_that_warns_the_engine_is_the_back_test(policy: str, kind: s
             assert mine.signals == theirs.wanted.reason.signals
             assert (mine.spot_gpus, mine.on_demand_gpus) == (theirs.spot_gpus, theirs.on_demand_gpus)
             warned += "notice_hours" in mine.signals
-        assert engine.world.jobs["job"].state.cost_usd == told.cost_usd
+        assert engine.world.jobs["job"].progress.state.cost_usd == told.cost_usd
         (many,) = run_many(job, pool, policies.make(policy), [start], name="", setting=setting)
         assert many.cost_usd == told.cost_usd, "what was worked out for a start decides the same"
     assert (warned > 0) == (policy != "uniform-progress"), "only who heeds warnings speaks of them"

@@ -226,8 +226,10 @@ class Lives:
         jobs = [self.engine.world.jobs[str(number)] for number in taken]
         hours = [math.nan if job.ended is None else job.ended.at_hours for job in jobs]
         np.testing.assert_allclose(hours, self.told.finish_hours[taken], atol=1e-6)
-        np.testing.assert_allclose([job.state.cost_usd for job in jobs], self.told.cost_usd[taken], atol=1e-6)
-        assert [job.preemptions for job in jobs] == self.told.losses[taken].tolist()
+        np.testing.assert_allclose(
+            [job.progress.state.cost_usd for job in jobs], self.told.cost_usd[taken], atol=1e-6
+        )
+        assert [job.holding.preemptions for job in jobs] == self.told.losses[taken].tolist()
         for view in self.seen:
             assert view.site is not None
             spent = view.site.money.spent_usd, view.site.money.ever_usd
@@ -245,7 +247,7 @@ class Lives:
     def audit(self) -> None:
         checked = ledger.audit(self.stretches(), lambda payer: self.lanes[payer].tariff)
         assert checked.clean, checked
-        costs = [job.state.cost_usd for job in self.engine.world.jobs.values()]
+        costs = [job.progress.state.cost_usd for job in self.engine.world.jobs.values()]
         assert checked.cost_usd == pytest.approx(sum(costs), abs=1e-6)
         (fleet,) = self.engine.world.fleets.values()
         assert fleet.spending.total_usd == pytest.approx(sum(costs), abs=1e-6)
@@ -375,10 +377,13 @@ def test_a_late_look_sells_no_spot_twice_and_pays_every_stretch_once(late_hours:
 def test_jobs_of_these_tests_do_all_that_is_to_be_the_same() -> None:
     lives = Lives(ALLOCATORS[0], scene(0))
     jobs = lives.engine.world.jobs.values()
-    assert sum(job.moves for job in jobs) > 3
-    assert sum(job.preemptions for job in jobs) > 3
-    assert sum(job.bill.move_usd for job in jobs) > 0.0
-    assert min(sum(job.bill.spot_usd for job in jobs), sum(job.bill.on_demand_usd for job in jobs)) > 10.0
+    assert sum(job.holding.moves for job in jobs) > 3
+    assert sum(job.holding.preemptions for job in jobs) > 3
+    assert sum(job.money.bill.move_usd for job in jobs) > 0.0
+    assert (
+        min(sum(job.money.bill.spot_usd for job in jobs), sum(job.money.bill.on_demand_usd for job in jobs))
+        > 10.0
+    )
 
 
 def test_the_world_of_a_fleet_on_a_market_is_a_fold_over_its_journal() -> None:

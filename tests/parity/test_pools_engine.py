@@ -146,7 +146,7 @@ def test_engine_on_replay_is_the_back_test(kind: str, policy: str, sight: Sight,
             assert paid.state == theirs.after
             assert paid.priced.charge == theirs.lived.charge
         track = engine.world.jobs["job"]
-        assert track.state.cost_usd == expected.cost_usd
+        assert track.progress.state.cost_usd == expected.cost_usd
         assert sum(isinstance(event, Preempted) for event in events) == expected.preemptions
         assert track.ended is not None
         assert track.ended.finish_hours == expected.finish_hours
@@ -170,7 +170,7 @@ def test_on_a_market_that_warns_the_engine_is_the_back_test(kind: str, sight: Si
             assert (mine.instead, mine.memory) == (theirs.wanted.instead, theirs.wanted.memory)
             assert mine.signals == theirs.wanted.reason.signals
             warned += "notice_hours" in mine.signals
-        assert engine.world.jobs["job"].state.cost_usd == expected.cost_usd
+        assert engine.world.jobs["job"].progress.state.cost_usd == expected.cost_usd
     assert warned > 0
 
 
@@ -180,8 +180,8 @@ def test_jobs_of_this_test_move_and_pay_for_it() -> None:
         for job in JOBS.values():
             _, engine = run_engine(lane_over(job, market(seed), RoamingHorizon()))
             track = engine.world.jobs["job"]
-            fees.append(track.bill.move_usd)
-            moves.append(track.moves)
+            fees.append(track.money.bill.move_usd)
+            moves.append(track.holding.moves)
     assert sum(fees) > 0.0
     assert sum(moves) > len(moves) // 2
 
@@ -200,7 +200,7 @@ def test_stepping_more_often_changes_nothing(kind: str, sight: Sight) -> None:
         for store, _ in (often, rarely)
     )
     assert first == second
-    costs = [engine.world.jobs["job"].state.cost_usd for _, engine in (often, rarely)]
+    costs = [engine.world.jobs["job"].progress.state.cost_usd for _, engine in (often, rarely)]
     assert costs[0] == pytest.approx(costs[1], abs=1e-9)
 
 
@@ -211,7 +211,7 @@ def test_the_world_is_a_fold_over_the_journal(sight: Sight) -> None:
     for record in store.read():
         again.apply(record)
     assert dataclasses.asdict(again) == dataclasses.asdict(engine.world)
-    assert bool(engine.world.jobs["job"].sightings) == (sight == "tried")
+    assert bool(engine.world.jobs["job"].holding.sightings) == (sight == "tried")
 
 
 @pytest.mark.parametrize("sight", ["feed", "tried"])

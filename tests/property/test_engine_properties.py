@@ -31,11 +31,11 @@ def test_an_engine_that_looks_at_any_moments_is_the_back_test(lane: JobContext, 
     track, paid = driven.track, bill(driven.stretches)
     assert track.ended is not None
     assert track.ended.finish_hours == pytest.approx(told.finish_hours, abs=1e-8)
-    assert track.state.exhausted == told.slots[-1].after.exhausted
+    assert track.progress.state.exhausted == told.slots[-1].after.exhausted
     assert paid.cost_usd == pytest.approx(told.cost_usd, abs=1e-6)
-    assert track.bill == paid
+    assert track.money.bill == paid
     assert paid.spot_gpu_hours == pytest.approx(told.spot_gpu_hours, abs=1e-6)
-    assert track.preemptions == told.preemptions
+    assert track.holding.preemptions == told.preemptions
     checked = audit(track, lane, driven.store.read())
     assert checked.clean, checked
     assert checked.cost_usd == pytest.approx(told.cost_usd, abs=1e-6)
@@ -51,12 +51,12 @@ def test_bill_audit_and_recount_agree(
     assert track.ended is not None
     checked = audit(track, lane, driven.store.read())
     assert checked.clean, checked
-    assert track.state.cost_usd == pytest.approx(track.bill.cost_usd, abs=1e-9)
-    assert checked.cost_usd == pytest.approx(track.bill.cost_usd, abs=1e-9)
+    assert track.progress.state.cost_usd == pytest.approx(track.money.bill.cost_usd, abs=1e-9)
+    assert checked.cost_usd == pytest.approx(track.money.bill.cost_usd, abs=1e-9)
     counted = owed(stretches, {"job": lane})
-    assert (counted["job"].usd if counted else 0.0) == pytest.approx(track.bill.cost_usd, abs=1e-9)
+    assert (counted["job"].usd if counted else 0.0) == pytest.approx(track.money.bill.cost_usd, abs=1e-9)
     if lane.job.max_cost_usd is not None:
-        assert track.bill.cost_usd <= lane.job.max_cost_usd + 1e-6
+        assert track.money.bill.cost_usd <= lane.job.max_cost_usd + 1e-6
 
 
 @given(lane=lanes(), moments=looks(), asked=requests)

@@ -109,7 +109,7 @@ class Play:
 
     def _is_settled(self) -> bool:
         track = self.rig.track()
-        order = None if track is None else track.order
+        order = None if track is None else track.holding.order
         saved = {attempt for attempt, _ in self.rig.diary("saved")}
         return order is not None and order.spot_gpus == GPUS and order.attempt in saved
 
@@ -200,7 +200,7 @@ class Play:
 
     def _trouble(self) -> str:
         track = self.rig.track()
-        return "" if track is None else track.blocked
+        return "" if track is None else track.progress.blocked
 
     def fill_disk(self) -> str:
         """Fill the disk of a machine with an agent until its workers have ended, and make room again."""
@@ -225,7 +225,7 @@ class Play:
         self.rig.until(lambda: (track := self.rig.track()) and track.ended, "the end of the job")
         track = self.rig.track()
         assert track is not None
-        assert (track.status, track.failures) == ("succeeded", 0), "no loss is the job's own failure"
+        assert (track.status, track.progress.failures) == ("succeeded", 0), "no loss is the job's own failure"
         assert self.rig.watch.names() == [], "no worker is left anywhere"
         assert self.rig.stop_controller() == 0
         self.note("the job ends", "succeeded, no failure counted, nothing left")
@@ -242,7 +242,7 @@ class Play:
         )
         assert {steps for _, steps in began[1:]} <= {steps for _, steps in saved}, "from a checkpoint"
         assert "no gap, no overlap" in self.rig.slacktide("cost")
-        bill = track.bill
+        bill = track.money.bill
         billed_s = (bill.spot_gpu_hours + bill.on_demand_gpu_hours) * 3600.0 / SPEED
         off_s = START_S * len(watch.starts)
         more_s = KNOWN_S * self.lost

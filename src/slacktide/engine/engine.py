@@ -97,12 +97,14 @@ class Engine:
     def recover(self) -> None:
         """Compare the journal with what the back end really holds: adopt what it explains, end the rest."""
         self.retry(all_jobs=True)
-        orders = [track.order for track in self.context.jobs.able() if track.order is not None]
+        orders = [
+            track.holding.order for track in self.context.jobs.able() if track.holding.order is not None
+        ]
         self.backend.sweep(orders)
         self._miss_what_vanished()
         for track in self.context.jobs.able():
-            if track.order is not None:
-                self.backend.hold(track.order)
+            if track.holding.order is not None:
+                self.backend.hold(track.holding.order)
 
     def retry(self, *, all_jobs: bool = False) -> None:
         """Try again what kept single jobs from going on: their market, their file, what starts their workers.
@@ -125,9 +127,9 @@ class Engine:
         self.context.gaps.append(now - min(self._stepped_hours, now))
         self._stepped_hours = now
         for track in active:
-            if track.order is not None:
+            if track.holding.order is not None:
                 # An order may be repeated, so what was written but not acted on is made up for here.
-                self.backend.hold(track.order)
+                self.backend.hold(track.holding.order)
         self.context.facts = self.backend.look(self.world.unended)
         self.context.spot = self.context.spot_at(now)
         self._acted.clear()
@@ -144,8 +146,8 @@ class Engine:
     def abandon(self) -> None:
         """Let go of all workers without the journal; the next controller will see them gone."""
         for track in self.world.active:
-            if track.order is not None:
-                self.backend.hold(track.order._replace(ending=True))
+            if track.holding.order is not None:
+                self.backend.hold(track.holding.order._replace(ending=True))
 
     @property
     def idle(self) -> bool:
@@ -153,7 +155,9 @@ class Engine:
         if isinstance(self.backend, Renter) and self.backend.rented:
             return False
         return all(
-            self.context.status(track.job).gone if self.troubles.has(track.job, "market") else track.released
+            self.context.status(track.job).gone
+            if self.troubles.has(track.job, "market")
+            else track.requests.released
             for track in self.world.active
         )
 
@@ -217,7 +221,7 @@ class Engine:
             for track, spot_left, order in change.directives:
                 if spot_left is not None and isinstance(self.backend, Preemptable):
                     self.backend.take(track.job, spot_left, self._notice_s)
-                given = track.order if order is None else order
+                given = track.holding.order if order is None else order
                 assert given is not None
                 self.backend.hold(given)
                 self._acted.add(track.job)
@@ -236,17 +240,17 @@ class Engine:
             del self.context.reports[job]
 
     def _enter(self, track: JobRecord) -> None:
-        worked = track.state.progress_gpu_hours > 0
+        worked = track.progress.state.progress_gpu_hours > 0
         self.backend.enter(launch_of(track.job, self.lane(track).file, worked=worked))
 
     def _miss_what_vanished(self) -> None:
         """Begin anew what the journal knows to have been there and of which no trace is left."""
         facts = self.backend.look(self.world.unended)
         for track in self.context.jobs.able():
-            order, held = track.order, track.held
+            order, held = track.holding.order, track.holding.held
             if order is None or order.ending or held is None or not held.gpus:
                 continue
-            if track.held_attempt == order.attempt and has_no_trace(order, facts[track.job]):
+            if track.holding.held_attempt == order.attempt and has_no_trace(order, facts[track.job]):
                 self.write(vanished(track, order))
 
     def _teach_feeds(self) -> None:
@@ -274,13 +278,17 @@ class Engine:
 
     def _see_what_came(self, now_hours: float) -> None:
         """Note what is held at once of what was ordered in this step: it is paid for from now on."""
-        seen = [track for track in self.world.active if track.job in self._acted and track.begun is not None]
+        seen = [
+            track
+            for track in self.world.active
+            if track.job in self._acted and track.holding.begun is not None
+        ]
         if seen:
             now = self.backend.look([track.job for track in seen])
             self.context.facts = {**self.context.facts, **now}
         for track in seen:
-            assert track.begun is not None
-            at_hours = max(now_hours, track.begun.from_hours)
+            assert track.holding.begun is not None
+            at_hours = max(now_hours, track.holding.begun.from_hours)
             self.perform(note_held(self.context, track, self.context.facts[track.job], at_hours))
 
     def _take_in(self, records: Iterable[Record]) -> None:

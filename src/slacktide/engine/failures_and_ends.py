@@ -57,8 +57,8 @@ def watch(context: StepContext, track: JobRecord, facts: BackendStatus, now_hour
     yield from note_begun(context, track, facts, now_hours)
     yield from note_held(context, track, facts, now_hours)
     one = account(context.lane(track), track, facts, now_hours)
-    assert track.order is not None
-    if one.state.ended and not track.order.ending:
+    assert track.holding.order is not None
+    if one.state.ended and not track.holding.order.ending:
         yield from finish(context, track, one)
         return
     answer = pressing(context, track, facts, now_hours)
@@ -70,29 +70,29 @@ def pressing(
     context: StepContext, track: JobRecord, facts: BackendStatus, now_hours: float
 ) -> Response | None:
     """Return what must be done about a job before anybody is asked about it; None where nothing must."""
-    order = track.order
+    order = track.holding.order
     assert order is not None
     if order.ending:
         return _gone if facts.gone else None
-    if track.cancel_asked:
+    if track.requests.cancelled:
         return _cancel
     if context.releasing:
         return _release
     if facts.finished is not None and now_hours >= order.until_hours:
         return _stop_in_time
-    if context.lane(track).patience.preempted_too_often(track.preemptions):
+    if context.lane(track).patience.preempted_too_often(track.holding.preemptions):
         return _give_up
     if order.gpus and (answer := _trouble(context, track, facts)) is not None:
         return answer
-    return None if track.preemption_asked is None else _preempt
+    return None if track.requests.preemption is None else _preempt
 
 
 def _trouble(context: StepContext, track: JobRecord, facts: BackendStatus) -> Response | None:
     """Return what must be done about workers that are not well."""
-    assert track.order is not None
-    if facts.newest_attempt > track.order.attempt:  # the journal is older than what was begun from it
+    assert track.holding.order is not None
+    if facts.newest_attempt > track.holding.order.attempt:  # the journal is older than what was begun from it
         return _lost_all
-    if facts.attempt != track.order.attempt:
+    if facts.attempt != track.holding.order.attempt:
         return None
     if facts.failure is not None:
         return _failed
@@ -105,7 +105,7 @@ def _trouble(context: StepContext, track: JobRecord, facts: BackendStatus) -> Re
 
 def finish(context: StepContext, track: JobRecord, one: Account) -> Changes:
     """End a job that ended by itself: its work is done, or its money."""
-    job, order = context.lane(track).job, track.order
+    job, order = context.lane(track).job, track.holding.order
     assert order is not None
     own_hours = one.state.finish_hours - track.began_hours
     status: Status = "succeeded"
@@ -124,11 +124,11 @@ def finish(context: StepContext, track: JobRecord, one: Account) -> Changes:
 
 def let_go(context: StepContext, track: JobRecord, ending: Ending, why: str) -> Changes:
     """Begin to let go of all workers for good; they are paid until they are gone."""
-    begun, order = track.begun, track.order
+    begun, order = track.holding.begun, track.holding.order
     assert begun is not None
     assert order is not None
-    wish = Allocation(reason=Reason(why), memory=track.memory)
-    decision = decided(begun, track.state, order._replace(ending=True), wish, ending)
+    wish = Allocation(reason=Reason(why), memory=track.progress.memory)
+    decision = decided(begun, track.progress.state, order._replace(ending=True), wish, ending)
     yield Change((decision,), (Directive(track),))
 
 
@@ -153,8 +153,8 @@ def _stop_in_time(context: StepContext, track: JobRecord, one: Account, facts: B
 
 def _reserve_usd(context: StepContext, track: JobRecord, one: Account) -> float:
     """Return what stopping may cost at the most: what is held, as long as it takes, at the worst price."""
-    lane, held = context.lane(track), track.held or NOTHING
-    order = track.order or held
+    lane, held = context.lane(track), track.holding.held or NOTHING
+    order = track.holding.order or held
     spot, on_demand = max(order.spot_gpus, held.spot_gpus), max(order.on_demand_gpus, held.on_demand_gpus)
     worst = lane.worst_quote(lane.slot(one.to_hours))
     return usd_per_hour(worst, spot, on_demand) * context.stop_hours(track.job)
@@ -177,29 +177,33 @@ def spent(limit_usd: float, spent_usd: float, reserve_usd: float = 0.0) -> str:
 
 
 def _give_up(context: StepContext, track: JobRecord, one: Account, facts: BackendStatus) -> Changes:
-    yield from let_go(context, track, "failed", f"preempted {track.preemptions} times, more than allowed")
+    yield from let_go(
+        context, track, "failed", f"preempted {track.holding.preemptions} times, more than allowed"
+    )
 
 
 def _gone(context: StepContext, track: JobRecord, one: Account, facts: BackendStatus) -> Changes:
     """End or release a job that was to be let go and whose workers are all gone."""
     events: list[Event] = [lived(track, one, let_go=True)]
-    if track.ending == "released":
+    if track.requests.ending == "released":
         events.append(Released(job=track.job, at_hours=one.to_hours, why=STOPS))
     else:
-        assert track.ending is not None
-        events.append(ended(track, track.ending, _why_ended(context, track, one), one.to_hours))
+        assert track.requests.ending is not None
+        events.append(ended(track, track.requests.ending, _why_ended(context, track, one), one.to_hours))
     yield Change.of(events)
 
 
 def _why_ended(context: StepContext, track: JobRecord, one: Account) -> str:
     """Say what ended a job that was to be let go, with the figures as they are now."""
-    if track.ending == "deadline_missed":
+    if track.requests.ending == "deadline_missed":
         return STOPS_LATE
-    if track.ending == "failed":
-        times = track.failures_in_row
-        return f"{track.ending_why}, {times} times in a row" if times > 1 else track.ending_why
+    if track.requests.ending == "failed":
+        times = track.progress.failures_in_row
+        return (
+            f"{track.requests.ending_why}, {times} times in a row" if times > 1 else track.requests.ending_why
+        )
     limit = context.lane(track).job.money_usd
-    if track.ending != "budget_exhausted" or math.isinf(limit):
+    if track.requests.ending != "budget_exhausted" or math.isinf(limit):
         return ""
     left = limit - one.state.cost_usd
     kept = f"; the other {format_usd(left)} were reserved for stopping" if left >= 0.005 else ""
@@ -208,13 +212,19 @@ def _why_ended(context: StepContext, track: JobRecord, one: Account) -> str:
 
 def _preempt(context: StepContext, track: JobRecord, one: Account, facts: BackendStatus) -> Changes:
     """Take spot workers away because a user asked for it; the job goes on with what is left."""
-    order, asked = track.order, track.preemption_asked
+    order, asked = track.holding.order, track.requests.preemption
     assert order is not None
     assert asked is not None
     if order.spot_gpus == 0:
         why = "a user asked for it, but no spot is held"
         slot = one.priced.stretch.slot
-        yield Change((preempted(track, slot, one.to_hours, track.state, track.state, why, asked=True),))
+        yield Change(
+            (
+                preempted(
+                    track, slot, one.to_hours, track.progress.state, track.progress.state, why, asked=True
+                ),
+            )
+        )
         return
     spot_left = max(0, order.spot_gpus - (asked.spot_gpus or order.spot_gpus))
     yield from _lost(context, track, one, spot_left, asked.why or ASKED, asked=True)
@@ -224,7 +234,7 @@ def _lost(
     context: StepContext, track: JobRecord, one: Account, spot_left: int, why: str, *, asked: bool = False
 ) -> Changes:
     """Go on with what is left after spot workers were lost inside a slot."""
-    lane, begun, order = context.lane(track), track.begun, track.order
+    lane, begun, order = context.lane(track), track.holding.begun, track.holding.order
     assert begun is not None
     assert order is not None
     left = physics.lose(lane.terms, one.state, max(0, spot_left))
@@ -234,7 +244,7 @@ def _lost(
     attempt = context.next_attempt(track)
     fewer = order._replace(attempt=attempt, spot_gpus=int(spot), on_demand_gpus=int(on_demand))
     after = context.lasting(track, left, anew, fewer)
-    wish = Allocation(left.spot_gpus, left.on_demand_gpus, reason=LEFT, memory=track.memory)
+    wish = Allocation(left.spot_gpus, left.on_demand_gpus, reason=LEFT, memory=track.progress.memory)
     events = (
         lived(track, one),
         preempted(track, begun.slot, one.to_hours, one.state, left, why, asked=asked),
@@ -245,23 +255,28 @@ def _lost(
 
 def _taken(context: StepContext, track: JobRecord, one: Account, facts: BackendStatus) -> Changes:
     """Go on with what is left of spot whose machines went."""
-    assert track.order is not None
-    if track.wishes_left and not one.state.gpus and not (track.held or NOTHING).gpus:
+    assert track.holding.order is not None
+    if track.holding.wishes_left and not one.state.gpus and not (track.holding.held or NOTHING).gpus:
         yield from _try_next(context, track, one)
         return
     yield from _lost(
-        context, track, one, track.order.spot_gpus - facts.taken_spot_gpus, "its machines were taken"
+        context, track, one, track.holding.order.spot_gpus - facts.taken_spot_gpus, "its machines were taken"
     )
 
 
 def _try_next(context: StepContext, track: JobRecord, one: Account) -> Changes:
     """Give up a wish whose spot never came, and try the next one: no slot has to pass for that."""
-    order, begun = track.order, track.begun
+    order, begun = track.holding.order, track.holding.begun
     assert order is not None
     assert begun is not None
-    rest = track.wishes_left
+    rest = track.holding.wishes_left
     wish = Allocation(
-        order.spot_gpus, order.on_demand_gpus, order.pool, NEXT_WISH, memory=track.memory, instead=rest
+        order.spot_gpus,
+        order.on_demand_gpus,
+        order.pool,
+        NEXT_WISH,
+        memory=track.progress.memory,
+        instead=rest,
     )
     ask = PendingDecision(track, one.state, begun._replace(from_hours=one.to_hours), (lived(track, one),))
     yield Change((*ask.before, *fulfil(context, ask, wish, known_missed=1)), (Directive(track),))
@@ -277,7 +292,7 @@ def _lost_all(context: StepContext, track: JobRecord, one: Account, facts: Backe
                 at_hours=one.to_hours,
                 actor="market" if facts.taken_spot_gpus or facts.lost_on_demand_gpus else "worker",
                 why=_how_lost(track, facts),
-                attempt=track.attempt,
+                attempt=track.holding.attempt,
                 on_demand_gpus=facts.lost_on_demand_gpus,
                 lost_gpu_hours=0.0 if facts.taken_spot_gpus else _unsaved_gpu_hours(one),
                 checkpointed_gpu_hours=safe,
@@ -287,15 +302,15 @@ def _lost_all(context: StepContext, track: JobRecord, one: Account, facts: Backe
     if facts.taken_spot_gpus:
         yield from _taken(context, track, one, facts)
         return
-    if not facts.lost_on_demand_gpus and track.losses_in_row > MOST_STOPS:
+    if not facts.lost_on_demand_gpus and track.progress.losses_in_row > MOST_STOPS:
         yield from let_go(context, track, "failed", STOPPED_TOO_OFTEN)
         return
-    delay_s = context.lane(track).patience.delay_s(track.losses_in_row)
+    delay_s = context.lane(track).patience.delay_s(track.progress.losses_in_row)
     again = Restarted(
         job=track.job,
         at_hours=one.to_hours,
         attempt=context.next_attempt(track),
-        delay_s=delay_s if track.losses_in_row > 1 else 0.0,
+        delay_s=delay_s if track.progress.losses_in_row > 1 else 0.0,
         why="its last workers are lost",
     )
     yield Change((again,), (Directive(track),))
@@ -310,8 +325,8 @@ def has_no_trace(order: Order, facts: BackendStatus) -> bool:
 
 def vanished(track: JobRecord, order: Order) -> list[Event]:
     """Say that a set of workers is gone without a trace, since the last that the journal knows of it."""
-    assert track.begun is not None
-    at_hours, why = track.begun.from_hours, "its run folder is gone, and its workers with it"
+    assert track.holding.begun is not None
+    at_hours, why = track.holding.begun.from_hours, "its run folder is gone, and its workers with it"
     nothing = Held(job=track.job, at_hours=at_hours, attempt=order.attempt, spot_gpus=0, on_demand_gpus=0)
     lost = Lost(job=track.job, at_hours=at_hours, attempt=order.attempt, why=why)
     again = Restarted(job=track.job, at_hours=at_hours, attempt=order.attempt + 1, delay_s=0.0, why=why)
@@ -323,7 +338,7 @@ def _unsaved_gpu_hours(one: Account) -> float:
 
 
 def _how_lost(track: JobRecord, facts: BackendStatus) -> str:
-    if facts.newest_attempt > track.attempt:
+    if facts.newest_attempt > track.holding.attempt:
         return f"attempt {facts.newest_attempt} was already started, but this journal does not know it"
     if facts.taken_spot_gpus or facts.lost_on_demand_gpus:
         return "its machines are gone"
@@ -339,7 +354,7 @@ def _failed(context: StepContext, track: JobRecord, one: Account, facts: Backend
         at_hours=one.to_hours,
         actor="worker",
         why=failure.what or f"rank {failure.rank} exited with {failure.exit_code}",
-        attempt=track.attempt,
+        attempt=track.holding.attempt,
         rank=failure.rank,
         exit_code=failure.exit_code,
         checkpointed_gpu_hours=known_safe_gpu_hours(facts, one.state),
@@ -354,7 +369,7 @@ def _stalled(context: StepContext, track: JobRecord, one: Account, facts: Backen
         job=track.job,
         at_hours=one.to_hours,
         why=HANGS.format(silent_s=facts.silent_s, patience_s=context.lane(track).patience.silent_s),
-        attempt=track.attempt,
+        attempt=track.holding.attempt,
         silent_s=facts.silent_s,
         checkpointed_gpu_hours=known_safe_gpu_hours(facts, one.state),
         lost_gpu_hours=_unsaved_gpu_hours(one),
@@ -367,14 +382,14 @@ def _again(
 ) -> Changes:
     yield Change((failed,))
     patience = context.lane(track).patience
-    if hopeless or track.failures_in_row > patience.failures:
+    if hopeless or track.progress.failures_in_row > patience.failures:
         yield from let_go(context, track, "failed", failed.why)
         return
     again = Restarted(
         job=track.job,
         at_hours=failed.at_hours,
         attempt=context.next_attempt(track),
-        delay_s=patience.delay_s(track.failures_in_row),
-        why=f"failure {track.failures_in_row} in a row, {patience.failures} allowed",
+        delay_s=patience.delay_s(track.progress.failures_in_row),
+        why=f"failure {track.progress.failures_in_row} in a row, {patience.failures} allowed",
     )
     yield Change((again,), (Directive(track),))

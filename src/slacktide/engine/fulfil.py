@@ -49,10 +49,10 @@ def fulfil(
     pool, begun = lane.market_pool.name, ask.begun
     if lane.ground is not None:
         begun = begun._replace(quote=lane.quote(begun.slot))
-    before = track.order or state  # what was ordered may not be there yet, and is not ordered again
+    before = track.holding.order or state  # what was ordered may not be there yet, and is not ordered again
     changed = ask.taken is not None or (spot, on_demand) != (before.spot_gpus, before.on_demand_gpus)
-    changed |= track.order is not None and track.order.pool != pool and spot + on_demand > 0
-    attempt = context.next_attempt(track) if changed else track.attempt
+    changed |= track.holding.order is not None and track.holding.order.pool != pool and spot + on_demand > 0
+    attempt = context.next_attempt(track) if changed else track.holding.attempt
     wanted = Order(track.job, attempt, pool, spot, on_demand)
     context.spot.hold(Claim(track.job, pool, wanted.spot_gpus, begun.from_hours, wanted.on_demand_gpus))
     order = context.lasting(track, state, begun, wanted)
@@ -71,7 +71,7 @@ def fulfil(
 
 def _journey(lane: JobContext, track: JobRecord, state: JobState, order: Order) -> dict[str, Any]:
     """Say from where a job moves with an order, and what that costs; nothing where it does not."""
-    ran = track.bill.gpu_hours > 0.0 or state.gpus > 0  # its first stretch may not be written yet
+    ran = track.money.bill.gpu_hours > 0.0 or state.gpus > 0  # its first stretch may not be written yet
     if lane.ground is None or lane.here == state.pool or not order.gpus or not ran:
         return {}
     carries = state.progress_gpu_hours > 0.0
@@ -136,7 +136,11 @@ def _left_in_pool(context: StepContext, ask: PendingDecision, lane: JobContext, 
         return offer(quote._replace(on_demand_gpus=UNLIMITED_GPUS), by_others)
     left = offer(quote, by_others, context.spot.on_demand_by_others(track.job).get(pool, 0))
     is_there = lane.ground is None or lane.here == ask.state.pool
-    ordered = track.order.on_demand_gpus if track.order is not None and track.order.pool == pool else 0
+    ordered = (
+        track.holding.order.on_demand_gpus
+        if track.holding.order is not None and track.holding.order.pool == pool
+        else 0
+    )
     return left.keeping(max(ask.state.on_demand_gpus if is_there else 0, ordered))
 
 
@@ -169,10 +173,13 @@ def _health(
         terms, pace, ask.state, hours, lane.slot_hours, order.spot_gpus, order.on_demand_gpus, all_terms,
         lane.here,
     )  # fmt: skip
-    if ask.track.estimated and physics.work_hours(terms, ask.state.progress_gpu_hours, terms.fastest) <= 0.0:
+    if (
+        ask.track.progress.estimated
+        and physics.work_hours(terms, ask.state.progress_gpu_hours, terms.fastest) <= 0.0
+    ):
         word, why = "at-risk", OUTRAN
     if reason.rule == BUDGET_SHORT and word in ("measuring", "on-time"):
         word, why = "at-risk", NOT_COVERED
-    if word == ask.track.health:
+    if word == ask.track.progress.health:
         return []
     return [HealthChanged(job=ask.track.job, at_hours=hours, health=word, why=why)]

@@ -23,7 +23,7 @@ def note_held(context: StepContext, track: JobRecord, facts: BackendStatus, now_
         return
     yield from _note_older(context, track, facts, now_hours)
     held = held_now(track, facts)
-    if held == track.held and not _came_elsewhere(track, facts, held):
+    if held == track.holding.held and not _came_elsewhere(track, facts, held):
         return
     at_hours = max(_from_hours(track), min(now_hours, _when(track, held, facts, now_hours)))
     yield _cut(context, track, facts, held, at_hours)
@@ -31,18 +31,18 @@ def note_held(context: StepContext, track: JobRecord, facts: BackendStatus, now_
 
 def _came_elsewhere(track: JobRecord, facts: BackendStatus, held: Holding) -> bool:
     """Whether as many GPUs are held as before, but in another pool."""
-    order = track.order
+    order = track.holding.order
     assert order is not None
     return held.gpus > 0 and facts.attempt == order.attempt and track.held_pool != order.pool
 
 
 def note_begun(context: StepContext, track: JobRecord, facts: BackendStatus, by_hours: float) -> Changes:
     """Say from when on a whole set was there, where nobody has: who started it was killed before."""
-    order = track.order
+    order = track.holding.order
     assert order is not None
     yield from _note_older(context, track, facts, by_hours)
     whole = Holding(order.spot_gpus, order.on_demand_gpus)
-    unsaid = facts.attempt == order.attempt and track.held is not None and track.held != whole
+    unsaid = facts.attempt == order.attempt and track.holding.held is not None and track.holding.held != whole
     there = (facts.spot_gpus, facts.on_demand_gpus) == whole
     if facts.gone:
         there = _from_hours(track) + TIME_TOLERANCE_HOURS < facts.until_hours < math.inf
@@ -52,26 +52,26 @@ def note_begun(context: StepContext, track: JobRecord, facts: BackendStatus, by_
 
 def _note_older(context: StepContext, track: JobRecord, facts: BackendStatus, by_hours: float) -> Changes:
     """Say when an older set had gone, where nobody has: who told it to, and began the new one, was killed."""
-    order, held = track.order, track.held or NOTHING
+    order, held = track.holding.order, track.holding.held or NOTHING
     assert order is not None
-    older = facts.attempt == order.attempt and facts.attempt > track.held_attempt and held.gpus > 0
+    older = facts.attempt == order.attempt and facts.attempt > track.holding.held_attempt and held.gpus > 0
     if older and facts.before_until_hours < min(by_hours, facts.since_hours):
         at_hours = max(_from_hours(track), facts.before_until_hours)
-        yield _cut(context, track, facts, NOTHING, at_hours, track.held_attempt)
+        yield _cut(context, track, facts, NOTHING, at_hours, track.holding.held_attempt)
 
 
 def _when(track: JobRecord, held: Holding, facts: BackendStatus, now_hours: float) -> float:
     """Return when what is held changed: the end of what is gone, the beginning of what came."""
     if facts.gone and not held.gpus:
         return facts.until_hours
-    came = track.held is not None and held.gpus > track.held.gpus
+    came = track.holding.held is not None and held.gpus > track.holding.held.gpus
     came |= _came_elsewhere(track, facts, held)
     return facts.since_hours if came else now_hours
 
 
 def _from_hours(track: JobRecord) -> float:
-    assert track.begun is not None
-    return track.begun.from_hours
+    assert track.holding.begun is not None
+    return track.holding.begun.from_hours
 
 
 def _cut(
@@ -95,13 +95,13 @@ def held_now(track: JobRecord, facts: BackendStatus) -> Holding:
 
     The machine of a worker that ended by itself is kept until its whole set is over.
     """
-    order, known = track.order, track.held or NOTHING
+    order, known = track.holding.order, track.holding.held or NOTHING
     assert order is not None
-    if order.attempt > facts.attempt > track.held_attempt:
+    if order.attempt > facts.attempt > track.holding.held_attempt:
         return Holding(facts.spot_gpus, facts.on_demand_gpus)
     if facts.attempt != order.attempt:
         return Holding(min(facts.spot_gpus, known.spot_gpus), min(facts.on_demand_gpus, known.on_demand_gpus))
-    goes = facts.stopped or facts.gone or order.ending or track.held_attempt != order.attempt
+    goes = facts.stopped or facts.gone or order.ending or track.holding.held_attempt != order.attempt
     least = NOTHING if goes else known
     return Holding(
         min(order.spot_gpus, max(facts.spot_gpus, least.spot_gpus)),
@@ -113,7 +113,7 @@ def nothing_yet(
     track: JobRecord, facts: BackendStatus, attempt: int, at_hours: float, gpus: int
 ) -> list[Event]:
     """Say that nothing is held yet of the first order to a back end that says what is."""
-    if facts.finished is None or track.held is not None:
+    if facts.finished is None or track.holding.held is not None:
         return []
     return [
         Held(

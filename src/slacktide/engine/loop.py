@@ -116,7 +116,7 @@ class GivingBack:
 def _let_go(engine: Engine, sleep: Callable[[float], None], monotonic: Callable[[], float]) -> None:
     """Stop all workers without the journal, and see them gone."""
     engine.abandon()
-    jobs = [track.job for track in engine.world.active if track.order is not None]
+    jobs = [track.job for track in engine.world.active if track.holding.order is not None]
     until = monotonic() + LETTING_GO_S
     while monotonic() < until:
         with contextlib.suppress(BackendError):  # what could not be ended now is tried again

@@ -53,8 +53,9 @@ class Shown:
         ask = self._asks[place]
         track, begun, lane = ask.track, ask.begun, self._lane_of(ask.track)
         return lane.view(
-            track.job, ask.state, begun.slot, begun.from_hours, track.memory, spot.by_others(track.job),
-            believed_of(lane, ask), _seen(ask), spot.on_demand_by_others(track.job), ask.notice_hours,
+            track.job, ask.state, begun.slot, begun.from_hours, track.progress.memory,
+            spot.by_others(track.job), believed_of(lane, ask), _seen(ask),
+            spot.on_demand_by_others(track.job), ask.notice_hours,
         )  # fmt: skip
 
 
@@ -62,11 +63,11 @@ def _seen(ask: PendingDecision) -> Mapping[str, tuple[Sighting, ...]]:
     """Return what a job has seen of its pools, with what this moment tells of the one that it is in."""
     track, hours = ask.track, ask.begun.from_hours
     if track.submitted.sight != "tried" or not (ask.state.spot_gpus or ask.taken is not None):
-        return track.sightings
+        return track.holding.sightings
     most = MAX_GPUS if ask.taken is None else ask.state.spot_gpus
     here = track.submitted.pools[ask.state.pool]
     now = Sighting(hours, ask.state.spot_gpus, most)
-    return {**track.sightings, here: (*track.sightings.get(here, ()), now)}
+    return {**track.holding.sightings, here: (*track.holding.sightings.get(here, ()), now)}
 
 
 def believed_of(lane: JobContext, ask: PendingDecision) -> Pace:
@@ -86,7 +87,7 @@ def view_of_all(
         due=range(len(asks)),
         ready_gpus=gpus,
         rented_gpus=gpus,
-        spent_gpu_hours=sum(ask.track.bill.gpu_hours for ask in asks),
+        spent_gpu_hours=sum(ask.track.money.bill.gpu_hours for ask in asks),
         spot=spot,
         shown=Shown(asks, lane_of),
     )

@@ -45,9 +45,13 @@ def take_step(context: StepContext, active: Sequence[JobRecord], now_hours: floa
     asks = yield from _turn(context, due, now_hours)
     turned = {ask.track.job for ask in asks}
     for track in active:
-        if track.begun is not None and track.job not in turned:
-            yield from watch(context, track, context.facts[track.job], max(now_hours, track.begun.from_hours))
-    waiting = [track for track in active if track.active and track.begun is None and track.job not in turned]
+        if track.holding.begun is not None and track.job not in turned:
+            yield from watch(
+                context, track, context.facts[track.job], max(now_hours, track.holding.begun.from_hours)
+            )
+    waiting = [
+        track for track in active if track.active and track.holding.begun is None and track.job not in turned
+    ]
     for track in waiting:
         ask = yield from _begin(context, track, now_hours)
         if ask is not None:
@@ -57,7 +61,7 @@ def take_step(context: StepContext, active: Sequence[JobRecord], now_hours: floa
 
 def _is_due(context: StepContext, track: JobRecord, now_hours: float) -> bool:
     """Whether the slot of a job's open stretch is over."""
-    return track.begun is not None and context.lane(track).slot(now_hours) > track.begun.slot
+    return track.holding.begun is not None and context.lane(track).slot(now_hours) > track.holding.begun.slot
 
 
 def _turn(
@@ -70,9 +74,9 @@ def _turn(
     over = []
     for track in tracks:
         over.append((track, (yield from _caught_up(context, track, now_hours))))
-    asked = [(track, one) for track, one in over if one is not None and track.ending is None]
+    asked = [(track, one) for track, one in over if one is not None and track.requests.ending is None]
     for track, one in over:
-        if one is not None and track.ending is not None:
+        if one is not None and track.requests.ending is not None:
             yield from _go_on(context, track, one, STOPPING)
     _lose(context, [track for track, _ in asked], now_hours)
     asks = [_turned(context, track, one) for track, one in asked]
@@ -92,7 +96,9 @@ def _keep_what_is_left(
     events: list[Event] = []
     for ask in asks:
         state = ask.state
-        wish = Allocation(state.spot_gpus, state.on_demand_gpus, reason=reason, memory=ask.track.memory)
+        wish = Allocation(
+            state.spot_gpus, state.on_demand_gpus, reason=reason, memory=ask.track.progress.memory
+        )
         events += (*ask.before, *fulfil(context, ask, wish))
     if asks:
         yield Change.of(events, (Directive(ask.track, ask.taken) for ask in asks))
@@ -102,11 +108,11 @@ def _caught_up(context: StepContext, track: JobRecord, now_hours: float) -> Chan
     """Return a job's stretch up to the border of the present slot; None where the job ended before it."""
     lane, facts = context.lane(track), context.facts[track.job]
     slot = lane.slot(now_hours)
-    assert track.begun is not None
-    if slot > track.begun.slot + 1:
-        yield Change((_unseen(track, now_hours, slot - track.begun.slot - 1),))
+    assert track.holding.begun is not None
+    if slot > track.holding.begun.slot + 1:
+        yield Change((_unseen(track, now_hours, slot - track.holding.begun.slot - 1),))
     while True:
-        border = lane.begins(track.begun.slot + 1)
+        border = lane.begins(track.holding.begun.slot + 1)
         yield from note_begun(context, track, facts, border)
         if facts.gone and facts.until_hours <= border:
             yield from note_held(context, track, facts, border)
@@ -114,29 +120,29 @@ def _caught_up(context: StepContext, track: JobRecord, now_hours: float) -> Chan
         if one.state.ended:
             yield from finish(context, track, one)
             return None
-        if track.begun.slot + 1 == slot:
+        if track.holding.begun.slot + 1 == slot:
             return one
         yield from _go_on(context, track, one, UNSEEN)
 
 
 def _unseen(track: JobRecord, now_hours: float, slots: int) -> ClockJumped:
-    assert track.begun is not None
+    assert track.holding.begun is not None
     return ClockJumped(
         job=track.job,
         at_hours=now_hours,
-        from_hours=track.begun.from_hours,
+        from_hours=track.holding.begun.from_hours,
         why=f"{slots} slots passed without a decision; they are billed as held",
     )
 
 
 def _go_on(context: StepContext, track: JobRecord, one: Account, reason: Reason) -> Changes:
     """Go over into the next slot with what is held."""
-    order = track.order
+    order = track.holding.order
     assert order is not None
     begun = _next_slot(context, track, one)
-    wish = Allocation(order.spot_gpus, order.on_demand_gpus, reason=reason, memory=track.memory)
+    wish = Allocation(order.spot_gpus, order.on_demand_gpus, reason=reason, memory=track.progress.memory)
     same = context.lasting(track, one.state, begun, order)
-    events = lived(track, one), decided(begun, one.state, same, wish, track.ending)
+    events = lived(track, one), decided(begun, one.state, same, wish, track.requests.ending)
     yield Change(events, (Directive(track),))
 
 
@@ -174,7 +180,7 @@ def _notice_hours(context: StepContext, track: JobRecord, state: JobState, begun
     """Return in which time spot goes that a job holds: as the market warns, else as the back end does."""
     if not state.spot_gpus:
         return None
-    lane, facts, order = context.lane(track), context.facts[track.job], track.order
+    lane, facts, order = context.lane(track), context.facts[track.job], track.holding.order
     if lane.warns:
         safe = context.spot.safe_gpus(track.job)
         hours = lane.notice_hours(begun.slot, state, begun.from_hours, safe)
@@ -186,11 +192,11 @@ def _notice_hours(context: StepContext, track: JobRecord, state: JobState, begun
 
 def _begin(context: StepContext, track: JobRecord, now_hours: float) -> Changing[PendingDecision | None]:
     """Say where a job stands that is in no stretch yet, or in none any more; None where it is let go."""
-    if track.cancel_asked:
+    if track.requests.cancelled:
         yield Change((ended(track, "cancelled", ASKED, now_hours),))
         return None
     if context.releasing:
-        if not track.released:
+        if not track.requests.released:
             yield Change((Released(job=track.job, at_hours=now_hours, why=STOPS),))
         return None
     lane = context.lane(track)
@@ -200,7 +206,7 @@ def _begin(context: StepContext, track: JobRecord, now_hours: float) -> Changing
     slot = lane.slot(now_hours)
     begins = lane.begins(slot)
     at_hours = begins if abs(now_hours - begins) < TIME_TOLERANCE_HOURS else now_hours
-    return PendingDecision(track, track.state, Begun(slot, at_hours, lane.quote(slot)))
+    return PendingDecision(track, track.progress.state, Begun(slot, at_hours, lane.quote(slot)))
 
 
 def _decide(context: StepContext, asks: Sequence[PendingDecision], now_hours: float) -> Changes:
@@ -239,7 +245,7 @@ def _renew(
 def _finish_ended(context: StepContext, fleet: FleetRecord, now_hours: float) -> Changes:
     """End jobs that were decided about at a border and have ended since: nobody is asked about them."""
     for track in [context.state.jobs[name] for name in fleet.present]:
-        one = None if track.ending is not None else context.account(track, now_hours)
+        one = None if track.requests.ending is not None else context.account(track, now_hours)
         if one is not None and one.state.ended:
             yield from finish(context, track, one)
 

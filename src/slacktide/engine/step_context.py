@@ -105,11 +105,11 @@ class StepContext:
 
     def account(self, track: JobRecord, now_hours: float) -> Account | None:
         """Return what the stretch that a job is in has done and cost so far; None when it is in none."""
-        if track.begun is None or self.troubles.has(track.job, "market"):
+        if track.holding.begun is None or self.troubles.has(track.job, "market"):
             return None
         lane = self.lane(track)
-        until = min(now_hours, lane.begins(track.begun.slot + 1))
-        return account(lane, track, self.status(track.job), max(until, track.begun.from_hours))
+        until = min(now_hours, lane.begins(track.holding.begun.slot + 1))
+        return account(lane, track, self.status(track.job), max(until, track.holding.begun.from_hours))
 
     def lasting(self, track: JobRecord, state: JobState, begun: Begun, order: Order) -> Order:
         """Return an order that ends early enough for all to be gone before the money is.
@@ -126,7 +126,7 @@ class StepContext:
 
     def next_attempt(self, track: JobRecord) -> int:
         """Return a number that no set of workers of a job has ever had."""
-        return max(track.attempt, self.status(track.job).newest_attempt) + 1
+        return max(track.holding.attempt, self.status(track.job).newest_attempt) + 1
 
     def belief(self, ask: PendingDecision) -> Pace:
         """Return what is believed of the pace of a job as it is decided about.
@@ -134,7 +134,7 @@ class StepContext:
         A job of a fleet in a dry run has the pace of its file, as it has in a simulation.
         """
         lane, track = self.lane(ask.track), ask.track
-        if not track.fleet or ask.pace is not None or track.pace is not None:
+        if not track.fleet or ask.pace is not None or track.progress.pace is not None:
             return pace_of(lane, track) if ask.pace is None else ask.pace
         dry = self.status(track.job).finished is None
         return KNOWN if dry or not self.fleets.shares_market(track) else prior(lane.job.work_spread)
@@ -142,10 +142,10 @@ class StepContext:
 
 def claims(track: JobRecord) -> list[Claim]:
     """Return what a job holds; what it has left behind in another pool is not free until it has gone."""
-    order, added = track.order, track.spot_added_hours
+    order, added = track.holding.order, track.holding.spot_added_hours
     if order is None:
         return [Claim(track.job, "", 0, added), *_left_behind(track, NOTHING)]
-    held = track.held or NOTHING  # still there, though less was ordered
+    held = track.holding.held or NOTHING  # still there, though less was ordered
     left = NOTHING
     if held.gpus and track.held_pool != order.pool:
         held, left = NOTHING, held
@@ -159,6 +159,10 @@ def _left_behind(track: JobRecord, held: Holding) -> list[Claim]:
         return []
     return [
         Claim(
-            f"{track.job} left", track.held_pool, held.spot_gpus, track.spot_added_hours, held.on_demand_gpus
+            f"{track.job} left",
+            track.held_pool,
+            held.spot_gpus,
+            track.holding.spot_added_hours,
+            held.on_demand_gpus,
         )
     ]

@@ -163,7 +163,7 @@ class JournalReader:
             return [
                 {
                     "job": track.job,
-                    "pool": track.submitted.pool if track.order is None else track.order.pool,
+                    "pool": track.submitted.pool if track.holding.order is None else track.holding.order.pool,
                     "spot_gpus": held.spot_gpus,
                     "on_demand_gpus": held.on_demand_gpus,
                 }
@@ -325,11 +325,11 @@ def _details(track: JobRecord) -> dict[str, Any]:
         "home_pool": told.pool,
         "pools": list(told.pools),
         "class": told.fleet_class,
-        "attempt": track.attempt,
-        "failures": track.failures,
+        "attempt": track.holding.attempt,
+        "failures": track.progress.failures,
         "restarts": track.restarts,
-        "lost_gpu_hours": track.lost_gpu_hours,
-        "spot_usd": track.bill.spot_usd,
-        "on_demand_usd": track.bill.on_demand_usd,
+        "lost_gpu_hours": track.progress.lost_gpu_hours,
+        "spot_usd": track.money.bill.spot_usd,
+        "on_demand_usd": track.money.bill.on_demand_usd,
         "began_hours": track.began_hours,
     }

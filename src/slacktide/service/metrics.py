@@ -101,7 +101,10 @@ def world_lines(world: JournalState, *, in_charge: bool) -> Iterator[str]:
     )  # fmt: skip
     yield from _family(
         "slacktide_job_progress_ratio", "gauge", "Share of a job's work that is done.",
-        (({"job": track.job}, track.state.progress_gpu_hours / task_of(track)[0]) for track in recent),
+        (
+            ({"job": track.job}, track.progress.state.progress_gpu_hours / task_of(track)[0])
+            for track in recent
+        ),
     )  # fmt: skip
     yield from _family(
         "slacktide_job_elapsed_seconds", "gauge", "How long a job has been under way, on the market's clock.",
@@ -109,7 +112,7 @@ def world_lines(world: JournalState, *, in_charge: bool) -> Iterator[str]:
     )  # fmt: skip
     yield from _family(
         "slacktide_job_preemptions_total", "counter", "How often the market took spot GPUs from a job.",
-        (({"job": track.job}, track.preemptions) for track in recent),
+        (({"job": track.job}, track.holding.preemptions) for track in recent),
     )  # fmt: skip
     yield from _family(
         "slacktide_machines", "gauge", "Machines with an open ticket.", [({}, len(world.tickets.open))]

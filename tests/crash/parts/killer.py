@@ -82,7 +82,7 @@ def found(journal: Path, killed: int, code: int) -> dict[str, object]:
         "cost_usd": paid.cost_usd,
         "audited_usd": checked.cost_usd,
         "preemptions": sum(isinstance(record.event, Preempted) for record in records),
-        "moves": track.moves,
+        "moves": track.holding.moves,
         "decisions": sum(isinstance(record.event, Decided) for record in records),
         "failures": [record.event.why for record in records if isinstance(record.event, WorkerFailed)],
     }

@@ -139,11 +139,11 @@ def test_a_market_that_is_put_back_is_noticed_by_the_controller_that_refused_it(
         engine = Engine(store, Replay())
         engine.recover()
         engine.step(0.7)
-        assert engine.world.jobs["job"].blocked
+        assert engine.world.jobs["job"].progress.blocked
         market.write_bytes(original)
         engine.retry()
         engine.step(0.8)
-        assert not engine.world.jobs["job"].blocked
+        assert not engine.world.jobs["job"].progress.blocked
 
 
 def test_row_14_no_second_job_is_taken_in_on_a_changed_market(tmp_path: Path, market: Path) -> None:

@@ -162,7 +162,7 @@ def test_the_clock_of_a_fleet_on_a_market_goes_on_though_no_job_is_left(tmp_path
             (track,) = controller.world.fleets.values()
             spent.append(track.spending.total_usd)
             assert track.spending.total_usd == pytest.approx(
-                sum(job.state.cost_usd for job in controller.world.jobs.values())
+                sum(job.progress.state.cost_usd for job in controller.world.jobs.values())
             )
     assert 0.0 < spent[0] < spent[1]
 
@@ -198,7 +198,7 @@ def test_a_controller_learns_in_quiet(tmp_path: Path, monkeypatch: pytest.Monkey
     journal = tmp_path / "journal.db"
     asked(journal, write_job(tmp_path, policy="auto"), "a")
     with Controller(journal, fast(tmp_path)) as controller:
-        stop = Wall(controller, lambda world: "job" in world.jobs and world.jobs["job"].learned)
+        stop = Wall(controller, lambda world: "job" in world.jobs and world.jobs["job"].progress.learned)
         controller.run(staying=True, stopping=stop, poll_s=0.001)
 
 

@@ -51,7 +51,7 @@ def changed(store: MemoryStore, change: Callable[[Event], Event]) -> MemoryStore
 def test_every_job_is_on_the_bill_and_the_sum_is_theirs(two: MemoryStore) -> None:
     found, tracks = cost_of(two), read_world(two).jobs
     assert [one.payer for one in found.payers] == ["job", "job-2"]
-    assert [one.bill for one in found.payers] == [track.bill for track in tracks.values()]
+    assert [one.bill for one in found.payers] == [track.money.bill for track in tracks.values()]
     assert found.total.cost_usd == pytest.approx(sum(one.bill.cost_usd for one in found.payers))
     assert found.audit.clean
     assert found.audit.cost_usd == pytest.approx(found.total.cost_usd)

@@ -50,14 +50,14 @@ def test_jobs_use_what_is_rented_and_the_rest_is_idle(tmp_path: Path) -> None:
     assert found is not None
     total, (job,) = found.bill.total, world.jobs.values()
     assert (total.machines, total.hours, total.cost_usd) == (2, 2 * end, 20.0 * end)
-    used = job.bill.spot_gpu_hours + job.bill.on_demand_gpu_hours
+    used = job.money.bill.spot_gpu_hours + job.money.bill.on_demand_gpu_hours
     assert used > 1.0
     assert found.used_gpu_hours(total) == pytest.approx(used)
     assert found.idle_gpu_hours(total) == pytest.approx(16.0 * end - used)
     assert found.used_share(total) == pytest.approx(used / (16.0 * end))
     kinds = {one.capacity: found.used_gpu_hours(one) for one in found.bill.pools}
-    assert kinds["spot"] == pytest.approx(job.bill.spot_gpu_hours)
-    assert kinds["on-demand"] == pytest.approx(job.bill.on_demand_gpu_hours)
+    assert kinds["spot"] == pytest.approx(job.money.bill.spot_gpu_hours)
+    assert kinds["on-demand"] == pytest.approx(job.money.bill.on_demand_gpu_hours)
 
 
 def test_a_journal_without_machines_has_no_such_bill() -> None:

@@ -407,7 +407,7 @@ def test_a_submission_that_is_withdrawn_while_it_is_taken_in_does_not_run(
     desk.intake.answer(desk.defaults)
     desk.engine.step(0.0)
     assert desk.engine.world.jobs["job"].status == "cancelled"
-    assert desk.engine.world.jobs["job"].bill.cost_usd == 0.0
+    assert desk.engine.world.jobs["job"].money.bill.cost_usd == 0.0
 
 
 def test_a_submission_that_was_taken_in_a_moment_before_is_cancelled(store: Store, tmp_path: Path) -> None:

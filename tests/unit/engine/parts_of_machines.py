@@ -91,4 +91,4 @@ class Bench:
     @property
     def usd(self) -> float:
         assert audit(self.track, self.lane, self.store.read()).clean
-        return float(self.track.bill.cost_usd)
+        return float(self.track.money.bill.cost_usd)

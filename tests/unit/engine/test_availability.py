@@ -211,14 +211,14 @@ def test_the_engine_decides_by_what_tries_showed_and_tells_when_prices_stop(tmp_
     engine.submit(entry(wanted, wanted.file, job="tried", at_hours=0.0, now=now))
     track = engine.world.jobs["tried"]
     engine.step(0.0)
-    assert track.begun is not None
-    assert track.order is not None
-    assert (track.begun.quote.spot_gpus, track.order.spot_gpus) == (7, 7)
+    assert track.holding.begun is not None
+    assert track.holding.order is not None
+    assert (track.holding.begun.quote.spot_gpus, track.holding.order.spot_gpus) == (7, 7)
     store.append([rented("2"), joined("2")])
     with feed.open("a", encoding="utf-8") as lines:
         lines.write(f"2026-11-01T22:00:00Z,{POOL},3.0,12.0\n")
     engine.step(0.5)
-    assert track.begun.quote.spot_gpus == 16
+    assert track.holding.begun.quote.spot_gpus == 16
     for slot in range(2, 2 + STALE_SLOTS):
         engine.step(0.5 * slot)
     told = [record.event.why for record in store.read() if isinstance(record.event, FeedTroubled)]

@@ -104,7 +104,7 @@ def test_a_job_whose_market_is_gone_is_blocked_and_the_others_go_on() -> None:
     assert bench.status("good") == "succeeded"
     (blocked,) = bench.told(Blocked)
     assert (blocked.job, blocked.why) == ("bad", "market.csv: must be a file, found none")
-    assert bench.engine.world.jobs["bad"].blocked
+    assert bench.engine.world.jobs["bad"].progress.blocked
 
 
 def test_a_job_whose_market_is_gone_can_be_cancelled_and_is_billed() -> None:
@@ -116,7 +116,7 @@ def test_a_job_whose_market_is_gone_can_be_cancelled_and_is_billed() -> None:
     bench.engine.step(0.25)
     bench.engine.step(0.3)
     assert bench.status("bad") == "cancelled"
-    assert bench.engine.world.jobs["bad"].bill.cost_usd == pytest.approx(4 * 4.0 * 0.25, rel=0.3)
+    assert bench.engine.world.jobs["bad"].money.bill.cost_usd == pytest.approx(4 * 4.0 * 0.25, rel=0.3)
     assert bench.status("good") == "running"
 
 
@@ -153,18 +153,20 @@ def test_a_job_that_cannot_be_launched_claims_no_spot() -> None:
     bench.engine.release()
     bench.engine.step(0.1)
     bench.engine.step(0.2)
-    assert all(track.order is None for track in bench.engine.world.jobs.values()), "the scene: all let go"
+    assert all(track.holding.order is None for track in bench.engine.world.jobs.values()), (
+        "the scene: all let go"
+    )
     bench.backend.refused.add("bad")
     bench.opened().recover()
     bench.engine.step(0.6)
     bench.engine.step(1.1)
     jobs = bench.engine.world.jobs
-    orders = {name: track.order for name, track in jobs.items()}
+    orders = {name: track.holding.order for name, track in jobs.items()}
     assert orders["good"] is not None
     assert (orders["good"].spot_gpus, orders["good"].on_demand_gpus) == (4, 0)
     assert orders["bad"] is not None
     assert orders["bad"].gpus == 0
-    assert jobs["bad"].blocked
+    assert jobs["bad"].progress.blocked
 
 
 def test_trouble_of_the_machine_with_one_job_is_told_and_passes() -> None:
@@ -196,7 +198,7 @@ def test_a_policy_that_fails_leaves_its_job_with_what_it_holds() -> None:
     bench.engine.step(0.5)
     (blocked,) = bench.told(Blocked)
     assert (blocked.job, "its policy failed" in blocked.why) == ("bad", True)
-    assert bench.engine.world.jobs["bad"].order.gpus == 4  # type: ignore[union-attr]
+    assert bench.engine.world.jobs["bad"].holding.order.gpus == 4  # type: ignore[union-attr]
     policy.well = True
     bench.run_out(0.5)
     assert (bench.status("bad"), bench.status("good")) == ("succeeded", "succeeded")

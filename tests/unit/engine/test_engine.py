@@ -154,7 +154,7 @@ def test_cancelling_lets_go_and_pays_until_all_are_gone() -> None:
     (lived,) = bench.events(Lived)
     assert isinstance(lived, Lived)
     assert lived.priced.stretch.to_hours == pytest.approx(0.4)
-    assert bench.track.bill.spot_usd == pytest.approx(0.4 * 4 * 1.0)
+    assert bench.track.money.bill.spot_usd == pytest.approx(0.4 * 4 * 1.0)
     assert audit(bench.track, bench.lane, bench.store.read()).clean
 
 
@@ -178,7 +178,7 @@ def test_releasing_keeps_the_job_and_a_new_engine_takes_it_up() -> None:
     bench.step(0.8, 0.81)
     assert bench.events(Released)
     assert bench.engine.idle
-    done = bench.track.state.progress_gpu_hours
+    done = bench.track.progress.state.progress_gpu_hours
     assert done > 0
     bench.engine = bench.reopened()
     bench.engine.recover()
@@ -187,10 +187,10 @@ def test_releasing_keeps_the_job_and_a_new_engine_takes_it_up() -> None:
     bench.engine.write([Opened(at_hours=0.81, pid=1, host="here", version="0")])
     bench.step(2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 5.5)
     assert bench.track.status == "succeeded"
-    assert bench.track.starts == 2
+    assert bench.track.holding.starts == 2
     checked = audit(bench.track, bench.lane, bench.store.read())
     assert checked.clean
-    assert bench.track.bill.cost_usd == pytest.approx(checked.cost_usd)
+    assert bench.track.money.bill.cost_usd == pytest.approx(checked.cost_usd)
 
 
 def test_a_job_that_fails_is_begun_again_and_given_up_after_its_retries() -> None:
@@ -279,7 +279,7 @@ def test_a_user_may_take_spot_workers_away() -> None:
     assert (preempted.spot_before, preempted.spot_left, preempted.actor) == (4, 2, "user")
     assert bench.backend.taken == [2]
     assert bench.backend.orders[-1].gpus == 2
-    assert bench.track.order.attempt == 2
+    assert bench.track.holding.order.attempt == 2
     bench.step(*(slot * SLOT for slot in range(1, 12)))
     assert bench.track.status == "succeeded"
     assert audit(bench.track, bench.lane, bench.store.read()).clean
@@ -290,10 +290,10 @@ def test_taking_spot_where_none_is_held_changes_nothing() -> None:
     bench.step(0.0, 0.1)
     bench.store.append([PreemptionAsked(job="job", at_hours=0.1, actor="user")])
     bench.step(0.2, 0.3)
-    assert bench.track.preemptions == 0
-    assert bench.track.preemption_asked is None
-    assert bench.track.attempt == 1
-    assert bench.track.state.spot_gpus == 0
+    assert bench.track.holding.preemptions == 0
+    assert bench.track.requests.preemption is None
+    assert bench.track.holding.attempt == 1
+    assert bench.track.progress.state.spot_gpus == 0
 
 
 def test_max_cost_stops_before_it_is_passed() -> None:
@@ -304,7 +304,7 @@ def test_max_cost_stops_before_it_is_passed() -> None:
         bench.step(now)
         now += 0.01
     assert bench.track.status == "budget_exhausted"
-    assert 16.0 < bench.track.bill.on_demand_usd <= 20.0
+    assert 16.0 < bench.track.money.bill.on_demand_usd <= 20.0
 
 
 def test_whole_slots_stop_before_a_slot_begins_that_the_money_does_not_pay() -> None:
@@ -315,7 +315,7 @@ def test_whole_slots_stop_before_a_slot_begins_that_the_money_does_not_pay() -> 
         bench.step(now)
         now += 0.01
     assert bench.track.status == "budget_exhausted"
-    assert bench.track.bill.on_demand_usd == pytest.approx(2 * SLOT * 4 * 4.0)
+    assert bench.track.money.bill.on_demand_usd == pytest.approx(2 * SLOT * 4 * 4.0)
     assert bench.stretches[-1].to_hours < 2 * SLOT
     assert audit(bench.track, bench.lane, bench.store.read()).clean
 
@@ -327,23 +327,23 @@ def test_an_order_says_how_long_its_money_lasts() -> None:
     assert bench.backend.orders[-1].until_hours == pytest.approx(20.0 / 16.0 - 0.1)
     bench.step(0.5)
     assert bench.backend.orders[-1].until_hours == pytest.approx(20.0 / 16.0 - 0.1)
-    assert Bench(lane()).engine.world.jobs["job"].order is None
+    assert Bench(lane()).engine.world.jobs["job"].holding.order is None
 
 
 def test_workers_that_say_nothing_are_estimated_but_end_only_when_they_say_so() -> None:
     bench = Bench(lane(restart_hours=0.1))
     bench.backend.finished = False
     bench.step(0.0, 0.5, 1.0)
-    assert bench.track.state.progress_gpu_hours == pytest.approx(4 * 0.9)
+    assert bench.track.progress.state.progress_gpu_hours == pytest.approx(4 * 0.9)
     assert all(one.estimated for one in bench.stretches)
     bench.step(*(slot * SLOT for slot in range(3, 10)))
     assert bench.track.active
-    assert bench.track.state.progress_gpu_hours == 12.0
+    assert bench.track.progress.state.progress_gpu_hours == 12.0
     bench.backend.finished = True
     bench.step(4.75)
     assert bench.track.status == "succeeded"
     assert bench.track.ended.finish_hours == 4.75
-    assert bench.track.bill.cost_usd == pytest.approx(4.75 * 4)
+    assert bench.track.money.bill.cost_usd == pytest.approx(4.75 * 4)
     assert audit(bench.track, bench.lane, bench.store.read()).clean
 
 
@@ -355,7 +355,7 @@ def test_silent_workers_that_fail_are_not_forgiven_and_begin_again() -> None:
     bench.step(0.3)
     bench.backend.failure = None
     bench.step(0.5)
-    assert bench.track.state.progress_gpu_hours == pytest.approx(4 * 0.1)
+    assert bench.track.progress.state.progress_gpu_hours == pytest.approx(4 * 0.1)
     bench.backend.failure = Failure(0, 3)
     bench.step(0.7, 0.71)
     assert bench.track.status == "failed"
@@ -365,14 +365,14 @@ def test_what_workers_report_counts_and_until_they_do_what_is_checkpointed() -> 
     bench = Bench(lane(restart_hours=0.1))
     bench.backend.finished, bench.backend.progress = False, Progress(0.5, 0.25)
     bench.step(0.0, 0.5)
-    assert bench.track.state.progress_gpu_hours == 3.0
+    assert bench.track.progress.state.progress_gpu_hours == 3.0
     bench.backend.progress = Progress(0.75, 0.5, at_hours=0.9)
     bench.step(1.0)
-    assert bench.track.state.progress_gpu_hours == 9.0
-    assert bench.track.state.checkpointed_gpu_hours == 6.0
+    assert bench.track.progress.state.progress_gpu_hours == 9.0
+    assert bench.track.progress.state.checkpointed_gpu_hours == 6.0
     assert bench.stretches[-1].productive_hours == 0.5
     assert not bench.stretches[-1].estimated
-    assert bench.track.bill.spot_usd == pytest.approx(4.0)
+    assert bench.track.money.bill.spot_usd == pytest.approx(4.0)
 
 
 def test_spot_that_the_back_end_lost_is_a_preemption() -> None:
@@ -384,7 +384,7 @@ def test_spot_that_the_back_end_lost_is_a_preemption() -> None:
     (preempted,) = bench.events(Preempted)
     assert isinstance(preempted, Preempted)
     assert (preempted.spot_before, preempted.spot_left, preempted.actor) == (4, 2, "market")
-    assert bench.track.order.attempt == 2
+    assert bench.track.holding.order.attempt == 2
     bench.step(*(slot * SLOT for slot in range(1, 12)))
     assert bench.track.status == "succeeded"
     assert audit(bench.track, bench.lane, bench.store.read()).clean
@@ -403,7 +403,7 @@ def test_slots_that_nobody_saw_are_paid_as_they_were_held() -> None:
     bench = Bench(lane(work_gpu_hours=30.0))
     bench.step(0.0, 0.5, 3.0)
     assert len(bench.events(ClockJumped)) == 1
-    assert bench.track.bill.spot_usd == pytest.approx(3.0 * 4)
+    assert bench.track.money.bill.spot_usd == pytest.approx(3.0 * 4)
     assert audit(bench.track, bench.lane, bench.store.read()).clean
 
 

@@ -138,7 +138,7 @@ class Site:
         )
 
     def order(self, name: str) -> tuple[str, int, int]:
-        order = self.engine.world.jobs[name].order
+        order = self.engine.world.jobs[name].holding.order
         assert order is not None
         return order.pool, order.spot_gpus, order.on_demand_gpus
 
@@ -257,7 +257,7 @@ def test_jobs_keep_what_they_hold_when_the_allocator_fails(wanted: Callable[[], 
     site.told.decide = lambda view: wanted()  # type: ignore[assignment, method-assign, return-value]
     site.engine.step(0.5)
     assert site.order("first") == ("zone-1", 4, 0)
-    assert why in site.engine.world.jobs["first"].blocked
+    assert why in site.engine.world.jobs["first"].progress.blocked
 
 
 def test_spot_of_a_job_that_went_after_a_border_is_free_only_then() -> None:

@@ -184,7 +184,7 @@ class Life:
 
     @property
     def spent_usd(self) -> float:
-        return sum(track.state.cost_usd for track in self.engine.world.jobs.values())
+        return sum(track.progress.state.cost_usd for track in self.engine.world.jobs.values())
 
     def events(self, kind: type) -> list:  # type: ignore[type-arg]
         return [record.event for record in self.store.read() if isinstance(record.event, kind)]

@@ -101,7 +101,7 @@ def test_fixed_width_gives_every_job_its_width_at_once() -> None:
         assert {one.on_demand_gpus for one in decided} <= allowed[kind]
         assert len({one.on_demand_gpus for one in decided}) == 1
         assert track.status == "succeeded"
-        assert track.starts == 1
+        assert track.holding.starts == 1
         width = decided[0].on_demand_gpus
         speedup = next(one for one in file.classes if one.name == kind).phases[0].speedup
         hours = (4.0 if kind == "wide" else 2.0) / speedup(width)
@@ -159,7 +159,7 @@ def test_a_cluster_of_fixed_size_is_paid_until_it_is_given_back() -> None:
     engine.close()
     assert [nodes for _, nodes in sizes(store)] == [7, 0]
     (began, _), (over, _) = sizes(store)
-    held = sum(track.bill.gpu_hours for track in engine.world.jobs.values())
+    held = sum(track.money.bill.gpu_hours for track in engine.world.jobs.values())
     assert held + unused(store, "idle") == pytest.approx(7 * (over - began))
     (fleet,) = engine.world.fleets.values()
     assert fleet.spent_gpu_hours == pytest.approx(7 * (over - began))
@@ -206,8 +206,8 @@ def test_letting_go_gives_the_machines_back_and_a_new_engine_rents_them_again(
     engine.write([Opened(at_hours=moments[-1], pid=1, host="here", version="0")])
     engine.step(1.0)
     assert [nodes for _, nodes in sizes(store)] == [7, 0, 7]
-    assert engine.world.jobs["job-0"].order is not None
-    assert engine.world.jobs["job-0"].order.gpus == 4
+    assert engine.world.jobs["job-0"].holding.order is not None
+    assert engine.world.jobs["job-0"].holding.order.gpus == 4
 
 
 class ByArrival:
@@ -253,9 +253,9 @@ def test_a_wish_for_another_pool_is_refused() -> None:
     engine.submit(replace(member("job-0", "wide", 0.0), pool=pool_name()))
     engine.step(0.0)
     job = engine.world.jobs["job-0"]
-    assert re.search(r"must stay in the job's pool, .*, got 'elsewhere'", job.blocked)
-    assert job.order is not None
-    assert job.order.gpus == 0
+    assert re.search(r"must stay in the job's pool, .*, got 'elsewhere'", job.progress.blocked)
+    assert job.holding.order is not None
+    assert job.holding.order.gpus == 0
 
 
 def test_two_fleets_of_a_journal_keep_their_machines_apart() -> None:
@@ -309,13 +309,13 @@ def test_machines_that_workers_on_their_way_out_use_are_kept_beside_the_others(
         engine.submit(replace(one, pool=pool_name()))
     for now in (0.0, 0.1, 0.2):
         engine.step(now)
-    before = engine.world.jobs["goes"].order.on_demand_gpus  # type: ignore[union-attr]
+    before = engine.world.jobs["goes"].holding.order.on_demand_gpus  # type: ignore[union-attr]
     store.append([CancellationAsked(job="goes", at_hours=0.25)])
     engine.step(0.45)
     (fleet,) = engine.world.fleets.values()
-    assert engine.world.jobs["goes"].ending is not None, "the scene: it is on its way out"
+    assert engine.world.jobs["goes"].requests.ending is not None, "the scene: it is on its way out"
     assert engine.world.jobs["is-done"].ended is not None, "the scene: so the allocator was asked"
-    staying = engine.world.jobs["stays"].order.on_demand_gpus  # type: ignore[union-attr]
+    staying = engine.world.jobs["stays"].holding.order.on_demand_gpus  # type: ignore[union-attr]
     assert fleet.cluster.rented * fleet.cluster.node_gpus >= staying + before
 
 

@@ -59,12 +59,12 @@ def test_the_set_that_was_left_is_paid_where_it_is_until_it_has_gone() -> None:
     bench.machine.is_gone(0.7)
     bench.step(0.8)
     assert bench.usd == pytest.approx(4 * HERE_USD * 0.7)
-    assert bench.track.state.pool == 0, "nothing is there yet"
-    assert bench.track.bill.move_usd == 0.0
+    assert bench.track.progress.state.pool == 0, "nothing is there yet"
+    assert bench.track.money.bill.move_usd == 0.0
     bench.machine.says(attempt=2, spot_gpus=4, since_hours=0.9, progress=Progress(0.04, 0.04))
     bench.step(0.9, 1.0)
-    assert bench.track.state.pool == 1
-    assert bench.track.moves == 1
+    assert bench.track.progress.state.pool == 1
+    assert bench.track.holding.moves == 1
     assert bench.usd == pytest.approx(4 * HERE_USD * 0.7 + MOVE_USD + 4 * THERE_USD * 0.1)
     assert {one.priced.stretch.pool for one in bench.events(Lived) if one.priced.stretch.gpus} == {EAST, WEST}  # type: ignore[attr-defined]
 
@@ -89,8 +89,8 @@ def test_a_job_that_has_done_nothing_has_nothing_to_carry() -> None:
     bench.step(0.0, 0.5)
     bench.machine.says(attempt=2, spot_gpus=4, since_hours=0.5)
     bench.step(0.6, 1.0)
-    assert bench.track.state.pool == 1
-    assert (bench.track.moves, bench.track.bill.move_usd) == (0, 0.0)
+    assert bench.track.progress.state.pool == 1
+    assert (bench.track.holding.moves, bench.track.money.bill.move_usd) == (0, 0.0)
 
 
 class Full(Machine):
@@ -131,8 +131,8 @@ def test_spot_that_never_comes_gives_way_to_the_next_wish_before_the_slot_is_ove
     order = bench.machine.orders[-1]
     assert (order.pool, order.spot_gpus, order.attempt) == (EAST, 4, 2)
     assert bench.events(Decided)[-1].why == "next-wish"
-    assert bench.track.preemptions == 0, "nobody took what was never there"
-    seen = bench.track.sightings
+    assert bench.track.holding.preemptions == 0, "nobody took what was never there"
+    seen = bench.track.holding.sightings
     if sight == "feed":
         assert not seen
     else:
@@ -163,6 +163,6 @@ def test_a_loss_in_the_new_pool_is_one_of_that_pool() -> None:
         attempt=2, spot_gpus=0, taken_spot_gpus=4, stopped=True, progress=Progress(0.05, 0.05, 0.6)
     )
     bench.step(0.8)
-    assert bench.track.preemptions == 1
-    assert bench.track.sightings[WEST][-1] == Sighting(0.8, 0, 0)
-    assert bench.track.state.pool == 1
+    assert bench.track.holding.preemptions == 1
+    assert bench.track.holding.sightings[WEST][-1] == Sighting(0.8, 0, 0)
+    assert bench.track.progress.state.pool == 1

@@ -40,16 +40,16 @@ def test_a_run_is_what_its_events_add_up_to(journal: tuple[Store, str]) -> None:
     lane = lane_of(track.submitted)
     events = [record.event for record in store.read(job=job)]
     run = run_result(events, lane.job, lane.pool, "policy")
-    assert run.bill == track.bill
+    assert run.bill == track.money.bill
     assert len(run.decisions) == sum(isinstance(event, Decided) for event in events)
     assert len(run.laps) == sum(isinstance(event, Lived) for event in events)
     assert sum(one.lost_gpus for one in run.losses) == sum(
         event.spot_before - event.spot_left for event in events if isinstance(event, Preempted)
     )
-    assert (len(run.losses), len(run.restarts)) == (track.preemptions, track.restarts)
-    assert run.lost_gpu_hours == pytest.approx(track.lost_gpu_hours)
+    assert (len(run.losses), len(run.restarts)) == (track.holding.preemptions, track.restarts)
+    assert run.lost_gpu_hours == pytest.approx(track.progress.lost_gpu_hours)
     assert run.status == (None if track.ended is None else track.ended.status)
-    assert run.laps[-1].after_gpu_hours == track.state.progress_gpu_hours
+    assert run.laps[-1].after_gpu_hours == track.progress.state.progress_gpu_hours
     assert decisions(run).rows
     text = page([run, *yardsticks(lane, lane.job)], bill(track, lane), events)
     assert text.count("<svg") == 4

@@ -43,8 +43,8 @@ def test_workers_that_were_told_to_stop_have_not_succeeded_and_begin_again() -> 
     assert bench.machine.orders[-1].attempt == 2
     bench.machine.says(attempt=2, progress=Progress(0.087, 0.087))
     bench.step(0.3)
-    assert bench.track.state.progress_gpu_hours == pytest.approx(0.087 * 40)
-    assert bench.track.failures == 0
+    assert bench.track.progress.state.progress_gpu_hours == pytest.approx(0.087 * 40)
+    assert bench.track.progress.failures == 0
 
 
 def test_a_told_attempt_is_never_adopted_by_the_next_controller() -> None:
@@ -55,7 +55,7 @@ def test_a_told_attempt_is_never_adopted_by_the_next_controller() -> None:
     bench.reopened().recover()
     bench.step(3.0)
     assert bench.track.active
-    assert bench.track.attempt == 2
+    assert bench.track.holding.attempt == 2
     assert bench.usd == pytest.approx(4 * 4.0 * 0.12)  # and not for the three hours
 
 
@@ -114,7 +114,7 @@ def test_a_lost_machine_on_demand_is_no_failure_of_the_job() -> None:
     bench.step(0.0, 0.1)
     bench.machine.says(attempt=1, stopped=True, lost_on_demand_gpus=1, on_demand_gpus=3)
     bench.step(0.2)
-    assert bench.track.failures == 0
+    assert bench.track.progress.failures == 0
     (lost,) = bench.events(Lost)
     assert (lost.on_demand_gpus, lost.actor) == (1, "market")  # type: ignore[attr-defined]
     assert bench.machine.orders[-1].attempt == 2
@@ -130,7 +130,7 @@ def test_lost_spot_is_a_preemption_and_the_job_goes_on_with_what_is_left() -> No
     assert (taken.spot_before, taken.spot_left) == (4, 2)  # type: ignore[attr-defined]
     assert bench.machine.orders[-1].attempt == 2
     assert bench.machine.orders[-1].spot_gpus == 2
-    assert bench.track.failures == 0
+    assert bench.track.progress.failures == 0
 
 
 def test_an_attempt_that_the_journal_knows_nothing_of_is_not_begun_again() -> None:
@@ -173,7 +173,7 @@ def test_what_is_ordered_and_not_there_is_not_paid_for() -> None:
     bench.machine.says(spot_gpus=0, on_demand_gpus=0, pending_gpus=4)
     bench.step(0.0, 0.1, 0.2, 0.6, 1.1)
     assert bench.usd == 0.0
-    assert bench.track.state.progress_gpu_hours == 0.0
+    assert bench.track.progress.state.progress_gpu_hours == 0.0
     bench.machine.says(on_demand_gpus=3, pending_gpus=1)
     bench.step(1.2, 1.3)
     bench.machine.says()
@@ -191,7 +191,7 @@ def test_a_power_cut_is_paid_to_the_last_sign_of_life() -> None:
     bench.reopened().recover()
     bench.step(13.0)
     assert bench.usd == pytest.approx(4 * 4.0 * 3.3)
-    bench.machine.says(attempt=bench.track.attempt)
+    bench.machine.says(attempt=bench.track.holding.attempt)
     bench.step(13.01, 13.02)
     assert bench.usd < 4 * 4.0 * (3.3 + 0.1)
 
@@ -267,7 +267,7 @@ def test_an_older_set_that_nobody_saw_go_is_billed_to_its_end(seen: float) -> No
     bench.ask(PreemptionAsked(job="job", at_hours=0.2, actor="user", spot_gpus=2))
     bench.machine.says(attempt=1, spot_gpus=4)
     bench.step(0.2)  # two are to go on as a second set, and whoever begins it is killed
-    assert (bench.track.held, bench.track.order.attempt) == ((2, 0), 2)
+    assert (bench.track.holding.held, bench.track.holding.order.attempt) == ((2, 0), 2)
     bench.machine.says(attempt=2, spot_gpus=2, since_hours=0.8, before_until_hours=0.4)
     bench.reopened().recover()
     bench.step(seen)
@@ -336,7 +336,7 @@ def test_a_market_that_takes_spot_at_the_border_is_heard_before_a_cancellation()
     bench.step(0.6)
     stretches = [event.priced.stretch for event in bench.events(Lived)]  # type: ignore[attr-defined]
     assert all(one.spot_gpus <= one.quote.spot_gpus for one in stretches)
-    assert bench.track.order.spot_gpus == 2
+    assert bench.track.holding.order.spot_gpus == 2
 
 
 def test_workers_still_on_their_way_out_when_the_market_takes_spot_are_paid_and_blame_nobody() -> None:
@@ -349,7 +349,7 @@ def test_workers_still_on_their_way_out_when_the_market_takes_spot_are_paid_and_
     bench.reopened()
     bench.step(0.0)
     bench.ask(CancellationAsked(job="job", at_hours=0.4, actor="user"))
-    bench.machine.says(gone=False, attempt=bench.track.attempt, spot_gpus=4)
+    bench.machine.says(gone=False, attempt=bench.track.holding.attempt, spot_gpus=4)
     bench.step(0.4, 0.51)
     bench.machine.is_gone(0.52)
     bench.step(0.53)
@@ -373,9 +373,9 @@ def test_a_price_that_rises_while_workers_stop_does_not_pass_max_cost(billing: s
         if now >= told + 0.19:
             bench.machine.is_gone(now)
         else:
-            bench.machine.says(gone=False, attempt=bench.track.attempt, spot_gpus=4)
+            bench.machine.says(gone=False, attempt=bench.track.holding.attempt, spot_gpus=4)
         bench.step(now)
-        told = min(told, now if bench.track.ending is not None else math.inf)
+        told = min(told, now if bench.track.requests.ending is not None else math.inf)
         now += 0.01
     assert bench.track.status == "budget_exhausted"
     assert bench.usd <= 30.0

@@ -73,7 +73,7 @@ def test_the_engine_does_what_the_back_test_does(after: AfterDeadline) -> None:
     bench.step(*np.arange(0.0, 19.5, 0.5))
     (ended,) = bench.events(Ended)
     assert isinstance(ended, Ended)
-    assert bench.track.bill.cost_usd == pytest.approx(run.cost_usd)
+    assert bench.track.money.bill.cost_usd == pytest.approx(run.cost_usd)
     assert ended.finish_hours == pytest.approx(run.finish_hours)
     assert ended.status == "deadline_missed"
     assert ("after_deadline" in ended.why) == (after == "stop")
@@ -86,7 +86,7 @@ def test_real_workers_are_stopped_at_the_deadline() -> None:
     assert not bench.events(Ended)
     assert bench.backend.orders[-1].until_hours == 10.0, "whoever holds them lets go by itself"
     bench.step(10.01)
-    assert bench.track.ending == "deadline_missed"
+    assert bench.track.requests.ending == "deadline_missed"
     last = bench.events(Decided)[-1]
     assert "after_deadline" in last.why
     bench.backend.gone = True

@@ -81,7 +81,7 @@ def site_cost(world: JournalState, records: Iterable[Record], *, in_charge: bool
     own = [record.event.priced for record in told if isinstance(record.event, Kept)]
     lived = [record.event.priced for record in told if isinstance(record.event, Lived)]
     payers = [
-        PayerBill(track.job, status_of(track, world, in_charge=in_charge), track.bill)
+        PayerBill(track.job, status_of(track, world, in_charge=in_charge), track.money.bill)
         for track in world.jobs.values()
     ]
     if own:

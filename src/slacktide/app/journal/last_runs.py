@@ -42,7 +42,11 @@ def last_runs(journal: Path, name: str) -> LastRuns | None:
             records = list(opened.store.read(job=last.job))
     except SlacktideError:
         return None
-    works = [whole_work(track.pace, job.work_gpu_hours) for track, job in found if track.pace is not None]
+    works = [
+        whole_work(track.progress.pace, job.work_gpu_hours)
+        for track, job in found
+        if track.progress.pace is not None
+    ]
     return LastRuns(len(found), sum(works) / len(works), _last(*found[-1], records))
 
 
@@ -59,7 +63,7 @@ def _measured(world: JournalState, name: str) -> list[tuple[JobRecord, Job]]:
 def _was_measured(track: JobRecord) -> bool:
     """Whether a run was done by real workers that reported: a dry run takes the file's word for it."""
     done, pace = track.ended is not None and track.ended.status == "succeeded", measured_pace(track)
-    return done and track.held_attempt > 0 and pace is not None and is_measured(pace)
+    return done and track.holding.held_attempt > 0 and pace is not None and is_measured(pace)
 
 
 def _file_of(track: JobRecord) -> Job | None:
@@ -73,7 +77,7 @@ def _file_of(track: JobRecord) -> Job | None:
 
 def _last(track: JobRecord, job: Job, records: Iterable[Record]) -> LastRun:
     hours: dict[int, float] = defaultdict(float)
-    ended, pace = datetime.fromtimestamp(0, UTC), track.pace
+    ended, pace = datetime.fromtimestamp(0, UTC), track.progress.pace
     assert pace is not None
     for record in records:
         if isinstance(record.event, PaceRevised):

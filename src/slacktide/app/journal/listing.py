@@ -37,16 +37,16 @@ def listed(track: JobRecord, world: JournalState, *, in_charge: bool) -> JobStat
         hours=elapsed_hours(track, world.now_hours),
         spot_gpus=held.spot_gpus,
         on_demand_gpus=held.on_demand_gpus,
-        progress_gpu_hours=track.state.progress_gpu_hours,
-        cost_usd=track.bill.cost_usd,
-        preemptions=track.preemptions,
+        progress_gpu_hours=track.progress.state.progress_gpu_hours,
+        cost_usd=track.money.bill.cost_usd,
+        preemptions=track.holding.preemptions,
         submitted_utc=track.submitted.submitted_utc.replace("+00:00", "Z"),
         work_gpu_hours=work_gpu_hours,
         deadline_hours=deadline_hours if math.isfinite(deadline_hours) else None,
-        progress_estimated=track.estimated and track.active,
-        blocked=track.blocked or None,
-        pool=track.paid_pool if track.submitted.pools and track.order is not None else None,
-        moves=track.moves,
+        progress_estimated=track.progress.estimated and track.active,
+        blocked=track.progress.blocked or None,
+        pool=track.paid_pool if track.submitted.pools and track.holding.order is not None else None,
+        moves=track.holding.moves,
         owner=owner_of(track.submitted),
         job_class=class_of(track.submitted),
     )
@@ -54,9 +54,9 @@ def listed(track: JobRecord, world: JournalState, *, in_charge: bool) -> JobStat
 
 def held_by(track: JobRecord) -> Holding:
     """Return what a job really holds; in a dry run, what was ordered for it."""
-    if track.order is None:
+    if track.holding.order is None:
         return NOTHING
-    return track.held or Holding(track.order.spot_gpus, track.order.on_demand_gpus)
+    return track.holding.held or Holding(track.holding.order.spot_gpus, track.holding.order.on_demand_gpus)
 
 
 def status_of(track: JobRecord, world: JournalState, *, in_charge: bool) -> str:
@@ -67,11 +67,11 @@ def status_of(track: JobRecord, world: JournalState, *, in_charge: bool) -> str:
     """
     if not track.active:
         return track.status
-    if track.released or world.controller is None:
+    if track.requests.released or world.controller is None:
         return "released"
     if not in_charge:
         return UNATTENDED
-    return BLOCKED if track.blocked and not held_by(track).gpus else track.status
+    return BLOCKED if track.progress.blocked and not held_by(track).gpus else track.status
 
 
 def policy_of(track: JobRecord) -> str:
@@ -83,7 +83,7 @@ def health_of(track: JobRecord, now_hours: float, deadline_hours: float) -> str:
     """Return the outlook of a job: as it was last told, but late once its deadline has passed."""
     done = track.ended is not None and track.ended.status == "succeeded"
     late = elapsed_hours(track, now_hours) > deadline_hours + TIME_TOLERANCE_HOURS
-    return "late" if late and not done else track.health
+    return "late" if late and not done else track.progress.health
 
 
 def elapsed_hours(track: JobRecord, now_hours: float) -> float:

@@ -31,8 +31,8 @@ class Standings:
         if engine.troubles.has(job, "market"):
             return None
         lane, one, facts = engine.lane(track), engine.account(track, now_hours), engine.facts.get(job)
-        bill = track.bill if one is None else added(track.bill, one.priced)
-        state, held = track.state if one is None else one.state, held_by(track)
+        bill = track.money.bill if one is None else added(track.money.bill, one.priced)
+        state, held = track.progress.state if one is None else one.state, held_by(track)
         hours, measured = elapsed_hours(track, now_hours), as_measured(track, lane.job)
         alone_usd = self._whole_usd(job, lane, measured)
         projected = _projected(measured, hours, state.progress_gpu_hours, bill.cost_usd, alone_usd)
@@ -50,7 +50,7 @@ class Standings:
             spot_gpus=held.spot_gpus,
             on_demand_gpus=held.on_demand_gpus,
             progress_gpu_hours=state.progress_gpu_hours,
-            estimated=track.estimated if one is None else _is_estimate(track, one),
+            estimated=track.progress.estimated if one is None else _is_estimate(track, one),
             spot_usd=bill.spot_usd,
             on_demand_usd=bill.on_demand_usd,
             on_demand_alone_usd=alone_usd,
@@ -88,7 +88,7 @@ def _projected(
 
 def _is_estimate(track: JobRecord, one: Account) -> bool:
     """Whether real workers never reported how much is done; in a dry run nobody does."""
-    return one.priced.stretch.estimated and track.held is not None
+    return one.priced.stretch.estimated and track.holding.held is not None
 
 
 def _shown_until(track: JobRecord, now_hours: float) -> float:

@@ -48,34 +48,34 @@ def own_bill(track: JobRecord, job: Job) -> Bill:
     return Bill(
         job=track.job,
         status=track.status,
-        cost_usd=track.bill.cost_usd,
-        spot_usd=track.bill.spot_usd,
-        on_demand_usd=track.bill.on_demand_usd,
-        spot_gpu_hours=track.bill.spot_gpu_hours,
-        on_demand_gpu_hours=track.bill.on_demand_gpu_hours,
+        cost_usd=track.money.bill.cost_usd,
+        spot_usd=track.money.bill.spot_usd,
+        on_demand_usd=track.money.bill.on_demand_usd,
+        spot_gpu_hours=track.money.bill.spot_gpu_hours,
+        on_demand_gpu_hours=track.money.bill.on_demand_gpu_hours,
         work_gpu_hours=job.work_gpu_hours,
-        done_gpu_hours=track.state.progress_gpu_hours,
+        done_gpu_hours=track.progress.state.progress_gpu_hours,
         finish_hours=finish,
         deadline_hours=job.deadline_hours,
         on_time=math.isfinite(finish) and job.on_time(finish),
-        preemptions=track.preemptions,
+        preemptions=track.holding.preemptions,
         restarts=track.restarts,
-        failures=track.failures,
-        lost_gpu_hours=track.lost_gpu_hours,
+        failures=track.progress.failures,
+        lost_gpu_hours=track.progress.lost_gpu_hours,
         on_demand_alone_usd=None,
         clairvoyant_usd=None,
-        progress_estimated=track.estimated,
+        progress_estimated=track.progress.estimated,
         measured_work_gpu_hours=_measured_work(track, job),
-        pools=tuple(one.pool for one in track.stations) if track.submitted.pools else (),
-        moves=track.moves,
-        move_usd=track.bill.move_usd,
+        pools=tuple(one.pool for one in track.holding.stations) if track.submitted.pools else (),
+        moves=track.holding.moves,
+        move_usd=track.money.bill.move_usd,
     )
 
 
 def measured_pace(track: JobRecord) -> Pace | None:
     """Return the pace that a job was measured to have; None where it reported nothing."""
-    pace = track.pace
-    return None if pace is None or track.estimated or not 0.0 < pace.hours < math.inf else pace
+    pace = track.progress.pace
+    return None if pace is None or track.progress.estimated or not 0.0 < pace.hours < math.inf else pace
 
 
 def _measured_work(track: JobRecord, job: Job) -> float | None:

@@ -60,13 +60,13 @@ def _present(
     """Yield where the jobs of a fleet stand; spot that a new slot takes is already gone."""
     for track in (context.state.jobs[name] for name in fleet.present):
         one = context.account(track, now_hours)
-        if track.ending is not None or (one is not None and one.state.ended):
+        if track.requests.ending is not None or (one is not None and one.state.ended):
             continue
-        if one is None or track.begun is None:
+        if one is None or track.holding.begun is None:
             yield _waiting(context, track, now_hours)
             continue
         left = physics.lose(context.lane(track).terms, one.state, spot.held(track.job))
-        begun = track.begun._replace(from_hours=one.to_hours)
+        begun = track.holding.begun._replace(from_hours=one.to_hours)
         yield PendingDecision(track, left, begun, (lived(track, one),), inside=True)
 
 
@@ -80,4 +80,4 @@ def _coming(context: StepContext, fleet: FleetRecord, told: Submitted) -> Pendin
 def _waiting(context: StepContext, track: JobRecord, now_hours: float) -> PendingDecision:
     lane = context.lane(track)
     slot = lane.slot(now_hours)
-    return PendingDecision(track, track.state, Begun(slot, now_hours, lane.quote(slot)))
+    return PendingDecision(track, track.progress.state, Begun(slot, now_hours, lane.quote(slot)))

@@ -58,13 +58,17 @@ class ClusterView:
 
 def _open_gpu_hours(ask: PendingDecision) -> float:
     """Return what a job has been rented in a stretch that is not written yet."""
-    if not ask.inside or ask.track.begun is None or ask.track.order is None:
+    if not ask.inside or ask.track.holding.begun is None or ask.track.holding.order is None:
         return 0.0
-    return ask.track.order.gpus * max(0.0, ask.begun.from_hours - ask.track.begun.from_hours)
+    return ask.track.holding.order.gpus * max(0.0, ask.begun.from_hours - ask.track.holding.begun.from_hours)
 
 
 def being_let_go(context: StepContext, track: FleetRecord, now_hours: float) -> int:
     """Return the GPUs that are in use by workers on their way out, or that went only after this moment."""
     jobs = (context.state.jobs[name] for name in track.present)
-    gone = [job.order.on_demand_gpus for job in jobs if job.ending is not None and job.order is not None]
+    gone = [
+        job.holding.order.on_demand_gpus
+        for job in jobs
+        if job.requests.ending is not None and job.holding.order is not None
+    ]
     return sum(gone) + track.held_after(now_hours)

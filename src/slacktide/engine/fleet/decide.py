@@ -100,7 +100,7 @@ class FleetDecision:
         return decided
 
     def _check_pool(self, ask: PendingDecision, wish: Allocation) -> None:
-        """Raise InputError unless a wish is for pools that the job may use; without a market, only its own."""
+        """Raise InputError unless a wish is for pools that the job may use: without a market, its own."""
         lane = self.context.lane(ask.track)
         if self.cluster is None:
             goes_where_it_may(wish, lane.pool_names, ask.track.job)
@@ -206,9 +206,9 @@ def orders_of(context: StepContext, track: FleetRecord) -> dict[str, tuple[int, 
     """Return what each job of a fleet is to hold: where that changed, something happened to a job."""
     jobs = (context.state.jobs[name] for name in track.present)
     return {
-        job.job: (job.order.spot_gpus, job.order.on_demand_gpus)
+        job.job: (job.holding.order.spot_gpus, job.holding.order.on_demand_gpus)
         for job in jobs
-        if job.order is not None and job.ending is None
+        if job.holding.order is not None and job.requests.ending is None
     }
 
 
@@ -234,7 +234,7 @@ def _give_up(context: StepContext, ask: PendingDecision, wish: Allocation) -> No
     _claim(context, track, pool, min(spot, wish.spot_gpus), min(on_demand, wish.on_demand_gpus))
     if pool != track.held_pool:
         spot, on_demand = leaving(track, track.held_pool)
-        left = Claim(f"{track.job} left", track.held_pool, spot, track.spot_added_hours, on_demand)
+        left = Claim(f"{track.job} left", track.held_pool, spot, track.holding.spot_added_hours, on_demand)
         context.spot.hold(left)
 
 
@@ -242,7 +242,7 @@ def _claim(context: StepContext, track: JobRecord, pool: str, spot: int, on_dema
     """Let a job hold this in a pool, and what its workers there have not given back yet."""
     held = leaving(track, pool)
     context.spot.hold(
-        Claim(track.job, pool, max(spot, held[0]), track.spot_added_hours, max(on_demand, held[1]))
+        Claim(track.job, pool, max(spot, held[0]), track.holding.spot_added_hours, max(on_demand, held[1]))
     )
 
 

@@ -94,7 +94,7 @@ class Standing(NamedTuple):
 def standing(ask: PendingDecision, lane: JobContext, pace: Pace = KNOWN) -> Standing:
     """Say what a job has at the moment of a decision; workers that are on their way count, and pause."""
     track = ask.track
-    idle_hours, spot_hours = track.idle_since_hours, track.spot_until_hours
+    idle_hours, spot_hours = track.holding.idle_since_hours, track.holding.spot_until_hours
     for event in ask.before:
         if isinstance(event, Lived):
             idle_hours, spot_hours = without_gpus(track, event.priced.stretch)
@@ -104,7 +104,7 @@ def standing(ask: PendingDecision, lane: JobContext, pace: Pace = KNOWN) -> Stan
 def ordered(ask: PendingDecision, lane: JobContext, pace: Pace = KNOWN) -> JobState:
     """Return a job as if all that was ordered for it had come; what the market took is gone."""
     track, state = ask.track, ask.state
-    order = track.order
+    order = track.holding.order
     if order is None or not order.gpus or ask.taken is not None or has_all(track):
         return state
     there = lane.named(order.pool)
@@ -162,7 +162,9 @@ def lives_of(
         checkpointed_gpu_hours=np.array([state.checkpointed_gpu_hours for state in states]),
         since_checkpoint_hours=np.array([state.since_checkpoint_hours for state in states]),
         cost_usd=np.array([state.cost_usd for state in states]),
-        added_hours=np.maximum(_since([ask.track.spot_added_hours for ask in asks], origin_hours), 0.0),
+        added_hours=np.maximum(
+            _since([ask.track.holding.spot_added_hours for ask in asks], origin_hours), 0.0
+        ),
         idle_since_hours=_since([one.idle_since_hours for one in standings], origin_hours),
         spot_until_hours=_since([one.spot_until_hours for one in standings], origin_hours),
     )
@@ -228,5 +230,5 @@ def _at(lane: JobContext, state: JobState) -> int:
 
 def leaving(track: JobRecord, pool: str) -> tuple[int, int]:
     """Return what real workers still hold in a pool, of spot and on demand, whatever is ordered."""
-    held = track.held
+    held = track.holding.held
     return (0, 0) if held is None or not held.gpus or track.held_pool != pool else (held[0], held[1])

@@ -64,7 +64,9 @@ class FleetStep:
             return
         wake_hours = self.track.began_hours + self.run.wake_hours
         woken = self.run.asked_hours < wake_hours <= self.now_hours
-        over = [each for each in self.inside if each.phase != self._phase(each.track, each.track.state)]
+        over = [
+            each for each in self.inside if each.phase != self._phase(each.track, each.track.progress.state)
+        ]
         others = self.run.asked_about != self.track.present
         came = self.cluster.coming < self.track.cluster.coming
         if self.given or woken or over or others or came:
@@ -113,7 +115,7 @@ class FleetStep:
     def _inside(self, job: JobRecord) -> Inside | None:
         """Return a job in the middle of its stretch; None where it is in none, or is being let go."""
         one = self.context.account(job, self.now_hours)
-        if one is None or job.ending is not None:
+        if one is None or job.requests.ending is not None:
             return None
         return Inside(job, one, self._phase(job, one.state))
 
@@ -140,7 +142,7 @@ class FleetStep:
     def _letting_go(self) -> list[Account]:
         """Return the stretches of jobs that are being let go, and hold what they hold until it is gone."""
         jobs = (self.context.state.jobs[name] for name in self.track.present)
-        found = (self.context.account(job, self.now_hours) for job in jobs if job.ending is not None)
+        found = (self.context.account(job, self.now_hours) for job in jobs if job.requests.ending is not None)
         return [one for one in found if one is not None]
 
     @property
@@ -157,7 +159,7 @@ class FleetStep:
 
 def _inner(each: Inside, written: bool) -> PendingDecision:
     """Say where a job stands in the middle of a stretch, which is cut here only if something changes."""
-    begun, one = each.track.begun, each.one
+    begun, one = each.track.holding.begun, each.one
     assert begun is not None
     before = () if written or one.hours <= 0 else (lived(each.track, one),)
     return PendingDecision(

@@ -40,7 +40,7 @@ class Account(NamedTuple):
 
 def account(lane: JobContext, track: JobRecord, facts: BackendStatus, to_hours: float) -> Account:
     """Say what a job's open stretch did and cost until a moment of its slot."""
-    begun, order = track.begun, track.order
+    begun, order = track.holding.begun, track.holding.order
     assert begun is not None
     assert order is not None
     hours = _hours(lane, begun, _end_hours(track, facts, to_hours))
@@ -48,24 +48,32 @@ def account(lane: JobContext, track: JobRecord, facts: BackendStatus, to_hours: 
     if facts.finished is None:
         spot, on_demand = order.spot_gpus, order.on_demand_gpus
         state, _, charge, passed = ledger.live(
-            lane.terms, lane.tariff, lane.job.money_usd, track.state, track.meter, begun.slot,
+            lane.terms, lane.tariff, lane.job.money_usd, track.progress.state, track.money.meter, begun.slot,
             begun.from_hours, hours, quote, _pool(lane, track), spot, on_demand, _move_usd(lane, track),
         )  # fmt: skip
     else:
-        spot, on_demand = track.held or (order.spot_gpus, order.on_demand_gpus)
+        spot, on_demand = track.holding.held or (order.spot_gpus, order.on_demand_gpus)
         if lane.ground is not None and track.paid_pool != pool:  # an older set, elsewhere, has still to end
             pool = track.paid_pool
             quote = lane.named(pool).quote(begun.slot)
         state, passed = _worked(lane, track, facts, begun.from_hours, hours)
         held = hours if spot + on_demand else 0.0
-        at = track.state.pool if lane.ground is None else lane.index(pool)
+        at = track.progress.state.pool if lane.ground is None else lane.index(pool)
         charge, _ = price(
-            lane.tariff, track.meter, begun.slot, at, quote, spot, on_demand, held, _move_usd(lane, track)
+            lane.tariff,
+            track.money.meter,
+            begun.slot,
+            at,
+            quote,
+            spot,
+            on_demand,
+            held,
+            _move_usd(lane, track),
         )
-        state = state._replace(cost_usd=track.state.cost_usd + charge.usd)
+        state = state._replace(cost_usd=track.progress.state.cost_usd + charge.usd)
     one = ledger.priced(
         track.job, pool, begun.slot, begun.from_hours, quote, spot, on_demand, charge, passed,
-        state.progress_gpu_hours - track.state.progress_gpu_hours, estimated=facts.progress is None,
+        state.progress_gpu_hours - track.progress.state.progress_gpu_hours, estimated=facts.progress is None,
     )  # fmt: skip
     if not state.ended:
         one = one._replace(stretch=one.stretch._replace(to_hours=float(to_hours)))
@@ -74,29 +82,29 @@ def account(lane: JobContext, track: JobRecord, facts: BackendStatus, to_hours: 
 
 def _pool(lane: JobContext, track: JobRecord) -> int:
     """Return where a job is in its open stretch: where it was, until workers have come elsewhere."""
-    assert track.order is not None
-    came = lane.ground is not None and track.order.gpus > 0 and has_all(track)
-    return lane.here if came else track.state.pool
+    assert track.holding.order is not None
+    came = lane.ground is not None and track.holding.order.gpus > 0 and has_all(track)
+    return lane.here if came else track.progress.state.pool
 
 
 def _move_usd(lane: JobContext, track: JobRecord) -> float:
     """Return what it costs that its workers came to another pool in its open stretch."""
-    return lane.move_usd(track.state) if _pool(lane, track) == lane.here else 0.0
+    return lane.move_usd(track.progress.state) if _pool(lane, track) == lane.here else 0.0
 
 
 def has_finished(track: JobRecord, facts: BackendStatus) -> bool:
     """Whether real workers of what was ordered have done all the work."""
-    order = track.order
+    order = track.holding.order
     assert order is not None
     return bool(facts.finished and facts.attempt == order.attempt and order.gpus and not order.ending)
 
 
 def _end_hours(track: JobRecord, facts: BackendStatus, to_hours: float) -> float:
     """Return when a stretch up to a moment ends: where the work was done before it, then."""
-    assert track.begun is not None
+    assert track.holding.begun is not None
     if not has_finished(track, facts):
         return to_hours
-    return min(to_hours, max(facts.until_hours, track.begun.from_hours))
+    return min(to_hours, max(facts.until_hours, track.holding.begun.from_hours))
 
 
 def money_ends(
@@ -108,13 +116,13 @@ def money_ends(
     """
     if math.isinf(lane.job.money_usd):
         return math.inf
-    held = track.held or NOTHING
+    held = track.holding.held or NOTHING
     spot, on_demand = max(order.spot_gpus, held.spot_gpus), max(order.on_demand_gpus, held.on_demand_gpus)
     rest_hours = lane.begins(begun.slot + 1) - begun.from_hours
     left_usd = lane.job.money_usd - state.cost_usd - (lane.move_usd(state) if order.gpus else 0.0)
     pool = state.pool if lane.ground is None else lane.here
     return begun.from_hours + lasts_hours(
-        lane.tariff, track.meter, begun.slot, pool, begun.quote, spot, on_demand, left_usd, rest_hours,
+        lane.tariff, track.money.meter, begun.slot, pool, begun.quote, spot, on_demand, left_usd, rest_hours,
         stop_hours, lane.worst_quote(begun.slot),
     )  # fmt: skip
 
@@ -153,7 +161,7 @@ def _worked(
     lane: JobContext, track: JobRecord, facts: BackendStatus, from_hours: float, hours: float
 ) -> tuple[JobState, Passed]:
     """Return a job with real workers after so many hours, its cost not yet added."""
-    order = track.order
+    order = track.holding.order
     assert order is not None
     if facts.progress is None:
         state, passed = _estimated(lane, track, from_hours, hours)
@@ -173,15 +181,15 @@ def _estimated(
 
     Workers that were started again inside the stretch begin where the stretch had its last checkpoint.
     """
-    order, state, begun = track.order, track.state, from_hours
+    order, state, begun = track.holding.order, track.progress.state, from_hours
     assert order is not None
     if not has_all(track):
         waiting = _between_pools(lane, track) or state
         return waiting, Passed(hours, hours if order.gpus else 0.0, 0.0)
-    if from_hours < track.attempt_hours <= from_hours + hours:
+    if from_hours < track.holding.attempt_hours <= from_hours + hours:
         safe = state.checkpointed_gpu_hours
         state = state._replace(spot_gpus=0, on_demand_gpus=0, progress_gpu_hours=safe)
-        begun = track.attempt_hours
+        begun = track.holding.attempt_hours
     ends = lane.terms.phase_ends_gpu_hours.copy()
     ends[-1] = math.inf
     endless = lane.terms._replace(work_gpu_hours=math.inf, phase_ends_gpu_hours=ends)
@@ -201,19 +209,27 @@ def _reported(
     lane: JobContext, track: JobRecord, progress: Progress, to_hours: float, hours: float, *, spoken: bool
 ) -> tuple[JobState, Passed]:
     """Return a job as its workers report it; until they do, only what is checkpointed counts."""
-    terms, order, before = lane.terms, track.order, track.state
+    terms, order, before = lane.terms, track.holding.order, track.progress.state
     assert order is not None
     rate = float(terms.rate[physics.phase_of(terms, before.progress_gpu_hours), order.gpus])
     safe = _safe_gpu_hours(terms, before, progress, rate, spoken=spoken)
     done = progress.done_share * terms.work_gpu_hours if spoken else safe
-    waited = to_hours - track.attempt_hours
-    rate *= mean_factor(track.pace, order.gpus) if track.pace is not None and order.gpus else 1.0
+    waited = to_hours - track.holding.attempt_hours
+    rate *= (
+        mean_factor(track.progress.pace, order.gpus)
+        if track.progress.pace is not None and order.gpus
+        else 1.0
+    )
     gained = max(0.0, done - before.progress_gpu_hours)
     productive = min(hours, gained / rate) if rate > 0 else 0.0
     there = order if has_all(track) else _between_pools(lane, track) or before
-    restart = terms.restart_hours if track.pace is None else mean_restart(track.pace, terms.restart_hours)
+    restart = (
+        terms.restart_hours
+        if track.progress.pace is None
+        else mean_restart(track.progress.pace, terms.restart_hours)
+    )
     if lane.ground is not None and before.progress_gpu_hours > 0.0:
-        restart += float(terms.move_hours[track.left_pool])
+        restart += float(terms.move_hours[track.holding.left_pool])
     state = before._replace(
         spot_gpus=there.spot_gpus,
         on_demand_gpus=there.on_demand_gpus,
@@ -245,7 +261,7 @@ def _safe_gpu_hours(
 
 def has_all(track: JobRecord) -> bool:
     """Whether all that was ordered is held; the job does nothing before."""
-    order, held = track.order, track.held
+    order, held = track.holding.order, track.holding.held
     assert order is not None
     if held is None:
         return True
@@ -255,10 +271,10 @@ def has_all(track: JobRecord) -> bool:
 
 def _between_pools(lane: JobContext, track: JobRecord) -> JobState | None:
     """Return a job that left a pool and has no workers yet in the next one; None where it left none."""
-    assert track.order is not None
-    if lane.ground is None or not track.order.gpus or lane.here == track.state.pool:
+    assert track.holding.order is not None
+    if lane.ground is None or not track.holding.order.gpus or lane.here == track.progress.state.pool:
         return None
-    return track.state._replace(spot_gpus=0, on_demand_gpus=0, pause_hours=0.0)
+    return track.progress.state._replace(spot_gpus=0, on_demand_gpus=0, pause_hours=0.0)
 
 
 def _done(lane: JobContext, state: JobState, finish_hours: float) -> JobState:

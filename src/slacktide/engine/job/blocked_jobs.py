@@ -46,9 +46,9 @@ class Troubles:
         told: list[Event] = []
         for track in tracks:
             why = self.of(track.job)
-            if why and why != track.blocked:
+            if why and why != track.progress.blocked:
                 told.append(Blocked(job=track.job, at_hours=at_hours, why=why))
-            elif track.blocked and not why:
+            elif track.progress.blocked and not why:
                 told.append(Unblocked(job=track.job, at_hours=at_hours))
         return told
 

@@ -55,7 +55,11 @@ class JobContexts:
                 check_unchanged(self._state.site, market)
             self._found[track.job] = lane
         lane = self._found[track.job]
-        return lane.at(track.state.pool) if track.order is None else lane.named(track.order.pool)
+        return (
+            lane.at(track.progress.state.pool)
+            if track.holding.order is None
+            else lane.named(track.holding.order.pool)
+        )
 
     def named(self, job: str) -> JobContext:
         """Return the context of a job that is being taken in or was."""
@@ -65,10 +69,10 @@ class JobContexts:
         """Return the jobs that can go on; one without its market can be cancelled, at its last quote."""
         stuck, able = set(self._troubles.having("market")), []
         for track in self._state.active:
-            if track.job in stuck and not track.cancel_asked:
+            if track.job in stuck and not track.requests.cancelled:
                 continue
-            if track.job in stuck and track.begun is not None:
-                self._found[track.job] = lane_without_market(track.submitted, track.begun.quote)
+            if track.job in stuck and track.holding.begun is not None:
+                self._found[track.job] = lane_without_market(track.submitted, track.holding.begun.quote)
                 self._troubles.note(track.job, "market", "")
             able.append(track)
         return able

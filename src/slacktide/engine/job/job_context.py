@@ -213,8 +213,8 @@ def pace_of(lane: JobContext, track: JobRecord) -> Pace:
 
     A job of a fleet is taken at its word until then: `fleet_pace.belief` says where it is to be measured.
     """
-    if track.pace is not None:
-        return track.pace
+    if track.progress.pace is not None:
+        return track.progress.pace
     return KNOWN if track.fleet else prior(lane.job.work_spread)
 
 

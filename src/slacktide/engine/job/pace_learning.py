@@ -35,14 +35,14 @@ SILENT = (
 
 def note_reports(context: StepContext, track: JobRecord, facts: BackendStatus) -> Changes:
     """See when workers first report and when they save; write how long they took to begin."""
-    order, progress = track.order, facts.progress
+    order, progress = track.holding.order, facts.progress
     if order is None or not order.gpus or facts.finished is None or not _is_measured(context, track):
         return
     seen = context.reports.get(track.job)
     spoken = facts.attempt == order.attempt and progress is not None and math.isfinite(progress.at_hours)
     spoken = spoken and facts.reform_hours < math.inf  # until then the old set goes on, at its own width
     if seen is None or seen.attempt != order.attempt:
-        ordered = math.inf if spoken else track.attempt_hours
+        ordered = math.inf if spoken else track.holding.attempt_hours
         seen = context.reports[track.job] = WorkerReports(order.attempt, ordered)
     if not spoken:
         return
@@ -63,7 +63,7 @@ def _note_start(context: StepContext, track: JobRecord, seen: WorkerReports, ref
     hours = seen.at_hours - max(reform_hours, seen.ordered_hours)
     if not 0.0 < hours < math.inf:
         return
-    lane, begun = context.lane(track), track.begun
+    lane, begun = context.lane(track), track.holding.begun
     at_hours = seen.at_hours if begun is None else max(seen.at_hours, begun.from_hours)
     what = "the order" if math.isinf(reform_hours) else "being told to re-form"
     why = (
@@ -95,7 +95,7 @@ def _is_measured(context: StepContext, track: JobRecord) -> bool:
 
 def _before(track: JobRecord, lane: JobContext) -> Pace:
     """Return what was believed so far of a job that is measured."""
-    return prior(lane.job.work_spread) if track.pace is None else track.pace
+    return prior(lane.job.work_spread) if track.progress.pace is None else track.progress.pace
 
 
 def revised(context: StepContext, track: JobRecord, one: Account) -> PaceRevised | None:
@@ -105,29 +105,31 @@ def revised(context: StepContext, track: JobRecord, one: Account) -> PaceRevised
     nor what came after its last report counts.
     """
     lane, facts = context.lane(track), context.facts[track.job]
-    if track.order is None or not track.order.gpus or not _is_measured(context, track):
+    if track.holding.order is None or not track.holding.order.gpus or not _is_measured(context, track):
         return None
     before = _before(track, lane)
     if math.isinf(before.hours) and facts.progress is not None:
         before = Pace(*prior(lane.job.work_spread)[:8], *before[8:])  # taken for silent, it speaks after all
     if facts.finished is None:
         hours = one.priced.stretch.productive_hours
-        after = learn(before, lane.terms, track.state, one.state, hours)
+        after = learn(before, lane.terms, track.progress.state, one.state, hours)
     elif facts.progress is None:
         return _silent(lane, track, before, one)
     else:
         after, hours = _measured(context, track, lane, before)
     if after == before:
         return None
-    return _event(track, one.to_hours, after, float(hours), _why(lane, after, track.order.gpus, hours))
+    return _event(
+        track, one.to_hours, after, float(hours), _why(lane, after, track.holding.order.gpus, hours)
+    )
 
 
 def _event(track: JobRecord, at_hours: float, pace: Pace, hours: float, why: str) -> PaceRevised:
-    assert track.order is not None
+    assert track.holding.order is not None
     return PaceRevised(
         job=track.job,
         at_hours=at_hours,
-        gpus=track.order.gpus,
+        gpus=track.holding.order.gpus,
         measured_hours=hours,
         pace=Pace(*(float(number) for number in pace)),
         why=why,
@@ -139,7 +141,7 @@ def _silent(lane: JobContext, track: JobRecord, before: Pace, one: Account) -> P
 
     Where its file says how far its work may be off, that margin is kept; else the file is believed.
     """
-    had = one.to_hours - track.attempt_hours
+    had = one.to_hours - track.holding.attempt_hours
     enough = lane.terms.restart_hours + MEASURED_HOURS - TIME_TOLERANCE_HOURS
     if before.hours > 0.0 or had < enough or not has_all(track):
         return None
@@ -151,7 +153,7 @@ def _silent(lane: JobContext, track: JobRecord, before: Pace, one: Account) -> P
 
 def _measured(context: StepContext, track: JobRecord, lane: JobContext, before: Pace) -> tuple[Pace, float]:
     """Measure from the last report that counted to the newest one of the same workers."""
-    facts, order, seen = context.facts[track.job], track.order, context.reports.get(track.job)
+    facts, order, seen = context.facts[track.job], track.holding.order, context.reports.get(track.job)
     progress = facts.progress
     assert order is not None
     assert progress is not None
@@ -184,8 +186,8 @@ def _why(lane: JobContext, after: Pace, width: int, hours: float) -> str:
 
 def note_resumed(context: StepContext, track: JobRecord, facts: BackendStatus, now_hours: float) -> Changes:
     """Write down where a new set of workers goes on, when it first says so."""
-    order, begun, progress = track.order, track.begun, facts.progress
-    if not track.unheard or order is None or begun is None or order.ending or progress is None:
+    order, begun, progress = track.holding.order, track.holding.begun, facts.progress
+    if not track.progress.unreported or order is None or begun is None or order.ending or progress is None:
         return
     if facts.attempt != order.attempt or math.isinf(progress.at_hours):
         return
@@ -197,10 +199,10 @@ def note_resumed(context: StepContext, track: JobRecord, facts: BackendStatus, n
                 at_hours=max(begun.from_hours, min(now_hours, progress.at_hours)),
                 actor="worker",
                 attempt=order.attempt,
-                before_gpu_hours=track.told_gpu_hours,
+                before_gpu_hours=track.progress.reported_gpu_hours,
                 after_gpu_hours=after,
-                lost_gpu_hours=max(0.0, track.told_gpu_hours - after),
-                expected_gpu_hours=track.expected_lost_gpu_hours,
+                lost_gpu_hours=max(0.0, track.progress.reported_gpu_hours - after),
+                expected_gpu_hours=track.progress.expected_lost_gpu_hours,
             ),
         )
     )

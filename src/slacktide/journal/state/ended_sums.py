@@ -39,5 +39,5 @@ class EndedSums:
 
 def spent_by(track: JobRecord) -> Spent:
     """Return what one job has spent so far."""
-    bill = track.bill
+    bill = track.money.bill
     return Spent(bill.spot_usd, bill.on_demand_usd, bill.spot_gpu_hours, bill.on_demand_gpu_hours)

@@ -73,74 +73,29 @@ UNSEEN_SLOT = "unseen"
 
 
 @dataclass(slots=True)
-class JobRecord:
-    """One job as far as the journal tells it; all hours are on the market's clock."""
+class HoldingRecord:
+    """What a job is to hold and really holds; all hours are on the market's clock."""
 
-    job: str
-    submitted: Submitted
-    began_hours: float
-    """When it was submitted."""
-    state: JobState = field(default_factory=JobState)
-    """The job where its open stretch begins, or at its end."""
     begun: Begun | None = None
     """The stretch that is open; None before the first decision and after all was let go."""
     order: Order | None = None
     """What it is to hold now; None when no stretch is open."""
     held: Holding | None = None
-    """What it really holds; None where nobody says so: in a dry run all that is ordered is there."""
+    """What it really holds; None in a dry run, where all that is ordered is there."""
     held_attempt: int = 0
     """The set of workers that it really holds, or held last."""
-    meter: Meter = field(default_factory=Meter)
-    """The most that it held in the slot that was last paid."""
-    bill: Bill = field(default_factory=Bill)
-    ending: Ending | None = None
-    ending_why: str = ""
-    """Why its workers are being let go for good, where they are."""
-    memory: tuple[float, ...] = ()
-    pace: Pace | None = None
-    """What is believed of its speed; None while nothing was measured."""
     attempt: int = 0
     attempt_hours: float = 0.0
     """When its present set of workers was ordered."""
-    health: Health = "on-time"
-    ended: Ended | None = None
-    released: bool = False
-    cancel_asked: bool = False
-    preemption_asked: PreemptionAsked | None = None
-    preemptions: int = 0
-    lost_gpu_hours: float = 0.0
-    """Work that was lost, as it was measured where the job reports, else as physics expects it."""
-    expected_lost_gpu_hours: float = 0.0
-    """What of it is not measured yet."""
-    told_gpu_hours: float = 0.0
-    """The most that the job reported to have done, since it last went on with new workers."""
-    unheard: bool = False
-    """Whether workers are at work of whom nobody knows yet where they went on."""
-    estimated: bool = False
-    """Whether its progress is an estimate: workers are real, and have never reported any."""
-    failures: int = 0
-    failures_in_row: int = 0
-    safe_at_failure_gpu_hours: float = -1.0
-    losses_in_row: int = 0
-    safe_at_loss_gpu_hours: float = -1.0
-    blocked: str = ""
-    """What keeps it from going on; empty when nothing does."""
     starts: int = 0
     """Sets of workers that were started."""
-    learned: bool = False
-    decisions: int = 0
+    preemptions: int = 0
     spot_added_hours: float = 0.0
     """When spot was last added, in the pool that it is in."""
     spot_until_hours: float = 0.0
     """When it last held spot; when it was submitted where it never has."""
     idle_since_hours: float = math.inf
     """Since when it has held nothing, by the stretches that are over; infinite where it holds something."""
-    fleet: str = ""
-    """The fleet that it is of; empty for a job by itself."""
-    number: int = 0
-    """How many jobs of its fleet came before it."""
-    number_of_class: int = 0
-    """... and how many of its class."""
     stations: tuple[Station, ...] = ()
     """Where its workers were ordered to, one after the other."""
     left_pool: int = 0
@@ -153,24 +108,106 @@ class JobRecord:
     """What was learned of each pool by holding spot, by losing it and by tries, for a job that is shown no
     more."""
 
+
+@dataclass(slots=True)
+class ProgressRecord:
+    """How far a job is, how fast it is believed to be, and what work was lost."""
+
+    state: JobState = field(default_factory=JobState)
+    """The job where its open stretch begins, or at its end."""
+    pace: Pace | None = None
+    """What is believed of its speed; None while nothing was measured."""
+    health: Health = "on-time"
+    blocked: str = ""
+    """What keeps it from going on; empty when nothing does."""
+    memory: tuple[float, ...] = ()
+    """What its policy keeps from one decision to the next."""
+    decisions: int = 0
+    learned: bool = False
+    lost_gpu_hours: float = 0.0
+    """Work that was lost, as it was measured where the job reports, else as physics expects it."""
+    expected_lost_gpu_hours: float = 0.0
+    """What of it is not measured yet."""
+    reported_gpu_hours: float = 0.0
+    """The most that the job reported to have done, since it last went on with new workers."""
+    unreported: bool = False
+    """Whether workers are at work that have not reported yet where they went on."""
+    estimated: bool = False
+    """Whether its progress is an estimate: workers are real, and have never reported any."""
+    failures: int = 0
+    failures_in_row: int = 0
+    safe_at_failure_gpu_hours: float = -1.0
+    losses_in_row: int = 0
+    safe_at_loss_gpu_hours: float = -1.0
+
+
+@dataclass(slots=True)
+class MoneyRecord:
+    """What a job has cost."""
+
+    meter: Meter = field(default_factory=Meter)
+    """The most that it held in the slot that was last paid."""
+    bill: Bill = field(default_factory=Bill)
+
+
+@dataclass(slots=True)
+class RequestRecord:
+    """What users want of a job, and whether its workers are being let go."""
+
+    cancelled: bool = False
+    """Whether a user requested that it be ended."""
+    preemption: PreemptionAsked | None = None
+    ending: Ending | None = None
+    ending_why: str = ""
+    """Why its workers are being let go for good, where they are."""
+    released: bool = False
+
+
+@dataclass(slots=True)
+class JobRecord:
+    """One job as far as the journal knows it; all hours are on the market's clock."""
+
+    job: str
+    submitted: Submitted
+    began_hours: float
+    """When it was submitted."""
+    ended: Ended | None = None
+    fleet: str = ""
+    """The fleet that it is of; empty for a job by itself."""
+    number: int = 0
+    """How many jobs of its fleet came before it."""
+    number_of_class: int = 0
+    """... and how many of its class."""
+    holding: HoldingRecord = field(default_factory=HoldingRecord)
+    progress: ProgressRecord = field(default_factory=ProgressRecord)
+    money: MoneyRecord = field(default_factory=MoneyRecord)
+    requests: RequestRecord = field(default_factory=RequestRecord)
+
     @classmethod
     def of(cls, event: Submitted) -> Self:
         """Return a job to which nothing has happened yet."""
         hours = event.at_hours
-        return cls(event.job, event, hours, spot_until_hours=hours, idle_since_hours=hours)
+        holding = HoldingRecord(spot_until_hours=hours, idle_since_hours=hours)
+        return cls(event.job, event, hours, holding=holding)
 
     @property
     def held_pool(self) -> str:
         """The pool of the set of workers that it really holds, or held last."""
-        found = [one.pool for one in self.stations if one.attempt <= self.held_attempt]
-        return found[-1] if found else self.stations[0].pool if self.stations else self.submitted.pool
+        found = [one.pool for one in self.holding.stations if one.attempt <= self.holding.held_attempt]
+        return (
+            found[-1]
+            if found
+            else self.holding.stations[0].pool
+            if self.holding.stations
+            else self.submitted.pool
+        )
 
     @property
     def paid_pool(self) -> str:
         """The pool of what is paid for: that of an older set until that has gone, else of the order."""
-        if self.held is not None and self.held.gpus:
+        if self.holding.held is not None and self.holding.held.gpus:
             return self.held_pool
-        return self.submitted.pool if self.order is None else self.order.pool
+        return self.submitted.pool if self.holding.order is None else self.holding.order.pool
 
     @property
     def active(self) -> bool:
@@ -180,21 +217,21 @@ class JobRecord:
     @property
     def restarts(self) -> int:
         """How often its workers were started again."""
-        return max(0, self.starts - 1)
+        return max(0, self.holding.starts - 1)
 
     @property
     def status(self) -> str:
         """The state in the words users see."""
         if self.ended is not None:
             return self.ended.status
-        if self.ending is not None:
+        if self.requests.ending is not None:
             return "cancelling"
-        if self.order is None or self.order.gpus == 0:
-            return "pending" if self.starts == 0 else "recovering"
-        fresh = self.state.progress_gpu_hours <= 0
-        if self.held is not None and self.held.gpus == 0:  # its machines have not come yet
+        if self.holding.order is None or self.holding.order.gpus == 0:
+            return "pending" if self.holding.starts == 0 else "recovering"
+        fresh = self.progress.state.progress_gpu_hours <= 0
+        if self.holding.held is not None and self.holding.held.gpus == 0:  # its machines have not come yet
             return "starting" if fresh else "recovering"
-        return "starting" if fresh and self.state.pause_hours > 0 else "running"
+        return "starting" if fresh and self.progress.state.pause_hours > 0 else "running"
 
 
 def tell(track: JobRecord, event: Event) -> None:
@@ -206,66 +243,86 @@ def tell(track: JobRecord, event: Event) -> None:
             _lived(track, event)
         case Preempted():
             see(track, event)
-            track.preemptions += event.spot_left < event.spot_before
+            track.holding.preemptions += event.spot_left < event.spot_before
             _lose(track, event.lost_gpu_hours)
-            track.preemption_asked = None
-            if track.held is not None:  # what the market took is not held any more, also while it ends
-                track.held = track.held._replace(spot_gpus=min(track.held.spot_gpus, event.spot_left))
+            track.requests.preemption = None
+            if (
+                track.holding.held is not None
+            ):  # what the market took is not held any more, also while it ends
+                track.holding.held = track.holding.held._replace(
+                    spot_gpus=min(track.holding.held.spot_gpus, event.spot_left)
+                )
         case Held():
-            track.held, track.held_attempt = Holding(event.spot_gpus, event.on_demand_gpus), event.attempt
+            track.holding.held, track.holding.held_attempt = (
+                Holding(event.spot_gpus, event.on_demand_gpus),
+                event.attempt,
+            )
         case Lost():
             _lost(track, event)
         case Blocked() | Unblocked():
-            track.blocked = event.why if isinstance(event, Blocked) else ""
+            track.progress.blocked = event.why if isinstance(event, Blocked) else ""
         case WorkerFailed() | Stalled():
             _lose(track, event.lost_gpu_hours, event.checkpointed_gpu_hours)
             _failed(track, event.checkpointed_gpu_hours)
         case Resumed():
-            track.lost_gpu_hours += event.lost_gpu_hours - event.expected_gpu_hours
-            track.told_gpu_hours, track.expected_lost_gpu_hours = event.after_gpu_hours, 0.0
-            track.unheard = False
-        case Restarted() if track.order is not None:
-            _new_attempt(track, event.attempt, event.at_hours, track.state.pool)
-            track.order = track.order._replace(attempt=event.attempt, delay_s=event.delay_s)
-            track.starts += 1
+            track.progress.lost_gpu_hours += event.lost_gpu_hours - event.expected_gpu_hours
+            track.progress.reported_gpu_hours, track.progress.expected_lost_gpu_hours = (
+                event.after_gpu_hours,
+                0.0,
+            )
+            track.progress.unreported = False
+        case Restarted() if track.holding.order is not None:
+            _new_attempt(track, event.attempt, event.at_hours, track.progress.state.pool)
+            track.holding.order = track.holding.order._replace(attempt=event.attempt, delay_s=event.delay_s)
+            track.holding.starts += 1
         case PreemptionAsked():
-            track.preemption_asked = event
+            track.requests.preemption = event
         case CancellationAsked():
-            track.cancel_asked = True
+            track.requests.cancelled = True
         case HealthChanged():
-            track.health = event.health
+            track.progress.health = event.health
         case Released():
-            track.order, track.begun, track.ending, track.released = None, None, None, True
-            track.held = None if track.held is None else NOTHING
+            track.holding.order, track.holding.begun, track.requests.ending, track.requests.released = (
+                None,
+                None,
+                None,
+                True,
+            )
+            track.holding.held = None if track.holding.held is None else NOTHING
         case Ended():
-            track.ended, track.order, track.begun, track.ending = event, None, None, None
-            track.held, track.blocked = None, ""
+            track.ended, track.holding.order, track.holding.begun, track.requests.ending = (
+                event,
+                None,
+                None,
+                None,
+            )
+            track.holding.held, track.progress.blocked = None, ""
         case Learned():
-            track.learned = True
+            track.progress.learned = True
         case PaceRevised():
-            track.pace = event.pace
+            track.progress.pace = event.pace
         case _:
             pass
 
 
 def _decided(track: JobRecord, event: Decided) -> None:
-    if event.attempt != track.attempt and event.spot_gpus + event.on_demand_gpus > 0:
-        track.starts += 1
+    if event.attempt != track.holding.attempt and event.spot_gpus + event.on_demand_gpus > 0:
+        track.holding.starts += 1
     _new_attempt(track, event.attempt, event.at_hours, event.state.pool)
     pools = event.pool, *track.submitted.pools[event.state.pool : event.state.pool + 1]
     if event.spot_gpus > event.state.spot_gpus or (event.spot_gpus and pools[0] != pools[-1]):
-        track.spot_added_hours = event.at_hours
+        track.holding.spot_added_hours = event.at_hours
     _lose(track, event.lost_gpu_hours)
     see(track, event)
-    track.wishes_left = event.instead[event.missed :]
+    track.holding.wishes_left = event.instead[event.missed :]
     if event.spot_gpus + event.on_demand_gpus > 0:
         _ordered_to(track, event)
-    track.memory = event.memory
-    track.ending, track.ending_why = event.ending, "" if event.ending is None else event.why
-    track.state = event.state
-    track.decisions += 1
-    track.begun = Begun(event.slot, event.at_hours, event.quote)
-    track.order = Order(
+    track.progress.memory = event.memory
+    track.requests.ending, track.requests.ending_why = event.ending, "" if event.ending is None else event.why
+    track.progress.state = event.state
+    track.progress.decisions += 1
+    track.holding.begun = Begun(event.slot, event.at_hours, event.quote)
+    track.holding.order = Order(
         event.job,
         event.attempt,
         event.pool,
@@ -278,64 +335,68 @@ def _decided(track: JobRecord, event: Decided) -> None:
 
 def _ordered_to(track: JobRecord, event: Decided) -> None:
     """Note to which pool workers are ordered."""
-    if not track.stations or track.stations[-1].pool != event.pool:
-        track.stations += (Station(event.attempt, event.pool),)
+    if not track.holding.stations or track.holding.stations[-1].pool != event.pool:
+        track.holding.stations += (Station(event.attempt, event.pool),)
 
 
 def _new_attempt(track: JobRecord, attempt: int, at_hours: float, pool: int) -> None:
-    if attempt != track.attempt:
-        track.attempt, track.attempt_hours, track.left_pool = attempt, at_hours, pool
-        track.unheard = track.told_gpu_hours > 0.0
+    if attempt != track.holding.attempt:
+        track.holding.attempt, track.holding.attempt_hours, track.holding.left_pool = attempt, at_hours, pool
+        track.progress.unreported = track.progress.reported_gpu_hours > 0.0
 
 
 def _lose(track: JobRecord, lost_gpu_hours: float, safe_gpu_hours: float = 0.0) -> None:
     """Count work as lost; what was safe beside it had been done before, too."""
-    track.lost_gpu_hours += lost_gpu_hours
-    track.expected_lost_gpu_hours += lost_gpu_hours
-    if track.told_gpu_hours > 0.0:
-        track.told_gpu_hours = max(track.told_gpu_hours, safe_gpu_hours + lost_gpu_hours)
+    track.progress.lost_gpu_hours += lost_gpu_hours
+    track.progress.expected_lost_gpu_hours += lost_gpu_hours
+    if track.progress.reported_gpu_hours > 0.0:
+        track.progress.reported_gpu_hours = max(
+            track.progress.reported_gpu_hours, safe_gpu_hours + lost_gpu_hours
+        )
 
 
 def _lived(track: JobRecord, event: Lived) -> None:
     one = event.priced.stretch
-    track.moves += event.state.pool != track.state.pool and track.bill.gpu_hours > 0.0
-    track.state = event.state
+    track.holding.moves += event.state.pool != track.progress.state.pool and track.money.bill.gpu_hours > 0.0
+    track.progress.state = event.state
     if one.estimated:
-        track.estimated = track.held is not None
+        track.progress.estimated = track.holding.held is not None
     else:
-        track.estimated = False
-        track.told_gpu_hours = max(track.told_gpu_hours, event.state.progress_gpu_hours)
-    if track.begun is not None:  # what is held goes on from here, unless a decision follows
-        track.begun = track.begun._replace(from_hours=event.at_hours)
-    track.bill = added(track.bill, event.priced)
-    track.idle_since_hours, track.spot_until_hours = without_gpus(track, one)
+        track.progress.estimated = False
+        track.progress.reported_gpu_hours = max(
+            track.progress.reported_gpu_hours, event.state.progress_gpu_hours
+        )
+    if track.holding.begun is not None:  # what is held goes on from here, unless a decision follows
+        track.holding.begun = track.holding.begun._replace(from_hours=event.at_hours)
+    track.money.bill = added(track.money.bill, event.priced)
+    track.holding.idle_since_hours, track.holding.spot_until_hours = without_gpus(track, one)
     pools = track.submitted.pools
     pool = pools.index(one.pool) if one.pool in pools else event.state.pool
-    _, track.meter = price(
-        METERING, track.meter, one.slot, pool, one.quote, one.spot_gpus, one.on_demand_gpus,
+    _, track.money.meter = price(
+        METERING, track.money.meter, one.slot, pool, one.quote, one.spot_gpus, one.on_demand_gpus,
         one.held_hours, 0.0,
     )  # fmt: skip
 
 
 def without_gpus(track: JobRecord, one: Stretch) -> tuple[float, float]:
     """Return since when a job has held nothing and until when it held spot, after one more stretch."""
-    idle_hours = math.inf if one.gpus else min(track.idle_since_hours, one.from_hours)
-    return idle_hours, one.to_hours if one.spot_gpus else track.spot_until_hours
+    idle_hours = math.inf if one.gpus else min(track.holding.idle_since_hours, one.from_hours)
+    return idle_hours, one.to_hours if one.spot_gpus else track.holding.spot_until_hours
 
 
 def _failed(track: JobRecord, safe_gpu_hours: float) -> None:
-    moved = safe_gpu_hours > track.safe_at_failure_gpu_hours + 1e-9
-    track.failures += 1
-    track.failures_in_row = 1 if moved else track.failures_in_row + 1
-    track.safe_at_failure_gpu_hours = safe_gpu_hours
+    moved = safe_gpu_hours > track.progress.safe_at_failure_gpu_hours + 1e-9
+    track.progress.failures += 1
+    track.progress.failures_in_row = 1 if moved else track.progress.failures_in_row + 1
+    track.progress.safe_at_failure_gpu_hours = safe_gpu_hours
 
 
 def _lost(track: JobRecord, event: Lost) -> None:
     safe = event.checkpointed_gpu_hours
-    moved = safe > track.safe_at_loss_gpu_hours + 1e-9
+    moved = safe > track.progress.safe_at_loss_gpu_hours + 1e-9
     _lose(track, event.lost_gpu_hours, safe)
-    track.losses_in_row = 1 if moved else track.losses_in_row + 1
-    track.safe_at_loss_gpu_hours = safe
+    track.progress.losses_in_row = 1 if moved else track.progress.losses_in_row + 1
+    track.progress.safe_at_loss_gpu_hours = safe
 
 
 def see(track: JobRecord, event: Decided | Preempted) -> None:
@@ -343,13 +404,15 @@ def see(track: JobRecord, event: Decided | Preempted) -> None:
     if track.submitted.sight != "tried":
         return
     if isinstance(event, Preempted):
-        if event.actor == "market" and track.order is not None:
-            _sighted(track, track.order.pool, Sighting(event.at_hours, event.spot_left, event.spot_left))
+        if event.actor == "market" and track.holding.order is not None:
+            _sighted(
+                track, track.holding.order.pool, Sighting(event.at_hours, event.spot_left, event.spot_left)
+            )
         return
     if event.why == UNSEEN_SLOT:
         return
     here = track.submitted.pools[event.state.pool]
-    known = track.sightings.get(here, ())
+    known = track.holding.sightings.get(here, ())
     if event.state.spot_gpus and not (known and known[-1].at_hours == event.at_hours):
         _sighted(track, here, Sighting(event.at_hours, event.state.spot_gpus, MAX_GPUS))
     wishes = (Wish(event.wanted_spot_gpus, event.wanted_on_demand_gpus, event.wanted_pool), *event.instead)
@@ -363,4 +426,4 @@ def see(track: JobRecord, event: Decided | Preempted) -> None:
 
 
 def _sighted(track: JobRecord, pool: str, seen: Sighting) -> None:
-    track.sightings[pool] = (*track.sightings.get(pool, ()), seen)
+    track.holding.sightings[pool] = (*track.holding.sightings.get(pool, ()), seen)

@@ -105,7 +105,7 @@ class JournalState:
             if isinstance(event, Opened):
                 self.backend, self.machines = event.backend, event.machines
             for track in self.active:
-                track.released = False
+                track.requests.released = False
         elif isinstance(event, JournalMade):
             self.id = self.id or event.id
         elif isinstance(event, ClockAnchored):
@@ -127,7 +127,7 @@ class JournalState:
     def _submitted(self, event: Submitted) -> None:
         track = self.jobs.add(JobRecord.of(event))
         # Withdrawn while it was being taken in: the journal's order decides.
-        track.cancel_asked = bool(event.key) and not self.requests.answers[event.key].job
+        track.requests.cancelled = bool(event.key) and not self.requests.answers[event.key].job
         self.unended += (event.job,)
         if event.fleet:
             self._joined(track, event)
@@ -146,7 +146,9 @@ class JournalState:
 
     def _told(self, track: JobRecord, event: Event) -> None:
         if isinstance(event, Decided | Preempted):
-            self.news.apply(event, track.submitted.pool if track.order is None else track.order.pool)
+            self.news.apply(
+                event, track.submitted.pool if track.holding.order is None else track.holding.order.pool
+            )
         was_active = track.active
         tell(track, event)
         fleet = self.fleets.get(track.fleet)
@@ -162,7 +164,7 @@ class JournalState:
     def _ended(self, track: JobRecord, fleet: FleetRecord | None) -> None:
         self.unended = _without(self.unended, track.job)
         self.ended.add(track)
-        if track.submitted.learning and not track.learned:
+        if track.submitted.learning and not track.progress.learned:
             self.unlearned += (track.job,)
         if fleet is not None:
             fleet.present = _without(fleet.present, track.job)

@@ -179,7 +179,12 @@ class JobRoutes(Routes):
         in_charge = self._reader.in_charge
         with self._reader.world() as world:
             track = requests.track_of(world, job)
-            return [track.bill.cost_usd, track.status, track.state.progress_gpu_hours, in_charge]
+            return [
+                track.money.bill.cost_usd,
+                track.status,
+                track.progress.state.progress_gpu_hours,
+                in_charge,
+            ]
 
 
 def _line(one: LogLine) -> dict[str, Any]:

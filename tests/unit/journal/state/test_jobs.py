@@ -64,11 +64,11 @@ def test_something_that_happens_to_a_packed_job_is_told_of_it(life: list[Event])
     assert "job-0" not in world.jobs.at_hand
     event = CancellationAsked(job="job-0", at_hours=world.now_hours, actor="user")
     world.apply(Record(world.seq + 1, now_utc(), event))
-    assert world.jobs["job-0"].cancel_asked
-    assert [track.cancel_asked for track in world.jobs.values()] == [True, *[False] * (count - 1)]
+    assert world.jobs["job-0"].requests.cancelled
+    assert [track.requests.cancelled for track in world.jobs.values()] == [True, *[False] * (count - 1)]
     again = lived(world, life, range(count, 3 * count)).jobs
     assert "job-0" not in again.at_hand
-    assert again["job-0"].cancel_asked
+    assert again["job-0"].requests.cancelled
 
 
 def test_a_snapshot_keeps_packed_jobs_packed(life: list[Event]) -> None:
@@ -87,7 +87,7 @@ def test_a_snapshot_keeps_packed_jobs_packed(life: list[Event]) -> None:
 def test_sums_of_ended_jobs_are_those_of_all_of_them(life: list[Event]) -> None:
     world = lived(JournalState(), life, range(KEPT_ENDED + 2 * BLOCK_JOBS))
     assert world.ended.states == {"succeeded": len(world.jobs)}
-    bills = [track.bill for track in world.jobs.values()]
+    bills = [track.money.bill for track in world.jobs.values()]
     (spent,) = world.ended.pools.values()
     assert spent.spot_usd == pytest.approx(sum(bill.spot_usd for bill in bills))
     assert spent.on_demand_gpu_hours == pytest.approx(sum(bill.on_demand_gpu_hours for bill in bills))

@@ -359,12 +359,12 @@ def test_the_engine_follows_a_feed_as_it_grows(feed: Path, tmp_path: Path) -> No
         if slot > 0:
             append(feed, row(9 + slot, gpus))
         engine.step(slot * 0.5)
-        if track.order is not None:
-            assert track.begun is not None
-            assert track.begun.quote.spot_gpus == gpus
-            assert track.order.spot_gpus <= gpus
+        if track.holding.order is not None:
+            assert track.holding.begun is not None
+            assert track.holding.begun.quote.spot_gpus == gpus
+            assert track.holding.order.spot_gpus <= gpus
     assert track.status == "succeeded"
-    assert track.preemptions == 1
+    assert track.holding.preemptions == 1
     assert audit(track, engine.lane(track), store.read()).clean
 
 
@@ -392,8 +392,8 @@ def test_row_7_the_engine_goes_on_when_its_feed_misbehaves(feed: Path, tmp_path:
         assert bool(lane.feed.trouble) == (0 < slot < 5)
         assert troubles() == ({submitted.market: lane.feed.trouble} if lane.feed.trouble else {})
         if slot < 5:
-            assert track.begun is not None
-            assert track.begun.quote.spot_gpus == 4
+            assert track.holding.begun is not None
+            assert track.holding.begun.quote.spot_gpus == 4
     engine.step(3.0)
-    assert track.begun is not None
-    assert track.begun.quote.spot_gpus == 1
+    assert track.holding.begun is not None
+    assert track.holding.begun.quote.spot_gpus == 1
