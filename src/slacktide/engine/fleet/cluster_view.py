@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from slacktide.allocators.view import JobColumns, FleetView
+from slacktide.allocators.view import FleetView, JobColumns
 from slacktide.budget.cluster import Cluster
 from slacktide.engine.fleet.fleets import FleetRun
 from slacktide.engine.pending_decisions import PendingDecision, Shown, columns, whole

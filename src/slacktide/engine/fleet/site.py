@@ -68,7 +68,9 @@ def _offered(moment: Moment, spot: Spot, jobs: Sequence[str]) -> tuple[PoolView,
     )
 
 
-def _columns(context: StepContext, asks: Sequence[PendingDecision], kinds: Kinds, jobs: JobTables) -> JobColumns:
+def _columns(
+    context: StepContext, asks: Sequence[PendingDecision], kinds: Kinds, jobs: JobTables
+) -> JobColumns:
     return columns(asks, context.lane)._replace(
         ids=whole([ask.track.number for ask in asks]),
         kind=jobs.said_kind,
