@@ -21,8 +21,8 @@ from slacktide.engine.fleet.step import FleetStep
 from slacktide.engine.fulfil import fulfil
 from slacktide.engine.holding import note_begun, note_held
 from slacktide.engine.job.account import Account, account
+from slacktide.engine.job.blocked_jobs import Careful
 from slacktide.engine.job.pace_learning import note_reports, note_resumed, revised
-from slacktide.engine.job.policy_errors import Careful
 from slacktide.engine.pending_decisions import PendingDecision, view_of_all
 from slacktide.engine.step_context import StepContext
 from slacktide.journal.events import ClockJumped, Event, Released

@@ -16,8 +16,7 @@ from slacktide.engine.bills.bill import audit
 from slacktide.engine.clock import Clock
 from slacktide.engine.engine import Engine
 from slacktide.engine.job.contexts import KEPT_LANES
-from slacktide.engine.job.job_context import JobContext, make_lane
-from slacktide.engine.job.retry_limits import RetryLimits
+from slacktide.engine.job.job_context import JobContext, RetryLimits, make_lane
 from slacktide.engine.loop import live
 from slacktide.journal.events import (
     CancellationAsked,

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from slacktide.core.errors import SlacktideError
+from slacktide.core.errors import PolicyError, SlacktideError
+from slacktide.core.types import Allocation, Reason
 from slacktide.journal.events import Blocked, Event, Unblocked
 from slacktide.journal.state.journal_state import JobRecord
+from slacktide.policies.view import Policy, View, goes_where_it_may, stays_in
 
 Source: TypeAlias = Literal["market", "launch", "machine", "policy"]
 """Where trouble comes from: its market or file cannot be opened, its workers cannot be started as they are to
 be, the machine they run on, who decides about it."""
+
+FAILED = Reason("policy-failed")
 
 
 class Troubles:
@@ -56,3 +61,32 @@ class Troubles:
 def said(error: Exception) -> str:
     """Say what an error says; of one that is not ours, what kind it is too."""
     return str(error) if isinstance(error, SlacktideError) else f"{type(error).__name__}: {error}"
+
+
+@dataclass(frozen=True, slots=True)
+class Careful:
+    """Asks a policy about one job; what goes wrong in it is no other job's trouble."""
+
+    policy: Policy
+    troubles: Troubles
+
+    def decide(self, view: View) -> Allocation:
+        """Return what the policy wants, or what is held where it cannot say."""
+        try:
+            wish = self.policy.decide(view)
+            if view.places is None:
+                stays_in(wish, view.pools[view.pool].name, view.id)
+            else:
+                goes_where_it_may(wish, [pool.name for pool in view.pools], view.id)
+        except Exception as error:
+            self.troubles.note(view.id, "policy", f"its policy failed: {said(_met(error))}")
+            held = view.state
+            return Allocation(held.spot_gpus, held.on_demand_gpus, reason=FAILED, memory=view.memory)
+        self.troubles.note(view.id, "policy", "")
+        return wish
+
+
+def _met(error: Exception) -> Exception:
+    """Return what went wrong inside a policy, if it was that."""
+    cause = error.__cause__
+    return cause if isinstance(error, PolicyError) and isinstance(cause, Exception) else error
