@@ -28,7 +28,8 @@ from slacktide.policies.base import policies
 from slacktide.simulation import batch, plain
 from slacktide.simulation.compare import guarded
 from slacktide.simulation.plain import Setting
-from slacktide.simulation.plan.outlook import FUTURES, Begin
+from slacktide.simulation.plan.begin import Begin
+from slacktide.simulation.plan.one_pool import FUTURES
 from slacktide.simulation.plan.scenarios import scenarios
 
 POLICY = "uniform-progress"

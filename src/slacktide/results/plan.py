@@ -19,8 +19,8 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
-    """How a set of runs came out."""
+class Outcomes:
+    """What the runs of one policy came to, over futures or past starts."""
 
     runs: int
     cost_usd: Range
@@ -39,10 +39,65 @@ class Outlook:
     """What one policy would probably do for a job."""
 
     policy: str
-    futures: Spread
-    """Starting now, over futures drawn from the model of the market."""
-    history: Spread
-    """From recent starts of the real market."""
+    futures: Outcomes
+    """Starting now, over simulated futures of the market."""
+    history: Outcomes | None = None
+    """From recent starts of the real market; None for a job that may move, which is not run from those."""
+    pool: str = ""
+    """The pool that a policy stays in, where the job may move; empty: it moves, or there is one pool."""
+    mean_moves: float = 0.0
+    mean_move_usd: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class PoolBill:
+    """What a job that stays would have paid in a pool, by which a run chooses its pool."""
+
+    pool: str
+    history_p50_cost_usd: float
+    """The median over recent starts, under uniform-progress; where there is one pool, under the policy."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolAhead:
+    """One of the pools among which a job may move, as its plan sees it."""
+
+    pool: str
+    spot_gpus: int
+    """What it offers now."""
+    spot_usd: float
+    """What spot costs there now, per GPU-hour."""
+    stay_usd: float | None
+    """What staying there would cost on average under uniform-progress; None: it would not be in time."""
+    held_share: float
+    """The share of its time with GPUs that the job would spend there, if it moves."""
+
+
+@dataclass(frozen=True, slots=True)
+class MovingSaving:
+    """What moving may save against staying in one pool, over the same futures."""
+
+    mean_usd: float
+    """Negative: it would cost that much more."""
+    error_usd: float
+    """Standard error of that mean."""
+    policy: str
+    """The best policy that stays."""
+    pool: str
+    moving_share: float
+    """Futures in which the job would move at least once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moving:
+    """What a plan says only of a job that may move among pools."""
+
+    pools: tuple[PoolAhead, ...]
+    saving: MovingSaving | None
+    """None where no policy that moves, or none that stays, was tried."""
+    held: tuple[tuple[str, tuple[float, ...]], ...]
+    """For each pool, the share of futures in which GPUs are held there, by slot until the deadline."""
+    slot_hours: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +136,7 @@ class CheckpointAdvice:
     takes_hours: float
     """What a checkpoint costs."""
     takes_assumed: bool
-    """Whether nobody has said what it costs."""
+    """Whether that is our assumption, because the job file does not say what one costs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,32 +153,36 @@ class WrongWork:
 
 @dataclass(frozen=True, slots=True)
 class JobPlan:
-    """What will probably happen to a job before anyone pays, and what that rests on."""
+    """What will probably happen to a job, in one pool or moving among several, and what that rests on."""
 
     job: Job
     market: str
     pool: str
+    """The pool that was planned for; of a job that may move, where it would begin, or wait."""
     policy: str
     """The policy that would run."""
     outlooks: tuple[Outlook, ...]
     """Every policy that was tried, the chosen one first, the clairvoyant last."""
-    pools: tuple[tuple[str, float], ...]
-    """Every pool that was tried, with the median bill of recent starts under uniform-progress, the chosen one
-    first; where there is one alone, with the chosen policy's."""
+    pools: tuple[PoolBill, ...]
+    """Every pool that was tried, the chosen one first; () for a job that may move."""
     first: Allocation
-    """What would be held if the job began now, and why."""
+    """What the policy would try to hold first, and why."""
+    first_gpus: tuple[int, int]
+    """The spot and on-demand GPUs that it would hold then, in `pool`."""
     gpus: tuple[HeldAt, ...]
     assumptions: tuple[str, ...]
+    moving: Moving | None = None
+    """None for a job that stays in one pool."""
     clairvoyant_spare_usd: float | None = None
     """As in a comparison: by how much the clairvoyant's plans could be better, on average over futures."""
     checkpoints: CheckpointAdvice | None = None
-    """None where no spot would be held, or where none was ever taken."""
+    """None where no spot would be held, where none was ever taken, or where the job may move."""
     begin_slot: int = 0
-    """The slot of its pool in which the job would begin."""
+    """The slot of its pool in which the job would begin; of a job that may move, of its first pool."""
     begin_utc: datetime | None = None
     by_deadline: tuple[CurvePoint, ...] = ()
     by_width: tuple[CurvePoint, ...] = ()
     last_runs: LastRuns | None = None
-    """What earlier runs of the same name measured; None where there was none, or nobody looked."""
+    """What earlier runs of the same name measured; None where there was none, or no journal was read."""
     wrong_work: WrongWork | None = None
     """None where the file says that its work is right."""

@@ -35,7 +35,8 @@ def terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     monkeypatch.setenv("SLACKTIDE_HOME", str(tmp_path / "home"))
     monkeypatch.setattr("click.confirm", lambda question: answers.pop(0) == "y")
     monkeypatch.setattr(
-        "slacktide.app.planning.plan.make_plan", lambda *given, **more: types.SimpleNamespace(pool="best")
+        "slacktide.app.planning.plan.make_plan",
+        lambda *given, **more: types.SimpleNamespace(pool="best", moving=None),
     )
     monkeypatch.setattr("slacktide.report.text.tables.plan.page", lambda plan: "THE PLAN")
     return answers

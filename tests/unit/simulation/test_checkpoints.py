@@ -12,9 +12,10 @@ import pytest
 import slacktide
 from slacktide.core.types import Allocation, Job
 from slacktide.market.base import Pool
-from slacktide.report.text.tables.plan import advice_words, as_json, page
+from slacktide.report.text.tables.plan import advice_words, page
+from slacktide.report.wire.plan import as_json
 from slacktide.report.words import about
-from slacktide.results.plan import HeldAt, JobPlan, Outlook, Range, Spread
+from slacktide.results.plan import HeldAt, JobPlan, Outcomes, Outlook, PoolBill, Range
 from slacktide.simulation.plan.checkpoints import advise, hours_between_losses, usual_spot_gpus
 
 JOB = Job(work_gpu_hours=20.0, deadline_hours=12.0, widths=(1, 2, 3, 4), checkpoint_hours=0.5)
@@ -93,15 +94,16 @@ def test_rough_times_are_said_roughly(hours: float, text: str) -> None:
 
 def plan_of(job: Job, takes_hours: float | None) -> JobPlan:
     one = Range(1.0, 1.0, 1.0)
-    spread = Spread(1, one, one, 1.0, 1.0, 1.0, 1.0, 0.0)
+    found = Outcomes(1, one, one, 1.0, 1.0, 1.0, 1.0, 0.0)
     return JobPlan(
         job=job,
         market="a test",
         pool="zone",
         policy="on-demand",
-        outlooks=(Outlook("on-demand", spread, spread),),
-        pools=(("zone", 1.0),),
+        outlooks=(Outlook("on-demand", found, found),),
+        pools=(PoolBill("zone", 1.0),),
         first=Allocation(),
+        first_gpus=(0, 0),
         gpus=tuple(held(4)),
         assumptions=(),
         checkpoints=advise(job, pool(*([4] * 39 + [0]) * 5), held(4), takes_hours),

@@ -7,7 +7,9 @@ import dataclasses
 from slacktide.files.job import parse_job
 from slacktide.market.source import open_market
 from slacktide.policies.base import policies
-from slacktide.simulation.plan.outlook import Begin, _history, _recent, look_ahead
+from slacktide.simulation.plan.assumptions import learned_from, recent_starts
+from slacktide.simulation.plan.begin import Begin
+from slacktide.simulation.plan.one_pool import look_ahead
 
 JOB = parse_job(
     "resources: {accelerators: H100:1..2}\nwork: 2 gpu-hours\ndeadline: 8h\n", path="job.yaml"
@@ -15,21 +17,21 @@ JOB = parse_job(
 
 
 def test_starts_are_never_worth_more_than_there_are() -> None:
-    assert _recent(24, 320.0, JOB) == (
+    assert recent_starts(24, 320.0, JOB) == (
         "the 24 recent starts lie in the last 13.3 days, far enough apart to hardly overlap"
     )
-    assert _recent(24, 80.0, JOB).endswith("and overlap: they are worth about 10 independent ones")
-    assert _recent(3, 9.0, JOB).endswith("they are worth about one independent one")
+    assert recent_starts(24, 80.0, JOB).endswith("and overlap: they are worth about 10 independent ones")
+    assert recent_starts(3, 9.0, JOB).endswith("they are worth about one independent one")
 
 
 def test_pools_that_are_not_there_are_not_counted() -> None:
     (pool,) = open_market("synthetic:h100?days=2&slot=1h&seed=1").pools
     other = dataclasses.replace(pool, name="other")
-    assert _history(pool, ()) == (
+    assert learned_from(pool, ()) == (
         "futures go on as pool 'h100-1' did up to 2025-01-03 00:00 UTC: 2 days of its own history"
     )
-    assert "'h100-1' and 1 other pool did up to" in _history(pool, [other])
-    assert _history(pool, [other, other]).endswith("4 days of the others'")
+    assert "'h100-1' and 1 other pool did up to" in learned_from(pool, [other])
+    assert learned_from(pool, [other, other]).endswith("4 days of the others'")
 
 
 def test_a_plan_says_in_how_many_futures_the_job_depends_on_on_demand() -> None:

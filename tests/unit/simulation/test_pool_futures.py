@@ -7,15 +7,21 @@ import dataclasses
 import numpy as np
 import pytest
 
-from slacktide.app.planning.pools_plan import plan_over_pools
+from slacktide.app.planning.plan import plan as make
 from slacktide.core.errors import InfeasibleError, InputError
 from slacktide.core.types import PoolChoice
 from slacktide.market.base import Market
-from slacktide.report.pages.pools_plan import page
-from slacktide.report.text.tables import pools_plan as report
-from slacktide.results.pools_plan import PoolsPlan
+from slacktide.policies.pools.roaming_horizon import RoamingHorizon
+from slacktide.policies.uniform_progress import UniformProgress
+from slacktide.report.pages.plan import page
+from slacktide.report.text.tables import plan as report
+from slacktide.report.wire.plan import as_json
+from slacktide.results.plan import JobPlan
 from slacktide.results.run import OVER_POOLS
+from slacktide.simulation.plan.curves import against_width
 from slacktide.simulation.plan.pool_futures import pool_futures, present
+from slacktide.simulation.plan.variants import OverPools, Variant
+from slacktide.simulation.plan.wrong_work import if_work_is_wrong
 from slacktide.simulation.pool_options import PoolOptions
 
 from .parts_of_pools import NAMES, job, market, pool
@@ -85,57 +91,125 @@ def test_pools_that_are_not_recorded_now_are_left_out() -> None:
     assert present(whole, whole.pools[2:], 0) is not None
     late = Market((two.pools[0], two.pools[2]), "two.csv")
     with pytest.raises(InputError, match="at least two pools"):
-        plan_over_pools(job(), late, "roaming-horizon", start=10)
+        make(job(), late, "roaming-horizon", start=10)
 
 
 @pytest.fixture(scope="module")
-def plan() -> PoolsPlan:
-    found = plan_over_pools(job(), market(), "roaming-horizon", start=100)
-    assert found is not None
-    return found
+def plan() -> JobPlan:
+    return make(job(work_spread=0.3), market(), "roaming-horizon", start=100)
 
 
-def test_a_plan_says_where_to_start_and_what_moving_saves(plan: PoolsPlan) -> None:
+def test_a_plan_says_where_to_start_and_what_moving_saves(plan: JobPlan) -> None:
     assert plan.outlooks[0].policy == "roaming-horizon"
     assert plan.outlooks[-1].policy == OVER_POOLS
-    assert plan.start_pool in NAMES
+    assert plan.pool in NAMES
+    assert plan.moving is not None
     costs = {(one.policy, one.pool): one.futures.mean_cost_usd for one in plan.outlooks}
-    assert plan.saving is not None
-    stayed = costs[plan.saving.policy, plan.saving.pool]
-    assert plan.saving.mean_usd == pytest.approx(stayed - costs["roaming-horizon", ""])
+    saving = plan.moving.saving
+    assert saving is not None
+    assert saving.mean_usd == pytest.approx(costs[saving.policy, saving.pool] - costs["roaming-horizon", ""])
     assert all(cost >= costs[OVER_POOLS, ""] - 0.01 for cost in costs.values())
-    assert sum(one.held_share for one in plan.pools) == pytest.approx(1.0)
-    assert all(0.0 <= share <= 1.0 + 1e-9 for _, shares in plan.held for share in shares)
+    assert sum(one.held_share for one in plan.moving.pools) == pytest.approx(1.0)
+    assert all(0.0 <= share <= 1.0 + 1e-9 for _, shares in plan.moving.held for share in shares)
     assert plan.outlooks[0].futures.on_time_share == 1.0
 
 
-def test_a_plan_fits_on_a_screen_and_names_its_assumptions(plan: PoolsPlan) -> None:
+def test_a_plan_fits_on_a_screen_and_names_its_assumptions(plan: JobPlan) -> None:
     text = report.page(plan)
     assert len(text.splitlines()) <= 40
-    assert f"Start in {plan.start_pool}" in text or "Start: " in text
+    assert f"Start in {plan.pool}" in text or "Start: " in text
     assert "Moving" in text
     assert "Prices were read off." in text
     assert "12 futures" in text
-    found = report.as_json(plan)
-    assert found["pool"] == plan.start_pool
+    found = as_json(plan)
+    assert found["pool"] == plan.pool
     assert {one["name"] for one in found["pools"]} == set(NAMES)
+    assert set(found["held_over_time"]["pools"]) == set(NAMES)
     assert "<svg" in page(plan)
+
+
+def test_a_plan_over_pools_says_what_a_later_deadline_would_save(plan: JobPlan) -> None:
+    assert [point.at for point in plan.by_deadline] == [6.75, 8.0, 9.0, 10.0, 12.0]
+    now = plan.by_deadline[1]
+    assert (now.more_usd, now.more_error_usd) == (0.0, 0.0)
+    # The same futures for every deadline: a day in which to wait for spot cannot cost more than its noise.
+    last = plan.by_deadline[-1]
+    assert last.more_usd <= last.more_error_usd
+    assert last.more_usd == pytest.approx(last.mean_cost_usd - now.mean_cost_usd)
+    assert "4h more would" in report.page(plan)
+    assert [one["deadline_hours"] for one in as_json(plan)["cost_by_deadline"]] == [
+        6.75,
+        8.0,
+        9.0,
+        10.0,
+        12.0,
+    ]
+
+
+def test_a_plan_over_pools_says_what_wrong_work_would_do(plan: JobPlan) -> None:
+    found = plan.wrong_work
+    assert found is not None
+    assert found.spread == 0.3
+    right = plan.outlooks[0].futures.cost_usd
+    assert found.cost_usd.p90 - found.cost_usd.p10 > right.p90 - right.p10
+    assert found.on_time_share <= 1.0 - found.hopeless_share
+    assert "If it is off by 30%" in report.page(plan)
+    assert as_json(plan)["wrong_work"]["spread"] == 0.3
+    certain = if_work_is_wrong([job()], 3, lambda truths: pytest.fail("nothing is run"))
+    assert certain is None
+
+
+def test_gpus_held_over_time_are_those_of_the_pools(plan: JobPlan) -> None:
+    assert plan.moving is not None
+    inside = np.sum([shares for _, shares in plan.moving.held], axis=0)
+    held = np.array([one.spot_gpus + one.on_demand_gpus for one in plan.gpus])
+    assert held == pytest.approx(4 * inside)
+
+
+def test_narrower_widths_are_tried_over_the_same_futures_without_pools_that_are_too_wide() -> None:
+    wide, narrow = PoolChoice("H100", infra=NAMES[0], widths=(4,)), PoolChoice("H100", widths=(2, 4))
+    wanted = job(work_gpu_hours=8.0, widths=(2, 4), pools=(wide, narrow))
+    whole = PoolOptions.of(wanted, "H100", market())
+    now = present(whole, whole.pools, 100)
+    assert now is not None
+    here = OverPools(now, paths=3)
+    assert here.widths == (2, 4)
+    policy = UniformProgress()
+    runs = here._replace(stays_in=NAMES[1]).run_variants([Variant(8.0, 4), Variant(8.0, 2)], policy)
+    assert [len(found) for found in runs.values()] == [3, 3]
+    moved = here.run_variants([Variant(8.0, 2), Variant(0.25, 4)], RoamingHorizon())
+    ((variant, found),) = moved.items()  # nobody can be done in a quarter of an hour
+    assert variant.most_gpus == 2
+    for one in found:
+        assert all(record.spot_gpus + record.on_demand_gpus <= 2 for record in one.slots)
+        assert all(stay.pool != NAMES[0] for stay in one.stays)
+    points = against_width(here, RoamingHorizon())
+    assert [point.at for point in points] == [2.0, 4.0]
+    assert points[-1].more_usd == 0.0
 
 
 def test_who_stays_is_planned_in_the_best_pool() -> None:
     wanted = dataclasses.replace(job(), pools=(PoolChoice("H100"),))
-    found = plan_over_pools(wanted, market(), "maximal-spot", others=("roaming-horizon",), start=100)
-    assert found is not None
+    found = make(wanted, market(), "maximal-spot", others=("roaming-horizon",), start=100)
     assert found.outlooks[0].policy == "maximal-spot"
-    assert found.outlooks[0].pool == found.start_pool
+    assert found.outlooks[0].pool == found.pool
+    assert found.by_deadline
+    assert f"with maximal-spot in {found.pool}" in report.page(found)
 
 
-def test_what_is_no_plan_over_pools() -> None:
-    assert plan_over_pools(job(), market(), "uniform-progress") is None
-    assert plan_over_pools(job(), market(), "roaming-horizon", pool=NAMES[0]) is None
+def test_a_job_with_one_pool_has_a_plan_for_that_pool() -> None:
+    for choice, policy, where in (((), "roaming-horizon", NAMES[0]), ((NAMES[2],), "uniform-progress", None)):
+        wanted = dataclasses.replace(job(), pools=tuple(PoolChoice("H100", infra=name) for name in choice))
+        found = make(wanted, market(), policy, others=(), pool=where, start=60)
+        assert found.moving is None
+        assert found.pool == (where or NAMES[2])
+        assert found.outlooks[0].history is not None
+
+
+def test_what_cannot_be_planned_over_pools() -> None:
     with pytest.raises(InfeasibleError, match="cannot be met"):
-        plan_over_pools(job(work_gpu_hours=60.0), market(), "roaming-horizon")
+        make(job(work_gpu_hours=60.0), market(), "roaming-horizon")
     with pytest.raises(InfeasibleError, match="max_cost must allow"):
-        plan_over_pools(job(max_cost_usd=1.0), market(), "roaming-horizon", start=100)
+        make(job(max_cost_usd=1.0), market(), "roaming-horizon", start=100)
     with pytest.raises(InputError, match="must have a deadline"):
-        plan_over_pools(job(deadline_hours=float("inf")), market(), "roaming-horizon")
+        make(job(deadline_hours=float("inf")), market(), "roaming-horizon")

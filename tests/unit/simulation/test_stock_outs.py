@@ -25,7 +25,8 @@ from slacktide.report.text.tables.pools import stock_words
 from slacktide.results.run import Run
 from slacktide.simulation import plain
 from slacktide.simulation.compare import compare, guarded
-from slacktide.simulation.plan.outlook import Begin, look_ahead
+from slacktide.simulation.plan.begin import Begin
+from slacktide.simulation.plan.one_pool import look_ahead
 from slacktide.simulation.pool_options import PoolOptions
 
 SLOTS = 60

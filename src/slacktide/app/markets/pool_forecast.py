@@ -21,7 +21,7 @@ from slacktide.core.errors import InputError
 from slacktide.core.types import Job
 from slacktide.engine.job.journal_market import standing
 from slacktide.market.base import Market
-from slacktide.simulation.plan.outlook import Begin
+from slacktide.simulation.plan.begin import Begin
 from slacktide.simulation.plan.scenarios import scenarios
 
 MOST_HOURS = 7 * 24

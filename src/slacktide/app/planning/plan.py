@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slacktide.app.jobs.feasible import check_feasible
-from slacktide.app.jobs.movable import ground_for
+from slacktide.app.jobs.feasible import check_feasible, check_in_time_anywhere
+from slacktide.app.jobs.movable import OVER_POOLS, ground_for
 from slacktide.app.journal.last_runs import last_runs
 from slacktide.app.markets.market import DEFAULT_MARKET, MarketSpec, as_market
 from slacktide.app.planning.backtest import DEFAULT_POLICIES
@@ -25,14 +25,19 @@ from slacktide.core.types import Job
 from slacktide.engine.job.placement import cheapest, pool_bills
 from slacktide.files.job import read_job_file
 from slacktide.market.base import Market, Pool
+from slacktide.market.pools.places import ANY_GPU
 from slacktide.market.spec import feed_path, is_feed
 from slacktide.policies.selection.policy_set import AUTO
 from slacktide.policies.view import Policy
-from slacktide.results.plan import JobPlan, Outlook
+from slacktide.results.plan import JobPlan, Outlook, PoolBill
 from slacktide.simulation.compare import Progress, label
+from slacktide.simulation.pool_options import PoolOptions
 
 if TYPE_CHECKING:
-    from slacktide.simulation.plan.outlook import Begin
+    from slacktide.simulation.plan.begin import Begin
+
+NEXT_TO_MOVING: tuple[str, ...] = ("stochastic-horizon", "on-demand", OVER_POOLS)
+"""The policies that a plan over pools shows next to the chosen one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,23 +48,18 @@ class PlanRequest:
     market: MarketSpec = field(default_factory=MarketSpec)
     policy: Spec | None = None
     journal: Path | None = None
-    """Where earlier runs of the job may be found; None: nobody looks for them."""
+    """Where earlier runs of the job may be found; None: they are not looked for."""
 
 
 def make_plan(request: PlanRequest, *, progress: Progress | None = None) -> JobPlan:
     """Plan a job file; raises as `plan` does."""
     file = read_job_file(request.path)
     request, start = settled(request, file.market)
-    market = market_for(request, file.market)
-    policy = file.policy if request.policy is None else request.policy
-    job = file.job
-    if job.pools and request.market.pool is not None:
-        ground = ground_for(job, file.gpu, market, [], request.market.pool)
-        job = job if ground is None else ground.places.jobs[0]
     made = plan(
-        job,
-        market,
-        policy,
+        file.job,
+        market_for(request, file.market),
+        file.policy if request.policy is None else request.policy,
+        gpu=file.gpu,
         pool=request.market.pool,
         start=start,
         checkpoint_takes_hours=file.checkpoint_takes_hours,
@@ -87,7 +87,8 @@ def plan(
     market: Market | Pool | str = DEFAULT_MARKET,
     policy: Spec | Policy = AUTO,
     *,
-    others: Sequence[Spec | Policy] = DEFAULT_POLICIES,
+    others: Sequence[Spec | Policy] | None = None,
+    gpu: str = ANY_GPU,
     pool: str | None = None,
     slot_hours: float | None = None,
     start: int | Beginning | None = None,
@@ -96,35 +97,92 @@ def plan(
 ) -> JobPlan:
     """Say what a job would probably cost and when it would be done, before anyone pays.
 
-    Futures are drawn from a model that the market's past taught; recent starts of the market stand beside
+    Futures are drawn from a model that the market's past taught; recent starts of the market stand next to
     them. Without `pool` it is the pool that a run would choose, and without `start` the slot of it in which a
     run would begin: what the market does afterwards is not known to the plan. How long a checkpoint takes is
-    assumed for the advice how often to save, unless it is given. Raises InfeasibleError when the job cannot
-    be done in time, or not for its maximum cost.
+    assumed for the advice how often to save, unless it is given.
+
+    A job that names pools, or one with a policy over pools, may move unless `pool` says where it is: then the
+    plan says where to start and what moving may save, and `auto` is `roaming-horizon`. Raises InfeasibleError
+    when the job cannot be done in time, or not for its maximum cost.
     """
+    # What plans and nothing else uses is imported here: `run` and the server load this module, too.
     from slacktide.simulation.plan.checkpoints import advise
-    from slacktide.simulation.plan.outlook import look_ahead
+    from slacktide.simulation.plan.one_pool import look_ahead
     from slacktide.simulation.selection import resolve_policy
 
+    opened = as_market(market, slot_hours)
+    begin = start if isinstance(start, Beginning) else at_slot(start)
+    moving = resolve_policy(OVER_POOLS if policy == AUTO and job.pools else policy, key=job.name)
+    ground = ground_for(job, gpu, opened, [moving], pool)
+    if ground is not None and len(ground.pools) > 1:
+        rest = NEXT_TO_MOVING if others is None else others
+        return _over_pools(ground, opened, moving, rest, begin, progress)
+    job, pool = _in_its_pool(job, ground, pool)
     check_feasible(job)
+    _check_deadline(job)
+    specs = (policy, *(DEFAULT_POLICIES if others is None else others))
+    made = {label(one): one for one in (resolve_policy(spec, key=job.name) for spec in specs)}
+    here, bills = _begin(job, opened, pool, begin)
+    medians = [PoolBill(name, float(np.median(usd))) for name, usd in bills.items()]
+    medians.sort(key=lambda one: (one.pool != here.pool, one.history_p50_cost_usd))
+    result = look_ahead(job, here, list(made.values()), pools=medians, progress=progress)
+    _check_affordable(job, here, next(iter(made.values())), result.outlooks[-1])
+    advice = advise(job, here.place, result.gpus, checkpoint_takes_hours)
+    return dataclasses.replace(result, checkpoints=advice)
+
+
+def _over_pools(
+    ground: PoolOptions,
+    market: Market,
+    policy: Policy,
+    others: Sequence[Spec | Policy],
+    start: Beginning,
+    progress: Progress | None,
+) -> JobPlan:
+    """Plan a job that may move among at least two pools."""
+    from slacktide.simulation.plan.many_pools import look_ahead_over_pools
+    from slacktide.simulation.plan.pool_futures import present
+    from slacktide.simulation.selection import resolve_policy
+
+    job = ground.job
+    check_in_time_anywhere(ground.places.jobs)
+    _check_deadline(job)
+    slot = start.of(job, ground.pools[0])
+    now = present(ground, ground.pools, slot)
+    if now is None:
+        raise InputError(
+            f"at least two pools of the job must be recorded in slot {slot} of {ground.pools[0].name}, "
+            "got fewer; choose another --start, or one pool with --pool"
+        )
+    rest = [resolve_policy(one, key=job.name) for one in others]
+    made = look_ahead_over_pools(now, market, policy, rest, begin_slot=slot, progress=progress)
+    limit, best = job.max_cost_usd, made.outlooks[-1].futures.cost_usd.p10
+    if limit is not None and best > limit:
+        raise InfeasibleError(
+            f"max_cost must allow at least {best:.2f} USD, which is what perfect foresight would pay over "
+            f"pools on a good day (p10), got {limit:.2f} USD"
+        )
+    return made
+
+
+def _in_its_pool(job: Job, ground: PoolOptions | None, pool: str | None) -> tuple[Job, str | None]:
+    """Return a job as it is in the only pool that it may use, if there is just one, and that pool."""
+    if ground is None:
+        return job, pool
+    return ground.places.jobs[0], ground.pools[0].name
+
+
+def _check_deadline(job: Job) -> None:
     if math.isinf(job.deadline_hours):
         raise InputError("a job to plan must have a deadline, got none; add `deadline:` to its file")
-    made = {label(one): one for one in (resolve_policy(spec, key=job.name) for spec in (policy, *others))}
-    opened = as_market(market, slot_hours)
-    begin, bills = _begin(job, opened, pool, start if isinstance(start, Beginning) else at_slot(start))
-    medians = [(name, float(np.median(usd))) for name, usd in bills.items()]
-    ranked = sorted(medians, key=lambda found: (found[0] != begin.pool, found[1]))
-    result = look_ahead(job, begin, list(made.values()), pools=ranked, progress=progress)
-    _check_affordable(job, begin, next(iter(made.values())), result.outlooks[-1])
-    advice = advise(job, begin.place, result.gpus, checkpoint_takes_hours)
-    return dataclasses.replace(result, checkpoints=advice)
 
 
 def _begin(
     job: Job, market: Market, pool: str | None, start: Beginning
 ) -> tuple[Begin, dict[str, list[float]]]:
     """Return where a job would begin, and its bills in all pools where one must be chosen."""
-    from slacktide.simulation.plan.outlook import Begin
+    from slacktide.simulation.plan.begin import Begin
 
     bills = {} if pool is not None else pool_bills(job, market, lambda each: start.slot(job, each))
     place = market.pool(pool) if pool is not None else cheapest(market, bills)
@@ -134,13 +192,13 @@ def _begin(
 def check_plan(request: PlanRequest) -> None:
     """Raise InfeasibleError where a plan of this job would be refused, without making all of it.
 
-    For whoever runs a job without looking at its plan first.
+    For a job that is run without a look at its plan first.
     """
     file = read_job_file(request.path)
     check_feasible(file.job)
     if file.job.max_cost_usd is None or math.isinf(file.job.deadline_hours):
         return  # without a deadline it is of a fleet, which decides what it can pay for
-    from slacktide.simulation.plan.outlook import best_case
+    from slacktide.simulation.plan.one_pool import best_case
     from slacktide.simulation.selection import resolve_policy
 
     request, start = settled(request, file.market)
@@ -157,13 +215,14 @@ def _check_affordable(job: Job, begin: Begin, policy: Policy, best: Outlook) -> 
     """
     if job.max_cost_usd is None:
         return
-    from slacktide.simulation.plan.outlook import without_cap
+    from slacktide.simulation.plan.one_pool import without_cap
 
-    cheapest = min(best.futures.cost_usd.p10, best.history.cost_usd.p10)
-    if cheapest > job.max_cost_usd:
+    assert best.history is not None
+    least = min(best.futures.cost_usd.p10, best.history.cost_usd.p10)
+    if least > job.max_cost_usd:
         needed = without_cap(job, begin, policy).cost_usd.p90
         raise InfeasibleError(
-            f"max_cost must allow at least {cheapest:.2f} USD, which is what perfect foresight would "
+            f"max_cost must allow at least {least:.2f} USD, which is what perfect foresight would "
             f"pay on a good day (p10), got {job.max_cost_usd:.2f} USD; {label(policy)} would need "
             f"{needed:.2f} USD (p90) if there were no max_cost"
         )

@@ -56,11 +56,11 @@ def _fresh(wanted: Sequence[PlanRequest], begun: Collection[str]) -> list[PlanRe
 
 
 def _show_plan(request: PlanRequest) -> str:
-    """Print the plan of a job and return the pool that it chose."""
+    """Print the plan of a job and return the pool that it chose; empty for a job that may move."""
     from slacktide.app.planning.plan import make_plan
     from slacktide.report.text.tables.plan import page
 
     with ProgressBar("planning") as bar:
         result = make_plan(request, progress=bar)
     click.echo(f"{page(result)}\n")
-    return result.pool
+    return result.pool if result.moving is None else ""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from slacktide.core.files import write_whole
 from slacktide.core.units import format_duration
@@ -12,15 +14,19 @@ from slacktide.report.figures.drawing import sheet
 from slacktide.report.figures.drawing.names import short_names
 from slacktide.report.figures.drawing.style import FAINT, INK, PALETTE, drawable, drawing, looks
 from slacktide.report.figures.panels.parts import usd_ticks
+from slacktide.report.figures.panels.pools import letter, look
+from slacktide.report.words import in_pool
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from slacktide.results.plan import CurvePoint, JobPlan
+    from slacktide.results.plan import CurvePoint, JobPlan, Moving, Outcomes
 
-SAYS = "Bills of each policy, GPUs held over time, and mean cost against deadline and against width"
+SAYS = "Bills of each policy, GPUs or pools held over time, and mean cost against deadline and against width"
 SIZE_IN = (11.0, 7.4)
+LETTERED = 0.08
+"""An area that is nowhere higher than this share has no room for its letter."""
 
 
 def plot_plan(plan: JobPlan, path: str | os.PathLike[str]) -> None:
@@ -42,25 +48,34 @@ def _figure(plan: JobPlan, *, titled: bool) -> Figure:
 
     figure = Figure(figsize=SIZE_IN)
     FigureCanvasAgg(figure)
+    # Where a job may move, names of policies have pools, and names of pools stand on the right.
+    left, right, gap = (0.15, 0.97, 0.24) if plan.moving is None else (0.21, 0.86, 0.3)
     top = 0.86 if titled else 0.95
     axes = figure.subplots(2, 2)
-    figure.subplots_adjust(left=0.15, right=0.97, bottom=0.08, top=top, hspace=0.42, wspace=0.24)
+    figure.subplots_adjust(left=left, right=right, bottom=0.08, top=top, hspace=0.42, wspace=gap)
     _bills(axes[0, 0], plan)
-    _gpus(axes[0, 1], plan)
-    hours = _curve(plan.by_deadline, plan.job.deadline_hours, "deadline, hours from the start")
-    gpus = _curve(plan.by_width, plan.job.max_gpus, "maximum GPUs")
-    hours(axes[1, 0])
-    gpus(axes[1, 1])
+    if plan.moving is None:
+        _gpus(axes[0, 1], plan)
+    else:
+        _where(axes[0, 1], plan, plan.moving)
+    widest = plan.by_width[-1].at if plan.by_width else plan.job.max_gpus
+    _curve(axes[1, 0], plan.by_deadline, plan.job.deadline_hours, "deadline, hours from the start")
+    _curve(axes[1, 1], plan.by_width, widest, "maximum GPUs")
     axes[1, 0].set_title("Cost against deadline", loc="left", size=10)
     axes[1, 1].set_title("Cost against width", loc="left", size=10)
     if titled:
-        cost = plan.outlooks[0].futures.cost_usd
         figure.text(0.03, 0.95, drawable(f"Plan of {plan.job.name}", 60), size=14, weight="bold")
-        told = (
-            f"{plan.policy} in {plan.pool}: probably ${cost.p50:,.0f} (${cost.p10:,.0f} to ${cost.p90:,.0f})"
-        )
-        figure.text(0.03, 0.915, drawable(f"{told}, by {format_duration(plan.job.deadline_hours)}", 150))
+        figure.text(0.03, 0.915, drawable(_subtitle(plan), 150))
     return figure
+
+
+def _subtitle(plan: JobPlan) -> str:
+    cost, stays_in = plan.outlooks[0].futures.cost_usd, plan.outlooks[0].pool
+    where = f"in {stays_in or plan.pool}"
+    if plan.moving is not None and not stays_in:
+        where = f"over {len(plan.moving.pools)} pools"
+    usual = f"probably ${cost.p50:,.0f} (${cost.p10:,.0f} to ${cost.p90:,.0f})"
+    return f"{plan.policy} {where}: {usual}, by {format_duration(plan.job.deadline_hours)}"
 
 
 def _bills(ax: Axes, plan: JobPlan) -> None:
@@ -68,17 +83,27 @@ def _bills(ax: Axes, plan: JobPlan) -> None:
     known = looks(outlook.policy for outlook in plan.outlooks)
     for row, outlook in enumerate(plan.outlooks):
         colour = known[outlook.policy].colour
-        for offset, spread, width in ((-0.12, outlook.futures, 6.0), (0.2, outlook.history, 2.0)):
-            cost = spread.cost_usd
-            ax.plot([cost.p10, cost.p90], [row + offset] * 2, color=colour, linewidth=width, alpha=0.55)
-            ax.plot([cost.p50], [row + offset], "o", color=colour, markersize=5 if width > 3 else 3)
-    ax.set_yticks(range(len(plan.outlooks)), list(short_names(known, 22).values()))
+        _bill(ax, outlook.futures, row if outlook.history is None else row - 0.12, colour, 6.0)
+        if outlook.history is not None:
+            _bill(ax, outlook.history, row + 0.2, colour, 2.0)
+    short = short_names(known, 22)
+    names = [drawable(in_pool(short[one.policy], one.pool), 36) for one in plan.outlooks]
+    ax.set_yticks(range(len(names)), names)
     ax.invert_yaxis()
     ax.set_xlim(left=0.0)
     usd_ticks(ax.xaxis, 6)
     ax.set_xlabel("p10 to p90; dot: median")
-    ax.set_title("Bills: simulated futures (thick), recent starts (thin)", loc="left", size=10)
+    title = "Bills: simulated futures (thick), recent starts (thin)"
+    if plan.moving is not None:
+        title = f"Bills over {plan.outlooks[0].futures.runs} simulated futures"
+    ax.set_title(title, loc="left", size=10)
     ax.grid(axis="x")
+
+
+def _bill(ax: Axes, found: Outcomes, row: float, colour: str, width: float) -> None:
+    cost = found.cost_usd
+    ax.plot([cost.p10, cost.p90], [row, row], color=colour, linewidth=width, alpha=0.55)
+    ax.plot([cost.p50], [row], "o", color=colour, markersize=5 if width > 3 else 3)
 
 
 def _gpus(ax: Axes, plan: JobPlan) -> None:
@@ -94,21 +119,52 @@ def _gpus(ax: Axes, plan: JobPlan) -> None:
     ax.grid(axis="y")
 
 
-def _curve(points: Sequence[CurvePoint], now: float, label: str) -> Callable[[Axes], None]:
-    def draw(ax: Axes) -> None:
-        ax.set_xlabel(label)
-        if not points:
-            ax.text(0.5, 0.5, "nothing to compare", ha="center", transform=ax.transAxes, color=FAINT)
-            return
-        at = [point.at for point in points]
-        low, high = [point.p10_cost_usd for point in points], [point.p90_cost_usd for point in points]
-        ax.fill_between(at, low, high, color=PALETTE[0], alpha=0.18, linewidth=0, label="p10 to p90")
-        ax.plot(at, [point.mean_cost_usd for point in points], "o-", color=PALETTE[0], label="mean")
-        ax.axvline(now, color=INK, linewidth=0.8, linestyle=(0, (4, 2)), label="as the job is")
-        ax.set_ylim(bottom=0.0)
-        usd_ticks(ax.yaxis, 6)
-        ax.set_xticks(at, [f"{one:g}" for one in at])
-        ax.legend(loc="lower left", borderaxespad=0.6)
-        ax.grid(axis="y")
+def _curve(ax: Axes, points: Sequence[CurvePoint], now: float, label: str) -> None:
+    """Draw the mean and p10 to p90 of the cost, and where the job as it is stands."""
+    ax.set_xlabel(label)
+    if not points:
+        ax.text(0.5, 0.5, "nothing to compare", ha="center", transform=ax.transAxes, color=FAINT)
+        return
+    at = [point.at for point in points]
+    low, high = [point.p10_cost_usd for point in points], [point.p90_cost_usd for point in points]
+    ax.fill_between(at, low, high, color=PALETTE[0], alpha=0.18, linewidth=0, label="p10 to p90")
+    ax.plot(at, [point.mean_cost_usd for point in points], "o-", color=PALETTE[0], label="mean")
+    ax.axvline(now, color=INK, linewidth=0.8, linestyle=(0, (4, 2)), label="as the job is")
+    ax.set_ylim(bottom=0.0)
+    usd_ticks(ax.yaxis, 6)
+    ax.set_xticks(at, [f"{one:g}" for one in at])
+    ax.legend(loc="lower left", borderaxespad=0.6)
+    ax.grid(axis="y")
 
-    return draw
+
+def _where(ax: Axes, plan: JobPlan, moving: Moving) -> None:
+    """Draw the share of futures in which GPUs are held in each pool, on top of each other."""
+    base = np.zeros(len(moving.held[0][1]))
+    edges = np.arange(len(base) + 1) * moving.slot_hours
+    for at, (name, shares) in enumerate(moving.held):
+        top = base + np.array(shares)
+        if any(shares):
+            label = f"{letter(at)}  {drawable(name, 24)}"
+            ax.stairs(top, edges, baseline=base, fill=True, label=label, **look(at))
+        first, last = _widest(shares)
+        if shares[first] >= LETTERED:
+            middle = (base[first] + top[first]) / 2
+            hours = (edges[first] + edges[last + 1]) / 2
+            ax.text(hours, middle, letter(at), ha="center", va="center", size=9)
+        base = top
+    ax.stairs(base, edges, baseline=None, color=INK, lw=0.8)
+    ax.set_xlim(0.0, plan.job.deadline_hours)
+    ax.set_ylim(0.0, 1.05)
+    ax.yaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
+    ax.set_ylabel("share of the futures")
+    ax.set_xlabel("hours from the start")
+    ax.set_title("Where it would hold GPUs, if it moves", loc="left", size=10)
+    ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0))
+
+
+def _widest(shares: Sequence[float]) -> tuple[int, int]:
+    """Return the first and the last slot of the first stretch in which a share is at its greatest."""
+    first = last = int(np.argmax(shares))
+    while last + 1 < len(shares) and shares[last + 1] == shares[first]:
+        last += 1
+    return first, last

@@ -10,7 +10,6 @@ from slacktide.report.figures.plan import plan_svg
 from slacktide.report.file_formats import check_page
 from slacktide.report.pages.rendering import drawing, render
 from slacktide.report.text.tables import plan as text
-from slacktide.report.text.tables.grid import Column, Grid
 
 if TYPE_CHECKING:
     from slacktide.results.plan import JobPlan
@@ -24,20 +23,14 @@ def write_plan(plan: JobPlan, path: str | os.PathLike[str]) -> None:
 
 def page(plan: JobPlan) -> str:
     """Return the whole page."""
-    said = (*text.verdict(plan).splitlines(), text.wrong_words(plan), text.last_words(plan), text.now(plan))
     return render(
         "plan.html",
         title=f"Plan of {plan.job.name}",
-        said=[sentence for sentence in said if sentence],
+        said=[line for sentence in text.opening(plan) for line in sentence.splitlines()],
         picture=drawing(plan_svg(plan)),
         changes=[change.strip() for change in (*text.deadline_words(plan), *text.width_words(plan))],
-        policies=_grid(plan),
-        pools=None,
+        policies=text.policies(plan),
+        pools=None if plan.moving is None else text.pools(plan.moving),
+        pools_note=text.POOLS_NOTE,
         assumptions=(*plan.assumptions, f"market: {plan.market}"),
     )
-
-
-def _grid(plan: JobPlan) -> Grid:
-    head, *rows = text.rows(plan)
-    columns = tuple(Column(name, right=place > 0) for place, name in enumerate(head))
-    return Grid(columns, tuple(tuple(row) for row in rows))

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from slacktide.policies.selection.hedge import Hedge
     from slacktide.results.comparison import Comparison
     from slacktide.results.plan import JobPlan
-    from slacktide.results.pools_plan import PoolsPlan
     from slacktide.service.uploads.server_paths import ServerPaths
 
 PAGE = "report"
@@ -56,16 +55,6 @@ def of_plan(plan: JobPlan) -> Makers:
 
     texts = {"text": lambda: report.page(plan)}
     return Makers(texts, lambda path: write_plan(plan, path), lambda path: plot_plan(plan, path))
-
-
-def of_pools_plan(plan: PoolsPlan) -> Makers:
-    """Return what a plan over pools can become."""
-    from slacktide.report.figures.pools_plan import plot_pools_plan
-    from slacktide.report.pages.pools_plan import write_pools_plan
-    from slacktide.report.text.tables import pools_plan as report
-
-    texts = {"text": lambda: report.page(plan)}
-    return Makers(texts, lambda path: write_pools_plan(plan, path), lambda path: plot_pools_plan(plan, path))
 
 
 def of_backtest(result: Comparison) -> Makers:

@@ -26,7 +26,6 @@ from slacktide.app.markets.pool_forecast import ForecastRequest, forecast_pool
 from slacktide.app.planning.backtest import BacktestRequest, Starts, Truth, parse_truth, run_backtest
 from slacktide.app.planning.learning import Hedge, Lessons, forget, learned, learned_path, teach
 from slacktide.app.planning.plan import PlanRequest, check_plan, make_plan
-from slacktide.app.planning.pools_plan import make_pools_plan
 from slacktide.app.tasks import (
     AboutJob,
     BacktestQuestion,
@@ -46,13 +45,11 @@ from slacktide.files.untrusted import code_named
 from slacktide.journal.state.snapshots import read_world
 from slacktide.report.text.tables import learn as learn_report
 from slacktide.report.text.tables import machines as machines_report
-from slacktide.report.text.tables import plan as plan_report
-from slacktide.report.text.tables import pools_plan as pools_plan_report
 from slacktide.report.wire import backtest as backtest_wire
+from slacktide.report.wire import plan as plan_wire
 from slacktide.report.wire import values
 from slacktide.results.comparison import Comparison
 from slacktide.results.plan import JobPlan
-from slacktide.results.pools_plan import PoolsPlan
 from slacktide.service.tasks import renderings as pictures
 from slacktide.service.tasks.task_markets import market_of
 from slacktide.service.uploads.server_paths import ServerPaths, without_folder
@@ -71,7 +68,7 @@ LONGEST_NAME = 200
 """Of a job file, in bytes: every file system takes it."""
 SAY_S = 0.2
 """How often it is said how far an answer is."""
-Result = TypeVar("Result", JobPlan, PoolsPlan, Comparison)
+Result = TypeVar("Result", JobPlan, Comparison)
 
 
 def answer(
@@ -95,12 +92,8 @@ def _plan(setting: Setting, asked: PlanQuestion, progress: Progress) -> dict[str
         if asked.check:
             check_plan(request)
             return {}
-        moving = make_pools_plan(request, progress=progress)
-        if moving is not None:
-            moving = _shown(setting, asked, moving)
-            return _with(pools_plan_report.as_json(moving), asked.wants, pictures.of_pools_plan(moving))
-        staying = _shown(setting, asked, make_plan(request, progress=progress))
-        return _with(plan_report.as_json(staying), asked.wants, pictures.of_plan(staying))
+        made = _shown(setting, asked, make_plan(request, progress=progress))
+        return _with(plan_wire.as_json(made), asked.wants, pictures.of_plan(made))
 
 
 def _shown(setting: Setting, asked: AboutJob, result: Result) -> Result:

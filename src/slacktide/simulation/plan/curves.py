@@ -2,100 +2,57 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from slacktide.core.arrays import Floats
-from slacktide.core.types import Job
-from slacktide.market.base import Pool
-from slacktide.policies.base import ForeseeingPolicy
 from slacktide.policies.view import Policy
 from slacktide.results.plan import CurvePoint
+from slacktide.results.run import Run
 from slacktide.results.runs import column
-from slacktide.simulation import batch, compare
-from slacktide.simulation.plain import Setting
-from slacktide.simulation.plan.scenarios import scenarios
+from slacktide.simulation.plan.variants import Planned, Variant
 
-FUTURES = 24
 DEADLINE_SHARES = (0.85, 1.0, 1.125, 1.25, 1.5)
 WIDTH_SHARES = (0.5, 0.625, 0.75, 0.875, 1.0)
 ROUND_HOURS = 0.25
 """Deadlines are tried at whole quarters of an hour."""
 
 
-def against_deadline(
-    job: Job, place: Pool, neighbours: tuple[Pool, ...], policy: Policy
-) -> tuple[CurvePoint, ...]:
+def against_deadline(planned: Planned, policy: Policy) -> tuple[CurvePoint, ...]:
     """Return what the job would cost with nearer and later deadlines."""
-    if math.isinf(job.deadline_hours):
+    now, most = planned.job.deadline_hours, planned.widths[-1]
+    if math.isinf(now):
         return ()
-    jobs = [_by(job, share) for share in DEADLINE_SHARES]
-    return _curve(job, jobs, place, neighbours, policy, lambda one: one.deadline_hours)
+    variants = [Variant(_rounded(now, share), most) for share in DEADLINE_SHARES]
+    runs = planned.run_variants(variants, policy)
+    return _curve(now, {one.deadline_hours: found for one, found in runs.items()})
 
 
-def against_width(
-    job: Job, place: Pool, neighbours: tuple[Pool, ...], policy: Policy
-) -> tuple[CurvePoint, ...]:
+def against_width(planned: Planned, policy: Policy) -> tuple[CurvePoint, ...]:
     """Return what the job would cost with fewer GPUs at the most."""
-    tops = sorted({_top(job, share) for share in WIDTH_SHARES})
-    jobs = [dataclasses.replace(job, widths=tuple(n for n in job.widths if n <= top)) for top in tops]
-    return _curve(job, jobs, place, neighbours, policy, lambda one: float(one.max_gpus))
+    now, most = planned.job.deadline_hours, planned.widths[-1]
+    tops = sorted({_top(planned.widths, share) for share in WIDTH_SHARES})
+    runs = planned.run_variants([Variant(now, top) for top in tops], policy)
+    return _curve(most, {float(one.most_gpus): found for one, found in runs.items()})
 
 
-def _by(job: Job, share: float) -> Job:
-    """Return the job with its deadline, and when it is worthless, moved."""
+def _rounded(hours: float, share: float) -> float:
     if share == 1.0:
-        return job
-    hours = max(ROUND_HOURS, round(job.deadline_hours * share / ROUND_HOURS) * ROUND_HOURS)
-    worthless = job.worthless_after_hours
-    later = None if worthless is None else worthless + hours - job.deadline_hours
-    return dataclasses.replace(job, deadline_hours=hours, worthless_after_hours=later)
+        return hours  # the job as it is, whatever its deadline: points are compared with it
+    return max(ROUND_HOURS, round(hours * share / ROUND_HOURS) * ROUND_HOURS)
 
 
-def _top(job: Job, share: float) -> int:
-    """Return the widest width of the job that is at most this share of its widest, or its narrowest."""
-    return max((n for n in job.widths if n <= share * job.max_gpus), default=min(job.widths))
+def _top(widths: Sequence[int], share: float) -> int:
+    """Return the widest width that is at most this share of the widest, or the narrowest."""
+    return max((n for n in widths if n <= share * widths[-1]), default=widths[0])
 
 
-def _curve(
-    job: Job,
-    jobs: Sequence[Job],
-    place: Pool,
-    neighbours: tuple[Pool, ...],
-    policy: Policy,
-    at: Callable[[Job], float],
-) -> tuple[CurvePoint, ...]:
-    """Run each of these jobs over the same futures; each point is told beside the job as it is.
-
-    Their work is taken as said: what matters is how points differ, and certain work is quicker to solve for.
-    """
-    tried = [dataclasses.replace(one, work_spread=0.0) for one in jobs if could_be_in_time(one)]
-    longest = max(tried, key=lambda one: one.deadline_hours, default=job)
-    drawn, start = scenarios(
-        dataclasses.replace(job, deadline_hours=longest.deadline_hours, worthless_after_hours=None),
-        place, neighbours, paths=FUTURES, seed=1,
-    )  # fmt: skip
-    setting = Setting(neighbours=neighbours)
-    acting = _coarser(policy)
-    costs = {}
-    for one in tried:
-        runs = batch.run_futures(one, drawn, compare.guarded(acting, one), start, setting=setting)
-        costs[at(one)] = column(runs, "cost_usd")
-    base = costs.get(at(job))
-    return tuple(_point(x, usd, base) for x, usd in sorted(costs.items())) if base is not None else ()
-
-
-def could_be_in_time(job: Job) -> bool:
-    """Whether on demand from the start would meet the deadline."""
-    return job.restart_hours + job.work_hours(job.fastest_width) <= job.deadline_hours
-
-
-def _coarser(policy: Policy) -> Policy:
-    """Return a policy that is quicker to solve and hardly worse: all points of a curve are made with it."""
-    return policy.coarser() if isinstance(policy, ForeseeingPolicy) else policy
+def _curve(now: float, runs: Mapping[float, Sequence[Run]]) -> tuple[CurvePoint, ...]:
+    """Compare each point with the job as it is; nothing where that could not be in time."""
+    costs = {at: column(found, "cost_usd") for at, found in sorted(runs.items())}
+    return tuple(_point(at, usd, costs[now]) for at, usd in costs.items()) if now in costs else ()
 
 
 def _point(at: float, usd: Floats, base: Floats) -> CurvePoint:

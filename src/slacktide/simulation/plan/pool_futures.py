@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import NamedTuple
 
@@ -21,7 +22,7 @@ from slacktide.simulation.pool_options import PoolOptions
 from slacktide.solvers.slotted import deadline_slots
 
 LEAST_WINDOWS = 2.0
-"""So many deadlines must the common past of all pools be long for windows of it to be used."""
+"""How many deadlines long the common past of all pools must be for windows of it to be used."""
 ALIKE_SHARE = 1 / 3
 """The share of all windows, those most like the present, among which some are taken."""
 
@@ -30,9 +31,14 @@ class PoolFutures(NamedTuple):
     """Pools whose past is real and whose future is drawn, the same way for all of them."""
 
     grounds: list[PoolOptions]
-    start: int
-    """The slot of the first pool in which the future begins; its quote is known."""
+    slots: int
+    """How long the future is, in every pool; the quote of its first slot is known."""
     assumption: str
+
+    @property
+    def start(self) -> int:
+        """The slot of the first pool in which the future begins."""
+        return len(self.grounds[0].pools[0]) - self.slots
 
 
 def pool_futures(ground: PoolOptions, *, paths: int) -> PoolFutures:
@@ -41,11 +47,10 @@ def pool_futures(ground: PoolOptions, *, paths: int) -> PoolFutures:
     known = min(len(pool) for pool in ground.pools)
     long = known >= LEAST_WINDOWS * slots
     drawn = _windows(ground, slots, known, paths) if long else _models(ground, paths)
-    start = len(ground.pools[0]) - 1 - _first(ground.pools[0])
     days = known * ground.pools[0].slot_hours / 24
     grounds = [PoolOptions(ground.job, tuple(pools), ground.places) for pools in drawn]
     worth = max(1, min(paths, known // slots))
-    return PoolFutures(grounds, start, _joint(days, worth) if long else _apart(days))
+    return PoolFutures(grounds, slots, _joint(days, worth) if long else _apart(days))
 
 
 def _joint(days: float, worth: int) -> str:
@@ -120,11 +125,17 @@ def present(ground: PoolOptions, pools: Sequence[Pool], slot: int) -> PoolOption
             kept.append((at, pool.window(0, last + 1)))
     if len(kept) < 2:
         return None
-    rows = [at for at, _ in kept]
-    jobs, hours, usd, _ = ground.places
+    there = only_pools(ground, [at for at, _ in kept])
+    return replace(there, pools=tuple(pool for _, pool in kept))
+
+
+def only_pools(ground: PoolOptions, rows: Sequence[int]) -> PoolOptions:
+    """Return a job that may be in some of its pools only, given by their places in the order of all."""
+    jobs, hours, usd, gpus = ground.places
     places = ground.places._replace(
         jobs=tuple(jobs[at] for at in rows),
         move_hours=hours[np.ix_(rows, rows)],
         move_usd=usd[np.ix_(rows, rows)],
+        gpus=tuple(gpus[at] for at in rows) if gpus else (),
     )
-    return PoolOptions(ground.job, tuple(pool for _, pool in kept), places)
+    return PoolOptions(ground.job, tuple(ground.pools[at] for at in rows), places)

@@ -2,46 +2,39 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from statistics import NormalDist
 
 import numpy as np
 
 from slacktide.core.types import Job
-from slacktide.market.base import Pool
 from slacktide.physics.truth import LEAST, MOST, Truth
-from slacktide.policies.view import Policy
 from slacktide.results.plan import Range, WrongWork
+from slacktide.results.run import Run
 from slacktide.results.runs import column
-from slacktide.simulation import batch
-from slacktide.simulation.plain import Setting
-from slacktide.simulation.plan.curves import could_be_in_time
+from slacktide.simulation.plan.variants import could_be_in_time
 
 SEED = 2
 
 
 def if_work_is_wrong(
-    job: Job, futures: Sequence[Pool], ready: Sequence[Policy], start: int, setting: Setting
+    jobs: Sequence[Job], futures: int, run: Callable[[Sequence[Truth]], Sequence[Run]]
 ) -> WrongWork | None:
     """Run each future with another amount of work; None where the file says that its figure is right.
 
-    The amounts are log-normal with the file's spread: evenly spaced quantiles, in random order.
+    `jobs` is the job as it is in each pool that it may use. The amounts are log-normal with the file's
+    spread: evenly spaced quantiles, in random order.
     """
-    if job.work_spread == 0.0:
+    spread = jobs[0].work_spread
+    if spread == 0.0:
         return None
-    costs, on_time, hopeless = [], 0, 0
-    for future, policy, work in zip(futures, ready, amounts(job.work_spread, len(futures)), strict=True):
-        truth = Truth(work=work)
-        one = dataclasses.replace(setting, truth=truth)
-        runs = batch.run_ready(job, [future], [policy], start, setting=one)
-        costs.append(float(column(runs, "cost_usd")[0]))
-        on_time += bool(column(runs, "on_time")[0])
-        hopeless += not could_be_in_time(truth.of(job))
-    count = len(futures)
-    p10, p50, p90 = (float(each) for each in np.percentile(costs, (10, 50, 90)))
-    return WrongWork(job.work_spread, Range(p10, p50, p90), on_time / count, hopeless / count)
+    truths = [Truth(work=work) for work in amounts(spread, futures)]
+    runs = run(truths)
+    hopeless = [not any(could_be_in_time(truth.of(job)) for job in jobs) for truth in truths]
+    p10, p50, p90 = (float(each) for each in np.percentile(column(runs, "cost_usd"), (10, 50, 90)))
+    on_time_share = float(np.sum(column(runs, "on_time"))) / futures
+    return WrongWork(spread, Range(p10, p50, p90), on_time_share, sum(hopeless) / futures)
 
 
 def amounts(spread: float, count: int) -> list[float]:

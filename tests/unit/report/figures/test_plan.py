@@ -8,15 +8,17 @@ from pathlib import Path
 
 from slacktide.core.types import Allocation
 from slacktide.report.figures.plan import plan_svg, plot_plan
-from slacktide.results.plan import CurvePoint, HeldAt, JobPlan, Outlook, Range, Spread
+from slacktide.results.plan import CurvePoint, HeldAt, JobPlan, Outcomes, Outlook, PoolBill, Range
 
 from ..conftest import NASTY, job
 from .test_backtest import NOT_STRICT, size_px
 
 
-def spread(usd: float) -> Spread:
-    """Return runs whose bills lie about so much."""
-    return Spread(20, Range(0.8 * usd, usd, 1.4 * usd), Range(6.0, 7.0, 8.0), 1.0, 1.1 * usd, 20.0, 4.0, 1.0)
+def spread(usd: float) -> Outcomes:
+    """Return runs whose bills lie around this amount."""
+    return Outcomes(
+        20, Range(0.8 * usd, usd, 1.4 * usd), Range(6.0, 7.0, 8.0), 1.0, 1.1 * usd, 20.0, 4.0, 1.0
+    )
 
 
 def plan(name: str = "llama-lora") -> JobPlan:
@@ -30,8 +32,9 @@ def plan(name: str = "llama-lora") -> JobPlan:
         outlooks=tuple(
             Outlook(policy, spread(100.0 - 9 * place), spread(110.0)) for place, policy in enumerate(policies)
         ),
-        pools=(("zone-a", 100.0),),
+        pools=(PoolBill("zone-a", 100.0),),
         first=Allocation(4, 0),
+        first_gpus=(4, 0),
         gpus=tuple(HeldAt(0.5 * slot, 4.0, 1.0) for slot in range(16)),
         assumptions=(),
         by_deadline=tuple(CurvePoint(hours, 100.0, 80.0, 140.0, 0.0, 1.0) for hours in (6.0, 8.0, 12.0)),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,17 +12,9 @@ from slacktide.cli.shared import options as common
 from slacktide.cli.shared.journals import is_remote, journal_path, place_options
 from slacktide.cli.shared.output import ProgressBar, echo_json
 
+if TYPE_CHECKING:
+    from slacktide.results.plan import JobPlan
 
-class Assuming(Protocol):
-    """A plan of any kind, with its assumptions."""
-
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        """What it assumes, in sentences."""
-        ...
-
-
-Plan = TypeVar("Plan", bound=Assuming)
 WARNING = "WARNING: "
 """The beginning of a sentence that must not be overlooked."""
 
@@ -53,52 +45,37 @@ def plan(job: str, **given: Any) -> None:
         plan_on_server(job, given)
         return
     from slacktide.app.planning.plan import PlanRequest, make_plan
-    from slacktide.app.planning.pools_plan import make_pools_plan
+    from slacktide.report.text.tables.plan import page
+    from slacktide.report.wire.plan import as_json
 
     policy = common.parse_policy(given["policy"], job)
     journal = journal_path(given["journal"])
     request = PlanRequest(path=job, market=common.market_spec(given), policy=policy, journal=journal)
     with ProgressBar("planning") as bar:
-        moving = make_pools_plan(request, progress=bar)
-        staying = make_plan(request, progress=bar) if moving is None else None
-    if moving is not None:
-        from slacktide.report.figures.pools_plan import plot_pools_plan
-        from slacktide.report.pages.pools_plan import write_pools_plan
-        from slacktide.report.text.tables import pools_plan
-
-        _print_and_write(
-            moving, pools_plan.as_json, pools_plan.page, plot_pools_plan, write_pools_plan, given
-        )
-    elif staying is not None:
-        from slacktide.report.figures.plan import plot_plan
-        from slacktide.report.pages.plan import write_plan
-        from slacktide.report.text.tables import plan as report
-
-        _print_and_write(staying, report.as_json, report.page, plot_plan, write_plan, given)
+        made = make_plan(request, progress=bar)
+    if given["output"] == "json":
+        echo_json(as_json(made))
+    else:
+        click.echo(page(made))
+    warn(made.assumptions)
+    _write(made, given)
 
 
 def warn(assumptions: Sequence[str]) -> None:
-    """Print the warnings among a plan's assumptions on stderr."""
+    """Print on stderr what must not be overlooked of a plan."""
     for sentence in assumptions:
         if sentence.startswith(WARNING):
             click.echo(sentence, err=True)
 
 
-def _print_and_write(
-    result: Plan,
-    as_json: Callable[[Plan], dict[str, Any]],
-    page: Callable[[Plan], str],
-    draw: Callable[[Plan, Path], object],
-    write: Callable[[Plan, Path], object],
-    given: Mapping[str, Any],
-) -> None:
-    """Print a plan, and write its picture and page if they are requested."""
-    if given["output"] == "json":
-        echo_json(as_json(result))
-    else:
-        click.echo(page(result))
-    warn(result.assumptions)
-    for path, make in ((given["plot"], draw), (given["report"], write)):
+def _write(made: JobPlan, given: Mapping[str, Any]) -> None:
+    """Write the picture and the page of a plan where they are wanted."""
+    if given["plot"] is None and given["report"] is None:
+        return  # what draws takes half a second to load
+    from slacktide.report.figures.plan import plot_plan
+    from slacktide.report.pages.plan import write_plan
+
+    for path, write in ((given["plot"], plot_plan), (given["report"], write_plan)):
         if path is not None:
-            make(result, Path(path))
+            write(made, Path(path))
             click.echo(f"wrote {path}", err=True)

@@ -1,25 +1,25 @@
-"""A plan as a page of text and as JSON."""
+"""A plan as text: what a job will probably cost, what to hold first, other choices, and what is assumed."""
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from slacktide.core.units import format_duration
 from slacktide.physics.pace import UNKNOWN_SPREAD
 from slacktide.report import words
 from slacktide.report.text.sentences.reasons import because, offer
-from slacktide.report.wire import values
+from slacktide.report.text.tables import grid
+from slacktide.report.text.tables.grid import Column, Grid
+from slacktide.results.run import CLAIRVOYANT, OVER_POOLS
 
 if TYPE_CHECKING:
-    from slacktide.results.last_runs import LastRuns
-    from slacktide.results.plan import CurvePoint, HeldAt, JobPlan, Outlook, Range, Spread
+    from slacktide.results.plan import CurvePoint, HeldAt, JobPlan, Moving, Outcomes, Outlook, PoolAhead
 
 BAR_WIDTH = 24
 TIME_ROWS = 8
-COLUMNS = (
+IN_ONE_POOL = (
     "policy",
     "cost p10",
     "p50",
@@ -32,91 +32,47 @@ COLUMNS = (
     "past p50",
     "on time",
 )
+MOVES = "moves"
+"""What stands for the pool of a policy that chooses it."""
+POOLS_NOTE = (
+    "to stay: mean cost in that pool alone under uniform-progress; "
+    "time: share of the time with GPUs, if it moves."
+)
 
 
 def page(plan: JobPlan) -> str:
-    """Return the plan as text: what will happen, why, the policies side by side, and the assumptions."""
+    """Return the plan as text: what will happen, why, the policies next to each other, the assumptions."""
     parts = (
-        verdict,
-        wrong_words,
-        last_words,
-        now,
-        _table,
-        _curves,
-        _gpus,
-        _pools,
-        advice_words,
-        _assumptions,
+        *opening(plan),
+        _table(plan),
+        _curves(plan),
+        "" if plan.moving else _gpus(plan),  # pools are more telling than widths where a job may move
+        _pools(plan),
+        advice_words(plan),
+        _assumptions(plan),
     )
-    return "\n\n".join(filter(None, (part(plan) for part in parts)))
+    return "\n\n".join(filter(None, parts))
 
 
-def as_json(plan: JobPlan) -> dict[str, Any]:
-    """Return the plan under its documented keys."""
-    first = plan.first
-    document: dict[str, Any] = {
-        "job": plan.job.name,
-        "deadline_hours": plan.job.deadline_hours,
-        "market": plan.market,
-        "pool": plan.pool,
-        "policy": plan.policy,
-        "first_decision": {
-            "spot_gpus": first.spot_gpus,
-            "on_demand_gpus": first.on_demand_gpus,
-            "reason": str(first.reason),
-        },
-        "outlooks": plan.outlooks,
-        "gpus_over_time": plan.gpus,
-        "pools": [{"name": name, "history_p50_cost_usd": usd} for name, usd in plan.pools],
-        "assumptions": list(plan.assumptions),
-        "begin": {
-            "slot": plan.begin_slot,
-            "utc": None if plan.begin_utc is None else plan.begin_utc.isoformat(),
-        },
-        "cost_by_deadline": _points(plan.by_deadline, "deadline_hours"),
-        "cost_by_width": _points(plan.by_width, "max_gpus"),
-    }
-    if plan.clairvoyant_spare_usd is not None:
-        document["clairvoyant_spare_usd"] = plan.clairvoyant_spare_usd
-    if plan.wrong_work is not None:
-        document["wrong_work"] = plan.wrong_work
-    if plan.last_runs is not None:
-        document["last_runs"] = _last_runs(plan.last_runs)
-    if plan.checkpoints is not None:
-        document["checkpoints"] = {**dataclasses.asdict(plan.checkpoints), "advice": advice_words(plan)}
-    plain: dict[str, Any] = values.plain(document)
-    return plain
-
-
-def _last_runs(found: LastRuns) -> dict[str, Any]:
-    last = {**dataclasses.asdict(found.last), "ended_utc": values.utc(found.last.ended_utc)}
-    return {"runs": found.runs, "mean_work_gpu_hours": found.mean_work_gpu_hours, "last": last}
-
-
-def _points(points: Sequence[CurvePoint], name: str) -> list[dict[str, float]]:
-    return [
-        {
-            name: point.at,
-            "mean_cost_usd": point.mean_cost_usd,
-            "p10_cost_usd": point.p10_cost_usd,
-            "p90_cost_usd": point.p90_cost_usd,
-            "more_usd": point.more_usd,
-            "more_error_usd": point.more_error_usd,
-        }
-        for point in points
-    ]
+def opening(plan: JobPlan) -> list[str]:
+    """Return the sentences before the tables, in paragraphs."""
+    said = verdict(plan), wrong_words(plan), last_words(plan), now(plan), saving_words(plan)
+    return [sentence for sentence in said if sentence]
 
 
 def verdict(plan: JobPlan) -> str:
     """Say what the job will probably cost, when it will be done, and how sure that is."""
     chosen = plan.outlooks[0]
     cost, finish = chosen.futures.cost_usd, chosen.futures.finish_hours
+    place = f"in {words.plain(chosen.pool or plan.pool, 60)}"
+    if plan.moving is not None and not chosen.pool:
+        place = f"over {len(plan.moving.pools)} pools"
+    past = "" if chosen.history is None else f" and from {_of(chosen.history)} recent starts"
     return (
-        f"{plan.job.name} with {plan.policy} in {plan.pool}: probably {_usd(cost.p50)} "
+        f"{words.plain(plan.job.name, 60)} with {plan.policy} {place}: probably {_usd(cost.p50)} "
         f"({_usd(cost.p10)} to {_usd(cost.p90)}), done after {_hours(finish.p50)} ({_hours(finish.p10)} to "
         f"{_hours(finish.p90)}) of {format_duration(plan.job.deadline_hours)}.\n"
-        f"On time in {_of(chosen.futures)} simulated futures and from {_of(chosen.history)} recent starts. "
-        f"{_means(chosen)} {_beside(plan)}"
+        f"On time in {_of(chosen.futures)} simulated futures{past}. {_means(chosen)} {_compared(plan)}"
     )
 
 
@@ -153,49 +109,130 @@ def last_words(plan: JobPlan) -> str:
 
 
 def _means(chosen: Outlook) -> str:
-    """Give both means with their standard errors."""
-    spreads = chosen.futures, chosen.history
-    said = (f"{one.mean_cost_usd:.2f} USD (+-{one.mean_cost_error_usd:.2f})" for one in spreads)
-    return "The mean is {} over simulated futures, {} from recent starts, +- standard error.".format(*said)
+    """Give the means with their standard errors."""
+    said = [f"{_mean(chosen.futures)} over simulated futures"]
+    if chosen.history is not None:
+        said.append(f"{_mean(chosen.history)} from recent starts")
+    return f"The mean is {', '.join(said)}, +- standard error."
 
 
-def _beside(plan: JobPlan) -> str:
+def _mean(found: Outcomes) -> str:
+    return f"{found.mean_cost_usd:.2f} USD (+-{found.mean_cost_error_usd:.2f})"
+
+
+def _compared(plan: JobPlan) -> str:
     """Compare the chosen policy's mean with on demand and the clairvoyant."""
-    named = {outlook.policy: outlook.futures.mean_cost_usd for outlook in plan.outlooks}
-    mine, said = named[plan.policy], []
-    if named.get("on-demand"):
-        said.append(f"{1 - mine / named['on-demand']:.0%} less than on demand")
-    if named.get("clairvoyant"):
-        said.append(f"{mine / named['clairvoyant']:.2f}x the cost with perfect foresight")
+    means = {outlook.policy: outlook.futures.mean_cost_usd for outlook in plan.outlooks}
+    mine, said = plan.outlooks[0].futures.mean_cost_usd, []
+    if means.get("on-demand"):
+        said.append(f"{1 - mine / means['on-demand']:.0%} less than on demand")
+    for name, where in ((CLAIRVOYANT, ""), (OVER_POOLS, " over all pools")):
+        if means.get(name):
+            said.append(f"{mine / means[name]:.2f}x the cost with perfect foresight{where}")
     return f"On average {', '.join(said)}." if said else ""
 
 
 def now(plan: JobPlan) -> str:
-    """Say what would be held in the first slot, and why."""
-    first, offered = plan.first, offer(plan.first.reason.signals)
-    kinds = (first.spot_gpus, "spot GPU"), (first.on_demand_gpus, "on-demand GPU")
-    held = " and ".join(words.count(gpus, kind) for gpus, kind in kinds if gpus) or "nothing yet"
-    said = f"Started {when(plan)} it would hold {held}, because {because(first.reason.rule)}."
+    """Say where the job would start, what would be held in the first slot, and why."""
+    held = " and ".join(
+        words.count(gpus, kind)
+        for gpus, kind in zip(plan.first_gpus, ("spot GPU", "on-demand GPU"), strict=True)
+        if gpus
+    )
+    why = because(plan.first.reason.rule)
+    if plan.moving is not None:
+        if not held:
+            return f"Start: {when(plan)} it would hold nothing yet, because {why}."
+        return (
+            f"Start in {words.plain(plan.pool, 60)}: {when(plan)} it would hold {held} there, because {why}."
+        )
+    said = f"Started {when(plan)} it would hold {held or 'nothing yet'}, because {why}."
+    offered = offer(plan.first.reason.signals)
     return f"{said} The market then offers {offered}." if offered else said
+
+
+def saving_words(plan: JobPlan) -> str:
+    """Say what moving may save against the best pool to stay in, and how often it would move."""
+    if plan.moving is None or plan.moving.saving is None:
+        return ""
+    found = plan.moving.saving
+    moved = next(one for one in plan.outlooks if not one.pool)
+    stayed = next(one for one in plan.outlooks if (one.policy, one.pool) == (found.policy, found.pool))
+    usual, error = stayed.futures.mean_cost_usd, f"+-{found.error_usd:.2f}"
+    what = f"Moving makes no difference that these futures show ({-found.mean_usd:+.2f} USD, {error})"
+    if abs(found.mean_usd) > found.error_usd:
+        word, share = "save" if found.mean_usd >= 0 else "cost", abs(found.mean_usd) / usual
+        what = f"Moving may {word} {abs(found.mean_usd):.2f} USD ({error}), {share:.0%},"
+    return (
+        f"{what} against {found.policy} in {words.plain(found.pool, 60)} ({usual:.2f} USD), the best that "
+        f"stays over the same futures. It would move {moved.mean_moves:.1f} times on average, in "
+        f"{found.moving_share:.0%} of the futures at all, and pay {moved.mean_move_usd:.2f} USD for that."
+    )
 
 
 def when(plan: JobPlan) -> str:
     """Say in which slot of its market the job would begin."""
     if plan.begin_utc is None:
         return "now"
-    return f"at {plan.begin_utc:%Y-%m-%d %H:%M} UTC, in slot {plan.begin_slot} of its market,"
+    slot = "" if plan.moving else f", in slot {plan.begin_slot} of its market,"
+    return f"at {plan.begin_utc:%Y-%m-%d %H:%M} UTC{slot}"
 
 
 def _table(plan: JobPlan) -> str:
+    table = grid.as_text(policies(plan))
+    if plan.moving is not None:
+        return table
     head = "Over simulated futures (USD; GPU-hours); on the right, from recent starts:"
-    foot = f"clairvoyant: perfect foresight; {_best(plan)}."
-    return "\n".join((head, *_aligned(rows(plan)), foot))
+    return "\n".join((head, table, f"clairvoyant: perfect foresight; {_best(plan)}."))
 
 
-def rows(plan: JobPlan) -> list[list[str]]:
-    """Return the table of all policies, its heading first."""
-    told = [_row(outlook, chosen=outlook.policy == plan.policy) for outlook in plan.outlooks]
-    return [list(COLUMNS), *told]
+def policies(plan: JobPlan) -> Grid:
+    """Return one line for each policy."""
+    if plan.moving is None:
+        columns = tuple(Column(name, right=place > 0) for place, name in enumerate(IN_ONE_POOL))
+        return Grid(columns, tuple(_staying_row(plan, one) for one in plan.outlooks))
+    columns = (
+        Column("policy", right=False), Column("pool", right=False), Column("cost p10"), Column("p50"),
+        Column("p90"), Column("mean"), Column("done p50"), Column("on time"), Column("moves"),
+        Column("egress"),
+    )  # fmt: skip
+    return Grid(columns, tuple(_moving_row(plan, one) for one in plan.outlooks))
+
+
+def _moving_row(plan: JobPlan, one: Outlook) -> tuple[str, ...]:
+    return (
+        _name(plan, one),
+        words.plain(one.pool, 40) or MOVES,
+        *_costs(one),
+        f"{one.futures.mean_cost_usd:.2f}",
+        _hours(one.futures.finish_hours.p50),
+        f"{one.futures.on_time_share:.0%}",
+        f"{one.mean_moves:.1f}",
+        f"{one.mean_move_usd:.2f}",
+    )
+
+
+def _staying_row(plan: JobPlan, one: Outlook) -> tuple[str, ...]:
+    ahead, past = one.futures, one.history
+    return (
+        _name(plan, one),
+        *_costs(one),
+        _hours(ahead.finish_hours.p50),
+        _hours(ahead.finish_hours.p90),
+        f"{ahead.on_time_share:.0%}",
+        f"{ahead.mean_spot_gpu_hours:.1f}",
+        f"{ahead.mean_on_demand_gpu_hours:.1f}",
+        *(("", "") if past is None else (f"{past.cost_usd.p50:.2f}", f"{past.on_time_share:.0%}")),
+    )
+
+
+def _name(plan: JobPlan, one: Outlook) -> str:
+    return words.plain(one.policy, 60) + (" <" if one is plan.outlooks[0] else "")
+
+
+def _costs(one: Outlook) -> tuple[str, str, str]:
+    cost = one.futures.cost_usd
+    return f"{cost.p10:.2f}", f"{cost.p50:.2f}", f"{cost.p90:.2f}"
 
 
 def _curves(plan: JobPlan) -> str:
@@ -217,10 +254,11 @@ def deadline_words(plan: JobPlan) -> list[str]:
 
 def width_words(plan: JobPlan) -> list[str]:
     """Say what each other widest width would save or cost."""
+    most = plan.by_width[-1].at if plan.by_width else 0.0
     return [
-        f"  at most {point.at:g} GPUs instead of {plan.job.max_gpus} would {_change(point)}"
+        f"  at most {point.at:g} GPUs instead of {most:g} would {_change(point)}"
         for point in plan.by_width
-        if point.at < plan.job.max_gpus
+        if point.at < most
     ]
 
 
@@ -235,32 +273,6 @@ def _best(plan: JobPlan) -> str:
     if plan.clairvoyant_spare_usd is None:
         return "no policy can do better"
     return words.spare(plan.clairvoyant_spare_usd, plan.outlooks[-1].futures.mean_cost_usd) + " on average"
-
-
-def _row(outlook: Outlook, *, chosen: bool) -> list[str]:
-    ahead, past = outlook.futures, outlook.history
-    return [
-        f"{outlook.policy}{' <' if chosen else ''}",
-        *(f"{value:.2f}" for value in _three(ahead.cost_usd)),
-        _hours(ahead.finish_hours.p50),
-        _hours(ahead.finish_hours.p90),
-        f"{ahead.on_time_share:.0%}",
-        f"{ahead.mean_spot_gpu_hours:.1f}",
-        f"{ahead.mean_on_demand_gpu_hours:.1f}",
-        f"{past.cost_usd.p50:.2f}",
-        f"{past.on_time_share:.0%}",
-    ]
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return [
-        "  ".join(
-            cell.ljust(width) if column == 0 else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
 
 
 def _gpus(plan: JobPlan) -> str:
@@ -283,10 +295,31 @@ def _bar(part: Sequence[HeldAt], widest: int) -> str:
 
 
 def _pools(plan: JobPlan) -> str:
+    if plan.moving is not None:
+        return f"{grid.as_text(pools(plan.moving))}\n{POOLS_NOTE}"
     if len(plan.pools) < 2:
         return ""
-    tried = ", ".join(f"{name} {usd:.2f}" for name, usd in plan.pools)
+    tried = ", ".join(f"{one.pool} {one.history_p50_cost_usd:.2f}" for one in plan.pools)
     return f"Pools, with the median bill of recent starts under uniform-progress (USD): {tried}."
+
+
+def pools(moving: Moving) -> Grid:
+    """Return one line for each pool: what it offers now, what staying costs, and how long it is used."""
+    columns = (
+        Column("pool", right=False), Column("spot now"), Column("USD per GPU-hour"), Column("to stay"),
+        Column("time"),
+    )  # fmt: skip
+    return Grid(columns, tuple(_pool(one) for one in moving.pools))
+
+
+def _pool(one: PoolAhead) -> tuple[str, ...]:
+    return (
+        words.plain(one.pool, 60),
+        words.count(one.spot_gpus, "GPU"),
+        f"{one.spot_usd:.2f}",
+        "not on time" if one.stay_usd is None else f"{one.stay_usd:.2f}",
+        f"{one.held_share:.0%}",
+    )
 
 
 def advice_words(plan: JobPlan) -> str:
@@ -314,12 +347,8 @@ def _assumptions(plan: JobPlan) -> str:
     return "\n".join(("This assumes that", *(f"  - {sentence}" for sentence in plan.assumptions), market))
 
 
-def _of(spread: Spread) -> str:
-    return f"{round(spread.on_time_share * spread.runs)} of {spread.runs}"
-
-
-def _three(values: Range) -> tuple[float, float, float]:
-    return values.p10, values.p50, values.p90
+def _of(found: Outcomes) -> str:
+    return f"{round(found.on_time_share * found.runs)} of {found.runs}"
 
 
 def _usd(value: float) -> str:

@@ -47,7 +47,7 @@ function cells(plan, one) {
 }
 
 function overTime(plan) {
-  if (plan.gpus_over_time?.length) {
+  if (!plan.held_over_time && plan.gpus_over_time?.length) {
     const line = (name, look, of) => ({ name, look, stepped: true, points: plan.gpus_over_time.map((at) => [at.hours, of(at)]) });
     return [{ title: "GPUs held, mean of the futures", format: amount, series: [
       line("spot", "spot", (at) => at.spot_gpus), line("on demand", "demand", (at) => at.on_demand_gpus)] }];

@@ -1,0 +1,116 @@
+"""The sentences in which a plan says what it assumes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from slacktide.core.types import Job
+from slacktide.market.base import Market, Pool
+from slacktide.market.pools.statistics import stock_outs_said
+from slacktide.simulation.plan.begin import Begin
+from slacktide.simulation.plan.pool_futures import PoolFutures
+from slacktide.simulation.pool_options import PoolOptions
+
+AFTER = {
+    "stop": "a job that is not done at its deadline checkpoints and stops (after_deadline: stop)",
+    "finish-cheaply": "work left at the deadline runs on spot while there is some, otherwise on demand on "
+    "the narrowest width (after_deadline: finish-cheaply)",
+    "finish-fast": "work left at the deadline runs on demand, as fast as possible (after_deadline: "
+    "finish-fast)",
+}
+"""What becomes of work that is left at the deadline."""
+GUARDED = "the deadline is hard: every policy runs behind the deadline guard"
+
+
+def in_one_pool(job: Job, begin: Begin, history_runs: int, needing: float) -> tuple[str, ...]:
+    """Say what the plan of a job in one pool assumes; `needing` is the share of futures with on demand."""
+    words = [
+        learned_from(begin.place, begin.neighbours),
+        recent_starts(history_runs, begin.recent_window(job).hours, job),
+        _restart(job),
+        f"on-demand GPUs are always available, at the last price seen: {_stock_outs(job, begin.place)}; "
+        f"{_without_on_demand(needing)}",
+    ]
+    if not begin.reaches_back(job):
+        words.append(
+            "the market's record before the start is shorter than the deadline: the recent starts lie in the "
+            "whole record, what comes after the start included"
+        )
+    if job.hard:
+        words.append(GUARDED)
+    after = AFTER[job.after_deadline]
+    words.append(after.replace("checkpoints and ", "") if math.isinf(job.checkpoint_hours) else after)
+    if 0 < job.checkpoint_hours < math.inf:
+        words.append(
+            f"a loss of spot takes back the work since the last checkpoint, "
+            f"at most {job.checkpoint_hours * 60:g} min of it"
+        )
+    return (*words, *begin.market.assumptions)
+
+
+def _stock_outs(job: Job, place: Pool) -> str:
+    """Say how often on demand was out of stock before the start, where that is recorded."""
+    if place.on_demand_gpus is None:
+        return "this market does not record when they ran out"
+    found = stock_outs_said([(place, job.fastest_width)])
+    return f"before the start there were {found}" if found else "before the start they never ran out"
+
+
+def _without_on_demand(needing: float) -> str:
+    """Say in how many futures a job depends on on-demand GPUs."""
+    if needing == 0.0:
+        return "in none of the simulated futures does the job need any"
+    share = f"in {needing:.0%} of the simulated futures"
+    return f"{share} the job needs some, and may be late if there are none then"
+
+
+def learned_from(place: Pool, neighbours: Sequence[Pool]) -> str:
+    """Say what drawn futures were learned from."""
+    others = f"{len(neighbours)} other pool{'s' * (len(neighbours) > 1)}"
+    pools = f"pool {place.name!r}" + (f" and {others}" if neighbours else "")
+    more = f", {sum(other.hours for other in neighbours) / 24:.3g} days of the others'" if neighbours else ""
+    return (
+        f"futures go on as {pools} did up to {place.end:%Y-%m-%d %H:%M} UTC: "
+        f"{place.hours / 24:.3g} days of its own history{more}"
+    )
+
+
+def recent_starts(runs: int, window_hours: float, job: Job) -> str:
+    """Say where recent starts lie, and how many that share no slot would be worth as much."""
+    lie = f"the {runs} recent starts lie in the last {window_hours / 24:.3g} days"
+    worth = max(1, min(runs, int(window_hours / job.deadline_hours)))
+    if worth == runs:
+        return f"{lie}, far enough apart to hardly overlap"
+    independent = "one independent one" if worth == 1 else f"{worth} independent ones"
+    return f"{lie} and overlap: they are worth about {independent}"
+
+
+def over_pools(ground: PoolOptions, market: Market, futures: PoolFutures) -> tuple[str, ...]:
+    """Say what the plan of a job that may move assumes."""
+    job, pools = ground.job, len(ground.pools)
+    size = f"{job.checkpoint_gb:g} GB" if job.checkpoint_gb else "0 GB, because its file does not say `size:`"
+    words = [
+        f"{len(futures.grounds)} futures were run: few, because a run over pools takes up to two seconds",
+        futures.assumption,
+        f"a job is in one of {pools} pools at a time, and a move carries its checkpoint of {size}",
+        _restart(job),
+        "what every pool offers is known when it decides, and on-demand GPUs are always available"
+        + _stock_outs_anywhere(ground),
+        AFTER[job.after_deadline],
+    ]
+    if job.hard:
+        words.append(GUARDED)
+    return (*words, *market.assumptions)
+
+
+def _stock_outs_anywhere(ground: PoolOptions) -> str:
+    """Say how often on demand was out of stock before the start, in pools that record it."""
+    places = zip(ground.pools, ground.places.jobs, strict=True)
+    found = stock_outs_said([(pool, job.fastest_width) for pool, job in places])
+    return f"; before the start there were {found}" if found else ""
+
+
+def _restart(job: Job) -> str:
+    minutes = f"{job.restart_hours * 60:g} min"
+    return f"after workers are added there is no progress for {minutes}, which is paid for"

@@ -1,0 +1,59 @@
+"""Where a planned job would begin, and what of its market is known then."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from slacktide.core.types import Job
+from slacktide.market.base import Market, Pool
+from slacktide.simulation import plain
+
+RECENT_HOURS = 14 * 24.0
+"""How far back recent starts reach."""
+
+
+class Begin(NamedTuple):
+    """Where a job would begin: its pool, at which of its slots, and what the market's past is there."""
+
+    market: Market
+    """The whole record."""
+    past: Market
+    """What of it is known in the slot in which the job begins: that slot's quote is the last."""
+    pool: str
+    slot: int
+
+    @classmethod
+    def at(cls, market: Market, pool: str, slot: int) -> Begin:
+        """Cut a market off after the slot in which a job begins."""
+        now = market.pool(pool).time(slot)
+        pools = [
+            (one, math.floor((now - one.start).total_seconds() / 3600 / one.slot_hours + 1e-6))
+            for one in market.pools
+        ]
+        known = tuple(one.window(0, min(at + 1, len(one))) for one, at in pools if at >= 0)
+        return cls(market, Market(known, market.source, market.assumptions, market.moves), pool, slot)
+
+    @property
+    def place(self) -> Pool:
+        """The pool's past."""
+        return self.past.pool(self.pool)
+
+    @property
+    def neighbours(self) -> tuple[Pool, ...]:
+        """The other pools' past."""
+        return tuple(other for other in self.past.pools if other.name != self.pool)
+
+    def reaches_back(self, job: Job) -> bool:
+        """Whether the past covers the job's deadline at all, so that there are recent starts in it."""
+        return plain.last_start(job, self.place) >= 0
+
+    def recent(self, job: Job) -> Begin:
+        """Return where recent starts are looked for: in the past, or in the whole record."""
+        return self if self.reaches_back(job) else Begin(self.market, self.market, self.pool, self.slot)
+
+    def recent_window(self, job: Job) -> Pool:
+        """Return the end of the pool that holds the recent starts and their deadlines."""
+        place = self.recent(job).place
+        slots = math.ceil((RECENT_HOURS + job.deadline_hours) / place.slot_hours)
+        return place.window(max(0, len(place) - slots), len(place))

@@ -1,0 +1,61 @@
+"""What the runs of a policy come to: percentiles of one more run, means and their errors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from slacktide.core.arrays import Floats
+from slacktide.core.types import Job
+from slacktide.results.plan import HeldAt, Outcomes, Range
+from slacktide.results.run import Run
+from slacktide.results.runs import column
+
+
+def outcomes(runs: Sequence[Run]) -> Outcomes:
+    """Sum up what runs came to."""
+    costs = column(runs, "cost_usd")
+    return Outcomes(
+        runs=len(runs),
+        cost_usd=range_of_next(costs),
+        finish_hours=range_of_next(column(runs, "finish_hours")),
+        on_time_share=float(np.mean(column(runs, "on_time"))),
+        mean_cost_usd=float(np.mean(costs)),
+        mean_spot_gpu_hours=float(np.mean(column(runs, "spot_gpu_hours"))),
+        mean_on_demand_gpu_hours=float(np.mean(column(runs, "on_demand_gpu_hours"))),
+        mean_preemptions=float(np.mean(column(runs, "preemptions"))),
+        mean_cost_error_usd=standard_error(costs),
+    )
+
+
+def standard_error(values: Floats) -> float:
+    """Return the standard error of the mean of values, as if they were independent."""
+    return float(np.std(values, ddof=1) / math.sqrt(len(values))) if len(values) > 1 else 0.0
+
+
+def range_of_next(values: Floats) -> Range:
+    """Return between which values one more of the same kind falls below in 10, 50 and 90 % of cases.
+
+    One more value is equally likely to fall into any of the n + 1 gaps between n of them, so its percentile q
+    is at place q (n + 1) of the sorted ones; the percentiles of the sample itself lie closer together (77 %
+    of what comes lies between the p10 and the p90 of fifty). A place between two is rounded, so that
+    an unfinished run's infinity does not spoil its finite neighbours.
+    """
+    ordered = np.sort(values)
+    places = (min(max(round(share * (len(ordered) + 1)), 1), len(ordered)) for share in (0.1, 0.5, 0.9))
+    return Range(*(float(ordered[place - 1]) for place in places))
+
+
+def held_over_time(job: Job, slot_hours: float, runs: Sequence[Run]) -> tuple[HeldAt, ...]:
+    """Return the mean GPUs held in each slot until the deadline; the runs must have kept their slots."""
+    slots = math.ceil(job.deadline_hours / slot_hours - 1e-6)
+    held = np.zeros((2, slots))
+    for run in runs:
+        for record in run.slots[:slots]:
+            share = record.lived.stretch.held_hours / slot_hours
+            held[:, record.slot] += np.array([record.spot_gpus, record.on_demand_gpus]) * share
+    held /= len(runs)
+    spot, on_demand = held.tolist()
+    return tuple(HeldAt(slot * slot_hours, spot[slot], on_demand[slot]) for slot in range(slots))
