@@ -97,6 +97,7 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
             ctx.fail(unknown_name("a command", args[0], self.list_commands(ctx)))
+        # The group runs before its command parses these, and must know whether they request help.
         ctx.meta[ARGUMENTS] = args
         return super().resolve_command(ctx, args)
 
@@ -146,10 +147,11 @@ def run(args: list[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # paths may contain bytes that are not text
     try:
+        # Not standalone: click would exit by itself, with its own codes and a traceback for our errors.
         result: Any = slacktide.main(args=args, prog_name="slacktide", standalone_mode=False)
     except click.exceptions.Abort:
         _complain("slacktide: interrupted")
-        return 130
+        return 130  # 128 + SIGINT, as shells report it
     except click.ClickException as error:
         with suppress(BrokenPipeError):
             click.UsageError(readable(error.format_message()), getattr(error, "ctx", None)).show()
@@ -162,6 +164,7 @@ def run(args: list[str] | None = None) -> int:
             raise
         _complain(f"slacktide: error: output must be writable, got: {error.strerror}")
         return BackendError.exit_code
+    # A command returns its exit code, or nothing if it can only succeed.
     return result if isinstance(result, int) else 0
 
 

@@ -64,6 +64,7 @@ def with_usual(text: str, others: str) -> str:
     root, said = _composed(text), _entries(_composed(text)).keys()
     if not isinstance(root, yaml.MappingNode):
         return text
+    # `work` and `phases` exclude each other: either one in the file replaces both of the class.
     sized = bool({"work", "phases"} & said)
     more = [
         (_text(name), value)

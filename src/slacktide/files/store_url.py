@@ -1,6 +1,6 @@
-"""Where checkpoints are kept: a URL as users write it, and the file system that it stands for.
+"""Reads the URL of a checkpoint store and opens the file system that it stands for.
 
-Credentials come from the environment, never from the URL: URLs stand in job files, journals and messages.
+Credentials come from the environment, never from the URL: job files, journals and messages contain URLs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
 CONNECT_S = 5.0
 REQUEST_S = 10.0
 TRIES = 3
-"""Together these say how soon a store that is down is known to be."""
+"""Together these limit how long it takes to notice that a store is down."""
 
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,221}")
 _HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?/?")
@@ -77,11 +77,11 @@ def _split(text: str) -> SplitResult:
     try:
         return urlsplit(text)
     except ValueError:
-        raise InputError(f"must be a URL such as {EXAMPLES}, got something that is none") from None
+        raise InputError(f"must be a URL such as {EXAMPLES}, got something else") from None
 
 
 def _check_no_credentials(text: str, parts: SplitResult) -> None:
-    """Refuse what has a user in it, also where a slash in a password hides the rest from the parser."""
+    """Raise InputError for a URL with a user, even if a slash in the password misleads the parser."""
     if "@" in text.split("?", maxsplit=1)[0] or "@" in parts.query or "@" in parts.fragment:
         raise InputError(
             "must hold no credentials, got a URL with '@'; give them in the environment "
@@ -92,7 +92,7 @@ def _check_no_credentials(text: str, parts: SplitResult) -> None:
 
 
 def _options(parts: SplitResult) -> dict[str, str]:
-    """Return what follows the `?`; an unknown name is not shown, for it may be the half of a secret."""
+    """Return what follows the `?`; an unknown name is not shown: it may be part of a secret."""
     known = OPTIONS[parts.scheme]
     pairs = parse_qsl(parts.query, keep_blank_values=True)
     if any(name not in known for name, _ in pairs) or len(dict(pairs)) != len(pairs):
@@ -148,7 +148,7 @@ def _open_s3(url: StoreUrl) -> Any:
     if region is None and endpoint is None:
         region = fs.resolve_s3_region(url.root.split("/", maxsplit=1)[0])
     return fs.S3FileSystem(
-        region=region or "us-east-1",
+        region=region or "us-east-1",  # stores of other vendors ignore it, but the client needs one
         endpoint_override=endpoint,
         scheme=scheme or "https",
         connect_timeout=CONNECT_S,

@@ -135,6 +135,7 @@ def phases(fields: Fields, scaling: Speedup, read: Callable[[Tree], float] = _WO
     `read` reads the value of `work` where no phases are listed.
     """
     if "phases" in fields:
+        # Two statements of the same work could disagree, and none of them would be obviously right.
         if "work" in fields:
             fields.note("work", "must be given once, got phases too; leave work to the phases")
         return fields.read("phases", lambda tree: _phase_list(tree, scaling, fields.mistakes), ())

@@ -95,14 +95,17 @@ class _Steady(io.RawIOBase):
     def write(self, data: ReadableBuffer, /) -> int:
         content = bytes(data)
         try:
+            # `select` promises room for one piece at a time; a longer write could block.
             for start in range(0, len(content), PIECE_BYTES):
                 self._write(content[start : start + PIECE_BYTES])
         except OSError as error:
             if error.errno in GONE:
                 go_nowhere(self._descriptor)
+        # All of it counts as written, or the buffer above would try the rest again.
         return len(content)
 
     def _write(self, piece: bytes) -> None:
+        # Waits once: a reader that stalled before must not delay every further line.
         wait_s = 0.0 if self._stalled else STALLED_S
         ready = select.select([], [self._descriptor], [], wait_s)[1]
         if ready and self._stalled:

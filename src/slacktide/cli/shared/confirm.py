@@ -33,6 +33,7 @@ def agreed(journal: Path, wanted: Sequence[PlanRequest]) -> str | None:
     fresh = _fresh(wanted, begun)
     if not fresh:
         return ""
+    # With the journal, so that a plan knows how much work earlier runs of the job really were.
     pools = [_show_plan(dataclasses.replace(one, journal=journal)) for one in fresh]
     if begun - paths:
         others = ", ".join(sorted(begun - paths))
@@ -52,6 +53,7 @@ def check(journal: Path, wanted: Sequence[PlanRequest]) -> None:
 
 
 def _fresh(wanted: Sequence[PlanRequest], begun: Collection[str]) -> list[PlanRequest]:
+    # A job that resumes was confirmed when it started.
     return [one for one in wanted if str(Path(one.path).absolute()) not in begun]
 
 

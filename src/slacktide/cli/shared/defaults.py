@@ -47,11 +47,13 @@ def prepare(context: click.Context, profile: str | None, arguments: Sequence[str
         check_commands(context.command, context, settings)
         command = context.command.get_command(context, name)
         assert command is not None
+        # Only for the command that is called: making those of all would import all commands.
         context.default_map = {name: defaults_of(command, context, settings, (name,))}
 
 
 def wants_help(arguments: Sequence[str]) -> bool:
     """Whether the arguments request the help of a command."""
+    # What follows `--` are arguments, even if they look like options.
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
     return "-h" in options or "--help" in options
 
@@ -120,6 +122,7 @@ def _checked(setting: SettingInFile, option: click.Option, context: click.Contex
         raise setting.error(f"{name} must not be in a project's file: you are asked; give --yes yourself")
     value = setting.value
     parts = value if isinstance(value, list) else [value]
+    # Any colon counts: a class may also be a parameter inside `{name: {parameter: value}}`.
     if setting.table.file.kind == "project" and setting.names[-1] in NAMING_CODE and ":" in str(parts):
         raise setting.error(f"{name} must not name a class in a project's file; give it yourself")
     if not all(isinstance(part, str | int | float) for part in parts):
@@ -146,6 +149,8 @@ def token_of(server: str) -> str:
     context = click.get_current_context()
     settings = context.find_root().obj or Settings(None, None)
     setting = settings.get("server")
+    # On the command line or in the environment the user has chosen the server; a project's file might name
+    # one that collects tokens.
     from_files = context.get_parameter_source("server") is click.core.ParameterSource.DEFAULT_MAP
     project = from_files and setting is not None and setting.table.file.kind == "project"
     return token_for(server, settings, own_choice=not project)
@@ -163,7 +168,7 @@ def typed(text: str) -> object:
         return text == "true"
     for kind in (int, float):
         with suppress(ValueError):
-            number = kind(text)
+            number = kind(text)  # `nan` and `inf` are numbers to Python, but no setting is one
             return number if math.isfinite(number) else text
     return text
 

@@ -68,6 +68,7 @@ def is_remote(server: str | None) -> bool:
     by_journal, by_server = (context.get_parameter_source(name) for name in ("journal", "server"))
     if by_journal is by_server is click.core.ParameterSource.COMMANDLINE:
         raise InputError("--journal and --server must not be given together, got both")
+    # `<=`: of equally strong sources the server wins.
     return STRENGTH.index(by_server) <= STRENGTH.index(by_journal)
 
 

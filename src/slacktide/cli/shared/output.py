@@ -86,6 +86,7 @@ class ProgressBar:
         from rich.console import Console
         from rich.progress import Progress
 
+        # On stderr, so that results on stdout can be piped.
         self._bar = Progress(console=Console(stderr=True), transient=True)
         self._task = self._bar.add_task(self._title, total=total)
         self._bar.start()
@@ -111,7 +112,7 @@ def waiting(what: str, *, patience_s: float = PATIENCE_S) -> Iterator[None]:
         yield
     finally:
         over.set()
-        thread.join()
+        thread.join()  # so that its line is cleared before the next output
 
 
 def _report_wait(what: str, over: threading.Event, patience_s: float) -> None:
@@ -125,6 +126,7 @@ def _report_wait(what: str, over: threading.Event, patience_s: float) -> None:
         return
     shown = True
     while shown:
+        # \r and CSI K: to the start of the line, and clear it.
         click.echo(f"\r\033[K{what} ... {time.monotonic() - began:.0f} s", err=True, nl=False)
         shown = not over.wait(TICK_S)
     click.echo("\r\033[K", err=True, nl=False)

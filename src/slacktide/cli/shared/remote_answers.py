@@ -28,7 +28,7 @@ def plan_on_server(job: str, given: Mapping[str, Any]) -> None:
 
     with remote(given["server"]) as journal, ProgressBar("planning") as bar:
         found = journal.plan(plan_question(journal, job, given, _wants(given, "text")), _progress_on(bar))
-    made = found.pop("made", {})
+    made = found.pop("made", {})  # texts and pictures for us, no part of the JSON output
     if given["output"] == "json":
         echo_json(found)
     else:
@@ -106,6 +106,7 @@ def plan_question(
 
 def check_affordable(journal: RemoteJournal, wanted: Submission, given: Mapping[str, Any]) -> None:
     """Raise InfeasibleError if a job has a maximum cost and the server refuses its plan."""
+    # Only then: the server refuses all else at submission, and a plan takes it a while.
     if wanted.file.job.max_cost_usd is not None:
         unsaid = dict.fromkeys(("market", "pool", *READING))
         journal.plan(plan_question(journal, wanted.file.path, {**unsaid, **given}, check=True))

@@ -111,6 +111,7 @@ class ServerScreen:
     def _picture(self, lines: Sequence[str]) -> RenderableType:
         from slacktide.report.live.view import frame
 
+        # Fetched less often than events: it takes the whole course of each job.
         if time.monotonic() - self._looked_s > LOOK_S or self._run.over:
             found = [self._run.standing(job) for job in self._run.jobs]
             self._standings = [one for one in found if one is not None]

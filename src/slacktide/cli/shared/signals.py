@@ -60,6 +60,7 @@ class StopRequests:
                 signal.signal(number, self._before.pop(number))
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        # A handler runs between any two instructions: it only counts, and the loop of the run acts on it.
         self.count += number != signal.SIGHUP or self._on_hangup == STOP
         for descriptor in self._terminals:
             if not os.isatty(descriptor):  # it was one at the start, so the terminal is gone

@@ -94,6 +94,7 @@ def read_past(path: str | Path, by: str | None = None) -> PastJobs:
 
 def _text(path: str | Path) -> str:
     data = read_bytes(path, MAX_BYTES, f"{MAX_BYTES // 1_000_000} MB")
+    # Exports of trackers mix encodings; times and numbers, which count, are ASCII.
     return data.decode("utf-8", errors="replace")
 
 

@@ -36,7 +36,7 @@ def test_urls_are_read() -> None:
         ("s3://bucket?endpoint_override=http://a/b", "endpoint_override must be"),
         ("s3://bucket?scheme=ftp", "scheme must be"),
         ("s3://bucket/a b\n", "blanks"),
-        ("s3://[bucket", "got something that is none"),
+        ("s3://[bucket", "got something else"),
     ],
 )
 def test_what_is_no_store_is_refused(url: str, said: str) -> None:

@@ -65,6 +65,7 @@ def run(job: tuple[str, ...], **given: Any) -> int:
         if pool is None:
             click.echo("nothing was started", err=True)
             return CANCELLED
+        # What the user agreed to is what runs: the pool of the plan, unless the jobs move by themselves.
         wanted = wanted if wanted.may_move(job) else wanted.on_pool(pool)
     elif not (given["fleet"] or given["resume"]):
         confirm.check(journal, [wanted.plan(path) for path in job])
@@ -73,6 +74,7 @@ def run(job: tuple[str, ...], **given: Any) -> int:
         with steady_output():
             jobs = submit_or_resume(controller, job, wanted, resume=given["resume"])
             show_live(controller, jobs, stop, plain=given["output"] == "json")
+        # The bill is printed without `steady_output`: a full disk must not go unnoticed.
         stop.over()
         return settle(controller, jobs, Pictures(given["report"], given["plot"]), given["output"])
 

@@ -64,6 +64,7 @@ def machines(
         return
     listed = list_machines(request)
     if sweep:
+        # Only machines without a ticket may be ended; the others are in use.
         listed = [one for one in listed if one.orphan]
     ended = _swept(request, listed, yes=yes, dry_run=dry_run, output=output) if sweep else []
     if output == "json":

@@ -13,6 +13,7 @@ import click
 from slacktide.cli.shared import options as common
 from slacktide.cli.shared.output import echo_json
 from slacktide.core.errors import InputError
+from slacktide.core.units import format_count
 
 if TYPE_CHECKING:
     from slacktide.app.markets.follow import FollowStep
@@ -90,8 +91,8 @@ class FeedScreen:
         if self._trouble:
             click.echo(f"{at}  the source answers again", err=True)
             self._trouble = ""
-        pools, rows = len(step.latest), step.rows
-        click.echo(f"{at}  {pools} pool{'s'[: pools != 1]}, {rows} row{'s'[: rows != 1]} written")
+        pools, rows = format_count(len(step.latest), "pool"), format_count(step.rows, "row")
+        click.echo(f"{at}  {pools}, {rows} written")
         for price in step.latest:
             quoted = price.spot_per_gpu_hour, price.on_demand_per_gpu_hour
             if self._prices.get(price.pool) != quoted:

@@ -76,6 +76,7 @@ def set_(context: click.Context, key: str, value: str, project: bool) -> None:
 
     kind, path, names = _place_of(context, key, project)
     plain = key.split(".")
+    # Prices and options may be numbers or truth values; all other settings are text, even `5` or `true`.
     number = plain[0].endswith("_usd") or len(plain) > 1
     given = defaults.typed(value) if number else from_here(key, value, kind, path)
     if len(plain) > 1:

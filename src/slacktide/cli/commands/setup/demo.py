@@ -75,6 +75,7 @@ def _run(folder: Path, job: Path) -> int:
     from slacktide.cli.shared.signals import StopRequests
 
     wanted = RunOptions(MarketSpec(start=START))
+    # The demo learns into a file of its own: what the user's jobs have learned must not change.
     pictures = Pictures(report=str(folder / "run.html"), plot=str(folder / "run.png"))
     with (
         StopRequests() as stop,
@@ -103,7 +104,7 @@ def _prepare(folder: Path) -> Path:
     journal, job = folder / "journal.db", folder / "job.yaml"
     if journal.exists():
         if unfinished_files(journal):
-            return job
+            return job  # it resumes with the file that it was started with
         for path in folder.glob("journal.db*"):
             path.unlink()
         shutil.rmtree(runs_of(journal), ignore_errors=True)
