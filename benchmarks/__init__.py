@@ -1,1 +1,1 @@
-"""Figures of speed and quality, each printed beside the reference it was measured with in the same run."""
+"""Figures of speed and quality, each printed next to a reference measured in the same run."""

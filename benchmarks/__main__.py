@@ -1,6 +1,6 @@
 """`python -m benchmarks [NAME ...]`: print the figures of all benchmarks, or of some.
 
-`python -m benchmarks --against COMMIT [CASE ...]` prints instead how fast this tree is beside that commit.
+`python -m benchmarks --against COMMIT [CASE ...]` prints the speed of this tree compared with that commit.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ def parser() -> argparse.ArgumentParser:
 
 def main(words: Sequence[str] | None = None) -> None:
     """Run the benchmarks of these names, or all of them; leaves with 2 when one cannot be meant."""
-    asked = parser().parse_args(words)
-    if asked.rounds < 1:
-        parser().error(f"--rounds must be >= 1, got {asked.rounds}")
-    if asked.against is not None:
+    options = parser().parse_args(words)
+    if options.rounds < 1:
+        parser().error(f"--rounds must be >= 1, got {options.rounds}")
+    if options.against is not None:
         try:
-            against.main(asked.against, asked.names, asked.rounds)
+            against.main(options.against, options.names, options.rounds)
         except against.Unusable as error:
             parser().error(str(error))
         return
-    for name in asked.names or NAMES:
+    for name in options.names or NAMES:
         if name not in NAMES:
             parser().error(f"a benchmark must be one of {', '.join(NAMES)}, got {name!r}")
         print(f"== {name}", flush=True)

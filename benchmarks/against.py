@@ -24,7 +24,7 @@ ROUNDS = 15
 
 
 class Unusable(Exception):
-    """What was asked for cannot be compared."""
+    """The requested comparison is not possible."""
 
 
 class Best(NamedTuple):
@@ -57,8 +57,8 @@ class Tree:
         assert self._process.stdin is not None
         self._process.stdin.write(f"{case}\n")
         self._process.stdin.flush()
-        told = json.loads(self._line())
-        return str(told["error"]) if "error" in told else Best(**told)
+        answer = json.loads(self._line())
+        return str(answer["error"]) if "error" in answer else Best(**answer)
 
     def _line(self) -> str:
         assert self._process.stdout is not None
@@ -83,7 +83,7 @@ def main(commit: str, cases: Sequence[str], rounds: int = ROUNDS) -> None:
 
 
 def choose(cases: Sequence[str], known: Sequence[str]) -> Sequence[str]:
-    """Return the cases that were asked for, or all; raises Unusable for one that neither tree has."""
+    """Return the requested cases, or all; raises Unusable for one that neither tree has."""
     for case in cases:
         if case not in known:
             raise Unusable(f"a case must be one of {', '.join(known)}, got {case!r}")
@@ -127,12 +127,12 @@ def line(row: Row) -> str:
 @contextmanager
 def checked_out(commit: str) -> Iterator[Path]:
     """Check a commit out into a temporary folder, with cases to run, and take it away again."""
-    asked = _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}^{{commit}}", check=False)
-    if asked.returncode:
+    found = _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}^{{commit}}", check=False)
+    if found.returncode:
         raise Unusable(f"--against must name a commit of this repository, got {commit!r}")
     with tempfile.TemporaryDirectory(prefix="slacktide-against-") as folder:
         tree = Path(folder) / "tree"
-        _git("worktree", "add", "--quiet", "--detach", str(tree), asked.stdout.strip())
+        _git("worktree", "add", "--quiet", "--detach", str(tree), found.stdout.strip())
         try:
             if not (tree / CASES).exists():
                 (tree / CASES).write_text(oldest_cases(), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""AHAP: decisions per second beside the plain definition, the whole pool on one job, and what it costs."""
+"""AHAP: decisions per second against the plain definition, the whole pool on one job, and what it costs."""
 
 from __future__ import annotations
 

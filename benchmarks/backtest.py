@@ -1,4 +1,4 @@
-"""Slots per second of the batch back-test, beside the plain definition, on one core."""
+"""Slots per second of the batch back-test, compared with the plain definition, on one core."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def main() -> None:
 
 def formulas() -> None:
     """Print how far long simulated runs of fixed widths are from the formulas."""
-    print(f"(a) fixed-width beside its formulas, {LONG:,} jobs a stream (aim: within 1 %)")
+    print(f"(a) fixed-width compared with its formulas, {LONG:,} jobs a stream (aim: within 1 %)")
     worst = 0.0
     for name, fleet in (("paper's two", paper_fleet(1.5)), ("phases", random_fleet(90, restarts=True))):
         plan = optimal_widths(fleet.classes, fleet.budget_gpus)

@@ -1,4 +1,4 @@
-"""How fast the optimal widths on a budget are found, beside a linear programme, and how exactly."""
+"""How fast the optimal widths on a budget are found, compared with a linear programme, and how exactly."""
 
 from __future__ import annotations
 
@@ -109,42 +109,54 @@ def gap(classes: Sequence[JobClass], plan: FleetPlan) -> float:
     return plan.mean_response_hours * arrivals / bound - 1.0
 
 
-def compare(name: str, classes: Sequence[JobClass], *, beside: Sequence[JobClass], beside_name: str) -> None:
+def compare(
+    name: str, classes: Sequence[JobClass], *, reference_classes: Sequence[JobClass], reference_name: str
+) -> None:
     """Print the solver's time and gap, and the linear programme's time on classes it can do."""
     least = least_budget_gpus(classes)
     runs = [best(lambda b=least * times: optimal_widths(classes, b)) for times in BUDGET_TIMES]  # type: ignore[misc]
     slowest = max(seconds for seconds, _ in runs)
     print(f"{name}: {slowest:.3f} s at the slowest of {len(runs)} budgets")
     print(f"    gap to the Lagrangian bound:  {max(gap(classes, plan) for _, plan in runs):.1e} at most")
-    budget = 1.5 * least_budget_gpus(beside)
-    mine, plan = best(lambda: optimal_widths(beside, budget))
-    programme = reference.build(beside)
+    budget = 1.5 * least_budget_gpus(reference_classes)
+    mine, plan = best(lambda: optimal_widths(reference_classes, budget))
+    programme = reference.build(reference_classes)
     other, found = best(lambda: programme.solve(budget), tries=1)
     apart = plan.mean_response_hours / found.mean_response_hours - 1.0
     print(
-        f"    {beside_name}: HiGHS {other:.2f} s, this {mine:.3f} s: {other / mine:.0f} x, "
+        f"    {reference_name}: HiGHS {other:.2f} s, this {mine:.3f} s: {other / mine:.0f} x, "
         f"apart by {apart:+.1e}"
     )
 
 
 def main() -> None:
-    """Print times beside the linear programme's for one phase, for many, and for measured speedups."""
+    """Print times next to the linear programme's for one phase, for many, and for measured speedups."""
     optimal_widths(phased(1, 2), 1e9)  # machine code is loaded or made outside the measurement
     many = single(1000)
-    compare("1,000 classes x 64 widths", many, beside=many, beside_name="the same as a linear programme")
+    compare(
+        "1,000 classes x 64 widths",
+        many,
+        reference_classes=many,
+        reference_name="the same as a linear programme",
+    )
     took, found = best(lambda: frontier(many), tries=1)
     print(f"    the whole frontier, {len(found):,} corners: {took:.2f} s")
     deep = phased(50, 100)
     # The whole network flow would have 950,000 variables: HiGHS gets one of 19,000.
     compare(
         "50 classes x 100 phases x 64 widths, restarts", deep,
-        beside=phased(5, 20, seed=1), beside_name="5 classes x 20 phases as a network flow",
+        reference_classes=phased(5, 20, seed=1), reference_name="5 classes x 20 phases as a network flow",
     )  # fmt: skip
     took, found = best(lambda: frontier(deep[:5]), tries=1)
     print(f"    the whole frontier of 5 of them, {len(found):,} corners: {took:.2f} s")
     six = pollux()
     if six:
-        compare("6 measured applications", six, beside=six, beside_name="the same as a linear programme")
+        compare(
+            "6 measured applications",
+            six,
+            reference_classes=six,
+            reference_name="the same as a linear programme",
+        )
     else:
         print(f"6 measured applications: not at {DATA}; set SLACKTIDE_DATA")
 

@@ -36,7 +36,7 @@ PREPARED_STARTS = 1
 ENGINE_JOBS, ENGINE_STEPS = 100, 20
 JOURNAL_BATCHES = 20
 EVER_JOBS = 1000
-"""Jobs that ended long ago, in the case that asks whether they cost anything."""
+"""Jobs that ended long ago, in the case that shows whether they cost anything."""
 
 _numbers = itertools.count()
 
@@ -239,7 +239,7 @@ def timed(name: str) -> dict[str, Any]:
         began = time.process_time()
         task.work()
         taken = time.process_time() - began
-    except Exception as error:  # said to who asks: the other tree may well run it
+    except Exception as error:  # reported to the caller: the other tree may still run it
         return {"error": f"{type(error).__name__}: {error}"}
     return {"cpu_s": taken, "units": task.units, "unit": task.unit}
 

@@ -1,4 +1,4 @@
-"""How fast the clairvoyant is, beside its plain definition and the MILP, on the same market."""
+"""How fast the clairvoyant is, compared with its plain definition and the MILP, on the same market."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The engine: what a step costs beside the plain back-test, and whether the two agree to the cent."""
+"""The engine: what a step costs compared with the plain back-test, and whether the two agree to the cent."""
 
 from __future__ import annotations
 
@@ -87,8 +87,8 @@ def main() -> None:
     """Print the time of a step, with the journal in memory and on disk, and the cents that differ."""
     given = lanes()
     back_test(given)
-    seconds, told = best(lambda: back_test(given))
-    slots = sum(len(one.slots) for one in told)
+    seconds, results = best(lambda: back_test(given))
+    slots = sum(len(one.slots) for one in results)
     print(f"{JOBS} jobs at once, {slots} slots, every policy but stochastic-horizon")
     print(f"{'':<28}{'ms per job and step':>22}{'over the back-test':>22}")
     print(f"{'plain back-test':<28}{1000 * seconds / slots:>22.3f}{1.0:>22.2f}")
@@ -104,7 +104,7 @@ def main() -> None:
             print(f"{name:<28}{each:>22.3f}{each / (1000 * seconds / slots):>22.2f}")
     differ = sum(
         round(one.cost_usd, 2) != round(track.progress.state.cost_usd, 2)
-        for one, track in zip(told, engine.world.jobs.values(), strict=True)
+        for one, track in zip(results, engine.world.jobs.values(), strict=True)
     )
     clean = sum(
         audit(track, lane, engine.store.read()).clean

@@ -1,4 +1,4 @@
-"""One fleet on one budget: `shadow-prices`, given only the budget, beside what a team would otherwise run.
+"""One fleet on one budget: `shadow-prices`, given only the budget, against what a team would otherwise run.
 
 `python -m benchmarks fleet`. The yardstick is `patient-spot`, the best of 24 settings in hindsight, at the
 same realised spend. Aims: no hard deadline missed, budget never passed; mean response at least 1.3 times
@@ -93,7 +93,7 @@ def _budgets(make: Callable[[float], FleetScene], count: int = BUDGETS) -> Itera
 
 
 def compare(where: FleetScene, curve: list[Point]) -> tuple[Row, FleetRun]:
-    """Run a fleet with and without the reserve, beside patient-spot at the same spend."""
+    """Run a fleet with and without the reserve, next to patient-spot at the same spend."""
     kept, free = (run_fleet(where, ShadowPrices(reserve=reserve)) for reserve in (True, False))
     mean, p95 = at_spend(curve, kept.spent_usd)
     budget = where.allowance.usd

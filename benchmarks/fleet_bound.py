@@ -1,4 +1,4 @@
-"""The bound below a fleet's mean response, beside cheaper bounds and `patient-spot`.
+"""The bound below a fleet's mean response, compared with cheaper bounds and `patient-spot`.
 
 `python -m benchmarks fleet_bound`: recorded jobs of the Sia streams, four times as slow, with measured
 speedups on 1, 2, 4, 8 and 16 GPUs and restarts of 6 minutes; three of ten have a hard deadline. Spot is what

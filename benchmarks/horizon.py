@@ -44,7 +44,7 @@ def chain(levels: int, rng: np.random.Generator) -> expected.Chain:
 
 
 def main() -> None:
-    """Print the time of a solve beside the plain definition's, and of a first decision."""
+    """Print the time of a solve, next to the plain definition's, and of a first decision."""
     terms = slotted(JOB, 0.5)
     shape = expected.lattice(terms)
     worth = expected.Worth(0.0, JOB.deadline_hours, True, 10.0)

@@ -1,4 +1,4 @@
-"""Milliseconds to start, replace and stop a set of local workers, beside as many bare processes."""
+"""Milliseconds to start, replace and stop a set of local workers, compared with as many bare processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Seconds to load a trace of a million rows, beside reading the same file with Python's csv module."""
+"""Seconds to load a trace of a million rows, compared with reading the same file with Python's csv module."""
 
 from __future__ import annotations
 

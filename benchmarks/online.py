@@ -1,4 +1,4 @@
-"""What `online-width` learns of a stream of which it is told nothing, beside the optimum in hindsight.
+"""What `online-width` learns about a stream without prior knowledge, compared with the optimum in hindsight.
 
 `python -m benchmarks online`. The load that came differs by chance from its mean, the more the burstier the
 stream, so no rule can promise both what it spends and what that buys. Here responses are compared with the
@@ -138,7 +138,7 @@ def recorded(allocator: AnyAllocator | None = None) -> Iterator[tuple[str, list[
 
 
 def ring(path: Path, fleet: Fleet, room: float) -> tuple[Stream, Fleet]:
-    """Return a recorded stream again and again, and its fleet with a budget of so many times the least."""
+    """Return a recorded stream again and again, and its fleet with a budget of this many times the least."""
     once = read_jobs(path, fleet.classes, sizes="fixed")
     stream = Stream(
         np.concatenate([once.arrival_hours + lap * once.hours for lap in range(LAPS)]),

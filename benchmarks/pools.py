@@ -5,7 +5,7 @@ whole slots, on the six H100 and five V100 zones of the shared traces. Everythin
 *prior* is without any history before the start: with the shipped figures of the other trace's GPU class.
 *Feed*: what every pool offers is seen; *tried*: only what a job holds or tries. Elastic jobs of 80 GPU-hours
 on 1..8 GPUs follow, then how much CPU time 6 and 13 pools take and how long the first decision of a new
-process does. Beside it stand uniform progress with eager failover, SkyNomad's rule, and `stochastic-horizon`
+process does. It runs against uniform progress with eager failover, SkyNomad's rule, and `stochastic-horizon`
 in the one pool where it paid the least, chosen afterwards. The traces are found at SLACKTIDE_DATA, or
 ../shared/data.
 """

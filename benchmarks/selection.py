@@ -1,4 +1,4 @@
-"""What `policy: auto` earns over 200 jobs, beside the best fixed policy in hindsight.
+"""What `policy: auto` earns over 200 jobs, compared with the best fixed policy in hindsight.
 
 `python -m benchmarks selection`. A soft job from random starts in random pools; for each job one policy is
 drawn, and when it is over every policy of the pool is replayed on its market. Real traces are used where they

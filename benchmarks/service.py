@@ -56,7 +56,7 @@ READS = (
 
 
 def main() -> None:
-    """Print the figures beside what is aimed at."""
+    """Print the figures next to their aims."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "journal.db")
         _written(path)
@@ -64,13 +64,15 @@ def main() -> None:
             print(f"ready after {server.ready_s:.1f} s, {server.rss_mb():.0f} MB")
             _cold_why(server)
             server.busy()
-            heard = [_Listener(server) for _ in range(LISTENERS)]
+            listeners = [_Listener(server) for _ in range(LISTENERS)]
             quiet = server.gaps(lambda: time.sleep(SECONDS / 2))
             found: dict[str, list[float]] = {}
             loud = server.gaps(lambda: found.update(_loaded(server)))
             _print_reads(found)
             _print_steps(quiet, loud)
-            print(f"{LISTENERS} listeners heard {sum(one.heard for one in heard):,} events meanwhile")
+            print(
+                f"{LISTENERS} listeners received {sum(one.received for one in listeners):,} events meanwhile"
+            )
         with _Server(Path(folder, "many.db")) as server:
             _memory(server)
 
@@ -178,16 +180,16 @@ class _Listener(threading.Thread):
 
     def __init__(self, server: _Server) -> None:
         super().__init__(daemon=True)
-        self._server, self.heard = server, 0
+        self._server, self.received = server, 0
         self.start()
 
     def run(self) -> None:
-        """Count what is heard."""
+        """Count the events received."""
         connection = self._server.connection()
         connection.request("GET", "/api/v1/events", headers=self._server.headers(accept="text/event-stream"))
         try:
             for line in connection.getresponse():
-                self.heard += line.startswith(b"id:")
+                self.received += line.startswith(b"id:")
         except (OSError, http.client.HTTPException, ValueError):
             return
 

@@ -87,7 +87,7 @@ class Told(NamedTuple):
 
 
 def main(starts: int = 4) -> None:
-    """Print one table per market, and what measuring costs on average beside the aim."""
+    """Print one table per market, and what measuring costs on average, next to the aim."""
     for setup in SETUPS:
         market, real = _market(setup)
         runs = len(market) * starts

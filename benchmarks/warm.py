@@ -40,7 +40,7 @@ class Took(NamedTuple):
     order_s: float
     """From the order to the first report at the new width."""
     pause_s: float
-    """Of that, how long nobody worked, as far as that is known."""
+    """Of that, how long no worker made progress, as far as it is known."""
 
 
 def main() -> None:
@@ -72,7 +72,7 @@ def _measure(name: str, job: _Job, changes: tuple[tuple[int, int], ...]) -> None
 
 def _told(what: str, tries: list[Took]) -> str:
     order_s, pause_s = (median(times) for times in zip(*tries, strict=True))
-    still = "" if math.isnan(pause_s) else f", of which nobody works for {pause_s:.2f} s"
+    still = "" if math.isnan(pause_s) else f", of which no worker runs for {pause_s:.2f} s"
     return f"{what} {order_s:.2f} s from the order to the first report{still}"
 
 

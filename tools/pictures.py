@@ -3,7 +3,7 @@
     python -m tools.pictures            everything: some five minutes
     python -m tools.pictures one-job    one page of the gallery; `plan` is the picture of the README
 
-Every command is run as its page says, in an empty folder beside the examples, with a fresh journal. Seeds are
+Every command is run as its page says, in an empty folder near the examples, with a fresh journal. Seeds are
 fixed, so figures stay as they are until the code changes; a live run differs by the pace of the machine.
 """
 

@@ -18,7 +18,7 @@ from mkdocs.structure.pages import Page
 from slacktide.app.setup.examples import Example, list_examples
 
 ORIGINS = {"changelog.md": "CHANGELOG.md", "contributing.md": "CONTRIBUTING.md"}
-"""Pages of the site whose texts are beside `docs`, and where."""
+"""Pages of the site whose texts are outside `docs`, and where."""
 SOURCES = {"src/slacktide/demo/train.py": "examples/demo-train.md"}
 """Files of the source that pages link to, and the pages that show them."""
 EXAMPLES = "examples"
@@ -38,7 +38,7 @@ LINK = re.compile(r"(?<=\]\()(?!https?://|mailto:|#)([^)#\s]+)")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add what the site has beside `docs`."""
+    """Add the pages of the site that are not in `docs`."""
     root = _root(config)
     texts = {uri: (root / name).read_text(encoding="utf-8") for uri, name in ORIGINS.items()}
     sources = {uri: f"# {name}\n\n{_fenced(root / name)}" for name, uri in SOURCES.items()}

@@ -28,7 +28,7 @@ def read(path: Path | None) -> tuple[int, list[float]]:
 
 
 step, weights = read(worker.saved("state.json"))  # 1: go on from the last checkpoint
-while step < options.steps and not worker.stopping:  # 2: end when told to
+while step < options.steps and not worker.stopping:  # 2: end on request
     time.sleep(options.step_seconds / worker.world_size)
     weights = [weight - 0.05 * 2 * scale * weight for weight, scale in zip(weights, (1.0, 0.3), strict=True)]
     step += 1

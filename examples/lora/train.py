@@ -11,7 +11,7 @@ start to the next:
   set and go on from the newest state that anyone holds in memory.
 - When a peer vanishes the others leave, and rank 0 saves the last whole step before it does.
 
-Exit codes: 0 all steps are done, 2 bad input, 75 a peer was lost or did not come, 143 stopped when asked.
+Exit codes: 0 all steps are done, 2 bad input, 75 a peer was lost or did not come, 143 stopped on request.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Lost(Exception):
 
 
 class Adapted(nn.Module):
-    """A frozen linear layer and a trained product of two thin matrices beside it, which begins at nothing."""
+    """A frozen linear layer plus a trained product of two thin matrices, which starts at zero."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
@@ -219,7 +219,7 @@ def join(rank: int, width: int, patience_s: float, grace_s: float) -> None:
     """Meet the other workers of this attempt; to be called when ready, for from here on they wait for us."""
     address, port = os.environ.get("MASTER_ADDR", "127.0.0.1"), int(os.environ.get("MASTER_PORT", "29500"))
     if ipaddress.ip_address(socket.gethostbyname(address)).is_loopback:
-        # On one machine nobody outside has to reach the workers; gloo would choose an outer address.
+        # On one machine the workers need no outside address, which gloo would choose.
         loopback = next(name for _, name in socket.if_nameindex() if name.startswith("lo"))
         os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback)
     # The store's own server listens on all addresses, unless it is given a socket that listens already.
@@ -234,7 +234,7 @@ def join(rank: int, width: int, patience_s: float, grace_s: float) -> None:
     ours.set(f"here-{rank}", "")
     ours.wait([f"here-{other}" for other in range(width)], patience)
     backend = "nccl" if torch.cuda.is_available() else "gloo"
-    # Half of the grace: a peer that is silent when a stop is asked for must leave the time to save.
+    # Half of the grace: a silent peer must leave enough time to save when a stop is requested.
     timeout = timedelta(seconds=min(patience_s, grace_s / 2))
     dist.init_process_group(backend, store=ours, rank=rank, world_size=width, timeout=timeout)
 
@@ -284,7 +284,7 @@ class Training:
         if self.step > self.saved_step:
             self.save()
         else:
-            self.tell()
+            self.report()
 
     def content(self, source: int) -> dict[str, Any] | None:
         """Return all that training depends on, at the rank that has it."""
@@ -330,14 +330,14 @@ class Training:
         return changing
 
     def save(self) -> None:
-        """Save this step unless it is saved, then tell: never the other way round."""
+        """Save this step unless it is saved, then report it: never the other way round."""
         if self.shelf and self.step > self.saved_step:
             self.shelf.save(self.step, self.content(0) or {})
             self.saved_step = self.step
-            self.tell()
+            self.report()
 
-    def tell(self) -> None:
-        """Tell how far we are, with the loss on text that is never trained on."""
+    def report(self) -> None:
+        """Report the progress, with the loss on text that is never trained on."""
         if self.rank == 0:
             done, loss = self.step / self.options.steps, self.held_out_loss()
             worker.progress(done, checkpointed=self.saved_step / self.options.steps, loss=loss)

@@ -1,4 +1,4 @@
-"""A policy of one's own: a class with one method, in a file beside the job file that names it."""
+"""A policy of one's own: a class with one method, in a file next to the job file that names it."""
 
 from dataclasses import dataclass
 
