@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from slacktide.service.application import endpoints_of
 from slacktide.service.routes.endpoints import Endpoint
-from slacktide.service.routes.openapi import ERRORS, described
+from slacktide.service.routes.openapi import ERRORS, described, parameters
 from slacktide.service.service import Service
 
 ROOT = Path(__file__).parents[2]
@@ -53,9 +53,11 @@ def section(one: Endpoint) -> list[str]:
         f"## `{one.method} {one.path}`\n",
         f"{one.says} Needs {needs}.{body} Answers {one.status}: `{kind}`.\n",
     ]
-    if one.query:
+    if listed := parameters(one):
         told += ["| parameter | type | meaning |", "|---|---|---|"]
-        told += [f"| `{param.name}` | {param.kind} | {param.says} |" for param in one.query]
+        told += [
+            f"| `{param['name']}` | {param['schema']['type']} | {param['description']} |" for param in listed
+        ]
         told.append("")
     return told
 

@@ -1,43 +1,60 @@
-"""What may be asked of the process that answers costly questions, and of a server."""
+"""What may be requested of a server and of its task process: a type per verb, with bounds of fields.
+
+The command line builds the same types for work on this machine. Bounds are checked where a request is read
+from JSON, which is at the edge of a server; openapi.json is made from them.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Literal
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct
 
 from slacktide.app.jobs.submission import FleetText
 from slacktide.app.markets.market import MarketSpec
-from slacktide.core.errors import BackendError, InputError
-from slacktide.journal.codec.json_scalars import Misfit
-from slacktide.journal.codec.json_types import form
+from slacktide.core.errors import BackendError, InputError, shown
+from slacktide.core.register import Spec
 from slacktide.journal.events import Sight
 
 Wanted = Literal["text", "decisions", "csv", "report", "png", "svg", "pdf"]
-"""What can be made of an answer beside its documented keys: text as the command line prints it, text with
-each decision of a typical start, a table, an HTML page, a picture. Pictures come in base64."""
+"""What can be made of an answer in addition to its documented keys: text as the command line prints it, text
+with each decision of a typical start, a table, an HTML page, a picture. Pictures come in base64."""
 
 PoolName = Literal["auto", "paper"]
 """What can be chosen from: the few of `policy: auto`, or the paper's 112."""
 
+MOST_STARTS = 500
+"""Of a back-test on a server, which other users wait for."""
+SHORTEST_APART_HOURS = 1.0
+"""Between two starts of a back-test on a server."""
+MOST_LESSONS = 1000
+"""Starts of a job with which a server has the choice among policies taught."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
-    """Whose questions are answered."""
+
+class Request(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A request that is read from JSON; a field that it does not know is an error."""
+
+
+class Setting(Request, frozen=True):
+    """The server whose tasks a process does."""
 
     journal: str
-    market: MarketSpec = field(default_factory=MarketSpec)
-    """The server's own, where a question and its job file name none."""
+    market: MarketSpec = MarketSpec()
+    """The server's own, where a request and its job file name none."""
     fleet: FleetText | None = None
     """The server's, which says what a job leaves to its class."""
-    allocator: str = ""
-    """The one that decides about the fleet, as JSON; empty: the fleet file's own."""
+    allocator: Spec | None = None
+    """The one that decides about the fleet; None: the fleet file's own."""
     learned: str | None = None
     """The file with what was learned of policies; None: that of the server's account."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanQuestion:
-    """What would this job cost, and when would it be done?"""
+class AboutJob(Request, frozen=True):
+    """A job file, and the market that it is planned or tried on."""
 
     text: str
     """The job file."""
@@ -47,34 +64,33 @@ class PlanQuestion:
     sent: str | None = None
     """SHA-256 of a market that was sent before, which comes first; None: there is none."""
     pool: str | None = None
+
+
+class PlanRequest(AboutJob, frozen=True):
+    """What would this job cost, and when would it be done?"""
+
     policy: str | None = None
+    """As JSON, or a bare name; None: the job file's."""
     start: int | None = None
     wants: tuple[Wanted, ...] = ()
-    """What else to make of the answer, told under `made`."""
+    """What else to make of the answer, under the key `made`."""
     check: bool = False
     """Only say whether the plan would be refused."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BacktestQuestion:
+class BacktestRequest(AboutJob, frozen=True):
     """How would policies have done with this job on past market data?"""
 
-    text: str
-    name: str = "job.yaml"
-    market: str | None = None
-    sent: str | None = None
-    pool: str | None = None
     policies: tuple[str, ...] = ()
-    starts: int | None = 24
-    every_hours: float | None = None
+    starts: Annotated[int, Meta(ge=1, le=MOST_STARTS)] | None = 24
+    every_hours: Annotated[float, Meta(ge=SHORTEST_APART_HOURS)] | None = None
     """The time between starts, where `starts` is null."""
     truth: str | None = None
     sight: Sight = "feed"
     wants: tuple[Wanted, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LearnedQuestion:
+class LearnedRequest(Request, frozen=True):
     """Which policies have earned the trust of `policy: auto`?"""
 
     pool_of: PoolName | None = None
@@ -82,54 +98,143 @@ class LearnedQuestion:
     wants: tuple[Wanted, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LearnQuestion(LearnedQuestion):
+class LearnRequest(AboutJob, frozen=True):
     """Which of them do well with this job, started at random times of a market? Trust moves to those."""
 
-    text: str
-    name: str = "job.yaml"
-    market: str | None = None
-    sent: str | None = None
-    pool: str | None = None
-    jobs: int = 200
+    pool_of: PoolName | None = None
+    wants: tuple[Wanted, ...] = ()
+    jobs: Annotated[int, Meta(ge=1, le=MOST_LESSONS)] = 200
     seed: int = 0
 
 
-AboutJob = PlanQuestion | BacktestQuestion | LearnQuestion
+class SubmitRequest(Request, frozen=True):
+    """A job to be run, as a client sends it: all that the job needs from the client's machine is in it."""
+
+    text: str
+    """The job file."""
+    name: str = "job.yaml"
+    """The job file's name, for messages and for the job's name where it says none."""
+    envs: dict[str, str] = {}
+    """Values of variables that the job file only names."""
+    secrets: dict[str, str] = {}
+    """Values of the job's secrets; they are kept in private files until the job is over."""
+    policy: str | None = None
+    """The policy as JSON: a name, or an object with a name and its parameters; None: the server's choice."""
+    pool: str | None = None
+    sight: Sight = "feed"
+    job_class: str = ""
+    """The job's class in the server's fleet."""
+    workdir: str = ""
+    """SHA-256 of the zipped working folder, sent before; empty: the job needs no files."""
+
+    def __repr__(self) -> str:
+        """Name the job only: values of its secrets are to be in no log."""
+        return f"SubmitRequest({self.name!r})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForgetQuestion:
-    """Will everything that was learned of policies be forgotten?"""
+class PreemptRequest(Request, frozen=True):
+    """How many spot GPUs to take; null: all."""
+
+    gpus: Annotated[int, Meta(ge=1)] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CostQuestion:
+class LoginRequest(Request, frozen=True):
+    """A token, for which a session is opened."""
+
+    token: str
+
+
+class CostRequest(Request, frozen=True):
     """What did a job cost, or the whole journal?"""
 
     job: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunQuestion:
-    """What does the run of a job look like: as a page, or as a picture?"""
+class RenderRequest(Request, frozen=True):
+    """The run of a job as a page, or as a picture."""
 
     job: str
     want: Wanted
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MachinesQuestion:
-    """What is rented?"""
+class NoDetails(Request, frozen=True):
+    """A request that its verb says in full, as to forget what was learned or to list machines."""
 
 
 class OutOfMemoryError(BackendError):
-    """A question needs more memory than an answer may take; the next one is better asked of a new process."""
+    """A task needs more memory than it may take; the next one is better done by a new process."""
 
 
-def read_as(kind: Any, tree: object) -> Any:
-    """Return a typed request from JSON; raises InputError where a field is unknown, absent or of no use."""
+def parse_policy(text: str | None) -> Spec | None:
+    """Return a policy that was sent, as JSON or as a bare name; raises InputError for anything else."""
+    if not text:
+        return None
     try:
-        return form(kind).read(tree)
-    except Misfit as misfit:
-        raise InputError(f"a request must be as documented: {misfit}") from None
+        spec = msgspec.json.decode(text)
+    except (ValueError, RecursionError):
+        spec = text  # a bare name
+    if not (isinstance(spec, str) or (isinstance(spec, dict) and len(spec) == 1)):
+        raise InputError(
+            f"a policy must be a name, or an object of one name and its parameters, got {text:.60}"
+        )
+    return spec
+
+
+def read_request(kind: Any, raw: bytes) -> Any:
+    """Return a typed request from JSON text; raises InputError where it is none, or not as documented."""
+    try:
+        tree = msgspec.json.decode(raw.strip() or b"{}")
+    except (ValueError, RecursionError):
+        raise InputError("a body must be JSON, got something else") from None
+    return as_request(kind, tree)
+
+
+def as_request(kind: Any, tree: object, *, from_text: bool = False) -> Any:
+    """Return a typed request from what JSON text says; raises InputError where it is not as documented.
+
+    `from_text`: numbers and truth values come as texts, as they do in the query of an address.
+    """
+    try:
+        return msgspec.convert(tree, kind, strict=not from_text)
+    except msgspec.ValidationError as error:
+        raise InputError(f"a request must be as documented: {_explained(error, kind, tree)}") from None
+
+
+def _explained(error: msgspec.ValidationError, kind: Any, tree: object) -> str:
+    """Say which field must hold what, and what came.
+
+    The library says where and what must hold, but neither what came where a number is out of its bounds nor
+    which words a choice is among.
+    """
+    must, _, where = str(error).partition(" - at `$")
+    path = where.rstrip("`").removeprefix(".")
+    if not path:
+        return must
+    value = tree
+    for name in path.replace("[", ".").replace("]", "").split("."):
+        if isinstance(value, Mapping) and name in value:
+            value = value[name]
+        elif isinstance(value, Sequence) and name.isdecimal():
+            value = value[int(name)]
+        else:  # among the values of an object, whose key the library does not name
+            return f"{path}: {must}"
+    if must.startswith("Invalid enum value"):
+        first = re.split(r"[.\[]", path)[0]
+        must = f"one of {', '.join(_words(schema_of(kind)['properties'].get(first, {})))}"
+    return f"{path} must be {must.removeprefix('Expected ').partition(', got ')[0]}, got {shown(value)}"
+
+
+def _words(schema: Any) -> list[str]:
+    """Return the words of the choice in the schema of a field."""
+    if isinstance(schema, dict):
+        inner = schema.get("enum") or [word for part in schema.values() for word in _words(part)]
+        return [word for word in inner if isinstance(word, str)]
+    return [word for part in schema for word in _words(part)] if isinstance(schema, list) else []
+
+
+@cache
+def schema_of(kind: Any) -> dict[str, Any]:
+    """Return the JSON Schema of a request of plain fields."""
+    _, named = msgspec.json.schema_components([kind])
+    found: dict[str, Any] = named[kind.__name__]
+    return found

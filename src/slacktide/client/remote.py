@@ -8,19 +8,21 @@ import math
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import fields
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 from urllib.parse import quote
 
+import msgspec
+
 from slacktide.app.alerts.sending.outbox import HookStatus
 from slacktide.app.costs.cost_report import CostTold
 from slacktide.app.jobs.submission import Submission, checkable
 from slacktide.app.journal.journal import Journal, Told
 from slacktide.app.journal.logs import LogLine
-from slacktide.app.tasks import BacktestQuestion, LearnQuestion, PlanQuestion, PoolName
+from slacktide.app.tasks import BacktestRequest, LearnRequest, PlanRequest, PoolName, SubmitRequest
 from slacktide.backends.machines.pack import zipped
 from slacktide.client.http import Client, Hear, ServerError, document, nobody_hears, strange
 from slacktide.core.errors import InputError, shown
@@ -75,8 +77,10 @@ class RemoteJournal:
             raise InputError(
                 f"a key for a server must be of ASCII letters, digits and signs, got {shown(key)}"
             )
-        body = {**_sent(submission, job_class), "job_class": job_class, "workdir": self._uploaded(submission)}
-        self._client.post(f"{JOBS}?wait=0", body, {"idempotency-key": key}, again=True)
+        request = _sent(submission, job_class, self._uploaded(submission))
+        self._client.post(
+            f"{JOBS}?wait=0", msgspec.to_builtins(request), {"idempotency-key": key}, again=True
+        )
         return key
 
     def wait(self, key: str) -> str | None:
@@ -153,14 +157,14 @@ class RemoteJournal:
         """Return the bill of a job, beside what others would have paid."""
         return read_bill(self.cost_told(job).document)
 
-    def plan(self, question: PlanQuestion, hear: Hear = nobody_hears) -> dict[str, Any]:
+    def plan(self, question: PlanRequest, hear: Hear = nobody_hears) -> dict[str, Any]:
         """Have a job planned on the server's market; what else it wants of the answer is under `made`."""
-        found = self._client.ask("POST", "/api/v1/plan", asdict(question), hear)
+        found = self._client.ask("POST", "/api/v1/plan", msgspec.to_builtins(question), hear)
         return _with_made(found, question.wants)
 
-    def backtest(self, question: BacktestQuestion, hear: Hear = nobody_hears) -> dict[str, Any]:
+    def backtest(self, question: BacktestRequest, hear: Hear = nobody_hears) -> dict[str, Any]:
         """Have policies tried for a job on past market data; the same of `made`."""
-        found = self._client.ask("POST", "/api/v1/backtest", asdict(question), hear)
+        found = self._client.ask("POST", "/api/v1/backtest", msgspec.to_builtins(question), hear)
         return _with_made(found, question.wants)
 
     def learned(
@@ -170,9 +174,9 @@ class RemoteJournal:
         found = self._client.ask("GET", LEARNED, hear=hear, pool_of=pool_of, wants=",".join(wants) or None)
         return _with_made(found, wants)
 
-    def learn(self, question: LearnQuestion, hear: Hear = nobody_hears) -> dict[str, Any]:
+    def learn(self, question: LearnRequest, hear: Hear = nobody_hears) -> dict[str, Any]:
         """Have the choice among policies taught on the server, and return what it has learned."""
-        found = self._client.ask("POST", LEARNED, asdict(question), hear, again=False)
+        found = self._client.ask("POST", LEARNED, msgspec.to_builtins(question), hear, again=False)
         return _with_made(found, question.wants)
 
     def forget(self) -> None:
@@ -239,21 +243,23 @@ class RemoteJournal:
         return digest
 
 
-def _sent(submission: Submission, job_class: str) -> dict[str, Any]:
+def _sent(submission: Submission, job_class: str, workdir: str) -> SubmitRequest:
     """Return a job as it is sent: values of variables and secrets are looked up here."""
     file = parse_job(checkable(read_text(submission.file.path), job_class), path=submission.file.path)
     if submission.market.source or submission.fleet:
         raise InputError("a job for a server must leave its market and fleet to the server, got one")
     values = secrets_of(file, submission.envs)
-    return {
-        "text": with_tables(submission.text, file.path),
-        "name": Path(file.path).name,
-        "envs": {name: values[name] for name, value in file.envs.items() if value is None},
-        "secrets": {name: values[name] for name in file.secrets},
-        "policy": None if submission.policy is None else json.dumps(submission.policy),
-        "pool": submission.market.pool,
-        "sight": submission.sight,
-    }
+    return SubmitRequest(
+        text=with_tables(submission.text, file.path),
+        name=Path(file.path).name,
+        envs={name: values[name] for name, value in file.envs.items() if value is None},
+        secrets={name: values[name] for name in file.secrets},
+        policy=None if submission.policy is None else json.dumps(submission.policy),
+        pool=submission.market.pool,
+        sight=submission.sight,
+        job_class=job_class,
+        workdir=workdir,
+    )
 
 
 def text_to_send(path: str) -> str:

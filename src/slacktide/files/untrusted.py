@@ -7,6 +7,7 @@ know both beforehand.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from slacktide.core.own_class import is_place
 from slacktide.core.yaml_tree import Mistakes, Scalar, Section, Series, Tree, parse_tree
@@ -14,25 +15,23 @@ from slacktide.files.job import JOB_KEYS
 from slacktide.files.secrecy import kept_secret
 
 
-def code_named(text: str, path: str) -> str:
-    """Return the word in a job file's policy that names code to load, `module:Class`; empty without one.
+class Named(NamedTuple):
+    """What a job file names that reading it would load or open."""
 
-    Raises FileError for a text that is not YAML.
-    """
+    code: str
+    """What in its policy says where code is to be found; empty where nothing does."""
+    csv: bool
+    """Whether a speedup, or one of a phase, is in another file."""
+
+
+def named_in(text: str, path: str) -> Named:
+    """Look at a job file without loading or opening anything; raises FileError for a text that is no YAML."""
     with kept_secret(text, JOB_KEYS):
         tree = parse_tree(text, Mistakes(path))
-        entry = tree.entries.get("policy") if isinstance(tree, Section) else None
-        words = () if entry is None else _words(entry.value)
-        return next((word for word in words if is_place(word)), "")
-
-
-def file_named(text: str, path: str) -> bool:
-    """Whether a speedup in a job file, or in a phase of it, is in another file.
-
-    Raises FileError for a text that is not YAML.
-    """
-    with kept_secret(text, JOB_KEYS):
-        return any("csv" in speedup.entries for speedup in _speedups(parse_tree(text, Mistakes(path))))
+        policy = tree.entries.get("policy") if isinstance(tree, Section) else None
+        words = () if policy is None else _words(policy.value)
+        code = next((word for word in words if is_place(word)), "")
+        return Named(code, any("csv" in speedup.entries for speedup in _speedups(tree)))
 
 
 def _speedups(tree: Tree | None) -> Iterator[Section]:

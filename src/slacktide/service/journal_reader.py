@@ -28,6 +28,7 @@ from slacktide.app.journal.live_status import LEAST_SHARE
 from slacktide.app.journal.logs import LogLine
 from slacktide.app.journal.state_cache import StateCache
 from slacktide.app.journal.timeline import Timelines, drawn
+from slacktide.app.tasks import SubmitRequest
 from slacktide.core.errors import InputError, shown
 from slacktide.journal.events import Decided, Record, SubmissionAsked, Submitted
 from slacktide.journal.state.jobs import AT_HAND
@@ -43,7 +44,7 @@ from slacktide.results.status import JobStatus
 from slacktide.service.job_rows import JobRows, Row
 from slacktide.service.uploads.server_paths import ServerPaths
 from slacktide.service.uploads.upload_history import KEPT_DAYS, UploadHistory
-from slacktide.service.uploads.uploads import KEPT_S, SubmitRequest, Uploads, is_alike
+from slacktide.service.uploads.uploads import KEPT_S, Uploads, is_alike
 
 THREADS = 2
 """More would only wait for one another: most of what they do holds the interpreter."""

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import gc
 import ipaddress
-import json
 import signal
 import socket
 import sys
@@ -195,9 +194,10 @@ async def _serving(
 
 
 def _setting(journal: Path, defaults: Defaults) -> Setting:
-    """Return what is asked about, for the process that answers costly questions."""
-    allocator = "" if defaults.policy is None else json.dumps(defaults.policy)
-    return Setting(journal=str(journal), market=defaults.market, fleet=defaults.fleet, allocator=allocator)
+    """Return the server as its task process needs to know it."""
+    return Setting(
+        journal=str(journal), market=defaults.market, fleet=defaults.fleet, allocator=defaults.policy
+    )
 
 
 @contextlib.contextmanager

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from slacktide.app.jobs.submission import Defaults, FleetText, Submission, request
 from slacktide.app.markets.market import MarketSpec
-from slacktide.app.tasks import PlanQuestion, Setting
+from slacktide.app.tasks import PlanRequest, Setting, SubmitRequest, read_request
 from slacktide.client.remote import text_to_send
 from slacktide.core.errors import InputError
 from slacktide.files.job import read_job_file
-from slacktide.journal.codec.json_types import form
 from slacktide.service.tasks.task_markets import market_of
 from slacktide.service.tasks.task_process import answer
-from slacktide.service.uploads.uploads import SubmitRequest, Uploads, checked
+from slacktide.service.uploads.uploads import Uploads, checked
 
 FLEET = """\
 budget: 16 gpus
@@ -104,8 +103,7 @@ def test_what_was_measured_for_a_class_is_its_jobs_too(tmp_path: Path) -> None:
 def test_a_server_plans_such_a_job(tmp_path: Path, fleet: FleetText) -> None:
     market = MarketSpec(source="synthetic:h100?days=4&slot=30m&seed=2")
     setting = Setting(journal=str(tmp_path / "none.db"), market=market, fleet=fleet)
-    kind = form(Setting)
-    setting = kind.read(json.loads(kind.text(kind.plain(setting))))  # as the process is told
+    setting = read_request(Setting, msgspec.json.encode(setting))  # as the process is started with
     text = BARE + "deadline: 12h\npolicy: on-demand\n"
     made = answer(setting, "plan", {"text": text, "wants": ["text"]})
     assert (made["job"], "instead of 4" in made["made"]["text"]) == ("mine", True), made["made"]["text"]
@@ -117,7 +115,7 @@ def test_questions_are_about_the_market_that_the_fleet_s_jobs_are_on() -> None:
     budget = FLEET.replace(
         "budget: 16 gpus\nprice: 2 usd\n", "budget: 600 usd/month\nmarket: synthetic:h100?days=2\n"
     )
-    fleet, asked = FleetText(budget, "fleet.yaml"), PlanQuestion(text=BARE)
+    fleet, asked = FleetText(budget, "fleet.yaml"), PlanRequest(text=BARE)
     text = fleet.completed(BARE)
 
     def market(**setting: Any) -> str | None:

@@ -9,6 +9,7 @@ import os
 import random
 import threading
 from base64 import b64decode
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import replace
@@ -17,9 +18,11 @@ from typing import Any
 
 import jsonschema
 import pytest
+import yaml
 
 from slacktide.app.alerts.sending.outbox import Outbox
 from slacktide.app.journal.journal import open_journal
+from slacktide.app.tasks import SubmitRequest
 from slacktide.cli import run
 from slacktide.core.errors import BackendError
 from slacktide.journal.events import FeedTroubled
@@ -31,9 +34,9 @@ from slacktide.policies.selection.state_file import save
 from slacktide.service import hub as hub_module
 from slacktide.service.application import endpoints_of
 from slacktide.service.journal_reader import WITHIN, JournalReader, KeyTakenError
+from slacktide.service.routes.endpoints import parameters_of
 from slacktide.service.service import SENDERS_EACH
 from slacktide.service.uploads.upload_cache import UploadCache
-from slacktide.service.uploads.uploads import SubmitRequest
 
 from .parts_of_api import JOB, Answer, House, scope_of
 
@@ -114,9 +117,9 @@ def test_anything_that_is_sent_is_answered_as_described(house: House) -> None:
         names["fleet"] = draw.choice(["none", "%00"])
         path = one.path.format(**names)
         query = "&".join(
-            f"{param.name}={draw.choice(['1', '-1', 'x', '', '1e9', 'true'])}" for param in one.query
+            f"{name}={draw.choice(['1', '-1', 'x', '', '1e9', 'true'])}" for name in parameters_of(one.query)
         )
-        fields = list(getattr(one.body, "__dataclass_fields__", {}))
+        fields = list(getattr(one.body, "__struct_fields__", ()))
         body: Any = draw.choice(odd)
         if fields and draw.random() < 0.7:
             body = {name: draw.choice(odd) for name in fields if draw.random() < 0.6}
@@ -553,3 +556,56 @@ def test_who_listens_to_a_silent_job_hears_something_while_others_make_the_news(
         return await listening
 
     assert asyncio.run(heard()) == ": still here\n\n"
+
+
+def test_a_submission_reads_its_job_file_three_times_only(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once for what it names, once for what it says, and once to take its secrets out."""
+    reads: list[str] = []
+
+    def counted(read: Callable[..., Any]) -> Callable[..., Any]:
+        def reading(text: str, **more: Any) -> Any:
+            reads.append(text)
+            return read(text, **more)
+
+        return reading
+
+    for name in ("parse", "compose"):
+        monkeypatch.setattr(yaml, name, counted(getattr(yaml, name)))
+    assert house.ask("POST", "/api/v1/jobs?wait=0", {"text": JOB}, key="k").status == 202
+    assert len(reads) == 3
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "message"),
+    [
+        ("POST", "/api/v1/plan", {}, "Object missing required field `text`"),
+        ("POST", "/api/v1/plan", {"text": "", "dedline": 1}, "Object contains unknown field `dedline`"),
+        ("POST", "/api/v1/plan", {"text": 4}, "text must be `str`, got 4"),
+        ("POST", "/api/v1/backtest", {"text": "", "starts": 501}, "starts must be `int` <= 500, got 501"),
+        (
+            "POST", "/api/v1/backtest", {"text": "", "sight": "no"},
+            "sight must be one of feed, tried, got 'no'",
+        ),
+        (
+            "POST", "/api/v1/plan", {"text": "", "wants": ["text", "bmp"]},
+            "wants[1] must be one of csv, decisions, pdf, png, report, svg, text, got 'bmp'",
+        ),
+        ("POST", "/api/v1/jobs", {"text": "", "envs": {"A": 1}}, "envs[...]: Expected `str`, got `int`"),
+        ("POST", f"{JOBS}/job/preempt", {"gpus": 0}, "gpus must be `int` >= 1, got 0"),
+        ("GET", "/api/v1/jobs?limit=0", None, "limit must be `int` >= 1, got '0'"),
+        ("GET", "/api/v1/events?form=odd", None, "form must be one of documented, journal, got 'odd'"),
+    ],
+)  # fmt: skip
+def test_a_request_that_is_not_as_documented_is_told_what_must_hold_and_what_came(
+    house: House, method: str, path: str, body: object, message: str
+) -> None:
+    answer = house.ask(method, path, body)
+    assert (answer.status, answer.json["error"]["kind"]) == (400, "InputError")
+    assert answer.message == f"a request must be as documented: {message}"
+
+
+def test_a_truth_value_in_an_address_is_true_or_false(house: House) -> None:
+    answer = house.ask("GET", "/api/v1/cost?text=1")
+    assert (answer.status, answer.message) == (400, "text must be true or false, got '1'")

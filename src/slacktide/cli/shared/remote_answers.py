@@ -15,7 +15,7 @@ from slacktide.cli.shared.output import ProgressBar, echo_json
 
 if TYPE_CHECKING:
     from slacktide.app.jobs.submission import Submission
-    from slacktide.app.tasks import BacktestQuestion, LearnQuestion, PlanQuestion
+    from slacktide.app.tasks import BacktestRequest, LearnRequest, PlanRequest
     from slacktide.client.remote import RemoteJournal
 
 READING = ("slot_hours", "gaps", "spot_usd", "on_demand_usd")
@@ -91,11 +91,11 @@ def plan_question(
     wants: Sequence[Any] = (),
     *,
     check: bool = False,
-) -> PlanQuestion:
+) -> PlanRequest:
     """Return the request for a plan, from the options of a command."""
-    from slacktide.app.tasks import PlanQuestion
+    from slacktide.app.tasks import PlanRequest
 
-    return PlanQuestion(
+    return PlanRequest(
         **_about(journal, job, given),
         policy=_written(common.parse_policy(given["policy"], job)),
         start=given.get("start"),
@@ -114,12 +114,12 @@ def check_affordable(journal: RemoteJournal, wanted: Submission, given: Mapping[
 
 def _backtest_question(
     journal: RemoteJournal, job: str, given: Mapping[str, Any], wants: Sequence[Any]
-) -> BacktestQuestion:
-    from slacktide.app.tasks import BacktestQuestion
+) -> BacktestRequest:
+    from slacktide.app.tasks import BacktestRequest
 
     starts = common.parse_starts(given["starts"])
     policies = [_written(one) for one in common.parse_policies(given["policy"], job)]
-    return BacktestQuestion(
+    return BacktestRequest(
         **_about(journal, job, given),
         policies=tuple(one for one in policies if one is not None),
         starts=starts.count,
@@ -132,11 +132,11 @@ def _backtest_question(
 
 def _learn_question(
     journal: RemoteJournal, job: str, given: Mapping[str, Any], wants: Sequence[Any]
-) -> LearnQuestion:
-    from slacktide.app.tasks import LearnQuestion
+) -> LearnRequest:
+    from slacktide.app.tasks import LearnRequest
 
     training = {name: given[name] for name in ("jobs", "seed", "pool_of")}
-    return LearnQuestion(**_about(journal, job, given), **training, wants=tuple(wants))
+    return LearnRequest(**_about(journal, job, given), **training, wants=tuple(wants))
 
 
 def _about(journal: RemoteJournal, job: str, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeVar
+from functools import cache
+from typing import Any, TypeVar
 
+from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from slacktide.app.tasks import read_as
+from slacktide.app.tasks import as_request, read_request, schema_of
 from slacktide.app.tokens import Role
 from slacktide.core.errors import InputError, shown
 from slacktide.service.access.gate import Who
@@ -22,18 +23,20 @@ MOST_WAIT_S = 60.0
 MARK = "address"
 """The attribute by which a handler is known as one."""
 SMALL = 10**12
+"""Larger numbers of events than any journal has, and small enough for SQLite."""
 
 
-class Param(NamedTuple):
-    """A parameter after the question mark."""
+def says(meaning: str, *, ge: float | None = None, le: float | None = None) -> Meta:
+    """Return what a parameter means, for openapi.json, and its bounds."""
+    return Meta(description=meaning, ge=ge, le=le)
 
-    name: str
-    kind: Literal["string", "integer", "boolean", "number"]
-    says: str
-    least: float | None = None
-    most: float | None = None
-    among: tuple[str, ...] = ()
-    """The words that it may be; none: any."""
+
+class Query(Struct, frozen=True, kw_only=True):
+    """The parameters of an address, after the question mark; each with its bounds and its meaning."""
+
+
+class NoQuery(Query, frozen=True):
+    """An address without parameters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +55,8 @@ class Endpoint:
     """What the token must be good for; None: everybody may ask."""
     body: Any = None
     """The type of its body; None: none."""
-    query: tuple[Param, ...] = ()
+    query: type[Query] = NoQuery
+    """The type of its parameters."""
     streams: bool = False
     """Whether it also answers with a stream, to who accepts one."""
     timed: bool = True
@@ -66,6 +70,7 @@ class Endpoint:
 
 
 Method = TypeVar("Method", bound=Callable[..., Awaitable[Response]])
+Parameters = TypeVar("Parameters", bound=Query)
 
 
 class Routes:
@@ -108,41 +113,32 @@ def note(say: Callable[[str], None], request: Request, what: str) -> None:
 
 async def body_of(request: Request, kind: Any) -> Any:
     """Read a body of a type; raises InputError for anything else."""
-    raw = await request.body()
-    try:
-        tree = json.loads(raw) if raw.strip() else {}
-    except (ValueError, RecursionError):
-        raise InputError("a body must be JSON, got something else") from None
-    return read_as(kind, tree)
+    return read_request(kind, await request.body())
 
 
-def whole(request: Request, name: str, usual: int | None, least: int = 0, most: int = SMALL) -> int | None:
-    """Read a whole number after the question mark; raises InputError for anything else."""
-    text = request.query_params.get(name)
-    if text is None:
-        return usual
-    if not (text.isascii() and text.isdecimal() and len(text) < 16 and least <= int(text) <= most):
-        raise InputError(f"{name} must be a whole number between {least} and {most}, got {shown(text)}")
-    return int(text)
-
-
-def number(request: Request, name: str, usual: float, most: float) -> float:
-    """Read a number between 0 and `most`; raises InputError for anything else."""
-    text = request.query_params.get(name)
-    if text is None:
-        return usual
-    try:
-        found = float(text)
-    except ValueError:
-        found = -1.0
-    if not 0.0 <= found <= most:
-        raise InputError(f"{name} must be a number between 0 and {most:g}, got {shown(text)}")
+def query_of(request: Request, kind: type[Parameters]) -> Parameters:
+    """Read the parameters of an address; raises InputError for values that are not as documented."""
+    given = dict(request.query_params)
+    for name, schema in parameters_of(kind).items():
+        # The library also takes 0, 1 and TRUE for truth values, which the description of the API does not.
+        if schema["type"] == "boolean" and given.get(name, "true") not in ("true", "false"):
+            raise InputError(f"{name} must be true or false, got {shown(given[name])}")
+    found: Parameters = as_request(kind, given, from_text=True)
     return found
 
 
-def truth(request: Request, name: str) -> bool:
-    """Read a truth value, false where it is absent; raises InputError for anything else."""
-    text = request.query_params.get(name, "false")
-    if text not in ("true", "false"):
-        raise InputError(f"{name} must be true or false, got {shown(text)}")
-    return text == "true"
+@cache
+def parameters_of(kind: type[Query]) -> dict[str, dict[str, Any]]:
+    """Return the JSON Schema of each parameter, with its description."""
+    return {name: _given(schema) for name, schema in schema_of(kind)["properties"].items()}
+
+
+def _given(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of a parameter that is given: one that is absent has no value of its own."""
+    found = {name: value for name, value in schema.items() if name not in ("anyOf", "default")}
+    for one in schema.get("anyOf", ()):
+        if one.get("type") != "null":
+            found.update(one)
+    if "enum" in found:
+        found["enum"] = [word for word in found["enum"] if word is not None]
+    return {"type": "string", **found}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractContextManager
+from typing import Annotated, Literal
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -15,19 +16,32 @@ from slacktide.service.hub import STREAM, document
 from slacktide.service.journal_reader import JournalReader
 from slacktide.service.routes import forms
 from slacktide.service.routes.encoding import answered, encoded_list
-from slacktide.service.routes.endpoints import JOB, Param, Routes, endpoint, who_asks, whole
+from slacktide.service.routes.endpoints import JOB, SMALL, Query, Routes, endpoint, query_of, says, who_asks
 from slacktide.service.routes.page_cache import PageCache
 from slacktide.service.service import Service
 
 MOST_EVENTS = 1000
-FORM = Param(
-    "form",
-    "string",
-    "`journal`: events exactly as the journal holds them, with paths of the server; otherwise as documented.",
-    among=("documented", "journal"),
-)
-AFTER = Param("after", "integer", "Only events with a higher number.", 0)
-LIMIT = Param("limit", "integer", "At most this many.", 1, MOST_EVENTS)
+
+
+class PageQuery(Query, frozen=True):
+    """Which events, and how they are written."""
+
+    after: Annotated[int, says("Only events with a higher number.", ge=0, le=SMALL)] | None = None
+    limit: Annotated[int, says("At most this many.", ge=1, le=MOST_EVENTS)] = MOST_EVENTS
+    form: Annotated[
+        Literal["documented", "journal"],
+        says(
+            "`journal`: events exactly as the journal holds them, with paths of the server; "
+            "otherwise as documented."
+        ),
+    ] = "documented"
+
+
+class EventsQuery(PageQuery, frozen=True):
+    """Events of one job or of all, as pages or as a stream."""
+
+    job: Annotated[str, says("Only events of this job.")] | None = None
+    until: Annotated[str, says("`ended`: the stream ends when the job has ended.")] = ""
 
 
 class EventStream(StreamingResponse):
@@ -50,10 +64,10 @@ class EventRoutes(Routes):
         self._service, self._reader = service, service.reader
         self._pages = PageCache()
 
-    @endpoint("GET", f"{JOB}/events", forms.EventPage, query=(AFTER, LIMIT, FORM))
+    @endpoint("GET", f"{JOB}/events", forms.EventPage, query=PageQuery)
     async def job_events(self, request: Request) -> Response:
         """Show what happened to a job."""
-        return await self._page(request, request.path_params["job"])
+        return await self._page(query_of(request, PageQuery), request.path_params["job"])
 
     @endpoint(
         "GET",
@@ -61,36 +75,28 @@ class EventRoutes(Routes):
         forms.EventPage,
         timed=False,
         streams=True,
-        query=(
-            AFTER,
-            LIMIT,
-            FORM,
-            Param("job", "string", "Only events of this job."),
-            Param("until", "string", "`ended`: the stream ends when the job has ended."),
-        ),
+        query=EventsQuery,
     )
     async def events(self, request: Request) -> Response:
         """Show what happened, or with Accept: text/event-stream what happens, from Last-Event-ID on."""
-        job = request.query_params.get("job")
+        query = query_of(request, EventsQuery)
+        job = query.job
         if STREAM not in request.headers.get("accept", ""):
-            return await self._page(request, job)
+            return await self._page(query, job)
         if job is not None:
             await self._reader.run(check_known, self._reader, job)
         last = request.headers.get("last-event-id")
         if last is not None and not (last.isascii() and last.isdecimal() and len(last) < 16):
             raise InputError(f"Last-Event-ID must be the number of an event, got {shown(last)}")
-        after = int(last) if last is not None else whole(request, "after", self._service.hub.seq)
-        assert after is not None
-        exact, to_the_end = _is_exact(request), request.query_params.get("until") == "ended"
+        newest = self._service.hub.seq if query.after is None else query.after
+        after = newest if last is None else int(last)
+        exact, to_the_end = query.form == "journal", query.until == "ended"
         who, keeper = who_asks(request), self._service.keeper
         frames = self._service.hub.stream(after, job, exact, to_the_end, lambda: keeper.still_knows(who))
         return EventStream(frames, self._service.listeners.one(who.name))
 
-    async def _page(self, request: Request, job: str | None) -> Response:
-        after, most = whole(request, "after", 0), whole(request, "limit", MOST_EVENTS, 1, MOST_EVENTS)
-        assert after is not None
-        assert most is not None
-        exact = _is_exact(request)
+    async def _page(self, query: PageQuery, job: str | None) -> Response:
+        after, most, exact = query.after or 0, query.limit, query.form == "journal"
 
         def page() -> bytes:
             found = self._reader.page(after, job, most)
@@ -109,10 +115,3 @@ def check_known(reader: JournalReader, job: str) -> None:
     """Raise InputError where there is no such job."""
     with reader.world() as world:
         requests.track_of(world, job)
-
-
-def _is_exact(request: Request) -> bool:
-    form = request.query_params.get("form", "documented")
-    if form not in ("documented", "journal"):
-        raise InputError(f"form must be documented or journal, got {shown(form)}")
-    return form == "journal"

@@ -82,13 +82,6 @@ class Cancelled:
     withdrawn: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreemptRequest:
-    """How many spot GPUs to take; null: all."""
-
-    gpus: int | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class Preempted:
     """What was asked for."""
@@ -319,13 +312,6 @@ class Health:
     engine_stepped: bool
     lease_held: bool
     disk_writable: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoginRequest:
-    """A token, for which a session is opened."""
-
-    token: str
 
 
 @dataclass(frozen=True, slots=True)

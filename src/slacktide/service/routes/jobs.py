@@ -7,19 +7,18 @@ import time
 from base64 import b64decode
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, get_args
+from typing import Annotated, Any, Literal
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from slacktide.app.jobs import requests
 from slacktide.app.journal.logs import LogLine
-from slacktide.core.errors import InputError, UnknownNameError, shown
 from slacktide.journal.events import Health
 from slacktide.service.job_rows import Row
 from slacktide.service.routes import forms
 from slacktide.service.routes.encoding import answered, encoded, encoded_list
-from slacktide.service.routes.endpoints import JOB, Param, Routes, endpoint, number, truth, whole
+from slacktide.service.routes.endpoints import JOB, SMALL, Query, Routes, endpoint, query_of, says
 from slacktide.service.routes.error_responses import told as told_wrong
 from slacktide.service.routes.events import check_known
 from slacktide.service.routes.progress_stream import awaited, place_of
@@ -28,12 +27,48 @@ from slacktide.service.tasks.task_worker import QueuePosition
 ACTIVE = "active"
 """The state of every job that has not ended."""
 LOGS_WAIT_S = 30.0
-PICTURES = {"png": "image/png", "svg": "image/svg+xml", "pdf": "application/pdf"}
+Form = Literal["png", "svg", "pdf"]
+PICTURES: dict[Form, str] = {"png": "image/png", "svg": "image/svg+xml", "pdf": "application/pdf"}
 ALONE = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'; base-uri 'none'; "
     "form-action 'none'; sandbox"
 )
 """What a page of a report may do: show itself."""
+
+
+class JobsQuery(Query, frozen=True):
+    """Which jobs to list."""
+
+    state: Annotated[str | None, says("Only jobs in this state, such as running; `active`: not ended.")] = (
+        None
+    )
+    health: Annotated[Health, says("Only on-time, at-risk or late ones.")] | None = None
+    name: Annotated[str, says("Only jobs whose name begins with this.")] = ""
+    limit: Annotated[int, says("Only the newest ones.", ge=1, le=10**6)] | None = None
+
+
+class LogsQuery(Query, frozen=True):
+    """Which lines of logs, and how long to wait for more."""
+
+    after: Annotated[str, says("The `next` of an earlier answer.")] = ""
+    rank: Annotated[int, says("Only this worker.", ge=0, le=SMALL)] | None = None
+    attempt: Annotated[int, says("Only this set of workers; 0 is the setup.", ge=0, le=SMALL)] | None = None
+    wait: Annotated[
+        float, says("Seconds to wait for more while the job is running.", ge=0, le=LOGS_WAIT_S)
+    ] = 0.0
+    follow: Annotated[bool, says("More will be asked for: leave out a line without its end.")] = False
+
+
+class CostQuery(Query, frozen=True):
+    """How a bill is told."""
+
+    text: Annotated[bool, says("Also as the command line prints it.")] = False
+
+
+class PlotQuery(Query, frozen=True):
+    """How a run is drawn."""
+
+    form: Annotated[Form, says("`png` (default), `svg` or `pdf`.")] = "png"
 
 
 class JobRoutes(Routes):
@@ -43,28 +78,19 @@ class JobRoutes(Routes):
         "GET",
         "/api/v1/jobs",
         forms.JobList,
-        query=(
-            Param("state", "string", "Only jobs in this state, such as running; `active`: not ended."),
-            Param("health", "string", "Only on-time, at-risk or late ones.", among=get_args(Health)),
-            Param("name", "string", "Only jobs whose name begins with this."),
-            Param("limit", "integer", "Only the newest ones.", 1, 10**6),
-        ),
+        query=JobsQuery,
     )
     async def jobs(self, request: Request) -> Response:
         """List jobs in the order of their submission."""
-        asked = request.query_params
-        state, health, name = asked.get("state"), asked.get("health"), asked.get("name", "")
-        if health is not None and health not in get_args(Health):
-            raise UnknownNameError("a health", health, get_args(Health))
-
-        most, active = whole(request, "limit", None, 1, 10**6), state == ACTIVE
+        query = query_of(request, JobsQuery)
+        active = query.state == ACTIVE
 
         def keep(one: Row) -> bool:
-            is_state = active or state in (None, one["status"])
-            return is_state and health in (None, one["health"]) and one["name"].startswith(name)
+            is_state = active or query.state in (None, one["status"])
+            return is_state and query.health in (None, one["health"]) and one["name"].startswith(query.name)
 
         def rows() -> bytes:
-            return encoded_list("jobs", self._reader.jobs(keep, most, active=active))
+            return encoded_list("jobs", self._reader.jobs(keep, query.limit, active=active))
 
         return answered(await self._reader.run(rows))
 
@@ -79,22 +105,17 @@ class JobRoutes(Routes):
         f"{JOB}/logs",
         forms.Logs,
         timed=False,
-        query=(
-            Param("after", "string", "The `next` of an earlier answer."),
-            Param("rank", "integer", "Only this worker.", 0),
-            Param("attempt", "integer", "Only this set of workers; 0 is the setup.", 0),
-            Param("wait", "number", "Seconds to wait for more while the job is running.", 0, LOGS_WAIT_S),
-            Param("follow", "boolean", "More will be asked for: leave out a line without its end."),
-        ),
+        query=LogsQuery,
     )
     async def logs(self, request: Request) -> Response:
         """Show what workers printed after a place; with `wait`, as soon as there is more."""
-        job, after = request.path_params["job"], request.query_params.get("after", "")
-        rank, attempt = whole(request, "rank", None), whole(request, "attempt", None)
-        follow, until = truth(request, "follow"), time.monotonic() + number(request, "wait", 0.0, LOGS_WAIT_S)
+        job, query = request.path_params["job"], query_of(request, LogsQuery)
+        until = time.monotonic() + query.wait
         while True:
             seq = self._service.hub.seq
-            lines, place, over = await self._reader.run(self._reader.logs, job, rank, attempt, after, follow)
+            lines, place, over = await self._reader.run(
+                self._reader.logs, job, query.rank, query.attempt, query.after, query.follow
+            )
             left = until - time.monotonic()
             if lines or over or left <= 0 or self._service.hub.closed:
                 return JSONResponse({"lines": [_line(one) for one in lines], "next": place, "over": over})
@@ -116,7 +137,7 @@ class JobRoutes(Routes):
         "GET",
         f"{JOB}/cost",
         forms.CostAnswer,
-        query=(Param("text", "boolean", "Also as the command line prints it."),),
+        query=CostQuery,
         timed=False,
         streams=True,
     )
@@ -127,7 +148,7 @@ class JobRoutes(Routes):
         return await self._billed(request, {"job": job}, stamp)
 
     async def _billed(self, request: Request, question: dict[str, Any], stamp: object) -> Response:
-        with_text = truth(request, "text")
+        with_text = query_of(request, CostQuery).text
 
         async def ask(place: QueuePosition) -> dict[str, Any]:
             return _bill(await self._service.tasks.run("cost", question, stamp, place), with_text)
@@ -145,14 +166,12 @@ class JobRoutes(Routes):
         f"{JOB}/plot",
         bytes,
         media=tuple(PICTURES.values()),
-        query=(Param("form", "string", "`png` (default), `svg` or `pdf`.", among=tuple(PICTURES)),),
+        query=PlotQuery,
         timed=False,
     )
     async def plot(self, request: Request) -> Response:
         """Show the run of a job as a picture."""
-        form = request.query_params.get("form", "png")
-        if form not in PICTURES:
-            raise InputError(f"form must be {', '.join(PICTURES)}, got {shown(form)}")
+        form = query_of(request, PlotQuery).form
         picture = b64decode(await self._drawn(request, form))
         return Response(picture, headers=_shown_alone(request, form), media_type=PICTURES[form])
 
@@ -160,7 +179,7 @@ class JobRoutes(Routes):
         "GET",
         "/api/v1/cost",
         forms.SiteCostAnswer,
-        query=(Param("text", "boolean", "Also as the command line prints it."),),
+        query=CostQuery,
         timed=False,
         streams=True,
     )

@@ -3,7 +3,7 @@ policies."""
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import Annotated, Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -11,15 +11,35 @@ from starlette.responses import JSONResponse, Response
 from slacktide.app.costs.fleet_money import fleets
 from slacktide.app.markets.market_now import MOST_SLOTS
 from slacktide.app.markets.pool_forecast import MOST_HOURS
-from slacktide.app.tasks import LearnedQuestion, LearnQuestion, PoolName, read_as
+from slacktide.app.tasks import LearnedRequest, LearnRequest, PoolName, as_request
 from slacktide.journal.state.pool_news import PoolNews
 from slacktide.report.wire import values
 from slacktide.service.routes import forms
-from slacktide.service.routes.endpoints import Param, Routes, body_of, endpoint, note, whole
+from slacktide.service.routes.endpoints import Query, Routes, body_of, endpoint, note, query_of, says
 from slacktide.service.routes.progress_stream import place_of, questioned
 
 LEARNED = "/api/v1/learned"
-POOLS: tuple[str, ...] = get_args(PoolName)
+
+
+class MarketQuery(Query, frozen=True):
+    """How much of the market to show."""
+
+    slots: Annotated[int, says("How many slots up to now.", ge=1, le=MOST_SLOTS)] = 1
+    pool: Annotated[str, says("Only this pool.")] = ""
+
+
+class ForecastQuery(Query, frozen=True):
+    """Which pool to forecast, and how far."""
+
+    pool: Annotated[str, says("Which pool.")] = ""
+    hours: Annotated[int, says("How far ahead; 24 by default.", ge=1, le=MOST_HOURS)] = 24
+
+
+class LearnedQuery(Query, frozen=True):
+    """How to show what was learned."""
+
+    pool_of: Annotated[PoolName, says("What to choose from where nothing is learned.")] | None = None
+    wants: Annotated[str, says("What else to make of it: text, png, svg, pdf, with commas.")] = ""
 
 
 class MarketRoutes(Routes):
@@ -30,17 +50,14 @@ class MarketRoutes(Routes):
         "/api/v1/markets",
         forms.Markets,
         timed=False,
-        query=(
-            Param("slots", "integer", "How many slots up to now.", 1, MOST_SLOTS),
-            Param("pool", "string", "Only this pool."),
-        ),
+        query=MarketQuery,
     )
     async def markets(self, request: Request) -> Response:
         """Show what pools offer now, and offered recently."""
-        slots, pool = whole(request, "slots", 1, 1, MOST_SLOTS), request.query_params.get("pool", "")
+        query = query_of(request, MarketQuery)
         # A tenth of an hour of the market's clock is taken as one moment.
         now = round(self._service.runner.now_hours(), 1)
-        asked = {"now_hours": now, "slots": slots, "pool": pool}
+        asked = {"now_hours": now, "slots": query.slots, "pool": query.pool}
         stamp, place = self._reader.fold().site is None, place_of(request)
         found = await self._service.tasks.run("markets", asked, stamp, place)
         return JSONResponse(await self._reader.run(self._with_news, found))
@@ -59,16 +76,13 @@ class MarketRoutes(Routes):
         "/api/v1/markets/forecast",
         forms.ForecastAnswer,
         timed=False,
-        query=(
-            Param("pool", "string", "Which pool."),
-            Param("hours", "integer", "How far ahead; 24 by default.", 1, MOST_HOURS),
-        ),
+        query=ForecastQuery,
     )
     async def forecast(self, request: Request) -> Response:
         """Show what a pool will probably offer, by the model of plans, and how that did recently."""
-        hours = whole(request, "hours", 24, 1, int(MOST_HOURS))
+        query = query_of(request, ForecastQuery)
         now = float(int(self._service.runner.now_hours()))  # a forecast holds for an hour
-        asked = {"now_hours": now, "pool": request.query_params.get("pool", ""), "hours": hours}
+        asked = {"now_hours": now, "pool": query.pool, "hours": query.hours}
         stamp, place = self._reader.fold().site is None, place_of(request)
         return JSONResponse(await self._service.tasks.run("forecast", asked, stamp, place))
 
@@ -88,22 +102,19 @@ class MarketRoutes(Routes):
         dict[str, Any],
         timed=False,
         streams=True,
-        query=(
-            Param("pool_of", "string", "What to choose from where nothing is learned.", among=POOLS),
-            Param("wants", "string", "What else to make of it: text, png, svg, pdf, with commas."),
-        ),
+        query=LearnedQuery,
     )
     async def learned(self, request: Request) -> Response:
         """Show which policies have earned the trust of `policy: auto`."""
-        given = request.query_params
-        wants = [want for want in given.get("wants", "").split(",") if want]
-        question = read_as(LearnedQuestion, {"pool_of": given.get("pool_of"), "wants": wants})
+        query = query_of(request, LearnedQuery)
+        wants = [want for want in query.wants.split(",") if want]
+        question = as_request(LearnedRequest, {"pool_of": query.pool_of, "wants": wants})
         return await questioned(self._service, request, "learned", question)
 
-    @endpoint("POST", LEARNED, dict[str, Any], body=LearnQuestion, role="submit", timed=False, streams=True)
+    @endpoint("POST", LEARNED, dict[str, Any], body=LearnRequest, role="submit", timed=False, streams=True)
     async def learn(self, request: Request) -> Response:
         """Start a job at random times of a market, and move trust to the policies that do well."""
-        question = await body_of(request, LearnQuestion)
+        question = await body_of(request, LearnRequest)
         note(self._service.say, request, f"teaches policies with {question.name}")
         return await questioned(self._service, request, "learn", question)
 

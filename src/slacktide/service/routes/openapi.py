@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from importlib.metadata import version
 from typing import Any
 
-from slacktide.service.routes.endpoints import Endpoint, Param
+from slacktide.service.routes.endpoints import Endpoint, parameters_of
 from slacktide.service.routes.forms import Accepted, ErrorAnswer
 from slacktide.service.routes.schema import Schemas
 
@@ -71,7 +71,7 @@ def _operation(one: Endpoint, schemas: Schemas) -> dict[str, Any]:
     found: dict[str, Any] = {
         "operationId": one.name,
         "summary": one.says,
-        "parameters": [*_in_path(one.path), *map(_in_query, one.query)],
+        "parameters": [*_in_path(one.path), *parameters(one)],
         "responses": answers,
         "security": [] if one.role is None else [{"token": []}, {"session": []}],
     }
@@ -110,9 +110,11 @@ def _in_path(path: str) -> list[dict[str, Any]]:
     ]
 
 
-def _in_query(one: Param) -> dict[str, Any]:
-    bounds = {"minimum": one.least, "maximum": one.most}
-    limits = {name: value for name, value in bounds.items() if value is not None}
-    words = {"enum": list(one.among)} if one.among else {}
-    schema = {"type": one.kind, **limits, **words}
-    return {"name": one.name, "in": "query", "required": False, "description": one.says, "schema": schema}
+def parameters(one: Endpoint) -> list[dict[str, Any]]:
+    """Return the parameters of an address after the question mark."""
+    found = []
+    for name, schema in parameters_of(one.query).items():
+        bounds = {key: value for key, value in schema.items() if key != "description"}
+        about = {"name": name, "in": "query", "required": False, "description": schema["description"]}
+        found.append({**about, "schema": bounds})
+    return found

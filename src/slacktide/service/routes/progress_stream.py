@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from typing import Any
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from slacktide.report.wire import values
 from slacktide.service.hub import STREAM
 from slacktide.service.routes.endpoints import who_asks
 from slacktide.service.routes.error_responses import told
@@ -28,7 +28,7 @@ STILL_HERE_S = 5.0
 
 async def questioned(service: Service, request: Request, verb: str, question: Any) -> Response:
     """Have a costly question answered by the process for them."""
-    asked = values.plain(question)
+    asked = msgspec.to_builtins(question)
 
     async def ask(place: QueuePosition) -> dict[str, Any]:
         return await service.tasks.run(verb, asked, place=place)

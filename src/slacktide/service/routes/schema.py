@@ -1,4 +1,4 @@
-"""JSON Schema of our types: dataclasses by field name, null for numbers that are not finite."""
+"""JSON Schema of our types: requests by msgspec, answers by field name, with null for infinite numbers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ import dataclasses
 import types
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from msgspec import Struct
+
+from slacktide.app.tasks import schema_of
 
 Schema = dict[str, Any]
 
@@ -38,9 +42,16 @@ class Schemas:
             return {"type": "array", "items": self.of(inner[0])}
         if origin in (dict, Mapping):
             return {"type": "object", "additionalProperties": self.of(inner[1])}
+        if isinstance(hint, type) and issubclass(hint, Struct):
+            return self._request(hint)
         if dataclasses.is_dataclass(hint) and isinstance(hint, type):
             return self._named(hint)
         raise TypeError(f"a type of the API must be one that JSON can hold, got {hint!r}")
+
+    def _request(self, kind: type[Struct]) -> Schema:
+        about = {name: value for name, value in schema_of(kind).items() if name != "title"}
+        self.named[kind.__name__] = {"required": [], **about}
+        return {"$ref": f"#/components/schemas/{kind.__name__}"}
 
     def _named(self, kind: type[Any]) -> Schema:
         name = kind.__name__

@@ -4,38 +4,53 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from typing import Any
+from typing import Annotated, Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from slacktide.app.jobs import requests
-from slacktide.app.tasks import BacktestQuestion, PlanQuestion
-from slacktide.core.errors import BackendError, InputError
+from slacktide.app.tasks import BacktestRequest, LoginRequest, PlanRequest, PreemptRequest, SubmitRequest
+from slacktide.core.errors import BackendError
 from slacktide.service.access.gate import error_body, refused
 from slacktide.service.access.sessions import COOKIE, LASTING_S
 from slacktide.service.routes import forms
 from slacktide.service.routes.endpoints import (
     JOB,
     MOST_WAIT_S,
-    Param,
+    Query,
     Routes,
     body_of,
     endpoint,
     note,
-    number,
+    query_of,
+    says,
     who_asks,
 )
 from slacktide.service.routes.progress_stream import questioned
 from slacktide.service.uploads.upload_cache import UploadCache
-from slacktide.service.uploads.uploads import SubmitRequest
 
 SESSION = "/api/v1/session"
 WAIT_S = 20.0
 """How long an answer to a submission is waited for unless the caller says otherwise."""
-WAIT = Param("wait", "number", "Seconds to wait until the job is accepted or refused.", 0, MOST_WAIT_S)
 UPLOAD = "/api/v1/uploads/{sha256}"
 MARKET = "/api/v1/uploads/markets/{sha256}"
+
+
+class WaitQuery(Query, frozen=True):
+    """How long to wait for the controller's answer."""
+
+    wait: (
+        Annotated[
+            float,
+            says("Seconds to wait until the job is accepted or refused.", ge=0, le=MOST_WAIT_S),
+        ]
+        | None
+    ) = None
+
+    def seconds(self, usual: float) -> float:
+        """Return how long to wait where the address has a time of its own."""
+        return usual if self.wait is None else self.wait
 
 
 class SubmissionRoutes(Routes):
@@ -48,7 +63,7 @@ class SubmissionRoutes(Routes):
         status=201,
         role="submit",
         body=SubmitRequest,
-        query=(WAIT,),
+        query=WaitQuery,
         timed=False,
     )
     async def submit(self, request: Request) -> Response:
@@ -56,16 +71,16 @@ class SubmissionRoutes(Routes):
         often it is sent. 202 where it was not answered yet."""
         asked = await body_of(request, SubmitRequest)
         key = request.headers.get("idempotency-key", "") or secrets.token_hex(8)
-        wait_s = number(request, "wait", WAIT_S, MOST_WAIT_S)
+        wait_s = query_of(request, WaitQuery).seconds(WAIT_S)
         await self._reader.run(self._reader.submit, asked, key)
         note(self._service.say, request, f"submitted {key}")
         return await self._answered(key, wait_s, 201)
 
-    @endpoint("GET", "/api/v1/requests/{key}", forms.Accepted, query=(WAIT,), timed=False)
+    @endpoint("GET", "/api/v1/requests/{key}", forms.Accepted, query=WaitQuery, timed=False)
     async def asked(self, request: Request) -> Response:
         """Show the answer to a submission; 202 while it waits."""
         key = request.path_params["key"]
-        return await self._answered(key, number(request, "wait", 0.0, MOST_WAIT_S), 200)
+        return await self._answered(key, query_of(request, WaitQuery).seconds(0.0), 200)
 
     async def _answered(self, key: str, wait_s: float, status: int) -> Response:
         answer = await self._service.answered(key, wait_s)
@@ -83,25 +98,23 @@ class SubmissionRoutes(Routes):
         note(self._service.say, request, f"cancelled {job}")
         return JSONResponse({"job": job, "withdrawn": withdrawn}, 202)
 
-    @endpoint("POST", f"{JOB}/preempt", forms.Preempted, status=202, role="submit", body=forms.PreemptRequest)
+    @endpoint("POST", f"{JOB}/preempt", forms.Preempted, status=202, role="submit", body=PreemptRequest)
     async def preempt(self, request: Request) -> Response:
         """Take spot workers from a job, as the market would."""
-        job, gpus = request.path_params["job"], (await body_of(request, forms.PreemptRequest)).gpus
-        if gpus is not None and gpus < 1:
-            raise InputError(f"gpus must be >= 1, got {gpus}")
+        job, gpus = request.path_params["job"], (await body_of(request, PreemptRequest)).gpus
         await self._reader.run(self._reader.journal.preempt, job, gpus)
         note(self._service.say, request, f"preempted {job}")
         return JSONResponse({"job": job, "gpus": gpus}, 202)
 
-    @endpoint("POST", "/api/v1/plan", dict[str, Any], body=PlanQuestion, timed=False, streams=True)
+    @endpoint("POST", "/api/v1/plan", dict[str, Any], body=PlanRequest, timed=False, streams=True)
     async def plan(self, request: Request) -> Response:
         """Say what a job would cost and when it would be done; spends nothing."""
-        return await questioned(self._service, request, "plan", await body_of(request, PlanQuestion))
+        return await questioned(self._service, request, "plan", await body_of(request, PlanRequest))
 
-    @endpoint("POST", "/api/v1/backtest", dict[str, Any], body=BacktestQuestion, timed=False, streams=True)
+    @endpoint("POST", "/api/v1/backtest", dict[str, Any], body=BacktestRequest, timed=False, streams=True)
     async def backtest(self, request: Request) -> Response:
         """Compare policies for a job on past market data."""
-        return await questioned(self._service, request, "backtest", await body_of(request, BacktestQuestion))
+        return await questioned(self._service, request, "backtest", await body_of(request, BacktestRequest))
 
     @endpoint("GET", UPLOAD, forms.Uploaded, role="submit")
     async def uploaded(self, request: Request) -> Response:
@@ -162,11 +175,11 @@ class SubmissionRoutes(Routes):
         who = who_asks(request)
         return JSONResponse({"name": who.name or None, "role": who.role})
 
-    @endpoint("POST", SESSION, forms.SessionAnswer, status=201, role=None, body=forms.LoginRequest)
+    @endpoint("POST", SESSION, forms.SessionAnswer, status=201, role=None, body=LoginRequest)
     async def login(self, request: Request) -> Response:
         """Open a session for a browser: its id comes as a cookie."""
         keeper, address = self._service.keeper, request.client.host if request.client else "?"
-        asked = await body_of(request, forms.LoginRequest)
+        asked = await body_of(request, LoginRequest)
         if keeper.failures.is_spent(address):
             return JSONResponse(error_body("TooMuchError", "too many wrong tokens; wait a minute", 4), 429)
         token = keeper.tokens.check(asked.token)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
 
 from slacktide.app.journal.journal import runs_of
 from slacktide.app.markets.market import MarketSpec
-from slacktide.app.tasks import AboutJob, PlanQuestion, Setting
+from slacktide.app.tasks import AboutJob, PlanRequest, Setting
 from slacktide.core.errors import InputError
 from slacktide.engine.fleet.fleets import market_named
 from slacktide.files.job import JobFile
@@ -21,7 +20,7 @@ from slacktide.service.uploads.uploads import check_market, markets_of, parsed
 def market_of(setting: Setting, text: str, asked: AboutJob) -> MarketSpec:
     """Return the market of a question: one that was sent, else its own, the job file's or the server's."""
     check_market(asked.market, asked.name)
-    start = asked.start if isinstance(asked, PlanQuestion) else None
+    start = asked.start if isinstance(asked, PlanRequest) else None
     if asked.sent is not None:
         path = _sent_market(setting, asked.sent)
         return MarketSpec(source=str(path), pool=asked.pool, start=start)
@@ -42,10 +41,9 @@ def _shared_market(setting: Setting, asked: AboutJob, file: JobFile) -> MarketSp
 
 def _is_member(setting: Setting, asked: AboutJob, file: JobFile) -> bool:
     """Whether a job would be one of the server's fleet, whose market begins with its first slot."""
-    if setting.fleet is None or not isinstance(asked, PlanQuestion) or asked.market:
+    if setting.fleet is None or not isinstance(asked, PlanRequest) or asked.market:
         return False
-    allocator = json.loads(setting.allocator) if setting.allocator else None
-    return setting.fleet.takes(file, allocator, own_policy=asked.policy is not None)
+    return setting.fleet.takes(file, setting.allocator, own_policy=asked.policy is not None)
 
 
 def _fleet_market(setting: Setting) -> str | None:

@@ -23,25 +23,27 @@ from slacktide.app.journal.journal import open_journal
 from slacktide.app.machines import MachinesRequest, list_machines
 from slacktide.app.markets.market_now import MarketRequest, market_now
 from slacktide.app.markets.pool_forecast import ForecastRequest, forecast_pool
-from slacktide.app.planning.backtest import BacktestRequest, Starts, Truth, parse_truth, run_backtest
+from slacktide.app.planning import backtest as backtesting
+from slacktide.app.planning import plan as planning
+from slacktide.app.planning.backtest import Starts, Truth, parse_truth
 from slacktide.app.planning.learning import Hedge, Lessons, forget, learned, learned_path, teach
-from slacktide.app.planning.plan import PlanRequest, check_plan, make_plan
 from slacktide.app.tasks import (
     AboutJob,
-    BacktestQuestion,
-    CostQuestion,
-    ForgetQuestion,
-    LearnedQuestion,
-    LearnQuestion,
-    MachinesQuestion,
+    BacktestRequest,
+    CostRequest,
+    LearnedRequest,
+    LearnRequest,
+    NoDetails,
     OutOfMemoryError,
-    PlanQuestion,
-    RunQuestion,
+    PlanRequest,
+    RenderRequest,
     Setting,
-    read_as,
+    as_request,
+    parse_policy,
+    read_request,
 )
 from slacktide.core.errors import InputError, SlacktideError, shown
-from slacktide.files.untrusted import code_named
+from slacktide.files.untrusted import named_in
 from slacktide.journal.state.snapshots import read_world
 from slacktide.report.text.tables import learn as learn_report
 from slacktide.report.text.tables import machines as machines_report
@@ -50,18 +52,12 @@ from slacktide.report.wire import plan as plan_wire
 from slacktide.report.wire import values
 from slacktide.results.comparison import Comparison
 from slacktide.results.plan import JobPlan
-from slacktide.service.tasks import renderings as pictures
+from slacktide.service.tasks import renderings
 from slacktide.service.tasks.task_markets import market_of
 from slacktide.service.uploads.server_paths import ServerPaths, without_folder
-from slacktide.service.uploads.uploads import check_policy, parsed, policy_spec
+from slacktide.service.uploads.uploads import check_policy, parsed
 from slacktide.simulation.compare import Progress
 
-MOST_STARTS = 500
-"""Of a back-test that others ask for."""
-SHORTEST_APART_HOURS = 1.0
-"""Between two starts of a back-test that others ask for."""
-MOST_LESSONS = 1000
-"""Starts of a job that others have the choice among policies taught with."""
 SHARE_OF_MEMORY = 0.5
 """Of the machine's memory that may be used for an answer: the controller and its workers need the rest."""
 LONGEST_NAME = 200
@@ -76,24 +72,24 @@ def answer(
 ) -> dict[str, Any]:
     """Answer a question of a verb, and say meanwhile how far it is; raises what goes wrong with it."""
     kind, answering = VERBS[verb]
-    return answering(setting, read_as(kind, asked), progress)
+    return answering(setting, as_request(kind, asked), progress)
 
 
-def _plan(setting: Setting, asked: PlanQuestion, progress: Progress) -> dict[str, Any]:
+def _plan(setting: Setting, asked: PlanRequest, progress: Progress) -> dict[str, Any]:
     check_policy(asked.policy)
     text = _whole(setting, asked)
     with _written(text, asked) as path:
-        request = PlanRequest(
+        request = planning.PlanRequest(
             path=path,
             market=market_of(setting, text, asked),
-            policy=policy_spec(asked.policy),
+            policy=parse_policy(asked.policy),
             journal=Path(setting.journal),
         )
         if asked.check:
-            check_plan(request)
+            planning.check_plan(request)
             return {}
-        made = _shown(setting, asked, make_plan(request, progress=progress))
-        return _with(plan_wire.as_json(made), asked.wants, pictures.of_plan(made))
+        made = _shown(setting, asked, planning.make_plan(request, progress=progress))
+        return _with(plan_wire.as_json(made), asked.wants, renderings.of_plan(made))
 
 
 def _shown(setting: Setting, asked: AboutJob, result: Result) -> Result:
@@ -113,47 +109,43 @@ def _paths(setting: Setting) -> ServerPaths:
     return ServerPaths(Path(setting.journal), setting.market.source, fleet)
 
 
-def _with(document: dict[str, Any], wants: Sequence[str], makers: pictures.Makers) -> dict[str, Any]:
+def _with(document: dict[str, Any], wants: Sequence[str], makers: renderings.Makers) -> dict[str, Any]:
     """Return an answer with what else is to be made of it."""
-    return {**document, "made": pictures.made(wants, makers)} if wants else document
+    return {**document, "made": renderings.made(wants, makers)} if wants else document
 
 
-def _backtest(setting: Setting, asked: BacktestQuestion, progress: Progress) -> dict[str, Any]:
+def _backtest(setting: Setting, asked: BacktestRequest, progress: Progress) -> dict[str, Any]:
     for policy in asked.policies:
         check_policy(policy)
     text = _whole(setting, asked)
     with _written(text, asked) as path:
-        request = BacktestRequest(
+        request = backtesting.BacktestRequest(
             path=path,
             market=market_of(setting, text, asked),
-            policies=[spec for policy in asked.policies if (spec := policy_spec(policy)) is not None],
+            policies=[spec for policy in asked.policies if (spec := parse_policy(policy)) is not None],
             starts=_starts(asked),
             truth=Truth() if asked.truth is None else parse_truth(asked.truth),
             sight=asked.sight,
         )
-        result = _shown(setting, asked, run_backtest(request, progress=progress))
-        return _with(backtest_wire.as_json(result), asked.wants, pictures.of_backtest(result))
+        result = _shown(setting, asked, backtesting.run_backtest(request, progress=progress))
+        return _with(backtest_wire.as_json(result), asked.wants, renderings.of_backtest(result))
 
 
-def _starts(asked: BacktestQuestion) -> Starts:
+def _starts(asked: BacktestRequest) -> Starts:
     if asked.every_hours is not None:
-        if not asked.every_hours >= SHORTEST_APART_HOURS:
-            raise InputError(f"every_hours must be >= {SHORTEST_APART_HOURS:g}, got {asked.every_hours:g}")
         return Starts(count=None, every_hours=asked.every_hours)
-    if asked.starts is None or not 1 <= asked.starts <= MOST_STARTS:
-        raise InputError(f"starts must be between 1 and {MOST_STARTS}, got {asked.starts}")
+    if asked.starts is None:
+        raise InputError("starts or every_hours must be given, got neither")
     return Starts(count=asked.starts)
 
 
-def _learned(setting: Setting, asked: LearnedQuestion, progress: Progress) -> dict[str, Any]:
+def _learned(setting: Setting, asked: LearnedRequest, progress: Progress) -> dict[str, Any]:
     path = learned_path(setting.learned)
     with without_folder(path.parent):
         return _trust(learned(path, asked.pool_of), path.name, asked.wants)
 
 
-def _learn(setting: Setting, asked: LearnQuestion, progress: Progress) -> dict[str, Any]:
-    if not 1 <= asked.jobs <= MOST_LESSONS:
-        raise InputError(f"jobs must be between 1 and {MOST_LESSONS}, got {asked.jobs}")
+def _learn(setting: Setting, asked: LearnRequest, progress: Progress) -> dict[str, Any]:
     state, text = learned_path(setting.learned), _whole(setting, asked)
     with _written(text, asked) as path, without_folder(state.parent):
         lessons = Lessons(path=path, market=market_of(setting, text, asked), jobs=asked.jobs, seed=asked.seed)
@@ -162,26 +154,26 @@ def _learn(setting: Setting, asked: LearnQuestion, progress: Progress) -> dict[s
 
 
 def _trust(hedge: Hedge, state: str, wants: Sequence[str]) -> dict[str, Any]:
-    return _with(learn_report.as_json(hedge, state), wants, pictures.of_learned(hedge, state))
+    return _with(learn_report.as_json(hedge, state), wants, renderings.of_learned(hedge, state))
 
 
-def _forget(setting: Setting, asked: ForgetQuestion, progress: Progress) -> dict[str, Any]:
+def _forget(setting: Setting, asked: NoDetails, progress: Progress) -> dict[str, Any]:
     forget(learned_path(setting.learned))
     return {}
 
 
-def _cost(setting: Setting, asked: CostQuestion, progress: Progress) -> dict[str, Any]:
+def _cost(setting: Setting, asked: CostRequest, progress: Progress) -> dict[str, Any]:
     with open_journal(setting.journal) as journal:
         return journal.cost_told(asked.job or None)._asdict()
 
 
-def _run(setting: Setting, asked: RunQuestion, progress: Progress) -> dict[str, Any]:
+def _run(setting: Setting, asked: RenderRequest, progress: Progress) -> dict[str, Any]:
     with open_journal(setting.journal) as journal:
-        run = pictures.of_run(journal, asked.job, _paths(setting))
-        return pictures.made([asked.want], run)
+        run = renderings.of_run(journal, asked.job, _paths(setting))
+        return renderings.made([asked.want], run)
 
 
-def _machines(setting: Setting, asked: MachinesQuestion, progress: Progress) -> dict[str, Any]:
+def _machines(setting: Setting, asked: NoDetails, progress: Progress) -> dict[str, Any]:
     with open_journal(setting.journal) as journal:
         file = read_world(journal.store).machines
     rows = list_machines(MachinesRequest(file=Path(file), journal=Path(setting.journal))) if file else []
@@ -198,14 +190,14 @@ def _forecast(setting: Setting, asked: ForecastRequest, progress: Progress) -> d
 
 
 VERBS: dict[str, tuple[Any, Callable[[Setting, Any, Progress], dict[str, Any]]]] = {
-    "plan": (PlanQuestion, _plan),
-    "backtest": (BacktestQuestion, _backtest),
-    "learned": (LearnedQuestion, _learned),
-    "learn": (LearnQuestion, _learn),
-    "forget": (ForgetQuestion, _forget),
-    "cost": (CostQuestion, _cost),
-    "run": (RunQuestion, _run),
-    "machines": (MachinesQuestion, _machines),
+    "plan": (PlanRequest, _plan),
+    "backtest": (BacktestRequest, _backtest),
+    "learned": (LearnedRequest, _learned),
+    "learn": (LearnRequest, _learn),
+    "forget": (NoDetails, _forget),
+    "cost": (CostRequest, _cost),
+    "run": (RenderRequest, _run),
+    "machines": (NoDetails, _machines),
     "markets": (MarketRequest, _now),
     "forecast": (ForecastRequest, _forecast),
 }
@@ -213,7 +205,7 @@ VERBS: dict[str, tuple[Any, Callable[[Setting, Any, Progress], dict[str, Any]]]]
 
 def _whole(setting: Setting, asked: AboutJob) -> str:
     """Return the job file of a question, with what its class says where the server has a fleet."""
-    check_policy(code_named(asked.text, asked.name))  # and that it is YAML at all
+    check_policy(named_in(asked.text, asked.name).code)  # and that it is YAML at all
     return asked.text if setting.fleet is None else setting.fleet.completed(asked.text)
 
 
@@ -247,7 +239,7 @@ def main(asking: TextIO, answering: TextIO) -> None:
     first = asking.readline()
     if not first:
         return
-    setting: Setting = read_as(Setting, json.loads(first))
+    setting: Setting = read_request(Setting, first.encode())
 
     def tell(told: dict[str, Any]) -> None:
         answering.write(json.dumps(told, allow_nan=False) + "\n")

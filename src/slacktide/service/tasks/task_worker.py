@@ -8,9 +8,10 @@ import sys
 from collections import Counter, OrderedDict
 from typing import Any
 
+import msgspec
+
 from slacktide.app.tasks import OutOfMemoryError, Setting
 from slacktide.core.errors import BackendError
-from slacktide.journal.codec.json_types import form
 from slacktide.service.access.limits import TooMuchError
 
 MOST_WAITING, MOST_OF_EACH = 16, 8
@@ -217,6 +218,5 @@ class TaskWorker:
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=LINE_BYTES,
         )  # fmt: skip
         assert process.stdin is not None
-        kind = form(Setting)
-        process.stdin.write(kind.text(kind.plain(self._setting)).encode() + b"\n")
+        process.stdin.write(msgspec.json.encode(self._setting) + b"\n")
         return process

@@ -18,21 +18,23 @@ import stat
 import threading
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
+
+import msgspec
 
 from slacktide.app.jobs.submission import FleetText, Submission, check_runnable
 from slacktide.app.markets.market import MarketSpec
+from slacktide.app.tasks import SubmitRequest, parse_policy
 from slacktide.backends.machines.pack import MOST_BYTES
 from slacktide.core.errors import BackendError, FileError, InputError, SlacktideError, shown
 from slacktide.core.files import make_private_folder, write_private
-from slacktide.core.own_class import Spec, is_place
+from slacktide.core.own_class import is_place
 from slacktide.engine.job.launch_spec import UPLOADS
 from slacktide.files.job import JobFile, parse_job
 from slacktide.files.rewrite import with_class, without_secrets
-from slacktide.files.untrusted import code_named, file_named
-from slacktide.journal.events import Sight, SubmissionAsked
+from slacktide.files.untrusted import named_in
+from slacktide.journal.events import SubmissionAsked
 from slacktide.service.uploads.upload_cache import UploadCache
 
 SYNTHETIC = "synthetic"
@@ -47,28 +49,6 @@ MARKET_BYTES = 32 << 20
 MARKET_KEPT_S = 3600.0
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _FOLDER = re.compile(r"[0-9a-f]{24}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubmitRequest:
-    """A job to be run, as a client sends it: all that the job needs from the client's machine is in it."""
-
-    text: str
-    """The job file."""
-    name: str = "job.yaml"
-    """The job file's name, for messages and for the job's name where it says none."""
-    envs: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Values of variables that the job file only names."""
-    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Values of the job's secrets; they are kept in private files until the job is over."""
-    policy: str | None = None
-    """The policy as JSON: a name, or an object with a name and its parameters; None: the server's choice."""
-    pool: str | None = None
-    sight: Sight = "feed"
-    job_class: str = ""
-    """The job's class in the server's fleet."""
-    workdir: str = ""
-    """SHA-256 of the zipped working folder, sent before; empty: the job needs no files."""
 
 
 class Uploads:
@@ -91,7 +71,7 @@ class Uploads:
 
     def is_same(self, request: SubmitRequest, text: str) -> bool:
         """Whether a text of the journal is that of a request, as it was asked or as it was taken in."""
-        asked = dataclasses.replace(request, text=without_secrets(request.text))
+        asked = msgspec.structs.replace(request, text=without_secrets(request.text))
         with contextlib.suppress(SlacktideError):
             return text in (asked.text, whole_text(asked, None), whole_text(asked, self._fleet))
         return False
@@ -102,30 +82,30 @@ class Uploads:
         Asked again with the same key it is the same folder. Raises InputError or InfeasibleError for a job
         that cannot be run, or that asks for what is not its user's.
         """
-        file = checked(request, self._fleet)
+        file, text = checked(request, self._fleet), without_secrets(request.text)
         folder = self.folder / hashlib.sha256(key.encode()).hexdigest()[:24]
-        self._lay_out(folder, file, request)
+        self._lay_out(folder, file, request, text)
         path = str(folder / request.name)
         envs = {name: request.envs[name] for name, value in file.envs.items() if value is None}
         own = {name: value for name, value in file.secrets.items() if value is not None}
         return Submission(
             file=dataclasses.replace(file, path=path, secrets=dict.fromkeys(file.secrets)),
-            text=without_secrets(request.text),
+            text=text,
             envs={**envs, **own, **{name: request.secrets[name] for name in file.secrets if name not in own}},
-            policy=policy_spec(request.policy),
+            policy=parse_policy(request.policy),
             market=MarketSpec(pool=request.pool or None),
             key=key,
             sight=request.sight,
         )
 
-    def _lay_out(self, folder: Path, file: JobFile, request: SubmitRequest) -> None:
+    def _lay_out(self, folder: Path, file: JobFile, request: SubmitRequest, text: str) -> None:
         """Make the folder of a job, whole or not at all."""
         with self._lock, contextlib.suppress(FileNotFoundError):
             os.utime(folder)  # it is new again, so that nobody takes it for one that was left behind
             return
         draft = folder.with_name(f".{folder.name}-{os.urandom(4).hex()}")
         try:
-            self._fill(draft, file, request)
+            self._fill(draft, file, request, text)
             os.rename(draft, folder)
         except (OSError, FileError) as error:
             if not folder.is_dir():  # nobody sent the same at the same time
@@ -137,7 +117,7 @@ class Uploads:
         finally:
             shutil.rmtree(draft, ignore_errors=True)
 
-    def _fill(self, folder: Path, file: JobFile, request: SubmitRequest) -> None:
+    def _fill(self, folder: Path, file: JobFile, request: SubmitRequest, text: str) -> None:
         make_private_folder(folder)
         if request.workdir:
             if not self.zips.has(request.workdir):
@@ -146,7 +126,7 @@ class Uploads:
                     "PUT it to /api/v1/uploads/SHA256 first"
                 )
             unpack(self.zips.path(request.workdir).read_bytes(), folder / (file.workdir or "."))
-        write_private(folder / request.name, without_secrets(request.text).encode())
+        write_private(folder / request.name, text.encode())
 
     def folders(self) -> list[str]:
         """List the folders of jobs, whatever became of them."""
@@ -189,7 +169,7 @@ class Uploads:
 def is_alike(request: SubmitRequest, asked: SubmissionAsked) -> bool:
     """Whether a request asks for the policy, the pool and the like that were asked for before."""
     before = json.loads(asked.policy) if asked.policy else None
-    now = policy_spec(request.policy), request.pool or "", request.sight, request.job_class
+    now = parse_policy(request.policy), request.pool or "", request.sight, request.job_class
     return now == (before, asked.pool, asked.sight, asked.job_class)
 
 
@@ -217,8 +197,7 @@ def checked(request: SubmitRequest, fleet: FleetText | None = None) -> JobFile:
             "the name of a job file must be at most 63 letters, digits, dots and dashes, got "
             f"{shown(request.name)}"
         )
-    check_policy(code_named(request.text, request.name))  # and that it is YAML at all
-    file = parsed(whole_text(request, fleet), request.name)
+    file = parsed(request.text, request.name, lambda text: whole_text(request, fleet))
     check_runnable(file)
     check_policy(request.policy)
     _check_workdir(file)
@@ -234,18 +213,26 @@ def checked(request: SubmitRequest, fleet: FleetText | None = None) -> JobFile:
     return file
 
 
-def parsed(text: str, name: str, *, market_sent: bool = False) -> JobFile:
-    """Read the text of a job file of somebody else, without loading code or opening a file that it names.
+def parsed(
+    text: str, name: str, complete: Callable[[str], str] = str, *, market_sent: bool = False
+) -> JobFile:
+    """Read the text of another user's job file, without loading code or opening a file that it names.
 
-    It may name a market that is a file only where that was sent, too.
+    `complete` adds what the server says of it, such as its class; a text that is no YAML does not get there.
+    The job may name a market that is a file only where that was sent, too.
     """
-    check_policy(code_named(text, name))
-    if file_named(text, name):
+    named = named_in(text, name)
+    check_policy(named.code)
+    whole = complete(text)
+    if whole != text:
+        named = named_in(whole, name)
+        check_policy(named.code)
+    if named.csv:
         raise InputError(
             f"{name}: a job for a server must say its speedup itself, got a CSV file; write "
             "speedup: {table: {1: 1, 2: 1.9}}, or send it with the command line, which does so"
         )
-    file = parse_job(text, path=name)
+    file = parse_job(whole, path=name)
     if not market_sent:
         check_market(file.market, name)
     return file
@@ -263,7 +250,7 @@ def check_market(named: str | None, place: str) -> None:
 
 def check_policy(written: str | None) -> None:
     """Raise InputError for a policy whose code would be loaded into the server."""
-    if any(is_place(word) for word in _words(policy_spec(written))):
+    if any(is_place(word) for word in _words(parse_policy(written))):
         raise InputError(
             f"the policy of a job for a server must be a registered one, got {shown(written)}; "
             "`slacktide policies` lists them, and the operator may install more"
@@ -289,21 +276,6 @@ def _check_workdir(file: JobFile) -> None:
         raise InputError(
             f"{file.path}: workdir must be below the job file's folder for a server, got {shown(str(place))}"
         )
-
-
-def policy_spec(text: str | None) -> Spec | None:
-    """Return a policy that was sent, as JSON or as a bare name; raises InputError for anything else."""
-    if not text:
-        return None
-    try:
-        spec = json.loads(text)
-    except (ValueError, RecursionError):
-        spec = text  # a bare name
-    if not (isinstance(spec, str) or (isinstance(spec, dict) and len(spec) == 1)):
-        raise InputError(
-            f"a policy must be a name, or an object of one name and its parameters, got {text:.60}"
-        )
-    return spec
 
 
 def unpack(content: bytes, folder: Path) -> None:

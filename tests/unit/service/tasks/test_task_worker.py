@@ -152,9 +152,9 @@ def test_a_question_has_a_share_of_the_memory(tmp_path: Path) -> None:
     script = (
         "import sys\n"
         "from slacktide.service.tasks import task_process\n"
-        "from slacktide.app.tasks import ForgetQuestion\n"
-        "task_process.VERBS['much'] = ForgetQuestion, lambda *asked: bytearray(1 << 60)\n"
-        "task_process.VERBS['little'] = ForgetQuestion, lambda *asked: {}\n"
+        "from slacktide.app.tasks import NoDetails\n"
+        "task_process.VERBS['much'] = NoDetails, lambda *asked: bytearray(1 << 60)\n"
+        "task_process.VERBS['little'] = NoDetails, lambda *asked: {}\n"
         "task_process.main(sys.stdin, sys.stdout)\n"
         "import resource, os\n"
         "most = os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') * task_process.SHARE_OF_MEMORY\n"

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from slacktide.app.tasks import SubmitRequest
 from slacktide.backends.machines.pack import zipped
 from slacktide.core.errors import BackendError, InfeasibleError, InputError
 from slacktide.engine.job.launch_spec import came_over_network, secrets_of
 from slacktide.service.uploads import uploads as module
-from slacktide.service.uploads.uploads import SubmitRequest, Uploads, checked, unpack
+from slacktide.service.uploads.uploads import Uploads, checked, unpack
 from tests.unit.app.parts_of_admission import JOB
 
 
