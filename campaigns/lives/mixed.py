@@ -15,7 +15,7 @@ from slacktide.budget.cluster import Cluster
 from slacktide.budget.fleet import Fleet
 from slacktide.core.speedup import Amdahl, Power
 from slacktide.core.types import Job, Phase
-from slacktide.engine.fleet.fleets import FleetRun
+from slacktide.engine.fleet.fleets import LiveFleet
 from slacktide.engine.job.job_context import JobContext, make_lane
 from slacktide.journal.events import ClusterSized, Kept, Lived, Submitted
 from slacktide.journal.store.memory import MemoryStore
@@ -51,10 +51,10 @@ class Site:
             fleet_class=self.classes.get(job, ""),
         )  # fmt: skip
 
-    def opened(self, _: Submitted) -> FleetRun:
+    def opened(self, _: Submitted) -> LiveFleet:
         """Begin the fleet."""
         names = {one.name: index for index, one in enumerate(self.fleet.classes)}
-        return FleetRun(self.fleet, begin(allocators.make(self.allocator), self.fleet), "any", names)
+        return LiveFleet(self.fleet, begin(allocators.make(self.allocator), self.fleet), "any", names)
 
 
 @st.composite

@@ -19,7 +19,7 @@ from slacktide.core.arrays import Ints
 from slacktide.core.register import Spec
 from slacktide.core.types import Job, Phase
 from slacktide.engine.engine import Engine
-from slacktide.engine.fleet.fleets import FleetRun
+from slacktide.engine.fleet.fleets import LiveFleet
 from slacktide.engine.job.job_context import JobContext, make_lane
 from slacktide.journal.events import Kept, Lived, Remembered, Submitted
 from slacktide.journal.state.journal_state import JournalState
@@ -86,9 +86,9 @@ def submitted(where: Ground, number: int) -> Submitted:
     )
 
 
-def opened(spec: Spec, fleet: Fleet) -> Callable[[Submitted], FleetRun]:
+def opened(spec: Spec, fleet: Fleet) -> Callable[[Submitted], LiveFleet]:
     names = {one.name: index for index, one in enumerate(fleet.classes)}
-    return lambda _: FleetRun(fleet, begin(allocators.make(spec), fleet), "any", names)
+    return lambda _: LiveFleet(fleet, begin(allocators.make(spec), fleet), "any", names)
 
 
 class Lives:

@@ -22,7 +22,7 @@ from slacktide.core.register import Spec
 from slacktide.core.speedup import Amdahl
 from slacktide.core.types import UNLIMITED_GPUS, Job, Phase, PoolChoice, Refusal
 from slacktide.engine.engine import Engine
-from slacktide.engine.fleet.fleets import FleetRun
+from slacktide.engine.fleet.fleets import LiveFleet
 from slacktide.engine.fleet.market import FleetMarket
 from slacktide.engine.job.job_context import JobContext, make_lane
 from slacktide.journal.events import Event, Lived, Record, Submitted
@@ -152,11 +152,11 @@ class Lives:
             self.store, Replay(), open_lane=lambda event: self.lanes[event.job], open_fleet=self._opened
         )
 
-    def _opened(self, first: Submitted) -> FleetRun:
+    def _opened(self, first: Submitted) -> LiveFleet:
         inner = self.allocator()
         watched = _Promising if isinstance(inner, Admitting) else _Watched
         watched = _Knowing if isinstance(inner, Remembering) else watched
-        run = FleetRun(None, watched(inner, self.seen), "any", {})
+        run = LiveFleet(None, watched(inner, self.seen), "any", {})
         run.market = FleetMarket(self.where.market, self.where.start)
         run.allowance, run.on_demand_gpus = self.where.allowance, self.where.on_demand_gpus
         return run

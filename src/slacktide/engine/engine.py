@@ -18,10 +18,10 @@ from slacktide.core.types import TIME_TOLERANCE_HOURS
 from slacktide.engine.changes import Change
 from slacktide.engine.failures_and_ends import has_no_trace, vanished
 from slacktide.engine.fleet.admission import check_admitted
-from slacktide.engine.fleet.fleets import FleetRun, class_of, open_fleet
+from slacktide.engine.fleet.fleets import LiveFleet, class_of, open_fleet
 from slacktide.engine.fleet.step import FleetStep
 from slacktide.engine.holding import note_held
-from slacktide.engine.job.account import Account
+from slacktide.engine.job.account import StretchAccount
 from slacktide.engine.job.availability import SpotSeen
 from slacktide.engine.job.blocked_jobs import Troubles, said
 from slacktide.engine.job.changed_market import digest_now
@@ -48,7 +48,7 @@ class Engine:
         backend: Backend,
         *,
         open_lane: Callable[[Submitted], JobContext] = lane_of,
-        open_fleet: Callable[[Submitted], FleetRun] = open_fleet,
+        open_fleet: Callable[[Submitted], LiveFleet] = open_fleet,
         notice_s: float = 0.0,
         world: JournalState | None = None,
     ) -> None:
@@ -192,7 +192,7 @@ class Engine:
         """Return the context of a job that is being taken in or was."""
         return self.context.jobs.named(job)
 
-    def account(self, track: JobRecord, now_hours: float) -> Account | None:
+    def account(self, track: JobRecord, now_hours: float) -> StretchAccount | None:
         """Return what the stretch that a job is in has done and cost so far; None when it is in none."""
         return self.context.account(track, now_hours)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from slacktide.core.types import Allocation, JobState, Order, Wish
-from slacktide.engine.job.account import Account, bare
+from slacktide.engine.job.account import StretchAccount, bare
 from slacktide.journal.events import Decided, Ended, Ending, Lived, Preempted, Status
 from slacktide.journal.state.journal_state import Begun, JobRecord
 
@@ -43,7 +43,7 @@ def decided(
     )
 
 
-def lived(track: JobRecord, one: Account, *, let_go: bool = False) -> Lived:
+def lived(track: JobRecord, one: StretchAccount, *, let_go: bool = False) -> Lived:
     """Say what a stretch of time did and cost."""
     state = one.state._replace(spot_gpus=0, on_demand_gpus=0, pause_hours=0.0) if let_go else one.state
     return Lived(job=track.job, at_hours=one.to_hours, priced=one.priced, state=state)

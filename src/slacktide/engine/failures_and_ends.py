@@ -13,7 +13,7 @@ from slacktide.engine.changes import Change, Changes, Directive
 from slacktide.engine.event_builders import decided, ended, lived, preempted
 from slacktide.engine.fulfil import fulfil
 from slacktide.engine.holding import note_begun, note_held
-from slacktide.engine.job.account import Account, account, known_safe_gpu_hours
+from slacktide.engine.job.account import StretchAccount, account, known_safe_gpu_hours
 from slacktide.engine.pending_decisions import PendingDecision
 from slacktide.engine.step_context import StepContext
 from slacktide.journal.events import (
@@ -48,7 +48,7 @@ STOPPED_TOO_OFTEN = (
 )
 
 
-Response: TypeAlias = Callable[[StepContext, JobRecord, Account, BackendStatus], Changes]
+Response: TypeAlias = Callable[[StepContext, JobRecord, StretchAccount, BackendStatus], Changes]
 """What is done about something that happened to a job."""
 
 
@@ -103,7 +103,7 @@ def _trouble(context: StepContext, track: JobRecord, facts: BackendStatus) -> Re
     return _taken if facts.taken_spot_gpus else None
 
 
-def finish(context: StepContext, track: JobRecord, one: Account) -> Changes:
+def finish(context: StepContext, track: JobRecord, one: StretchAccount) -> Changes:
     """End a job that ended by itself: its work is done, or its money."""
     job, order = context.lane(track).job, track.holding.order
     assert order is not None
@@ -132,15 +132,17 @@ def let_go(context: StepContext, track: JobRecord, ending: Ending, why: str) -> 
     yield Change((decision,), (Directive(track),))
 
 
-def _cancel(context: StepContext, track: JobRecord, one: Account, facts: BackendStatus) -> Changes:
+def _cancel(context: StepContext, track: JobRecord, one: StretchAccount, facts: BackendStatus) -> Changes:
     yield from let_go(context, track, "cancelled", ASKED)
 
 
-def _release(context: StepContext, track: JobRecord, one: Account, facts: BackendStatus) -> Changes:
+def _release(context: StepContext, track: JobRecord, one: StretchAccount, facts: BackendStatus) -> Changes:
     yield from let_go(context, track, "released", STOPS)
 
 
-def _stop_in_time(context: StepContext, track: JobRecord, one: Account, facts: BackendStatus) -> Changes:
+def _stop_in_time(
+    context: StepContext, track: JobRecord, one: StretchAccount, facts: BackendStatus
+) -> Changes:
     lane = context.lane(track)
     if one.to_hours >= lane.stops_hours - TIME_TOLERANCE_HOURS:
         yield from let_go(context, track, "deadline_missed", STOPS_LATE)
@@ -151,7 +153,7 @@ def _stop_in_time(context: StepContext, track: JobRecord, one: Account, facts: B
     )
 
 
-def _reserve_usd(context: StepContext, track: JobRecord, one: Account) -> float:
+def _reserve_usd(context: StepContext, track: JobRecord, one: StretchAccount) -> float:
     """Return what stopping may cost at the most: what is held, as long as it takes, at the worst price."""
     lane, held = context.lane(track), track.holding.held or NOTHING
     order = track.holding.order or held
@@ -176,13 +178,13 @@ def spent(limit_usd: float, spent_usd: float, reserve_usd: float = 0.0) -> str:
     return f"{said}; the other {format_usd(left)} are reserved for stopping"
 
 
-def _give_up(context: StepContext, track: JobRecord, one: Account, facts: BackendStatus) -> Changes:
+def _give_up(context: StepContext, track: JobRecord, one: StretchAccount, facts: BackendStatus) -> Changes:
     yield from let_go(
         context, track, "failed", f"preempted {track.holding.preemptions} times, more than allowed"
     )
 
 
-def _gone(context: StepContext, track: JobRecord, one: Account, facts: BackendStatus) -> Changes:
+def _gone(context: StepContext, track: JobRecord, one: StretchAccount, facts: BackendStatus) -> Changes:
     """End or release a job that was to be let go and whose workers are all gone."""
     events: list[Event] = [lived(track, one, let_go=True)]
     if track.requests.ending == "released":
@@ -193,7 +195,7 @@ def _gone(context: StepContext, track: JobRecord, one: Account, facts: BackendSt
     yield Change.of(events)
 
 
-def _why_ended(context: StepContext, track: JobRecord, one: Account) -> str:
+def _why_ended(context: StepContext, track: JobRecord, one: StretchAccount) -> str:
     """Say what ended a job that was to be let go, with the figures as they are now."""
     if track.requests.ending == "deadline_missed":
         return STOPS_LATE
@@ -210,7 +212,7 @@ def _why_ended(context: StepContext, track: JobRecord, one: Account) -> str:
     return f"max_cost allows {format_usd(limit)}, and {format_usd(one.state.cost_usd)} was spent{kept}"
 
 
-def _preempt(context: StepContext, track: JobRecord, one: Account, facts: BackendStatus) -> Changes:
+def _preempt(context: StepContext, track: JobRecord, one: StretchAccount, facts: BackendStatus) -> Changes:
     """Take spot workers away because a user asked for it; the job goes on with what is left."""
     order, asked = track.holding.order, track.requests.preemption
     assert order is not None
@@ -231,7 +233,13 @@ def _preempt(context: StepContext, track: JobRecord, one: Account, facts: Backen
 
 
 def _lost(
-    context: StepContext, track: JobRecord, one: Account, spot_left: int, why: str, *, asked: bool = False
+    context: StepContext,
+    track: JobRecord,
+    one: StretchAccount,
+    spot_left: int,
+    why: str,
+    *,
+    asked: bool = False,
 ) -> Changes:
     """Go on with what is left after spot workers were lost inside a slot."""
     lane, begun, order = context.lane(track), track.holding.begun, track.holding.order
@@ -253,7 +261,7 @@ def _lost(
     yield Change(events, (Directive(track, left.spot_gpus),))
 
 
-def _taken(context: StepContext, track: JobRecord, one: Account, facts: BackendStatus) -> Changes:
+def _taken(context: StepContext, track: JobRecord, one: StretchAccount, facts: BackendStatus) -> Changes:
     """Go on with what is left of spot whose machines went."""
     assert track.holding.order is not None
     if track.holding.wishes_left and not one.state.gpus and not (track.holding.held or NOTHING).gpus:
@@ -264,7 +272,7 @@ def _taken(context: StepContext, track: JobRecord, one: Account, facts: BackendS
     )
 
 
-def _try_next(context: StepContext, track: JobRecord, one: Account) -> Changes:
+def _try_next(context: StepContext, track: JobRecord, one: StretchAccount) -> Changes:
     """Give up a wish whose spot never came, and try the next one: no slot has to pass for that."""
     order, begun = track.holding.order, track.holding.begun
     assert order is not None
@@ -282,7 +290,7 @@ def _try_next(context: StepContext, track: JobRecord, one: Account) -> Changes:
     yield Change((*ask.before, *fulfil(context, ask, wish, known_missed=1)), (Directive(track),))
 
 
-def _lost_all(context: StepContext, track: JobRecord, one: Account, facts: BackendStatus) -> Changes:
+def _lost_all(context: StepContext, track: JobRecord, one: StretchAccount, facts: BackendStatus) -> Changes:
     """Begin again with new workers: these were told to stop or have gone, which is no fault of the job's."""
     safe = known_safe_gpu_hours(facts, one.state)
     yield Change(
@@ -333,7 +341,7 @@ def vanished(track: JobRecord, order: Order) -> list[Event]:
     return [nothing, lost, again]
 
 
-def _unsaved_gpu_hours(one: Account) -> float:
+def _unsaved_gpu_hours(one: StretchAccount) -> float:
     return one.state.progress_gpu_hours - one.state.checkpointed_gpu_hours
 
 
@@ -345,7 +353,7 @@ def _how_lost(track: JobRecord, facts: BackendStatus) -> str:
     return "its workers were told to stop, and not by this controller"
 
 
-def _failed(context: StepContext, track: JobRecord, one: Account, facts: BackendStatus) -> Changes:
+def _failed(context: StepContext, track: JobRecord, one: StretchAccount, facts: BackendStatus) -> Changes:
     """Note that a worker failed, and begin again or give up."""
     failure = facts.failure
     assert failure is not None
@@ -363,7 +371,7 @@ def _failed(context: StepContext, track: JobRecord, one: Account, facts: Backend
     yield from _again(context, track, failed, hopeless=failure.hopeless)
 
 
-def _stalled(context: StepContext, track: JobRecord, one: Account, facts: BackendStatus) -> Changes:
+def _stalled(context: StepContext, track: JobRecord, one: StretchAccount, facts: BackendStatus) -> Changes:
     """Note that a job hangs, and begin again or give up."""
     stalled = Stalled(
         job=track.job,

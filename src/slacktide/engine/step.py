@@ -16,11 +16,11 @@ from slacktide.core.units import format_count
 from slacktide.engine.changes import Change, Changes, Changing, Directive
 from slacktide.engine.event_builders import decided, ended, lived, preempted
 from slacktide.engine.failures_and_ends import ASKED, LEFT, STOPS, STOPS_LATE, finish, pressing, watch
-from slacktide.engine.fleet.fleets import FleetRun
+from slacktide.engine.fleet.fleets import LiveFleet
 from slacktide.engine.fleet.step import FleetStep
 from slacktide.engine.fulfil import fulfil
 from slacktide.engine.holding import note_begun, note_held
-from slacktide.engine.job.account import Account, account
+from slacktide.engine.job.account import StretchAccount, account
 from slacktide.engine.job.blocked_jobs import Careful
 from slacktide.engine.job.pace_learning import note_reports, note_resumed, revised
 from slacktide.engine.pending_decisions import PendingDecision, view_of_all
@@ -104,7 +104,7 @@ def _keep_what_is_left(
         yield Change.of(events, (Directive(ask.track, ask.taken) for ask in asks))
 
 
-def _caught_up(context: StepContext, track: JobRecord, now_hours: float) -> Changing[Account | None]:
+def _caught_up(context: StepContext, track: JobRecord, now_hours: float) -> Changing[StretchAccount | None]:
     """Return a job's stretch up to the border of the present slot; None where the job ended before it."""
     lane, facts = context.lane(track), context.facts[track.job]
     slot = lane.slot(now_hours)
@@ -135,7 +135,7 @@ def _unseen(track: JobRecord, now_hours: float, slots: int) -> ClockJumped:
     )
 
 
-def _go_on(context: StepContext, track: JobRecord, one: Account, reason: Reason) -> Changes:
+def _go_on(context: StepContext, track: JobRecord, one: StretchAccount, reason: Reason) -> Changes:
     """Go over into the next slot with what is held."""
     order = track.holding.order
     assert order is not None
@@ -146,7 +146,7 @@ def _go_on(context: StepContext, track: JobRecord, one: Account, reason: Reason)
     yield Change(events, (Directive(track),))
 
 
-def _next_slot(context: StepContext, track: JobRecord, one: Account) -> Begun:
+def _next_slot(context: StepContext, track: JobRecord, one: StretchAccount) -> Begun:
     slot = one.priced.stretch.slot + 1
     return Begun(slot, one.to_hours, context.lane(track).quote(slot))
 
@@ -159,7 +159,7 @@ def _lose(context: StepContext, tracks: Sequence[JobRecord], now_hours: float) -
         context.spot.lose(pool, left, [track.job for track in tracks])
 
 
-def _turned(context: StepContext, track: JobRecord, one: Account) -> PendingDecision:
+def _turned(context: StepContext, track: JobRecord, one: StretchAccount) -> PendingDecision:
     """Say where a job stands at the beginning of a slot, what the market takes already gone."""
     begun = _next_slot(context, track, one)
     left = physics.lose(context.lane(track).terms, one.state, context.spot.held(track.job))
@@ -230,7 +230,7 @@ def _decide(context: StepContext, asks: Sequence[PendingDecision], now_hours: fl
 def _renew(
     context: StepContext,
     track: FleetRecord,
-    run: FleetRun,
+    run: LiveFleet,
     given: Sequence[PendingDecision],
     now_hours: float,
 ) -> Changes:

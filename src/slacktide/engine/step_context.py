@@ -16,8 +16,8 @@ from slacktide.allocators.site.spot import Claim, Spot
 from slacktide.backends.base import Backend, BackendStatus, Bounded, Room
 from slacktide.core.types import JobState, Order
 from slacktide.engine.capacity import scarce_spot
-from slacktide.engine.fleet.fleets import FleetRun, Fleets
-from slacktide.engine.job.account import Account, account, money_ends
+from slacktide.engine.fleet.fleets import LiveFleet, LiveFleets
+from slacktide.engine.job.account import StretchAccount, account, money_ends
 from slacktide.engine.job.blocked_jobs import Troubles
 from slacktide.engine.job.contexts import JobContexts
 from slacktide.engine.job.job_context import JobContext, pace_of
@@ -59,7 +59,7 @@ class StepContext:
         store: Store,
         backend: Backend,
         open_job: Callable[[Submitted], JobContext],
-        open_fleet: Callable[[Submitted], FleetRun],
+        open_fleet: Callable[[Submitted], LiveFleet],
     ) -> None:
         self.state = state
         self.facts: Mapping[str, BackendStatus] = {}
@@ -75,7 +75,7 @@ class StepContext:
         self.gaps: deque[float] = deque([0.0], maxlen=GAPS_KEPT)
         """The times between the last steps, on the market's clock."""
         self.jobs = JobContexts(state, open_job, self.troubles)
-        self.fleets = Fleets(store, state, lambda track: self.lane(track).terms, open_fleet)
+        self.fleets = LiveFleets(store, state, lambda track: self.lane(track).terms, open_fleet)
         self._backend = backend
 
     def lane(self, track: JobRecord) -> JobContext:
@@ -103,7 +103,7 @@ class StepContext:
             scarce_spot(contexts, self.capacity, now_hours),
         )
 
-    def account(self, track: JobRecord, now_hours: float) -> Account | None:
+    def account(self, track: JobRecord, now_hours: float) -> StretchAccount | None:
         """Return what the stretch that a job is in has done and cost so far; None when it is in none."""
         if track.holding.begun is None or self.troubles.has(track.job, "market"):
             return None

@@ -33,7 +33,7 @@ from slacktide.core.errors import InputError, shown
 from slacktide.journal.events import Decided, Record, SubmissionAsked, Submitted
 from slacktide.journal.state.jobs import AT_HAND
 from slacktide.journal.state.journal_state import JobRecord, JournalState
-from slacktide.journal.state.requests import Answer
+from slacktide.journal.state.requests import RequestAnswer
 from slacktide.journal.store.lease import is_held
 from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.report.text.sentences.reasons import because
@@ -290,7 +290,7 @@ class JournalReader:
         for name in orphans:
             self.uploads.remove(name, KEPT_S, now_s)
 
-    def answer(self, key: str) -> Answer | None:
+    def answer(self, key: str) -> RequestAnswer | None:
         """Return what became of a request, None while it waits; raises UnknownJobError for no such one."""
         with self.world() as world:
             if key not in world.requests.waiting and key not in world.requests.answers:

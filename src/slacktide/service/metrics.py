@@ -9,7 +9,7 @@ from itertools import accumulate
 
 from slacktide.app.alerts.sending.outbox import HookStatus
 from slacktide.app.journal.listing import elapsed_hours, held_by, status_of, task_of
-from slacktide.journal.state.ended_sums import Spent, spent_by
+from slacktide.journal.state.ended_sums import JobSpending, spent_by
 from slacktide.journal.state.journal_state import JobRecord, JournalState
 
 BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
@@ -139,7 +139,7 @@ def _labels(track: JobRecord, kind: str) -> dict[str, str]:
     return {"job": track.job, "capacity_type": kind, "pool": track.paid_pool}
 
 
-def _amounts(spent: Spent, unit: str) -> tuple[tuple[str, float], ...]:
+def _amounts(spent: JobSpending, unit: str) -> tuple[tuple[str, float], ...]:
     return ("spot", getattr(spent, f"spot_{unit}")), ("on-demand", getattr(spent, f"on_demand_{unit}"))
 
 

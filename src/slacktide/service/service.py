@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 
 from slacktide.core.errors import SlacktideError
-from slacktide.journal.state.requests import Answer
+from slacktide.journal.state.requests import RequestAnswer
 from slacktide.service.access.gate import Doorkeeper
 from slacktide.service.access.limits import Slots
 from slacktide.service.hub import Hub
@@ -83,7 +83,7 @@ class Service:
                 process.kill()
                 await process.wait()
 
-    async def answered(self, key: str, wait_s: float) -> Answer | None:
+    async def answered(self, key: str, wait_s: float) -> RequestAnswer | None:
         """Wait for the answer to a request, at most so long; None where it did not come."""
         until = time.monotonic() + wait_s
         while True:

@@ -11,7 +11,7 @@ from slacktide.backends.replay import Replay
 from slacktide.engine.clock import Clock
 from slacktide.engine.engine import Engine
 from slacktide.journal.store.base import Store
-from slacktide.journal.store.env_values import Values
+from slacktide.journal.store.env_values import EnvValues
 from slacktide.policies.selection.policy_set import fresh
 from slacktide.policies.selection.state_file import Saved
 
@@ -46,7 +46,7 @@ class Desk:
         clock = Clock(3600.0, seconds=lambda: self.seconds)
         files = FilesRead()
         self.engine = Engine(store, Replay(), open_lane=files.lane)
-        self.values = Values(folder / "values")
+        self.values = EnvValues(folder / "values")
         self.intake = Intake(self.engine, clock, Saved(folder / "learn.json", fresh), files, self.values)
         self.journal = Journal(store)
         self.defaults = defaults or Defaults()

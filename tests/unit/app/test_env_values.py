@@ -14,7 +14,7 @@ from slacktide.app.jobs.submission import Submission
 from slacktide.app.journal.journal import open_journal, runs_of
 from slacktide.core.errors import InputError
 from slacktide.journal.events import SubmissionAsked
-from slacktide.journal.store.env_values import Values, job_values, request_values
+from slacktide.journal.store.env_values import EnvValues, job_values, request_values
 from slacktide.journal.store.sqlite import SqliteStore
 
 from .parts_of_admission import write_job
@@ -98,7 +98,7 @@ def test_the_next_controller_in_another_shell_finds_the_values(
 def test_values_that_are_gone_are_told_by_name(job: str, journal: Path, tmp_path: Path) -> None:
     with open_journal(journal, create=True) as opened:
         opened.submit(Submission.read(job, key="k"))
-        values = Values(runs_of(journal) / ".values")
+        values = EnvValues(runs_of(journal) / ".values")
         values.drop(request_values("k"))
         with Controller(journal, setup(tmp_path)) as controller:
             controller.answer()
@@ -119,7 +119,7 @@ def test_values_of_a_refused_request_go(job: str, journal: Path, tmp_path: Path)
 
 
 def test_what_a_killed_controller_left_is_cleared_away(job: str, journal: Path, tmp_path: Path) -> None:
-    values = Values(runs_of(journal) / ".values")
+    values = EnvValues(runs_of(journal) / ".values")
     with Controller(journal, setup(tmp_path, "replay")) as controller:
         controller.submit(Submission.read(job, key="k"))
         for name in (job_values("never-came-to-be"), request_values("k"), request_values("on its way")):
@@ -153,16 +153,16 @@ def test_a_folder_of_values_that_others_can_write_or_that_is_a_link_is_refused(t
     (tmp_path / "values").mkdir()
     (tmp_path / "values").chmod(0o777)
     with pytest.raises(InputError, match="must belong to the user"):
-        Values(tmp_path / "values").keep("job-a", {"A": "b"})
+        EnvValues(tmp_path / "values").keep("job-a", {"A": "b"})
     (tmp_path / "mine").mkdir(mode=0o700)
     (tmp_path / "link").symlink_to(tmp_path / "mine")
     with pytest.raises(InputError, match="must belong to the user"):
-        Values(tmp_path / "link").keep("job-a", {"A": "b"})
+        EnvValues(tmp_path / "link").keep("job-a", {"A": "b"})
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{", b"canary", b"\xff" + CANARY.encode(), b"[" * 100_000])
 def test_a_damaged_file_of_values_is_told_without_what_is_in_it(tmp_path: Path, content: bytes) -> None:
-    values = Values(tmp_path / "values")
+    values = EnvValues(tmp_path / "values")
     values.keep("job-a", {"A": "\udcff \n é"})
     assert values.of("job-a") == {"A": "\udcff \n é"}
     (tmp_path / "values" / "job-a.json").write_bytes(content)

@@ -30,7 +30,7 @@ from slacktide.engine.job.job_context import lane_of
 from slacktide.files import job as job_file
 from slacktide.journal.events import ClockSet, Event, Record, SubmissionAsked, SubmissionRefused, Submitted
 from slacktide.journal.state.journal_state import JournalState
-from slacktide.journal.state.requests import Answer
+from slacktide.journal.state.requests import RequestAnswer
 from slacktide.journal.state.snapshots import read_world
 from slacktide.journal.store.base import Store
 from slacktide.journal.store.env_values import job_values
@@ -76,7 +76,7 @@ def test_the_same_key_twice_is_one_job_and_other_keys_are_others(store: Store, t
     ask(store, path, "a")
     desk.answer()
     assert kinds(store).count("Submitted") == kinds(store).count("SubmissionAsked") == 2
-    assert desk.engine.world.requests.answers == {"a": Answer("job"), "b": Answer("job-2")}
+    assert desk.engine.world.requests.answers == {"a": RequestAnswer("job"), "b": RequestAnswer("job-2")}
 
 
 def test_two_clients_who_race_with_one_key_get_one_job(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_what_nobody_foresaw_is_an_answer_too(
     ask(store, write_job(tmp_path), "k")
     monkeypatch.setattr("slacktide.app.jobs.admission.rehearse", broken)
     desk.answer()
-    assert desk.engine.world.requests.answers["k"] == Answer("", "ZeroDivisionError: of a policy", 1)
+    assert desk.engine.world.requests.answers["k"] == RequestAnswer("", "ZeroDivisionError: of a policy", 1)
     with pytest.raises(SlacktideError, match="of a policy"):
         desk.journal.wait("k")
 
@@ -197,7 +197,7 @@ def test_trouble_with_the_disk_is_no_answer(tmp_path: Path) -> None:
         desk.answer()
     store.full = False
     desk.answer()
-    assert desk.engine.world.requests.answers == {"k": Answer("job")}
+    assert desk.engine.world.requests.answers == {"k": RequestAnswer("job")}
 
 
 def once(error: BaseException, real: Callable[..., Any]) -> Callable[..., Any]:
@@ -231,7 +231,7 @@ def test_a_disk_that_is_full_for_a_moment_refuses_no_job_that_was_accepted(
         with pytest.raises(BackendError):
             desk.answer()
         desk.answer()
-        assert desk.engine.world.requests.answers == {key: Answer("job")}, "it was not refused"
+        assert desk.engine.world.requests.answers == {key: RequestAnswer("job")}, "it was not refused"
 
 
 def test_values_that_a_full_disk_does_not_take_are_no_mistake_of_who_asks(
@@ -359,7 +359,7 @@ def test_an_answer_is_waited_for_as_long_as_somebody_is_in_charge(store: Store, 
             desk.answer()
 
     found = await_answer(store, "k", lambda: True, sleep=sleep)
-    assert (found, len(naps)) == (Answer("job"), 3)
+    assert (found, len(naps)) == (RequestAnswer("job"), 3)
 
 
 def test_the_answer_that_a_controller_gave_last_is_not_missed(tmp_path: Path) -> None:
@@ -371,7 +371,7 @@ def test_the_answer_that_a_controller_gave_last_is_not_missed(tmp_path: Path) ->
         desk.answer()
         return False
 
-    assert await_answer(store, "k", gone_after_answering) == Answer("job")
+    assert await_answer(store, "k", gone_after_answering) == RequestAnswer("job")
 
 
 def test_a_new_clock_keeps_what_waits(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from slacktide.core import compiled
 from slacktide.core.files import is_our_own_folder, write_whole
 from slacktide.journal.events import Closed
-from slacktide.journal.store.lease import Lease
+from slacktide.journal.store.lease import JournalLease
 from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.policies.selection.policy_set import fresh
 from slacktide.policies.selection.state_file import Saved
@@ -35,7 +35,7 @@ def modes(folder: Path) -> dict[str, str]:
 
 def test_a_journal_its_log_and_its_lease_are_private(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "deeper"
-    with SqliteStore(folder / "journal.db") as store, Lease(store.path):
+    with SqliteStore(folder / "journal.db") as store, JournalLease(store.path):
         store.append([Closed(at_hours=1.0)])
         found = modes(tmp_path / "new")
     assert set(found) == {
@@ -51,7 +51,7 @@ def test_a_journal_its_log_and_its_lease_are_private(tmp_path: Path) -> None:
 
 
 def test_a_lease_alone_makes_a_private_folder(tmp_path: Path) -> None:
-    with Lease(tmp_path / "new" / "journal.db"):
+    with JournalLease(tmp_path / "new" / "journal.db"):
         assert modes(tmp_path / "new") == {"new": "0o700", ".journal.db.lease": "0o600"}
 
 
@@ -63,7 +63,7 @@ def test_a_journal_through_a_link_to_nowhere_is_private(tmp_path: Path) -> None:
 
 def test_a_journal_of_before_is_closed_to_others_when_it_is_opened(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
-    with SqliteStore(path), Lease(path):
+    with SqliteStore(path), JournalLease(path):
         for file in tmp_path.iterdir():
             file.chmod(0o664)
         with SqliteStore(path, create=False):

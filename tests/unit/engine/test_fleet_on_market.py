@@ -16,7 +16,7 @@ from slacktide.budget.allowance import Allowance
 from slacktide.budget.classes import JobTemplate
 from slacktide.core.types import Allocation, Job, Order, Reason
 from slacktide.engine.engine import Engine
-from slacktide.engine.fleet.fleets import FleetRun
+from slacktide.engine.fleet.fleets import LiveFleet
 from slacktide.engine.fleet.market import FleetMarket
 from slacktide.engine.job.job_context import JobContext, make_lane
 from slacktide.files.job import parse_job
@@ -104,8 +104,10 @@ class Site:
             open_fleet=self.opened,
         )
 
-    def opened(self, first: Submitted) -> FleetRun:
-        run = FleetRun(None, self.told, "told", {}, market=FleetMarket(self.market), allowance=self.allowance)
+    def opened(self, first: Submitted) -> LiveFleet:
+        run = LiveFleet(
+            None, self.told, "told", {}, market=FleetMarket(self.market), allowance=self.allowance
+        )
         run.templates = {"any": JobTemplate(JOB, 1.0, weight=3.0, patience_hours=0.7)}
         return run
 

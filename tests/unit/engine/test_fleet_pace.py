@@ -19,7 +19,7 @@ from slacktide.core.errors import InfeasibleError
 from slacktide.core.speedup import Amdahl
 from slacktide.core.types import Job, Order
 from slacktide.engine.engine import Engine
-from slacktide.engine.fleet.fleets import FleetRun
+from slacktide.engine.fleet.fleets import LiveFleet
 from slacktide.engine.fleet.market import FleetMarket
 from slacktide.engine.job.job_context import JobContext, make_lane
 from slacktide.journal.events import Decided, HealthChanged, PaceRevised, Submitted
@@ -128,7 +128,7 @@ class Life:
         pool, policy = self.market.pools[0], policies.make("on-demand")
         return make_lane(job, self.market, pool, policy, 0, ground=ground)
 
-    def _opened(self, first: Submitted) -> FleetRun:
+    def _opened(self, first: Submitted) -> LiveFleet:
         inner, views = begin(allocators.make(self.spec), None), self.views
 
         class Watched:
@@ -139,7 +139,7 @@ class Life:
             def __getattr__(self, name: str) -> object:
                 return getattr(inner, name)
 
-        run = FleetRun(None, Watched(), self.spec, {})  # type: ignore[arg-type]
+        run = LiveFleet(None, Watched(), self.spec, {})  # type: ignore[arg-type]
         run.market, run.allowance = FleetMarket(self.market), self.allowance
         return run
 

@@ -15,7 +15,7 @@ from slacktide.budget.widths import optimal_widths
 from slacktide.core.errors import InputError, UnknownNameError
 from slacktide.core.types import Allocation, Reason
 from slacktide.engine.engine import Engine
-from slacktide.engine.fleet.fleets import FleetRun, check_member, open_fleet
+from slacktide.engine.fleet.fleets import LiveFleet, check_member, open_fleet
 from slacktide.files.fleet.fleet import parse_fleet
 from slacktide.journal.events import CancellationAsked, ClusterSized, Decided, Kept, Lived, Opened, Submitted
 from slacktide.journal.store.memory import MemoryStore
@@ -224,7 +224,7 @@ class ByArrival:
 
 
 def test_an_allocator_may_read_rows_and_name_only_the_jobs_that_change() -> None:
-    def opened(submitted: Submitted) -> FleetRun:
+    def opened(submitted: Submitted) -> LiveFleet:
         return replace(open_fleet(submitted), allocator=ByArrival())
 
     store = MemoryStore()
@@ -246,7 +246,7 @@ def test_a_wish_for_another_pool_is_refused() -> None:
         def decide(self, view: FleetView) -> dict[str, Allocation]:
             return {row.id: Allocation(0, 1, pool="elsewhere") for row in view.rows()}
 
-    def opened(submitted: Submitted) -> FleetRun:
+    def opened(submitted: Submitted) -> LiveFleet:
         return replace(open_fleet(submitted), allocator=Elsewhere())
 
     engine = Engine(MemoryStore(), Replay(), open_fleet=opened)

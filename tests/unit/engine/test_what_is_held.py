@@ -8,7 +8,7 @@ import math
 import pytest
 
 from slacktide.backends.base import Failure, Progress
-from slacktide.engine.bills.pricing import Pricing
+from slacktide.engine.bills.pricing import BillPricing
 from slacktide.engine.bills.site_bill import site_audit
 from slacktide.engine.job.job_context import make_lane
 from slacktide.journal.events import (
@@ -356,7 +356,7 @@ def test_workers_still_on_their_way_out_when_the_market_takes_spot_are_paid_and_
     assert bench.track.status == "cancelled"
     stretches = [event.priced.stretch for event in bench.events(Lived)]  # type: ignore[attr-defined]
     assert any(one.spot_gpus == 4 and one.quote.spot_gpus == 0 for one in stretches), "held over the border"
-    pricing = {"job": Pricing(bench.lane.job, bench.lane.tariff, bench.lane.quote_at)}
+    pricing = {"job": BillPricing(bench.lane.job, bench.lane.tariff, bench.lane.quote_at)}
     assert site_audit(pricing, bench.store.read()).clean
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from slacktide.core.errors import BackendError, FileError, LeaseError
-from slacktide.journal.store.lease import Lease, is_held
+from slacktide.journal.store.lease import JournalLease, is_held
 
 # Says which child it has, 0 for none, and holds the lease until its input ends or it is killed.
 HOLDER = """
@@ -67,10 +67,10 @@ def test_a_second_controller_is_told_who_the_first_is(tmp_path: Path) -> None:
         wanted = (
             rf"already has a controller: pid {process.pid} on {platform.node()} since 20.*; stop it, or give"
         )
-        with pytest.raises(LeaseError, match=wanted) as caught, Lease(journal):
+        with pytest.raises(LeaseError, match=wanted) as caught, JournalLease(journal):
             pass
         assert str(caught.value).startswith(f"{journal}: ")
-    with Lease(journal):
+    with JournalLease(journal):
         pass
 
 
@@ -79,7 +79,7 @@ def test_the_lease_is_free_when_its_holder_is_killed(tmp_path: Path) -> None:
     with holder(journal) as (process, _):
         process.send_signal(signal.SIGKILL)
         process.wait(30)
-        with Lease(journal) as lease:
+        with JournalLease(journal) as lease:
             assert json.loads(lease.path.read_text())["pid"] == os.getpid()
 
 
@@ -87,30 +87,31 @@ def test_the_lease_is_free_when_its_holder_is_killed(tmp_path: Path) -> None:
 def test_children_do_not_inherit_the_lease(tmp_path: Path, way: str) -> None:
     journal = tmp_path / "journal.db"
     with holder(journal, way) as (process, child):
-        with pytest.raises(LeaseError), Lease(journal):  # a child that lets go does not let go for its parent
+        # A child that lets go does not let go for its parent.
+        with pytest.raises(LeaseError), JournalLease(journal):
             pass
         process.send_signal(signal.SIGKILL)
         process.wait(30)
         os.kill(child, 0)  # the child lives
-        with Lease(journal):
+        with JournalLease(journal):
             pass
 
 
 def test_it_is_held_once_within_a_process_too_and_let_go_after_a_failure(tmp_path: Path) -> None:
     journal = tmp_path / "journal.db"
-    with Lease(journal), pytest.raises(LeaseError), Lease(journal):
+    with JournalLease(journal), pytest.raises(LeaseError), JournalLease(journal):
         pass
-    with pytest.raises(ZeroDivisionError), Lease(journal):
+    with pytest.raises(ZeroDivisionError), JournalLease(journal):
         raise ZeroDivisionError
-    with Lease(journal), Lease(tmp_path / "other.db"):
+    with JournalLease(journal), JournalLease(tmp_path / "other.db"):
         pass
 
 
 def test_the_note_says_who_and_since_when(tmp_path: Path) -> None:
     path = tmp_path / "new" / "journal.db"
-    with Lease(path) as lease:
+    with JournalLease(path) as lease:
         lease.path.write_text("a long note " * 99)  # of one who held it before
-    with Lease(path, clock=lambda: datetime(2025, 10, 4, tzinfo=UTC)) as lease:
+    with JournalLease(path, clock=lambda: datetime(2025, 10, 4, tzinfo=UTC)) as lease:
         assert json.loads(lease.path.read_text()) == {
             "pid": os.getpid(),
             "host": platform.node(),
@@ -119,15 +120,21 @@ def test_the_note_says_who_and_since_when(tmp_path: Path) -> None:
 
 
 def test_a_holder_that_has_not_signed_is_reported_too(tmp_path: Path) -> None:
-    with Lease(tmp_path / "journal.db") as lease:
+    with JournalLease(tmp_path / "journal.db") as lease:
         lease.path.write_text("")
-        with pytest.raises(LeaseError, match="not written its name yet"), Lease(tmp_path / "journal.db"):
+        with (
+            pytest.raises(LeaseError, match="not written its name yet"),
+            JournalLease(tmp_path / "journal.db"),
+        ):
             pass
 
 
 def test_a_folder_that_cannot_be_made_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(FileError, match="its folder must be writable"), Lease(tmp_path / "file" / "x.db"):
+    with (
+        pytest.raises(FileError, match="its folder must be writable"),
+        JournalLease(tmp_path / "file" / "x.db"),
+    ):
         pass
 
 
@@ -139,9 +146,9 @@ def test_a_full_disk_is_reported_and_the_lease_not_kept(
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "pwrite", full)
-        with pytest.raises(BackendError, match="No space left"), Lease(tmp_path / "journal.db"):
+        with pytest.raises(BackendError, match="No space left"), JournalLease(tmp_path / "journal.db"):
             pass
-    with Lease(tmp_path / "journal.db"):
+    with JournalLease(tmp_path / "journal.db"):
         pass
 
 
@@ -149,7 +156,7 @@ def test_it_can_be_seen_whether_somebody_has_the_lease(tmp_path: Path) -> None:
     journal = tmp_path / "journal.db"
     assert not is_held(journal)
     assert list(tmp_path.iterdir()) == [], "who looks leaves nothing behind"
-    with Lease(journal):
+    with JournalLease(journal):
         assert is_held(journal)
     assert not is_held(journal)
     with holder(journal) as (process, _):
@@ -161,7 +168,7 @@ def test_it_can_be_seen_whether_somebody_has_the_lease(tmp_path: Path) -> None:
 
 def test_who_only_looks_does_not_keep_a_controller_out(tmp_path: Path) -> None:
     journal = tmp_path / "journal.db"
-    with Lease(journal):
+    with JournalLease(journal):
         pass
     done = threading.Event()
 
@@ -173,7 +180,7 @@ def test_who_only_looks_does_not_keep_a_controller_out(tmp_path: Path) -> None:
     looking.start()
     try:
         for _ in range(200):
-            with Lease(journal):
+            with JournalLease(journal):
                 pass
     finally:
         done.set()
@@ -189,24 +196,24 @@ def test_row_11_no_link_to_the_file_or_its_folder_evades_the_lease(tmp_path: Pat
     (tmp_path / "folder").symlink_to("real")
     names = [journal, tmp_path / "file.db", tmp_path / "chain.db", tmp_path / "folder" / "journal.db"]
     for held in names:
-        with Lease(held) as lease:
+        with JournalLease(held) as lease:
             assert lease.path == tmp_path / "real" / ".journal.db.lease"
             for name in names:
                 assert is_held(name)
-                with pytest.raises(LeaseError, match="already has a controller"), Lease(name):
+                with pytest.raises(LeaseError, match="already has a controller"), JournalLease(name):
                     pass
     assert not any(is_held(name) for name in names)
 
 
 def test_row_11_a_link_to_a_journal_that_is_not_there_yet_leads_to_its_lease(tmp_path: Path) -> None:
     (tmp_path / "later.db").symlink_to(tmp_path / "journal.db")
-    with Lease(tmp_path / "later.db"):
+    with JournalLease(tmp_path / "later.db"):
         assert is_held(tmp_path / "journal.db")
 
 
 @pytest.mark.parametrize("kind", ["removed", "replaced", "linked away"])
 def test_row_11_a_holder_notices_that_its_lock_is_gone(tmp_path: Path, kind: str) -> None:
-    with Lease(tmp_path / "journal.db") as lease:
+    with JournalLease(tmp_path / "journal.db") as lease:
         lease.check()
         lease.path.unlink()
         if kind == "replaced":
@@ -222,15 +229,15 @@ def test_row_11_a_holder_notices_that_its_lock_is_gone(tmp_path: Path, kind: str
 def test_row_11_of_two_who_meet_over_a_removed_lock_one_gets_the_new_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    journal, lock = tmp_path / "journal.db", Lease._lock
+    journal, lock = tmp_path / "journal.db", JournalLease._lock
 
-    def slow(self: Lease, handle: int) -> None:
+    def slow(self: JournalLease, handle: int) -> None:
         lock(self, handle)
         monkeypatch.undo()
         self.path.unlink()  # between our opening it and our having it
 
-    monkeypatch.setattr(Lease, "_lock", slow)
-    with Lease(journal) as lease:
+    monkeypatch.setattr(JournalLease, "_lock", slow)
+    with JournalLease(journal) as lease:
         lease.check()
         assert is_held(journal)
 
@@ -238,7 +245,7 @@ def test_row_11_of_two_who_meet_over_a_removed_lock_one_gets_the_new_one(
 def test_the_lock_is_no_link(tmp_path: Path) -> None:
     (tmp_path / "precious").write_text("notes")
     (tmp_path / ".journal.db.lease").symlink_to(tmp_path / "precious")
-    with pytest.raises(FileError), Lease(tmp_path / "journal.db"):
+    with pytest.raises(FileError), JournalLease(tmp_path / "journal.db"):
         pass
     assert not is_held(tmp_path / "journal.db")
     assert (tmp_path / "precious").read_text() == "notes"

@@ -11,7 +11,7 @@ from slacktide.app.journal.journal import open_journal, runs_of, unfinished_file
 from slacktide.cli import run
 from slacktide.core.errors import FileError
 from slacktide.journal.events import CancellationAsked
-from slacktide.journal.store.lease import Lease
+from slacktide.journal.store.lease import JournalLease
 from slacktide.journal.store.real_path import real_path
 from slacktide.journal.store.sqlite import SqliteStore
 
@@ -38,7 +38,7 @@ def test_row_11_a_file_with_two_names_is_refused_under_both(tmp_path: Path) -> N
     SqliteStore(journal).close()
     os.link(journal, other)
     for name in (journal, other):
-        for use in (SqliteStore, Lease, open_journal):
+        for use in (SqliteStore, JournalLease, open_journal):
             with pytest.raises(FileError, match=r"must have one name, got a file with 2 \(hard links\)"):
                 use(name)
     other.unlink()
@@ -59,7 +59,7 @@ def test_row_11_a_file_with_two_names_is_refused_under_both(tmp_path: Path) -> N
 )
 def test_row_15_a_name_that_no_journal_can_have_is_answered(tmp_path: Path, name: str, words: str) -> None:
     (tmp_path / "loop").symlink_to("loop")
-    for use in (real_path, open_journal, unfinished_files, Lease, SqliteStore):
+    for use in (real_path, open_journal, unfinished_files, JournalLease, SqliteStore):
         with pytest.raises(FileError, match=words) as caught:
             use(tmp_path / name)
         assert len(str(caught.value)) < 800

@@ -20,7 +20,7 @@ from slacktide.engine.clock import Clock
 from slacktide.engine.engine import Engine
 from slacktide.engine.job.journal_market import make_journal
 from slacktide.journal.events import ClockSet, Opened
-from slacktide.journal.store.lease import Lease
+from slacktide.journal.store.lease import JournalLease
 from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.policies.selection.policy_set import fresh
 from slacktide.policies.selection.state_file import Saved
@@ -115,7 +115,7 @@ class House:
         self.store.append(
             [ClockSet(at_hours=0.0, epoch_utc="2026-01-01T00:00:00+00:00", speed=3600.0), opened]
         )
-        self.lease = Lease(self.path)
+        self.lease = JournalLease(self.path)
         self.lease.__enter__()
         self.engine = Engine(self.store, Replay(), open_lane=files.lane)
         self.engine.read_on()

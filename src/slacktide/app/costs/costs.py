@@ -13,7 +13,7 @@ from slacktide.engine.bills.bill import as_measured, audit_at, own_bill
 from slacktide.engine.bills.bill import bill as job_bill
 from slacktide.engine.bills.machine_bill import machine_bill
 from slacktide.engine.bills.machine_use import machine_use
-from slacktide.engine.bills.pricing import Pricing, pricing_of, sites_of
+from slacktide.engine.bills.pricing import BillPricing, pricing_of, sites_of
 from slacktide.engine.bills.result import run_result, yardsticks
 from slacktide.engine.bills.site_bill import site_audit
 from slacktide.engine.job.job_context import JobContext
@@ -99,7 +99,7 @@ def machine_costs(told: Iterable[Record], until_utc: datetime | None = None) -> 
     return MachineCosts(bill_of_all, machine_use(records)) if bill_of_all.lines else None
 
 
-def _pricing(world: JournalState, told: Iterable[Record]) -> dict[str, Pricing]:
+def _pricing(world: JournalState, told: Iterable[Record]) -> dict[str, BillPricing]:
     sites = sites_of(told)
     return {track.job: pricing_of(track.submitted, sites.get(track.job)) for track in world.jobs.values()}
 

@@ -20,7 +20,7 @@ from slacktide.engine.job.policy_learning import begin_learning, drop_lesson, fo
 from slacktide.files.job import JobFile, parse_job
 from slacktide.journal.events import SubmissionRefused, Submitted
 from slacktide.journal.state.journal_state import JobRecord, JournalState
-from slacktide.journal.store.env_values import Values, job_values, request_values
+from slacktide.journal.store.env_values import EnvValues, job_values, request_values
 from slacktide.market.base import Pool
 from slacktide.policies.decision import decision_of
 from slacktide.policies.selection.state_file import Saved
@@ -46,7 +46,7 @@ class Intake:
     """Takes jobs in for a controller, and answers requests."""
 
     def __init__(
-        self, engine: Engine, clock: Clock, learned: Saved, files: FilesRead, values: Values
+        self, engine: Engine, clock: Clock, learned: Saved, files: FilesRead, values: EnvValues
     ) -> None:
         self._engine, self._clock, self._learned, self._files = engine, clock, learned, files
         self._values = values

@@ -33,7 +33,7 @@ from slacktide.journal.state.journal_state import JournalState
 from slacktide.journal.state.snapshots import read_world
 from slacktide.journal.store.base import Store
 from slacktide.journal.store.env_values import job_values
-from slacktide.journal.store.lease import Lease
+from slacktide.journal.store.lease import JournalLease
 from slacktide.journal.store.real_path import real_path
 from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.policies.selection.policy_set import fresh
@@ -95,7 +95,7 @@ class Controller:
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            self._lease = stack.enter_context(Lease(self.path))
+            self._lease = stack.enter_context(JournalLease(self.path))
             self.store: Store = stack.enter_context(SqliteStore(self.path))
             make_journal(self.store)
             world = read_world(self.store)

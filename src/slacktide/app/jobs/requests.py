@@ -21,9 +21,9 @@ from slacktide.core.errors import (
 )
 from slacktide.journal.events import CancellationAsked, PreemptionAsked, SubmissionRefused
 from slacktide.journal.state.journal_state import JobRecord, JournalState
-from slacktide.journal.state.requests import Answer
+from slacktide.journal.state.requests import RequestAnswer
 from slacktide.journal.store.base import Store
-from slacktide.journal.store.env_values import Values, request_values
+from slacktide.journal.store.env_values import EnvValues, request_values
 
 ANSWER_S = 0.05
 """How often an answer is looked for."""
@@ -111,7 +111,7 @@ def ask_submission(
     submission: Submission,
     job_class: str = "",
     *,
-    values: Values | None = None,
+    values: EnvValues | None = None,
     look: Look | None = None,
 ) -> str:
     """Ask the controller to run a job, unless this was asked before; return the key of the request.
@@ -132,7 +132,7 @@ def ask_submission(
     return key
 
 
-def _keep_values(values: Values | None, submission: Submission) -> None:
+def _keep_values(values: EnvValues | None, submission: Submission) -> None:
     """Put on disk what the controller will need and the journal must not hold."""
     if values is not None:
         with needing_space("values of a job's variables"):
@@ -152,7 +152,7 @@ def await_answer(
     sleep: Callable[[float], None] = time.sleep,
     monotonic: Callable[[], float] = time.monotonic,
     look: Look | None = None,
-) -> Answer | None:
+) -> RequestAnswer | None:
     """Wait until a request was answered; None when nobody is in charge who could.
 
     The request then stays in the journal for the next controller.
@@ -167,7 +167,7 @@ def await_answer(
         sleep(ANSWER_S)
 
 
-def refusal(answer: Answer) -> SlacktideError:
+def refusal(answer: RequestAnswer) -> SlacktideError:
     """Return the error that a refusal stands for, as the controller met it."""
     kinds = {kind.exit_code: kind for kind in (InputError, InfeasibleError, BackendError, WithdrawnError)}
     return kinds.get(answer.exit_code, SlacktideError)(answer.why)

@@ -26,7 +26,7 @@ from slacktide.journal.events import Record, SubmissionAsked, Submitted
 from slacktide.journal.state.journal_state import JobRecord, JournalState
 from slacktide.journal.store.base import Store
 from slacktide.journal.store.default_paths import journal_path as own_journal
-from slacktide.journal.store.env_values import FOLDER, Values
+from slacktide.journal.store.env_values import FOLDER, EnvValues
 from slacktide.journal.store.lease import is_held
 from slacktide.journal.store.real_path import RUNS, real_path
 from slacktide.journal.store.sqlite import SqliteStore
@@ -238,9 +238,9 @@ def runs_of(journal: Path) -> Path:
     return real_path(journal).with_suffix(RUNS)
 
 
-def values_of(journal: Path) -> Values:
+def values_of(journal: Path) -> EnvValues:
     """Return where values are kept that must not stand in a journal; no job's folder begins with a dot."""
-    return Values(runs_of(journal) / FOLDER)
+    return EnvValues(runs_of(journal) / FOLDER)
 
 
 __all__ = ["Journal", "Told", "open_journal", "own_journal", "runs_of", "unfinished_files", "values_of"]

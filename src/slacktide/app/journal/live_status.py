@@ -6,7 +6,7 @@ from slacktide.app.jobs.controller import Controller
 from slacktide.app.journal.listing import elapsed_hours, health_of, held_by, policy_of, status_of
 from slacktide.core.types import Job, Quote
 from slacktide.engine.bills.bill import as_measured, on_demand_alone
-from slacktide.engine.job.account import Account
+from slacktide.engine.job.account import StretchAccount
 from slacktide.engine.job.job_context import JobContext
 from slacktide.journal.state.journal_state import JobRecord
 from slacktide.physics.ledger import added
@@ -86,7 +86,7 @@ def _projected(
     return max(soonest, job.deadline_hours), cost_usd + alone_usd * (1 - share)
 
 
-def _is_estimate(track: JobRecord, one: Account) -> bool:
+def _is_estimate(track: JobRecord, one: StretchAccount) -> bool:
     """Whether real workers never reported how much is done; in a dry run nobody does."""
     return one.priced.stretch.estimated and track.holding.held is not None
 

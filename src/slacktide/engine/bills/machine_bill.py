@@ -17,7 +17,7 @@ from slacktide.results.machines.machine_bill import FREE, MachineBill, MachineCo
 
 
 @dataclass(slots=True)
-class _Line:
+class _MachineLine:
     """A line of the bill, and when its ticket was opened, in real hours."""
 
     cost: MachineCost
@@ -36,14 +36,14 @@ def machine_bill(records: Iterable[Record], until_utc: datetime | None = None) -
     was closed because there was no capacity, or because the provider refused it, costs nothing. Where the
     provider said when a machine ended, it costs no longer than that, however late it was noticed.
     """
-    time, lines, last_utc = RealTime(), dict[str, _Line](), None
+    time, lines, last_utc = RealTime(), dict[str, _MachineLine](), None
     for record in records:
         last_utc = record.time_utc
         match record.event:
             case ClockSet() | ClockAnchored() | ClockJumped() as event if not event.job:
                 time.hear(record)  # also where the wall's clock was set while machines are rented
             case Rented() as event:
-                lines[event.ticket] = _Line(_rented(event, record.time_utc), time.hear(record))
+                lines[event.ticket] = _MachineLine(_rented(event, record.time_utc), time.hear(record))
             case Joined() | Returned() as event if event.ticket in lines and lines[event.ticket].open:
                 line = lines[event.ticket]
                 line.cost = _told(line.cost, event, record.time_utc, time.hear(record) - line.rented_hours)

@@ -20,7 +20,7 @@ from slacktide.physics.tariff import Tariff, tariff_of
 BY_THE_JOURNAL = "the audit uses the quotes in the journal"
 
 
-class Pricing(NamedTuple):
+class BillPricing(NamedTuple):
     """What an audit needs to know of a job, whether its market is still there or not."""
 
     job: Job
@@ -32,18 +32,18 @@ class Pricing(NamedTuple):
     """What must be said of the market; empty while it is as it was."""
 
 
-def pricing_of(submitted: Submitted, site: SiteOpened | None) -> Pricing:
+def pricing_of(submitted: Submitted, site: SiteOpened | None) -> BillPricing:
     """Say how a job is priced that was submitted on a site; none in journals of before."""
     now = datetime.fromisoformat(submitted.submitted_utc)
     job = parse_job(submitted.text, path=submitted.path, now=now).job
     tariff = tariff_of(job.billing, submitted.slot_hours)
     try:
         if was_changed(site):
-            return Pricing(job, tariff, None, _changed(submitted))
+            return BillPricing(job, tariff, None, _changed(submitted))
         market = market_of(submitted.market)
-        return Pricing(job, tariff, None if market is None else _quotes(market, submitted.pool))
+        return BillPricing(job, tariff, None if market is None else _quotes(market, submitted.pool))
     except SlacktideError as error:
-        return Pricing(job, tariff, None, f"{error}; {BY_THE_JOURNAL}")
+        return BillPricing(job, tariff, None, f"{error}; {BY_THE_JOURNAL}")
 
 
 def _quotes(market: Market, home: str) -> Callable[[str, int], Quote]:

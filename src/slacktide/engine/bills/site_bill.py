@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from slacktide.engine.bills.bill import at_market, left_out
-from slacktide.engine.bills.pricing import Pricing
+from slacktide.engine.bills.pricing import BillPricing
 from slacktide.engine.step import STOPPING, UNSEEN
 from slacktide.journal.events import ClockSet, Decided, Held, Kept, Lived, Record, SiteOpened
 from slacktide.physics import ledger
@@ -19,7 +19,7 @@ NOBODYS = (UNSEEN.rule, STOPPING.rule)
 """Reasons of what was held although nobody chose to hold it then."""
 
 
-class _Told(NamedTuple):
+class _Reported(NamedTuple):
     """A stretch as the journal tells it."""
 
     seq: int
@@ -31,7 +31,7 @@ class _Told(NamedTuple):
     twice."""
 
 
-def site_audit(pricing: Mapping[str, Pricing], records: Iterable[Record]) -> Audit:
+def site_audit(pricing: Mapping[str, BillPricing], records: Iterable[Record]) -> Audit:
     """Price every stretch of a journal again, and see that no spot was held by two.
 
     Slots that nobody saw, and workers on their way out, are paid as they were held, and blame nobody.
@@ -49,7 +49,7 @@ def site_audit(pricing: Mapping[str, Pricing], records: Iterable[Record]) -> Aud
     )
 
 
-def _clock_audit(told: list[_Told], pricing: Mapping[str, Pricing]) -> Audit:
+def _clock_audit(told: list[_Reported], pricing: Mapping[str, BillPricing]) -> Audit:
     """Audit the stretches that lie on one clock."""
     quotes = {job: one.quote for job, one in pricing.items()}
     stretches = [at_market(one.event.priced, quotes.get(one.event.job)) for one in told]
@@ -62,7 +62,7 @@ def _clock_audit(told: list[_Told], pricing: Mapping[str, Pricing]) -> Audit:
     return dataclasses.replace(again, oversold=tuple(ledger.oversold(shared)))
 
 
-def _told(records: Iterable[Record]) -> Iterator[_Told]:
+def _told(records: Iterable[Record]) -> Iterator[_Reported]:
     clock, shared = 0, False
     chosen: dict[str, Decided] = {}
     older: dict[str, bool] = {}
@@ -77,9 +77,9 @@ def _told(records: Iterable[Record]) -> Iterator[_Told]:
             case Held() if event.job in chosen:
                 older[event.job] = event.attempt < chosen[event.job].attempt
             case Lived():
-                yield _Told(seq, event, clock, shared and _is_chosen(event.job, chosen, older))
+                yield _Reported(seq, event, clock, shared and _is_chosen(event.job, chosen, older))
             case Kept():
-                yield _Told(seq, event, clock, shared)
+                yield _Reported(seq, event, clock, shared)
 
 
 def _is_chosen(job: str, chosen: Mapping[str, Decided], older: Mapping[str, bool]) -> bool:
@@ -87,7 +87,7 @@ def _is_chosen(job: str, chosen: Mapping[str, Decided], older: Mapping[str, bool
     return (job not in chosen or chosen[job].why not in NOBODYS) and not older.get(job, False)
 
 
-def _gaps(told: list[_Told]) -> list[str]:
+def _gaps(told: list[_Reported]) -> list[str]:
     """Return where time is missing between two stretches of a job though GPUs were held."""
     lived = [(one.seq, one.event) for one in told if isinstance(one.event, Lived)]
     by_job = sorted(lived, key=lambda one: one[1].job)  # stable, so each job's stay in order

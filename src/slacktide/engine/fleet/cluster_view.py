@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from slacktide.allocators.view import FleetView, JobColumns
 from slacktide.budget.cluster import Cluster
-from slacktide.engine.fleet.fleets import FleetRun
+from slacktide.engine.fleet.fleets import LiveFleet
 from slacktide.engine.pending_decisions import PendingDecision, Shown, columns, whole
 from slacktide.engine.step_context import StepContext
 from slacktide.journal.state.fleet_record import FleetRecord
@@ -19,7 +19,7 @@ class ClusterView:
 
     context: StepContext
     track: FleetRecord
-    run: FleetRun
+    run: LiveFleet
     asks: Sequence[PendingDecision]
     cluster: Cluster
     now_hours: float

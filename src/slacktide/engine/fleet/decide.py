@@ -23,7 +23,7 @@ from slacktide.core.errors import InputError
 from slacktide.core.types import Allocation, Reason
 from slacktide.engine.changes import Change, Changes, Directive
 from slacktide.engine.fleet.cluster_view import ClusterView, being_let_go
-from slacktide.engine.fleet.fleets import FleetRun
+from slacktide.engine.fleet.fleets import LiveFleet
 from slacktide.engine.fleet.kinds import is_hard, kept_in, leaving, ordered
 from slacktide.engine.fleet.machines import sized
 from slacktide.engine.fleet.site import site_view
@@ -32,7 +32,7 @@ from slacktide.engine.job.blocked_jobs import said
 from slacktide.engine.pending_decisions import PendingDecision, whole
 from slacktide.engine.step_context import StepContext
 from slacktide.journal.events import ClusterSized, Event, Remembered
-from slacktide.journal.state.fleet_record import FleetRecord, Span
+from slacktide.journal.state.fleet_record import FleetRecord, HeldSpan
 from slacktide.journal.state.journal_state import JobRecord
 from slacktide.policies.view import goes_where_it_may, stays_in
 
@@ -56,7 +56,7 @@ class FleetDecision:
 
     context: StepContext
     track: FleetRecord
-    run: FleetRun
+    run: LiveFleet
     asks: Sequence[PendingDecision]
     now_hours: float
     cluster: Cluster | None
@@ -213,7 +213,7 @@ def orders_of(context: StepContext, track: FleetRecord) -> dict[str, tuple[int, 
 
 
 @contextmanager
-def _held_back(context: StepContext, fleet: str, gone: Sequence[Span]) -> Iterator[None]:
+def _held_back(context: StepContext, fleet: str, gone: Sequence[HeldSpan]) -> Iterator[None]:
     """Hold back what went between the border of a slot and the look at it: it was not free at the border."""
     claims = [
         Claim(f"{fleet} gone {number}", span.pool, span.spot_gpus, 0.0, span.gpus)
@@ -258,7 +258,7 @@ def _given(context: StepContext, ask: PendingDecision, wish: Allocation) -> _Giv
     return _Given(events, now != (wish.spot_gpus, wish.on_demand_gpus), gives_back)
 
 
-def remembered(track: FleetRecord, run: FleetRun, now_hours: float) -> list[Remembered]:
+def remembered(track: FleetRecord, run: LiveFleet, now_hours: float) -> list[Remembered]:
     """Let an allocator that can write down what it knows do so; on a market, say when it was asked."""
     allocator = run.allocator
     if not isinstance(allocator, Remembering):

@@ -53,7 +53,7 @@ MARKET_ALLOCATOR = "shadow-prices"
 
 
 @dataclass(slots=True)
-class FleetRun:
+class LiveFleet:
     """One fleet with its allocator, as it runs."""
 
     fleet: Fleet | None
@@ -128,7 +128,7 @@ class FleetRun:
         return int(min(np.searchsorted(shares / shares[-1], done, side="right"), last - first - 1))
 
 
-class Fleets:
+class LiveFleets:
     """All fleets of a journal; each is opened when it is first needed."""
 
     def __init__(
@@ -136,16 +136,16 @@ class Fleets:
         store: Store,
         world: JournalState,
         terms_of: Callable[[JobRecord], physics.Terms],
-        open_fleet: Callable[[Submitted], FleetRun],
+        open_fleet: Callable[[Submitted], LiveFleet],
     ) -> None:
         self._store, self._world, self._terms_of, self._open = store, world, terms_of, open_fleet
-        self._runs: dict[str, FleetRun] = {}
+        self._runs: dict[str, LiveFleet] = {}
 
-    def __iter__(self) -> Iterator[tuple[FleetRecord, FleetRun]]:
+    def __iter__(self) -> Iterator[tuple[FleetRecord, LiveFleet]]:
         """Yield every fleet of this clock, also those without a job: they may want to be asked."""
         return ((track, self.run(track)) for track in list(self._world.fleets.values()))
 
-    def run(self, track: FleetRecord) -> FleetRun:
+    def run(self, track: FleetRecord) -> LiveFleet:
         """Return a fleet as it runs, its allocator knowing all that the journal tells."""
         if track.key not in self._runs:
             run = self._runs[track.key] = self._open(track.first)
@@ -154,7 +154,7 @@ class Fleets:
                 self._tell(track, run, unknown)
         return self._runs[track.key]
 
-    def _recall(self, track: FleetRecord, run: FleetRun) -> Iterable[Record]:
+    def _recall(self, track: FleetRecord, run: LiveFleet) -> Iterable[Record]:
         """Let an allocator recall what was written down last; return the records that are not in it.
 
         Where an earlier version wrote it in a form that is not read any more, these are all of its fleet.
@@ -203,7 +203,7 @@ class Fleets:
         if isinstance(run.allocator, Learning):
             self._tell(track, run, (record,))
 
-    def _tell(self, track: FleetRecord, run: FleetRun, records: Iterable[Record]) -> None:
+    def _tell(self, track: FleetRecord, run: LiveFleet, records: Iterable[Record]) -> None:
         assert isinstance(run.allocator, Learning)
         for record in records:
             if record.seq > self._world.seq:
@@ -213,7 +213,7 @@ class Fleets:
                 for fact in self._facts(track, run, job, record):
                     run.allocator.learn(fact)
 
-    def _facts(self, track: FleetRecord, run: FleetRun, job: JobRecord, record: Record) -> Iterator[Fact]:
+    def _facts(self, track: FleetRecord, run: LiveFleet, job: JobRecord, record: Record) -> Iterator[Fact]:
         """Say what an event of a job means to an allocator."""
         event, kind = record.event, run.kind(job)
         hours = event.at_hours - track.began_hours
@@ -232,13 +232,13 @@ class Fleets:
             yield Finished(hours, job.number, kind)
 
 
-def open_fleet(submitted: Submitted) -> FleetRun:
+def open_fleet(submitted: Submitted) -> LiveFleet:
     """Return the fleet that a job is of, its allocator at the beginning; raises InputError."""
     file = parse_fleet(submitted.fleet, path=submitted.fleet_path)
     made = allocators.make(json.loads(submitted.policy))
     fleet = file.fleet
     names = {one.name: index for index, one in enumerate(file.classes)}
-    run = FleetRun(fleet, begin(made, fleet), allocators.name_of(made), names)
+    run = LiveFleet(fleet, begin(made, fleet), allocators.name_of(made), names)
     if shares_market(file, made):
         run.market = fleet_market(submitted)
         run.allowance = dataclasses.replace(_allowance(file), start=run.market.start)
@@ -286,8 +286,8 @@ def class_of(submitted: Submitted) -> str:
 __all__ = [
     "DEFAULT_ALLOCATOR",
     "MARKET_ALLOCATOR",
-    "FleetRun",
-    "Fleets",
+    "LiveFleet",
+    "LiveFleets",
     "check_member",
     "class_of",
     "key_of",

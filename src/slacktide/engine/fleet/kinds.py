@@ -82,7 +82,7 @@ def _shape(lane: JobContext) -> Hashable:
     return alike, lane.pool_names
 
 
-class Standing(NamedTuple):
+class JobStanding(NamedTuple):
     """What a job has, as an allocator is shown it: what is ordered counts as held."""
 
     state: JobState
@@ -91,14 +91,14 @@ class Standing(NamedTuple):
     spot_until_hours: float
 
 
-def standing(ask: PendingDecision, lane: JobContext, pace: Pace = KNOWN) -> Standing:
+def standing(ask: PendingDecision, lane: JobContext, pace: Pace = KNOWN) -> JobStanding:
     """Say what a job has at the moment of a decision; workers that are on their way count, and pause."""
     track = ask.track
     idle_hours, spot_hours = track.holding.idle_since_hours, track.holding.spot_until_hours
     for event in ask.before:
         if isinstance(event, Lived):
             idle_hours, spot_hours = without_gpus(track, event.priced.stretch)
-    return Standing(ordered(ask, lane, pace), idle_hours, spot_hours)
+    return JobStanding(ordered(ask, lane, pace), idle_hours, spot_hours)
 
 
 def ordered(ask: PendingDecision, lane: JobContext, pace: Pace = KNOWN) -> JobState:

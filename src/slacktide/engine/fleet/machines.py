@@ -10,13 +10,15 @@ from slacktide.budget.cluster import Cluster
 from slacktide.core.types import TIME_TOLERANCE_HOURS
 from slacktide.engine.job.job_context import JobContext
 from slacktide.journal.events import ClusterSized, Kept
-from slacktide.journal.state.fleet_record import FleetRecord, Span
+from slacktide.journal.state.fleet_record import FleetRecord, HeldSpan
 from slacktide.physics.ledger import Priced, Stretch, Use
 from slacktide.physics.tariff import BY_THE_SECOND, Meter, price
 from slacktide.results.stretches import USES
 
 
-def kept_until(track: FleetRecord, held: Sequence[Span], lane: JobContext, until_hours: float) -> list[Kept]:
+def kept_until(
+    track: FleetRecord, held: Sequence[HeldSpan], lane: JobContext, until_hours: float
+) -> list[Kept]:
     """Account for a fleet's machines from the last time on: what its jobs did not use is the fleet's to pay.
 
     `held` is what its jobs hold in stretches that are not over.
@@ -55,7 +57,7 @@ def sized(track: FleetRecord, now_hours: float, nodes: int, like: Cluster) -> Cl
 
 
 def _moments(
-    begin: float, end: float, spans: Sequence[Span], cluster: Cluster, lane: JobContext
+    begin: float, end: float, spans: Sequence[HeldSpan], cluster: Cluster, lane: JobContext
 ) -> list[float]:
     """Return the moments at which anything changes between two, both included."""
     changes = {each for span in spans for each in (span.from_hours, span.to_hours)}

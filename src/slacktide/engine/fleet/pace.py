@@ -31,7 +31,7 @@ class Speed(NamedTuple):
     """The least that it must hold until enough was measured; 0 where nothing is to be."""
 
 
-class Paced(NamedTuple):
+class PacedKinds(NamedTuple):
     """The tables of a fleet with rows for jobs of another pace than their files say."""
 
     kinds: Kinds
@@ -54,7 +54,7 @@ def speed_of(lane: JobContext, pace: Pace, progress_gpu_hours: float, *, hard: b
 
 def with_speeds(
     kinds: Kinds, said: Sequence[int], speeds: Sequence[Speed | None], where: Sequence[Sequence[int]]
-) -> Paced:
+) -> PacedKinds:
     """Add rows for jobs of another pace; `where` says which of the fleet's pools those of each job are."""
     kind, safe_kind = whole(said), whole(said)
     rows: list[tuple[int, tuple[Terms, ...], Sequence[int]]] = []
@@ -66,7 +66,7 @@ def with_speeds(
             if speed.safe is not speed.mean:
                 safe_kind[job] = first + len(rows)
                 rows.append((said[job], speed.safe, where[job]))
-    return Paced(_more(kinds, rows) if rows else kinds, kind, safe_kind)
+    return PacedKinds(_more(kinds, rows) if rows else kinds, kind, safe_kind)
 
 
 def _more(kinds: Kinds, rows: Sequence[tuple[int, tuple[Terms, ...], Sequence[int]]]) -> Kinds:

@@ -8,7 +8,7 @@ from slacktide.allocators.site.job_tables import JobTables, Kinds, work_of
 from slacktide.allocators.site.spot import Spot
 from slacktide.allocators.view import FleetView, JobColumns, Money, SiteView
 from slacktide.core.types import TIME_TOLERANCE_HOURS
-from slacktide.engine.fleet.fleets import FleetRun
+from slacktide.engine.fleet.fleets import LiveFleet
 from slacktide.engine.fleet.kinds import lives_of
 from slacktide.engine.pending_decisions import PendingDecision, Shown, columns, whole
 from slacktide.engine.step_context import StepContext
@@ -21,7 +21,7 @@ from slacktide.physics.ledger import Priced
 def site_view(
     context: StepContext,
     track: FleetRecord,
-    run: FleetRun,
+    run: LiveFleet,
     asks: Sequence[PendingDecision],
     spot: Spot,
     now_hours: float,
@@ -84,7 +84,11 @@ def _columns(
 
 
 def money(
-    context: StepContext, track: FleetRecord, run: FleetRun, asks: Sequence[PendingDecision], now_hours: float
+    context: StepContext,
+    track: FleetRecord,
+    run: LiveFleet,
+    asks: Sequence[PendingDecision],
+    now_hours: float,
 ) -> Money:
     """Return what a fleet may spend in the present period, and what it has up to this moment.
 

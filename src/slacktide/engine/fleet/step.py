@@ -16,14 +16,14 @@ from slacktide.core.types import TIME_TOLERANCE_HOURS, JobState
 from slacktide.engine.changes import Change, Changes, Changing
 from slacktide.engine.event_builders import lived
 from slacktide.engine.fleet.decide import FleetDecision, orders_of
-from slacktide.engine.fleet.fleets import FleetRun
+from slacktide.engine.fleet.fleets import LiveFleet
 from slacktide.engine.fleet.machines import kept_until, sized
-from slacktide.engine.job.account import Account
+from slacktide.engine.job.account import StretchAccount
 from slacktide.engine.job.job_context import JobContext
 from slacktide.engine.pending_decisions import PendingDecision
 from slacktide.engine.step_context import StepContext
 from slacktide.journal.events import Event
-from slacktide.journal.state.fleet_record import FleetRecord, Span
+from slacktide.journal.state.fleet_record import FleetRecord, HeldSpan
 from slacktide.journal.state.journal_state import JobRecord
 
 
@@ -31,7 +31,7 @@ class Inside(NamedTuple):
     """A job in the middle of a stretch, and the stretch so far."""
 
     track: JobRecord
-    one: Account
+    one: StretchAccount
     phase: int
 
 
@@ -41,7 +41,7 @@ class FleetStep:
 
     context: StepContext
     track: FleetRecord
-    run: FleetRun
+    run: LiveFleet
     given: Sequence[PendingDecision]
     """Its jobs that must be decided about: they wait, or a slot began."""
     now_hours: float
@@ -139,7 +139,7 @@ class FleetStep:
         held = [_span(each.one) for each in going_on] + [_span(one) for one in self._letting_go()]
         return kept_until(self.track, held, self._lane, self.now_hours)
 
-    def _letting_go(self) -> list[Account]:
+    def _letting_go(self) -> list[StretchAccount]:
         """Return the stretches of jobs that are being let go, and hold what they hold until it is gone."""
         jobs = (self.context.state.jobs[name] for name in self.track.present)
         found = (self.context.account(job, self.now_hours) for job in jobs if job.requests.ending is not None)
@@ -167,6 +167,6 @@ def _inner(each: Inside, written: bool) -> PendingDecision:
     )
 
 
-def _span(one: Account) -> Span:
+def _span(one: StretchAccount) -> HeldSpan:
     stretch = one.priced.stretch
-    return Span(stretch.from_hours, stretch.to_hours, stretch.on_demand_gpus)
+    return HeldSpan(stretch.from_hours, stretch.to_hours, stretch.on_demand_gpus)

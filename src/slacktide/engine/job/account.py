@@ -21,7 +21,7 @@ from slacktide.physics.physics import Passed
 from slacktide.physics.tariff import lasts_hours, price
 
 
-class Account(NamedTuple):
+class StretchAccount(NamedTuple):
     """A stretch from its beginning to a moment, and the job at its end."""
 
     priced: Priced
@@ -38,7 +38,7 @@ class Account(NamedTuple):
         return self.priced.stretch.to_hours - self.priced.stretch.from_hours
 
 
-def account(lane: JobContext, track: JobRecord, facts: BackendStatus, to_hours: float) -> Account:
+def account(lane: JobContext, track: JobRecord, facts: BackendStatus, to_hours: float) -> StretchAccount:
     """Say what a job's open stretch did and cost until a moment of its slot."""
     begun, order = track.holding.begun, track.holding.order
     assert begun is not None
@@ -77,7 +77,7 @@ def account(lane: JobContext, track: JobRecord, facts: BackendStatus, to_hours: 
     )  # fmt: skip
     if not state.ended:
         one = one._replace(stretch=one.stretch._replace(to_hours=float(to_hours)))
-    return Account(one, bare(state))
+    return StretchAccount(one, bare(state))
 
 
 def _pool(lane: JobContext, track: JobRecord) -> int:

@@ -18,21 +18,21 @@ from slacktide.market.base import Pool
 ANOTHER = "name another journal with --journal"
 
 
-class Standing(NamedTuple):
+class MarketPosition(NamedTuple):
     """Where a job stands in a pool: its slot, and when that began on the market's clock."""
 
     slot: int
     origin_hours: float
 
 
-def standing(site: SiteOpened, pool: Pool, hours: float) -> Standing:
+def standing(site: SiteOpened, pool: Pool, hours: float) -> MarketPosition:
     """Return the slot of a pool at an hour of the clock: the same for all jobs at one moment."""
     ahead = (datetime.fromisoformat(site.start_utc) - pool.start).total_seconds() / 3600.0
     first = ahead / pool.slot_hours
     if abs(first - round(first)) < 1e-6:
         first = round(first)
     slot = math.floor(first + (hours - site.at_hours) / pool.slot_hours + 1e-9)
-    return Standing(slot, site.at_hours + (slot - first) * pool.slot_hours)
+    return MarketPosition(slot, site.at_hours + (slot - first) * pool.slot_hours)
 
 
 def same_market(site: SiteOpened, named: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from slacktide.backends.base import BackendStatus, Progress
 from slacktide.core.types import TIME_TOLERANCE_HOURS
 from slacktide.core.units import format_count
 from slacktide.engine.changes import Change, Changes
-from slacktide.engine.job.account import Account, has_all
+from slacktide.engine.job.account import StretchAccount, has_all
 from slacktide.engine.job.job_context import JobContext
 from slacktide.engine.step_context import StepContext, WorkerReports
 from slacktide.journal.events import PaceRevised, Resumed
@@ -98,7 +98,7 @@ def _before(track: JobRecord, lane: JobContext) -> Pace:
     return prior(lane.job.work_spread) if track.progress.pace is None else track.progress.pace
 
 
-def revised(context: StepContext, track: JobRecord, one: Account) -> PaceRevised | None:
+def revised(context: StepContext, track: JobRecord, one: StretchAccount) -> PaceRevised | None:
     """Say what a stretch that is over taught about the pace of its job; None where it taught nothing.
 
     Workers that report are measured from report to report, so that neither the start of a set of workers
@@ -136,7 +136,7 @@ def _event(track: JobRecord, at_hours: float, pace: Pace, hours: float, why: str
     )
 
 
-def _silent(lane: JobContext, track: JobRecord, before: Pace, one: Account) -> PaceRevised | None:
+def _silent(lane: JobContext, track: JobRecord, before: Pace, one: StretchAccount) -> PaceRevised | None:
     """Give up measuring a job that had the time to report and did not.
 
     Where its file says how far its work may be off, that margin is kept; else the file is believed.

@@ -12,7 +12,7 @@ import numpy as np
 
 from slacktide.core.errors import InputError
 from slacktide.core.types import TIME_TOLERANCE_HOURS, Job
-from slacktide.engine.job.journal_market import ANOTHER, Standing, standing
+from slacktide.engine.job.journal_market import ANOTHER, MarketPosition, standing
 from slacktide.journal.events import SiteOpened, Submitted
 from slacktide.market.base import Market, Pool
 from slacktide.market.spec import FEED, feed_path, is_feed
@@ -57,7 +57,7 @@ def placed(submitted: Submitted, job: Job, pool: Pool, start: int | None, site: 
     return dataclasses.replace(submitted, start_slot=at.slot, origin_hours=at.origin_hours)
 
 
-def stand(job: Job, pool: Pool, site: SiteOpened, hours: float) -> Standing:
+def stand(job: Job, pool: Pool, site: SiteOpened, hours: float) -> MarketPosition:
     """Return where a job stands at an hour of the clock; raises InputError where the market ends too soon."""
     at = standing(site, pool, hours)
     left_hours = at.origin_hours + (len(pool) - at.slot) * pool.slot_hours - hours

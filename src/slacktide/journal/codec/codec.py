@@ -11,7 +11,7 @@ import json
 from typing import Any, NoReturn
 
 from slacktide.core.errors import InputError
-from slacktide.journal.codec.json_scalars import Form, Misfit
+from slacktide.journal.codec.json_scalars import JsonForm, Misfit
 from slacktide.journal.codec.json_types import form
 from slacktide.journal.events import KINDS, Event
 
@@ -92,7 +92,7 @@ def is_before(tree: Any) -> bool:
     return isinstance(tree, dict) and FORM not in tree
 
 
-def _form(name: str) -> Form:
+def _form(name: str) -> JsonForm:
     kind: Any = KINDS[name]
     return form(kind)
 

@@ -12,19 +12,19 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, get_type_hints
 
-from slacktide.journal.codec.json_scalars import SCOPE, Form, Misfit
+from slacktide.journal.codec.json_scalars import SCOPE, JsonForm, Misfit
 
 
 class Shape(NamedTuple):
     """A type with fields, and their forms by name."""
 
     made: Any
-    forms: Mapping[str, Form]
+    forms: Mapping[str, JsonForm]
     needed: tuple[str, ...]
     """The fields that have no default."""
 
 
-def object_form(made: Any, form: Callable[[Any], Form]) -> Form:
+def object_form(made: Any, form: Callable[[Any], JsonForm]) -> JsonForm:
     """Return the form of a type with fields, whose own forms `form` knows."""
     hints, fields = get_type_hints(made), _fields(made)
     shape = Shape(
@@ -33,7 +33,7 @@ def object_form(made: Any, form: Callable[[Any], Form]) -> Form:
         tuple(name for name, optional in fields.items() if not optional),
     )
     scope = _compiled(shape)
-    return Form(scope["plain"], scope["text"], scope["read"], copied=_is_copied(shape))
+    return JsonForm(scope["plain"], scope["text"], scope["read"], copied=_is_copied(shape))
 
 
 def inside(name: str, way: Callable[[Any], Any], value: Any) -> Any:

@@ -29,7 +29,7 @@ class Misfit(Exception):
         return Misfit(self.expected, self.value, f"{name}.{self.where}" if self.where else name)
 
 
-class Form(NamedTuple):
+class JsonForm(NamedTuple):
     """The ways of a value of one type into JSON and back.
 
     `plain` and `read` raise Misfit. What `plain` lets through is read back equal, so whoever writes need not
@@ -120,10 +120,12 @@ def _read_number(value: Any) -> float:
     return _number(value)
 
 
-TEXT = Form(_plain_text, encode_basestring_ascii, _read_text, "type($) is str and $.isascii()", "escaped($)")
-WHOLE = Form(_whole, int.__repr__, _whole, f"type($) is int and {LEAST_WHOLE} <= $ <= {MOST_WHOLE}", "$")
-TRUTH = Form(_truth, _truth_text, _truth, "type($) is bool", "true if $ else false")
-NUMBER = Form(
+TEXT = JsonForm(
+    _plain_text, encode_basestring_ascii, _read_text, "type($) is str and $.isascii()", "escaped($)"
+)
+WHOLE = JsonForm(_whole, int.__repr__, _whole, f"type($) is int and {LEAST_WHOLE} <= $ <= {MOST_WHOLE}", "$")
+TRUTH = JsonForm(_truth, _truth_text, _truth, "type($) is bool", "true if $ else false")
+NUMBER = JsonForm(
     _number,
     _number_text,
     _read_number,
@@ -140,7 +142,7 @@ SCOPE = {
 """What the Python of forms names."""
 
 
-def choice(choices: tuple[str, ...]) -> Form:
+def choice(choices: tuple[str, ...]) -> JsonForm:
     """Return the form of one text out of some."""
 
     def check(value: Any) -> str:
@@ -149,4 +151,6 @@ def choice(choices: tuple[str, ...]) -> Form:
             raise Misfit(f"one of {', '.join(choices)}", value)
         return word
 
-    return Form(check, encode_basestring_ascii, check, f"type($) is str and $ in {choices!r}", "escaped($)")
+    return JsonForm(
+        check, encode_basestring_ascii, check, f"type($) is str and $ in {choices!r}", "escaped($)"
+    )

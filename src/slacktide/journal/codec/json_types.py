@@ -14,13 +14,13 @@ from operator import is_
 from typing import Any, Literal, Union, get_args, get_origin
 
 from slacktide.journal.codec.json_objects import inside, object_form
-from slacktide.journal.codec.json_scalars import NUMBER, TEXT, TRUTH, WHOLE, Form, Misfit, choice
+from slacktide.journal.codec.json_scalars import NUMBER, TEXT, TRUTH, WHOLE, JsonForm, Misfit, choice
 
-PLAIN: dict[Any, Form] = {str: TEXT, int: WHOLE, bool: TRUTH, float: NUMBER}
+PLAIN: dict[Any, JsonForm] = {str: TEXT, int: WHOLE, bool: TRUTH, float: NUMBER}
 
 
 @cache
-def form(hint: Any) -> Form:
+def form(hint: Any) -> JsonForm:
     """Return the form of a declared type; raises TypeError for a type that has none."""
     if hint in PLAIN:
         return PLAIN[hint]
@@ -40,8 +40,8 @@ def form(hint: Any) -> Form:
     raise TypeError(f"a field must have a type that can be written as JSON, got {hint!r}")
 
 
-def _optional(inner: Form) -> Form:
-    return Form(
+def _optional(inner: JsonForm) -> JsonForm:
+    return JsonForm(
         lambda value: None if value is None else inner.plain(value),
         lambda value: "null" if value is None else inner.text(value),
         lambda value: None if value is None else inner.read(value),
@@ -51,7 +51,7 @@ def _optional(inner: Form) -> Form:
     )
 
 
-def _row(inner: Form) -> Form:
+def _row(inner: JsonForm) -> JsonForm:
     def plain(value: Any) -> tuple[Any, ...]:
         if not isinstance(value, tuple):
             raise Misfit("a tuple", value)
@@ -66,10 +66,10 @@ def _row(inner: Form) -> Form:
             raise Misfit("a list", value)
         return tuple(map(inner.read, value))
 
-    return Form(plain, text, read, copied=inner.copied)
+    return JsonForm(plain, text, read, copied=inner.copied)
 
 
-def _series(inner: Form) -> Form:
+def _series(inner: JsonForm) -> JsonForm:
     """Return the form of a list, which may still grow where it comes from."""
 
     def plain(value: Any) -> list[Any]:
@@ -85,10 +85,10 @@ def _series(inner: Form) -> Form:
             raise Misfit("a list", value)
         return list(map(inner.read, value))
 
-    return Form(plain, text, read, copied=True)
+    return JsonForm(plain, text, read, copied=True)
 
 
-def _table(inner: Form) -> Form:
+def _table(inner: JsonForm) -> JsonForm:
     plain_text, plain_inner = TEXT.plain, inner.plain
 
     def plain(value: Any) -> dict[str, Any]:
@@ -113,4 +113,4 @@ def _table(inner: Form) -> Form:
         except Misfit:  # once more, to say where
             return {name: inside(name, inner.read, each) for name, each in value.items()}
 
-    return Form(plain, text, read, copied=True)
+    return JsonForm(plain, text, read, copied=True)

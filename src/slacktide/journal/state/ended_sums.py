@@ -8,7 +8,7 @@ from typing import NamedTuple
 from slacktide.journal.state.job_record import JobRecord
 
 
-class Spent(NamedTuple):
+class JobSpending(NamedTuple):
     """What jobs of one pool cost, and held."""
 
     spot_usd: float = 0.0
@@ -16,9 +16,9 @@ class Spent(NamedTuple):
     spot_gpu_hours: float = 0.0
     on_demand_gpu_hours: float = 0.0
 
-    def plus(self, other: Spent) -> Spent:
+    def plus(self, other: JobSpending) -> JobSpending:
         """Return both together."""
-        return Spent(*(one + more for one, more in zip(self, other, strict=True)))
+        return JobSpending(*(one + more for one, more in zip(self, other, strict=True)))
 
 
 @dataclass(slots=True)
@@ -27,17 +27,17 @@ class EndedSums:
 
     states: dict[str, int] = field(default_factory=dict)
     """How many ended in each state."""
-    pools: dict[str, Spent] = field(default_factory=dict)
+    pools: dict[str, JobSpending] = field(default_factory=dict)
     """What they spent, by the pool in which they were submitted."""
 
     def add(self, track: JobRecord) -> None:
         """Count a job that has just ended."""
         self.states[track.status] = self.states.get(track.status, 0) + 1
         pool = track.submitted.pool
-        self.pools[pool] = self.pools.get(pool, Spent()).plus(spent_by(track))
+        self.pools[pool] = self.pools.get(pool, JobSpending()).plus(spent_by(track))
 
 
-def spent_by(track: JobRecord) -> Spent:
+def spent_by(track: JobRecord) -> JobSpending:
     """Return what one job has spent so far."""
     bill = track.money.bill
-    return Spent(bill.spot_usd, bill.on_demand_usd, bill.spot_gpu_hours, bill.on_demand_gpu_hours)
+    return JobSpending(bill.spot_usd, bill.on_demand_usd, bill.spot_gpu_hours, bill.on_demand_gpu_hours)

@@ -13,7 +13,7 @@ from slacktide.core.types import TIME_TOLERANCE_HOURS
 from slacktide.journal.events import ClusterSized, Kept, Lived, Remembered, Submitted
 
 
-class Span(NamedTuple):
+class HeldSpan(NamedTuple):
     """Some hours through which a job held this many GPUs."""
 
     from_hours: float
@@ -56,7 +56,7 @@ class FleetRecord:
     cluster: Cluster = field(default_factory=lambda: Cluster(1, 0.0, 0.0))
     accounted_hours: float = 0.0
     """Up to when machines that no job used are accounted for."""
-    recent: tuple[Span, ...] = ()
+    recent: tuple[HeldSpan, ...] = ()
     """What its jobs held since then, or in the last slot, in stretches that are over."""
     spending: Spending = field(default_factory=Spending)
     """What the stretches of its jobs cost, by when they ended."""
@@ -67,7 +67,7 @@ class FleetRecord:
         origin = self.first.origin_hours
         return self.began_hours if origin is None else origin
 
-    def tell(self, seq: int, event: Lived | Kept | ClusterSized | Remembered) -> None:
+    def apply(self, seq: int, event: Lived | Kept | ClusterSized | Remembered) -> None:
         """Take an event of this fleet into account."""
         match event:
             case Lived():
@@ -88,10 +88,10 @@ class FleetRecord:
         self._paid(one.gpus * one.held_hours)
         self.spending.add(one.to_hours, event.priced.charge.usd)
         if one.gpus and one.to_hours > self.accounted_hours:
-            span = Span(one.from_hours, one.to_hours, one.on_demand_gpus, one.spot_gpus, one.pool)
+            span = HeldSpan(one.from_hours, one.to_hours, one.on_demand_gpus, one.spot_gpus, one.pool)
             self.recent = (*self._still_told(one.to_hours), span)
 
-    def _still_told(self, now_hours: float) -> tuple[Span, ...]:
+    def _still_told(self, now_hours: float) -> tuple[HeldSpan, ...]:
         """Return what is to be kept of what jobs held: for machines all since they were accounted for.
 
         Without any, only the border of the present slot is ever asked about.
@@ -101,7 +101,7 @@ class FleetRecord:
         since = now_hours - self.first.slot_hours
         return tuple(span for span in self.recent if span.to_hours > since)
 
-    def spans_after(self, hours: float) -> list[Span]:
+    def spans_after(self, hours: float) -> list[HeldSpan]:
         """Return what was held in stretches that are over by now and were not at this moment.
 
         A slot's border is decided about when it is seen, and workers may have gone between the two.

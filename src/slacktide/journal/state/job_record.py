@@ -234,7 +234,7 @@ class JobRecord:
         return "starting" if fresh and self.progress.state.pause_hours > 0 else "running"
 
 
-def tell(track: JobRecord, event: Event) -> None:
+def apply(track: JobRecord, event: Event) -> None:
     """Take one more event of a job into account."""
     match event:
         case Decided():
@@ -242,67 +242,69 @@ def tell(track: JobRecord, event: Event) -> None:
         case Lived():
             _lived(track, event)
         case Preempted():
-            see(track, event)
-            track.holding.preemptions += event.spot_left < event.spot_before
-            _lose(track, event.lost_gpu_hours)
-            track.requests.preemption = None
-            if (
-                track.holding.held is not None
-            ):  # what the market took is not held any more, also while it ends
-                track.holding.held = track.holding.held._replace(
-                    spot_gpus=min(track.holding.held.spot_gpus, event.spot_left)
-                )
-        case Held():
-            track.holding.held, track.holding.held_attempt = (
-                Holding(event.spot_gpus, event.on_demand_gpus),
-                event.attempt,
-            )
+            _preempted(track, event)
         case Lost():
             _lost(track, event)
-        case Blocked() | Unblocked():
-            track.progress.blocked = event.why if isinstance(event, Blocked) else ""
         case WorkerFailed() | Stalled():
             _lose(track, event.lost_gpu_hours, event.checkpointed_gpu_hours)
             _failed(track, event.checkpointed_gpu_hours)
-        case Resumed():
-            track.progress.lost_gpu_hours += event.lost_gpu_hours - event.expected_gpu_hours
-            track.progress.reported_gpu_hours, track.progress.expected_lost_gpu_hours = (
-                event.after_gpu_hours,
-                0.0,
-            )
-            track.progress.unreported = False
         case Restarted() if track.holding.order is not None:
             _new_attempt(track, event.attempt, event.at_hours, track.progress.state.pool)
             track.holding.order = track.holding.order._replace(attempt=event.attempt, delay_s=event.delay_s)
             track.holding.starts += 1
+        case Released() | Ended():
+            _let_go(track, event)
+        case Held():
+            held = Holding(event.spot_gpus, event.on_demand_gpus)
+            track.holding.held, track.holding.held_attempt = held, event.attempt
         case PreemptionAsked():
             track.requests.preemption = event
         case CancellationAsked():
             track.requests.cancelled = True
+        case _:
+            _learn(track.progress, event)
+
+
+def _learn(progress: ProgressRecord, event: Event) -> None:
+    """Take in what an event says of a job's progress and outlook; other events change nothing."""
+    match event:
+        case Resumed():
+            progress.lost_gpu_hours += event.lost_gpu_hours - event.expected_gpu_hours
+            progress.reported_gpu_hours, progress.expected_lost_gpu_hours = event.after_gpu_hours, 0.0
+            progress.unreported = False
+        case Blocked() | Unblocked():
+            progress.blocked = event.why if isinstance(event, Blocked) else ""
         case HealthChanged():
-            track.progress.health = event.health
-        case Released():
-            track.holding.order, track.holding.begun, track.requests.ending, track.requests.released = (
-                None,
-                None,
-                None,
-                True,
-            )
-            track.holding.held = None if track.holding.held is None else NOTHING
-        case Ended():
-            track.ended, track.holding.order, track.holding.begun, track.requests.ending = (
-                event,
-                None,
-                None,
-                None,
-            )
-            track.holding.held, track.progress.blocked = None, ""
+            progress.health = event.health
         case Learned():
-            track.progress.learned = True
+            progress.learned = True
         case PaceRevised():
-            track.progress.pace = event.pace
+            progress.pace = event.pace
         case _:
             pass
+
+
+def _preempted(track: JobRecord, event: Preempted) -> None:
+    see(track, event)
+    holding = track.holding
+    holding.preemptions += event.spot_left < event.spot_before
+    _lose(track, event.lost_gpu_hours)
+    track.requests.preemption = None
+    if holding.held is not None:
+        # What the market took is not held any more, also while its workers are still ending.
+        holding.held = holding.held._replace(spot_gpus=min(holding.held.spot_gpus, event.spot_left))
+
+
+def _let_go(track: JobRecord, event: Released | Ended) -> None:
+    """Note that no stretch is open any more: the job is over, or waits for the next controller."""
+    holding = track.holding
+    holding.order, holding.begun, track.requests.ending = None, None, None
+    if isinstance(event, Ended):
+        track.ended, holding.held, track.progress.blocked = event, None, ""
+        return
+    track.requests.released = True
+    # None stays None: in a dry run the back end never says what is held.
+    holding.held = None if holding.held is None else NOTHING
 
 
 def _decided(track: JobRecord, event: Decided) -> None:

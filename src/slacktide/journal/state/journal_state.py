@@ -42,7 +42,7 @@ from slacktide.journal.state.job_record import (
     Begun,
     Holding,
     JobRecord,
-    tell,
+    apply,
     without_gpus,
 )
 from slacktide.journal.state.jobs import Jobs
@@ -120,7 +120,7 @@ class JournalState:
             self.tickets.apply(event)
         elif isinstance(event, ClusterSized | Kept | Remembered):
             if event.fleet in self.fleets:  # whoever reads the events of one job knows no fleets
-                self.fleets[event.fleet].tell(self.seq, event)
+                self.fleets[event.fleet].apply(self.seq, event)
         elif event.job in self.jobs:
             self._told(self.jobs.opened(event.job), event)
 
@@ -150,10 +150,10 @@ class JournalState:
                 event, track.submitted.pool if track.holding.order is None else track.holding.order.pool
             )
         was_active = track.active
-        tell(track, event)
+        apply(track, event)
         fleet = self.fleets.get(track.fleet)
         if fleet is not None and isinstance(event, Lived):
-            fleet.tell(self.seq, event)
+            fleet.apply(self.seq, event)
         if isinstance(event, Learned):
             self.unlearned = _without(self.unlearned, event.job)
         if isinstance(event, Ended) and was_active:

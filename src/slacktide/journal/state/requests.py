@@ -14,7 +14,7 @@ from typing import NamedTuple
 from slacktide.journal.events import Event, SubmissionAsked, SubmissionRefused, Submitted
 
 
-class Answer(NamedTuple):
+class RequestAnswer(NamedTuple):
     """What became of a request: a job, or a refusal."""
 
     job: str = ""
@@ -25,14 +25,14 @@ class Answer(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Answers(Mapping[str, Answer]):
+class RequestAnswers(Mapping[str, RequestAnswer]):
     """What became of every request, by its key: the same key gets the same answer for ever."""
 
     taken_in: dict[str, str] = field(default_factory=dict)
     """The jobs that requests became. There are as many as jobs, so nothing else is kept of them."""
-    refused: dict[str, Answer] = field(default_factory=dict)
+    refused: dict[str, RequestAnswer] = field(default_factory=dict)
 
-    def give(self, key: str, answer: Answer) -> None:
+    def give(self, key: str, answer: RequestAnswer) -> None:
         """Note what became of a request; the first answer counts."""
         if key in self:
             return
@@ -51,8 +51,8 @@ class Answers(Mapping[str, Answer]):
     def __contains__(self, key: object) -> bool:
         return key in self.taken_in or key in self.refused
 
-    def __getitem__(self, key: str) -> Answer:
-        return Answer(job=self.taken_in[key]) if key in self.taken_in else self.refused[key]
+    def __getitem__(self, key: str) -> RequestAnswer:
+        return RequestAnswer(job=self.taken_in[key]) if key in self.taken_in else self.refused[key]
 
 
 @dataclass(slots=True)
@@ -61,7 +61,7 @@ class Requests:
 
     waiting: dict[str, SubmissionAsked] = field(default_factory=dict)
     """Those without an answer, in the order they came."""
-    answers: Answers = field(default_factory=Answers)
+    answers: RequestAnswers = field(default_factory=RequestAnswers)
 
     def apply(self, event: Event) -> None:
         """Take an event into account; of two requests with one key the first one counts."""
@@ -69,10 +69,10 @@ class Requests:
             case SubmissionAsked() if event.key not in self.answers:
                 self.waiting.setdefault(event.key, event)
             case SubmissionRefused():
-                self._answered(event.key, Answer(why=event.why, exit_code=event.exit_code))
+                self._answered(event.key, RequestAnswer(why=event.why, exit_code=event.exit_code))
             case Submitted() if event.key:
-                self._answered(event.key, Answer(job=event.job))
+                self._answered(event.key, RequestAnswer(job=event.job))
 
-    def _answered(self, key: str, answer: Answer) -> None:
+    def _answered(self, key: str, answer: RequestAnswer) -> None:
         self.waiting.pop(key, None)
         self.answers.give(key, answer)

@@ -29,7 +29,7 @@ def request_values(key: str) -> str:
     return f"{_REQUEST}{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
 
 
-class Values:
+class EnvValues:
     """A folder that nobody else may look into, with a file for each job or request that takes values over."""
 
     def __init__(self, folder: Path) -> None:

@@ -33,7 +33,7 @@ class _Seen(NamedTuple):
         return self.device, self.inode
 
 
-class Watch:
+class FileGuard:
     """Remembers how a journal and its log looked last."""
 
     def __init__(self, path: Path) -> None:

@@ -28,7 +28,7 @@ PAUSE_S = 0.01
 """Whoever looks whether there is a controller has the lock for a moment; a real one keeps it."""
 
 
-class Lease:
+class JournalLease:
     """The right to act on a journal, held while the block runs.
 
     Raises LeaseError on entering when somebody else has it, and says who.
@@ -142,7 +142,7 @@ def is_held(journal: str | os.PathLike[str]) -> bool:
     import fcntl
 
     try:
-        handle = os.open(Lease(journal).path, os.O_RDONLY | os.O_NOFOLLOW)
+        handle = os.open(JournalLease(journal).path, os.O_RDONLY | os.O_NOFOLLOW)
     except OSError:
         return False  # nobody ever had it
     try:
@@ -171,7 +171,7 @@ def _holder(handle: int) -> str:
         return "one that has not written its name yet"  # between its lock and its note
 
 
-_HELD: weakref.WeakSet[Lease] = weakref.WeakSet()
+_HELD: weakref.WeakSet[JournalLease] = weakref.WeakSet()
 
 
 def _leave_to_the_parent() -> None:

@@ -22,7 +22,7 @@ from slacktide.journal.events import Event, Record
 from slacktide.journal.store import schema
 from slacktide.journal.store.base import Clock, Snapshot, now_utc
 from slacktide.journal.store.connection import connected, opened, transaction
-from slacktide.journal.store.file_guard import Watch
+from slacktide.journal.store.file_guard import FileGuard
 from slacktide.journal.store.real_path import real_path
 from slacktide.journal.store.sqlite_errors import ANOTHER, told
 
@@ -63,7 +63,7 @@ class SqliteStore:
         self._lock = threading.Lock()
         self._patience_s = patience_s
         self._database = opened(self.path, create, patience_s)
-        self._watch = Watch(self.path)
+        self._watch = FileGuard(self.path)
         self._last: Row = (0, "", "")
         """The last event that is known to stand in the journal."""
 

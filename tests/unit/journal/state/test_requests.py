@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from slacktide.checks.history import history
 from slacktide.journal.events import Event, SubmissionAsked, SubmissionRefused, Submitted
-from slacktide.journal.state.requests import Answer
+from slacktide.journal.state.requests import RequestAnswer
 from slacktide.journal.state.snapshots import keep, known, read_world
 from slacktide.journal.store.memory import MemoryStore
 
@@ -40,7 +40,10 @@ def test_a_request_waits_until_it_is_answered() -> None:
     store.append([refused("b"), taken("a", "job")])
     requests = read_world(store).requests
     assert list(requests.waiting) == ["c"]
-    assert requests.answers == {"a": Answer(job="job"), "b": Answer(why="too late", exit_code=3)}
+    assert requests.answers == {
+        "a": RequestAnswer(job="job"),
+        "b": RequestAnswer(why="too late", exit_code=3),
+    }
 
 
 def test_a_key_that_is_known_asks_for_nothing_new() -> None:
