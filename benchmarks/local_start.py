@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-from slacktide.backends.local import Kind, Launch, Processes
+from slacktide.backends.local import Kind, Launch, LocalProcesses
 from slacktide.backends.processes.process_table import scan
 
 TRIES = 15
@@ -21,7 +21,7 @@ NAMES = ("start", "replace", "stop", "bare processes, start and stop")
 def main() -> None:
     """Print medians for a few widths; the tick that drives it comes every millisecond here."""
     with tempfile.TemporaryDirectory() as folder:
-        processes = Processes(Path(folder) / "root", "benchmark")
+        processes = LocalProcesses(Path(folder) / "root", "benchmark")
         launch = Launch(
             job_id="job",
             run="exec sleep 600",
@@ -38,7 +38,7 @@ def main() -> None:
     print(f"one look through all {seen} processes: {1e3 * (time.perf_counter() - began):.1f} ms")
 
 
-def _measure(processes: Processes, width: int, attempt: int) -> int:
+def _measure(processes: LocalProcesses, width: int, attempt: int) -> int:
     starts, changes, stops, bare = [], [], [], []
     for _ in range(TRIES):
         starts.append(_timed(processes, attempt + 1, width, "running"))
@@ -52,14 +52,14 @@ def _measure(processes: Processes, width: int, attempt: int) -> int:
     return attempt
 
 
-def _timed(processes: Processes, attempt: int, width: int, phase: str) -> float:
+def _timed(processes: LocalProcesses, attempt: int, width: int, phase: str) -> float:
     began = time.perf_counter()
     processes.hold("job", attempt, (SPOT,) * width)
     _until(processes, lambda: processes.look("job")[:2] == (attempt, phase))
     return time.perf_counter() - began
 
 
-def _until(processes: Processes, condition: Callable[[], bool]) -> None:
+def _until(processes: LocalProcesses, condition: Callable[[], bool]) -> None:
     while not condition():
         processes.tick()
         time.sleep(PAUSE_S)

@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from slacktide.backends.local import Kind, Launch, Observation, Processes
+from slacktide.backends.local import Kind, Launch, LocalProcesses, ProcessStatus
 from slacktide.backends.machines.link.link import Host
 from slacktide.backends.machines.link.pipes import Pipes
 from slacktide.backends.machines.workers import MachineWorkers
@@ -80,7 +80,7 @@ class _Here:
     """Workers on this machine."""
 
     def __init__(self, place: Path) -> None:
-        self._processes = Processes(place / "root", "benchmark")
+        self._processes = LocalProcesses(place / "root", "benchmark")
 
     def register(self, launch: Launch) -> None:
         self._processes.register(launch)
@@ -88,7 +88,7 @@ class _Here:
     def hold(self, attempt: int, width: int, pool: str) -> None:
         self._processes.hold("job", attempt, (SPOT,) * width, pool=pool)
 
-    def look(self) -> Observation:
+    def look(self) -> ProcessStatus:
         self._processes.tick()
         return self._processes.look("job")
 
@@ -110,7 +110,7 @@ class _Machines:
     def hold(self, attempt: int, width: int, pool: str) -> None:
         self._workers.hold("job", attempt, (SPOT,) * width, pool, 0.0)
 
-    def look(self) -> Observation:
+    def look(self) -> ProcessStatus:
         self._workers.tick()
         return self._workers.look("job")
 
@@ -149,10 +149,10 @@ class _Job:
         told_s = self._until(self._works).told_s
         return Took(time.monotonic() - began, math.nan if told_s is None else told_s)
 
-    def _works(self, seen: Observation) -> bool:
+    def _works(self, seen: ProcessStatus) -> bool:
         return seen.attempt == self._attempt and seen.spoken and not seen.reforming
 
-    def _until(self, over: Callable[[Observation], bool]) -> Observation:
+    def _until(self, over: Callable[[ProcessStatus], bool]) -> ProcessStatus:
         give_up = time.monotonic() + PATIENCE_S
         while not over(seen := self._workers.look()):
             if time.monotonic() > give_up:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from campaigns.finding import Finding
 from campaigns.machines.network import HOUR_S, Network, SimulatedLink
-from slacktide.backends.base import Place
-from slacktide.backends.machines.backend import Carrier, MachineBackend
+from slacktide.backends.base import BackendPlace
+from slacktide.backends.machines.backend import MachineBackend, NodeAccess
 from slacktide.engine.engine import Engine
 from slacktide.engine.job.job_context import JobContext
 from slacktide.engine.job.machine_log import EngineMachineLog
@@ -105,9 +105,9 @@ class Struck:
 class OnNetwork(MachineBackend):
     """A back end on a link that is given."""
 
-    given: Carrier
+    given: NodeAccess
 
-    def carrier(self) -> Carrier:
+    def carrier(self) -> NodeAccess:
         """Return it."""
         return self.given
 
@@ -125,13 +125,13 @@ class Controller:
         with_read = {record.event.ticket for record in self.store.read() if isinstance(record.event, Rented)}
         self.store.rented = with_read
         provider = Struck(Fake(Renter(owner=owner), cloud=network.cloud), self.store, fate)
-        place = Place(
+        place = BackendPlace(
             folder=folder / "runs", owner=owner, now_hours=lambda: now() / HOUR_S,
             diary=EngineMachineLog(lambda: self.engine),
             renting=lambda head, token: Renting(provider, rules, specs),
         )  # fmt: skip
         link = SimulatedLink(network)
-        self.backend = OnNetwork(place, Carrier(link, lease_s, now=now, threads=False))
+        self.backend = OnNetwork(place, NodeAccess(link, lease_s, now=now, threads=False))
         self.engine = Engine(self.store, self.backend, open_lane=open_lane)
 
     def step(self) -> None:

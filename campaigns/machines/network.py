@@ -16,9 +16,9 @@ from pathlib import Path
 
 from campaigns.machines.node import Node
 from campaigns.machines.truth import Truth
-from slacktide.backends.machines.agent.messages import Say
-from slacktide.backends.machines.link.link import Heard, Host
-from slacktide.testing.fake_provider import NOTICE_HOURS, Cloud, Instance
+from slacktide.backends.machines.agent.messages import AgentMessage
+from slacktide.backends.machines.link.link import Host, HostAnswer
+from slacktide.testing.fake_provider import NOTICE_HOURS, Cloud, FakeInstance
 
 GIVEN_UP_S = 8.0
 """A node that was cut off for so long is taken for gone by its carrier."""
@@ -48,7 +48,7 @@ class Faults:
 class Machine:
     """A machine, and what its carrier believes of it."""
 
-    instance: Instance
+    instance: FakeInstance
     nodes: list[Node]
     """The last one is the present one; those before it have been given up."""
     cut_from: float = math.inf
@@ -101,7 +101,7 @@ class Network:
     def _happens(self, per_hour: float, seconds: float) -> bool:
         return per_hour > 0.0 and self.rng.random() < -math.expm1(-per_hour * seconds / HOUR_S)
 
-    def _age(self, one: Instance, now: float, seconds: float) -> None:
+    def _age(self, one: FakeInstance, now: float, seconds: float) -> None:
         machine = self.machines.get(one.id)
         state = one.state(now / HOUR_S, self.cloud.boot_hours)
         if machine is None:
@@ -155,7 +155,7 @@ class Network:
                 found.append(machine.hosts[node.name]._replace(alive=alive))
         return found
 
-    def send(self, link: SimulatedLink, host: str, say: Say) -> None:
+    def send(self, link: SimulatedLink, host: str, say: AgentMessage) -> None:
         """Put a message on its way, perhaps twice or never."""
         for _ in range(self._copies()):
             self._fly(lambda: self._arrive(link, host, say))
@@ -170,7 +170,7 @@ class Network:
         at = self.now() + self.rng.uniform(0.0, 60.0 if late else 1.0)
         heapq.heappush(self._flying, (at, next(self._numbers), arrive))
 
-    def _arrive(self, link: SimulatedLink, host: str, say: Say) -> None:
+    def _arrive(self, link: SimulatedLink, host: str, say: AgentMessage) -> None:
         machine = self._of_node[host]
         if machine.is_cut("in", self.now()):
             return
@@ -178,30 +178,30 @@ class Network:
         answer = node.tell(say)
         if answer is not None and not machine.is_cut("out", self.now()):
             for _ in range(self._copies()):
-                self._fly(lambda: link.hear(Heard(host, answer)))
+                self._fly(lambda: link.hear(HostAnswer(host, answer)))
 
 
 class SimulatedLink:
     """The link of one controller; what comes after its end is heard by nobody."""
 
     def __init__(self, network: Network) -> None:
-        self._network, self._answers, self._closed = network, list[Heard](), False
+        self._network, self._answers, self._closed = network, list[HostAnswer](), False
         self.trouble = ""
 
     def hosts(self) -> Sequence[Host]:
         """List the machines."""
         return self._network.hosts()
 
-    def send(self, host: str, say: Say) -> None:
+    def send(self, host: str, say: AgentMessage) -> None:
         """Send a message."""
         self._network.send(self, host, say)
 
-    def hear(self, heard: Heard) -> None:
+    def hear(self, heard: HostAnswer) -> None:
         """Keep an answer until it is asked for."""
         if not self._closed and self._network.now() >= self._network.out_until:
             self._answers.append(heard)
 
-    def answers(self) -> Sequence[Heard]:
+    def answers(self) -> Sequence[HostAnswer]:
         """Return what was answered since the last call."""
         found, self._answers = self._answers, []
         return found

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from campaigns.machines.truth import Crew, Truth, Work
-from slacktide.backends.local.processes import Processes
+from slacktide.backends.local.processes import LocalProcesses
 from slacktide.backends.machines.agent.agent import Agent
-from slacktide.backends.machines.agent.lease import GUARD_WAITS_S, Lease
-from slacktide.backends.machines.agent.messages import Answer, Say
+from slacktide.backends.machines.agent.lease import GUARD_WAITS_S, AgentLease
+from slacktide.backends.machines.agent.messages import AgentAnswer, AgentMessage
 from slacktide.backends.workers.launch import Kind, Launch
-from slacktide.backends.workers.observation import LogFile, Observation, Phase
 from slacktide.backends.workers.orders import SetPart
+from slacktide.backends.workers.process_status import LogFile, Phase, ProcessStatus
 from slacktide.core.errors import InputError
 
 GRACE_S = 2.0
@@ -35,7 +35,7 @@ class Wanted(NamedTuple):
     void: bool = False
 
 
-class Workers(Processes):
+class Workers(LocalProcesses):
     """Has the calls of real processes, and none of these."""
 
     def __init__(self, node: Node) -> None:
@@ -107,7 +107,7 @@ class Workers(Processes):
         if not crew.told:
             crew.told, crew.end_s = True, self._node.now() + seconds
 
-    def look(self, job_id: str) -> Observation:
+    def look(self, job_id: str) -> ProcessStatus:
         """Say what there is of a job here."""
         wanted, crew = self._wanted.get(job_id), self._node.crews.get(job_id)
         return observation(wanted, crew, self._node, job_id, self._refusals.get(job_id, ""))
@@ -126,7 +126,9 @@ class Workers(Processes):
         """There is nothing to let go of."""
 
 
-def observation(wanted: Wanted | None, crew: Crew | None, node: Node, job: str, trouble: str) -> Observation:
+def observation(
+    wanted: Wanted | None, crew: Crew | None, node: Node, job: str, trouble: str
+) -> ProcessStatus:
     """Say what is seen of the workers of a job on a node."""
     now, work = node.now(), node.truth.works.get(job, Work(1.0))
     kinds = list(crew.kinds) if crew is not None and crew.alive else []
@@ -139,7 +141,7 @@ def observation(wanted: Wanted | None, crew: Crew | None, node: Node, job: str, 
     spoken = rank_0 and crew is not None and work.attempt == crew.attempt and work.said_at is not None
     failed = crew is not None and crew.failed and not stopped
     pending = wanted is not None and not wanted.void and not (crew and crew.attempt == wanted.attempt)
-    return Observation(
+    return ProcessStatus(
         attempt=crew.attempt if crew else wanted.attempt if wanted else 0,
         phase=phase,
         spot_gpus=kinds.count("spot"),
@@ -182,7 +184,7 @@ def phase_of(wanted: Wanted | None, crew: Crew | None) -> Phase:
     return "exited" if wanted.void else "starting"
 
 
-class Note(Lease):
+class Note(AgentLease):
     """The note of the lease, on the machine."""
 
     def __init__(self, node: Node, seconds: float) -> None:
@@ -234,7 +236,7 @@ class Node:
             for crew in self.crews.values():
                 crew.die(self.now(), lost=not crew.told)
 
-    def tell(self, say: Say) -> Answer | None:
+    def tell(self, say: AgentMessage) -> AgentAnswer | None:
         """Hand a message to the agent, if there is one."""
         return None if self.agent is None else self.agent.tell(say)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
-from slacktide.backends.base import BackendStatus, Failure, LaunchSpec, Log, Place, backends
+from slacktide.backends.base import BackendPlace, BackendStatus, LaunchSpec, Log, WorkerFailure, backends
 from slacktide.backends.local import Local
 from slacktide.backends.replay import Replay
 from slacktide.checks import BACKEND_CHECKS, CheckFailed, check_backend
@@ -168,7 +168,7 @@ class StopIsSuccess(Broken):
 
 class StopIsFailure(Broken):
     def facts(self, facts: BackendStatus) -> BackendStatus:
-        return facts._replace(failure=Failure(0, 0)) if facts.stopped else facts
+        return facts._replace(failure=WorkerFailure(0, 0)) if facts.stopped else facts
 
 
 class StopIsNothing(Broken):
@@ -179,7 +179,7 @@ class StopIsNothing(Broken):
 class LossIsFailure(Broken):
     def facts(self, facts: BackendStatus) -> BackendStatus:
         lost = facts.taken_spot_gpus + facts.lost_on_demand_gpus
-        return facts._replace(failure=Failure(1, -9), stopped=False) if lost else facts
+        return facts._replace(failure=WorkerFailure(1, -9), stopped=False) if lost else facts
 
 
 class LossOfAnyKind(Broken):
@@ -204,7 +204,7 @@ class ForgetsNumbers(Broken):
 class NeedsEntering(Broken):
     """Does not hear orders for jobs that it was not told of."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: BackendPlace) -> None:
         super().__init__(place)
         self.entered: set[str] = set()
 
@@ -284,7 +284,7 @@ def test_a_broken_back_end_does_not_keep_the_contract(fault: tuple[type, Backend
     [(StartsNothing, "gone"), (FinishesNothing, "gone"), (SaysItAfterAll, "must never say so")],
 )
 def test_a_back_end_that_starts_nothing_fails_unless_it_says_so(
-    make: Callable[[Place], Replay], words: str
+    make: Callable[[BackendPlace], Replay], words: str
 ) -> None:
     with pytest.raises(CheckFailed, match=words):
         check_backend(make)

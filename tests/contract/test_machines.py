@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from slacktide.backends.machines.backend import Carrier, MachineBackend
+from slacktide.backends.machines.backend import MachineBackend, NodeAccess
 from slacktide.backends.machines.link.link import Host
 from slacktide.backends.machines.link.pipes import Pipes
 from slacktide.checks import BACKEND_CHECKS
@@ -24,9 +24,9 @@ HOSTS = (
 class TwoMachines(MachineBackend):
     """Two machines with two GPUs each, which serve as either kind."""
 
-    def carrier(self) -> Carrier:
+    def carrier(self) -> NodeAccess:
         root = self.place.folder.parent / "machines"
-        return Carrier(Pipes(HOSTS, root, self.place.owner, LEASE_S), LEASE_S)
+        return NodeAccess(Pipes(HOSTS, root, self.place.owner, LEASE_S), LEASE_S)
 
 
 @pytest.mark.parametrize("check", BACKEND_CHECKS, ids=lambda check: check.__name__)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from slacktide.backends.base import backends
-from slacktide.backends.machines.backend import Carrier, MachineBackend
+from slacktide.backends.machines.backend import MachineBackend, NodeAccess
 from slacktide.cli import run
 from slacktide.journal.events import Decided
 from slacktide.journal.state.tickets import MachineKind
@@ -63,10 +63,10 @@ class Rented(MachineBackend):
         )
         MachineBackend.__post_init__(self)
 
-    def carrier(self) -> Carrier:
+    def carrier(self) -> NodeAccess:
         """Return the link to the cloud's machines."""
         folder = self.place.folder.parent / "machines"
-        return Carrier(CloudLink(self.cloud, folder, self.place.owner, LEASE_S), LEASE_S)
+        return NodeAccess(CloudLink(self.cloud, folder, self.place.owner, LEASE_S), LEASE_S)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from slacktide.demo.train import EXIT_LOST, EXIT_STOPPED, Shelf, State, measured
+from slacktide.demo.train import EXIT_LOST, EXIT_STOPPED, Shelf, TrainingState, measured
 
 if TYPE_CHECKING:
     from tests.e2e.conftest import TrainingJob
@@ -29,7 +29,7 @@ def job_of(make: Make, *more: str) -> TrainingJob:
     return make("-m", "slacktide.demo.train", *ARGUMENTS, *more)
 
 
-def saved(job: TrainingJob) -> State:
+def saved(job: TrainingJob) -> TrainingState:
     """Return the newest checkpoint."""
     state = Shelf(job.checkpoints, SEED).newest()
     assert state is not None, job.logs()
@@ -37,7 +37,7 @@ def saved(job: TrainingJob) -> State:
 
 
 @pytest.fixture
-def uninterrupted(training_job: Make) -> State:
+def uninterrupted(training_job: Make) -> TrainingState:
     """The end of a run of two workers that nothing happens to."""
     job = job_of(training_job)
     job.start(2)
@@ -46,7 +46,7 @@ def uninterrupted(training_job: Make) -> State:
 
 
 def test_interrupted_run_ends_where_the_uninterrupted_one_does(
-    training_job: Make, uninterrupted: State
+    training_job: Make, uninterrupted: TrainingState
 ) -> None:
     job = job_of(training_job)
 
@@ -92,7 +92,9 @@ def test_one_worker_asked_to_stop_stops_all_after_the_same_step(training_job: Ma
     assert "train:" not in job.logs()  # nobody was lost
 
 
-def test_broken_checkpoint_gives_way_to_the_one_before(training_job: Make, uninterrupted: State) -> None:
+def test_broken_checkpoint_gives_way_to_the_one_before(
+    training_job: Make, uninterrupted: TrainingState
+) -> None:
     job = job_of(training_job)
     job.start(1)
     assert job.codes() == [0]
@@ -109,7 +111,7 @@ def test_broken_checkpoint_gives_way_to_the_one_before(training_job: Make, unint
     np.testing.assert_allclose(saved(job).weights, uninterrupted.weights, rtol=TOLERANCE, atol=TOLERANCE)
 
 
-def test_another_jobs_checkpoint_is_refused(training_job: Make, uninterrupted: State) -> None:
+def test_another_jobs_checkpoint_is_refused(training_job: Make, uninterrupted: TrainingState) -> None:
     job = job_of(training_job, "--seed", str(SEED + 1))
     Shelf(job.checkpoints, SEED).save(uninterrupted)
     job.start(1)

@@ -19,7 +19,7 @@ from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.physics.ledger import Priced, Stretch
 from slacktide.physics.tariff import Charge
 from slacktide.providers.base import Renter
-from slacktide.providers.keeper import Keeper
+from slacktide.providers.reconciler import Reconciler
 from slacktide.providers.rules import Rules
 from slacktide.testing import fake_provider as fake
 from slacktide.testing.fake_provider import EPOCH, Cloud, Fake, Faults
@@ -83,7 +83,7 @@ def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         make_journal(store)
         store.append([ClockSet(at_hours=0.0, epoch_utc=EPOCH.isoformat(), speed=1.0)])
         provider = Fake(Renter(owner=read_world(store).id), cloud=cloud)
-        keeper = Keeper(provider, Book(store), Rules(usd_per_hour=PRICES), token="t")
+        keeper = Reconciler(provider, Book(store), Rules(usd_per_hour=PRICES), token="t")
         for minute in range(130):
             time.hours = minute * MINUTE
             want = {SPOT: 2, ON_DEMAND: 1} if minute < 110 else {}

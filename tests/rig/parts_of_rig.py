@@ -62,12 +62,12 @@ class Watch:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._go_round, daemon=True)
 
-    def living(self) -> list[process_table.Seen]:
+    def living(self) -> list[process_table.SeenProcess]:
         """Return the processes of workers that live now, and all did at one moment."""
         found = [seen for seen in process_table.scan() if self._is_ours(seen)]
         return [seen for seen in found if process_table.alive(seen.process)]
 
-    def _is_ours(self, seen: process_table.Seen) -> bool:
+    def _is_ours(self, seen: process_table.SeenProcess) -> bool:
         return bool(self.owner) and (seen.marker or "").startswith(self.owner + ".")
 
     def names(self) -> list[str]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from slacktide.app.jobs.submission import taken_over
-from slacktide.backends.base import Backend, BackendStatus, Place
+from slacktide.backends.base import Backend, BackendPlace, BackendStatus
 from slacktide.backends.local import Local
 from slacktide.backends.workers.environment import machine_devices
 from slacktide.core.errors import InputError, SlacktideError
@@ -105,7 +105,7 @@ class Trial:
         self._file, self._request, self._stopping = file, request, stopping
         self._kept = taken_over(file.envs)
         self._local: Backend = Local(
-            Place(
+            BackendPlace(
                 folder=folder,
                 owner=secrets.token_hex(8),
                 now_hours=_now_hours,

@@ -26,7 +26,7 @@ class LaunchSpec:
     workdir: str = "."
     env: Mapping[str, str] = field(default_factory=dict)
     secrets: tuple[str, ...] = ()
-    """Names only; `Place.secrets` knows the values, which stand in no journal."""
+    """Names only; `BackendPlace.secrets` knows the values, which stand in no journal."""
     checkpoints: bool = True
     """Whether it makes any; if not, every loss begins it anew and nothing need be kept."""
     checkpoint_dir: str | None = None
@@ -45,7 +45,7 @@ class LaunchSpec:
     total. None: the job reports progress itself, or nobody does."""
 
 
-class Failure(NamedTuple):
+class WorkerFailure(NamedTuple):
     """A worker that ended although nobody asked it to."""
 
     rank: int
@@ -56,12 +56,12 @@ class Failure(NamedTuple):
     what: str = ""
 
 
-Saved: TypeAlias = Literal["said", "assumed", "unknown"]
+SavedEvidence: TypeAlias = Literal["said", "assumed", "unknown"]
 """How it is known what a job has saved: it said so · it said how much is done, and nothing else · nobody did,
 for progress was read from what it printed."""
 
 
-class Progress(NamedTuple):
+class JobProgress(NamedTuple):
     """What a job says of its own work; the engine decides what that means in GPU-hours."""
 
     done_share: float
@@ -69,7 +69,7 @@ class Progress(NamedTuple):
     """The part that a worker killed without notice would not lose."""
     at_hours: float = -math.inf
     """When the workers of this attempt last said so; minus infinity while only earlier ones have."""
-    saved: Saved = "said"
+    saved: SavedEvidence = "said"
     """How `checkpointed_share` is known."""
 
 
@@ -86,12 +86,12 @@ class BackendStatus(NamedTuple):
     """Ordered and not there yet."""
     taken_spot_gpus: int = 0
     """Lost since the attempt began though nobody here ended them: a loss, not a failure."""
-    progress: Progress | None = None
+    progress: JobProgress | None = None
     """None: nothing was ever said, so the engine estimates by physics."""
     finished: bool | None = None
     """Whether all workers ended well, untold, and said that all is done where they say anything; None: nobody
     can say, so the work ends when physics says so."""
-    failure: Failure | None = None
+    failure: WorkerFailure | None = None
     metrics: Mapping[str, float] = {}
     silent_s: float = 0.0
     """Seconds of the wall clock since progress last grew or this attempt began; 0 while none was reported."""
@@ -148,7 +148,7 @@ class Log(Protocol):
 class Backend(Protocol):
     """Holds GPUs for jobs. Every call returns at once and may be repeated.
 
-    A class that is registered in `backends` is made with a `Place` and nothing else.
+    A class that is registered in `backends` is made with a `BackendPlace` and nothing else.
     """
 
     def enter(self, launch: LaunchSpec) -> None:
@@ -189,7 +189,7 @@ class Preemptable(Protocol):
         ...
 
 
-class Room(NamedTuple):
+class PoolRoom(NamedTuple):
     """The most GPUs of each kind that can be had, for all jobs together; infinite where nobody knows."""
 
     spot_gpus: float = math.inf
@@ -200,13 +200,13 @@ class Room(NamedTuple):
 class Bounded(Protocol):
     """A back end that knows how much can be had, whatever the market says."""
 
-    def room(self, pool: str) -> Room:
+    def room(self, pool: str) -> PoolRoom:
         """Return how much can be had in a pool, as far as is known; what is held already is part of it."""
         ...
 
 
 @runtime_checkable
-class Renter(Protocol):
+class RentsMachines(Protocol):
     """A back end that rents machines."""
 
     @property
@@ -222,7 +222,7 @@ class Renter(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class BackendPlace:
     """What a back end is told when it is made."""
 
     folder: Path = Path(".")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from slacktide.backends.base import BackendStatus, LaunchSpec, Log, Place, backends
+from slacktide.backends.base import BackendPlace, BackendStatus, LaunchSpec, Log, backends
 from slacktide.core.types import Order
 
 
@@ -18,7 +18,7 @@ from slacktide.core.types import Order
 class Replay:
     """A dry run: nothing is started, and jobs do what their file says they would."""
 
-    place: Place = field(default_factory=Place)
+    place: BackendPlace = field(default_factory=BackendPlace)
     _orders: dict[str, Order] = field(default_factory=dict, init=False)
 
     def enter(self, launch: LaunchSpec) -> None:

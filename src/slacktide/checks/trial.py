@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
-from slacktide.backends.base import Backend, BackendStatus, LaunchSpec, Log, Place
+from slacktide.backends.base import Backend, BackendPlace, BackendStatus, LaunchSpec, Log
 from slacktide.checks.policy import CheckFailed
 from slacktide.core.errors import SlacktideError
 from slacktide.core.types import Order
@@ -24,7 +24,7 @@ ORDER = Order(JOB, 1, "here", 2, 1)
 SECRET = {"CHECK_SECRET": "hush"}
 FOREVER = "sleep 600"
 
-Make: TypeAlias = Callable[[Place], Backend]
+Make: TypeAlias = Callable[[BackendPlace], Backend]
 
 
 class Clock:
@@ -46,7 +46,7 @@ class Trial:
         self.clock = Clock()
         self._make, self._folder = make, folder
         owner = uuid.uuid4().hex
-        self._place = Place(
+        self._place = BackendPlace(
             folder=folder / "runs", owner=owner, now_hours=self.clock, secrets=lambda job: SECRET
         )
         self.backend = make(self._place)

@@ -52,18 +52,18 @@ REPORT_SECONDS, POLL_SECONDS = 0.25, 0.02
 GREETING = 7131.0  # how a worker of this file begins to speak
 
 
-class Refused(Exception):
+class BadTrainingInput(Exception):
     """What was given cannot be trained with."""
 
 
-class Lost(ConnectionError):
+class PeerLost(ConnectionError):
     """A peer is gone, silent, or never came."""
 
 
 # --- where we are and what to do
 
 
-class Place(NamedTuple):
+class RankPlace(NamedTuple):
     """Which worker of which attempt this process is, and where rank 0 is to be found."""
 
     rank: int
@@ -73,15 +73,17 @@ class Place(NamedTuple):
     attempt: int
 
     @classmethod
-    def here(cls) -> Place:
+    def here(cls) -> RankPlace:
         """Read the place from the environment; raises Refused when it makes no sense."""
         names = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_PORT": "29500", "SLACKTIDE_ATTEMPT": "0"}
         texts = {name: os.environ.get(name, default) for name, default in names.items()}
         if not all(text.isdecimal() for text in texts.values()):
-            raise Refused(f"{', '.join(texts)} must be whole numbers, got {', '.join(texts.values())}")
+            raise BadTrainingInput(
+                f"{', '.join(texts)} must be whole numbers, got {', '.join(texts.values())}"
+            )
         rank, width, port, attempt = map(int, texts.values())
         if not rank < width:
-            raise Refused(f"RANK must be below WORLD_SIZE, got {rank} and {width}")
+            raise BadTrainingInput(f"RANK must be below WORLD_SIZE, got {rank} and {width}")
         return cls(rank, width, os.environ.get("MASTER_ADDR", "127.0.0.1"), port, attempt)
 
 
@@ -161,7 +163,7 @@ class Stop:
 class Team:
     """The workers of one attempt, joined over TCP with rank 0 in the middle; all they exchange is vectors."""
 
-    def __init__(self, place: Place, stop: Stop, patience_s: float) -> None:
+    def __init__(self, place: RankPlace, stop: Stop, patience_s: float) -> None:
         self._place, self._stop, self._patience_s = place, stop, patience_s
         self._until_s = time.monotonic() + patience_s
         self._peers = [self._enter()] if place.rank else self._gather()
@@ -192,7 +194,7 @@ class Team:
         try:
             return socket.create_server((self._place.address, self._place.port), backlog=self._place.width)
         except OSError as error:
-            raise Lost(f"MASTER_ADDR:MASTER_PORT must be free to listen on, got: {error}") from error
+            raise PeerLost(f"MASTER_ADDR:MASTER_PORT must be free to listen on, got: {error}") from error
 
     def _rank_of(self, peer: socket.socket) -> int | None:
         """Return who is greeting, or None if it is nobody of this attempt."""
@@ -223,7 +225,7 @@ class Team:
     def _check_patience(self, whom: str) -> None:
         if self._stop.asked or time.monotonic() > self._until_s:
             place = f"{self._place.address}:{self._place.port}"
-            raise Lost(f"{whom} must come to {place} within {self._patience_s:g} s, but nobody did")
+            raise PeerLost(f"{whom} must come to {place} within {self._patience_s:g} s, but nobody did")
 
     def _tuned(self, peer: socket.socket) -> socket.socket:
         peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # a step waits for one small message
@@ -271,11 +273,11 @@ class Team:
         until_s = time.monotonic() + patience_s
         while rest:
             if time.monotonic() > min(until_s, self._stop.by_s):
-                raise Lost("a peer must answer in time, got silence")
+                raise PeerLost("a peer must answer in time, got silence")
             if select.select([peer], [], [], POLL_SECONDS)[0]:
                 count = peer.recv_into(rest)
                 if count == 0:
-                    raise Lost("all peers must stay connected to the end, got a closed connection")
+                    raise PeerLost("all peers must stay connected to the end, got a closed connection")
                 rest = rest[count:]
         return result
 
@@ -283,7 +285,7 @@ class Team:
 # --- the model
 
 
-class State(NamedTuple):
+class TrainingState(NamedTuple):
     """All that training depends on: how many steps are done, the weights, and what Adam remembers."""
 
     step: int
@@ -292,7 +294,7 @@ class State(NamedTuple):
     square: Vector
 
     @classmethod
-    def first(cls, seed: int) -> State:
+    def first(cls, seed: int) -> TrainingState:
         """Draw the first weights."""
         random = np.random.default_rng([seed, 1])
         layers = [random.normal(0, 1 / math.sqrt(s[0]), s) if len(s) == 2 else np.zeros(s) for s in SHAPES]
@@ -300,7 +302,7 @@ class State(NamedTuple):
         return cls(0, weights, np.zeros_like(weights), np.zeros_like(weights))
 
     @classmethod
-    def from_vector(cls, vector: Vector) -> State:
+    def from_vector(cls, vector: Vector) -> TrainingState:
         return cls(int(vector[0]), *np.split(vector[1:], 3))
 
     def vector(self) -> Vector:
@@ -323,7 +325,7 @@ def order(seed: int, epoch: int) -> NDArray[np.int64]:
     return np.random.default_rng([seed, 3, epoch]).permutation(ROWS)
 
 
-def samples(seed: int, step: int, place: Place) -> tuple[Vector, NDArray[np.int64]]:
+def samples(seed: int, step: int, place: RankPlace) -> tuple[Vector, NDArray[np.int64]]:
     """Return this rank's part of a step's samples; all parts together are the same at any width."""
     points, arm = spirals(seed)
     epoch, first = divmod(step * BATCH, ROWS)
@@ -356,13 +358,13 @@ def gradient(weights: Vector, points: Vector, arm: NDArray[np.int64]) -> Vector:
     return np.concatenate([part.ravel() for part in parts])
 
 
-def updated(state: State, slope: Vector) -> State:
+def updated(state: TrainingState, slope: Vector) -> TrainingState:
     """Return the state after one step of Adam."""
     step = state.step + 1
     mean = 0.9 * state.mean + 0.1 * slope
     square = 0.99 * state.square + 0.01 * slope**2
     move = (mean / (1 - 0.9**step)) / (np.sqrt(square / (1 - 0.99**step)) + 1e-8)
-    return State(step, state.weights - LEARNING_RATE * move, mean, square)
+    return TrainingState(step, state.weights - LEARNING_RATE * move, mean, square)
 
 
 def measured(weights: Vector, seed: int) -> dict[str, float]:
@@ -382,7 +384,7 @@ class Shelf:
     def __init__(self, folder: Path, seed: int) -> None:
         self._folder, self._label = folder, f"spirals, seed {seed}"
 
-    def save(self, state: State) -> None:
+    def save(self, state: TrainingState) -> None:
         """Write a checkpoint; when this returns it outlives a power cut."""
         content = io.BytesIO()
         np.savez(content, label=np.array(self._label), state=state.vector())
@@ -391,21 +393,21 @@ class Shelf:
         for old in sorted(self._folder.glob("step-*.ckpt"))[:-2]:
             old.unlink(missing_ok=True)
 
-    def newest(self) -> State | None:
+    def newest(self) -> TrainingState | None:
         """Return the newest whole checkpoint; raises Refused when it is another job's."""
         for path in sorted(self._folder.glob("step-*.ckpt"), reverse=True):
             data = path.read_bytes()
             if hashlib.sha256(data[32:]).digest() == data[:32]:
                 with np.load(io.BytesIO(data[32:])) as found:
                     if found["label"] != self._label:
-                        raise Refused(f"{path} must be of {self._label}, got {found['label']}")
-                    return State.from_vector(found["state"])
+                        raise BadTrainingInput(f"{path} must be of {self._label}, got {found['label']}")
+                    return TrainingState.from_vector(found["state"])
             print(f"{path.name} is broken and was removed; trying an older one", file=sys.stderr)
             path.unlink()
         return None
 
 
-class Record:
+class TrainingRecord:
     """What rank 0 keeps for those who come after and tells those who watch; other ranks only remember."""
 
     def __init__(self, options: Options) -> None:
@@ -414,35 +416,35 @@ class Record:
         self._saved_step = 0
         self._told_s = -math.inf
 
-    def begin(self) -> State:
+    def begin(self) -> TrainingState:
         """Return where to go on: the newest checkpoint, or the first weights."""
         found = self._shelf.newest()
-        state = State.first(self._options.seed) if found is None else found
+        state = TrainingState.first(self._options.seed) if found is None else found
         self._saved_step = state.step
         return state
 
-    def go_on(self, state: State) -> None:
+    def go_on(self, state: TrainingState) -> None:
         """Tell where a set of workers goes on, and save that if it comes from memory."""
         if state.step > self._saved_step:
             self.save(state)
         else:
             self.tell(state)
 
-    def note(self, state: State) -> None:
+    def note(self, state: TrainingState) -> None:
         """Take note of a step: save it if it is time to, and say so now and then."""
         if state.step % self._options.checkpoint_every == 0:
             self.save(state)
         elif time.monotonic() > self._told_s + REPORT_SECONDS:
             self.tell(state)
 
-    def save(self, state: State) -> None:
+    def save(self, state: TrainingState) -> None:
         """Save a step unless it is saved, then tell: never the other way round."""
         if state.step > self._saved_step:
             self._shelf.save(state)
             self._saved_step = state.step
             self.tell(state)
 
-    def tell(self, state: State) -> None:
+    def tell(self, state: TrainingState) -> None:
         """Tell how far it is and how far it is safe; alone, whoever reads the terminal."""
         done, metrics = state.step / self._options.steps, measured(state.weights, self._options.seed)
         worker.progress(done, checkpointed=self._saved_step / self._options.steps, **metrics)
@@ -459,13 +461,13 @@ def train(options: Options, stop: Stop) -> bool:
 
     Raises ConnectionError or TimeoutError when a peer is lost and nobody says how to go on.
     """
-    state: State | None = None
+    state: TrainingState | None = None
     spirals(options.seed)
     if not worker.ready():
         return False
     while True:
         lost: OSError | None = None
-        run = Run(options, Place.here(), stop, state)
+        run = TrainingRun(options, RankPlace.here(), stop, state)
         try:
             run.train()
         except (ConnectionError, TimeoutError) as error:
@@ -479,15 +481,15 @@ def train(options: Options, stop: Stop) -> bool:
             return False
 
 
-class Run:
+class TrainingRun:
     """The training in one set of workers."""
 
-    def __init__(self, options: Options, place: Place, stop: Stop, state: State | None) -> None:
+    def __init__(self, options: Options, place: RankPlace, stop: Stop, state: TrainingState | None) -> None:
         self.state = state
         """After the last whole step; None before there is one to go on from."""
         self._options, self._place, self._stop = options, place, stop
         self._pace_s = options.pace_s(place.width)
-        self._record = None if place.rank else Record(options)
+        self._record = None if place.rank else TrainingRecord(options)
 
     def train(self) -> None:
         """Join the others and train to the end, or until this set has to end; rank 0 saves."""
@@ -502,18 +504,18 @@ class Run:
             if self._record and self.state:
                 self._record.save(self.state)
 
-    def _agree(self, team: Team) -> State:
+    def _agree(self, team: Team) -> TrainingState:
         """Go on from the newest state in anybody's memory, else from rank 0's checkpoint."""
         source = team.newest(-1 if self.state is None else self.state.step)
         fresh = self._record is not None and (source is None or self.state is None)
         found = self._record.begin() if fresh and self._record else None
         if source is None:
             source, self.state = 0, found
-        mine = self.state or State.first(self._options.seed)
-        self.state = State.from_vector(team.spread(source, mine.vector()))
+        mine = self.state or TrainingState.first(self._options.seed)
+        self.state = TrainingState.from_vector(team.spread(source, mine.vector()))
         return self.state
 
-    def _advance(self, team: Team, state: State) -> None:
+    def _advance(self, team: Team, state: TrainingState) -> None:
         until_s, changing = time.monotonic(), False
         while state.step < self._options.steps and not changing:
             slope = gradient(state.weights, *samples(self._options.seed, state.step, self._place))
@@ -534,7 +536,7 @@ def main() -> int:
     stop = Stop(float(os.environ.get("SLACKTIDE_GRACE_SECONDS", "30")))
     try:
         return 0 if train(options, stop) else EXIT_STOPPED
-    except Refused as error:
+    except BadTrainingInput as error:
         print(f"train: {error}", file=sys.stderr)
         return EXIT_REFUSED
     except (ConnectionError, TimeoutError) as error:

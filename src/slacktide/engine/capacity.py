@@ -6,14 +6,14 @@ import math
 from collections.abc import Callable, Iterable
 
 from slacktide.allocators.site.spot import Spot
-from slacktide.backends.base import Room
+from slacktide.backends.base import PoolRoom
 from slacktide.core.types import Quote
 from slacktide.engine.job.job_context import JobContext
 from slacktide.physics import physics
 
 
 def scarce_spot(
-    lanes: Iterable[JobContext], capacity: Callable[[str], Room], now_hours: float
+    lanes: Iterable[JobContext], capacity: Callable[[str], PoolRoom], now_hours: float
 ) -> dict[str, int]:
     """Return how much spot the market offers now that no machine can give, by pool."""
     found: dict[str, int] = {}
@@ -27,7 +27,7 @@ def scarce_spot(
 
 
 def cut_to_capacity(
-    spot_of_all: Spot, room: Room, job: str, lane: JobContext, left: Quote, spot: int, on_demand: int
+    spot_of_all: Spot, room: PoolRoom, job: str, lane: JobContext, left: Quote, spot: int, on_demand: int
 ) -> tuple[int, int]:
     """Cut on-demand GPUs to those that machines can give; spot makes up for the rest as far as it is left."""
     if math.isinf(room.on_demand_gpus):

@@ -13,7 +13,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from slacktide.backends.base import Backend, BackendStatus, Preemptable, Renter
+from slacktide.backends.base import Backend, BackendStatus, Preemptable, RentsMachines
 from slacktide.core.types import TIME_TOLERANCE_HOURS
 from slacktide.engine.changes import Change
 from slacktide.engine.failures_and_ends import has_no_trace, vanished
@@ -152,7 +152,7 @@ class Engine:
     @property
     def idle(self) -> bool:
         """Whether nothing is held or rented and nothing is to be done, but for jobs that cannot go on."""
-        if isinstance(self.backend, Renter) and self.backend.rented:
+        if isinstance(self.backend, RentsMachines) and self.backend.rented:
             return False
         return all(
             self.context.status(track.job).gone

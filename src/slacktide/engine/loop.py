@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable
 
-from slacktide.backends.base import Renter
+from slacktide.backends.base import RentsMachines
 from slacktide.core.errors import BackendError, LeaseError
 from slacktide.core.units import format_count
 from slacktide.engine.clock import Clock
@@ -102,7 +102,7 @@ class GivingBack:
     def watch(self) -> None:
         """Look whether machines are all that is left, and for how long; it is said once."""
         backend = self._engine.backend
-        if self._engine.world.active or not isinstance(backend, Renter) or not backend.rented:
+        if self._engine.world.active or not isinstance(backend, RentsMachines) or not backend.rented:
             self._since = None
         elif self._since is None:
             self._since = self._monotonic()

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from statistics import median_low
 
 from slacktide.allocators.site.spot import Claim, Spot
-from slacktide.backends.base import Backend, BackendStatus, Bounded, Room
+from slacktide.backends.base import Backend, BackendStatus, Bounded, PoolRoom
 from slacktide.core.types import JobState, Order
 from slacktide.engine.capacity import scarce_spot
 from slacktide.engine.fleet.fleets import LiveFleet, LiveFleets
@@ -90,9 +90,9 @@ class StepContext:
         """Return how long it may take until the workers of a job have ended."""
         return self._backend.stop_hours(job)
 
-    def capacity(self, pool: str) -> Room:
+    def capacity(self, pool: str) -> PoolRoom:
         """Return how much the machines of a pool can give, whatever its market offers."""
-        return self._backend.room(pool) if isinstance(self._backend, Bounded) else Room()
+        return self._backend.room(pool) if isinstance(self._backend, Bounded) else PoolRoom()
 
     def spot_at(self, now_hours: float) -> Spot:
         """Return who holds what at this time of the market clock, by what was ordered and came."""

@@ -16,7 +16,7 @@ from slacktide.core.errors import BackendError, InputError
 from slacktide.core.register import Register
 from slacktide.journal.state.tickets import MachineKind
 
-State: TypeAlias = Literal["starting", "up", "ending", "gone"]
+MachineState: TypeAlias = Literal["starting", "up", "ending", "gone"]
 INTERRUPTED = "interrupted"
 """What `Machine.why` is when the provider took a machine back."""
 
@@ -27,7 +27,7 @@ class Machine(NamedTuple):
     id: str
     ticket: str
     spec: MachineKind
-    state: State
+    state: MachineState
     address: str = ""
     why: str = ""
     """Of an end that nobody here asked for: INTERRUPTED, or a few other words."""

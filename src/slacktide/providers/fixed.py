@@ -28,7 +28,7 @@ COLUMNS = ("address", "pool", "kind", "gpus")
 KINDS = ("spot", "on-demand")
 
 
-class Taken(NamedTuple):
+class MachineClaim(NamedTuple):
     """Who has a machine, as the folder tells."""
 
     address: str
@@ -94,10 +94,10 @@ class Fixed:
     def _note(self, address: str) -> Path:
         return self._folder / f"{quote(address, safe='')}.json"
 
-    def _taken(self) -> Iterator[Taken]:
+    def _taken(self) -> Iterator[MachineClaim]:
         for path in sorted(self._folder.glob("*.json")):
             try:
-                yield Taken(**json.loads(path.read_text(encoding="utf-8")))
+                yield MachineClaim(**json.loads(path.read_text(encoding="utf-8")))
             except FileNotFoundError:
                 continue  # set free while we looked
             except (ValueError, TypeError) as error:
@@ -108,7 +108,7 @@ class Fixed:
     def _take(self, address: str, ticket: str, spec: MachineKind) -> bool:
         """Note whose a machine is; False where another one was faster."""
         now = datetime.now(UTC).isoformat()
-        one = Taken(address, self.renter.owner, ticket, spec.pool, spec.kind, spec.gpus, now)
+        one = MachineClaim(address, self.renter.owner, ticket, spec.pool, spec.kind, spec.gpus, now)
         self._folder.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", dir=self._folder, encoding="utf-8") as file:
             file.write(json.dumps(one._asdict()))
@@ -145,7 +145,7 @@ def _disk() -> Iterator[None]:
         raise Refused(str(error)) from error
 
 
-def _machine(one: Taken, listed: Mapping[str, MachineKind], file: str) -> Machine:
+def _machine(one: MachineClaim, listed: Mapping[str, MachineKind], file: str) -> Machine:
     spec = MachineKind("spot" if one.kind == "spot" else "on-demand", one.pool, one.gpus)
     there = listed.get(one.address) == spec
     return Machine(

@@ -15,7 +15,15 @@ from datetime import UTC, datetime, timedelta
 
 from slacktide.core.errors import InputError, shown
 from slacktide.journal.state.tickets import MachineKind
-from slacktide.providers.base import INTERRUPTED, Machine, NoCapacity, Renter, State, Unreachable, providers
+from slacktide.providers.base import (
+    INTERRUPTED,
+    Machine,
+    MachineState,
+    NoCapacity,
+    Renter,
+    Unreachable,
+    providers,
+)
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 """Hour 0 of the cloud's clock."""
@@ -45,7 +53,7 @@ class Faults:
 
 
 @dataclass(slots=True)
-class Instance:
+class FakeInstance:
     """A machine as it really is."""
 
     id: str
@@ -62,7 +70,7 @@ class Instance:
     since_utc: datetime = EPOCH
     until_utc: datetime | None = None
 
-    def state(self, at_hours: float, boot_hours: float) -> State:
+    def state(self, at_hours: float, boot_hours: float) -> MachineState:
         """Return what it was at a time."""
         if at_hours >= self.ended_hours:
             return "gone"
@@ -83,15 +91,15 @@ class Cloud:
     ) -> None:
         """Begin with none; `clock` tells the hours, which only grow."""
         self.faults, self.boot_hours = faults or Faults(), boot_hours
-        self.instances: dict[str, Instance] = {}
+        self.instances: dict[str, FakeInstance] = {}
         self._clock, self._random = clock, random.Random(seed)
         self._passed_hours = clock()
-        self._of_ticket: dict[tuple[str, str], Instance] = {}
+        self._of_ticket: dict[tuple[str, str], FakeInstance] = {}
         self._full_until: dict[tuple[str, str], float] = {}
-        self._living: dict[str, Instance] = {}
+        self._living: dict[str, FakeInstance] = {}
 
     @property
-    def living(self) -> list[Instance]:
+    def living(self) -> list[FakeInstance]:
         """Those that are paid for now."""
         self.pass_time()
         return list(self._living.values())
@@ -111,7 +119,7 @@ class Cloud:
                 self._age(one, now, chance)
         return now
 
-    def _age(self, one: Instance, now: float, chance: float) -> None:
+    def _age(self, one: FakeInstance, now: float, chance: float) -> None:
         if now >= one.noticed_hours + NOTICE_HOURS:
             self._end(one, one.noticed_hours + NOTICE_HOURS, INTERRUPTED)
         elif one.spec.kind == "spot" and one.noticed_hours == math.inf and self._happens(chance):
@@ -120,7 +128,7 @@ class Cloud:
             else:
                 self._end(one, now, INTERRUPTED)
 
-    def _end(self, one: Instance, hours: float, why: str) -> None:
+    def _end(self, one: FakeInstance, hours: float, why: str) -> None:
         if one.ended_hours == math.inf:
             one.ended_hours, one.why, one.until_utc = hours, why, EPOCH + timedelta(hours=hours)
             del self._living[one.id]
@@ -146,7 +154,7 @@ class Cloud:
             number = len(self.instances) + 1
             name, address = f"i-{number:06d}", f"10.0.{number // 250}.{number % 250}"
             dud, since = self._happens(self.faults.dud_share), EPOCH + timedelta(hours=now)
-            one = Instance(name, owner, ticket, spec, now, dud=dud, address=address, since_utc=since)
+            one = FakeInstance(name, owner, ticket, spec, now, dud=dud, address=address, since_utc=since)
             self.instances[name] = self._of_ticket[owner, ticket] = self._living[name] = one
         self._answer()
 
@@ -175,7 +183,7 @@ class Cloud:
             if shown >= one.made_hours:
                 yield one.owner, self._shown(one, shown)
 
-    def _shown(self, one: Instance, at: float) -> Machine:
+    def _shown(self, one: FakeInstance, at: float) -> Machine:
         state = one.state(at, self.boot_hours)
         gone = state == "gone"
         left_s = (one.noticed_hours + NOTICE_HOURS - at) * 3600.0

@@ -58,7 +58,7 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'slacktide.worker' has no attribute {name!r}")
 
 
-class Stopping:
+class StopFlag:
     """True once this process was told to stop with SIGTERM: save, and end.
 
     The first look turns the signal from an end into a note, so that a script that never looks is ended by it
@@ -102,7 +102,7 @@ class Stopping:
             self._before(number, frame)
 
 
-stopping = Stopping()
+stopping = StopFlag()
 resizing = Resizing(lambda: bool(stopping))
 ready, reform = resizing.ready, resizing.reform
 

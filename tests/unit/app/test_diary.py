@@ -6,12 +6,12 @@ from pathlib import Path
 
 from slacktide.app.jobs.controller import Controller, Setup
 from slacktide.app.journal.journal import open_journal
-from slacktide.backends.base import Place
+from slacktide.backends.base import BackendPlace
 from slacktide.backends.replay import Replay
 from slacktide.journal.events import Joined, Rented
 from slacktide.journal.state.tickets import MachineKind, MachineLog
 from slacktide.providers.base import Renter
-from slacktide.providers.keeper import Keeper
+from slacktide.providers.reconciler import Reconciler
 from slacktide.providers.rules import Rules
 from slacktide.testing.fake_provider import Cloud, Fake
 
@@ -30,7 +30,7 @@ def test_what_a_back_end_rents_is_in_the_journal_and_known_to_the_next_controlle
     for _ in range(2):  # the second one finds the ticket open and its machine there
         with Controller(journal, DRY) as controller:
             fake = Fake(Renter(owner=controller.journal_id), cloud=cloud)
-            keeper = Keeper(fake, diary_of(controller), Rules())
+            keeper = Reconciler(fake, diary_of(controller), Rules())
             for _ in range(2):
                 keeper.step({SPOT: 1}, controller.clock.hours())
             assert len(controller.world.tickets.open) == 1
@@ -41,6 +41,6 @@ def test_what_a_back_end_rents_is_in_the_journal_and_known_to_the_next_controlle
 
 
 def test_a_back_end_on_its_own_has_a_diary_in_memory() -> None:
-    first, second = Place(), Place()
+    first, second = BackendPlace(), BackendPlace()
     first.diary.note(Rented(at_hours=0.0, ticket="1", capacity="spot", pool="a", gpus=1, usd_per_hour=1.0))
     assert (list(first.diary.tickets().open), list(second.diary.tickets().open)) == (["1"], [])

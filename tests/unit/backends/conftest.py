@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from slacktide.backends.base import BackendStatus, LaunchSpec, Place
-from slacktide.backends.local import Kind, Launch, Local, Observation, Processes
-from slacktide.backends.processes.process_table import Seen, scan
+from slacktide.backends.base import BackendPlace, BackendStatus, LaunchSpec
+from slacktide.backends.local import Kind, Launch, Local, LocalProcesses, ProcessStatus
+from slacktide.backends.processes.process_table import SeenProcess, scan
 from slacktide.core.types import Order
 from tests.parts_of_files import pids_below
 
@@ -41,9 +41,9 @@ class Stage:
         self.time_s = 1000.0
         self.processes = self.controller()
 
-    def controller(self) -> Processes:
+    def controller(self) -> LocalProcesses:
         """Return a new controller of the same owner, as after a restart."""
-        return Processes(self.folder / "root", self.owner, now=lambda: self.time_s)
+        return LocalProcesses(self.folder / "root", self.owner, now=lambda: self.time_s)
 
     def restart(self, keep: dict[str, int]) -> None:
         """Forget the controller, as if it had died, and let a new one sweep."""
@@ -63,14 +63,14 @@ class Stage:
     def hold(self, attempt: int, kinds: Sequence[Kind], **more: Any) -> None:
         self.processes.hold("job", attempt, tuple(kinds), **more)
 
-    def look(self) -> Observation:
+    def look(self) -> ProcessStatus:
         return self.processes.look("job")
 
     def until(self, condition: Callable[[], object]) -> None:
         """Tick until a condition holds."""
         wait_for(condition, self.processes.tick)
 
-    def until_phase(self, phase: str, attempt: int | None = None) -> Observation:
+    def until_phase(self, phase: str, attempt: int | None = None) -> ProcessStatus:
         """Tick until a job is in a phase, of an attempt if given, and return what is seen then."""
         self.until(lambda: self.look().phase == phase and attempt in {None, self.look().attempt})
         return self.look()
@@ -91,12 +91,12 @@ class Stage:
         logs = {(log.attempt, log.rank): log.path for log in self.processes.logs("job")}
         return logs[attempt, rank].read_text()
 
-    def marked(self) -> list[Seen]:
+    def marked(self) -> list[SeenProcess]:
         """Return every living process that this stage's workers started, also those that hide the marker."""
         leaders = pids_below(self.folder / "root", "*.pid")
         return [seen for seen in scan() if self._is_ours(seen, leaders)]
 
-    def _is_ours(self, seen: Seen, leaders: set[int]) -> bool:
+    def _is_ours(self, seen: SeenProcess, leaders: set[int]) -> bool:
         if seen.marker is None:
             return seen.session in leaders and seen.session != os.getsid(0)
         return seen.marker.startswith(f"{self.owner}/")
@@ -115,7 +115,7 @@ class Site:
 
     def controller(self) -> Local:
         """Return a new controller of the same journal; an hour of the market is a second of the wall."""
-        place = Place(
+        place = BackendPlace(
             folder=self.root,
             owner=self.owner,
             speed=3600.0,
@@ -175,7 +175,7 @@ class Site:
         """Return the pid of a worker's supervisor, which leads its process group."""
         return int((self.home(attempt) / f"rank-{rank}.pid").read_text().split()[0])
 
-    def living(self) -> list[Seen]:
+    def living(self) -> list[SeenProcess]:
         return [seen for seen in scan() if (seen.marker or "").startswith(f"{self.owner}/")]
 
 

@@ -12,8 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from slacktide.backends.base import BackendStatus, LaunchSpec, Place
-from slacktide.backends.machines.backend import Carrier, MachineBackend
+from slacktide.backends.base import BackendPlace, BackendStatus, LaunchSpec
+from slacktide.backends.machines.backend import MachineBackend, NodeAccess
 from slacktide.backends.machines.link.link import Host
 from slacktide.backends.machines.link.pipes import Pipes
 from slacktide.backends.processes import process_table
@@ -79,9 +79,9 @@ def end_all(mark: str) -> None:
 class OnLink(MachineBackend):
     """A back end on a link that is given."""
 
-    given: Carrier
+    given: NodeAccess
 
-    def carrier(self) -> Carrier:
+    def carrier(self) -> NodeAccess:
         """Return it."""
         return self.given
 
@@ -98,12 +98,12 @@ class Rented:
     def begin(self) -> None:
         """Start a controller; what it knows is in the diary and on disk."""
         provider = Fake(Renter(owner=self.owner), cloud=self.cloud)
-        place = Place(
+        place = BackendPlace(
             folder=self.folder / "runs", owner=self.owner, now_hours=hours, diary=self.diary,
             renting=lambda head, token: Renting(provider, self.rules, SPECS),
         )  # fmt: skip
         self.link = link = CloudLink(self.cloud, self.folder / "machines", self.owner, LEASE_S)
-        self.backend = OnLink(place, Carrier(link, LEASE_S))
+        self.backend = OnLink(place, NodeAccess(link, LEASE_S))
         launch = LaunchSpec(job="job", run=STAYS, workdir=str(self.folder), grace_s=1.0)
         self.backend.enter(launch)
 

@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from slacktide.backends.base import BackendStatus, LaunchSpec, Place
-from slacktide.backends.machines.agent.messages import Say
-from slacktide.backends.machines.backend import Carrier
-from slacktide.backends.machines.link.link import Heard, Host
+from slacktide.backends.base import BackendPlace, BackendStatus, LaunchSpec
+from slacktide.backends.machines.agent.messages import AgentMessage
+from slacktide.backends.machines.backend import NodeAccess
+from slacktide.backends.machines.link.link import Host, HostAnswer
 from slacktide.backends.machines.link.pipes import Pipes
 from slacktide.backends.processes import process_table
 from slacktide.core.types import Order
@@ -32,11 +32,11 @@ class Cut(Pipes):
 
     deaf: frozenset[str] = frozenset()
     mute: frozenset[str] = frozenset()
-    on_say: Callable[[str, Say], None] = staticmethod(lambda host, say: None)
-    alter: Callable[[str, Say], Say] = staticmethod(lambda host, say: say)
+    on_say: Callable[[str, AgentMessage], None] = staticmethod(lambda host, say: None)
+    alter: Callable[[str, AgentMessage], AgentMessage] = staticmethod(lambda host, say: say)
     loses_packs = False
 
-    def send(self, host: str, say: Say) -> None:
+    def send(self, host: str, say: AgentMessage) -> None:
         """Say this, unless it is lost."""
         self.on_say(host, say)
         say = self.alter(host, say)
@@ -45,7 +45,7 @@ class Cut(Pipes):
         if host not in self.deaf:
             super().send(host, say)
 
-    def answers(self) -> Sequence[Heard]:
+    def answers(self) -> Sequence[HostAnswer]:
         """Return what was answered and not lost."""
         return [heard for heard in super().answers() if heard.host not in self.mute]
 
@@ -68,8 +68,8 @@ class Site:
 
     def connect(self) -> None:
         """Make a controller that speaks over the link that there is."""
-        place = Place(folder=self.folder / "runs", owner=self.owner, now_hours=lambda: 0.0)
-        self.backend = OnLink(place, Carrier(self.link, self.lease_s))
+        place = BackendPlace(folder=self.folder / "runs", owner=self.owner, now_hours=lambda: 0.0)
+        self.backend = OnLink(place, NodeAccess(self.link, self.lease_s))
 
     def run(self, command: str = STAYS, order: Order = TWO) -> BackendStatus:
         """Enter a job and order its first workers."""
@@ -105,7 +105,7 @@ class Site:
         wait_for(lambda: seen and condition(seen[-1]), lambda: seen.append(self.look()))
         return seen[-1]
 
-    def living(self, host: str = "") -> list[process_table.Seen]:
+    def living(self, host: str = "") -> list[process_table.SeenProcess]:
         """Return the workers that live, of one machine or all."""
         mine = f"{self.owner}.{host}"
         return [seen for seen in process_table.scan() if (seen.marker or "").startswith(mine)]

@@ -12,7 +12,7 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
-from slacktide.backends.machines.agent.messages import Answer, Pack, Say, Task
+from slacktide.backends.machines.agent.messages import AgentAnswer, AgentMessage, AgentTask, LaunchPack
 from slacktide.backends.machines.link.link import Host
 from slacktide.backends.processes import process_table
 from slacktide.backends.ray.link import RayLink
@@ -35,7 +35,7 @@ def slacktide(*arguments: str, code: int = 0) -> str:
     return done.stdout + done.stderr
 
 
-def pack() -> Pack:
+def pack() -> LaunchPack:
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w") as archive:
         archive.writestr("greeting", "hello\n")
@@ -43,7 +43,7 @@ def pack() -> Pack:
         job_id="job", run=SLEEPS, workdir=Path("/nowhere"), grace_s=5.0, checkpoint_dir=Path("/nowhere"),
         secrets={"TOKEN": "s3cret"},
     )  # fmt: skip
-    return Pack(launch, made.getvalue())
+    return LaunchPack(launch, made.getvalue())
 
 
 class Controller:
@@ -52,7 +52,7 @@ class Controller:
     def __init__(self, link: RayLink) -> None:
         self.link = link
         self.numbers: dict[str, int] = {}
-        self.answers: dict[str, Answer] = {}
+        self.answers: dict[str, AgentAnswer] = {}
         self.wanted = ""
 
     def host(self, kind: str) -> Host:
@@ -71,15 +71,17 @@ class Controller:
             last = self.answers.get(one.id)
             lacking = last.lacking if last else ()
             part = SetPart((0, 1), ("127.0.0.1", "127.0.0.1"), 4711)
-            tasks = (Task("job", 1, ("spot", "spot"), part, "v1"),) if one.id == self.wanted else ()
+            tasks = (AgentTask("job", 1, ("spot", "spot"), part, "v1"),) if one.id == self.wanted else ()
             number = self.numbers[one.id] = self.numbers.get(one.id, 0) + 1
             heard, packs = last.token if last else "", dict.fromkeys(lacking, pack())
-            self.link.send(one.id, Say(number, heard=heard, tasks=tasks, packs=packs, read={NAME: 0}))
+            self.link.send(
+                one.id, AgentMessage(number, heard=heard, tasks=tasks, packs=packs, read={NAME: 0})
+            )
 
     def until(self, condition: Callable[[], object]) -> None:
         wait_for(condition, self.step)
 
-    def until_heeded_anew(self) -> Answer:
+    def until_heeded_anew(self) -> AgentAnswer:
         """Wait for an answer to something that is said from now on; return it."""
         self.step()
         said = self.numbers[self.wanted]
@@ -112,11 +114,11 @@ class Processes:
     def any_worker(self) -> bool:
         return any((seen.marker or "").startswith(f"{self.name}/") for seen in process_table.scan())
 
-    def agents(self) -> list[process_table.Seen]:
+    def agents(self) -> list[process_table.SeenProcess]:
         """Return the agents, which Ray's actor has started; there is one, except while they change."""
         return [seen for seen in process_table.scan() if self._serves(seen.process.pid)]
 
-    def is_replaced(self, old: process_table.Seen) -> bool:
+    def is_replaced(self, old: process_table.SeenProcess) -> bool:
         """Whether there is another agent, and only that."""
         found = [seen.process for seen in self.agents()]
         return len(found) == 1 and found[0] != old.process

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.backends.processes.process_table import Process, Seen
+from slacktide.backends.processes.process_table import Process, SeenProcess
 from slacktide.backends.processes.process_tree import as_subreaper, relatives
 
 from .conftest import Stage
@@ -148,8 +148,8 @@ def test_a_worker_gets_its_variables_and_signals_as_if_nothing_stood_in_between(
     assert ignored & (1 << 31) - 1 == 0  # those above are the C library's own
 
 
-def seen(pid: int, parent: int) -> Seen:
-    return Seen(Process(pid, str(pid)), pid, pid, None, parent)
+def seen(pid: int, parent: int) -> SeenProcess:
+    return SeenProcess(Process(pid, str(pid)), pid, pid, None, parent)
 
 
 def test_kin_are_those_who_are_ours_or_known_and_all_below_them() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from slacktide.backends.workers import printed_progress
-from slacktide.backends.workers.printed_progress import Printed, share_of
+from slacktide.backends.workers.printed_progress import PrintedProgress, share_of
 
 STEPS = r"step (\d+)/(\d+)"
 
@@ -43,7 +43,7 @@ def test_a_match_tells_a_share(pattern: str, line: str, share: float | None) -> 
 
 
 def test_only_the_last_match_counts_and_only_growth_is_a_sign_of_life(tmp_path: Path) -> None:
-    log, tail = tmp_path / "rank-0.log", Printed(STEPS)
+    log, tail = tmp_path / "rank-0.log", PrintedProgress(STEPS)
     tail.follow(log, 0.0)
     tail.poll(1.0)
     assert tail.progress.reports == 0
@@ -58,7 +58,7 @@ def test_only_the_last_match_counts_and_only_growth_is_a_sign_of_life(tmp_path: 
 
 
 def test_another_attempt_prints_into_another_file(tmp_path: Path) -> None:
-    first, second, tail = tmp_path / "a.log", tmp_path / "b.log", Printed(STEPS)
+    first, second, tail = tmp_path / "a.log", tmp_path / "b.log", PrintedProgress(STEPS)
     say(first, "step 8/10\n")
     os.utime(first, (time.time() - 600, time.time() - 600))
     tail.follow(first, 1000.0)
@@ -76,7 +76,7 @@ def test_a_flood_is_read_from_its_end_and_a_long_line_from_its_beginning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(printed_progress, "AT_MOST_BYTES", 1000)
-    log, tail = tmp_path / "log", Printed(STEPS)
+    log, tail = tmp_path / "log", PrintedProgress(STEPS)
     tail.follow(log, 0.0)
     say(log, "step 1/10\n" + "noise\n" * 1000 + "step 4/10 " + "x" * 500 + "\n" + "y" * 300 + "step 9/10\n")
     tail.poll(1.0)
@@ -88,7 +88,7 @@ def test_a_flood_is_read_from_its_end_and_a_long_line_from_its_beginning(
 
 def test_a_pattern_that_takes_long_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(printed_progress, "SLOW_S", -1.0)
-    log, tail = tmp_path / "log", Printed(STEPS)
+    log, tail = tmp_path / "log", PrintedProgress(STEPS)
     tail.follow(log, 0.0)
     say(log, "step 1/10\n")
     tail.poll(1.0)
@@ -97,7 +97,7 @@ def test_a_pattern_that_takes_long_is_given_up(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_log_that_the_job_replaced_by_something_else_is_not_waited_for(tmp_path: Path) -> None:
-    tail = Printed(STEPS)
+    tail = PrintedProgress(STEPS)
     os.mkfifo(tmp_path / "log")
     tail.follow(tmp_path / "log", 0.0)
     (tmp_path / "link").symlink_to("/dev/zero")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from slacktide.backends.workers import progress
-from slacktide.backends.workers.progress import Progress, Tail, said
+from slacktide.backends.workers.progress import ReportedProgress, Tail, said
 
 
 def say(path: Path, text: str) -> None:
@@ -37,13 +37,13 @@ def path(tmp_path: Path) -> Path:
     ids=range(6),
 )
 def test_shares(fact: object, done: float, checkpointed: float) -> None:
-    assert said(json.dumps(fact).encode(), Progress())[:2] == (done, checkpointed)
+    assert said(json.dumps(fact).encode(), ReportedProgress())[:2] == (done, checkpointed)
 
 
 def test_metrics_stay_until_they_are_said_anew() -> None:
-    first = said(b'{"done": 0.1, "metrics": {"loss": 2, "rate": 5}}', Progress())
+    first = said(b'{"done": 0.1, "metrics": {"loss": 2, "rate": 5}}', ReportedProgress())
     second = said(b'{"metrics": {"loss": 1.5, "bad": NaN, "word": "x", "yes": true}}', first)
-    assert second == Progress(0.1, 0.1, {"loss": 1.5, "rate": 5.0}, reports=1, saved="assumed")
+    assert second == ReportedProgress(0.1, 0.1, {"loss": 1.5, "rate": 5.0}, reports=1, saved="assumed")
 
 
 BROKEN = [
@@ -137,7 +137,7 @@ def test_a_line_without_an_end_does_not_fill_the_memory(path: Path, monkeypatch:
 def test_a_file_that_cannot_be_read_says_nothing(tmp_path: Path) -> None:
     tail = Tail(tmp_path, 0.0)
     tail.poll(1.0)
-    assert tail.progress == Progress()
+    assert tail.progress == ReportedProgress()
 
 
 class Counted:
@@ -152,7 +152,7 @@ class Counted:
             self.bytes += len(found)
             return found
 
-        def saying(line: bytes, before: Progress) -> Progress:
+        def saying(line: bytes, before: ReportedProgress) -> ReportedProgress:
             self.lines += 1
             return said_before(line, before)
 
@@ -215,7 +215,7 @@ def test_where_nothing_is_said_the_search_for_it_ends(path: Path, monkeypatch: p
         file.write(b'{"done": 0.2}\n')
         file.truncate(1 << 40)
     tail = Tail(path, 0.0)
-    assert (tail.progress, cost.lines) == (Progress(), 0)
+    assert (tail.progress, cost.lines) == (ReportedProgress(), 0)
     assert cost.bytes <= progress.SEARCHED_BYTES + 100 * progress.LONGEST_LINE_BYTES
 
 

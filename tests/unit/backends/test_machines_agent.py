@@ -18,7 +18,13 @@ import pytest
 
 from slacktide.backends.machines.agent import lease
 from slacktide.backends.machines.agent.agent import LOG_BYTES
-from slacktide.backends.machines.agent.messages import SHARED, Answer, Pack, Say, Task
+from slacktide.backends.machines.agent.messages import (
+    SHARED,
+    AgentAnswer,
+    AgentMessage,
+    AgentTask,
+    LaunchPack,
+)
 from slacktide.backends.machines.agent.serve import read_frame, write_frame
 from slacktide.backends.processes import process_table
 from slacktide.backends.workers.launch import Kind, Launch
@@ -47,7 +53,7 @@ class Machine:
         self.folder, self.lease_s = folder, lease_s
         self.owner = f"test-{uuid.uuid4().hex[:12]}"
         self.number, self.heard = 0, ""
-        self.packs: dict[str, Pack] = {}
+        self.packs: dict[str, LaunchPack] = {}
         self.start()
 
     def start(self) -> None:
@@ -66,31 +72,31 @@ class Machine:
             job_id="job", run=run, workdir=Path("/nowhere"), grace_s=5.0,
             checkpoint_dir=self.folder / "checkpoints", secrets={"TOKEN": "s3cret"},
         )  # fmt: skip
-        self.packs[key] = Pack(launch, files(greeting="hello\n"))
+        self.packs[key] = LaunchPack(launch, files(greeting="hello\n"))
 
-    def tell(self, *tasks: Task, **more: Any) -> Answer:
+    def tell(self, *tasks: AgentTask, **more: Any) -> AgentAnswer:
         """Say what is wanted, and what the agent lacks if it says so."""
-        answer = self.ask(Say(0, tasks=tasks, **more))
+        answer = self.ask(AgentMessage(0, tasks=tasks, **more))
         if not answer.heeded:
-            answer = self.ask(Say(0, tasks=tasks, **more))
+            answer = self.ask(AgentMessage(0, tasks=tasks, **more))
         if not answer.lacking:
             return answer
         packs = {key: self.packs[key] for key in answer.lacking}
-        return self.ask(Say(0, tasks=tasks, packs=packs, **more))
+        return self.ask(AgentMessage(0, tasks=tasks, packs=packs, **more))
 
-    def ask(self, say: Say) -> Answer:
+    def ask(self, say: AgentMessage) -> AgentAnswer:
         self.number += 1
         assert self.agent.stdin
         assert self.agent.stdout
         write_frame(self.agent.stdin, say._replace(number=self.number, heard=say.heard or self.heard))
         answer = read_frame(self.agent.stdout)
-        assert isinstance(answer, Answer)
+        assert isinstance(answer, AgentAnswer)
         assert answer.number == self.number
         self.heard = answer.token
         return answer
 
-    def until(self, phase: str, *tasks: Task) -> Answer:
-        answers: list[Answer] = []
+    def until(self, phase: str, *tasks: AgentTask) -> AgentAnswer:
+        answers: list[AgentAnswer] = []
         wait_for(lambda: answers and answers[-1].jobs["job"].observed.phase == phase,
                  lambda: answers.append(self.tell(*tasks)))  # fmt: skip
         return answers[-1]
@@ -119,9 +125,9 @@ def clear(one: Machine) -> None:
     lease.end_all(one.owner)
 
 
-def task(attempt: int = 1, ranks: tuple[int, ...] = (2, 3), key: str = "v1") -> Task:
+def task(attempt: int = 1, ranks: tuple[int, ...] = (2, 3), key: str = "v1") -> AgentTask:
     part = SetPart(ranks, ("10.0.0.1", "10.0.0.1", "10.0.0.2", "10.0.0.2"), 4711)
-    return Task("job", attempt, (SPOT,) * len(ranks), part, key)
+    return AgentTask("job", attempt, (SPOT,) * len(ranks), part, key)
 
 
 def test_it_holds_its_part_of_a_set_and_tells_what_it_prints(machine: Machine) -> None:
@@ -156,7 +162,7 @@ def test_an_older_attempt_comes_too_late(machine: Machine) -> None:
 
 def test_a_failure_says_its_rank_in_the_whole_set(machine: Machine) -> None:
     machine.knows("[ $RANK = 3 ] && exit 7; sleep 600")
-    answers: list[Answer] = []
+    answers: list[AgentAnswer] = []
     wait_for(lambda: answers and answers[-1].jobs["job"].failure,
              lambda: answers.append(machine.tell(task())))  # fmt: skip
     failure = answers[-1].jobs["job"].failure
@@ -209,11 +215,13 @@ def test_word_from_who_has_not_heard_it_lately_starts_nothing(tmp_path: Path) ->
     one = Machine(tmp_path, lease_s=1.0)
     try:
         one.knows(SLEEPS)
-        old = one.ask(Say(0)).token
+        old = one.ask(AgentMessage(0)).token
         time.sleep(1.1)  # what is measured: this message was on its way for longer than the lease
-        late = one.ask(Say(0, heard=old, tasks=(task(),), packs=one.packs))
+        late = one.ask(AgentMessage(0, heard=old, tasks=(task(),), packs=one.packs))
         assert not late.heeded
-        assert not one.ask(Say(0, heard="from-another-life", tasks=(task(),), packs=one.packs)).heeded
+        assert not one.ask(
+            AgentMessage(0, heard="from-another-life", tasks=(task(),), packs=one.packs)
+        ).heeded
         assert not one.living
     finally:
         clear(one)
@@ -221,15 +229,17 @@ def test_word_from_who_has_not_heard_it_lately_starts_nothing(tmp_path: Path) ->
 
 def test_a_message_that_was_overtaken_or_is_of_an_earlier_controller_is_not_heeded(machine: Machine) -> None:
     machine.knows(SLEEPS)
-    token = machine.ask(Say(0, life="first")).token
-    assert machine.ask(Say(0, life="first", heard=token)).heeded
+    token = machine.ask(AgentMessage(0, life="first")).token
+    assert machine.ask(AgentMessage(0, life="first", heard=token)).heeded
     machine.number -= 2
-    assert not machine.ask(Say(0, life="first", heard=token, tasks=(task(),), packs=machine.packs)).heeded
+    assert not machine.ask(
+        AgentMessage(0, life="first", heard=token, tasks=(task(),), packs=machine.packs)
+    ).heeded
     machine.number += 1
-    assert machine.ask(Say(0, life="second", heard=token)).heeded
-    late = machine.ask(Say(0, life="first", heard=token, tasks=(task(),), packs=machine.packs))
+    assert machine.ask(AgentMessage(0, life="second", heard=token)).heeded
+    late = machine.ask(AgentMessage(0, life="first", heard=token, tasks=(task(),), packs=machine.packs))
     assert not late.heeded, "another controller has come after it"
-    assert machine.ask(Say(0, life="second", heard=token)).heeded
+    assert machine.ask(AgentMessage(0, life="second", heard=token)).heeded
     assert not machine.living
 
 
@@ -239,7 +249,7 @@ def test_a_way_on_which_only_answers_are_lost_ends_the_lease_too(tmp_path: Path)
         one.knows(SLEEPS)
         one.until("running", task())
         heard = one.heard
-        wait_for(lambda: not one.living, lambda: one.ask(Say(0, heard=heard, tasks=(task(),))))
+        wait_for(lambda: not one.living, lambda: one.ask(AgentMessage(0, heard=heard, tasks=(task(),))))
     finally:
         clear(one)
 
@@ -248,7 +258,7 @@ def test_a_job_whose_checkpoints_would_be_there_alone_is_refused(machine: Machin
     machine.knows(SLEEPS)
     pack = machine.packs["v1"]
     machine.packs["v1"] = pack._replace(shared="token")
-    answers: list[Answer] = []
+    answers: list[AgentAnswer] = []
     wait_for(lambda: answers and answers[-1].jobs["job"].observed.trouble,
              lambda: answers.append(machine.tell(task())))  # fmt: skip
     assert "must be the same on all machines" in answers[-1].jobs["job"].observed.trouble
@@ -306,11 +316,11 @@ def test_a_stopped_agent_s_workers_end_too(tmp_path: Path) -> None:
 
 
 def test_a_lease_holds_while_it_is_renewed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lease.Lease, "_see_guarded", lambda one: None)
+    monkeypatch.setattr(lease.AgentLease, "_see_guarded", lambda one: None)
     assert lease.overdue_s(tmp_path, 5.0) == float("inf")
     (tmp_path / "lease").write_text("12 another-boot\n", encoding="ascii")
     assert lease.overdue_s(tmp_path, 5.0) == float("inf")
-    one = lease.Lease(tmp_path, f"test-{uuid.uuid4().hex[:12]}", 5.0)
+    one = lease.AgentLease(tmp_path, f"test-{uuid.uuid4().hex[:12]}", 5.0)
     one.renew()
     assert lease.overdue_s(tmp_path, 5.0) < 0.0
     assert lease.overdue_s(tmp_path, 0.0) < 0.0, "the note says how long it is, not who watches"

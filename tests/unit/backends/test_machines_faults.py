@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from slacktide.backends.base import BackendStatus, LaunchSpec
-from slacktide.backends.machines.agent.messages import Say
+from slacktide.backends.machines.agent.messages import AgentMessage
 from slacktide.core.types import Order
 
 from .conftest import wait_for
@@ -129,7 +129,7 @@ def test_a_killed_agent_is_followed_by_one_that_finds_the_workers(make: Callable
 def test_a_machine_that_is_lost_between_reserve_and_start(make: Callable[..., Site]) -> None:
     site = make()
 
-    def lose_it(host: str, say: Say) -> None:
+    def lose_it(host: str, say: AgentMessage) -> None:
         if say.reserve and host not in site.link.deaf:
             site.link.lose(host)
             site.link.deaf |= {host}
@@ -353,7 +353,7 @@ def test_what_a_controller_did_not_come_to_send_is_sent_by_the_next(make: Callab
     launch = LaunchSpec(job="job", run=STAYS, workdir=str(site.folder), grace_s=1.0)
     site.backend.enter(launch)
     site.link.loses_packs = True
-    told: list[Say] = []
+    told: list[AgentMessage] = []
     site.link.on_say = lambda host, say: told.append(say)
     site.backend.hold(TWO)
     site.until(lambda facts: any(say.packs for say in told))

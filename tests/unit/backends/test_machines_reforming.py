@@ -15,8 +15,8 @@ import pytest
 from numpy.typing import NDArray
 
 from slacktide.backends.base import BackendStatus, LaunchSpec
-from slacktide.backends.machines.agent.messages import Say, Task
-from slacktide.backends.machines.spread import Spread
+from slacktide.backends.machines.agent.messages import AgentMessage, AgentTask
+from slacktide.backends.machines.machine_set import MachineSet
 from slacktide.core.types import Order
 
 from .parts_of_machines import LONG_S, Site
@@ -107,10 +107,10 @@ class Resized(Site):
         for order in orders:
             self.backend.hold(order)
 
-    def lose_says(self, is_lost: Callable[[str, Task], bool]) -> None:
+    def lose_says(self, is_lost: Callable[[str, AgentTask], bool]) -> None:
         """From now on lose the messages in which a machine is told something of this kind."""
 
-        def cut(host: str, say: Say) -> None:
+        def cut(host: str, say: AgentMessage) -> None:
             lost = any(is_lost(host, task) for task in say.tasks)
             self.link.deaf = self.link.deaf | {host} if lost else self.link.deaf - {host}
             self.lost |= {host} if lost else set()
@@ -122,7 +122,7 @@ class Resized(Site):
         """Order workers, and let some machines, or all, not hear that all are ready."""
         self.lost = set()
 
-        def alter(host: str, say: Say) -> Say:
+        def alter(host: str, say: AgentMessage) -> AgentMessage:
             going = any(task.attempt == attempt and task.part.go for task in say.tasks)
             if not going or (hosts and host not in hosts):
                 return say
@@ -209,16 +209,16 @@ class Died(BaseException):
 
 def die_writing(monkeypatch: pytest.MonkeyPatch, attempt: int, *, after: bool) -> None:
     """Let a controller die before or after it writes down what a set is to be."""
-    real = Spread.write
+    real = MachineSet.write
 
-    def write(spread: Spread) -> None:
+    def write(spread: MachineSet) -> None:
         if spread.attempt == attempt and not after:
             raise Died
         real(spread)
         if spread.attempt == attempt:
             raise Died
 
-    monkeypatch.setattr(Spread, "write", write)
+    monkeypatch.setattr(MachineSet, "write", write)
 
 
 def test_the_next_controller_goes_on_with_it(site: Resized, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 from slacktide.backends.machines.link.link import Host
-from slacktide.backends.processes.process_table import Process, Seen
+from slacktide.backends.processes.process_table import Process, SeenProcess
 from slacktide.backends.ray import actor, cluster_file, cluster_processes, link
 from slacktide.backends.ray.backend import LEASE, LEASE_S, lease_s
-from slacktide.backends.ray.cluster_file import ClusterNote, Node, read_note, write_note
+from slacktide.backends.ray.cluster_file import ClusterNote, LocalNode, read_note, write_note
 from slacktide.backends.ray.link import RayLink
 from slacktide.backends.ray.nodes import host_of
 from slacktide.backends.ray.package import packed
@@ -170,7 +170,9 @@ def test_nodes_that_are_gone_stay_listed_for_a_while(monkeypatch: pytest.MonkeyP
 
 
 def note(folder: Path) -> ClusterNote:
-    made = Node(name="spot-1", id="0123456789abcdef", kind="spot", gpus=1, raylet=Process(1, "1 other-boot"))
+    made = LocalNode(
+        name="spot-1", id="0123456789abcdef", kind="spot", gpus=1, raylet=Process(1, "1 other-boot")
+    )
     return ClusterNote(
         id="c", folder=folder, keeper=Process(1, "1 other-boot"), address="127.0.0.1:1", nodes=(made,),
         ready=True, wanted={"spot": 1},
@@ -192,15 +194,15 @@ def test_processes_of_others_are_no_part_of_a_cluster(tmp_path: Path) -> None:
     cluster = note(tmp_path)
     spot = cluster.nodes[0]
 
-    def seen(pid: int, session: int = 99, marker: str | None = None, parent: int = 0) -> Seen:
-        return Seen(Process(pid, "5 other-boot"), pid, session, marker, parent)
+    def seen(pid: int, session: int = 99, marker: str | None = None, parent: int = 0) -> SeenProcess:
+        return SeenProcess(Process(pid, "5 other-boot"), pid, session, marker, parent)
 
     worker = seen(-2, marker="owner.0123456789ab/job/1/0")
     child, member = seen(-3, parent=-2), seen(-5, session=1)
     strangers = [
         seen(-4, marker="owner.ffffffffffff/job/1/0"),
         seen(1, session=1),  # the keeper's pid, given again to someone else
-        Seen(Process(-6, "5 this-boot"), -6, 1, None),
+        SeenProcess(Process(-6, "5 this-boot"), -6, 1, None),
     ]
     everyone = [worker, child, member, *strangers]
     assert cluster_processes.of_node(spot, everyone) == [worker, child]

@@ -15,19 +15,19 @@ from hypothesis import strategies as st
 
 from slacktide.core.speedup import Amdahl
 from slacktide.demo import train
-from slacktide.demo.train import BATCH, ROWS, Options, Place, Refused, Shelf, State
+from slacktide.demo.train import BATCH, ROWS, BadTrainingInput, Options, RankPlace, Shelf, TrainingState
 from slacktide.files.job import read_job_file
 
 SCRIPT = Path(train.__file__)
 ROOT = Path(__file__).parents[3]
 
 
-def place(rank: int, width: int) -> Place:
-    return Place(rank, width, "127.0.0.1", 1, 1)
+def place(rank: int, width: int) -> RankPlace:
+    return RankPlace(rank, width, "127.0.0.1", 1, 1)
 
 
 def test_gradient_is_the_slope_of_the_loss() -> None:
-    weights, (points, arm) = State.first(1).weights, train.spirals(1)
+    weights, (points, arm) = TrainingState.first(1).weights, train.spirals(1)
     points, arm, epsilon = points[:7], arm[:7], 1e-6
     found = train.gradient(weights, points, arm)
     for index in range(0, weights.size, 11):
@@ -40,7 +40,7 @@ def test_gradient_is_the_slope_of_the_loss() -> None:
 @settings(deadline=None, max_examples=40)
 @given(width=st.integers(1, 2 * BATCH), step=st.integers(0, 100), seed=st.integers(0, 99))
 def test_parts_of_all_ranks_make_the_same_gradient_at_any_width(width: int, step: int, seed: int) -> None:
-    weights = State.first(seed).weights
+    weights = TrainingState.first(seed).weights
     alone = train.gradient(weights, *train.samples(seed, step, place(0, 1)))
     parts = [train.gradient(weights, *train.samples(seed, step, place(r, width))) for r in range(width)]
     np.testing.assert_allclose(sum(parts), alone, rtol=1e-10, atol=1e-12)
@@ -61,7 +61,7 @@ def test_pace_is_the_products_own_amdahl(share: float, width: int) -> None:
 
 
 def test_checkpoint_comes_back_as_it_was(tmp_path: Path) -> None:
-    state = train.updated(State.first(4), np.ones_like(State.first(4).weights))
+    state = train.updated(TrainingState.first(4), np.ones_like(TrainingState.first(4).weights))
     Shelf(tmp_path, 4).save(state)
     found = Shelf(tmp_path, 4).newest()
     assert found is not None
@@ -71,7 +71,7 @@ def test_checkpoint_comes_back_as_it_was(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damage", ["empty", "cut", "flipped", "zeros", "longer"])
 def test_damaged_checkpoint_is_never_used(tmp_path: Path, damage: str) -> None:
-    shelf, first = Shelf(tmp_path, 4), State.first(4)
+    shelf, first = Shelf(tmp_path, 4), TrainingState.first(4)
     for step in (10, 20, 30):
         shelf.save(first._replace(step=step))
     newest = max(tmp_path.iterdir())
@@ -95,7 +95,7 @@ def test_damaged_checkpoint_is_never_used(tmp_path: Path, damage: str) -> None:
 def test_two_checkpoints_are_kept(tmp_path: Path) -> None:
     shelf = Shelf(tmp_path, 4)
     for step in (5, 100, 1000):
-        shelf.save(State.first(4)._replace(step=step))
+        shelf.save(TrainingState.first(4)._replace(step=step))
     assert sorted(path.stem for path in tmp_path.iterdir()) == ["step-000000100", "step-000001000"]
 
 
@@ -103,8 +103,8 @@ def test_two_checkpoints_are_kept(tmp_path: Path) -> None:
 def test_place_that_makes_no_sense_is_refused(monkeypatch: pytest.MonkeyPatch, rank: str, width: str) -> None:
     monkeypatch.setenv("RANK", rank)
     monkeypatch.setenv("WORLD_SIZE", width)
-    with pytest.raises(Refused, match="must be"):
-        Place.here()
+    with pytest.raises(BadTrainingInput, match="must be"):
+        RankPlace.here()
 
 
 def test_script_needs_nothing_but_numpy_and_the_module_for_workers() -> None:

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from slacktide.backends.base import Progress
+from slacktide.backends.base import JobProgress
 from slacktide.engine.job.job_context import RetryLimits
 from slacktide.journal.events import Decided, Lived, Lost, Preempted, PreemptionAsked, Resumed, Stalled
 
@@ -17,7 +17,7 @@ def live(where: Bench, *hours: float, done: float | None = None, saved: str = "a
     """Step with workers that are really there and report so much."""
     where.backend.finished, where.backend.gone = False, False
     if done is not None:
-        where.backend.progress = Progress(done, done, hours[0], saved)  # type: ignore[arg-type]
+        where.backend.progress = JobProgress(done, done, hours[0], saved)  # type: ignore[arg-type]
     where.step(*hours)
 
 
@@ -70,7 +70,7 @@ def test_work_lost_is_what_was_measured() -> None:
     bench.store.append([PreemptionAsked(job="job", at_hours=0.5, actor="user", spot_gpus=2)])
     live(bench, 0.6)
     assert bench.track.progress.lost_gpu_hours == 0.0, "it had said that all was safe"
-    bench.backend.progress = Progress(0.25, 0.25, -math.inf)
+    bench.backend.progress = JobProgress(0.25, 0.25, -math.inf)
     live(bench, 0.7)
     assert not bench.events(Resumed)
     live(bench, 0.8, done=0.1)

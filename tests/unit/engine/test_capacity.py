@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from slacktide.backends.base import Room
+from slacktide.backends.base import PoolRoom
 from slacktide.core.errors import BackendError
 from slacktide.engine.clock import Clock
 from slacktide.engine.loop import live
@@ -17,15 +17,15 @@ WIDTHS = (1, 2, 3, 4)
 class Small(Machine):
     """A back end that has only so much."""
 
-    def __init__(self, room: Room) -> None:
+    def __init__(self, room: PoolRoom) -> None:
         super().__init__()
         self.has = room
 
-    def room(self, pool: str) -> Room:
+    def room(self, pool: str) -> PoolRoom:
         return self.has
 
 
-def bench(policy: str, room: Room) -> Bench:
+def bench(policy: str, room: PoolRoom) -> Bench:
     made = Bench(lane(policy, widths=WIDTHS))
     made.machine = Small(room)
     made.reopened()
@@ -33,23 +33,23 @@ def bench(policy: str, room: Room) -> Bench:
 
 
 def test_spot_is_ordered_as_far_as_there_are_machines() -> None:
-    one = bench("maximal-spot", Room(spot_gpus=2))
+    one = bench("maximal-spot", PoolRoom(spot_gpus=2))
     one.step(0.0)
     assert (one.machine.orders[-1].spot_gpus, one.machine.orders[-1].on_demand_gpus) == (2, 0)
     assert isinstance(one.machine, Small)
-    one.machine.has = Room(spot_gpus=9)
+    one.machine.has = PoolRoom(spot_gpus=9)
     one.step(0.5)
     assert one.machine.orders[-1].spot_gpus == 4
 
 
 def test_spot_makes_up_for_on_demand_machines_that_are_not_there() -> None:
-    one = bench("on-demand", Room(on_demand_gpus=1))
+    one = bench("on-demand", PoolRoom(on_demand_gpus=1))
     one.step(0.0)
     assert (one.machine.orders[-1].spot_gpus, one.machine.orders[-1].on_demand_gpus) == (1, 1)
 
 
 def test_where_nobody_knows_the_market_alone_counts() -> None:
-    one = bench("on-demand", Room())
+    one = bench("on-demand", PoolRoom())
     one.step(0.0)
     assert (one.machine.orders[-1].spot_gpus, one.machine.orders[-1].on_demand_gpus) == (0, 2)
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from slacktide.backends.base import BackendStatus, Failure, Progress
+from slacktide.backends.base import BackendStatus, JobProgress, WorkerFailure
 from slacktide.backends.replay import Replay
 from slacktide.core.errors import BackendError
 from slacktide.core.types import Job, Order
@@ -64,9 +64,9 @@ class Scripted(Replay):
 
     def __init__(self) -> None:
         super().__init__()
-        self.failure: Failure | None = None
+        self.failure: WorkerFailure | None = None
         self.finished: bool | None = None
-        self.progress: Progress | None = None
+        self.progress: JobProgress | None = None
         self.silent_s = 0.0
         self.gone = True
         self.taken_by_the_market = 0
@@ -195,7 +195,7 @@ def test_releasing_keeps_the_job_and_a_new_engine_takes_it_up() -> None:
 def test_a_job_that_fails_is_begun_again_and_given_up_after_its_retries() -> None:
     bench = Bench(lane(patience=RetryLimits(failures=2, backoff_s=1.0), checkpoint_hours=5.0))
     bench.step(0.0)
-    bench.backend.failure = Failure(1, 7)
+    bench.backend.failure = WorkerFailure(1, 7)
     bench.step(0.01)
     assert bench.backend.orders[-1].attempt == 2
     assert bench.backend.orders[-1].delay_s == 1.0
@@ -209,7 +209,7 @@ def test_a_job_that_fails_is_begun_again_and_given_up_after_its_retries() -> Non
 def test_new_checkpointed_work_forgives_earlier_failures() -> None:
     bench = Bench(lane(patience=RetryLimits(failures=1)))
     for now in (0.0, 0.1, 0.5, 0.6, 1.0, 1.1):
-        bench.backend.failure = Failure(0, 1) if now % SLOT else None
+        bench.backend.failure = WorkerFailure(0, 1) if now % SLOT else None
         bench.step(now)
     assert len(bench.events(WorkerFailed)) == 3
     assert bench.track.active
@@ -218,7 +218,7 @@ def test_new_checkpointed_work_forgives_earlier_failures() -> None:
 def test_a_command_that_does_not_exist_is_not_tried_again() -> None:
     bench = Bench(lane())
     bench.step(0.0)
-    bench.backend.failure = Failure(0, 127, hopeless=True, what="no such command")
+    bench.backend.failure = WorkerFailure(0, 127, hopeless=True, what="no such command")
     bench.step(0.01, 0.02)
     (ended,) = bench.events(Ended)
     assert isinstance(ended, Ended)
@@ -350,22 +350,22 @@ def test_silent_workers_that_fail_are_not_forgiven_and_begin_again() -> None:
     bench = Bench(lane(patience=RetryLimits(failures=1), restart_hours=0.1))
     bench.backend.finished = False
     bench.step(0.0)
-    bench.backend.failure = Failure(0, 3)
+    bench.backend.failure = WorkerFailure(0, 3)
     bench.step(0.3)
     bench.backend.failure = None
     bench.step(0.5)
     assert bench.track.progress.state.progress_gpu_hours == pytest.approx(4 * 0.1)
-    bench.backend.failure = Failure(0, 3)
+    bench.backend.failure = WorkerFailure(0, 3)
     bench.step(0.7, 0.71)
     assert bench.track.status == "failed"
 
 
 def test_what_workers_report_counts_and_until_they_do_what_is_checkpointed() -> None:
     bench = Bench(lane(restart_hours=0.1))
-    bench.backend.finished, bench.backend.progress = False, Progress(0.5, 0.25)
+    bench.backend.finished, bench.backend.progress = False, JobProgress(0.5, 0.25)
     bench.step(0.0, 0.5)
     assert bench.track.progress.state.progress_gpu_hours == 3.0
-    bench.backend.progress = Progress(0.75, 0.5, at_hours=0.9)
+    bench.backend.progress = JobProgress(0.75, 0.5, at_hours=0.9)
     bench.step(1.0)
     assert bench.track.progress.state.progress_gpu_hours == 9.0
     assert bench.track.progress.state.checkpointed_gpu_hours == 6.0

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from slacktide.allocators.view import Decision, FleetView, Standing, Wanted
-from slacktide.backends.base import BackendStatus, Room
+from slacktide.backends.base import BackendStatus, PoolRoom
 from slacktide.backends.replay import Replay
 from slacktide.budget.allowance import Allowance
 from slacktide.budget.classes import JobTemplate
@@ -85,8 +85,8 @@ class Slow(Replay):
 class Few(Replay):
     """Machines of which there are only so many."""
 
-    def room(self, pool: str) -> Room:
-        return Room(on_demand_gpus=3)
+    def room(self, pool: str) -> PoolRoom:
+        return PoolRoom(on_demand_gpus=3)
 
 
 class Site:

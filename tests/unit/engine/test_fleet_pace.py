@@ -12,7 +12,7 @@ import pytest
 
 from slacktide.allocators.base import allocators
 from slacktide.allocators.view import FleetView, begin
-from slacktide.backends.base import BackendStatus, Progress
+from slacktide.backends.base import BackendStatus, JobProgress
 from slacktide.backends.replay import Replay
 from slacktide.budget.allowance import Allowance
 from slacktide.core.errors import InfeasibleError
@@ -92,9 +92,9 @@ class Workers(Replay):
         if order is None or name not in self.began:
             return BackendStatus(finished=False, gone=True)
         attempt, began = self.began[name]
-        progress = Progress(self.saved.get(name, 0.0), self.saved.get(name, 0.0))
+        progress = JobProgress(self.saved.get(name, 0.0), self.saved.get(name, 0.0))
         if self.now_hours > began + RESTART_HOURS:
-            progress = Progress(self.done[name], self.saved.get(name, 0.0), self.now_hours)
+            progress = JobProgress(self.done[name], self.saved.get(name, 0.0), self.now_hours)
         if name in self.ended:
             return BackendStatus(
                 attempt, finished=True, gone=True, until_hours=self.ended[name], progress=progress

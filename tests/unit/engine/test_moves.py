@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import pytest
 
-from slacktide.backends.base import Progress, Room
+from slacktide.backends.base import JobProgress, PoolRoom
 from slacktide.core.types import MAX_GPUS, Allocation, Job, Reason, Sighting, Wish
 from slacktide.engine.job.job_context import JobContext, make_lane
 from slacktide.journal.events import Blocked, Decided, Held, Lived, Sight
@@ -53,7 +53,7 @@ MOVES = {0: (Wish(4, 0, EAST),), 1: (Wish(4, 0, WEST),)}
 def test_the_set_that_was_left_is_paid_where_it_is_until_it_has_gone() -> None:
     bench = Bench(lane(MOVES))
     bench.step(0.0)
-    bench.machine.says(attempt=1, spot_gpus=4, since_hours=0.0, progress=Progress(0.04, 0.04, 0.4))
+    bench.machine.says(attempt=1, spot_gpus=4, since_hours=0.0, progress=JobProgress(0.04, 0.04, 0.4))
     bench.step(0.1, 0.5, 0.6)
     assert bench.machine.orders[-1].pool == WEST
     bench.machine.is_gone(0.7)
@@ -61,7 +61,7 @@ def test_the_set_that_was_left_is_paid_where_it_is_until_it_has_gone() -> None:
     assert bench.usd == pytest.approx(4 * HERE_USD * 0.7)
     assert bench.track.progress.state.pool == 0, "nothing is there yet"
     assert bench.track.money.bill.move_usd == 0.0
-    bench.machine.says(attempt=2, spot_gpus=4, since_hours=0.9, progress=Progress(0.04, 0.04))
+    bench.machine.says(attempt=2, spot_gpus=4, since_hours=0.9, progress=JobProgress(0.04, 0.04))
     bench.step(0.9, 1.0)
     assert bench.track.progress.state.pool == 1
     assert bench.track.holding.moves == 1
@@ -73,9 +73,9 @@ def test_as_many_workers_elsewhere_are_not_taken_for_those_that_were_left() -> N
     """Both sets are of one size, and between two looks the one has gone and the other has come."""
     bench = Bench(lane(MOVES))
     bench.step(0.0)
-    bench.machine.says(attempt=1, spot_gpus=4, since_hours=0.0, progress=Progress(0.04, 0.04, 0.4))
+    bench.machine.says(attempt=1, spot_gpus=4, since_hours=0.0, progress=JobProgress(0.04, 0.04, 0.4))
     bench.step(0.1, 0.5)
-    bench.machine.says(attempt=2, spot_gpus=4, since_hours=0.6, progress=Progress(0.04, 0.04))
+    bench.machine.says(attempt=2, spot_gpus=4, since_hours=0.6, progress=JobProgress(0.04, 0.04))
     bench.step(0.7)
     assert bench.track.held_pool == WEST
     assert bench.events(Held)[-1].attempt == 2  # type: ignore[attr-defined]
@@ -100,8 +100,8 @@ class Full(Machine):
         super().__init__()
         self.pools = pools
 
-    def room(self, pool: str) -> Room:
-        return Room(spot_gpus=0) if pool in self.pools else Room()
+    def room(self, pool: str) -> PoolRoom:
+        return PoolRoom(spot_gpus=0) if pool in self.pools else PoolRoom()
 
 
 TRIES = {0: (Wish(4, 0, WEST), Wish(4, 0, EAST), Wish(0, 4, EAST))}
@@ -155,12 +155,12 @@ def test_a_pool_that_the_job_may_not_use_is_its_policys_failure() -> None:
 def test_a_loss_in_the_new_pool_is_one_of_that_pool() -> None:
     bench = Bench(lane(MOVES, "tried"))
     bench.step(0.0)
-    bench.machine.says(attempt=1, spot_gpus=4, since_hours=0.0, progress=Progress(0.04, 0.04, 0.4))
+    bench.machine.says(attempt=1, spot_gpus=4, since_hours=0.0, progress=JobProgress(0.04, 0.04, 0.4))
     bench.step(0.1, 0.5)
-    bench.machine.says(attempt=2, spot_gpus=4, since_hours=0.6, progress=Progress(0.05, 0.05, 0.6))
+    bench.machine.says(attempt=2, spot_gpus=4, since_hours=0.6, progress=JobProgress(0.05, 0.05, 0.6))
     bench.step(0.7)
     bench.machine.says(
-        attempt=2, spot_gpus=0, taken_spot_gpus=4, stopped=True, progress=Progress(0.05, 0.05, 0.6)
+        attempt=2, spot_gpus=0, taken_spot_gpus=4, stopped=True, progress=JobProgress(0.05, 0.05, 0.6)
     )
     bench.step(0.8)
     assert bench.track.holding.preemptions == 1

@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from slacktide.backends.base import Progress
+from slacktide.backends.base import JobProgress
 from slacktide.core.types import Job
 from slacktide.engine.bills.bill import as_measured, bill
 from slacktide.journal.events import HealthChanged, PaceRevised
@@ -36,7 +36,7 @@ def at_half_pace(bench: Bench, *hours: float, first_hours: float = 0.2) -> None:
     for now in hours:
         done = HALF * 0.1 * (now - first_hours)
         saved = math.floor(done / 0.01) * 0.01
-        bench.machine.says(attempt=1, progress=Progress(done, saved, now))
+        bench.machine.says(attempt=1, progress=JobProgress(done, saved, now))
         bench.step(now)
 
 
@@ -63,10 +63,10 @@ def test_pace_restart_and_checkpoints_are_measured_from_reports() -> None:
 def test_a_restart_of_workers_that_stay_begins_when_they_are_told_to_re_form() -> None:
     bench = Bench(lane(work_spread=USUAL_SPREAD, restart_hours=0.1))
     bench.step(0.0)
-    bench.machine.says(attempt=1, progress=Progress(0.01, 0.01, 0.1), reform_hours=math.inf)
+    bench.machine.says(attempt=1, progress=JobProgress(0.01, 0.01, 0.1), reform_hours=math.inf)
     bench.step(0.1, 0.2)
     assert not measured(bench), "until then the old set works on"
-    bench.machine.says(attempt=1, progress=Progress(0.02, 0.02, 0.3), reform_hours=0.25)
+    bench.machine.says(attempt=1, progress=JobProgress(0.02, 0.02, 0.3), reform_hours=0.25)
     bench.step(0.3)
     (first,) = measured(bench)
     assert first.pace.restart_hours == pytest.approx(0.05)
@@ -77,7 +77,7 @@ def test_a_controller_that_comes_later_measures_no_restart() -> None:
     bench = Bench(lane(work_spread=USUAL_SPREAD))
     bench.step(0.0)
     bench.reopened()
-    bench.machine.says(attempt=1, progress=Progress(0.05, 0.05, 1.0))
+    bench.machine.says(attempt=1, progress=JobProgress(0.05, 0.05, 1.0))
     bench.step(1.0)
     assert all(event.pace.restarts == 0.0 for event in measured(bench))
 
@@ -91,7 +91,7 @@ def test_a_job_that_reports_nothing_is_taken_at_its_files_word_until_it_reports(
     bench.step(0.8, 1.0, 1.5)
     assert len(measured(bench)) == 1, "it is said once"
     for now in (1.6, 1.8, 2.0, 2.1):
-        bench.machine.says(attempt=1, progress=Progress(HALF * 0.1 * now, 0.0, now))
+        bench.machine.says(attempt=1, progress=JobProgress(HALF * 0.1 * now, 0.0, now))
         bench.step(now)
     assert mean_factor(measured(bench)[-1].pace, 4) == pytest.approx(HALF, rel=0.05)
 
@@ -159,11 +159,11 @@ def lived_at_half_pace(spread: float) -> float:
             if now > began + 0.1:
                 done = min(1.0, done + HALF * order.gpus * 0.1 / 40.0)
                 saved = math.floor(done / 0.02) * 0.02
-                told = Progress(done, saved, now)
+                told = JobProgress(done, saved, now)
                 end = {"finished": True, "gone": True, "until_hours": now} if done == 1.0 else {}
                 bench.machine.says(attempt=attempt, progress=told, **end)
             else:
-                bench.machine.says(attempt=attempt, progress=Progress(saved, saved))
+                bench.machine.says(attempt=attempt, progress=JobProgress(saved, saved))
         else:
             bench.machine.says()
         bench.step(now)

@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from slacktide.backends.base import Failure, Progress
+from slacktide.backends.base import JobProgress, WorkerFailure
 from slacktide.engine.bills.pricing import BillPricing
 from slacktide.engine.bills.site_bill import site_audit
 from slacktide.engine.job.job_context import make_lane
@@ -34,14 +34,14 @@ from .parts_of_machines import SLOT, SLOTS, Bench, lane
 def test_workers_that_were_told_to_stop_have_not_succeeded_and_begin_again() -> None:
     bench = Bench(lane())
     bench.step(0.0, 0.1)
-    bench.machine.is_gone(0.15, stopped=True, progress=Progress(0.087, 0.087, 0.1))
+    bench.machine.is_gone(0.15, stopped=True, progress=JobProgress(0.087, 0.087, 0.1))
     bench.step(0.2)
     assert bench.track.status == "recovering"
     assert not bench.events(Ended, WorkerFailed)
     (lost,) = bench.events(Lost)
     assert "told to stop" in lost.why
     assert bench.machine.orders[-1].attempt == 2
-    bench.machine.says(attempt=2, progress=Progress(0.087, 0.087))
+    bench.machine.says(attempt=2, progress=JobProgress(0.087, 0.087))
     bench.step(0.3)
     assert bench.track.progress.state.progress_gpu_hours == pytest.approx(0.087 * 40)
     assert bench.track.progress.failures == 0
@@ -88,7 +88,7 @@ def test_a_job_whose_machines_have_not_come_is_starting() -> None:
     assert bench.track.status == "starting"
     bench.machine.says(attempt=1, on_demand_gpus=4, pending_gpus=0)
     bench.step(0.2, 0.3)
-    bench.machine.says(attempt=1, progress=Progress(0.1, 0.1))
+    bench.machine.says(attempt=1, progress=JobProgress(0.1, 0.1))
     bench.step(0.4)
     assert bench.track.status == "running"
 
@@ -98,7 +98,7 @@ def test_a_job_that_failed_says_of_what() -> None:
     bench.step(0.0)
     for attempt in range(1, 30):
         if bench.track.active:
-            bench.machine.is_gone(attempt * 0.01, attempt, failure=Failure(0, 3))
+            bench.machine.is_gone(attempt * 0.01, attempt, failure=WorkerFailure(0, 3))
             bench.step(attempt * 0.01)
     (ended,) = bench.events(Ended)
     times = len(bench.events(WorkerFailed))
@@ -158,7 +158,7 @@ def test_a_set_without_a_trace_is_lost_and_not_begun_again_under_its_number() ->
 def test_what_is_left_of_an_older_set_is_no_part_of_the_new_one() -> None:
     bench = Bench(lane())
     bench.step(0.0, 0.1)
-    bench.machine.says(attempt=1, on_demand_gpus=1, failure=Failure(0, 1))
+    bench.machine.says(attempt=1, on_demand_gpus=1, failure=WorkerFailure(0, 1))
     bench.step(0.2)
     bench.machine.says(attempt=2, on_demand_gpus=0, pending_gpus=4)  # and these cannot be started
     bench.step(0.3, 0.4, 0.5, 1.0)
@@ -215,7 +215,7 @@ def test_workers_that_are_let_go_are_paid_until_they_are_gone() -> None:
 def test_a_job_that_ended_while_nobody_looked_ends_when_it_did(until: float, status: str) -> None:
     bench = Bench(lane())
     bench.step(0.0, 0.1)
-    bench.machine.is_gone(until, finished=True, progress=Progress(1.0, 1.0, until))
+    bench.machine.is_gone(until, finished=True, progress=JobProgress(1.0, 1.0, until))
     bench.reopened().recover()
     bench.step(26.0)
     assert bench.track.status == status
@@ -228,7 +228,7 @@ def test_what_was_started_by_a_controller_that_could_not_say_so_is_billed(finish
     bench = Bench(lane())
     bench.machine.says(spot_gpus=0, on_demand_gpus=0, pending_gpus=4)
     bench.step(0.0, 0.1)
-    done = Progress(1.0, 1.0, 2.6) if finished else Progress(0.2, 0.2, 2.6)
+    done = JobProgress(1.0, 1.0, 2.6) if finished else JobProgress(0.2, 0.2, 2.6)
     bench.machine.is_gone(2.6, since_hours=0.2, finished=finished, stopped=not finished, progress=done)
     bench.reopened().recover()
     bench.step(4.0)
@@ -316,7 +316,7 @@ def test_max_cost_is_kept_by_steps_slower_than_slots() -> None:
 def test_failures_are_seen_by_steps_slower_than_slots() -> None:
     bench = Bench(lane(deadline_hours=29.0))
     bench.step(0.0)
-    bench.machine.says(failure=Failure(0, 3, hopeless=True))
+    bench.machine.says(failure=WorkerFailure(0, 3, hopeless=True))
     slow(bench, 0.5, slots=3)
     assert bench.track.status == "failed"
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from slacktide.journal.events import Rented, Returned
 from slacktide.journal.state.tickets import Fact, MachineKind, MemoryMachineLog, Tickets
 from slacktide.providers.base import Machine, Renter
-from slacktide.providers.keeper import Keeper
+from slacktide.providers.reconciler import Reconciler
 from slacktide.providers.rules import Rules
 from slacktide.testing.fake_provider import Cloud, Fake, Faults
 
@@ -90,7 +90,7 @@ class Life:
         self.journal = Journal(self.fate)
         self.other = Fake(Renter(owner="another"), cloud=self.cloud)
         self._provider = Struck(Fake(Renter(owner="own"), cloud=self.cloud), self.journal, self.fate)
-        self._keeper: Keeper | None = None
+        self._keeper: Reconciler | None = None
         self._want: dict[MachineKind, int] = {}
         self.counts: Counter[str] = Counter()
 
@@ -125,7 +125,7 @@ class Life:
     def _step(self) -> None:
         try:
             if self._keeper is None:
-                self._keeper = Keeper(self._provider, self.journal, RULES, token="t")
+                self._keeper = Reconciler(self._provider, self.journal, RULES, token="t")
             stock = self._keeper.step(self._want, self.hours)
             self.counts["found full"] += len(stock.full)
             self.counts["held back by a limit"] += "max_" in stock.trouble

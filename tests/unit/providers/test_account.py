@@ -12,7 +12,7 @@ from slacktide.engine.bills.machine_bill import machine_bill
 from slacktide.engine.bills.real_time import between
 from slacktide.journal.events import Record
 from slacktide.journal.state.tickets import MachineKind
-from slacktide.providers.base import Machine, Renter, State
+from slacktide.providers.base import Machine, MachineState, Renter
 from slacktide.results.machines.machine_account import MachineAccount
 from slacktide.testing import fake_provider as fake
 from slacktide.testing.fake_provider import EPOCH, Fake, Faults
@@ -25,7 +25,7 @@ SEEDS = 300
 
 
 def machine(
-    ticket: str, since: float | None, until: float | None = None, state: State = "gone", name: str = ""
+    ticket: str, since: float | None, until: float | None = None, state: MachineState = "gone", name: str = ""
 ) -> Machine:
     return Machine(
         name or f"i-{ticket}", ticket, SPOT, state,

@@ -9,7 +9,7 @@ import pytest
 from slacktide.journal.state.tickets import MachineKind, MemoryMachineLog
 from slacktide.providers.base import NoCapacity, Refused, Renter, Unreachable, providers
 from slacktide.providers.fixed import Fixed
-from slacktide.providers.keeper import Keeper
+from slacktide.providers.reconciler import Reconciler
 from slacktide.providers.rules import Rules
 
 LIST = "address,pool,kind,gpus\n10.0.0.1,lab,on-demand,8\n10.0.0.2,lab,on-demand,8\n10.0.0.3,lab,spot,4\n"
@@ -45,7 +45,7 @@ def test_two_owners_share_one_list(file: str) -> None:
 
 def test_one_that_is_taken_off_the_list_is_given_up_and_set_free(file: str) -> None:
     diary = MemoryMachineLog()
-    keeper = Keeper(fixed(file), diary, Rules())
+    keeper = Reconciler(fixed(file), diary, Rules())
     keeper.step({LAB: 1}, 0.0)
     Path(file).write_text(LIST.replace("10.0.0.1,lab,on-demand,8\n", ""))
     keeper.step({LAB: 1}, 0.1)

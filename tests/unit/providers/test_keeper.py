@@ -9,8 +9,8 @@ import pytest
 
 from slacktide.journal.events import Joined, Leaked, Reclaimed, Rented, Returned
 from slacktide.journal.state.tickets import MachineKind, MemoryMachineLog
-from slacktide.providers.base import Machine, NoCapacity, Refused, Spent, State, Unreachable
-from slacktide.providers.keeper import Keeper
+from slacktide.providers.base import Machine, MachineState, NoCapacity, Refused, Spent, Unreachable
+from slacktide.providers.reconciler import Reconciler
 from slacktide.providers.rules import Rules, Stock, Use
 
 SPOT, ON_DEMAND = MachineKind("spot", "a", 8), MachineKind("on-demand", "a", 8)
@@ -50,14 +50,14 @@ class Bench:
 
     def __init__(self, rules: Rules = RULES) -> None:
         self.provider, self.diary, self.minute = Scripted(), MemoryMachineLog(), 0.0
-        self.keeper = Keeper(self.provider, self.diary, rules, token="x")
+        self.keeper = Reconciler(self.provider, self.diary, rules, token="x")
 
     def step(self, want: dict[MachineKind, int], minutes: float = 1.0, use: Use | None = None) -> Stock:
         stock = self.keeper.step(want, self.minute * MINUTE, use or Use())
         self.minute += minutes
         return stock
 
-    def show(self, *machines: tuple[str, State]) -> None:
+    def show(self, *machines: tuple[str, MachineState]) -> None:
         """Let these tickets have machines of these states."""
         self.provider.list = [
             Machine(f"i-{ticket}", ticket, SPOT, state, f"ip-{ticket}") for ticket, state in machines
@@ -123,7 +123,7 @@ def test_a_lost_answer_is_asked_again_with_the_same_ticket() -> None:
 def test_a_keeper_that_knows_only_the_journal_asks_for_open_tickets_and_names_none_twice() -> None:
     bench = Bench()
     bench.step({SPOT: 1})
-    bench.keeper = Keeper(bench.provider, bench.diary, RULES, token="y")
+    bench.keeper = Reconciler(bench.provider, bench.diary, RULES, token="y")
     bench.step({SPOT: 2})
     assert bench.provider.asked == ["1-x", "1-x", "2-y"]
 
@@ -304,7 +304,7 @@ def test_a_machine_that_will_not_end_has_leaked_and_that_is_told_once() -> None:
     assert (
         leaked.why == "no ticket of this journal is for it, and it still runs 11 min after it was to be ended"
     )
-    again = Keeper(bench.provider, bench.diary, RULES)
+    again = Reconciler(bench.provider, bench.diary, RULES)
     for minute in range(30):
         again.step({}, minute * MINUTE)
     assert len(bench.diary.facts) == 1, "the journal knows, whoever keeps the machines now"

@@ -28,7 +28,7 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
 
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(module, "stopping", module.Stopping())
+    monkeypatch.setattr(module, "stopping", module.StopFlag())
     monkeypatch.setattr(module, "_reports", module._Reports())
     before = signal.getsignal(signal.SIGTERM)
     yield module

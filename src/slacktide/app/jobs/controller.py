@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Self
 from slacktide.app.jobs.admission import FilesRead, Intake, active_of
 from slacktide.app.jobs.submission import Defaults, Submission
 from slacktide.app.journal.journal import Journal, runs_of, values_of
-from slacktide.backends.base import Place, backends
-from slacktide.backends.base import Renter as RentingBackend
+from slacktide.backends.base import BackendPlace, backends
+from slacktide.backends.base import RentsMachines as RentingBackend
 from slacktide.core.errors import BackendError, InputError
 from slacktide.engine.clock import Clock, jumped_wall, resumed_hours, slowed_down
 from slacktide.engine.engine import STEPS_A_SLOT, Engine
@@ -281,7 +281,7 @@ class Controller:
         self.store.append([JournalMade(at_hours=world.now_hours, id=name)])
         return name
 
-    def _place(self, machines: str) -> Place:
+    def _place(self, machines: str) -> BackendPlace:
         file = read_machines_file(machines) if machines else None
 
         def renting(head: str, token: str) -> Renting:
@@ -292,7 +292,7 @@ class Controller:
             renter = Renter(owner=self.journal_id, folder=folder, head=head, token=token)
             return file.renting(renter, self.clock.speed)
 
-        return Place(
+        return BackendPlace(
             renting=None if file is None else renting,
             folder=runs_of(self.path),
             owner=self.journal_id,

@@ -17,7 +17,7 @@ from slacktide.app.jobs.submission import Submission
 from slacktide.app.journal.listing import listed
 from slacktide.app.journal.logs import LogLine, Printed
 from slacktide.app.journal.state_cache import StateCache
-from slacktide.backends.base import Place, backends
+from slacktide.backends.base import BackendPlace, backends
 from slacktide.core.errors import InputError
 from slacktide.engine.bills.pricing import sites_of
 from slacktide.engine.job.job_context import JobContext, lane_of
@@ -169,7 +169,9 @@ class Journal:
         world = self._world()
         requests.track_of(world, job)
         place = (
-            Place(owner="reader") if self.path is None else Place(folder=runs_of(self.path), owner="reader")
+            BackendPlace(owner="reader")
+            if self.path is None
+            else BackendPlace(folder=runs_of(self.path), owner="reader")
         )
         return Printed(backends.make({world.backend: {"place": place}}), job, rank, attempt, after)
 

@@ -20,7 +20,7 @@ STAMP = f"{OURS}-checkpoint.json"
 """Says which attempt of which job last worked in the folder."""
 
 
-class Look(NamedTuple):
+class FileState(NamedTuple):
     """What tells whether a file is still the same."""
 
     inode: int
@@ -29,10 +29,10 @@ class Look(NamedTuple):
     mtime_ns: int
 
 
-class Listing(NamedTuple):
+class FolderListing(NamedTuple):
     """What there was in a folder, by names relative to it with `/` between."""
 
-    files: Mapping[str, Look]
+    files: Mapping[str, FileState]
     links: Mapping[str, str]
     """Links that stay in the folder, with where they lead from where they are."""
 
@@ -50,13 +50,13 @@ def is_draft(name: str) -> bool:
     return name.endswith(".tmp") or name.startswith(OURS) or (name.startswith(".") and ".draft" in name)
 
 
-def listing(folder: Path) -> Listing:
+def listing(folder: Path) -> FolderListing:
     """Return what is to be copied of a folder; raises OSError, also when something vanishes meanwhile.
 
     Raises BackendError for a link that leads out of the folder: what is behind it would not be copied, so the
     checkpoint would not be whole.
     """
-    files: dict[str, Look] = {}
+    files: dict[str, FileState] = {}
     links: dict[str, str] = {}
     for entry in _entries(folder):
         name = os.path.relpath(entry.path, folder)
@@ -65,12 +65,12 @@ def listing(folder: Path) -> Listing:
             links[name] = _link(folder, name)
         elif stat.S_ISREG(found.st_mode):
             files[name] = look(found)
-    return Listing(files, links)
+    return FolderListing(files, links)
 
 
-def look(found: os.stat_result) -> Look:
+def look(found: os.stat_result) -> FileState:
     """Return what of a file's state changes with its content."""
-    return Look(found.st_ino, found.st_size, found.st_ctime_ns, found.st_mtime_ns)
+    return FileState(found.st_ino, found.st_size, found.st_ctime_ns, found.st_mtime_ns)
 
 
 def has_files(folder: Path) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from slacktide.backends.checkpoints.vault import Loaded, Saved
+from slacktide.backends.checkpoints.vault import LoadedCheckpoint, SavedCheckpoint
 from slacktide.core.child_process import ChildProcess
 from slacktide.files.store_url import parse_url
 
@@ -26,8 +26,8 @@ class Done(NamedTuple):
 
     kind: Kind
     attempt: int
-    saved: Saved | None = None
-    loaded: Loaded | None = None
+    saved: SavedCheckpoint | None = None
+    loaded: LoadedCheckpoint | None = None
     """None of a load: the store holds nothing."""
     untidy: str = ""
     """Why what is not needed any more could not be removed; empty when it could."""
@@ -158,7 +158,7 @@ def _outcome(request: _Request, message: dict[str, Any]) -> Done | Failed:
     return Done(
         request.kind,
         request.attempt,
-        Saved(**saved) if saved else None,
-        Loaded(**loaded) if loaded else None,
+        SavedCheckpoint(**saved) if saved else None,
+        LoadedCheckpoint(**loaded) if loaded else None,
         str(message.get("untidy", "")),
     )

@@ -23,7 +23,7 @@ class Content(NamedTuple):
     bytes: int
 
 
-class Entry(NamedTuple):
+class StoredObject(NamedTuple):
     """An object in the store."""
 
     name: str
@@ -52,7 +52,7 @@ class Objects:
         self._store, self._root, self._base, self._moved = store, root, base, moved
         self._local = store.type_name == "local"
 
-    def entries(self, part: str) -> list[Entry]:
+    def entries(self, part: str) -> list[StoredObject]:
         """List a folder; one that is not there is empty."""
         from pyarrow import fs
 
@@ -60,7 +60,7 @@ class Objects:
             raise FileNotFoundError(f"{self._root} must be a folder that exists, found none; make it")
         selector = fs.FileSelector(f"{self._base}/{part}", allow_not_found=True)
         found = [info for info in self._store.get_file_info(selector) if info.type == fs.FileType.File]
-        return [Entry(one.base_name, one.size, (one.mtime_ns or 0) / 1e9) for one in found]
+        return [StoredObject(one.base_name, one.size, (one.mtime_ns or 0) / 1e9) for one in found]
 
     def read(self, path: str) -> bytes:
         """Return a small object."""

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from slacktide.backends.checkpoints import folder as disk
-from slacktide.backends.checkpoints.folder import Listing, Look, Stamp
+from slacktide.backends.checkpoints.folder import FileState, FolderListing, Stamp
 from slacktide.backends.checkpoints.manifest import (
     Damaged,
     Manifest,
@@ -53,7 +53,7 @@ class Unsteady(BackendError):
     """The folder changed all the time while it was read."""
 
 
-class Saved(NamedTuple):
+class SavedCheckpoint(NamedTuple):
     """A checkpoint that is in the store, whole."""
 
     attempt: int
@@ -65,7 +65,7 @@ class Saved(NamedTuple):
     """What was not there yet."""
 
 
-class Loaded(NamedTuple):
+class LoadedCheckpoint(NamedTuple):
     """A checkpoint that the folder now holds."""
 
     attempt: int
@@ -91,7 +91,7 @@ class Vault:
     moved: Callable[[], None] = lambda: None
     """Called as bytes are read and copied: a sign of life."""
     _objects: Objects = field(init=False)
-    _known: dict[tuple[str, Look], Stored] = field(default_factory=dict, init=False)
+    _known: dict[tuple[str, FileState], Stored] = field(default_factory=dict, init=False)
     """What was last saved, by name and state of the file."""
 
     def __post_init__(self) -> None:
@@ -110,7 +110,7 @@ class Vault:
         tied = [self._read(number) for number in current if number[:2] == newest]
         return max(tied, key=lambda manifest: (manifest.done_share, manifest.written_utc))
 
-    def save(self, folder: Path, attempt: int, done_share: float) -> Saved:
+    def save(self, folder: Path, attempt: int, done_share: float) -> SavedCheckpoint:
         """Copy what is new of a folder, blobs first and the manifest last.
 
         Raises Fenced when a higher attempt has saved, Unsteady when the folder does not keep still, and
@@ -135,9 +135,9 @@ class Vault:
         )
         self._publish(Number(attempt, number, secrets.token_hex(4)), manifest)
         self._known = {(name, found.files[name]): one for name, one in files.items()}
-        return Saved(attempt, number, done_share, len(files), manifest.size_bytes, copied)
+        return SavedCheckpoint(attempt, number, done_share, len(files), manifest.size_bytes, copied)
 
-    def load(self, folder: Path) -> Loaded | None:
+    def load(self, folder: Path) -> LoadedCheckpoint | None:
         """Let a folder be the newest checkpoint, whole and nothing else; None when there is none.
 
         What the folder held is set aside next to it. Raises Damaged, and leaves the folder as it is.
@@ -148,7 +148,7 @@ class Vault:
         self._bring(manifest, Path(os.path.realpath(folder)))
         return _loaded(manifest, copied=True)
 
-    def restore(self, folder: Path, attempt: int) -> Loaded | None:
+    def restore(self, folder: Path, attempt: int) -> LoadedCheckpoint | None:
         """Make a folder ready for the workers of an attempt: load the newest checkpoint unless it has it.
 
         A folder in which the attempt that saved last, or a later one, has worked holds that checkpoint or a
@@ -222,8 +222,8 @@ class Vault:
         return {one.name: one.bytes for one in self._objects.entries("blobs")}
 
     def _copied(
-        self, folder: Path, known: dict[tuple[str, Look], Stored], before: Mapping[str, Stored]
-    ) -> tuple[Listing, dict[str, Stored], int]:
+        self, folder: Path, known: dict[tuple[str, FileState], Stored], before: Mapping[str, Stored]
+    ) -> tuple[FolderListing, dict[str, Stored], int]:
         """Copy until a listing after all was read equals the one before: then all of it was there at once."""
         content = dict(before)
         for _ in range(PASSES):
@@ -244,7 +244,7 @@ class Vault:
             "write it under another name ending in .tmp and rename it when it is whole"
         )
 
-    def _put(self, path: Path, look: Look, content: dict[str, Stored]) -> Stored:
+    def _put(self, path: Path, look: FileState, content: dict[str, Stored]) -> Stored:
         """Have the content of a file in the store; raises _Changed when it is not what it was."""
         with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
             digest = self._objects.digest(file)
@@ -313,6 +313,6 @@ def _path(number: Number) -> str:
     return f"manifests/{number.file}"
 
 
-def _loaded(manifest: Manifest, *, copied: bool) -> Loaded:
+def _loaded(manifest: Manifest, *, copied: bool) -> LoadedCheckpoint:
     files, size = len(manifest.files), manifest.size_bytes
-    return Loaded(manifest.attempt, manifest.number, manifest.done_share, files, size, copied)
+    return LoadedCheckpoint(manifest.attempt, manifest.number, manifest.done_share, files, size, copied)

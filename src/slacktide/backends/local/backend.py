@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from slacktide.backends.base import backends
-from slacktide.backends.local.processes import Processes
+from slacktide.backends.local.processes import LocalProcesses
 from slacktide.backends.workers.launch import Kind
 from slacktide.backends.workers.worker_backend import WorkerBackend, Workers
 from slacktide.core.types import Order
@@ -16,10 +16,10 @@ from slacktide.core.types import Order
 class Local(WorkerBackend):
     """Processes of this machine, one for each GPU; those that the market takes are killed."""
 
-    _processes: Processes = field(init=False)
+    _processes: LocalProcesses = field(init=False)
 
     def __post_init__(self) -> None:
-        self._processes = Processes(self.place.folder, self.place.owner)
+        self._processes = LocalProcesses(self.place.folder, self.place.owner)
 
     @property
     def workers(self) -> Workers:

@@ -14,10 +14,10 @@ from slacktide.backends.workers import end_times, environment, reforming
 from slacktide.backends.workers import job_folder as folder
 from slacktide.backends.workers.launch import Kind, Launch
 from slacktide.backends.workers.orders import RETRY_S, SetPart, WorkerOrder, not_startable
-from slacktide.backends.workers.printed_progress import Printed
+from slacktide.backends.workers.printed_progress import PrintedProgress
 from slacktide.backends.workers.progress import Tail
 from slacktide.backends.workers.reforming import Reforming
-from slacktide.backends.workers.setup import Setup
+from slacktide.backends.workers.setup import JobSetup
 from slacktide.backends.workers.stored import StoredCheckpoints, read_note
 from slacktide.backends.workers.supervisor import spawn
 from slacktide.backends.workers.worker import Worker
@@ -28,7 +28,7 @@ SIGN_S = 5.0
 """How often to leave a sign that workers were seen alive, for the case that nobody is here when they end."""
 
 
-class Job:
+class LocalJob:
     """A job's folder, its processes, and what was ordered for it."""
 
     def __init__(self, place: Path, owner: str, base: Mapping[str, str], now: float) -> None:
@@ -47,7 +47,7 @@ class Job:
         """What an earlier controller left behind and nobody wants."""
         self.tail: Tail | None = None
         """What the job says of itself; None until its folder was found to be ours."""
-        self.printed: Printed | None = None
+        self.printed: PrintedProgress | None = None
         """What it prints, where a pattern finds progress in that."""
         self.stored: StoredCheckpoints | None = None
         """Its checkpoints in a store, where its file names one."""
@@ -63,7 +63,7 @@ class Job:
         """When the attempt before this set had gone, where an earlier controller saw to both."""
         self.place, self.owner = place, owner
         self.prefix = f"{owner}/{place.name}"
-        self.setup = Setup(place, f"{self.prefix}/setup/0")
+        self.setup = JobSetup(place, f"{self.prefix}/setup/0")
         self._base = base
         self._formed: int | None = None
         """The attempt that is ours to begin though it has a folder already."""
@@ -85,7 +85,7 @@ class Job:
         if launch.progress_log is None:
             self.printed = None
         elif self.printed is None or self.printed.pattern != launch.progress_log:
-            self.printed = Printed(launch.progress_log)
+            self.printed = PrintedProgress(launch.progress_log)
         if self.stored is None and launch.checkpoint_url is not None:
             owner = launch.checkpoint_owner or self.owner
             self.stored = StoredCheckpoints(launch, owner, folder.stored_path(self.place))

@@ -10,11 +10,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
-from slacktide.backends.local.job import Job
+from slacktide.backends.local.job import LocalJob
 from slacktide.backends.processes import process_table
 from slacktide.backends.workers import job_folder as folder
 from slacktide.backends.workers.launch import Kind, is_name
-from slacktide.backends.workers.observation import STRAY_GRACE_S
+from slacktide.backends.workers.process_status import STRAY_GRACE_S
 from slacktide.backends.workers.worker import VANISHED, Worker
 from slacktide.backends.workers.worker_set import WorkerSet
 from slacktide.core.errors import InputError
@@ -35,7 +35,7 @@ def marked(owner: str) -> dict[str, dict[str, dict[int, Kind]]]:
     return found
 
 
-def sweep(job: Job, kept: int | None, living: Marked, now: float) -> None:
+def sweep(job: LocalJob, kept: int | None, living: Marked, now: float) -> None:
     """Adopt one attempt of a job, with its set-up, and begin to end all else; raises InputError or OSError.
 
     When the job's folder is not ours to read, all that lives is ended by its marker before that is raised.
@@ -66,7 +66,7 @@ def sweep(job: Job, kept: int | None, living: Marked, now: float) -> None:
     _end_all(job, [*left, *_marked_only(job, living)], explained, now)
 
 
-def _unclaimed(job: Job, living: Marked, sets: Iterable[WorkerSet]) -> Marked:
+def _unclaimed(job: LocalJob, living: Marked, sets: Iterable[WorkerSet]) -> Marked:
     """Return what lives without the workers of these sets, which may have begun in another attempt."""
     claimed = {worker.marker for worker_set in sets for worker in worker_set.workers}
     rest = {
@@ -76,7 +76,7 @@ def _unclaimed(job: Job, living: Marked, sets: Iterable[WorkerSet]) -> Marked:
     return {part: ranks for part, ranks in rest.items() if ranks}
 
 
-def _noted(job: Job, living: Marked) -> list[tuple[str, WorkerSet]]:
+def _noted(job: LocalJob, living: Marked) -> list[tuple[str, WorkerSet]]:
     """Return everything on disk that may not have ended."""
     attempts = [
         (str(attempt), folder.read_intent(job.place, attempt)) for attempt in folder.attempts(job.place)
@@ -93,12 +93,12 @@ def _noted(job: Job, living: Marked) -> list[tuple[str, WorkerSet]]:
     ]
 
 
-def _marked_only(job: Job, living: Marked) -> list[tuple[str, WorkerSet]]:
+def _marked_only(job: LocalJob, living: Marked) -> list[tuple[str, WorkerSet]]:
     """Return sets for processes of which only the marker is known."""
     return [(part, _nameless(job, part, ranks)) for part, ranks in living.items()]
 
 
-def _nameless(job: Job, part: str, ranks: Mapping[int, Kind]) -> WorkerSet:
+def _nameless(job: LocalJob, part: str, ranks: Mapping[int, Kind]) -> WorkerSet:
     attempt = int(part) if part.isdecimal() else 0
     home = folder.attempt_folder(job.place, attempt)
     workers = [
@@ -110,7 +110,7 @@ def _nameless(job: Job, part: str, ranks: Mapping[int, Kind]) -> WorkerSet:
     return WorkerSet(attempt, workers, home / "stop", STRAY_GRACE_S)
 
 
-def _end_all(job: Job, left: Iterable[tuple[str, WorkerSet]], explained: set[str], now: float) -> None:
+def _end_all(job: LocalJob, left: Iterable[tuple[str, WorkerSet]], explained: set[str], now: float) -> None:
     """End what is not explained; what is on disk comes first, as it knows more."""
     for part, worker_set in left:
         if part not in explained:
@@ -118,7 +118,7 @@ def _end_all(job: Job, left: Iterable[tuple[str, WorkerSet]], explained: set[str
             _end(job, worker_set, now)
 
 
-def _end(job: Job, worker_set: WorkerSet, now: float) -> None:
+def _end(job: LocalJob, worker_set: WorkerSet, now: float) -> None:
     worker_set.stop(now)
     worker_set.poll(now)
     if not worker_set.gone:

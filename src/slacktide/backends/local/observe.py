@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from slacktide.backends.local.job import Job
+from slacktide.backends.local.job import LocalJob
 from slacktide.backends.workers import reforming
-from slacktide.backends.workers.observation import Observation, Phase
-from slacktide.backends.workers.progress import Progress
+from slacktide.backends.workers.process_status import Phase, ProcessStatus
+from slacktide.backends.workers.progress import ReportedProgress
 from slacktide.backends.workers.worker_set import WorkerSet
 
 DONE_SHARE = 1.0 - 1e-6
 """What a job must have said to be done, where it says anything: sums of steps may miss 1 by a few bits."""
 
 
-def observe(job: Job, now: float) -> Observation:
+def observe(job: LocalJob, now: float) -> ProcessStatus:
     """Say what there was at the last step."""
     worker_set, order, tail = job.worker_set, job.order, job.tail
     workers = worker_set.workers if worker_set else ()
     present, lost = _present(job), [worker.kind for worker in workers if worker.lost]
     source = job.printed or tail
-    progress, said_at = (source.progress, source.said_at) if source else (Progress(), None)
+    progress, said_at = (source.progress, source.said_at) if source else (ReportedProgress(), None)
     heard_at = now if source is None or said_at is None else max(job.began_at, source.grown_at)
     never = (None,) * len(order.kinds) if order and not worker_set else ()
     ended_well = _ended_well(job)
     failed = worker_set.failed_rank if worker_set and not _void(job) and not job.moved else None
     # What is printed need not reach its end: only a job that reports itself is held to its word.
     done = said_at is None or job.printed is not None or progress.done_share >= DONE_SHARE
-    return Observation(
+    return ProcessStatus(
         attempt=worker_set.attempt if worker_set else order.attempt if order else 0,
         phase=_phase(job),
         spot_gpus=present.count("spot"),
@@ -62,35 +62,35 @@ def observe(job: Job, now: float) -> Observation:
     )
 
 
-def _notice_s(job: Job, now: float) -> float | None:
+def _notice_s(job: LocalJob, now: float) -> float | None:
     sets = [one for one in (*job.going, job.worker_set) if one is not None]
     return min((left for one in sets if (left := one.notice_s(now)) is not None), default=None)
 
 
-def _trouble(job: Job) -> str:
+def _trouble(job: LocalJob) -> str:
     """Return what the change of a set, or the store, has to say."""
     changing, store = job.reforming, job.stored
     return (changing.trouble if changing else "") or (store.trouble if store else "")
 
 
-def _told_s(job: Job, now: float) -> float | None:
+def _told_s(job: LocalJob, now: float) -> float | None:
     told_at = job.reforming.told_at if job.reforming else None
     return None if told_at is None else now - told_at
 
 
-def _is_ours(job: Job, said_at: float) -> bool:
+def _is_ours(job: LocalJob, said_at: float) -> bool:
     """Say whether the set has said something: one that was made from another, after it was."""
     formed_at = job.reforming.formed_at if job.reforming else None
     return said_at >= job.began_at if formed_at is None else said_at > formed_at
 
 
-def _present(job: Job) -> list[str]:
+def _present(job: LocalJob) -> list[str]:
     """Return the kinds of all workers that are there, of whichever attempt; a set-up holds no GPU."""
     sets = [one for one in (*job.going, job.worker_set) if one is not None and one.attempt]
     return [worker.kind for one in sets for worker in one.workers if worker.present]
 
 
-def _pending(job: Job) -> int:
+def _pending(job: LocalJob) -> int:
     """Count the workers that were ordered, have not begun and still may."""
     worker_set, order = job.worker_set, job.order
     if order is None or order.void or job.setup.failed_for == order.attempt:
@@ -100,14 +100,14 @@ def _pending(job: Job) -> int:
     return sum(worker.awaited for worker in worker_set.workers) if worker_set.lacking else 0
 
 
-def _ended_well(job: Job) -> bool:
+def _ended_well(job: LocalJob) -> bool:
     """Say whether all ended with 0, untold, and all that they said was read after that."""
     behind = job.tail is not None and job.tail.behind
     over = job.worker_set is not None and job.worker_set.succeeded and not job.finishing
     return over and not behind and not _void(job)
 
 
-def _stopped(job: Job) -> bool:
+def _stopped(job: LocalJob) -> bool:
     """Say whether the attempt that is spoken of will never finish because it was stopped."""
     if job.worker_set is not None:
         return job.worker_set.stopped or _void(job) or (job.moved and not job.worker_set.succeeded)
@@ -116,13 +116,13 @@ def _stopped(job: Job) -> bool:
     return order is not None and (order.void or set_up_stopped)
 
 
-def _void(job: Job) -> bool:
+def _void(job: LocalJob) -> bool:
     """Say whether the workers that there are have the number of the order, but are not its own."""
     worker_set, order = job.worker_set, job.order
     return worker_set is not None and order is not None and order.void and worker_set.attempt == order.attempt
 
 
-def _damage(job: Job) -> str:
+def _damage(job: LocalJob) -> str:
     order = job.order
     if order is None or job.damaged != order.attempt or not order.kinds:
         return ""
@@ -132,7 +132,7 @@ def _damage(job: Job) -> str:
     )
 
 
-def _phase(job: Job) -> Phase:
+def _phase(job: LocalJob) -> Phase:
     worker_set, order = job.worker_set, job.order
     if worker_set:
         wanted = order is None or bool(order.kinds)

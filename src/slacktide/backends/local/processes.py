@@ -9,14 +9,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from slacktide.backends.local import leftovers, observe
-from slacktide.backends.local.job import Job
+from slacktide.backends.local.job import LocalJob
 from slacktide.backends.workers import environment
 from slacktide.backends.workers.launch import Kind, Launch, is_name
-from slacktide.backends.workers.observation import LogFile, Observation, Stray
 from slacktide.backends.workers.orders import JobTable, SetPart, WorkerOrder
+from slacktide.backends.workers.process_status import LogFile, ProcessStatus, Stray
 
 
-class Processes:
+class LocalProcesses:
     """Holds for every job the workers that were last ordered.
 
     Every call returns at once and may be repeated; `tick` does what takes time, a step at a time, and is to
@@ -34,7 +34,7 @@ class Processes:
         """Look after the jobs under `root`; they see little of `environ`. Raises InputError."""
         self._owner, self._now, self._environ = owner, now, environ
         self._jobs = JobTable(
-            Path(os.path.abspath(root)), owner, lambda place: Job(place, owner, environ, now())
+            Path(os.path.abspath(root)), owner, lambda place: LocalJob(place, owner, environ, now())
         )
 
     def register(self, launch: Launch) -> None:
@@ -94,7 +94,7 @@ class Processes:
         now = self._now()
         self._jobs.advance(lambda _, job: job.advance(now, self._pick_devices))
 
-    def look(self, job_id: str) -> Observation:
+    def look(self, job_id: str) -> ProcessStatus:
         """Return what the last tick saw of a job; raises InputError for what is no job's name."""
         return observe.observe(self._jobs.known(job_id), self._now())
 
@@ -108,7 +108,7 @@ class Processes:
         """
         marked = leftovers.marked(self._owner)
 
-        def adopt(job_id: str, job: Job) -> None:
+        def adopt(job_id: str, job: LocalJob) -> None:
             if job.order is None:
                 leftovers.sweep(job, keep.get(job_id), marked.get(job_id, {}), self._now())
 

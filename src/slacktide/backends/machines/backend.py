@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from slacktide.backends.base import BackendStatus, Room
-from slacktide.backends.machines.keeping import Keeping
+from slacktide.backends.base import BackendStatus, PoolRoom
 from slacktide.backends.machines.link.link import Host, Link
+from slacktide.backends.machines.reconciler_thread import ReconcilerThread
 from slacktide.backends.machines.workers import MEET_S, MachineWorkers
 from slacktide.backends.workers.launch import Kind
 from slacktide.backends.workers.worker_backend import WorkerBackend, Workers
@@ -26,7 +26,7 @@ SILENT_S = 120.0
 """A machine that has not answered for so long is given back, though its provider says that it is up."""
 
 
-class Carrier(NamedTuple):
+class NodeAccess(NamedTuple):
     """How machines are reached."""
 
     link: Link
@@ -49,7 +49,7 @@ class MachineBackend(WorkerBackend):
     machine_workers: MachineWorkers = field(init=False)
     _now: Callable[[], float] = field(init=False)
     _renting: Renting | None = field(init=False, default=None)
-    _keeping: Keeping | None = field(init=False, default=None)
+    _keeping: ReconcilerThread | None = field(init=False, default=None)
     _full_at: dict[MachineKind, float] = field(init=False, default_factory=dict)
     """When it was last found that there is no machine of a kind to be had."""
     _pools: dict[str, str] = field(init=False, default_factory=dict)
@@ -69,7 +69,7 @@ class MachineBackend(WorkerBackend):
             self._renting = self.place.renting(given.head, given.token)
 
     @abstractmethod
-    def carrier(self) -> Carrier:
+    def carrier(self) -> NodeAccess:
         """Return how machines are reached; nothing is to be connected to yet."""
 
     @property
@@ -103,14 +103,14 @@ class MachineBackend(WorkerBackend):
         """Return machines of which it is known for sure that nothing runs there any more."""
         return ()
 
-    def room(self, pool: str) -> Room:
+    def room(self, pool: str) -> PoolRoom:
         """Return how many GPUs of each kind there are, or can be rented as far as is known."""
         if self._renting is None:
             return self.machine_workers.room(pool)
         name = self._renting.pool(pool)
         there = self.machine_workers.room(name)
         full, renting = self._full, self._renting
-        return Room(
+        return PoolRoom(
             there.spot_gpus if ("spot", name) in full else renting.most("spot", name),
             there.on_demand_gpus if ("on-demand", name) in full else renting.most("on-demand", name),
         )
@@ -145,7 +145,7 @@ class MachineBackend(WorkerBackend):
     def _keep(self, renting: Renting) -> list[str]:
         """Rent and give back, and return the machines that have ended by their provider's word."""
         if self._keeping is None:
-            self._keeping = Keeping(
+            self._keeping = ReconcilerThread(
                 renting, self.place.diary, self.place.now_hours, self._now, waits=not self._threads
             )
         needs = list(self._needs())

@@ -9,18 +9,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
+from slacktide.backends.machines import machine_set as spreads
 from slacktide.backends.machines import reforming
-from slacktide.backends.machines import spread as spreads
-from slacktide.backends.machines.agent.messages import Pack, Seen
+from slacktide.backends.machines.agent.messages import AgentStatus, LaunchPack
+from slacktide.backends.machines.last_report import LastReport, LastReportFile
 from slacktide.backends.machines.link.peers import Peer, Peers
-from slacktide.backends.machines.placement import Seat
-from slacktide.backends.machines.said import Said, SaidFile
-from slacktide.backends.machines.spread import Form, Part, Spread
+from slacktide.backends.machines.machine_set import MachinePart, MachineSet, SetForm
+from slacktide.backends.machines.placement import GpuSeat
 from slacktide.backends.processes import owned_folders
 from slacktide.backends.workers import job_folder as folder
 from slacktide.backends.workers.launch import Kind, Launch
-from slacktide.backends.workers.observation import Observation
 from slacktide.backends.workers.orders import RETRY_S, WorkerOrder, not_startable
+from slacktide.backends.workers.process_status import ProcessStatus
 from slacktide.backends.workers.reforming import READY_S, TAKE_S, script_of
 from slacktide.core import machine_clock as boot
 from slacktide.core.errors import BackendError, InputError
@@ -34,13 +34,13 @@ class Placing(Protocol):
 
     def __call__(
         self, kinds: Sequence[Kind], pool: str, used: Collection[str] = ()
-    ) -> tuple[Seat, ...] | None: ...
+    ) -> tuple[GpuSeat, ...] | None: ...
 
 
-Packing = Callable[[Launch], "Future[tuple[str, Pack]]"]
+Packing = Callable[[Launch], "Future[tuple[str, LaunchPack]]"]
 
 
-class Job:
+class RemoteJob:
     """A job's folder, its sets, and what was ordered for it."""
 
     def __init__(self, place: Path, owner: str) -> None:
@@ -48,20 +48,20 @@ class Job:
         self.launch: Launch | None = None
         self.refusal = "the command of the job is not known yet"
         self.order: WorkerOrder | None = None
-        self.spread: Spread | None = None
-        self.going: list[Spread] = []
+        self.spread: MachineSet | None = None
+        self.going: list[MachineSet] = []
         """What an earlier controller left and nobody wants, and workers that leave while others stay."""
-        self.joining: Spread | None = None
+        self.joining: MachineSet | None = None
         """The set in which workers are to go on, while no machine has been told of it."""
         self.unplaced: tuple[Kind, ...] = ()
         """For whom there were not enough machines."""
-        self.said = Said()
-        self._said_file = SaidFile(place)
+        self.said = LastReport()
+        self._said_file = LastReportFile(place)
         self.newest = 0
         self.trouble = ""
-        self.pack: tuple[str, Pack] | None = None
+        self.pack: tuple[str, LaunchPack] | None = None
         """What travels to machines, with its name."""
-        self._packing: Future[tuple[str, Pack]] | None = None
+        self._packing: Future[tuple[str, LaunchPack]] | None = None
         self._packed_for = 0
         self._lacked = False
         """Whether a machine asked for what is to be started, and we have not packed it."""
@@ -97,7 +97,7 @@ class Job:
             if self.spread is None or self.spread.form.former != spread.attempt:
                 spread.stop()
 
-    def _send_away(self, spread: Spread) -> None:
+    def _send_away(self, spread: MachineSet) -> None:
         """Have an end of what is left of a set; of one that another took over whole, nothing is."""
         if spread.parts:
             self.going.append(spread)
@@ -120,7 +120,7 @@ class Job:
 
     # ---------------------------------------------------------------- what machines say
 
-    def hear(self, peer: Peer, seen: Seen, number: int, now: float) -> None:
+    def hear(self, peer: Peer, seen: AgentStatus, number: int, now: float) -> None:
         """Take in what a machine says of this job."""
         observed, host = seen.observed, peer.host.id
         self.newest = max(self.newest, observed.newest_attempt)
@@ -142,7 +142,9 @@ class Job:
         else:
             self._elsewhere[host] = observed.attempt
 
-    def _note(self, spread: Spread, part: Part, seen: Seen, number: int, now: float) -> None:
+    def _note(
+        self, spread: MachineSet, part: MachinePart, seen: AgentStatus, number: int, now: float
+    ) -> None:
         observed = seen.observed
         part.seen, part.heard_at, part.number = seen, now, number
         if observed.gone and part.gone_at is None:
@@ -157,20 +159,20 @@ class Job:
             if None not in began:
                 spread.began_at = now - min(one for one in began if one is not None)
 
-    def _hear_said(self, spread: Spread, part: Part, at: float, now: float) -> None:
+    def _hear_said(self, spread: MachineSet, part: MachinePart, at: float, now: float) -> None:
         """Believe rank 0's machine, and another one only where that has said nothing."""
         said, observed = self.said, part.observed
         assert observed is not None
         if said.attempt == spread.attempt and said.part != part.host and 0 not in part.ranks:
             return
         grown_at = now - observed.silent_s
-        self.said = Said(
+        self.said = LastReport(
             observed.done_share, observed.checkpointed_share, observed.saved, observed.metrics,
             at, grown_at, spread.attempt, part.host,
         )  # fmt: skip
 
     @property
-    def failed(self) -> Observation | None:
+    def failed(self) -> ProcessStatus | None:
         """What a machine saw of a failure of the job's own: all have answered after it, and none was lost."""
         spread = self.spread
         if spread is None or spread.failed is None or spread.broken or spread.stopping:
@@ -203,7 +205,7 @@ class Job:
             for leaving in self.going:
                 self._stop(leaving)
 
-    def _watch(self, spread: Spread, peers: Peers, now: float) -> None:
+    def _watch(self, spread: MachineSet, peers: Peers, now: float) -> None:
         """See which machines were lost, and end the others' parts where some were."""
         for part in spread.parts.values():
             peer = peers.get(part.host)
@@ -233,7 +235,7 @@ class Job:
         if new is not None and new.heard and new.reforming and lacks_some:
             self._stop(new)
 
-    def _stop(self, spread: Spread) -> None:
+    def _stop(self, spread: MachineSet) -> None:
         try:
             spread.stop()
         except OSError as error:
@@ -287,12 +289,12 @@ class Job:
             return
         assert self.pack is not None
         script = script_of(self.launch)
-        form = Form(order.attempt, order.kinds, seats, launch=self.pack[0], pool=order.pool, script=script)
+        form = SetForm(order.attempt, order.kinds, seats, launch=self.pack[0], pool=order.pool, script=script)
         self._write(self._made(form), now)
 
     def _placed(
         self, kinds: tuple[Kind, ...], pool: str, used: Collection[str], placing: Placing, now: float
-    ) -> tuple[Seat, ...] | None:
+    ) -> tuple[GpuSeat, ...] | None:
         """Find machines for workers, or note for how long there have not been enough."""
         seats = placing(kinds, pool, used)
         if seats is not None:
@@ -302,10 +304,10 @@ class Job:
         self._waiting_since = now if self._waiting_since is None else self._waiting_since
         return None
 
-    def _made(self, form: Form) -> Spread:
-        return Spread(form, folder.attempt_folder(self.place, form.attempt))
+    def _made(self, form: SetForm) -> MachineSet:
+        return MachineSet(form, folder.attempt_folder(self.place, form.attempt))
 
-    def _write(self, made: Spread, now: float) -> None:
+    def _write(self, made: MachineSet, now: float) -> None:
         """Write down a set, of which machines are told from now on; raises BackendError."""
         try:
             owned_folders.make_private(made.home)
@@ -317,7 +319,13 @@ class Job:
     # ---------------------------------------------------------------- workers that stay
 
     def _goes_on(
-        self, spread: Spread, order: WorkerOrder, peers: Peers, placing: Placing, packing: Packing, now: float
+        self,
+        spread: MachineSet,
+        order: WorkerOrder,
+        peers: Peers,
+        placing: Placing,
+        packing: Packing,
+        now: float,
     ) -> bool:
         """Let workers go on in the set that was ordered, where they can; False: all have to be ended."""
         launch = self.launch
@@ -352,8 +360,8 @@ class Job:
         return self.pack is not None and self.pack[0] == name
 
     def _planned(
-        self, spread: Spread, order: WorkerOrder, stay: Mapping[int, int], placing: Placing, now: float
-    ) -> Spread | None:
+        self, spread: MachineSet, order: WorkerOrder, stay: Mapping[int, int], placing: Placing, now: float
+    ) -> MachineSet | None:
         """Return the set in which workers could go on; None where there are not enough machines."""
         added = tuple(kind for rank, kind in enumerate(order.kinds) if rank not in stay)
         seats = self._placed(added, order.pool, spread.parts.keys(), placing, now) if added else ()
@@ -361,7 +369,7 @@ class Job:
             return None
         return self._made(reforming.successor(spread.form, order.attempt, order.kinds, stay, seats))
 
-    def _take_over(self, spread: Spread, made: Spread, port: int, now: float) -> None:
+    def _take_over(self, spread: MachineSet, made: MachineSet, port: int, now: float) -> None:
         """Write down the set that takes workers over; from then on the others are told of it."""
         made.form = made.form._replace(port=port)
         self.joining = None
@@ -399,7 +407,7 @@ class Job:
         self._retry_at = now + RETRY_S
         return not_startable(attempt, self.place.name, why)
 
-    def _meet(self, spread: Spread, peers: Peers) -> None:
+    def _meet(self, spread: MachineSet, peers: Peers) -> None:
         """Learn at which port the ranks meet, and write that down before anybody is told to start."""
         port = self._port(spread, peers)
         if port is not None:
@@ -410,7 +418,7 @@ class Job:
                 spread.form = spread.form._replace(port=0)
                 raise self._unwritable(error) from error
 
-    def _port(self, spread: Spread, peers: Peers) -> int | None:
+    def _port(self, spread: MachineSet, peers: Peers) -> int | None:
         """Return the port that the machine of rank 0 offers to meet at."""
         peer = peers.get(spread.form.seats[0].host)
         return None if peer is None else peer.ports.get(self.place.name)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import repeat
 
-from slacktide.backends.machines.job import Job
-from slacktide.backends.machines.spread import Part, Spread
+from slacktide.backends.machines.job import RemoteJob
+from slacktide.backends.machines.machine_set import MachinePart, MachineSet
 from slacktide.backends.workers.launch import Kind
-from slacktide.backends.workers.observation import Observation, Phase
+from slacktide.backends.workers.process_status import Phase, ProcessStatus
 from slacktide.backends.workers.worker_backend import ON_DEMAND, SPOT
 from slacktide.core import machine_clock as boot
 
 
-def observe(job: Job, now: float) -> Observation:
+def observe(job: RemoteJob, now: float) -> ProcessStatus:
     """Say what there was at the last tick."""
     spread, order, said = job.spread, job.order, job.said
     sets = [one for one in (spread, *job.going) if one is not None]
@@ -25,7 +25,7 @@ def observe(job: Job, now: float) -> Observation:
     ended_well = spread is not None and spread.succeeded and spread.drained(now) and not _void(job)
     unfinished = ended_well and spread is not None and _says_less(spread, job)
     gone = not job.going and _phase(job, now) in ("none", "exited")
-    return Observation(
+    return ProcessStatus(
         attempt=spread.attempt if spread else order.attempt if order else 0,
         phase=_phase(job, now),
         spot_gpus=present.count("spot"),
@@ -60,7 +60,7 @@ def observe(job: Job, now: float) -> Observation:
     )
 
 
-def _notice_s(sets: Sequence[Spread], now: float) -> float | None:
+def _notice_s(sets: Sequence[MachineSet], now: float) -> float | None:
     """Return how long the first of the job's machines has left that was told that it will be taken.
 
     Of workers that the market takes while their machines stay, their machines say so.
@@ -74,7 +74,7 @@ def _notice_s(sets: Sequence[Spread], now: float) -> float | None:
     return max(0.0, min(found)) if found else None
 
 
-def _present(job: Job, spread: Spread, part: Part) -> list[Kind]:
+def _present(job: RemoteJob, spread: MachineSet, part: MachinePart) -> list[Kind]:
     """Return the kinds of a part's workers that are there, by the last word of its machine."""
     observed = part.observed
     if part.lost or part.away or part.left or not spread.told:
@@ -88,7 +88,7 @@ def _present(job: Job, spread: Spread, part: Part) -> list[Kind]:
     return [*repeat(SPOT, observed.spot_gpus), *repeat(ON_DEMAND, observed.on_demand_gpus)]
 
 
-def _lost(spread: Spread) -> list[Kind]:
+def _lost(spread: MachineSet) -> list[Kind]:
     """Return the kinds of workers that were lost with their machine, or vanished there."""
     found: list[Kind] = []
     for part in spread.parts.values():
@@ -102,7 +102,7 @@ def _lost(spread: Spread) -> list[Kind]:
     return found
 
 
-def _pending(job: Job) -> int:
+def _pending(job: RemoteJob) -> int:
     """Count the workers that were ordered, have not begun and still may."""
     spread, order = job.spread, job.order
     if order is None or order.void:
@@ -114,13 +114,13 @@ def _pending(job: Job) -> int:
     return sum(_pending_of(spread, part) for part in spread.parts.values())
 
 
-def _pending_of(spread: Spread, part: Part) -> int:
+def _pending_of(spread: MachineSet, part: MachinePart) -> int:
     if part.observed is not None:
         return part.observed.pending_gpus
     return 0 if spread.adopted and spread.told else len(part.ranks) - len(spread.kept(part))
 
 
-def _told_s(spread: Spread | None, now: float) -> float | None:
+def _told_s(spread: MachineSet | None, now: float) -> float | None:
     """Return how long ago all workers had been told their places."""
     if spread is None or not spread.form.former:
         return None
@@ -132,7 +132,7 @@ def _told_s(spread: Spread | None, now: float) -> float | None:
     return min(ago) if len(ago) == len(spread.parts) else None
 
 
-def _says_less(spread: Spread, job: Job) -> bool:
+def _says_less(spread: MachineSet, job: RemoteJob) -> bool:
     """Say whether the last that the workers of a set said is that less than all is done."""
     if job.said.attempt != spread.attempt or job.said.part is None:
         return False
@@ -140,23 +140,23 @@ def _says_less(spread: Spread, job: Job) -> bool:
     return part is not None and part.observed is not None and part.observed.unfinished
 
 
-def _stopped(job: Job) -> bool:
+def _stopped(job: RemoteJob) -> bool:
     if job.spread is not None:
         return job.spread.stopped or _void(job)
     return job.order is not None and job.order.void
 
 
-def _void(job: Job) -> bool:
+def _void(job: RemoteJob) -> bool:
     spread, order = job.spread, job.order
     return spread is not None and order is not None and order.void and spread.attempt == order.attempt
 
 
-def _gone_s(spread: Spread) -> float | None:
+def _gone_s(spread: MachineSet) -> float | None:
     ends = [part.gone_s for part in spread.parts.values() if part.gone_s is not None]
     return min(max(ends), boot.seconds()) if ends else None
 
 
-def _silent_s(job: Job, now: float) -> float:
+def _silent_s(job: RemoteJob, now: float) -> float:
     """Return for how long nothing new was reported; 0 where nothing ever was."""
     spread = job.spread
     if spread is None or spread.began_at is None or job.said.at is None:
@@ -164,12 +164,12 @@ def _silent_s(job: Job, now: float) -> float:
     return max(0.0, now - max(spread.began_at, job.said.grown_at))
 
 
-def _trouble(spread: Spread | None) -> str:
+def _trouble(spread: MachineSet | None) -> str:
     parts = () if spread is None else spread.parts.values()
     return next((part.observed.trouble for part in parts if part.observed and part.observed.trouble), "")
 
 
-def _phase(job: Job, now: float) -> Phase:
+def _phase(job: RemoteJob, now: float) -> Phase:
     spread, order = job.spread, job.order
     if spread is not None:
         if spread.over and spread.drained(now):
@@ -180,7 +180,7 @@ def _phase(job: Job, now: float) -> Phase:
     return "exited" if order.void else "starting"
 
 
-def _phase_of(spread: Spread) -> Phase:
+def _phase_of(spread: MachineSet) -> Phase:
     """Return how far a set is that nobody has told to end: as far as its slowest part."""
     phases = [part.observed.phase if part.observed else None for part in spread.parts.values()]
     if "setting-up" in phases:

@@ -12,7 +12,7 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from slacktide.backends.machines.agent.messages import Pack
+from slacktide.backends.machines.agent.messages import LaunchPack
 from slacktide.backends.workers.launch import Launch
 from slacktide.core.errors import InputError
 
@@ -27,9 +27,9 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 """One time for all files, so that the same files make the same zip."""
 
 
-def packed(launch: Launch, shared: str | None) -> tuple[str, Pack]:
+def packed(launch: Launch, shared: str | None) -> tuple[str, LaunchPack]:
     """Return a job with its working folder, and a name for that; raises InputError or OSError."""
-    pack = Pack(launch, zipped(launch.workdir), shared)
+    pack = LaunchPack(launch, zipped(launch.workdir), shared)
     return hashlib.sha256(pickle.dumps(pack)).hexdigest()[:24], pack
 
 

@@ -9,7 +9,7 @@ from slacktide.backends.machines.link.link import Host
 from slacktide.backends.workers.launch import Kind
 
 
-class Seat(NamedTuple):
+class GpuSeat(NamedTuple):
     """Where one rank runs."""
 
     host: str
@@ -18,7 +18,7 @@ class Seat(NamedTuple):
     """Its GPU as CUDA names it; empty on a machine whose GPUs cannot be seen."""
 
 
-class Free(NamedTuple):
+class FreeHost(NamedTuple):
     """What a machine has to give."""
 
     host: Host
@@ -32,11 +32,11 @@ def fits(host: Host, kind: Kind, pool: str) -> bool:
 
 
 def place(
-    kinds: Sequence[Kind], pool: str, free: Sequence[Free], used: Collection[str] = ()
-) -> tuple[Seat, ...] | None:
+    kinds: Sequence[Kind], pool: str, free: Sequence[FreeHost], used: Collection[str] = ()
+) -> tuple[GpuSeat, ...] | None:
     """Return a seat for every rank; None where there are not enough. Others of the set are on `used`."""
     left = {one.host.id: list(one.devices) for one in free}
-    seats: list[Seat] = []
+    seats: list[GpuSeat] = []
     for kind in kinds:
         found = [one for one in free if fits(one.host, kind, pool) and left[one.host.id]]
         if not found:
@@ -52,11 +52,11 @@ def place(
                 one.host.id,
             ),
         )
-        seats.append(Seat(best.host.id, best.host.address, left[best.host.id].pop(0)))
+        seats.append(GpuSeat(best.host.id, best.host.address, left[best.host.id].pop(0)))
     return tuple(seats)
 
 
-def missing(kinds: Sequence[Kind], pool: str, free: Sequence[Free]) -> Mapping[Kind, int]:
+def missing(kinds: Sequence[Kind], pool: str, free: Sequence[FreeHost]) -> Mapping[Kind, int]:
     """Return how many GPUs of each kind are not to be had, those that serve as either counted for each."""
     found: dict[Kind, int] = {}
     for kind in dict.fromkeys(kinds):

@@ -11,18 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from slacktide.backends.machines.placement import Seat
-from slacktide.backends.machines.spread import Form, Kept, Spread
+from slacktide.backends.machines.machine_set import MachineSet, SetForm, StayingWorker
+from slacktide.backends.machines.placement import GpuSeat
 from slacktide.backends.workers.launch import Kind, Launch
 from slacktide.backends.workers.reforming import lower_ranks_first, script_of
 
 
-def is_same(form: Form, pool: str, launch: Launch) -> bool:
+def is_same(form: SetForm, pool: str, launch: Launch) -> bool:
     """Say whether a set was started with the same command in the same pool."""
     return (form.pool, form.script) == (pool, script_of(launch))
 
 
-def staying(spread: Spread, kinds: Sequence[Kind]) -> dict[int, int]:
+def staying(spread: MachineSet, kinds: Sequence[Kind]) -> dict[int, int]:
     """Return the ranks of who stays, by their new ranks; empty where all have to be started anew.
 
     Rank 0 has to stay where it is, because it saves and all others know where to find it.
@@ -34,8 +34,12 @@ def staying(spread: Spread, kinds: Sequence[Kind]) -> dict[int, int]:
 
 
 def successor(
-    before: Form, attempt: int, kinds: tuple[Kind, ...], stay: Mapping[int, int], new_seats: Sequence[Seat]
-) -> Form:
+    before: SetForm,
+    attempt: int,
+    kinds: tuple[Kind, ...],
+    stay: Mapping[int, int],
+    new_seats: Sequence[GpuSeat],
+) -> SetForm:
     """Return what a set is to be that takes these workers over where they are; its port is not known yet."""
     new = iter(new_seats)
     return before._replace(
@@ -44,11 +48,11 @@ def successor(
         seats=tuple(before.seats[stay[rank]] if rank in stay else next(new) for rank in range(len(kinds))),
         port=0,
         former=before.attempt,
-        kept=tuple(Kept(rank, former, *before.began(former)) for rank, former in stay.items()),
+        kept=tuple(StayingWorker(rank, former, *before.began(former)) for rank, former in stay.items()),
     )
 
 
-def part(old: Spread, new: Form) -> None:
+def part(old: MachineSet, new: SetForm) -> None:
     """Leave with a set only those of its workers that another one has not taken over."""
     if new.former == old.attempt:
         old.hand_on({one.former_rank for one in new.kept}, {seat.host for seat in new.seats})

@@ -15,20 +15,27 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from slacktide.backends.base import Room
-from slacktide.backends.machines.agent.messages import SHARED, Answer, LogName, Pack, Say, Task
-from slacktide.backends.machines.job import WAIT_S, Job
+from slacktide.backends.base import PoolRoom
+from slacktide.backends.machines.agent.messages import (
+    SHARED,
+    AgentAnswer,
+    AgentMessage,
+    AgentTask,
+    LaunchPack,
+    LogName,
+)
+from slacktide.backends.machines.job import WAIT_S, RemoteJob
 from slacktide.backends.machines.link.link import Link
 from slacktide.backends.machines.link.peers import Peer, Peers
 from slacktide.backends.machines.link.talk import Talk
-from slacktide.backends.machines.mirror import Mirror
+from slacktide.backends.machines.log_copy import LogCopies
+from slacktide.backends.machines.machine_set import MachinePart, MachineSet
 from slacktide.backends.machines.observe import observe
 from slacktide.backends.machines.pack import packed
-from slacktide.backends.machines.placement import Free, Seat, fits, missing, place
-from slacktide.backends.machines.spread import Part, Spread
+from slacktide.backends.machines.placement import FreeHost, GpuSeat, fits, missing, place
 from slacktide.backends.workers.launch import Kind, Launch, is_name
-from slacktide.backends.workers.observation import LogFile, Observation
 from slacktide.backends.workers.orders import JobTable, WorkerOrder
+from slacktide.backends.workers.process_status import LogFile, ProcessStatus
 from slacktide.backends.workers.worker_backend import ON_DEMAND, SPOT
 from slacktide.core.units import format_count
 
@@ -48,11 +55,11 @@ class MachineWorkers:
         Without threads it hears and says something only when `peers.talk.turn` is called.
         """
         folder = Path(os.path.abspath(root))
-        self._jobs = JobTable(folder, owner, lambda place: Job(place, owner))
+        self._jobs = JobTable(folder, owner, lambda place: RemoteJob(place, owner))
         self._owner, self._now = owner, now
         self.peers = Peers(Talk(link, now, threads=threads), lease_s, now())
         self._began_at, self._threads = now(), threads
-        self._mirror = Mirror(folder)
+        self._mirror = LogCopies(folder)
         self._setups: dict[str, str] = {}
         """Whose set-up was last copied, by job."""
         self._packers = ThreadPoolExecutor(1, thread_name_prefix="slacktide-pack")
@@ -86,7 +93,7 @@ class MachineWorkers:
         for peer, answer in self.peers.listen(now):
             self._hear(peer, answer, now)
 
-        def advance(name: str, job: Job) -> None:
+        def advance(name: str, job: RemoteJob) -> None:
             job.advance(self.peers, partial(self._placed, now), self._pack, now)
             self._tell_wait(name, job, now)
 
@@ -95,14 +102,14 @@ class MachineWorkers:
             for peer in self.peers.all():
                 self.peers.say(peer, self._say(peer))
 
-    def look(self, job_id: str) -> Observation:
+    def look(self, job_id: str) -> ProcessStatus:
         """Return what the last tick saw of a job."""
         return observe(self._jobs.known(job_id), self._now())
 
     def sweep(self, keep: Mapping[str, int]) -> None:
         """Take charge of what an earlier controller left: keep these attempts, end all else."""
 
-        def adopt(job_id: str, job: Job) -> None:
+        def adopt(job_id: str, job: RemoteJob) -> None:
             if job.order is None and job.spread is None:
                 job.sweep(keep.get(job_id), self._now())
             elif job.order is None and job.spread is not None and keep.get(job_id) is None:
@@ -111,7 +118,7 @@ class MachineWorkers:
         self._jobs.sweep(filter(is_name, keep), adopt)
         self._ready = True
 
-    def room(self, pool: str) -> Room:
+    def room(self, pool: str) -> PoolRoom:
         """Return how many GPUs of each kind the machines have that are up, used or not.
 
         A machine that serves as either kind counts for both. Until one has answered nothing is known.
@@ -119,11 +126,11 @@ class MachineWorkers:
         up = [peer for peer in self.peers.all() if peer.host.alive and peer.heeded_at > 0.0]
         up = [peer for peer in up if self.peers.ours is None or peer.host.id in self.peers.ours]
         if not up and self.peers.ours is None and self._now() - self._began_at < MEET_S:
-            return Room()
+            return PoolRoom()
         spot, on_demand = (
             sum(len(_gpus(peer)) for peer in up if fits(peer.host, kind, pool)) for kind in (SPOT, ON_DEMAND)
         )
-        return Room(spot, on_demand)
+        return PoolRoom(spot, on_demand)
 
     def wanted(self) -> dict[str, tuple[Kind, ...]]:
         """Return the workers that are ordered for each job."""
@@ -145,7 +152,7 @@ class MachineWorkers:
 
     # ---------------------------------------------------------------- hearing
 
-    def _hear(self, peer: Peer, answer: Answer, now: float) -> None:
+    def _hear(self, peer: Peer, answer: AgentAnswer, now: float) -> None:
         """Take in an answer; logs first, for what ended before it was asked has printed all by then."""
         for log, text in answer.logs.items():
             try:
@@ -161,7 +168,7 @@ class MachineWorkers:
             if is_name(name):
                 self._jobs[name].hear(peer, seen, answer.number, now)
 
-    def _parts(self, host: str) -> Iterator[tuple[Spread, Part]]:
+    def _parts(self, host: str) -> Iterator[tuple[MachineSet, MachinePart]]:
         """Yield what of any set is, or was, on a machine."""
         for job in self._jobs:
             for spread in filter(None, (job.spread, *job.going, job.joining)):
@@ -170,9 +177,9 @@ class MachineWorkers:
 
     # ---------------------------------------------------------------- placing
 
-    def _free(self, now: float) -> list[Free]:
+    def _free(self, now: float) -> list[FreeHost]:
         """Return what fit machines have to give."""
-        free: list[Free] = []
+        free: list[FreeHost] = []
         for peer in self.peers.all():
             if self.peers.is_fit(peer, now):
                 names = _gpus(peer)
@@ -181,15 +188,15 @@ class MachineWorkers:
                         device = spread.form.seats[rank].device
                         if device in names:
                             names.remove(device)
-                free.append(Free(peer.host, tuple(names)))
+                free.append(FreeHost(peer.host, tuple(names)))
         return free
 
     def _placed(
         self, now: float, kinds: Sequence[Kind], pool: str, used: Collection[str] = ()
-    ) -> tuple[Seat, ...] | None:
+    ) -> tuple[GpuSeat, ...] | None:
         return place(kinds, pool, self._free(now), used)
 
-    def _tell_wait(self, name: str, job: Job, now: float) -> None:
+    def _tell_wait(self, name: str, job: RemoteJob, now: float) -> None:
         """Say what a job waits for, once it has waited for a while."""
         if job.order is None or job.waited_s(now) < WAIT_S:
             return
@@ -214,7 +221,7 @@ class MachineWorkers:
         up = [peer for peer in self.peers.all() if peer.host.alive]
         return bool(up) and all(peer.heeded_at > 0.0 for peer in up) and not self.peers.talk.link.trouble
 
-    def _pack(self, launch: Launch) -> Future[tuple[str, Pack]]:
+    def _pack(self, launch: Launch) -> Future[tuple[str, LaunchPack]]:
         """Have the working folder made ready to travel, and mark the checkpoint folder for recognition."""
         packing = self._packers.submit(_packed, launch, self._owner)
         if not self._threads:
@@ -223,9 +230,9 @@ class MachineWorkers:
 
     # ---------------------------------------------------------------- saying
 
-    def _say(self, peer: Peer) -> Say:
+    def _say(self, peer: Peer) -> AgentMessage:
         """Return all that a machine is to do, read and answer."""
-        tasks: dict[str, Task] = {}
+        tasks: dict[str, AgentTask] = {}
         read: list[LogName] = []
         reserve: list[str] = []
         for spread, part in self._parts(peer.host.id):
@@ -237,7 +244,7 @@ class MachineWorkers:
             if task is not None and not part.drained:
                 read += spread.logs(part)
                 self._follow_setup(job, spread)
-        return Say(
+        return AgentMessage(
             0,
             tasks=tuple(tasks.values()),
             packs={key: pack for name in peer.lacking for key, pack in self._found(name)},
@@ -245,18 +252,18 @@ class MachineWorkers:
             reserve=tuple(reserve),
         )
 
-    def _found(self, launch: str) -> list[tuple[str, Pack]]:
+    def _found(self, launch: str) -> list[tuple[str, LaunchPack]]:
         """Return what a machine lacks, where we have it."""
         return [job.pack for job in self._jobs if job.lacks(launch) and job.pack is not None]
 
-    def _follow_setup(self, job: str, spread: Spread) -> None:
+    def _follow_setup(self, job: str, spread: MachineSet) -> None:
         host = spread.setup_part.host if spread.setup_part else self._setups.get(job, "")
         if self._setups.setdefault(job, host) != host:
             self._setups[job] = host
             self._mirror.restart((job, 0, 0))
 
 
-def _seated(spread: Spread, part: Part) -> list[int]:
+def _seated(spread: MachineSet, part: MachinePart) -> list[int]:
     """Return the ranks that use a GPU of a machine, or are about to; who is taken over counts once."""
     if part.gone or (spread.stopping and not spread.told):
         return []
@@ -269,7 +276,7 @@ def _gpus(peer: Peer) -> list[str]:
     return list(peer.devices[: peer.host.gpus]) or [""] * peer.host.gpus
 
 
-def _packed(launch: Launch, owner: str) -> tuple[str, Pack]:
+def _packed(launch: Launch, owner: str) -> tuple[str, LaunchPack]:
     shared = None
     if launch.checkpoints and launch.checkpoint_url is None:
         shared = owner

@@ -36,7 +36,7 @@ class Process(NamedTuple):
     """When it began, in the words of the system."""
 
 
-class Seen(NamedTuple):
+class SeenProcess(NamedTuple):
     """A process found while looking through all of them."""
 
     process: Process
@@ -71,7 +71,7 @@ def dying(pid: int) -> bool:
     return any(signals & _KILL for signals in pending)
 
 
-def scan() -> Iterator[Seen]:
+def scan() -> Iterator[SeenProcess]:
     """Yield every living process but this one; none where the system has no /proc of Linux's kind."""
     if not _LINUX:
         return
@@ -85,7 +85,7 @@ def scan() -> Iterator[Seen]:
         environ = _environ(process.pid)
         outer = (_variable(environ, _OUTER_KEY) or "").split()
         marker = _variable(environ, _KEY)
-        yield Seen(process, int(stat[2]), int(stat[3]), marker, int(stat[1]), tuple(outer))
+        yield SeenProcess(process, int(stat[2]), int(stat[3]), marker, int(stat[1]), tuple(outer))
 
 
 def send(process: Process, number: signal.Signals) -> None:

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
-from slacktide.backends.processes.process_table import Process, Seen
+from slacktide.backends.processes.process_table import Process, SeenProcess
 
 # The setting outlives exec, and posix_spawn cannot make it; so a short-lived Python makes it and becomes the
 # shell. It hands on the variables as they came and the signals that it ignores itself.
@@ -39,11 +39,11 @@ def as_subreaper(command: list[str]) -> list[str]:
 
 
 def relatives(
-    seen: Iterable[Seen], is_ours: Callable[[Seen], bool], known: Collection[Process]
-) -> list[Seen]:
+    seen: Iterable[SeenProcess], is_ours: Callable[[SeenProcess], bool], known: Collection[Process]
+) -> list[SeenProcess]:
     """Return the processes that are ours or were known to be, and all that is below them."""
     everyone = list(seen)
-    below: dict[int, list[Seen]] = defaultdict(list)
+    below: dict[int, list[SeenProcess]] = defaultdict(list)
     for other in everyone:
         below[other.parent].append(other)
     waiting = [other for other in everyone if other.process in known or is_ours(other)]

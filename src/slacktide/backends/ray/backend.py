@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from slacktide.backends.base import LaunchSpec, backends
-from slacktide.backends.machines.backend import Carrier, MachineBackend
+from slacktide.backends.machines.backend import MachineBackend, NodeAccess
 from slacktide.backends.processes import process_table
 from slacktide.backends.ray.cluster_file import default_path, find_cluster, read_note
 from slacktide.backends.ray.cluster_processes import of_node
@@ -29,7 +29,7 @@ SCAN_S = 0.5
 """How often the processes of this machine are looked through for those of a node that is lost."""
 
 
-class Cluster(NamedTuple):
+class ClusterAddress(NamedTuple):
     """Where a cluster is, and how it is entered."""
 
     address: str
@@ -43,17 +43,17 @@ class Cluster(NamedTuple):
 class Ray(MachineBackend):
     """Nodes of a Ray cluster: that of RAY_ADDRESS, else the one that `slacktide cluster up` started."""
 
-    cluster: Cluster = field(init=False)
+    cluster: ClusterAddress = field(init=False)
     _ended: set[str] = field(init=False, default_factory=set)
     _scanned_at: float = field(init=False, default=-math.inf)
 
-    def carrier(self) -> Carrier:
+    def carrier(self) -> NodeAccess:
         """Find the cluster; it is connected to when it is first needed."""
         self.cluster = cluster_of(os.environ)
         address, token, _ = self.cluster
         length_s = lease_s(os.environ)
         link = RayLink(address, self.place.owner, length_s, token=token)
-        return Carrier(link, length_s, address, "" if token is None else str(token))
+        return NodeAccess(link, length_s, address, "" if token is None else str(token))
 
     def ended_hosts(self) -> Iterable[str]:
         """Return the lost nodes of a cluster on this machine of which no process lives: that can be seen."""
@@ -77,12 +77,12 @@ class Ray(MachineBackend):
         MachineBackend.enter(self, launch)
 
 
-def cluster_of(environ: Mapping[str, str]) -> Cluster:
+def cluster_of(environ: Mapping[str, str]) -> ClusterAddress:
     """Return the cluster that is meant; its address is empty where there is none."""
     if environ.get("RAY_ADDRESS"):
-        return Cluster(environ["RAY_ADDRESS"])
+        return ClusterAddress(environ["RAY_ADDRESS"])
     found = find_cluster()
-    return Cluster("") if found is None else Cluster(*found, local=True)
+    return ClusterAddress("") if found is None else ClusterAddress(*found, local=True)
 
 
 def lease_s(environ: Mapping[str, str]) -> float:

@@ -17,7 +17,7 @@ from typing import IO, Any
 
 from slacktide.backends.machines.agent.serve import read_frame, write_frame
 from slacktide.backends.machines.link.link import Host
-from slacktide.backends.ray.carrier import SPACE, Carrier
+from slacktide.backends.ray.carrier import SPACE, AgentCarrier
 from slacktide.backends.ray.frames import Beat, Reply, Sending
 from slacktide.backends.ray.nodes import host_of
 from slacktide.backends.ray.package import packed
@@ -35,7 +35,7 @@ class Bridge:
     def __init__(self, address: str, owner: str, lease_s: float, idle_s: float, out: IO[bytes]) -> None:
         self._address, self._owner, self._lease_s, self._idle_s = address, owner, lease_s, idle_s
         self._out, self._writing = out, threading.Lock()
-        self._carriers: dict[str, Carrier] = {}
+        self._carriers: dict[str, AgentCarrier] = {}
         self._early: dict[str, bytes] = {}
         """What is to be said to nodes that have not been listed yet."""
         self._changing = threading.Lock()
@@ -91,7 +91,7 @@ class Bridge:
             for gone in set(self._carriers) - set(alive):
                 self._carriers.pop(gone).end()
             for name in set(alive) - set(self._carriers):
-                carrier = Carrier(
+                carrier = AgentCarrier(
                     alive[name], self._owner, self._lease_s, self._idle_s, self._package, self.write
                 )
                 self._carriers[name] = carrier

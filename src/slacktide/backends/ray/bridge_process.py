@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from slacktide.backends.machines.agent.messages import Say
+from slacktide.backends.machines.agent.messages import AgentMessage
 from slacktide.backends.machines.agent.serve import read_frame, write_frame
 from slacktide.backends.processes.process_table import send_group
 from slacktide.backends.ray.frames import Beat, Reply, Sending
@@ -53,7 +53,7 @@ class BridgeProcess:
         self._heard_at: float | None = None
         self._told = ""
         self._printed: deque[str] = deque(maxlen=KEPT_LINES)
-        self._waiting: dict[str, Say] = {}
+        self._waiting: dict[str, AgentMessage] = {}
         self._changed = threading.Condition()
         self._ended = False
         self._threads = [
@@ -94,7 +94,7 @@ class BridgeProcess:
             )
         return self._told
 
-    def send(self, host: str, say: Say) -> None:
+    def send(self, host: str, say: AgentMessage) -> None:
         """Have a message carried; an older one to the same node that has not been written yet is dropped."""
         with self._changed:
             self._waiting[host] = say

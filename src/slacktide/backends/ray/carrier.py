@@ -25,7 +25,7 @@ BYTES_PER_S = 1e6
 LOOK_S = 0.5
 
 
-class Carrier:
+class AgentCarrier:
     """The way to one node."""
 
     def __init__(

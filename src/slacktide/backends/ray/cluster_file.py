@@ -12,7 +12,7 @@ from slacktide.core.files import state_dir, write_private
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class LocalNode:
     """A node of a local cluster."""
 
     name: str
@@ -36,7 +36,7 @@ class ClusterNote:
     keeper: Process
     """The process that started it, which leads the session of all others."""
     address: str = ""
-    nodes: tuple[Node, ...] = ()
+    nodes: tuple[LocalNode, ...] = ()
     ready: bool = False
     """Whether all nodes are there."""
     wanted: dict[str, int] = field(default_factory=dict)
@@ -62,7 +62,7 @@ def read_note(path: Path) -> ClusterNote | None:
     """Read a note; None where there is none. Raises FileError for any other file."""
     try:
         told = json.loads(path.read_text(encoding="utf-8"))
-        nodes = tuple(Node(**{**node, "raylet": Process(*node["raylet"])}) for node in told["nodes"])
+        nodes = tuple(LocalNode(**{**node, "raylet": Process(*node["raylet"])}) for node in told["nodes"])
         more = {"folder": Path(told["folder"]), "keeper": Process(*told["keeper"]), "nodes": nodes}
         return ClusterNote(**{**told, **more})
     except FileNotFoundError:

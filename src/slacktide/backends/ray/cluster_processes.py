@@ -11,9 +11,9 @@ import signal
 import time
 from collections.abc import Callable, Iterable
 
-from slacktide.backends.processes.process_table import Process, Seen, alive, scan, send
+from slacktide.backends.processes.process_table import Process, SeenProcess, alive, scan, send
 from slacktide.backends.ray.actor import NODE
-from slacktide.backends.ray.cluster_file import ClusterNote, Node
+from slacktide.backends.ray.cluster_file import ClusterNote, LocalNode
 from slacktide.core.errors import BackendError
 from slacktide.core.machine_clock import boot_id
 
@@ -23,14 +23,14 @@ PATIENCE_S = 20.0
 PAUSE_S = 0.05
 
 
-def of_node(node: Node, seen: Iterable[Seen]) -> list[Seen]:
+def of_node(node: LocalNode, seen: Iterable[SeenProcess]) -> list[SeenProcess]:
     """Return the processes of a node among those that were seen."""
     raylets = {node.raylet.pid} if alive(node.raylet) else set()
     ours = {one.process.pid for one in seen if is_worker(one, node) or _carries(one, NODE, node.id[:12])}
     return _with_children(raylets | ours, seen)
 
 
-def of_cluster(note: ClusterNote, seen: Iterable[Seen]) -> list[Seen]:
+def of_cluster(note: ClusterNote, seen: Iterable[SeenProcess]) -> list[SeenProcess]:
     """Return all processes of a cluster among those that were seen."""
     ours = {
         one.process.pid
@@ -42,17 +42,17 @@ def of_cluster(note: ClusterNote, seen: Iterable[Seen]) -> list[Seen]:
     return _with_children(ours, seen)
 
 
-def is_worker(seen: Seen, node: Node) -> bool:
+def is_worker(seen: SeenProcess, node: LocalNode) -> bool:
     """Whether a process belongs to a worker on this node, whoever it works for."""
     return (seen.marker or "").split("/")[0].endswith(f".{node.id[:12]}")
 
 
-def workers_of(node: Node, seen: Iterable[Seen]) -> int:
+def workers_of(node: LocalNode, seen: Iterable[SeenProcess]) -> int:
     """Return how many workers run on a node."""
     return len({one.marker for one in seen if is_worker(one, node)})
 
 
-def kill_all(find: Callable[[list[Seen]], list[Seen]]) -> int:
+def kill_all(find: Callable[[list[SeenProcess]], list[SeenProcess]]) -> int:
     """Kill processes until no more are found, and say how many there were; raises BackendError."""
     give_up = time.monotonic() + PATIENCE_S
     killed: set[Process] = set()
@@ -66,7 +66,7 @@ def kill_all(find: Callable[[list[Seen]], list[Seen]]) -> int:
     return len(killed)
 
 
-def _in_session(seen: Seen, keeper: Process) -> bool:
+def _in_session(seen: SeenProcess, keeper: Process) -> bool:
     """Whether a process is in the session that the keeper began, which may have died meanwhile."""
     if seen.session != keeper.pid or not keeper.started.endswith(_boot_of(seen.process)):
         return False
@@ -77,7 +77,7 @@ def _boot_of(process: Process) -> str:
     return process.started.partition(" ")[2]
 
 
-def _with_children(pids: set[int], seen: Iterable[Seen]) -> list[Seen]:
+def _with_children(pids: set[int], seen: Iterable[SeenProcess]) -> list[SeenProcess]:
     """Add what these processes have started."""
     everyone = list(seen)
     found: set[int] = set()
@@ -88,7 +88,7 @@ def _with_children(pids: set[int], seen: Iterable[Seen]) -> list[Seen]:
     return [one for one in everyone if one.process.pid in found]
 
 
-def _carries(seen: Seen, variable: str, value: str) -> bool:
+def _carries(seen: SeenProcess, variable: str, value: str) -> bool:
     try:
         with open(f"/proc/{seen.process.pid}/environ", "rb") as file:
             return f"{variable}={value}".encode() in file.read().split(b"\0")

@@ -13,8 +13,8 @@ from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 
-from slacktide.backends.machines.agent.messages import Answer, Say
-from slacktide.backends.machines.link.link import Heard, Host
+from slacktide.backends.machines.agent.messages import AgentAnswer, AgentMessage
+from slacktide.backends.machines.link.link import Host, HostAnswer
 from slacktide.backends.ray.bridge_process import BridgeProcess, Start
 from slacktide.backends.ray.frames import Beat, Reply
 
@@ -49,7 +49,7 @@ class RayLink:
         self._lock = threading.Lock()
         self._hosts: dict[str, Host] = {}
         self._dead_since: dict[str, float] = {}
-        self._answers: deque[Heard] = deque()
+        self._answers: deque[HostAnswer] = deque()
         self._beat = Beat(False)
         self._why = f"the Ray cluster at {address} is being connected to"
         self._closed = threading.Event()
@@ -66,14 +66,14 @@ class RayLink:
                     self._hosts.pop(name, None)
             return list(self._hosts.values())
 
-    def send(self, host: str, say: Say) -> None:
+    def send(self, host: str, say: AgentMessage) -> None:
         """Say this to the agent of a node. What was said before and has not been delivered is dropped."""
         with self._lock:
             bridge = self._bridge
         if bridge is not None:
             bridge.send(host, say)
 
-    def answers(self) -> Sequence[Heard]:
+    def answers(self) -> Sequence[HostAnswer]:
         """Return what was answered since the last call, in the order in which it came."""
         with self._lock:
             found = list(self._answers)
@@ -153,12 +153,12 @@ class RayLink:
 
     def _hear(self, bridge: BridgeProcess, frame: Beat | Reply) -> None:
         """Take over what a bridge says, if it still is the one."""
-        answer: Answer | None = pickle.loads(frame.frame) if isinstance(frame, Reply) else None
+        answer: AgentAnswer | None = pickle.loads(frame.frame) if isinstance(frame, Reply) else None
         with self._lock:
             if bridge is not self._bridge:
                 return
             if isinstance(frame, Reply) and answer is not None:
-                self._answers.append(Heard(frame.host, answer))
+                self._answers.append(HostAnswer(frame.host, answer))
             elif isinstance(frame, Beat):
                 self._beat = frame
                 if frame.hosts is not None:

@@ -35,7 +35,7 @@ from slacktide.core.files import make_durable
 _ATTEMPT = "attempt-"
 
 
-class Kept(NamedTuple):
+class KeptRank(NamedTuple):
     """A worker that an attempt takes over from another; its notes and its marker stay where it began."""
 
     rank: int
@@ -65,7 +65,7 @@ class Intent:
     """The rank of each of these workers, where they are a part of a set that several machines carry."""
     addresses: tuple[str, ...] = ()
     """Of such a set, the machine of every rank."""
-    kept: tuple[Kept, ...] = ()
+    kept: tuple[KeptRank, ...] = ()
     """The workers that are taken over; the others are started."""
     former: int = 0
     """The attempt from which workers are taken over, here or on other machines; 0: all are started."""
@@ -155,7 +155,7 @@ def read_intent(folder: Path, attempt: int) -> Intent | None:
             home=str(fact.get("home", "")),
             ranks=tuple(map(int, fact.get("ranks", ()))),
             addresses=tuple(map(str, fact.get("addresses", ()))),
-            kept=tuple(Kept(*map(int, one)) for one in fact.get("kept", ())),
+            kept=tuple(KeptRank(*map(int, one)) for one in fact.get("kept", ())),
             former=int(fact.get("former", 0)),
             pool=str(fact.get("pool", "")),
             script=str(fact.get("script", "")),

@@ -8,7 +8,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from slacktide.backends.processes import owned_folders
 from slacktide.backends.workers.launch import Kind, Launch, check_name, is_name
-from slacktide.backends.workers.observation import LogFile, logs_in
+from slacktide.backends.workers.process_status import LogFile, logs_in
 from slacktide.core.errors import BackendError, InputError
 
 RETRY_S = 1.0

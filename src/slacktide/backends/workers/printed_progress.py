@@ -13,7 +13,7 @@ import re
 import time
 from pathlib import Path
 
-from slacktide.backends.workers.progress import Progress
+from slacktide.backends.workers.progress import ReportedProgress
 
 AT_MOST_BYTES = 1 << 18
 """How much of what was added is read at a look; of more than this only the end."""
@@ -27,12 +27,12 @@ SLOW_S = 0.25
 _END = re.compile(rb"[\r\n]+")
 
 
-class Printed:
+class PrintedProgress:
     """Follows what rank 0 of a job prints, from attempt to attempt."""
 
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
-        self.progress = Progress(saved="unknown")
+        self.progress = ReportedProgress(saved="unknown")
         self.said_at: float | None = None
         """When it was last found to say how much is done, on the caller's clock; None while it never has."""
         self.grown_at = -math.inf
@@ -110,7 +110,7 @@ class Printed:
         return None
 
     def _give_up(self) -> None:
-        self.given_up, self.said_at, self.progress = True, None, Progress(saved="unknown")
+        self.given_up, self.said_at, self.progress = True, None, ReportedProgress(saved="unknown")
 
 
 def share_of(found: re.Match[bytes], line: bytes) -> float | None:

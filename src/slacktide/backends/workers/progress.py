@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from slacktide.backends.base import Saved
+from slacktide.backends.base import SavedEvidence
 
 LONGEST_LINE_BYTES = 1 << 16
 """Longer lines are not read."""
@@ -35,7 +35,7 @@ UNREAD = "unread_lines"
 _DONE = b'"done"'
 
 
-class Progress(NamedTuple):
+class ReportedProgress(NamedTuple):
     """The last that was said."""
 
     done_share: float = 0.0
@@ -44,7 +44,7 @@ class Progress(NamedTuple):
     metrics: Mapping[str, float] = {}
     reports: int = 0
     """How many lines told how much is done, as far as they were read."""
-    saved: Saved = "said"
+    saved: SavedEvidence = "said"
     """How the checkpointed share is known."""
 
 
@@ -53,7 +53,7 @@ class Tail:
 
     def __init__(self, path: Path, now: float) -> None:
         self.path = path
-        self.progress = Progress()
+        self.progress = ReportedProgress()
         self.broken_lines = 0
         """Lines that could not be read, or were too many; what came too fast to be counted counts as one."""
         self.skipped_bytes = 0
@@ -184,12 +184,12 @@ def _last_of(lines: Iterable[bytes]) -> list[bytes]:
 
 def _is_report(line: bytes) -> bool:
     try:
-        return said(line, Progress()).reports > 0
+        return said(line, ReportedProgress()).reports > 0
     except (ValueError, TypeError, OverflowError, RecursionError):
         return False
 
 
-def said(line: bytes, before: Progress) -> Progress:
+def said(line: bytes, before: ReportedProgress) -> ReportedProgress:
     """Return what a line says, on top of what was said before; raises ValueError or TypeError if broken.
 
     A line without `done` only brings metrics. Shares are clipped to [0, 1]; metrics that are no finite
@@ -204,9 +204,9 @@ def said(line: bytes, before: Progress) -> Progress:
     if "done" not in fact:
         return before._replace(metrics=metrics)
     done = _share(fact["done"])
-    saved: Saved = "said" if "checkpointed" in fact else "assumed"
+    saved: SavedEvidence = "said" if "checkpointed" in fact else "assumed"
     safe = min(done, _share(fact.get("checkpointed", done)))
-    return Progress(done, safe, metrics, before.reports + 1, saved)
+    return ReportedProgress(done, safe, metrics, before.reports + 1, saved)
 
 
 def _with(known: Mapping[str, float], told: Mapping[str, object]) -> Mapping[str, float]:

@@ -118,8 +118,8 @@ def successor(
     )
 
 
-def _kept(before: folder.Intent, stay: Mapping[int, Worker]) -> tuple[folder.Kept, ...]:
-    return tuple(folder.Kept(rank, *before.origin(worker.rank)) for rank, worker in stay.items())
+def _kept(before: folder.Intent, stay: Mapping[int, Worker]) -> tuple[folder.KeptRank, ...]:
+    return tuple(folder.KeptRank(rank, *before.origin(worker.rank)) for rank, worker in stay.items())
 
 
 def part_of_successor(

@@ -13,7 +13,7 @@ from slacktide.backends.workers.worker import Worker
 from slacktide.backends.workers.worker_set import WorkerSet
 
 
-class Setup:
+class JobSetup:
     """A set of one worker, run again for each new attempt until it succeeds."""
 
     def __init__(self, place: Path, marker: str) -> None:

@@ -114,7 +114,7 @@ class Worker:
         elif self.process is not None or status is not None:
             self._end(status)
 
-    def tell(self, number: signal.Signals, seen: Iterable[process_table.Seen]) -> None:
+    def tell(self, number: signal.Signals, seen: Iterable[process_table.SeenProcess]) -> None:
         """Signal its whole process group if it lived just now, and those of its processes that left it."""
         mine = self._relatives(seen)
         if self.alive and self.pid is not None:
@@ -125,7 +125,7 @@ class Worker:
                 process_table.send(other.process, number)
         self._told.update(other.process for other in mine)
 
-    def clear(self, now: float, grace_s: float, seen: Iterable[process_table.Seen]) -> None:
+    def clear(self, now: float, grace_s: float, seen: Iterable[process_table.SeenProcess]) -> None:
         """Look for what outlived it, and end that: SIGTERM unless it was told before, patience, SIGKILL."""
         self._below |= left_behind(self.stem)
         self.leftovers = [other.process for other in self._relatives(seen)]
@@ -142,13 +142,13 @@ class Worker:
                 process_table.send(process, signal.SIGTERM)
         self._told.update(self.leftovers)
 
-    def _relatives(self, seen: Iterable[process_table.Seen]) -> list[process_table.Seen]:
+    def _relatives(self, seen: Iterable[process_table.SeenProcess]) -> list[process_table.SeenProcess]:
         """Return what is ours of all processes, and remember it: later nothing may lead from us to them."""
         found = relatives(seen, self._owns, self._below)
         self._below.update(other.process for other in found)
         return found
 
-    def _owns(self, other: process_table.Seen) -> bool:
+    def _owns(self, other: process_table.SeenProcess) -> bool:
         """Say whether a process is ours: by the marker, or, where it wiped that out, by the session.
 
         The session counts only if its leader lived in our time: an old note may name a pid that is another's.

@@ -15,9 +15,9 @@ from itertools import repeat
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from slacktide.backends.base import BackendStatus, Failure, LaunchSpec, Log, Place, Progress
+from slacktide.backends.base import BackendPlace, BackendStatus, JobProgress, LaunchSpec, Log, WorkerFailure
 from slacktide.backends.workers.launch import Kind, Launch
-from slacktide.backends.workers.observation import STRAY_GRACE_S, Observation
+from slacktide.backends.workers.process_status import STRAY_GRACE_S, ProcessStatus
 from slacktide.core import machine_clock as boot
 from slacktide.core.errors import BackendError, InputError
 from slacktide.core.types import Order
@@ -45,7 +45,7 @@ class Workers(Protocol):
     def refuse(self, job_id: str, why: str) -> None: ...
     def take(self, job_id: str, spot_left: int, notice_s: float) -> None: ...
     def tick(self) -> None: ...
-    def look(self, job_id: str) -> Observation: ...
+    def look(self, job_id: str) -> ProcessStatus: ...
     def logs(self, job_id: str) -> Sequence[Log]: ...
     def sweep(self, keep: Mapping[str, int]) -> None: ...
     def close(self) -> None: ...
@@ -55,7 +55,7 @@ class Workers(Protocol):
 class WorkerBackend(ABC):
     """A back end that starts workers; who holds them, and where, its kinds say."""
 
-    place: Place
+    place: BackendPlace
     _grace_s: dict[str, float] = field(default_factory=dict, init=False)
     _orders: dict[str, Order] = field(default_factory=dict, init=False)
     _begins: dict[str, tuple[int, float]] = field(default_factory=dict, init=False)
@@ -156,7 +156,7 @@ class WorkerBackend(ABC):
             secrets={name: values[name] for name in launch.secrets},
         )
 
-    def _facts(self, job: str, seen: Observation) -> BackendStatus:
+    def _facts(self, job: str, seen: ProcessStatus) -> BackendStatus:
         order = self._orders.get(job)
         here = order is not None and seen.attempt == order.attempt
         wanted = 0 if order is None or order.ending else order.gpus
@@ -184,14 +184,14 @@ class WorkerBackend(ABC):
             notice_hours=None if seen.notice_s is None else seen.notice_s * self.place.speed / 3600.0,
         )
 
-    def _reform_hours(self, seen: Observation) -> float:
+    def _reform_hours(self, seen: ProcessStatus) -> float:
         """Return when workers that stayed were told their places, on the market's clock."""
         if seen.reforming:
             return math.inf
         ago_s = math.inf if seen.told_s is None else seen.told_s
         return self.place.now_hours() - ago_s * self.place.speed / 3600.0
 
-    def _since_hours(self, job: str, seen: Observation) -> float:
+    def _since_hours(self, job: str, seen: ProcessStatus) -> float:
         """Return when the workers were started on the market's clock, the same at every look."""
         if seen.began_s is None:
             return math.inf
@@ -201,7 +201,7 @@ class WorkerBackend(ABC):
             begin = self._begins[job] = seen.attempt, hours
         return begin[1]
 
-    def _until_hours(self, job: str, seen: Observation) -> float:
+    def _until_hours(self, job: str, seen: ProcessStatus) -> float:
         """Return when the last worker had gone on the market's clock, by how long ago that was."""
         if seen.gone_s is None:
             return math.inf
@@ -212,30 +212,30 @@ class WorkerBackend(ABC):
             end = self._ends[job] = End(seen.attempt, seen.gone_s, hours)
         return end.until_hours
 
-    def _before_hours(self, seen: Observation) -> float:
+    def _before_hours(self, seen: ProcessStatus) -> float:
         if seen.before_gone_s is None:
             return math.inf
         ago_s = max(0.0, boot.seconds() - seen.before_gone_s)
         return self.place.now_hours() - ago_s * self.place.speed / 3600.0
 
-    def _progress(self, seen: Observation) -> Progress | None:
+    def _progress(self, seen: ProcessStatus) -> JobProgress | None:
         if seen.said_s is None:
             return None
         market_hours = self.place.now_hours() - seen.said_s * self.place.speed / 3600.0
         at_hours = market_hours if seen.spoken else -math.inf
-        return Progress(seen.done_share, seen.checkpointed_share, at_hours, seen.saved)
+        return JobProgress(seen.done_share, seen.checkpointed_share, at_hours, seen.saved)
 
 
-def failure_of(seen: Observation) -> Failure | None:
+def failure_of(seen: ProcessStatus) -> WorkerFailure | None:
     """Return how a job failed by itself, if it has."""
     if seen.setup_exit not in (None, 0):
-        return Failure(0, int(seen.setup_exit or 0), True, f"the setup exited with {seen.setup_exit}")
+        return WorkerFailure(0, int(seen.setup_exit or 0), True, f"the setup exited with {seen.setup_exit}")
     if seen.unfinished:
         said = f"it last reported {seen.done_share:.6g} done; report 1 at the end"
-        return Failure(0, 0, what=f"exited with 0 before its work was done: {said}")
+        return WorkerFailure(0, 0, what=f"exited with 0 before its work was done: {said}")
     rank, code = seen.failed_rank, seen.failed_code
     if rank is None or code is None:
         return None
     if code in NOT_FOUND:
-        return Failure(rank, code, True, f"the command was not found or cannot be run (exit {code})")
-    return Failure(rank, code)
+        return WorkerFailure(rank, code, True, f"the command was not found or cannot be run (exit {code})")
+    return WorkerFailure(rank, code)

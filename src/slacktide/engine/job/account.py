@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from slacktide.backends.base import BackendStatus, Progress
+from slacktide.backends.base import BackendStatus, JobProgress
 from slacktide.core.types import TIME_TOLERANCE_HOURS, JobState, Order
 from slacktide.engine.job.job_context import JobContext
 from slacktide.journal.state.journal_state import NOTHING, Begun, JobRecord
@@ -206,7 +206,7 @@ def _estimated(
 
 
 def _reported(
-    lane: JobContext, track: JobRecord, progress: Progress, to_hours: float, hours: float, *, spoken: bool
+    lane: JobContext, track: JobRecord, progress: JobProgress, to_hours: float, hours: float, *, spoken: bool
 ) -> tuple[JobState, Passed]:
     """Return a job as its workers report it; until they do, only what is checkpointed counts."""
     terms, order, before = lane.terms, track.holding.order, track.progress.state
@@ -243,7 +243,7 @@ def _reported(
 
 
 def _safe_gpu_hours(
-    terms: physics.Terms, before: JobState, progress: Progress, rate: float, *, spoken: bool
+    terms: physics.Terms, before: JobState, progress: JobProgress, rate: float, *, spoken: bool
 ) -> float:
     """Return the work that would survive a loss now: what was said, else what the job's file promises.
 

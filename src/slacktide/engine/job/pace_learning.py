@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from slacktide.backends.base import BackendStatus, Progress
+from slacktide.backends.base import BackendStatus, JobProgress
 from slacktide.core.types import TIME_TOLERANCE_HOURS
 from slacktide.core.units import format_count
 from slacktide.engine.changes import Change, Changes
@@ -73,7 +73,7 @@ def _note_start(context: StepContext, track: JobRecord, seen: WorkerReports, ref
     yield Change((_event(track, at_hours, see_restart(_before(track, lane), hours), 0.0, why),))
 
 
-def _note_checkpoint(seen: WorkerReports, progress: Progress) -> None:
+def _note_checkpoint(seen: WorkerReports, progress: JobProgress) -> None:
     if progress.checkpointed_share <= seen.saved_share:
         return
     if math.isfinite(seen.saved_hours) and progress.at_hours > seen.saved_hours:

@@ -12,7 +12,7 @@ from slacktide.core.errors import shown
 from slacktide.market.live import cells
 from slacktide.market.live.base import FeedRefused, FeedUnreachable, Price, Prices, feeds
 from slacktide.market.live.http import MAX_PAGES, check_url, get_json
-from slacktide.market.live.machine_types import AZURE_MACHINES, Machine, machine_type
+from slacktide.market.live.machine_types import AZURE_MACHINES, MachineType, machine_type
 from slacktide.market.live.zones import azure_region, checked, meant
 
 SOURCE = "Azure"
@@ -106,7 +106,7 @@ class Azure:
             words.append("(" + " or ".join(f"armRegionName eq '{one}'" for one in sorted(regions)) + ")")
         return " and ".join(words)
 
-    def _machine(self) -> Machine:
+    def _machine(self) -> MachineType:
         return machine_type(self.what, self.gpus, AZURE_MACHINES)
 
     def _notes(self, wanted: Sequence[str], found: Sequence[Price]) -> tuple[str, ...]:
@@ -121,5 +121,5 @@ class Azure:
         )
 
 
-def _each(usd: float | None, machine: Machine) -> float | None:
+def _each(usd: float | None, machine: MachineType) -> float | None:
     return None if usd is None else usd / machine.gpus

@@ -32,7 +32,7 @@ from slacktide.market.formats.reading.csv_rows import rows_of
 from slacktide.market.formats.reading.market_bytes import as_text, read_bytes
 from slacktide.market.formats.reading.samples import time_of
 from slacktide.market.formats.tables.table_notes import BEFORE, read_notes
-from slacktide.market.live.feed_file import FeedFile, Line, header_of, whole_lines
+from slacktide.market.live.feed_file import FeedFile, FeedLine, header_of, whole_lines
 from slacktide.market.live_pool import LivePool
 from slacktide.market.moment import Moment
 from slacktide.market.source import open_market
@@ -228,7 +228,7 @@ class Feed:
         data = whole_lines(read_bytes(self._path))
         return open_market(str(self._path), data=data, **self._options)
 
-    def _take(self, line: Line) -> None:
+    def _take(self, line: FeedLine) -> None:
         """Take in one line; raises FileError where it cannot be meant."""
         names: dict[str, int] = {}
         types: dict[str, str] = {}

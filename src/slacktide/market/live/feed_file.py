@@ -18,7 +18,7 @@ TAIL_BYTES = 256
 """How much of what was read is compared with what is there now: a file that was rewritten is read anew."""
 
 
-class Line(NamedTuple):
+class FeedLine(NamedTuple):
     """A line with its end."""
 
     number: int
@@ -59,7 +59,7 @@ class FeedFile:
         """Do not look at the file again before it has changed."""
         self._seen = self._look()
 
-    def more(self) -> list[Line] | None:
+    def more(self) -> list[FeedLine] | None:
         """Return the next lines that are complete; None where what was read does not stand there any more.
 
         Raises OSError where the file cannot be read, and FileError, once, for a line too long to be meant,
@@ -79,16 +79,16 @@ class FeedFile:
             return self._skip(piece)
         return self._lines(piece[:end])
 
-    def _lines(self, data: bytes) -> list[Line]:
+    def _lines(self, data: bytes) -> list[FeedLine]:
         first, lines = self._line, data.split(b"\n")[:-1]
         self._pass(data)
-        numbered = [Line(first + index, line + b"\n") for index, line in enumerate(lines)]
+        numbered = [FeedLine(first + index, line + b"\n") for index, line in enumerate(lines)]
         if self._inside_long and numbered:
             self._inside_long = False
             return numbered[1:]  # the first is the end of a line that was passed over
         return numbered
 
-    def _skip(self, piece: bytes) -> list[Line]:
+    def _skip(self, piece: bytes) -> list[FeedLine]:
         told, self._inside_long = self._inside_long, True
         self._pass(piece)
         if not told:

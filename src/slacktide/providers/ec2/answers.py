@@ -9,7 +9,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 from slacktide.journal.state.tickets import MachineKind
-from slacktide.providers.base import INTERRUPTED, Machine, NoCapacity, Refused, Spent, State, Unreachable
+from slacktide.providers.base import (
+    INTERRUPTED,
+    Machine,
+    MachineState,
+    NoCapacity,
+    Refused,
+    Spent,
+    Unreachable,
+)
 
 OWNER_TAG, TICKET_TAG, GPUS_TAG = "slacktide:owner", "slacktide:ticket", "slacktide:gpus"
 CAPACITY_CODES = {
@@ -26,7 +34,7 @@ PASSING_CODES = {
     "PriorRequestNotComplete",
 }  # fmt: skip
 GONE_CODES = {"InvalidInstanceID.NotFound", "InvalidInstanceID.Malformed"}
-STATES: dict[str, State] = {
+STATES: dict[str, MachineState] = {
     "pending": "starting", "running": "up", "shutting-down": "ending", "stopping": "ending",
     "stopped": "ending", "terminated": "gone",
 }  # fmt: skip

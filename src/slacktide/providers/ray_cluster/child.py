@@ -24,7 +24,7 @@ MARKET, POOL = "market", "pool"
 """Labels of nodes; one without a label may be taken as any."""
 
 
-class Node(NamedTuple):
+class ClusterNode(NamedTuple):
     """A node as the head tells of it."""
 
     id: str
@@ -35,7 +35,7 @@ class Node(NamedTuple):
     ended_ms: int
 
 
-class Taken(NamedTuple):
+class NodeClaim(NamedTuple):
     """Who has a node."""
 
     node: str
@@ -59,18 +59,18 @@ class Head:
             raise Refusal("refused", f"Ray must be installed, got: {error}; {remedy}") from error
         self._client = raylet.GcsClient(address=address)
 
-    def nodes(self) -> dict[str, Node]:
+    def nodes(self) -> dict[str, ClusterNode]:
         """Return all nodes that the head knows of, those that died included."""
         found = self._client.get_all_node_info(timeout=CALL_S)
         return {key.hex(): _node(key.hex(), one) for key, one in found.items()}
 
-    def taken(self) -> list[Taken]:
+    def taken(self) -> list[NodeClaim]:
         """Return all notes."""
         keys = self._client.internal_kv_keys(b"", SPACE, timeout=CALL_S)
         notes = self._client.internal_kv_multi_get(keys, SPACE, timeout=CALL_S) if keys else {}
-        return sorted(Taken(**json.loads(note)) for note in notes.values())
+        return sorted(NodeClaim(**json.loads(note)) for note in notes.values())
 
-    def take(self, one: Taken) -> bool:
+    def take(self, one: NodeClaim) -> bool:
         """Note whose a node is; False where it is somebody's already."""
         note = json.dumps(one._asdict()).encode()
         return bool(self._client.internal_kv_put(one.node.encode(), note, False, SPACE, timeout=CALL_S))
@@ -80,9 +80,11 @@ class Head:
         self._client.internal_kv_del(node.encode(), False, SPACE, timeout=CALL_S)
 
 
-def _node(name: str, one: Any) -> Node:
+def _node(name: str, one: Any) -> ClusterNode:
     gpus = dict(one.resources_total).get("GPU", 0.0)
-    return Node(name, one.node_manager_address, dict(one.labels), gpus, one.state == 0, one.end_time_ms)
+    return ClusterNode(
+        name, one.node_manager_address, dict(one.labels), gpus, one.state == 0, one.end_time_ms
+    )
 
 
 def rent(head: Any, question: dict[str, Any]) -> None:
@@ -100,13 +102,13 @@ def rent(head: Any, question: dict[str, Any]) -> None:
         if node.alive and node.id not in busy and _fits(node, kind, pool, gpus)
     ]
     for node in sorted(free, key=lambda one: (-len({MARKET, POOL} & set(one.labels)), one.id)):
-        if head.take(Taken(node.id, owner, ticket, kind, pool, gpus, datetime.now(UTC).isoformat())):
+        if head.take(NodeClaim(node.id, owner, ticket, kind, pool, gpus, datetime.now(UTC).isoformat())):
             _keep_one(head, owner, ticket)
             return
     raise Refusal("capacity", f"no node of the cluster with {gpus} GPUs is free in {pool} ({kind})")
 
 
-def _fits(node: Node, kind: str, pool: str, gpus: int) -> bool:
+def _fits(node: ClusterNode, kind: str, pool: str, gpus: int) -> bool:
     market = node.labels.get(MARKET, kind).replace("ondemand", "on-demand")
     # A slash cannot be in a label; who joins by our command writes a dot.
     return (
@@ -121,7 +123,7 @@ def _keep_one(head: Any, owner: str, ticket: str) -> None:
         head.free(node)
 
 
-def _forget(head: Any, owner: str, nodes: dict[str, Node], taken: list[Taken]) -> None:
+def _forget(head: Any, owner: str, nodes: dict[str, ClusterNode], taken: list[NodeClaim]) -> None:
     """Remove this owner's notes of nodes that died long ago."""
     long_ago_ms = (time.time() - FORGET_S) * 1000
     for one in taken:
@@ -143,7 +145,7 @@ def listed(head: Any, _: dict[str, Any]) -> list[dict[str, Any]]:
     return list(_listed(nodes, head.taken()))
 
 
-def _listed(nodes: dict[str, Node], taken: list[Taken]) -> Iterator[dict[str, Any]]:
+def _listed(nodes: dict[str, ClusterNode], taken: list[NodeClaim]) -> Iterator[dict[str, Any]]:
     for one in taken:
         node = nodes.get(one.node)
         alive = node is not None and node.alive

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from slacktide.backends.ray.cluster_file import ClusterNote, Node, write_note
+from slacktide.backends.ray.cluster_file import ClusterNote, LocalNode, write_note
 from slacktide.backends.ray.cluster_processes import process_of
 from slacktide.backends.ray.nodes import MARKET
 
@@ -56,10 +56,10 @@ def main(note_path: Path, cluster: str, folder: Path, wanted: dict[str, int], gp
     stay(started)
 
 
-def noted(node: Any, name: str, kind: str, gpus: int) -> Node:
+def noted(node: Any, name: str, kind: str, gpus: int) -> LocalNode:
     """Return what is noted of a node that Ray has started."""
     (raylet,) = node.all_processes["raylet"]
-    return Node(name=name, id=node.node_id, kind=kind, gpus=gpus, raylet=process_of(raylet.process.pid))
+    return LocalNode(name=name, id=node.node_id, kind=kind, gpus=gpus, raylet=process_of(raylet.process.pid))
 
 
 def stay(started: list[Any]) -> None:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from slacktide.backends.processes.process_table import alive, scan
 from slacktide.backends.ray.actor import HOME
-from slacktide.backends.ray.cluster_file import ClusterNote, Node, default_path, read_note
+from slacktide.backends.ray.cluster_file import ClusterNote, LocalNode, default_path, read_note
 from slacktide.backends.ray.cluster_processes import CLUSTER, kill_all, of_cluster, of_node, workers_of
 from slacktide.backends.ray.settings import LOOPBACK, QUIET, token_environ
 from slacktide.core.errors import BackendError, InputError, UnknownNameError
@@ -41,7 +41,7 @@ SHORTEST_ID = 4
 class NodeState(NamedTuple):
     """A node as it is now."""
 
-    node: Node
+    node: LocalNode
     alive: bool
     workers: int
 
@@ -97,7 +97,7 @@ def look(note: ClusterNote) -> list[NodeState]:
     return [NodeState(node, alive(node.raylet), workers_of(node, seen)) for node in note.nodes]
 
 
-def kill_node(note: ClusterNote, name: str) -> Node:
+def kill_node(note: ClusterNote, name: str) -> LocalNode:
     """Kill a node and all that runs on it at once, as when a machine is lost; raises InputError."""
     by_id = [node for node in note.nodes if len(name) >= SHORTEST_ID and node.id.startswith(name)]
     found = [node for node in note.nodes if node.name == name] or by_id

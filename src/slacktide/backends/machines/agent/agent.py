@@ -19,11 +19,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from slacktide.backends.local.processes import Processes
-from slacktide.backends.machines.agent.lease import Lease
-from slacktide.backends.machines.agent.messages import SHARED, Answer, LogName, LogPart, Pack, Say, Seen, Task
+from slacktide.backends.local.processes import LocalProcesses
+from slacktide.backends.machines.agent.lease import AgentLease
+from slacktide.backends.machines.agent.messages import (
+    SHARED,
+    AgentAnswer,
+    AgentMessage,
+    AgentStatus,
+    AgentTask,
+    LaunchPack,
+    LogName,
+    LogPart,
+)
 from slacktide.backends.workers.environment import free_port, machine_devices
-from slacktide.backends.workers.observation import Observation
+from slacktide.backends.workers.process_status import ProcessStatus
 from slacktide.backends.workers.worker_backend import failure_of
 from slacktide.core import machine_clock as boot
 from slacktide.core.errors import BackendError, InputError
@@ -50,20 +59,20 @@ class Agent:
         address: str = "127.0.0.1",
         now: Callable[[], float] = time.monotonic,
         environ: Mapping[str, str] = os.environ,
-        processes: Processes | None = None,
-        lease: Lease | None = None,
+        processes: LocalProcesses | None = None,
+        lease: AgentLease | None = None,
     ) -> None:
         """Keep notes and files of an owner under `root`; the machine is reached at `address`.
 
         `processes` and `lease` take the place of real ones where a machine is only simulated.
         """
         self._root, self._address, self._now, self._environ = Path(root) / owner, address, now, environ
-        self._processes = processes or Processes(self._root / "jobs", owner, now, environ)
-        self._lease = lease or Lease(self._root, owner, lease_s)
-        self._packs: dict[str, Pack] = {}
+        self._processes = processes or LocalProcesses(self._root / "jobs", owner, now, environ)
+        self._lease = lease or AgentLease(self._root, owner, lease_s)
+        self._packs: dict[str, LaunchPack] = {}
         self._entered: dict[str, str] = {}
         """By job, the launch that was entered."""
-        self._tasks: dict[str, Task] = {}
+        self._tasks: dict[str, AgentTask] = {}
         self._ports: dict[str, int] = {}
         self._fenced = 0
         self._met = False
@@ -87,7 +96,7 @@ class Agent:
         """Tell on how long the machine has left before its cloud takes it; None: nobody said so."""
         self._notice_s = notice_s
 
-    def tell(self, say: Say) -> Answer:
+    def tell(self, say: AgentMessage) -> AgentAnswer:
         """Do what is said, as far as it can be done at once, and say what is.
 
         Who has not heard us lately is answered, and nothing else is done.
@@ -96,7 +105,7 @@ class Agent:
             given_at = self._given.get(say.heard)
             stale = given_at is None or self._now() - given_at > self._lease.seconds
             if given_at is None or stale or self._is_overtaken(say):
-                return Answer(say.number, self._token())
+                return AgentAnswer(say.number, self._token())
             self._last = say.life, say.number
             self._heard_at = max(self._heard_at, given_at)
             self._lease.renew(self._now() - self._heard_at)
@@ -107,7 +116,7 @@ class Agent:
             self._release({task.job for task in say.tasks})
             self._ports = {job: self._ports.get(job) or free_port(self._address) for job in say.reserve}
             self._processes.tick()
-            return Answer(
+            return AgentAnswer(
                 number=say.number,
                 token=self._token(),
                 heeded=True,
@@ -128,7 +137,7 @@ class Agent:
                 self._heard_at = self._now()
             self._processes.tick()
 
-    def _is_overtaken(self, say: Say) -> bool:
+    def _is_overtaken(self, say: AgentMessage) -> bool:
         """Say whether a later message, or another controller, was heeded before this one came."""
         life, number = self._last
         if say.life == life:
@@ -151,12 +160,12 @@ class Agent:
             time.sleep(TICK_S)
             self.tick()
 
-    def _meet(self, say: Say) -> None:
+    def _meet(self, say: AgentMessage) -> None:
         """Take charge of what an agent before us had started: what is wanted goes on, the rest ends."""
         self._processes.sweep({task.job: task.attempt for task in say.tasks if task.kinds})
         self._met = True
 
-    def _hold(self, task: Task) -> bool:
+    def _hold(self, task: AgentTask) -> bool:
         """Have these workers; say whether it is known how to start them."""
         self._tasks[task.job] = task
         known = not task.kinds or self._enter(task)
@@ -170,7 +179,7 @@ class Agent:
             self._processes.refuse(task.job, str(error))
         return known
 
-    def _enter(self, task: Task) -> bool:
+    def _enter(self, task: AgentTask) -> bool:
         """Learn how to start a job, with a folder of its own to run in."""
         if self._entered.get(task.job) == task.launch:
             return True
@@ -200,9 +209,9 @@ class Agent:
                 self._entered.pop(job, None)
                 shutil.rmtree(self._root / "work" / job, ignore_errors=True)
 
-    def _seen(self, job: str) -> Seen:
+    def _seen(self, job: str) -> AgentStatus:
         observed = self._processes.look(job)
-        return Seen(_ago(observed), failure_of(observed))
+        return AgentStatus(_ago(observed), failure_of(observed))
 
     def _read(self, read: Mapping[LogName, int]) -> dict[LogName, LogPart]:
         """Return what was printed since, of each log that is asked for and has grown."""
@@ -216,7 +225,7 @@ class Agent:
         return told
 
 
-def _ago(observed: Observation) -> Observation:
+def _ago(observed: ProcessStatus) -> ProcessStatus:
     """Return times on this machine's clock as seconds ago."""
     now_s = boot.seconds()
     gone, before = observed.gone_s, observed.before_gone_s
@@ -242,7 +251,7 @@ def _part(path: Path, after: int) -> LogPart:
             return LogPart(after, b"")
 
 
-def _check_shared(pack: Pack) -> None:
+def _check_shared(pack: LaunchPack) -> None:
     """Refuse a job whose checkpoints would be on this machine alone; raises InputError."""
     if pack.shared is None:
         return
@@ -258,7 +267,7 @@ def _check_shared(pack: Pack) -> None:
         )
 
 
-def _unpacked(pack: Pack, target: Path) -> Path:
+def _unpacked(pack: LaunchPack, target: Path) -> Path:
     """Unpack the working folder beside an older one, and then in its place."""
     draft = target.with_name(f".{target.name}.new")
     shutil.rmtree(draft, ignore_errors=True)

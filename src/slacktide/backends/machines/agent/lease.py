@@ -27,7 +27,7 @@ CONTROLLER_WAITS_S = 3.0
 RESPAWN_S = 5.0
 
 
-class Lease:
+class AgentLease:
     """The note of when a controller last heard us, and the process that watches it."""
 
     def __init__(self, root: Path, owner: str, seconds: float) -> None:

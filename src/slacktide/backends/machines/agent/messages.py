@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
 
-from slacktide.backends.base import Failure
+from slacktide.backends.base import WorkerFailure
 from slacktide.backends.workers.launch import Kind, Launch
-from slacktide.backends.workers.observation import Observation
 from slacktide.backends.workers.orders import SetPart
+from slacktide.backends.workers.process_status import ProcessStatus
 
 LogName: TypeAlias = tuple[str, int, int]
 """Job, attempt and rank; attempt 0 is the set-up of the job on that machine."""
@@ -26,7 +26,7 @@ SHARED = ".slacktide-shared"
 """The name of a file by which a folder is recognised on another machine."""
 
 
-class Task(NamedTuple):
+class AgentTask(NamedTuple):
     """The part of a job's set of workers that one machine carries."""
 
     job: str
@@ -42,7 +42,7 @@ class Task(NamedTuple):
     notice_s: float = 0.0
 
 
-class Pack(NamedTuple):
+class LaunchPack(NamedTuple):
     """What is to be started, as it travels: the folder that it runs in comes along."""
 
     launch: Launch
@@ -53,7 +53,7 @@ class Pack(NamedTuple):
     be then; None: the folder may be the machine's own."""
 
 
-class Say(NamedTuple):
+class AgentMessage(NamedTuple):
     """All that a machine is to do from now on."""
 
     number: int
@@ -62,8 +62,8 @@ class Say(NamedTuple):
     """The controller's name, which no other has, nor the same one after it was started anew."""
     heard: str = ""
     """The `token` of the last answer that came from this machine; empty: none has."""
-    tasks: tuple[Task, ...] = ()
-    packs: Mapping[str, Pack] = {}
+    tasks: tuple[AgentTask, ...] = ()
+    packs: Mapping[str, LaunchPack] = {}
     """What the agent said that it lacks."""
     read: Mapping[LogName, int] = {}
     """How many bytes of each log the controller has; of these, what came after is told."""
@@ -71,12 +71,12 @@ class Say(NamedTuple):
     """Jobs whose rank 0 is to be here, and for which a port is needed where all ranks meet."""
 
 
-class Seen(NamedTuple):
+class AgentStatus(NamedTuple):
     """What there is of a job on a machine."""
 
-    observed: Observation
+    observed: ProcessStatus
     """Its `gone_s` and `before_gone_s` are seconds ago."""
-    failure: Failure | None
+    failure: WorkerFailure | None
 
 
 class LogPart(NamedTuple):
@@ -87,7 +87,7 @@ class LogPart(NamedTuple):
     text: bytes
 
 
-class Answer(NamedTuple):
+class AgentAnswer(NamedTuple):
     """What is, on one machine, after it was told something."""
 
     number: int
@@ -95,7 +95,7 @@ class Answer(NamedTuple):
     """Names this answer; whoever says it back has heard it."""
     heeded: bool = False
     """Whether the agent did what was said; if not, nothing that follows means anything."""
-    jobs: Mapping[str, Seen] = {}
+    jobs: Mapping[str, AgentStatus] = {}
     logs: Mapping[LogName, LogPart] = {}
     lacking: tuple[str, ...] = ()
     """Launches that are to be told again."""

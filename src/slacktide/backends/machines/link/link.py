@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from slacktide.backends.machines.agent.messages import Answer, Say
+from slacktide.backends.machines.agent.messages import AgentAnswer, AgentMessage
 from slacktide.backends.workers.launch import Kind
 
 
@@ -31,11 +31,11 @@ class Host(NamedTuple):
     """Whether its carrier believes that it is up; if not, workers may live there for as long as the lease."""
 
 
-class Heard(NamedTuple):
+class HostAnswer(NamedTuple):
     """An answer, and whose it is."""
 
     host: str
-    answer: Answer
+    answer: AgentAnswer
 
 
 class Link(Protocol):
@@ -45,11 +45,11 @@ class Link(Protocol):
         """List the machines; those that are gone stay for a while, and nothing is known of the unlisted."""
         ...
 
-    def send(self, host: str, say: Say) -> None:
+    def send(self, host: str, say: AgentMessage) -> None:
         """Say this to the agent of a machine. What was said before and has not been delivered is dropped."""
         ...
 
-    def answers(self) -> Sequence[Heard]:
+    def answers(self) -> Sequence[HostAnswer]:
         """Return what was answered since the last call, in the order in which it came."""
         ...
 

@@ -7,9 +7,9 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from slacktide.backends.machines.agent.lease import CONTROLLER_WAITS_S
-from slacktide.backends.machines.agent.messages import Answer, LogName, Say
+from slacktide.backends.machines.agent.messages import AgentAnswer, AgentMessage, LogName
 from slacktide.backends.machines.link.link import Host
-from slacktide.backends.machines.link.talk import ASK_S, Talk, Told
+from slacktide.backends.machines.link.talk import ASK_S, Talk, TimedAnswer
 
 FORGET_S = 3600.0
 """How long a machine is remembered that is not listed any more."""
@@ -61,7 +61,7 @@ class Peers:
         """Return a machine that was ever listed."""
         return self._peers.get(host)
 
-    def listen(self, now: float) -> list[tuple[Peer, Answer]]:
+    def listen(self, now: float) -> list[tuple[Peer, AgentAnswer]]:
         """Take in which machines there are and what they answered; return the answers that mean something."""
         for host in self.talk.hosts():
             peer = self._peers.get(host.id)
@@ -73,7 +73,7 @@ class Peers:
             del self._peers[name]
         return [found for told in self.talk.answers() if (found := self._heard(told)) is not None]
 
-    def _heard(self, told: Told) -> tuple[Peer, Answer] | None:
+    def _heard(self, told: TimedAnswer) -> tuple[Peer, AgentAnswer] | None:
         peer, answer = self._peers.get(told.host), told.answer
         if peer is None:
             return None
@@ -85,7 +85,7 @@ class Peers:
         peer.lacking, peer.ports = answer.lacking, dict(answer.ports)
         return peer, answer
 
-    def say(self, peer: Peer, say: Say) -> None:
+    def say(self, peer: Peer, say: AgentMessage) -> None:
         """Have a machine told what it is to do."""
         self.talk.say(peer.host.id, say)
         peer.lacking = ()

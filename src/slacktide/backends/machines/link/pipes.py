@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from slacktide.backends.machines.agent.messages import Say
+from slacktide.backends.machines.agent.messages import AgentMessage
 from slacktide.backends.machines.agent.serve import read_frame, write_frame
-from slacktide.backends.machines.link.link import Heard, Host
+from slacktide.backends.machines.link.link import Host, HostAnswer
 
 CLOSE_S = 10.0
 
@@ -20,16 +20,16 @@ CLOSE_S = 10.0
 class AgentProcess:
     """An agent, a thread that writes to it and one that reads from it."""
 
-    def __init__(self, host: str, command: Sequence[str], heard: queue.SimpleQueue[Heard]) -> None:
+    def __init__(self, host: str, command: Sequence[str], heard: queue.SimpleQueue[HostAnswer]) -> None:
         self.host = host
         self._heard = heard
-        self._says: queue.SimpleQueue[Say | None] = queue.SimpleQueue()
+        self._says: queue.SimpleQueue[AgentMessage | None] = queue.SimpleQueue()
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self._threads = [threading.Thread(target=task, daemon=True) for task in (self._write, self._read)]
         for thread in self._threads:
             thread.start()
 
-    def send(self, say: Say) -> None:
+    def send(self, say: AgentMessage) -> None:
         """Write a message as soon as the one before is written."""
         self._says.put(say)
 
@@ -54,7 +54,7 @@ class AgentProcess:
         assert self.process.stdout
         with suppress(EOFError, OSError, ValueError):
             while True:
-                self._heard.put(Heard(self.host, read_frame(self.process.stdout)))
+                self._heard.put(HostAnswer(self.host, read_frame(self.process.stdout)))
         self.process.stdout.close()
         self.process.wait()
 
@@ -66,7 +66,7 @@ class Pipes:
         """Start the agents; each keeps its files in a folder of its own under `root`."""
         self._hosts = {host.id: host for host in hosts}
         self._root, self._owner, self._lease_s = root, owner, lease_s
-        self._heard: queue.SimpleQueue[Heard] = queue.SimpleQueue()
+        self._heard: queue.SimpleQueue[HostAnswer] = queue.SimpleQueue()
         self.agents = {name: self._start(name) for name in self._hosts}
         self.trouble = ""
 
@@ -74,16 +74,16 @@ class Pipes:
         """List the machines."""
         return tuple(self._hosts.values())
 
-    def send(self, host: str, say: Say) -> None:
+    def send(self, host: str, say: AgentMessage) -> None:
         """Say this to an agent; one that has ended is started again."""
         if self.agents[host].process.poll() is not None:
             self.agents[host].close()
             self.agents[host] = self._start(host)
         self.agents[host].send(say)
 
-    def answers(self) -> Sequence[Heard]:
+    def answers(self) -> Sequence[HostAnswer]:
         """Return what was answered since the last call."""
-        found: list[Heard] = []
+        found: list[HostAnswer] = []
         with suppress(queue.Empty):
             while True:
                 found.append(self._heard.get_nowait())

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from slacktide.backends.machines.agent.messages import Answer, Say
-from slacktide.backends.machines.link.link import Heard, Host, Link
+from slacktide.backends.machines.agent.messages import AgentAnswer, AgentMessage
+from slacktide.backends.machines.link.link import Host, HostAnswer, Link
 
 ASK_S = 0.2
 """How often a machine is asked when nothing has changed."""
@@ -24,19 +24,19 @@ ANSWER_S = 2.0
 ROUND_S = 0.02
 
 
-class Told(NamedTuple):
+class TimedAnswer(NamedTuple):
     """An answer, whose it is, and when it came."""
 
     host: str
-    answer: Answer
+    answer: AgentAnswer
     at: float
 
 
 @dataclass(slots=True)
-class Line:
+class Exchange:
     """What goes to and fro between the controller and one machine."""
 
-    say: Say
+    say: AgentMessage
     fresh: bool = True
     """Whether it was not said yet."""
     sent: int = 0
@@ -61,18 +61,18 @@ class Talk:
         """Speak over a link; without threads somebody else has to call `turn` again and again."""
         self.link, self._now, self._threads = link, now, threads
         self._life = secrets.token_hex(6)
-        self._lines: dict[str, Line] = {}
-        self._told: list[Told] = []
+        self._lines: dict[str, Exchange] = {}
+        self._told: list[TimedAnswer] = []
         self._hosts: Sequence[Host] = ()
         self._lock = threading.Lock()
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def say(self, host: str, say: Say) -> None:
+    def say(self, host: str, say: AgentMessage) -> None:
         """Have a machine told this from now on; what comes along as `packs` is sent once."""
         self._begin()
         with self._lock:
-            line = self._lines.setdefault(host, Line(say))
+            line = self._lines.setdefault(host, Exchange(say))
             whole = say._replace(packs={**line.say.packs, **say.packs})
             if whole != line.say:
                 line.say, line.fresh = whole, True
@@ -87,7 +87,7 @@ class Talk:
         self._begin()
         return self._hosts
 
-    def answers(self) -> list[Told]:
+    def answers(self) -> list[TimedAnswer]:
         """Return what was answered since the last call."""
         with self._lock:
             told, self._told = self._told, []
@@ -123,7 +123,7 @@ class Talk:
         while not self._closed.wait(ROUND_S):
             self.turn()
 
-    def _hear(self, heard: Heard, now: float) -> None:
+    def _hear(self, heard: HostAnswer, now: float) -> None:
         line = self._lines.get(heard.host)
         if line is None:
             return
@@ -131,12 +131,12 @@ class Talk:
         line.answered = max(line.answered, heard.answer.number)
         if not heard.answer.heeded:
             line.fresh = True  # it knows us now: say it again at once
-        self._told.append(Told(heard.host, heard.answer, now))
+        self._told.append(TimedAnswer(heard.host, heard.answer, now))
 
     def _is_due(self, name: str, now: float) -> bool:
         return name in self._lines and self._lines[name].is_due(now)
 
-    def _next(self, name: str, now: float) -> Say:
+    def _next(self, name: str, now: float) -> AgentMessage:
         line = self._lines[name]
         line.sent, line.sent_at, line.fresh = line.sent + 1, now, False
         said = line.say._replace(number=line.sent, life=self._life, heard=line.token)

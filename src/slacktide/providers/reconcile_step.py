@@ -18,7 +18,7 @@ MINUTES = 60.0
 
 
 @dataclass(slots=True)
-class Memory:
+class ReconcilerMemory:
     """What a keeper remembers from step to step; losing it costs time and no money."""
 
     retries: RetryTable
@@ -44,13 +44,13 @@ class Memory:
 
 
 @dataclass(slots=True)
-class Round:
+class ReconcileStep:
     """All that is done in one step, on one listing."""
 
     provider: Provider
     diary: MachineLog
     rules: Rules
-    memory: Memory
+    memory: ReconcilerMemory
     listing: Listing
     use: Use
     now_hours: float

@@ -12,7 +12,7 @@ from slacktide.backends.processes import owned_folders
 from slacktide.backends.workers import job_folder as folder
 
 
-class Mirror:
+class LogCopies:
     """Copies of logs, each with how much of the original it covers."""
 
     def __init__(self, root: Path) -> None:

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from slacktide.backends.machines.agent.messages import LogName, Seen, Task
-from slacktide.backends.machines.placement import Seat
+from slacktide.backends.machines.agent.messages import AgentStatus, AgentTask, LogName
+from slacktide.backends.machines.placement import GpuSeat
 from slacktide.backends.workers import job_folder as folder
 from slacktide.backends.workers.launch import Kind
-from slacktide.backends.workers.observation import Observation
 from slacktide.backends.workers.orders import SetPart
+from slacktide.backends.workers.process_status import ProcessStatus
 
 SET_FILE = "set.json"
 OVER_FILE = "over"
@@ -27,7 +27,7 @@ DRAIN_S = 10.0
 """How long after its end to wait for the last of what a part printed."""
 
 
-class Kept(NamedTuple):
+class StayingWorker(NamedTuple):
     """A worker that a set takes over from the one before."""
 
     rank: int
@@ -38,12 +38,12 @@ class Kept(NamedTuple):
     """As which it was started: it may still print to the log of that."""
 
 
-class Form(NamedTuple):
+class SetForm(NamedTuple):
     """What a set is to be, as it is written down."""
 
     attempt: int
     kinds: tuple[Kind, ...]
-    seats: tuple[Seat, ...]
+    seats: tuple[GpuSeat, ...]
     """By rank."""
     port: int = 0
     """Where all ranks meet; 0: not known yet, so nobody was told to start."""
@@ -53,7 +53,7 @@ class Form(NamedTuple):
     """A digest of what its workers were started with."""
     former: int = 0
     """The attempt from which workers are taken over; 0: all are started."""
-    kept: tuple[Kept, ...] = ()
+    kept: tuple[StayingWorker, ...] = ()
 
     def began(self, rank: int) -> tuple[int, int]:
         """Return the attempt and rank with which the worker of a rank was started."""
@@ -62,12 +62,12 @@ class Form(NamedTuple):
 
 
 @dataclass(slots=True)
-class Part:
+class MachinePart:
     """What one machine carries of a set."""
 
     host: str
     ranks: tuple[int, ...]
-    seen: Seen | None = None
+    seen: AgentStatus | None = None
     """What its agent last said of this attempt."""
     heard_at: float = 0.0
     """When it said so."""
@@ -93,7 +93,7 @@ class Part:
     """Whether those that were not taken over have gone."""
 
     @property
-    def observed(self) -> Observation | None:
+    def observed(self) -> ProcessStatus | None:
         """What its agent last saw."""
         return None if self.seen is None else self.seen.observed
 
@@ -114,10 +114,10 @@ class Part:
 
 
 @dataclass(slots=True)
-class Spread:
+class MachineSet:
     """A set of workers over machines."""
 
-    form: Form
+    form: SetForm
     home: Path
     adopted: bool = False
     """Whether an earlier controller began it: then it lives until its machines say otherwise."""
@@ -125,9 +125,9 @@ class Spread:
     spot_left: int | None = None
     """How many spot workers the market leaves; None: all."""
     notice_s: float = 0.0
-    parts: dict[str, Part] = field(init=False)
+    parts: dict[str, MachinePart] = field(init=False)
     """By machine."""
-    failed: Part | None = None
+    failed: MachinePart | None = None
     """The first part of which a failure was heard."""
     after: dict[str, int] = field(default_factory=dict)
     """What each machine had been sent when the failure was heard."""
@@ -140,7 +140,7 @@ class Spread:
         ranks: dict[str, list[int]] = {}
         for rank, seat in enumerate(self.form.seats):
             ranks.setdefault(seat.host, []).append(rank)
-        self.parts = {host: Part(host, tuple(mine)) for host, mine in ranks.items()}
+        self.parts = {host: MachinePart(host, tuple(mine)) for host, mine in ranks.items()}
 
     @property
     def attempt(self) -> int:
@@ -206,7 +206,7 @@ class Spread:
         taken = (part.observed is not None and not part.observed.reforming for part in self.parts.values())
         return not (self.places_told and all(taken))
 
-    def kept(self, part: Part) -> list[Kept]:
+    def kept(self, part: MachinePart) -> list[StayingWorker]:
         """Return those of a part's workers that were taken over."""
         return [one for one in self.form.kept if one.rank in part.ranks]
 
@@ -227,11 +227,11 @@ class Spread:
             if part.seen is not None
         )
 
-    def kinds(self, part: Part) -> tuple[Kind, ...]:
+    def kinds(self, part: MachinePart) -> tuple[Kind, ...]:
         """Return the kinds of a part's workers."""
         return tuple(self.form.kinds[rank] for rank in part.ranks)
 
-    def task(self, part: Part) -> Task | None:
+    def task(self, part: MachinePart) -> AgentTask | None:
         """Return what a machine is to be told of its part; None while nothing is known that it could do."""
         if not self.told:
             return None
@@ -250,7 +250,7 @@ class Spread:
         spot_left = None
         if self.spot_left is not None:
             spot_left = sum(rank in part.ranks for rank in self._spot_ranks[: self.spot_left])
-        return Task(
+        return AgentTask(
             self.home.parent.name, self.attempt, kinds, in_set, self.form.launch, spot_left, self.notice_s
         )
 
@@ -258,7 +258,7 @@ class Spread:
     def _spot_ranks(self) -> list[int]:
         return [rank for rank, kind in enumerate(self.form.kinds) if kind == "spot"]
 
-    def logs(self, part: Part) -> list[LogName]:
+    def logs(self, part: MachinePart) -> list[LogName]:
         """Return the logs that are to be copied from a machine."""
         job = self.home.parent.name
         setup = [(job, 0, 0)] if part is self.setup_part else []
@@ -267,7 +267,7 @@ class Spread:
         return [*setup, *sorted(before | first), *((job, self.attempt, rank) for rank in part.ranks)]
 
     @property
-    def setup_part(self) -> Part | None:
+    def setup_part(self) -> MachinePart | None:
         """The part whose set-up is the one to read: that which failed, else rank 0's; None: another set's."""
         return self.failed or self.parts.get(self.form.seats[0].host)
 
@@ -288,22 +288,22 @@ class Spread:
         folder.touch(self.home / OVER_FILE)
 
 
-def read(home: Path, attempt: int) -> Spread | None:
+def read(home: Path, attempt: int) -> MachineSet | None:
     """Return a set that an earlier controller wrote down; None when nothing is there that makes sense."""
     try:
         fact = json.loads(folder.read_text(home / SET_FILE))
         kinds: Iterable[Kind] = ("spot" if kind == "spot" else "on-demand" for kind in fact["kinds"])
-        seats = tuple(Seat(*map(str, seat)) for seat in fact["seats"])
-        form = Form(
+        seats = tuple(GpuSeat(*map(str, seat)) for seat in fact["seats"])
+        form = SetForm(
             attempt, tuple(kinds), seats, int(fact["port"]), str(fact["launch"]),
             str(fact.get("pool", "")), str(fact.get("script", "")), int(fact.get("former", 0)),
-            tuple(Kept(*map(int, one)) for one in fact.get("kept", ())),
+            tuple(StayingWorker(*map(int, one)) for one in fact.get("kept", ())),
         )  # fmt: skip
     except (OSError, ValueError, KeyError, TypeError):
         return None
     if len(form.kinds) != len(form.seats) or not form.seats:
         return None
-    found = Spread(form, home, adopted=True)
+    found = MachineSet(form, home, adopted=True)
     found.stopping = folder.age_ns(home / "stop") is not None
     return found
 
@@ -313,5 +313,5 @@ def is_over(home: Path) -> bool:
     return (home / OVER_FILE).exists()
 
 
-def _ended_well(observed: Observation) -> bool:
+def _ended_well(observed: ProcessStatus) -> bool:
     return observed.finished or observed.unfinished

@@ -15,20 +15,20 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from slacktide.backends.base import Saved
+from slacktide.backends.base import SavedEvidence
 from slacktide.backends.workers import job_folder as folder
 
 WRITE_S = 1.0
 """How often it is written down at the most."""
-SAVED: dict[str, Saved] = {"said": "said", "assumed": "assumed", "unknown": "unknown"}
+SAVED: dict[str, SavedEvidence] = {"said": "said", "assumed": "assumed", "unknown": "unknown"}
 
 
-class Said(NamedTuple):
+class LastReport(NamedTuple):
     """The last that a job said of its own work, of whichever attempt."""
 
     done_share: float = 0.0
     checkpointed_share: float = 0.0
-    saved: Saved = "said"
+    saved: SavedEvidence = "said"
     metrics: Mapping[str, float] = {}
     at: float | None = None
     """When, on the controller's clock; None: it never has."""
@@ -38,15 +38,15 @@ class Said(NamedTuple):
     """Which machine told it."""
 
 
-class SaidFile:
+class LastReportFile:
     """A note in the job's folder; one that cannot be written or read is no trouble, only less is known."""
 
     def __init__(self, place: Path) -> None:
         self._path = place / "said.json"
-        self._kept = Said()
+        self._kept = LastReport()
         self._kept_at = -math.inf
 
-    def keep(self, said: Said, now: float) -> None:
+    def keep(self, said: LastReport, now: float) -> None:
         """Write down what is new, now and then."""
         fresh = said[:4] != self._kept[:4] or said.attempt != self._kept.attempt
         if said.at is None or not fresh or now - self._kept_at < WRITE_S:
@@ -61,17 +61,17 @@ class SaidFile:
             draft.write_text(json.dumps({"format": 1, **fact}), encoding="utf-8")
             os.replace(draft, self._path)
 
-    def read(self, now: float) -> Said:
+    def read(self, now: float) -> LastReport:
         """Return what an earlier controller wrote down, with times on this one's clock."""
         try:
             fact = json.loads(folder.read_text(self._path))
             ago_s = max(0.0, time.time() - float(fact["at"]))
             grown_s = max(0.0, time.time() - float(fact["grown_at"]))
             metrics = {str(name): float(value) for name, value in fact["metrics"].items()}
-            self._kept = Said(
+            self._kept = LastReport(
                 float(fact["done_share"]), float(fact["checkpointed_share"]), SAVED[fact["saved"]], metrics,
                 now - ago_s, now - grown_s, int(fact["attempt"]), str(fact["part"]),
             )  # fmt: skip
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            return Said()
+            return LastReport()
         return self._kept

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from slacktide.core.errors import BackendError
 from slacktide.journal.state.tickets import Fact, MachineKind, MachineLog, Tickets
-from slacktide.providers.keeper import Keeper
+from slacktide.providers.reconciler import Reconciler
 from slacktide.providers.renting import Renting
 from slacktide.providers.rules import Stock, Use
 
@@ -27,7 +27,7 @@ SOON_S = 0.2
 """How soon again when something has changed."""
 
 
-class Wish(NamedTuple):
+class ReconcileRequest(NamedTuple):
     """What a step is to bring about."""
 
     want: Mapping[MachineKind, int]
@@ -35,7 +35,7 @@ class Wish(NamedTuple):
     now_hours: float
 
 
-class HandedDiary:
+class HandedMachineLog:
     """A diary whose notes are written by another thread, in the order in which they come."""
 
     def __init__(self, tickets: Tickets) -> None:
@@ -56,7 +56,7 @@ class HandedDiary:
         return self.seen
 
 
-class Keeping:
+class ReconcilerThread:
     """Steps a keeper again and again; all calls come from the thread that owns the journal."""
 
     def __init__(
@@ -65,13 +65,13 @@ class Keeping:
     ) -> None:  # fmt: skip
         """Keep by a diary; with `waits` a poll returns when the keeper can go no further without the next."""
         self._diary, self._now_hours, self._now, self._waits = diary, now_hours, now, waits
-        self._handed = HandedDiary(_copy(diary.tickets()))
-        self._keeper = Keeper(renting.provider, self._handed, renting.rules)
-        self._wishes: queue.SimpleQueue[Wish | None] = queue.SimpleQueue()
+        self._handed = HandedMachineLog(_copy(diary.tickets()))
+        self._keeper = Reconciler(renting.provider, self._handed, renting.rules)
+        self._wishes: queue.SimpleQueue[ReconcileRequest | None] = queue.SimpleQueue()
         self._results: queue.SimpleQueue[Stock] = queue.SimpleQueue()
         self._stepping = False
         self._stepped_at = -math.inf
-        self._last: Wish | None = None
+        self._last: ReconcileRequest | None = None
         self.stock = Stock(listed=False)
         """What there was at the last step that got an answer."""
         self.trouble = ""
@@ -83,7 +83,7 @@ class Keeping:
         while not self._results.empty():
             self._take(self._results.get())
         now = self._now()
-        wish = Wish(dict(want), use, self._now_hours())
+        wish = ReconcileRequest(dict(want), use, self._now_hours())
         pause_s = STEP_S if self._last is not None and wish[:2] == self._last[:2] else SOON_S
         if not self._stepping and now - self._stepped_at >= pause_s:
             self._last, self._stepping, self._stepped_at = wish, True, now

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
-from slacktide.backends.base import PIECE_BYTES, Saved
+from slacktide.backends.base import PIECE_BYTES, SavedEvidence
 from slacktide.backends.workers import job_folder as folder
 from slacktide.core.errors import BackendError
 
@@ -22,7 +22,7 @@ STRAY_GRACE_S = 10.0
 """The patience with a process of which nothing but its marker is known."""
 
 
-class Observation(NamedTuple):
+class ProcessStatus(NamedTuple):
     """What was there at the last tick.
 
     All of it is about `attempt`, which is the old one for as long as its workers have not gone: compare it
@@ -60,7 +60,7 @@ class Observation(NamedTuple):
     """The same of the attempt before, where an earlier controller began this one."""
     done_share: float
     checkpointed_share: float
-    saved: Saved
+    saved: SavedEvidence
     """How that is known."""
     said_s: float | None
     """Seconds since the job last said how much is done; None when it never has."""

@@ -16,14 +16,14 @@ from slacktide.core.waits import RetryTable
 from slacktide.journal.state.tickets import MachineKind, MachineLog
 from slacktide.providers.base import Provider, Refused, Unreachable
 from slacktide.providers.listing import Listing
-from slacktide.providers.round import Memory, Round
+from slacktide.providers.reconcile_step import ReconcilerMemory, ReconcileStep
 from slacktide.providers.rules import Rules, Stock, Use
 
 PLAIN_USE = Use()
 """Nothing is known but what the provider says."""
 
 
-class Keeper:
+class Reconciler:
     """Keeps the machines of one journal."""
 
     def __init__(self, provider: Provider, diary: MachineLog, rules: Rules, *, token: str = "") -> None:
@@ -49,9 +49,9 @@ class Keeper:
         except (Unreachable, Refused) as error:
             return Stock(trouble=f"the machines could not be listed: {error}", listed=False)
         listing = Listing(machines, self.diary.tickets().open)
-        return Round(
+        return ReconcileStep(
             self.provider, self.diary, self.rules, self._memory, listing, use, now_hours, self.token
         ).run(want)
 
-    def _nothing_known(self) -> Memory:
-        return Memory(RetryTable(self.rules.first_wait_hours, self.rules.longest_wait_hours))
+    def _nothing_known(self) -> ReconcilerMemory:
+        return ReconcilerMemory(RetryTable(self.rules.first_wait_hours, self.rules.longest_wait_hours))
