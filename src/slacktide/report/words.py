@@ -82,7 +82,7 @@ def gpu_hours(amount: float) -> str:
 
 
 def work(amount: float) -> str:
-    """Write GPU-hours with their unit, as exact as their size asks for."""
+    """Write GPU-hours with their unit, as exactly as their size needs."""
     digits = 1 if abs(amount) >= 0.95 else 2 if abs(amount) >= 0.095 else 3
     return f"{amount:,.{digits}f} GPU-hours"
 

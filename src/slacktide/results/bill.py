@@ -38,7 +38,7 @@ class Bill:
     measured_work_gpu_hours: float | None = None
     """All its work as its pace was measured to be; None where nothing was measured."""
     market_gone: bool = False
-    """Whether the market cannot be read any more, so that nobody can say what others would have paid."""
+    """Whether the market cannot be read any more, so that what others would have paid is not known."""
     pools: tuple[str, ...] = ()
     """The pools in which it was, one after the other, for a job that may move; empty for one that stays."""
     moves: int = 0

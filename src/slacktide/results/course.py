@@ -40,7 +40,7 @@ class Course:
     def live(self, lap: Lap) -> None:
         """Take one more stretch into account."""
         begun, before = self._begun(lap), self.end
-        if before is not None and begun.hours > before.hours:  # nobody was there in between
+        if before is not None and begun.hours > before.hours:  # no controller ran in between
             self.points.append(before)
         if before is not None and begun.progress_gpu_hours < before.progress_gpu_hours:  # work was lost
             self.points.append(replace(begun, progress_gpu_hours=before.progress_gpu_hours))

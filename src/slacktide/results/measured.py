@@ -13,7 +13,7 @@ import numpy as np
 LEAST_REPORTS = 4
 """Reports of growing progress that a pace needs: three stretches between them."""
 PARTS = 10
-"""A measurement is cut into at most so many parts, whose differences say how sure it is."""
+"""A measurement is cut into at most this many parts, whose differences say how sure it is."""
 LEAST_SPREAD = 0.01
 """Nothing is known better than this: tomorrow's machine is another one."""
 

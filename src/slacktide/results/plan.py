@@ -148,7 +148,7 @@ class WrongWork:
     cost_usd: Range
     on_time_share: float
     hopeless_share: float
-    """Futures in which the work is so much more that even on demand from the start would be late."""
+    """Futures with more work than even on demand from the start can do in time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ OVER_POOLS, IN_THE_POOL = "clairvoyant over pools", "clairvoyant in the pool"
 """What it is called where a job may move: over all pools, and in the one that was best for it."""
 CLAIRVOYANTS = (CLAIRVOYANT, OVER_POOLS, IN_THE_POOL)
 ON_DEMAND_ALONE = "on demand alone"
-"""What the runs are called that stand beside a live one."""
+"""What the runs are called that a live one is compared with."""
 
 
 class SlotRecord(NamedTuple):

@@ -33,6 +33,6 @@ class JobStatus:
     moves: int = 0
     """How often it moved."""
     owner: str = ""
-    """Whom its file names as the one it is for; empty: nobody."""
+    """The owner that its file names; empty: none."""
     job_class: str = ""
     """Its class in a fleet; empty: none."""

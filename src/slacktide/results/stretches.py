@@ -17,7 +17,7 @@ PREFIX = "job-"
 SITE = -1
 """Stands for the site in the column of jobs."""
 USES: tuple[Use, ...] = ("work", "boot", "idle", "rounding")
-"""What the numbers in the column of uses mean; after work, what a cluster says nobody uses, in its order."""
+"""What the numbers in the column of uses mean; after work, what of a cluster is not used, in its order."""
 
 
 class StretchColumns(NamedTuple):

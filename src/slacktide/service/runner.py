@@ -11,7 +11,7 @@ from pathlib import Path
 from slacktide.app.alerts.sending.outbox import HookStatus
 from slacktide.app.jobs.controller import Controller, Setup
 from slacktide.core.errors import BackendError
-from slacktide.report.live.lines import Teller
+from slacktide.report.live.lines import EventLines
 from slacktide.service.metrics import STEP_BOUNDS_S, Histogram
 
 LATE_S = 30.0
@@ -65,16 +65,16 @@ class Runner:
             with Controller(self._journal, self._setup) as running:
                 self.now_hours, self.stepped_s = running.clock.hours, time.monotonic()
                 self.hooks = running.hooks
-                teller, seq = Teller(named=True), running.opened_seq
+                event_lines, seq = EventLines(named=True), running.opened_seq
                 for job, began in running.began().items():
-                    teller.know(job, began)
+                    event_lines.know(job, began)
 
                 def show(now_hours: float) -> None:
                     nonlocal seq
                     self._stepped()
                     for record in running.news(seq):
                         seq = record.seq
-                        if line := teller.news(record.event):
+                        if line := event_lines.news(record.event):
                             self._say(line)
 
                 self.ready.set()

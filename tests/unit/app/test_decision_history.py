@@ -11,7 +11,7 @@ from slacktide.app.journal.decision_history import DecisionHistories, DecisionHi
 from slacktide.core.types import JobState, Quote
 from slacktide.journal.events import Decided, Ended, Event, Preempted, Submitted, WorkerFailed
 from slacktide.journal.store.memory import MemoryStore
-from slacktide.report.text.sentences.why import NOT_ASKED, why
+from slacktide.report.text.sentences.why import NO_NEW_DECISION, why
 from slacktide.results.status import JobStatus
 
 STATUS = JobStatus(
@@ -68,7 +68,7 @@ decisions = st.builds(
     lambda reason, gpus, moved: replace(
         DECIDED, why=reason, spot_gpus=gpus, moved_from=moved, wanted_pool="a"
     ),
-    st.sampled_from(["cheap", "late", NOT_ASKED]),
+    st.sampled_from(["cheap", "late", NO_NEW_DECISION]),
     st.integers(0, 2),
     st.sampled_from(["", "", "b"]),
 )
@@ -93,7 +93,7 @@ def test_a_story_is_as_good_as_all_events(came: list[Event], is_over: bool) -> N
 def test_a_story_stays_small() -> None:
     store, story = MemoryStore(), DecisionHistory()
     for hour in range(2000):
-        reason = ("cheap", "late", NOT_ASKED)[hour // 7 % 3]
+        reason = ("cheap", "late", NO_NEW_DECISION)[hour // 7 % 3]
         (record,) = store.append([replace(DECIDED, at_hours=float(hour), why=reason)])
         story.hear(record)
     assert len(story.events()) < 10

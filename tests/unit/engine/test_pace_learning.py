@@ -23,7 +23,7 @@ from slacktide.physics.pace import (
 from slacktide.physics.physics import terms
 from slacktide.policies.base import policies
 from slacktide.policies.deadline_guard import DeadlineGuard
-from slacktide.report.live.lines import Teller
+from slacktide.report.live.lines import EventLines
 
 from .parts_of_machines import SUBMITTED, Bench, lane
 
@@ -195,13 +195,13 @@ def test_restarts_are_believed_by_their_mean_and_kept_safe_by_their_spread() -> 
 
 
 def test_only_a_pace_that_moved_is_told_in_a_log() -> None:
-    teller = Teller()
-    teller.line(SUBMITTED)
+    event_lines = EventLines()
+    event_lines.line(SUBMITTED)
 
     def told(mean: float, restart_hours: float = 0.0) -> bool:
         pace = prior(0.3)._replace(mean=mean, hours=1.0, restart_hours=restart_hours)
         return (
-            teller.news(PaceRevised(job="job", at_hours=1.0, gpus=4, measured_hours=0.5, pace=pace))
+            event_lines.news(PaceRevised(job="job", at_hours=1.0, gpus=4, measured_hours=0.5, pace=pace))
             is not None
         )
 

@@ -10,7 +10,7 @@ import pytest
 from slacktide.market.base import Market, Pool
 from slacktide.market.pools.moves import Moves
 from slacktide.market.pools.side_by_side import MoveBetween, largest_gpus, moves_between, side_by_side
-from slacktide.report.text.tables.pools import beside, moves_words
+from slacktide.report.text.tables.pools import comparison, moves_words
 
 START = datetime(2025, 10, 4, tzinfo=UTC)
 
@@ -54,4 +54,4 @@ def test_moves_are_told_once_for_two_regions() -> None:
 def test_a_market_without_spot_is_told_too() -> None:
     empty = Market((pool("a", [0, 0], [1.0, 1.0]), pool("b", [0, 0], [1.0, 1.0])))
     assert [one.largest_share for one in side_by_side(empty)] == [0.0, 0.0]
-    assert len(beside(side_by_side(empty), 0).rows) == 2
+    assert len(comparison(side_by_side(empty), 0).rows) == 2

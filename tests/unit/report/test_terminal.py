@@ -74,8 +74,8 @@ def test_the_live_view_and_its_lines_are_harmless() -> None:
     from rich.console import Console
 
     out = io.StringIO()
-    Lines(out).tell([f"trouble: {EVIL}"])
+    Lines(out).print_lines([f"trouble: {EVIL}"])
     assert is_harmless(out.getvalue())
     screen = Terminal(Console(file=io.StringIO()))
-    screen.tell([f"trouble: {EVIL}"])
+    screen.print_lines([f"trouble: {EVIL}"])
     assert all(map(is_harmless, screen._lines))

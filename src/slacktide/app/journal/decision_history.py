@@ -6,7 +6,7 @@ from collections import OrderedDict
 
 from slacktide.journal.events import Decided, Ended, Event, Preempted, Record, Resumed, Stalled, WorkerFailed
 from slacktide.journal.store.base import Store
-from slacktide.report.text.sentences.why import NOT_ASKED
+from slacktide.report.text.sentences.why import NO_NEW_DECISION
 
 MOST_JOBS = 256
 """Stories that are remembered; the one that was not asked for the longest gives way."""
@@ -45,7 +45,7 @@ class DecisionHistory:
     def _decided(self, seq: int, event: Decided) -> None:
         self._told[seq] = event
         newest = self._told[self._row[-1]] if self._row else None
-        if event.why == NOT_ASKED:
+        if event.why == NO_NEW_DECISION:
             before, self._left = self._left, seq
             self._forget(before)
         elif self._left is None and isinstance(newest, Decided) and same_decision(newest, event):

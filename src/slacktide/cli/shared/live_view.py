@@ -47,13 +47,13 @@ class ControllerScreen:
         their job once there are several, or always if `named`.
         """
         from slacktide.app.journal.live_status import Standings
-        from slacktide.report.live.lines import Teller
+        from slacktide.report.live.lines import EventLines
 
         self._controller, self._jobs = controller, list(jobs)
         self._screen, self._note, self._shown_note = screen, note, ""
         self._standings = Standings(controller)
         self._seq, self._began_seq = after, controller.world.seq
-        self._teller = Teller(named=named or len(self._jobs) > 1)
+        self._teller = EventLines(named=named or len(self._jobs) > 1)
         for job, began_hours in controller.began().items():
             self._teller.know(job, began_hours)
 
@@ -70,7 +70,7 @@ class ControllerScreen:
             self._shown_note = self._note()
             news.append(f"{'':8}  {self._shown_note}")
         if news:
-            self._screen.tell(news)
+            self._screen.print_lines(news)
 
     def _line(self, seq: int, event: Event) -> str | None:
         """Return the line of an event if it is news of a job that is watched."""

@@ -84,10 +84,10 @@ class ServerScreen:
     """Shows jobs of a server on a screen until all have ended."""
 
     def __init__(self, run: RemoteRun, screen: Screen, stop: StopRequests) -> None:
-        from slacktide.report.live.lines import Teller
+        from slacktide.report.live.lines import EventLines
 
         self._run, self._screen, self._stop = run, screen, stop
-        self._teller = Teller(named=len(run.jobs) > 1)
+        self._teller = EventLines(named=len(run.jobs) > 1)
         self._note, self._looked_s = "", float("-inf")
         self._standings: list[Standing] = []
 
@@ -99,14 +99,14 @@ class ServerScreen:
             if self._stop() and not self._note:
                 self._note = STOPPING
                 self._stop.over()  # from now on Ctrl-C exits at once
-                self._screen.tell([f"{'':8}  {STOPPING}"])
+                self._screen.print_lines([f"{'':8}  {STOPPING}"])
                 self._run.cancel()
             time.sleep(0.0 if self._run.over else POLL_S)
 
     def _print_news(self) -> None:
         lines = [self._teller.news(record.event) for record in self._run.news()]
         if news := [line for line in lines if line is not None]:
-            self._screen.tell(news)
+            self._screen.print_lines(news)
 
     def _picture(self, lines: Sequence[str]) -> RenderableType:
         from slacktide.report.live.view import frame

@@ -87,7 +87,7 @@ def _line(axes: Axes, scores: Scores, score: Score, what: str, seen: Look) -> No
         for ahead, skill in enumerate(skills(score, what))
         if skill is not None
     ]
-    told = " (knows the future)" if score.knows_the_future else ""
+    knowing = " (knows the future)" if score.knows_the_future else ""
     axes.plot(
         [hours for hours, _ in points],
         [skill for _, skill in points],
@@ -96,5 +96,5 @@ def _line(axes: Axes, scores: Scores, score: Score, what: str, seen: Look) -> No
         marker=seen.marker,
         markersize=3.5,
         linewidth=1.5,
-        label=drawable(score.forecaster, 40) + told,
+        label=drawable(score.forecaster, 40) + knowing,
     )

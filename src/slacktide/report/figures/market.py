@@ -117,7 +117,7 @@ def _span(hours: float) -> str:
 
 
 def _price(axes: Axes, pool: Pool, colour: str) -> None:
-    """Draw the price of one pool whose availability has no story to tell."""
+    """Draw the price of one pool whose availability never changes."""
     figures = describe(pool)
     _band(axes, pool, colour, "spot")
     _listed(axes, pool, "on demand")

@@ -34,7 +34,7 @@ PANELS = {
 
 
 def plot_run(runs: Sequence[RunResult], path: str | os.PathLike[str]) -> None:
-    """Write a run and those that stand beside it as a PNG picture; raises InputError when it cannot be."""
+    """Write a run and those that it is compared with as a picture; raises InputError when it cannot be."""
     shown, run = scene(runs), runs[0]
     title = f"{words.plain(run.name, 40)}: {words.task(run.job)}"
     below = (

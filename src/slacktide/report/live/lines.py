@@ -23,15 +23,15 @@ from slacktide.report import words
 from slacktide.report.text.sentences.events import sentence
 
 NOTABLE = math.log(1.05), 0.5
-"""How far a pace, and a restart time, must move to be told again: as logarithm, and as share."""
+"""How far a pace, and a restart time, must change to be printed again: as logarithm, and as share."""
 
 
-class Teller:
-    """Tells the events of a journal one line each, in the journal's order.
+class EventLines:
+    """Writes the events of a journal as one line each, in the journal's order.
 
     Times are on the clock of the job; where lines name their jobs, on the journal's, which all of them share.
-    They never go back: jobs are looked at one after the other, so that what was a moment earlier may be told
-    later, and a clock that is set anew goes on from what was told. It remembers what was told last of each
+    They never go back: jobs are looked at one after the other, so that what was a moment earlier may come
+    later, and a clock that is set anew goes on from the last line. It remembers the last line of each
     job, so that `news` can leave out what only goes on.
     """
 
@@ -42,15 +42,15 @@ class Teller:
         self._last: dict[str, str] = {}
         self._paces: dict[str, Pace] = {}
         self._before_hours = 0.0
-        self._told_hours = 0.0
+        self._last_hours = 0.0
 
     def know(self, job: str, began_hours: float) -> None:
-        """Be told when a job began whose submission is not told."""
+        """Take note of when a job began whose submission is not printed."""
         self._began[job] = began_hours
 
     @property
     def _first_hours(self) -> float:
-        """When the first job began: what concerns no job is told on its clock."""
+        """When the first job began: what concerns no job is timed on its clock."""
         return min(self._began.values(), default=0.0)
 
     def line(self, event: Event) -> str:
@@ -61,17 +61,17 @@ class Teller:
         return f"{words.since(self._hours(event)):>8}  {name}{event.actor:<6}  {sentence(event)}"
 
     def _hours(self, event: Event) -> float:
-        """Return the time to tell of an event, never one before what was told already."""
+        """Return the time to print for an event, never one before the last line."""
         if isinstance(event, ClockSet):
-            self._before_hours = self._told_hours
-        # What passed unseen while the clock jumped is told after the jump, each part at its own time.
+            self._before_hours = self._last_hours
+        # What passed unseen while the clock jumped is printed after the jump, each part at its own time.
         at_hours = event.from_hours if isinstance(event, ClockJumped) else event.at_hours
         if self.named:
             hours = self._before_hours + at_hours
         else:
             hours = at_hours - self._began.get(event.job, self._first_hours)
-        self._told_hours = max(self._told_hours, hours)
-        return self._told_hours
+        self._last_hours = max(self._last_hours, hours)
+        return self._last_hours
 
     def news(self, event: Event) -> str | None:
         """Return the line of an event; None when it says only that all goes on as it was."""
@@ -90,13 +90,13 @@ class Teller:
         return line
 
     def _is_notable(self, event: PaceRevised) -> bool:
-        """Whether a pace is another than the one that was told last; small revisions come with every slot."""
-        now, told = event.pace, self._paces.get(event.job)
+        """Whether a pace differs from the one printed last; small revisions come with every slot."""
+        now, last = event.pace, self._paces.get(event.job)
         self._paces.setdefault(event.job, now)
-        if told is None:
+        if last is None:
             return True
-        restart = abs(now.restart_hours - told.restart_hours) > NOTABLE[1] * told.restart_hours
-        pace = (told.hours == 0.0) != (now.hours == 0.0) or abs(now.mean - told.mean) > NOTABLE[0]
+        restart = abs(now.restart_hours - last.restart_hours) > NOTABLE[1] * last.restart_hours
+        pace = (last.hours == 0.0) != (now.hours == 0.0) or abs(now.mean - last.mean) > NOTABLE[0]
         if restart or pace:
             self._paces[event.job] = now
         return restart or pace

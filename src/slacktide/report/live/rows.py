@@ -51,13 +51,13 @@ class Standing:
     """What the whole work would cost all on demand."""
     metrics: Mapping[str, float] = field(default_factory=dict)
     projected_hours: float | None = None
-    """When the job will be done if it goes on as so far; None while nobody can say."""
+    """When the job will be done if it goes on as so far; None while that cannot be said."""
     projected_usd: float | None = None
     """What it will have cost by then."""
     may_move: bool = False
     """Whether it may move to another pool."""
     move_usd: float = 0.0
-    """What moves have cost, beside its GPUs."""
+    """What moves have cost, in addition to its GPUs."""
 
     @property
     def share(self) -> float:
@@ -66,7 +66,7 @@ class Standing:
 
     @property
     def line_share(self) -> float:
-        """The share of the work that the straight line to the deadline asks for by now."""
+        """The share of the work that the straight line to the deadline requires by now."""
         return self.job.line_gpu_hours(self.hours) / self.job.work_gpu_hours
 
     @property
@@ -161,7 +161,7 @@ def _projected(one: Standing) -> list[tuple[str, Text]]:
     return [("outlook", text.append(f" ({how})"))]
 
 
-def _beside(one: Standing, glyphs: Glyphs) -> list[tuple[str, Text]]:
+def _against_on_demand(one: Standing, glyphs: Glyphs) -> list[tuple[str, Text]]:
     """Compare what was spent with what the same work would have cost on demand alone."""
     from rich.text import Text
 
@@ -214,7 +214,7 @@ def rows_of(one: Standing, glyphs: Glyphs, width: int) -> list[Text]:
     """Return a job in full: market, offer, GPUs held, progress, spend, and metrics if there are some."""
     room = width - LABEL_WIDTH
     rows = [_price(one, glyphs, room), _offer(one, glyphs, room), _held(one, glyphs, room)]
-    rows += [_progress(one, glyphs, room), _spend(one), *_projected(one), *_beside(one, glyphs)]
+    rows += [_progress(one, glyphs, room), _spend(one), *_projected(one), *_against_on_demand(one, glyphs)]
     rows += _metrics(one)
     return [_labelled(label, text) for label, text in rows]
 

@@ -20,12 +20,12 @@ KEPT_LINES = 50
 class Screen(Protocol):
     """Shows what happens: lines as they come, and a picture where pictures can be drawn."""
 
-    def tell(self, lines: Sequence[str]) -> None:
+    def print_lines(self, lines: Sequence[str]) -> None:
         """Show lines of what happened."""
         ...
 
     def draw(self, picture: Callable[[Sequence[str]], RenderableType], *, now: bool = False) -> None:
-        """Show where things stand; called often, `picture` is made only when it is due, or asked for now."""
+        """Show where things stand; called often, `picture` is made only when it is due, or requested now."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -44,7 +44,7 @@ class Terminal:
         self._due = 0.0
         self._live: Live | None = None
 
-    def tell(self, lines: Sequence[str]) -> None:
+    def print_lines(self, lines: Sequence[str]) -> None:
         """Keep the last lines for the next picture."""
         self._lines = [*self._lines, *map(visible, lines)][-KEPT_LINES:]
 
@@ -78,7 +78,7 @@ class Lines:
     def __init__(self, out: IO[str]) -> None:
         self._out: IO[str] | None = out
 
-    def tell(self, lines: Sequence[str]) -> None:
+    def print_lines(self, lines: Sequence[str]) -> None:
         """Write the lines at once."""
         if self._out is None:
             return
@@ -87,7 +87,7 @@ class Lines:
                 self._out.write(f"{visible(line)}\n")
             self._out.flush()
         except OSError:
-            self._out = None  # nobody reads any more; the run matters more than its account
+            self._out = None  # the reader is gone; the run matters more than its account
 
     def draw(self, picture: Callable[[Sequence[str]], RenderableType], *, now: bool = False) -> None:
         """Draw nothing."""

@@ -29,7 +29,7 @@ def write_page(
 ) -> None:
     """Write a run as a self-contained page; raises InputError when the path cannot be written.
 
-    `runs` are the run itself and those that stand beside it, `events` what its journal says of it.
+    `runs` are the run itself and those that it is compared with, `events` what its journal says of it.
     """
     write_whole(path, page(runs, bill, events).encode())
 
@@ -37,7 +37,7 @@ def write_page(
 def page(runs: Sequence[RunResult], bill: Bill, events: Sequence[Event]) -> str:
     """Return the whole page."""
     run, start = runs[0], words.long_time(scene(runs).start)
-    compared = ". ".join(f"{name.capitalize()}: {said}" for name, said in bills.beside(bill))
+    compared = ". ".join(f"{name.capitalize()}: {said}" for name, said in bills.comparisons(bill))
     happened = _events(events)
     where = f"Run by {run.policy} in {whereabouts(run)}, on the market of {start}."
     return render(
@@ -48,7 +48,7 @@ def page(runs: Sequence[RunResult], bill: Bill, events: Sequence[Event]) -> str:
         facts=[" · ".join(sections.job_facts(run.job)), where],
         verdict=[f"{bills.outcome(bill)}.", f"{compared}."],
         bill=bills.paid(bill),
-        bill_facts=[f"{name}: {said}" for name, said in (*bills.happenings(bill), *bills.beside(bill))],
+        bill_facts=[f"{name}: {said}" for name, said in (*bills.happenings(bill), *bills.comparisons(bill))],
         pictures=sections.pictures(runs),
         folds=sections.every_decision(runs),
         decisions_note=sections.NOTE,

@@ -46,7 +46,7 @@ def pictures(runs: Sequence[RunResult]) -> list[Any]:
 
 
 def every_decision(runs: Sequence[RunResult]) -> list[Fold]:
-    """Return each run's decisions, folded until they are asked for."""
+    """Return each run's decisions, folded until they are opened."""
     colours = colours_of(run.policy for run in runs)
     return [_fold(run, colours[run.policy]) for run in runs]
 

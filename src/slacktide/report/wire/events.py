@@ -25,7 +25,7 @@ from slacktide.report.wire import values
 def as_json(record: Record, submitted: Submitted | None = None) -> dict[str, Any]:
     """Return an event under its documented keys: its place, its kind, its own fields, and its sentence.
 
-    Hours and slots inside an event of a job count from its own beginning, which its submission tells.
+    Hours and slots inside an event of a job count from its own beginning, which its submission says.
     """
     event = record.event
     began, first = (0.0, 0) if submitted is None else (submitted.at_hours, submitted.start_slot)

@@ -10,16 +10,16 @@ from slacktide.market.base import Market
 from slacktide.market.pools.side_by_side import largest_gpus, moves_between, side_by_side
 from slacktide.market.pools.statistics import describe
 
-BESIDE = (
+COMPARED = (
     "gpu", "region", "spot_now_usd", "on_demand_now_usd", "spot_now_gpus", "half_of_largest_share",
     "largest_share",
 )  # fmt: skip
-"""What is told of a pool beside its own figures."""
+"""What is written of a pool in addition to its own figures."""
 
 
 def as_json(found: Market) -> dict[str, Any]:
     """Return the figures of a market in the documented keys."""
-    beside = {one.pool: asdict(one) for one in side_by_side(found)}
+    compared = {one.pool: asdict(one) for one in side_by_side(found)}
     return {
         "source": found.source,
         "assumptions": list(found.assumptions),
@@ -32,7 +32,7 @@ def as_json(found: Market) -> dict[str, Any]:
                 "end": _stamp(pool.end),
                 "slot_hours": pool.slot_hours,
                 **asdict(describe(pool)),
-                **{key: beside[pool.name][key] for key in BESIDE},
+                **{key: compared[pool.name][key] for key in COMPARED},
             }
             for pool in found.pools
         ],

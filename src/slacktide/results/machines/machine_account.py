@@ -1,4 +1,4 @@
-"""The bill of machines beside the account that their provider keeps."""
+"""The bill of machines against the account that their provider keeps."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class AccountRow:
     boot_hours: float | None
     our_hours: float
     their_hours: float | None
-    """None where the provider does not list it, or does not tell from when to when it was there."""
+    """None where the provider does not list it, or does not say from when to when it was there."""
     returned_utc: datetime | None
     cause: Cause
     why: str
@@ -59,12 +59,12 @@ class MachineAccount:
 
     @property
     def known(self) -> tuple[AccountRow, ...]:
-        """Those of which the provider tells."""
+        """Those that the provider lists with their times."""
         return tuple(row for row in self.rows if row.their_hours is not None)
 
     @property
     def unknown(self) -> int:
-        """Of how many the provider does not tell: these are no part of the comparison."""
+        """How many the provider does not list: these are no part of the comparison."""
         return len(self.rows) - len(self.known)
 
     @property
@@ -79,7 +79,7 @@ class MachineAccount:
 
     @property
     def our_hours(self) -> float:
-        """Hours by the journal, of those of which the provider tells."""
+        """Hours by the journal, of those that the provider lists."""
         return math.fsum(row.our_hours for row in self.known)
 
     @property

@@ -127,7 +127,7 @@ class MachineGroup:
 
 @dataclass(frozen=True, slots=True)
 class MachineBill:
-    """Every machine that a journal tells of."""
+    """Every machine in a journal."""
 
     lines: tuple[MachineCost, ...]
     """In the order in which their tickets were opened."""

@@ -25,7 +25,7 @@ class MachineUse:
 
 @dataclass(frozen=True, slots=True)
 class MachineCosts:
-    """The bill of machines, beside what jobs used of them."""
+    """The bill of machines, and what jobs used of them."""
 
     bill: MachineBill
     use: MachineUse

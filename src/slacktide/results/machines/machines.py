@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineStatus:
-    """One ticket or one machine, as its provider and the journal tell it."""
+    """One ticket or one machine, as its provider and the journal report it."""
 
     owner: str
     """The id of the journal that it was rented for."""
@@ -22,7 +22,7 @@ class MachineStatus:
     orphan: bool
     """Whether no open ticket explains it."""
     joined: bool | None
-    """Whether it is ready for use; None where there is no journal that tells."""
+    """Whether it is ready for use; None where no journal says."""
     address: str | None
     since_utc: str | None
     """From when on it is paid for; of a ticket without a machine, when it was opened."""

@@ -12,7 +12,7 @@ from slacktide.market.base import Pool
 from slacktide.results.plan import CheckpointAdvice, HeldAt
 
 ASSUMED_TAKES_HOURS = 30 / 3600
-"""What a checkpoint is taken to cost when nobody says: some ten gigabytes to a disk of a cloud."""
+"""What a checkpoint is taken to cost when the file does not say: some ten gigabytes to a disk of a cloud."""
 
 
 def advise(

@@ -47,13 +47,13 @@ def test_text_and_json_of_every_bill(name: str) -> None:
 
 def test_a_clairvoyant_that_is_not_exact_says_so_beside_its_figure(everyday: Bill) -> None:
     close = dataclasses.replace(everyday, cost_usd=9.5, clairvoyant_usd=10.0, clairvoyant_spare_usd=1.0)
-    said = dict(bills.beside(close))["clairvoyant"]
+    said = dict(bills.comparisons(close))["clairvoyant"]
     assert "the best could be up to $1.00 (10 % of its cost) better" in said
     assert "faster than was measured" not in said, "the bill lies between the plan and the bound"
     assert bills.as_json(close)["clairvoyant_spare_usd"] == 1.0
     assert "clairvoyant_spare_usd" not in bills.as_json(everyday)
     beaten = dataclasses.replace(close, cost_usd=8.5)
-    assert "faster than was measured" in dict(bills.beside(beaten))["clairvoyant"]
+    assert "faster than was measured" in dict(bills.comparisons(beaten))["clairvoyant"]
 
 
 def test_outcome_in_one_sentence(everyday: Bill) -> None:
@@ -85,11 +85,11 @@ def test_a_silent_job_that_outran_its_file_is_not_said_to_be_done(everyday: Bill
 
 def test_beside_others(everyday: Bill) -> None:
     bill = dataclasses.replace(everyday, cost_usd=100.0, on_demand_alone_usd=400.0, clairvoyant_usd=80.0)
-    alone, best = (said for _, said in bills.beside(bill))
+    alone, best = (said for _, said in bills.comparisons(bill))
     assert alone == "$400.00; $300.00 (75 %) saved"
     assert best == "$80.00, knowing the future; the bill is 1.25× that"
     dear = dataclasses.replace(bill, cost_usd=500.0)
-    assert bills.beside(dear)[0][1] == "$400.00; $100.00 (25 %) more was paid"
+    assert bills.comparisons(dear)[0][1] == "$400.00; $100.00 (25 %) more was paid"
     assert bills.as_json(bill)["saved_share"] == 0.75
     assert bills.as_json(bill)["cost_over_clairvoyant"] == 1.25
 

@@ -18,7 +18,7 @@ from slacktide.journal.events import (  # fmt: skip
     Submitted,
     WorkerFailed,
 )
-from slacktide.report.live.lines import Teller
+from slacktide.report.live.lines import EventLines
 from slacktide.report.text.sentences.events import ENDINGS, sentence
 from slacktide.report.text.sentences.reasons import reason
 from slacktide.report.words import holding, since
@@ -48,8 +48,8 @@ def test_every_kind_of_event_has_a_line_of_its_own() -> None:
 
 
 def test_lines_are_on_the_jobs_own_clock() -> None:
-    teller = Teller()
-    lines = [teller.line(event) for event in ONE_OF_EACH]
+    event_lines = EventLines()
+    lines = [event_lines.line(event) for event in ONE_OF_EACH]
     assert BEGAN == 2.5
     assert "   3h30m  market  took 3 of 4 spot GPUs (0.40 GPU-hours of work lost): the market left 1" in lines
     assert (
@@ -75,13 +75,13 @@ def test_times_never_go_back_where_several_jobs_share_a_journal() -> None:
         ClockSet(at_hours=0.0, epoch_utc="2026-01-01T09:00:00+00:00", speed=1.0),
         dataclasses.replace(first, job="later", at_hours=0.5),
     ]
-    teller = Teller(named=True)
-    times = [teller.line(event).split()[0] for event in told]
+    event_lines = EventLines(named=True)
+    times = [event_lines.line(event).split()[0] for event in told]
     assert times == ["0s", "2h30m", "4h30m", "6h", "6h", "6h", "6h30m"]
 
 
 def test_several_jobs_are_named() -> None:
-    assert "  job             market  took 3" in Teller(named=True).line(ONE_OF_EACH[3])
+    assert "  job             market  took 3" in EventLines(named=True).line(ONE_OF_EACH[3])
 
 
 @pytest.mark.parametrize(
@@ -104,8 +104,8 @@ def test_a_change_between_spot_and_on_demand_is_never_silent(
 
 @pytest.mark.parametrize("name", sorted(ODD_RUNS))
 def test_news_leaves_out_only_what_goes_on(name: str) -> None:
-    events, teller = ODD_RUNS[name]().events, Teller()
-    told = [(event, teller.news(event)) for event in events]
+    events, event_lines = ODD_RUNS[name]().events, EventLines()
+    told = [(event, event_lines.news(event)) for event in events]
     for event, line in told:
         assert line is None or line.isprintable()
         if isinstance(event, Decided):
@@ -121,19 +121,19 @@ def test_news_leaves_out_only_what_goes_on(name: str) -> None:
 
 
 def test_what_is_held_after_a_loss_is_news() -> None:
-    teller, loss = Teller(), next(event for event in ONE_OF_EACH if isinstance(event, Preempted))
+    event_lines, loss = EventLines(), next(event for event in ONE_OF_EACH if isinstance(event, Preempted))
     same = decided((1, 0), (1, 0))
-    assert [teller.news(event) is not None for event in (same, same, loss, same, same)] == [
+    assert [event_lines.news(event) is not None for event in (same, same, loss, same, same)] == [
         True, False, True, True, False,
     ]  # fmt: skip
 
 
 def test_letting_go_is_news_and_says_why() -> None:
-    teller = Teller()
-    assert teller.news(decided((1, 0), (1, 0))) is not None
-    assert teller.news(decided((1, 0), (1, 0))) is None
+    event_lines = EventLines()
+    assert event_lines.news(decided((1, 0), (1, 0))) is not None
+    assert event_lines.news(decided((1, 0), (1, 0))) is None
     ending = decided((1, 0), (1, 0), why="the controller is stopping", ending="released")
-    line = teller.news(ending)
+    line = event_lines.news(ending)
     assert line is not None
     assert "stops all workers (1 spot): the controller is stopping" in line
 
@@ -181,4 +181,4 @@ def test_times_and_holdings() -> None:
 def test_names_from_outside_cannot_break_a_line() -> None:
     for event in ONE_OF_EACH:
         nasty = dataclasses.replace(event, job=NASTY, why=NASTY)
-        assert Teller(named=True).line(nasty).isprintable()
+        assert EventLines(named=True).line(nasty).isprintable()

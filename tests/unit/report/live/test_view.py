@@ -168,7 +168,7 @@ def test_the_terminal_draws_a_few_times_a_second() -> None:
     with Terminal(Console(file=out, force_terminal=True, width=40), clock) as screen:
         for tick in range(100):
             clock.now = tick * 0.01
-            screen.tell(["a"])
+            screen.print_lines(["a"])
             screen.draw(picture)
         assert len(made) == 8
         screen.draw(picture, now=True)
@@ -183,7 +183,7 @@ def test_plain_output_gets_lines_at_once() -> None:
     screen = screen_for(out)
     assert isinstance(screen, Lines)
     with screen:
-        screen.tell(["one", "two"])
+        screen.print_lines(["one", "two"])
         screen.draw(lambda lines: "picture", now=True)
     assert out.getvalue() == "one\ntwo\n"
 
@@ -194,8 +194,8 @@ def test_a_reader_that_left_does_not_stop_the_run() -> None:
             raise BrokenPipeError
 
     screen = Lines(Gone())
-    screen.tell(["one"])
-    screen.tell(["two"])
+    screen.print_lines(["one"])
+    screen.print_lines(["two"])
 
 
 def test_the_outlook_is_a_finish_and_a_bill() -> None:

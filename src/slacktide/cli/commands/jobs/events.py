@@ -13,7 +13,7 @@ from slacktide.cli.shared.output import say
 
 if TYPE_CHECKING:
     from slacktide.app.journal.journal import Told
-    from slacktide.report.live.lines import Teller
+    from slacktide.report.live.lines import EventLines
 
 
 @click.command()
@@ -26,17 +26,17 @@ def events(job: str | None, follow: bool, journal: str | None, server: str | Non
 
     JSON is one object per line.
     """
-    from slacktide.report.live.lines import Teller
+    from slacktide.report.live.lines import EventLines
 
-    teller = Teller(named=job is None)
+    event_lines = EventLines(named=job is None)
     with opened(journal, server) as read:
         for recorded in read.events(job, follow=follow):
-            say(_line(recorded, teller, output))
+            say(_line(recorded, event_lines, output))
 
 
-def _line(recorded: Told, teller: Teller, output: str) -> str:
+def _line(recorded: Told, event_lines: EventLines, output: str) -> str:
     from slacktide.report.wire.events import as_json
 
     if output == "text":
-        return teller.line(recorded.record.event)
+        return event_lines.line(recorded.record.event)
     return json.dumps(as_json(recorded.record, recorded.submitted), allow_nan=False)

@@ -125,7 +125,7 @@ def show_live(controller: Controller, jobs: Sequence[str], stop: StopRequests, *
         controller.run(
             show=ControllerScreen(controller, jobs, screen, stop.note, after=controller.opened_seq),
             stopping=stop,
-            complain=lambda error: screen.tell([f"problem, retrying: {error}"]),
+            complain=lambda error: screen.print_lines([f"problem, retrying: {error}"]),
         )
 
 

@@ -54,6 +54,6 @@ def _stay(running: Controller, stop: StopRequests) -> None:
             staying=True,
             show=watch,
             stopping=stop,
-            complain=lambda error: screen.tell([f"problem, retrying: {error}"]),
-            tell=lambda line: screen.tell([line]),
+            complain=lambda error: screen.print_lines([f"problem, retrying: {error}"]),
+            tell=lambda line: screen.print_lines([line]),
         )

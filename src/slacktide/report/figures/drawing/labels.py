@@ -1,4 +1,4 @@
-"""Names written beside points, where they hide no other name."""
+"""Names written next to points, where they hide no other name."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ def short_names(policies: Iterable[str], limit: int = 44) -> dict[str, str]:
     alike = Counter(_stem(name) for name in names)
     short = {name: _stem(name) for name in names}
     for stem in (stem for stem, count in alike.items() if count > 1):
-        short |= _told_apart([name for name in names if _stem(name) == stem])
+        short |= _distinguished([name for name in names if _stem(name) == stem])
     # Two that read the same all the same, as none of their parameters could be read, keep their full names.
     twice = Counter(short.values())
     return {name: drawable(said if twice[said] == 1 else name, limit) for name, said in short.items()}
@@ -27,7 +27,7 @@ def _stem(name: str) -> str:
     return name.partition("(")[0].strip() or name
 
 
-def _told_apart(names: Sequence[str]) -> dict[str, str]:
+def _distinguished(names: Sequence[str]) -> dict[str, str]:
     """Name policies of one stem by the parameters in which they differ."""
     settings = {name: _parameters(name) for name in names}
     differ = [
@@ -39,7 +39,7 @@ def _told_apart(names: Sequence[str]) -> dict[str, str]:
         name: ", ".join(f"{_spoken(key)} {found[key]}" for key in differ if key in found)
         for name, found in settings.items()
     }
-    return {name: f"{_stem(name)} ({told})" if told else _stem(name) for name, told in said.items()}
+    return {name: f"{_stem(name)} ({differs})" if differs else _stem(name) for name, differs in said.items()}
 
 
 def _spoken(key: str) -> str:

@@ -168,7 +168,7 @@ def merged(*series: Steps) -> tuple[Steps, ...]:
 
 
 MOST_NAMED = 4
-"""So many pools are named of those between which a run moved."""
+"""How many pools are named of those between which a run moved."""
 
 
 def whereabouts(run: RunResult) -> str:

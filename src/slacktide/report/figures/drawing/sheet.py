@@ -79,7 +79,7 @@ def as_svg(figure: Figure, name: str, *, says: str) -> str:
     """Return a picture as SVG to stand inside a page, with words for those who cannot see it.
 
     Ink and greys become CSS variables, so that the page decides between light and dark. It has neither styles
-    nor scripts and asks for nothing outside, so that it may stand in a page with a strict content policy.
+    nor scripts and loads nothing from outside, so that it may stand in a page with a strict content policy.
     """
     out = io.StringIO()
     empty = dict.fromkeys(("Creator", "Date", "Format", "Type"))

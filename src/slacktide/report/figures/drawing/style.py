@@ -26,7 +26,7 @@ FAINT = "#8b929a"
 GREY = "#55585c"
 """The clairvoyant's."""
 PAPER = "#ffffff"
-# Okabe and Ito's colours without yellow and black, then two of Tol's: told apart by colour-blind
+# Okabe and Ito's colours without yellow and black, then two of Tol's: distinct for colour-blind
 # readers, and none too light for a thin line on white.
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#882255", "#999933")
 DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1)), (0, (6, 1.5, 1.5, 1.5)))
@@ -80,7 +80,7 @@ YARDSTICKS = {
     IN_THE_POOL: Look(GREY, (0, (1.5, 1))),
     ON_DEMAND_ALONE: Look(INK, (0, (4, 2))),
 }
-"""What nobody chose, but stands beside what was chosen."""
+"""What no user chose, but is drawn next to what was chosen."""
 
 
 def looks(policies: Iterable[str]) -> dict[str, Look]:
@@ -164,7 +164,7 @@ def log_scale(ax: Axes, *, x: str = "", y: str = "", base: float = 10) -> None:
 
 
 def percent_ticks(axis: Axis, most: int = 7, *, signed: bool = False) -> None:
-    """Give an axis of shares round percents, about so many, so that no label is rounded."""
+    """Give an axis of shares about this number of round percents, so that no label is rounded."""
     from matplotlib.ticker import MaxNLocator
 
     axis.set_major_locator(MaxNLocator(most, steps=[1, 2, 5, 10]))
@@ -175,7 +175,7 @@ TICK_MINUTES = (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 2880, 4320, 1
 
 
 def tick_hours(end: float, most: int = 10) -> list[float]:
-    """Return round times from the start to the end, at most so many."""
+    """Return round times from the start to the end, at most this many."""
     fitting = [minutes / 60 for minutes in TICK_MINUTES if end / (minutes / 60) <= most]
     step = fitting[0] if fitting else end / most
     if end < TICK_MINUTES[0] / 60:

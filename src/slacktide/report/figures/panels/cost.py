@@ -1,4 +1,4 @@
-"""The panel of bills: what every policy paid over all starts, beside the clairvoyant."""
+"""The panel of bills: what every policy paid over all starts, next to the clairvoyant."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ def _bar(ax: Axes, row: int, one: PolicySummary, colour: str, most_usd: float) -
     ax.barh(row, one.mean_cost_usd, height=0.42, color=colour, alpha=0.45, lw=0)
     if high > low:
         ax.plot([low, high], [row, row], color=INK, lw=1.1, marker="|", ms=7)
-    beside = (max(one.mean_cost_usd, most_usd), row)
+    end = (max(one.mean_cost_usd, most_usd), row)
     text = words.ratio(one.cost_over_clairvoyant)
-    ax.annotate(text, beside, (6, 0), textcoords="offset points", va="center", weight="bold")
+    ax.annotate(text, end, (6, 0), textcoords="offset points", va="center", weight="bold")
 
 
 def _starts(ax: Axes, row: int, runs: Sequence[Run]) -> None:

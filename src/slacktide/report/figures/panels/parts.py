@@ -91,7 +91,7 @@ def deadline(ax: Axes, scene: Scene, *, label: bool = False) -> None:
 
 
 def cut_at(most: float, shown: int) -> str:
-    """Say that more than so many is drawn as so many; nothing where no more there was."""
+    """Say that what is more than the axis shows is drawn at its end; nothing where there was no more."""
     return f" (more than {shown}: shown as {shown})" if most > shown else ""
 
 
@@ -101,7 +101,7 @@ def from_zero(ax: Axes, most: float) -> None:
 
 
 def usd_ticks(axis: Axis, most: int) -> None:
-    """Give an axis round amounts of money, about so many."""
+    """Give an axis about this number of round amounts of money."""
     from matplotlib.ticker import MaxNLocator
 
     axis.set_major_locator(MaxNLocator(most, steps=[1, 2, 5, 10]))

@@ -1,6 +1,6 @@
 """The panels of a job that may move: what each pool offered, and a band that says where the job was when.
 
-Pools are told apart by letters as well as by colours.
+Pools are distinguished by letters as well as by colours.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.patches import Patch
 
-# Tol's light colours: told apart by colour-blind readers, and dark letters can be read on them.
+# Tol's light colours: distinct for colour-blind readers, and dark letters can be read on them.
 COLOURS = ("#77aadd", "#ee8866", "#44bb99", "#eedd88", "#ffaabb", "#99ddff", "#bbcc33", "#aaaa00", "#dddddd")
 HATCHES = ("", "///", "...")
 """Second and third time round the colours a pool is hatched."""

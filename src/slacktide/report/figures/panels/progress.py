@@ -38,7 +38,7 @@ def progress(ax: Axes, scene: Scene, looks: Mapping[str, Look]) -> None:
 def ahead(ax: Axes, scene: Scene, looks: Mapping[str, Look]) -> None:
     """Draw by how many GPU-hours of work every run is ahead of the straight line, or behind it.
 
-    Runs that lie on one another while work only adds up are told apart here.
+    Runs that lie on one another while work only adds up are drawn apart here.
     """
     from matplotlib.ticker import MaxNLocator
 

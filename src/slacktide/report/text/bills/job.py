@@ -1,4 +1,4 @@
-"""The bill of a job as text, as a table and as JSON: what was paid for what, beside what others would pay."""
+"""The bill of a job as text, table and JSON: what was paid for what, and what others would have paid."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ COLUMNS = (Column("", right=False), Column("GPU-hours"), Column("USD"))
 ESTIMATED = "estimated from time and width, and so is the work lost: the job reported no progress"
 OUTRAN = "not done after the work that its file says"
 MOST_STATIONS = 6
-"""So many pools are named of those in which a job was."""
+"""How many pools are named of those in which a job was."""
 AUDIT_KEYS = ("cost_usd", "gaps", "wrong")
 
 
 def text(bill: Bill) -> str:
     """Return the bill as plain text: the outcome, what was paid, what it met, and the comparison."""
-    facts = [f"{name:<17}{said}" for name, said in (*happenings(bill), *beside(bill))]
+    facts = [f"{name:<17}{said}" for name, said in (*happenings(bill), *comparisons(bill))]
     return "\n".join([outcome(bill), "", _indented(grid.as_text(paid(bill))), "", *_each_indented(facts)])
 
 
@@ -59,7 +59,7 @@ def share_done(bill: Bill) -> str:
 
 
 def outran_its_file(bill: Bill) -> bool:
-    """Whether a job that reports nothing went on after the work of its file: nobody knows what is left."""
+    """Whether a job that reports nothing went on after the work of its file: what is left is not known."""
     unfinished = not math.isfinite(bill.finish_hours)
     return unfinished and bill.progress_estimated and bill.done_gpu_hours >= bill.work_gpu_hours
 
@@ -107,8 +107,8 @@ def _work(bill: Bill) -> str:
     return f"{done:,.1f} of {words.work(measured)} as measured; its file says {words.work(said)}"
 
 
-def beside(bill: Bill) -> list[tuple[str, str]]:
-    """Return what on demand alone and the clairvoyant would have paid, beside what was paid."""
+def comparisons(bill: Bill) -> list[tuple[str, str]]:
+    """Return what on demand alone and the clairvoyant would have paid, compared with what was paid."""
     why = "the market cannot be read" if bill.market_gone else "the market data ends before that"
     unknown = f"unknown: {why}"
     alone, best = bill.on_demand_alone_usd, bill.clairvoyant_usd
@@ -140,7 +140,7 @@ def agrees(audit: Audit, cost_usd: float) -> bool:
 
 
 def audit_text(audit: Audit, cost_usd: float) -> str:
-    """Say what pricing every stretch again found, beside what the bill says."""
+    """Say what pricing every stretch again found, compared with the bill."""
     if agrees(audit, cost_usd):
         return f"audit: every stretch priced again comes to {format_usd(audit.cost_usd)}; no gap, no overlap"
     found = [*audit.gaps, *audit.wrong, *audit.oversold]
@@ -178,7 +178,7 @@ def _times(bill: Bill, best_usd: float) -> str:
     if best_usd <= 0 or not math.isfinite(bill.finish_hours):
         return ""
     spare = bill.clairvoyant_spare_usd
-    # Nobody beats the clairvoyant on the same job: then the job was not quite what its file says.
+    # No policy beats the clairvoyant on the same job: then the job was not quite what its file says.
     beaten = bill.cost_usd < best_usd - (spare or 0.0)
     faster = "; it ran or restarted faster than was measured" if beaten else ""
     close = f"; {words.spare(spare, best_usd)}" if spare is not None else ""

@@ -33,7 +33,7 @@ def text(account: MachineAccount) -> str:
 
 
 def verdict(account: MachineAccount) -> str:
-    """Say what the machines cost, how the provider's hours differ, and how many it does not tell of."""
+    """Say what the machines cost, how the provider's hours differ, and how many it does not list."""
     known, unknown = len(account.known), account.unknown
     said = (
         f"{words.count(len(account.rows), 'machine')}: {account.hours:,.2f} hours and "

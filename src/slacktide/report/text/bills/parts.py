@@ -19,7 +19,7 @@ AMOUNTS = (
     "cost_usd", "spot_usd", "on_demand_usd", "spot_gpu_hours", "on_demand_gpu_hours", "pause_gpu_hours",
     "idle_gpu_hours",
 )  # fmt: skip
-NOBODY = "(none)"
+UNNAMED = "(none)"
 """What is shown for a part without an owner, a class or a job."""
 
 
@@ -39,7 +39,7 @@ def text(parts: Sequence[BillPart], by: Sequence[str], cost_usd: float) -> str:
     columns = (*(Column(key, right=False) for key in by), Column("GPU-hours"), Column("USD"))
     rows = [
         (
-            *(words.plain(name, 40) or NOBODY for name in one.names),
+            *(words.plain(name, 40) or UNNAMED for name in one.names),
             f"{one.bill.gpu_hours:,.2f}",
             cents(one.bill.cost_usd),
         )

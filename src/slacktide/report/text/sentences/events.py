@@ -97,11 +97,11 @@ def _decided(event: Decided) -> str:
         held = f"{held} in {words.plain(event.pool, 60)}"
     spot, on_demand = event.spot_gpus - before.spot_gpus, event.on_demand_gpus - before.on_demand_gpus
     if event.moved_from:
-        told = f"{journey(event)}{_short(event)}{_thrown_away(event)}"
-        return f"moves to {words.plain(event.pool, 60)}: holds {held} ({told}): {why}"
+        details = f"{journey(event)}{_short(event)}{_thrown_away(event)}"
+        return f"moves to {words.plain(event.pool, 60)}: holds {held} ({details}): {why}"
     if spot or on_demand:
-        told = f"{words.change(spot, on_demand)}{_short(event)}{_thrown_away(event)}"
-        return f"{_move(spot, on_demand)} {held} ({told}): {why}"
+        details = f"{words.change(spot, on_demand)}{_short(event)}{_thrown_away(event)}"
+        return f"{_move(spot, on_demand)} {held} ({details}): {why}"
     return f"keeps {held}: {why}" if before.gpus else f"waits and holds nothing: {why}"
 
 
@@ -115,7 +115,7 @@ def _move(spot: int, on_demand: int) -> str:
 
 
 def journey(event: Decided) -> str:
-    """Say from where a job moves, and what that costs beside the restart."""
+    """Say from where a job moves, and what that costs on top of the restart."""
     hours = f" and {words.since(event.move_hours)}" if event.move_hours > 0 else ""
     cost = f"{format_usd(event.move_usd)}{hours}" if event.move_usd > 0 or hours else "nothing"
     return f"from {words.plain(event.moved_from, 60)}, moving costs {cost}"
@@ -163,7 +163,7 @@ def _lived(event: Lived) -> str:
 
 def _preempted(event: Preempted) -> str:
     taken = event.spot_before - event.spot_left
-    # What a job did since it last reported nobody knows, and so not whether it is lost.
+    # What a job did since its last report is not known, and so not whether it is lost.
     some = event.lost_gpu_hours > 0
     lost = f"{words.work(event.lost_gpu_hours)} of work lost" if some else "no reported work lost"
     noun = "GPU" if event.spot_before == 1 else "GPUs"

@@ -11,7 +11,7 @@ PAIRED = {
     "line_gpu_hours", "period_share", "later_hours", "saved_usd",
     "left_usd", "planned_on_demand_gpus", "mean_spot_gpus", "mean_on_demand_gpus", "otherwise_usd"
 }  # fmt: skip
-"""Signals that are told together with another one."""
+"""Signals that are written together with another one."""
 
 SPOKEN = {"what-is-left": "no new decision", "behind-dear-spot": "behind, spot is expensive"}
 """Rules whose code does not read well in a sentence."""
@@ -71,9 +71,9 @@ RULES = {
 
 def reason(rule: str, signals: Mapping[str, float]) -> str:
     """Say which rule decided and what it read."""
-    told = ", ".join(filter(None, (_signal(name, signals) for name in signals)))
+    written = ", ".join(filter(None, (_signal(name, signals) for name in signals)))
     said = SPOKEN.get(rule, words.plain(rule))
-    return f"{said} ({told})" if told else said
+    return f"{said} ({written})" if written else said
 
 
 def because(rule: str) -> str:
@@ -93,7 +93,7 @@ def offer(signals: Mapping[str, float]) -> str:
 
 
 def _signal(name: str, signals: Mapping[str, float]) -> str:
-    """Write one signal; those that belong together are told by the first of them."""
+    """Write one signal; those that belong together are written with the first of them."""
     value = signals[name]
     match name:
         case "progress_gpu_hours" if "line_gpu_hours" in signals:

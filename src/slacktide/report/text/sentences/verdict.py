@@ -34,13 +34,13 @@ def _rank(job: Job) -> Callable[[PolicySummary], tuple[float, float]]:
 
 
 def verdict(comparison: Comparison) -> str:
-    """Say which policy did best and what it paid beside the clairvoyant and on demand."""
+    """Say which policy did best and what it paid compared with the clairvoyant and on demand."""
     one = best(comparison)
     if one.on_time_share <= 0 and not by_value(comparison.job):
         starts = len(words.runs_of(comparison, one.policy))
         return "No policy was on time" + (f" from any of {starts} starts." if starts > 1 else ".")
     over = " over pools" if comparison.roams else ""
-    paid = f"paid {_beside_clairvoyant(one)}{over}{_beside_on_demand(comparison, one)}"
+    paid = f"paid {_against_clairvoyant(one)}{over}{_against_on_demand(comparison, one)}"
     worth = f", leaving {format_usd(one.mean_utility_usd)} of value" if by_value(comparison.job) else ""
     where = f" in {words.plain(one.pool)}" if one.pool else ""
     said = f"{words.plain(one.policy)}{where} was {_when(comparison, one.policy)} and {paid}{worth}."
@@ -55,12 +55,12 @@ def _moving(comparison: Comparison) -> str:
         return ""
     rank = _rank(comparison.job)
     first, other = max(moved, key=rank), max(stayed, key=rank)
-    beside = f"{words.plain(other.policy)} in {words.plain(other.pool)}, the best that stayed in one pool"
+    best = f"{words.plain(other.policy)} in {words.plain(other.pool)}, the best that stayed in one pool"
     less = other.mean_cost_usd - first.mean_cost_usd
     share = f" ({words.percent(abs(less) / other.mean_cost_usd)})" if other.mean_cost_usd > 0 else ""
     paid = f"{format_usd(abs(less))}{share} {'less' if less >= 0 else 'more'} than"
     paid = "as much as" if abs(less) < CENT_USD else paid
-    return f"{words.plain(first.policy)} moved {first.mean_moves:.1f} times a run and paid {paid} {beside}."
+    return f"{words.plain(first.policy)} moved {first.mean_moves:.1f} times a run and paid {paid} {best}."
 
 
 def caveats(comparison: Comparison) -> list[str]:
@@ -81,13 +81,13 @@ def _when(comparison: Comparison, policy: str) -> str:
     return f"on time from {words.in_time(comparison, policy)} starts"
 
 
-def _beside_clairvoyant(one: PolicySummary) -> str:
+def _against_clairvoyant(one: PolicySummary) -> str:
     if not math.isfinite(one.cost_over_clairvoyant):
         return f"{format_usd(one.mean_cost_usd)} where the clairvoyant paid nothing"
     return f"{words.ratio(one.cost_over_clairvoyant)} the clairvoyant"
 
 
-def _beside_on_demand(comparison: Comparison, one: PolicySummary) -> str:
+def _against_on_demand(comparison: Comparison, one: PolicySummary) -> str:
     share = words.against_on_demand(comparison, one)
     if share is None:
         return ""
@@ -116,7 +116,7 @@ def _money_ended(comparison: Comparison) -> str:
 
 
 def _clairvoyant_spare(comparison: Comparison) -> str:
-    """Say what the yardstick of a wide job leaves open; nobody takes it for the best then."""
+    """Say what the yardstick of a wide job leaves open, so that it is not taken for the best then."""
     if comparison.clairvoyant_spare_usd is None:
         return ""
     known = next(one for one in comparison.summary if one.policy == CLAIRVOYANT)

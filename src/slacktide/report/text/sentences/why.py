@@ -12,20 +12,20 @@ from slacktide.report.text.sentences.events import ending, journey, lacked
 from slacktide.report.text.sentences.reasons import because, offer
 from slacktide.results.status import JobStatus
 
-NOT_ASKED = "what-is-left"
+NO_NEW_DECISION = "what-is-left"
 """The reason of a decision that no policy made: something happened inside a slot, and the rest was kept."""
 
 
 def why(status: JobStatus, events: Sequence[Event]) -> list[str]:
-    """Say why a job is as it is, by what its journal tells, the newest decision first."""
+    """Say why a job is as it is, by what its journal says, the newest decision first."""
     began = events[0].at_hours if events else 0.0
     decided = [event for event in events if isinstance(event, Decided) and event.ending is None]
     ended = next((event for event in events if isinstance(event, Ended)), None)
     said = [_standing(status, over=ended is not None)]
     if ended is not None:
         said.append(_ending(ended, began))
-    left = decided[-1] if decided and decided[-1].why == NOT_ASKED else None
-    while decided and decided[-1].why == NOT_ASKED:
+    left = decided[-1] if decided and decided[-1].why == NO_NEW_DECISION else None
+    while decided and decided[-1].why == NO_NEW_DECISION:
         decided.pop()
     if left is not None and ended is None:
         when = words.rounded(left.at_hours - began)
@@ -68,7 +68,7 @@ def _ending(event: Ended, began: float) -> str:
 def _decision(decided: Sequence[Decided], status: JobStatus, began: float, *, last: bool) -> list[str]:
     newest = same = decided[-1]
     for event in reversed(decided):
-        if _told(event) != _told(newest):
+        if _wanted(event) != _wanted(newest):
             break
         same = event
     held = words.holding(newest.spot_gpus, newest.on_demand_gpus)
@@ -92,8 +92,8 @@ def _decision(decided: Sequence[Decided], status: JobStatus, began: float, *, la
 
 def _grounds(rule: str) -> str:
     """Say why, as the rest of a sentence and what follows it; an allocator may say it in whole sentences."""
-    told = words.plain(rule).rstrip(".")
-    return f". {told}." if " " in told and told[0].isupper() else f", because {because(rule)}."
+    said = words.plain(rule).rstrip(".")
+    return f". {said}." if " " in said and said[0].isupper() else f", because {because(rule)}."
 
 
 def _moves(decided: Sequence[Decided], began: float) -> list[str]:
@@ -107,12 +107,12 @@ def _moves(decided: Sequence[Decided], began: float) -> list[str]:
     return [f"It moved {times}, last {when} after the start to {where}: {journey(last)}."]
 
 
-def _told(event: Decided) -> tuple[str, str, int, int]:
+def _wanted(event: Decided) -> tuple[str, str, int, int]:
     return event.why, event.pool, event.spot_gpus, event.on_demand_gpus
 
 
 def _signals(signals: Mapping[str, float]) -> list[str]:
-    """Say what the rule read: the work beside the line, the time left, and the market."""
+    """Say what the rule read: the work against the line, the time left, and the market."""
     said = []
     if "progress_gpu_hours" in signals and "line_gpu_hours" in signals:
         ahead = signals["progress_gpu_hours"] - signals["line_gpu_hours"]
@@ -134,11 +134,11 @@ def _signals(signals: Mapping[str, float]) -> list[str]:
 
 def _measured_otherwise(events: Sequence[Event]) -> float:
     """Return by how much reports of new workers correct the work that was expected to be lost."""
-    heard = [event for event in events if isinstance(event, Resumed)]
-    return sum(event.lost_gpu_hours - event.expected_gpu_hours for event in heard)
+    resumed = [event for event in events if isinstance(event, Resumed)]
+    return sum(event.lost_gpu_hours - event.expected_gpu_hours for event in resumed)
 
 
-def _asked_for(times: int, of: int) -> str:
+def _requested(times: int, of: int) -> str:
     if times == of:
         return "because a user asked for it"
     return f"{'once' if times == 1 else f'{times} times'} because a user asked for it"
@@ -147,15 +147,15 @@ def _asked_for(times: int, of: int) -> str:
 def _losses(events: Sequence[Event], began: float) -> list[str]:
     taken = [event for event in events if isinstance(event, Preempted)]
     failed = [event for event in events if isinstance(event, WorkerFailed | Stalled)]
-    asked_for = sum(event.actor == "user" for event in taken)
+    requested = sum(event.actor == "user" for event in taken)
     said = []
     if taken:
         lost = max(0.0, sum(event.lost_gpu_hours for event in taken) + _measured_otherwise(events))
         times = "once" if len(taken) == 1 else f"{len(taken)} times"
         when = words.rounded(taken[-1].at_hours - began)
         cost = f"{words.work(lost)} of work were lost" if lost > 0 else "no work was lost"
-        who = "The market took spot GPUs" if not asked_for else "Spot GPUs were taken"
-        by = "" if not asked_for else f", {_asked_for(asked_for, len(taken))}"
+        who = "The market took spot GPUs" if not requested else "Spot GPUs were taken"
+        by = "" if not requested else f", {_requested(requested, len(taken))}"
         said.append(f"{who} {times}, last {when} after the start{by}; {cost}.")
     if failed:
         times = "once" if len(failed) == 1 else f"{len(failed)} times"

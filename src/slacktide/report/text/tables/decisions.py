@@ -1,4 +1,4 @@
-"""A run told as decisions: those by which the same was decided and held become one line."""
+"""The decisions of a run as a table: those that decided and held the same become one line."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COLUMNS = (
 SHOWN_SIGNALS = {
     "progress_gpu_hours", "line_gpu_hours", "hours_left", "spot_gpus", "spot_usd_per_gpu_hour"
 }  # fmt: skip
-"""Signals of a reason that the columns beside it show already."""
+"""Signals of a reason that other columns show already."""
 STOPPED = " (stopped: it reached its maximum cost)"
 
 
@@ -62,12 +62,13 @@ def spans(run: RunResult) -> list[Span]:
 
 def decisions(run: RunResult) -> Grid:
     """Return a run's decisions as a table, one line per span; with the pool, of a job that may move."""
-    told = spans(run)
-    rows = [_row(run, span, last=span is told[-1]) for span in told]
+    found = spans(run)
+    rows = [_row(run, span, last=span is found[-1]) for span in found]
     if not run.pools:
         return Grid(COLUMNS, tuple(rows))
     placed = tuple(
-        (*row[:2], words.plain(_pool(span.first), 40), *row[2:]) for row, span in zip(rows, told, strict=True)
+        (*row[:2], words.plain(_pool(span.first), 40), *row[2:])
+        for row, span in zip(rows, found, strict=True)
     )
     return Grid((*COLUMNS[:2], Column("pool", right=False), *COLUMNS[2:]), placed)
 
@@ -102,8 +103,8 @@ def why(decision: Decision) -> str:
         parts.append(f"lost {decision.lost_gpus} spot{work};")
     if decision.ending is not None:
         parts.append("stops all workers:")
-    told = {name: signal for name, signal in reason.signals.items() if name not in SHOWN_SIGNALS}
-    parts.append(words.plain(str(Reason(reason.rule, told))))
+    signals = {name: signal for name, signal in reason.signals.items() if name not in SHOWN_SIGNALS}
+    parts.append(words.plain(str(Reason(reason.rule, signals))))
     return " ".join(parts)
 
 

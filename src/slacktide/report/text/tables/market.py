@@ -55,8 +55,8 @@ def _several(found: Market) -> list[Any]:
     """Show the pools side by side, and what moves between them cost."""
     most = largest_gpus(found)
     return [
-        grid.as_rich(pools.beside(side_by_side(found), most), title=_title(found)),
-        pools.beside_words(most),
+        grid.as_rich(pools.comparison(side_by_side(found), most), title=_title(found)),
+        pools.comparison_words(most),
         *pools.moves_words(moves_between(found)),
         "More about one of them: --pool NAME.",
     ]

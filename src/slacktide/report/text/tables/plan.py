@@ -82,7 +82,7 @@ def wrong_words(plan: JobPlan) -> str:
     if one is None:
         return ""
     hopeless = (
-        f"; in {one.hopeless_share:.0%} the work is so much that on demand from the start would be late, too"
+        f"; in {one.hopeless_share:.0%} there is more work than on demand from the start can do in time"
         if one.hopeless_share > 0
         else ""
     )

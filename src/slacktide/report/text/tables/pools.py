@@ -18,7 +18,7 @@ SHOWN_PAIRS = 4
 """How many pairs of regions are named for each price."""
 
 
-def beside(pools: Sequence[PoolBeside], largest_gpus: int) -> Grid:
+def comparison(pools: Sequence[PoolBeside], largest_gpus: int) -> Grid:
     """Return one line for each pool: what it costs, how often it has how many GPUs, and how long."""
     half = max(1, (largest_gpus + 1) // 2)
     columns = (
@@ -49,7 +49,7 @@ def _hours(hours: float | None) -> str:
     return words.NOTHING if hours is None else words.about(hours)
 
 
-def beside_words(largest_gpus: int) -> str:
+def comparison_words(largest_gpus: int) -> str:
     """Say how to read the table."""
     return (
         "Prices are USD per GPU-hour; ≥ n: share of time with at least n spot GPUs, up to the most that any "

@@ -24,7 +24,7 @@ class Study(NamedTuple):
     """One series of measurements and what it says."""
 
     group: Mapping[str, str]
-    """What tells this series from the others: the values of the columns that were grouped by."""
+    """What distinguishes this series from the others: the values of the columns that were grouped by."""
     measured: tuple[tuple[float, float], ...]
     """Widths and rates as measured."""
     fitted: Fitted
