@@ -17,8 +17,8 @@ from slacktide.policies.ahap import Ahap
 from slacktide.policies.base import RulePolicy, policies
 from slacktide.policies.view import Policy
 from slacktide.simulation import batch, plain
-from slacktide.simulation.compare import guarded, label
 from slacktide.simulation.plain import Setting
+from slacktide.simulation.policy_runs import guarded, label
 from slacktide.solvers.clairvoyant.clairvoyant import clairvoyant_table
 from slacktide_papers.forecasters.noisy_truth import NoisyTruth
 

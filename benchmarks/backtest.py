@@ -10,8 +10,8 @@ from slacktide.market.source import open_market
 from slacktide.policies.base import RulePolicy, policies
 from slacktide.policies.deadline_guard import DeadlineGuard
 from slacktide.simulation import batch, plain
-from slacktide.simulation.compare import label
-from slacktide.simulation.summaries import summaries
+from slacktide.simulation.compare import summarise
+from slacktide.simulation.policy_runs import label
 
 JOB = Job(work_gpu_hours=100.0, deadline_hours=24.0, widths=tuple(range(1, 9)), restart_hours=0.05)
 LONG_JOB = Job(work_gpu_hours=200.0, deadline_hours=48.0, widths=tuple(range(1, 9)), restart_hours=0.05)
@@ -47,7 +47,7 @@ def whole_path() -> None:
     batch.run_table(LONG_JOB, pool, policy, starts[:2])
     made = 0.0
     for what, work in (
-        ("with their summary", lambda runs: summaries([runs], ["guarded"])),
+        ("with their summary", lambda runs: summarise("guarded", [runs], 0.0)),
         ("each made an object", list),
     ):
         began = time.process_time()

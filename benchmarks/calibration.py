@@ -26,11 +26,11 @@ from slacktide.market.base import Market
 from slacktide.market.source import open_market
 from slacktide.policies.base import policies
 from slacktide.simulation import batch, plain
-from slacktide.simulation.compare import guarded
 from slacktide.simulation.plain import Setting
 from slacktide.simulation.plan.begin import Begin
 from slacktide.simulation.plan.one_pool import FUTURES
 from slacktide.simulation.plan.scenarios import scenarios
+from slacktide.simulation.policy_runs import guarded
 
 POLICY = "uniform-progress"
 """A policy that is run in a moment: what is tried is the futures."""

@@ -36,8 +36,8 @@ from slacktide.policies.pools.sky_nomad import SkyNomad
 from slacktide.policies.stochastic_horizon import StochasticHorizon
 from slacktide.policies.view import Policy
 from slacktide.simulation import plain
-from slacktide.simulation.compare import setting_for
 from slacktide.simulation.plain import run_over_pools
+from slacktide.simulation.policy_runs import setting_for
 from slacktide.simulation.pool_options import PoolOptions
 from slacktide.solvers.pools.optimum import least_usd
 

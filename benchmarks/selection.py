@@ -18,7 +18,7 @@ from slacktide.core.types import Job
 from slacktide.market.base import Market
 from slacktide.market.source import open_market
 from slacktide.policies.selection.policy_set import AUTO_SET, fresh
-from slacktide.simulation import compare
+from slacktide.simulation import policy_runs
 from slacktide.simulation.replay import replay
 from slacktide.simulation.selection import make_arms, random_tasks
 from slacktide_papers.deadline.policy_set import PAPER_SET
@@ -52,7 +52,7 @@ def _report(title: str, market: Market, name: str, pool: tuple[Spec, ...]) -> No
     earned, drawn = np.empty((JOBS, len(arms))), np.empty(JOBS)
     for number, task in enumerate(random_tasks(JOB, market, JOBS, seed=1)):
         arm = hedge.begin(str(number))
-        setting = compare.setting_for(market, task.pool, None)
+        setting = policy_runs.setting_for(market, task.pool, None)
         found = replay(task.job, task.pool, task.start, arms, setting)
         hedge.end(str(number), found.shares)
         earned[number] = found.utility_usd

@@ -30,7 +30,7 @@ from slacktide.physics.pace import USUAL_SPREAD
 from slacktide.physics.truth import AS_SAID, RandomTruth, Truth
 from slacktide.policies.base import RulePolicy, policies
 from slacktide.policies.deadline_guard import to_spare
-from slacktide.simulation import batch, compare, plain
+from slacktide.simulation import batch, plain, policy_runs
 
 NAMES = ("uniform-progress", "stochastic-horizon", "maximal-spot")
 SLACKS = (0.15, 0.30, 0.60, 1.10)
@@ -158,8 +158,8 @@ def _tell(job: Job, market: Market, name: str, starts: int) -> Told:
     total = np.zeros(5)
     for place, pool in enumerate(market.pools):
         seeds = range(place * TRUTHS, (place + 1) * TRUTHS)
-        setting = compare.setting_for(market, pool, None)
-        acting = compare.guarded(policies.make(name), job)
+        setting = policy_runs.setting_for(market, pool, None)
+        acting = policy_runs.guarded(policies.make(name), job)
         for start in _starts(job, pool, starts):
             ready = batch.prepare(acting, job, pool, start, setting)
             assert isinstance(ready, RulePolicy)

@@ -22,8 +22,8 @@ from slacktide.policies.deadline_guard import DeadlineGuard
 from slacktide.policies.pools.roaming_horizon import RoamingHorizon
 from slacktide.policies.stochastic_horizon import StochasticHorizon
 from slacktide.simulation import plain
-from slacktide.simulation.compare import run_clairvoyant, setting_for
 from slacktide.simulation.plain import run_over_pools
+from slacktide.simulation.policy_runs import run_clairvoyant, setting_for
 from slacktide.simulation.pool_options import PoolOptions
 
 NOTICE_HOURS = 10 / 60

@@ -14,7 +14,7 @@ from slacktide.core.types import Billing, Job
 from slacktide.market.base import Market, Pool
 from slacktide.policies.base import policies
 from slacktide.results.run import Run
-from slacktide.simulation.compare import run_in_detail, setting_for
+from slacktide.simulation.policy_runs import run_in_detail, setting_for
 
 from .exact import digest, lines
 

@@ -24,7 +24,7 @@ from slacktide.market.source import open_market
 from slacktide.policies.base import policies
 from slacktide.results.run import CLAIRVOYANT, ON_DEMAND_ALONE, result_of
 from slacktide.simulation import batch, plain
-from slacktide.simulation.compare import guarded, run_many, setting_for
+from slacktide.simulation.policy_runs import guarded, run_many, setting_for
 
 JOBS = {
     "hard": Job(

@@ -18,8 +18,9 @@ from slacktide.physics.truth import AS_SAID, RandomTruth, Truth
 from slacktide.policies.base import policies
 from slacktide.policies.deadline_guard import to_spare
 from slacktide.simulation import batch, plain
-from slacktide.simulation.compare import compare, guarded
+from slacktide.simulation.compare import compare
 from slacktide.simulation.plain import Setting
+from slacktide.simulation.policy_runs import guarded
 
 SLACKS = (0.3, 0.6, 1.1)
 TRUTHS = (AS_SAID, Truth(0.6), Truth(1.2), Truth(1.5), Truth(1.9), Truth(1.3, 0.8))

@@ -18,7 +18,7 @@ from slacktide.journal.state.snapshots import keep, present_form, read_world
 from slacktide.market.base import Market
 from slacktide.physics.ledger import bill
 from slacktide.simulation import plain
-from slacktide.simulation.compare import setting_for
+from slacktide.simulation.policy_runs import setting_for
 from tests.parts_of_effort import examples
 
 

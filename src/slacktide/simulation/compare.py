@@ -1,38 +1,41 @@
-"""Policies side by side: the same job from the same starts, with the clairvoyant beside them."""
+"""Policies compared: the same job from the same starts, with the clairvoyant, who knows the future.
+
+A job that stays runs in every pool, and its figures are over all of them. For a job that may move, policies
+that choose pools run over all of them, and all begin at the same times. A policy that stays then runs in
+every pool, and the pool that was best for it stands in the comparison; so does the clairvoyant, once over all
+pools and once in the best one.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from datetime import timedelta
+from typing import NamedTuple
 
 import numpy as np
 
+from slacktide.core.arrays import Floats
 from slacktide.core.errors import InputError, shown
 from slacktide.core.register import Spec
-from slacktide.core.types import Allocation, Job, Reason
+from slacktide.core.types import Job
+from slacktide.journal.events import Sight
 from slacktide.market.base import Market, Pool
 from slacktide.market.forecast.base import Forecaster
 from slacktide.market.pools.statistics import stock_outs_said
-from slacktide.physics.truth import AS_SAID, Truth, Truths
-from slacktide.policies.base import policies as register
-from slacktide.policies.deadline_guard import DeadlineGuard
-from slacktide.policies.no_checkpoints import keeping
-from slacktide.policies.view import Policy, View
-from slacktide.results.comparison import Comparison
-from slacktide.results.run import CLAIRVOYANT, Run, RunResult, result_of
-from slacktide.results.runs import AllRuns, Runs, column
-from slacktide.simulation import batch, plain
+from slacktide.physics.truth import AS_SAID, Truths
+from slacktide.policies.pools.roams import roams
+from slacktide.policies.view import Policy
+from slacktide.results.comparison import Comparison, PolicySummary
+from slacktide.results.run import CLAIRVOYANT, IN_THE_POOL, OVER_POOLS, Run
+from slacktide.results.runs import AllRuns, column
 from slacktide.simulation.parallel.base import HERE, Spread
-from slacktide.simulation.pieces import Piece, cut, joined, joined_yardstick
-from slacktide.simulation.plain import Setting
-from slacktide.simulation.summaries import policy_of, summaries
-from slacktide.solvers.clairvoyant.clairvoyant import Plan, Yardstick, clairvoyant, yardstick
-
-COMPILE_FROM = 40
-"""With fewer runs than this the plain loop is done before compiled code is loaded."""
+from slacktide.simulation.plain import check_start, last_start
+from slacktide.simulation.policy_runs import named
+from slacktide.simulation.pool_options import PoolOptions
+from slacktide.simulation.sweep import Part, PoolStarts, Sweep, in_detail, run_sweep
 
 Progress = Callable[[int, int], None]
 """Called with the work done so far and the work in all."""
@@ -53,7 +56,7 @@ class Starts:
 
     def of(self, job: Job, pool: Pool) -> list[int]:
         """Return the starts in this pool that leave the whole deadline inside the market."""
-        last = plain.last_start(job, pool)
+        last = last_start(job, pool)
         if last < 0:
             raise InputError(
                 f"pool {shown(pool.name)}: the market must cover the deadline of {job.deadline_hours:g} h, "
@@ -63,39 +66,6 @@ class Starts:
             return list(range(0, last + 1, max(1, round(self.every_hours / pool.slot_hours))))
         count = min(self.count or 1, last + 1)
         return [round(start) for start in np.linspace(0, last, count)]
-
-
-class Replay:
-    """Hold what a plan made with knowledge of the future says; no policy, but runs like one."""
-
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
-
-    def decide(self, view: View) -> Allocation:
-        if view.slot >= len(self._plan.spot_gpus):
-            return Allocation(reason=Reason("plan-ended"))
-        spot, on_demand = self._plan.spot_gpus[view.slot], self._plan.on_demand_gpus[view.slot]
-        return Allocation(int(spot), int(on_demand), reason=Reason("knows-the-future"))
-
-
-def label(policy: Policy) -> str:
-    """Return a policy's name with the parameters that are not at their defaults."""
-    name = register.name_of(policy)
-    if isinstance(policy, DeadlineGuard):
-        return f"{name}({label(policy.inner)})"
-    words = [f"{key}={value}" for key, value in register.changed(policy).items()]
-    return f"{name}({','.join(words)})" if words else name
-
-
-def guarded(policy: Policy, job: Job) -> Policy:
-    """Return the policy as it will run: behind the deadline guard when the deadline is hard.
-
-    For a job without checkpoints it keeps workers that have work to lose.
-    """
-    if isinstance(policy, DeadlineGuard):
-        return DeadlineGuard(keeping(policy.inner, job))
-    acting = keeping(policy, job)
-    return DeadlineGuard(acting) if job.hard else acting
 
 
 def compare(
@@ -120,218 +90,213 @@ def compare(
     pools = market.pools if pool is None else (market.pool(pool),)
     makers = named(policies)
     chosen = starts if starts is not None else Starts()
-    plans = {
-        place.name: chosen.of(job, place) if isinstance(chosen, Starts) else list(chosen) for place in pools
-    }
-    sweep = Sweep(job, market, makers, forecaster, truth, sum(map(len, plans.values())))
-    parts, spares = _swept(sweep, plans, spread, progress or (lambda done, total: None))
-    summary = tuple(summaries(parts, [*makers, CLAIRVOYANT]))
-    detail = _typical(sweep, parts, spread)
-    spared = float(np.mean(spares)) if spares else None
-    assumed = (*market.assumptions, *stock_outs([(place, job.fastest_width) for place in pools]))
-    return Comparison(job, market.source, pools, assumed, AllRuns(parts), summary, detail, spared, truth)
+    where = tuple(
+        PoolStarts(one, job, tuple(chosen.of(job, one) if isinstance(chosen, Starts) else chosen))
+        for one in pools
+    )
+    sweep = Sweep(job, market, makers, forecaster, truth, where, sum(len(one.starts) for one in where))
+    wanted = [(policy, at) for at in range(len(pools)) for policy in (*makers, None)]
+    parts = run_sweep(sweep, wanted, spread, progress or _silent)
+    middle = _median_run([part for part in parts if part.policy == list(makers)[-1]])
+    typical = [part for part in parts if part.pool is not None and pools[part.pool].name == middle.pool]
+    spares = [usd for part in parts for usd in part.spare_usd]
+    return Comparison(
+        job,
+        market.source,
+        pools,
+        (*market.assumptions, *stock_outs([(one, job.fastest_width) for one in pools])),
+        AllRuns([part.runs for part in parts]),
+        tuple(summaries(parts, [*makers, CLAIRVOYANT])),
+        tuple(in_detail(sweep, typical, middle.start_slot, spread)),
+        float(np.mean(spares)) if spares else None,
+        truth,
+    )
+
+
+def compare_over_pools(
+    options: PoolOptions,
+    market: Market,
+    policies: Sequence[Spec | Policy],
+    *,
+    starts: Starts | Sequence[int] | None = None,
+    sight: Sight = "feed",
+    forecaster: Forecaster | None = None,
+    truth: Truths = AS_SAID,
+    progress: Progress | None = None,
+    spread: Spread = HERE,
+) -> Comparison:
+    """Run every policy, and the clairvoyant, from every start: over all pools, or in each of them.
+
+    Starts are slots of the first of the job's pools.
+    """
+    makers, job = named(policies), options.job
+    chosen = common_starts(options, starts if starts is not None else Starts())
+    where = tuple(_pool_starts(options, at, chosen) for at in range(len(options.pools)))
+    sweep = Sweep(job, market, makers, forecaster, truth, where, len(chosen), options, sight)
+    covered = [at for at, one in enumerate(where) if _covers(options, one)]
+    wanted = [(name, pool) for name in (*makers, None) for pool in _pools_for(sweep, name, covered)]
+    rows = _rows(options, run_sweep(sweep, wanted, spread, progress or _silent))
+    best = [_best(job, rows, name) for name in (*makers, IN_THE_POOL, OVER_POOLS)]
+    parts = [row.part for row in best]
+    mine = [part for part in parts if part.policy is not None]
+    middle = _median_run(([part for part in mine if part.pool is None] or mine)[-1:])
+    ahead = next(one.ahead for one in where if one.pool.name == middle.pool)
+    return Comparison(
+        job,
+        market.source,
+        options.pools,
+        (*market.assumptions, *stock_outs(_fastest(options)), *_left_out(options, covered)),
+        AllRuns([part.runs for part in parts]),
+        tuple(row.summary for row in best),
+        tuple(in_detail(sweep, parts, middle.start_slot - ahead, spread)),
+        None,
+        truth,
+        sight,
+        tuple(row.summary for row in rows if row.part.pool is not None),
+    )
+
+
+def _silent(done: int, total: int) -> None:
+    """Report no progress."""
 
 
 def stock_outs(places: Sequence[tuple[Pool, int]]) -> tuple[str, ...]:
-    """Say how often on demand was out of stock for a job of these widths, and what that means; or nothing."""
-    told = stock_outs_said(places)
-    if not told:
+    """Return a sentence on how often on demand was out of stock for a job of these widths; or nothing."""
+    shares = stock_outs_said(places)
+    if not shares:
         return ()
     return (
-        f"On-demand GPUs were out of stock ({told}): then nobody can promise to be on time, and the "
+        f"On-demand GPUs were out of stock ({shares}): then nobody can promise to be on time, and the "
         "clairvoyant, who is not limited by it, may be out of reach.",
     )
 
 
-class Sweep(NamedTuple):
-    """What all pieces of a back-test share."""
-
-    job: Job
-    market: Market
-    policies: Mapping[str, Policy]
-    forecaster: Forecaster | None
-    truth: Truths
-    starts: int
-    """In all pools together."""
-
-    def setting(self, pool: Pool) -> Setting:
-        """Return what all policies share on a pool."""
-        return setting_for(self.market, pool, self.forecaster, self.truth)
+def _median_run(parts: Sequence[Part]) -> Run:
+    """Return the run whose bill is the median of these parts' bills."""
+    runs = AllRuns([part.runs for part in parts])
+    costs = np.concatenate([column(part.runs, "cost_usd") for part in parts])
+    # Stable, so that of equal bills the earliest start is shown, on every machine.
+    return runs[int(np.argsort(costs, kind="stable")[len(costs) // 2])]
 
 
-def _swept(
-    sweep: Sweep, plans: Mapping[str, Sequence[int]], spread: Spread, report: Progress
-) -> tuple[list[Sequence[Run]], list[float]]:
-    """Run all pieces and put them together: by pool each policy, then the clairvoyant."""
-    todo = [
-        piece
-        for pool, starts in plans.items()
-        for policy in (*sweep.policies, None)
-        for piece in cut(pool, policy, starts, few=len(starts) < COMPILE_FROM)
+# ---------------------------------------------------------------------- starts that pools share
+
+
+def common_starts(options: PoolOptions, starts: Starts | Sequence[int]) -> list[int]:
+    """Return the starts, as slots of the first pool: in the time that all pools cover, if it is enough."""
+    own = options.pools[0]
+    if not isinstance(starts, Starts):
+        for start in starts:
+            check_start(options.job, own, start)
+        return list(starts)
+    first = max(-_ahead(own, pool) for pool in options.pools)
+    last = min(len(pool) - _ahead(own, pool) for pool in options.pools)
+    if last - first < len(own) - last_start(options.job, own):
+        return starts.of(options.job, own)
+    return [first + slot for slot in starts.of(options.job, own.window(first, last))]
+
+
+def _pool_starts(options: PoolOptions, at: int, starts: Sequence[int]) -> PoolStarts:
+    """Return the starts, given as slots of the first pool, as slots of another one."""
+    ahead = _ahead(options.pools[0], options.pools[at])
+    slots = tuple(start + ahead for start in starts)
+    return PoolStarts(options.pools[at], options.places.jobs[at], slots, ahead)
+
+
+def _ahead(own: Pool, pool: Pool) -> int:
+    """Return how many slots of a pool lie before the first slot of another."""
+    return round((own.start - pool.start) / timedelta(hours=own.slot_hours))
+
+
+def _covers(options: PoolOptions, one: PoolStarts) -> bool:
+    """Whether a job could stay in a pool from all starts."""
+    return min(one.starts) >= 0 and max(one.starts) <= last_start(options.job, one.pool)
+
+
+def _pools_for(sweep: Sweep, name: str | None, covered: Sequence[int]) -> list[int | None]:
+    """Return where a policy runs: over pools, or in each of them; the clairvoyant does both."""
+    if name is None:
+        return [*covered, None]
+    return [None] if roams(sweep.policies[name]) else [*covered]
+
+
+def _fastest(options: PoolOptions) -> list[tuple[Pool, int]]:
+    return [(pool, job.fastest_width) for pool, job in zip(options.pools, options.places.jobs, strict=True)]
+
+
+def _left_out(options: PoolOptions, covered: Sequence[int]) -> tuple[str, ...]:
+    names = [pool.name for at, pool in enumerate(options.pools) if at not in covered]
+    if not names:
+        return ()
+    return (f"{', '.join(names)}: not recorded from all starts to their deadlines, so nothing stayed there.",)
+
+
+# ---------------------------------------------------------------------- what runs come to
+
+
+class SummaryRow(NamedTuple):
+    """A part that is summed up."""
+
+    part: Part
+    summary: PolicySummary
+
+
+def summaries(parts: Sequence[Part], names: Sequence[str]) -> list[PolicySummary]:
+    """Sum up the runs of each of these policies in all pools, as multiples of the clairvoyant's bill."""
+    best = _paid([part for part in parts if part.name == CLAIRVOYANT])
+    return [summarise(name, [part.runs for part in parts if part.name == name], best) for name in names]
+
+
+def _rows(options: PoolOptions, parts: Sequence[Part]) -> list[SummaryRow]:
+    """Sum up each part by itself, as a multiple of what the clairvoyant paid over pools."""
+    best = _paid([part for part in parts if part.name == OVER_POOLS])
+    pools = ["" if part.pool is None else options.pools[part.pool].name for part in parts]
+    return [
+        SummaryRow(part, dataclasses.replace(summarise(part.name, [part.runs], best), pool=pool))
+        for part, pool in zip(parts, pools, strict=True)
     ]
-    found: dict[tuple[str, str | None], list[Any]] = {}
-    total, done = sum(len(piece.starts) for piece in todo), 0
-    for piece, came in zip(todo, spread.each(do_piece, sweep, todo), strict=True):
-        found.setdefault((piece.pool, piece.policy), []).append(came)
-        done += len(piece.starts)
-        report(done, total)
-    parts: list[Sequence[Run]] = []
-    spares: list[float] = []
-    for (pool, policy), pieces in found.items():
-        if policy is not None:
-            parts.append(joined(pieces))
-            continue
-        best = joined_yardstick(pieces)
-        place = sweep.market.pool(pool)
-        parts.append(batch.runs_of(sweep.job, place, plans[pool], best.table, name=CLAIRVOYANT))
-        spares += [] if best.spare_usd is None else best.spare_usd.tolist()
-    return parts, spares
 
 
-def do_piece(sweep: Sweep, piece: Piece) -> Sequence[Run] | Yardstick:
-    """Run one piece of a back-test."""
-    pool = sweep.market.pool(piece.pool)
-    if piece.policy is None:
-        return solve_yardstick(sweep.job, pool, piece.starts, among=sweep.starts, truth=sweep.truth)
-    policy, setting = sweep.policies[piece.policy], sweep.setting(pool)
-    return run_many(sweep.job, pool, policy, piece.starts, name=piece.policy, setting=setting, few=piece.few)
+def _paid(parts: Sequence[Part]) -> float:
+    bills: list[float] = [usd for part in parts for usd in column(part.runs, "cost_usd").tolist()]
+    return sum(bills)
 
 
-def setting_for(
-    market: Market, pool: Pool, forecaster: Forecaster | None, truth: Truths = AS_SAID
-) -> Setting:
-    """Return what all policies share on a pool of a market: forecaster, the other pools' past, the truth."""
-    others = tuple(other for other in market.pools if other is not pool)
-    return Setting(forecaster=forecaster or Setting().forecaster, neighbours=others, truth=truth)
+def _best(job: Job, rows: Sequence[SummaryRow], name: str) -> SummaryRow:
+    """Return the row of a policy: in the pool that was best, if it stays in one."""
+    return max((row for row in rows if row.part.name == name), key=lambda row: _worth(job, row.summary))
 
 
-def run_many(
-    job: Job,
-    pool: Pool,
-    policy: Policy,
-    starts: Sequence[int],
-    *,
-    name: str,
-    setting: Setting = plain.USUAL,
-    few: bool | None = None,
-) -> Sequence[Run]:
-    """Run one policy from many starts: compiled where it can be and is worth it, plain elsewhere.
-
-    Where these are but some of the starts, `few` says whether all of them are too few to be worth it.
-    """
-    acting = guarded(policy, job)
-    small = (len(starts) < COMPILE_FROM if few is None else few) and not batch.needs_preparing(acting)
-    if small or not batch.can_compile(acting, pool):
-        ready = (acting if small else batch.prepare(acting, job, pool, start, setting) for start in starts)
-        return [
-            dataclasses.replace(plain.run(job, pool, one, start=start, name=name, setting=setting), slots=())
-            for one, start in zip(ready, starts, strict=True)
-        ]
-    return batch.run_many(job, pool, acting, starts, name=name, setting=setting)
+def _worth(job: Job, one: PolicySummary) -> tuple[float, float]:
+    """Return by what pools are ranked: in time, then cheap; with a soft deadline what is left of value."""
+    if not job.hard and job.value_usd > 0:
+        return (one.mean_utility_usd, 0.0)
+    return (one.on_time_share, -one.mean_cost_usd)
 
 
-def run_clairvoyant(job: Job, pool: Pool, starts: Sequence[int]) -> Runs:
-    """Run the clairvoyant's plan from many starts."""
-    return run_yardstick(job, pool, starts)[0]
+def summarise(name: str, mine: Sequence[Sequence[Run]], yardstick_usd: float) -> PolicySummary:
+    """Sum up the runs of one policy, given what the clairvoyant paid in all."""
 
+    def all_of(figure: str) -> Floats:
+        return np.concatenate([column(runs, figure) for runs in mine])
 
-def run_yardstick(
-    job: Job,
-    pool: Pool,
-    starts: Sequence[int],
-    *,
-    among: int | None = None,
-    tell: Callable[[int], None] | None = None,
-    truth: Truths = AS_SAID,
-) -> tuple[Runs, list[float]]:
-    """Run the clairvoyant's plan from many starts, which may be some among more.
-
-    It knows what the job is, too. Returns beside the runs what the best plan could gain from each start,
-    where the job is too wide to be sure of it; nothing where the plans are the best.
-    """
-    found = solve_yardstick(job, pool, starts, among=among, tell=tell, truth=truth)
-    runs = batch.runs_of(job, pool, starts, found.table, name=CLAIRVOYANT)
-    return runs, [] if found.spare_usd is None else found.spare_usd.tolist()
-
-
-def solve_yardstick(
-    job: Job,
-    pool: Pool,
-    starts: Sequence[int],
-    *,
-    among: int | None = None,
-    tell: Callable[[int], None] | None = None,
-    truth: Truths = AS_SAID,
-) -> Yardstick:
-    """Solve the job that it is from many starts, which may be some among more."""
-    if isinstance(truth, Truth):
-        return yardstick(truth.of(job), pool, starts, among=among, tell=tell)
-    return _yardstick_each(job, pool, starts, truth, among or len(starts), tell or (lambda done: None))
-
-
-def _yardstick_each(
-    job: Job, pool: Pool, starts: Sequence[int], truth: Truths, among: int, tell: Callable[[int], None]
-) -> Yardstick:
-    """Solve from each start the job that it is there."""
-    found = []
-    for start in starts:
-        found.append(yardstick(truth.at(start).of(job), pool, [start], among=among))
-        tell(len(found))
-    return joined_yardstick(found)
-
-
-def run_in_detail(
-    job: Job,
-    pool: Pool,
-    policy: Policy | None,
-    start: int,
-    *,
-    name: str,
-    setting: Setting = plain.USUAL,
-    among: int = 1,
-) -> Run:
-    """Run from one start, among so many, and keep every slot; no policy stands for the clairvoyant."""
-    if policy is not None:
-        ready = batch.prepare(guarded(policy, job), job, pool, start, setting)
-        return plain.run(job, pool, ready, start=start, name=name, setting=setting)
-    true = setting.truth.at(start).of(job)
-    free = dataclasses.replace(true, checkpoint_hours=0.0, max_cost_usd=None, after_deadline="finish-fast")
-    return plain.run(free, pool, Replay(clairvoyant(true, pool, start, among=among)), start=start, name=name)
-
-
-def named(policies: Sequence[Spec | Policy]) -> dict[str, Policy]:
-    """Make policies and name them; raises InputError for none, or for one that is given twice."""
-    if not policies:
-        raise InputError("at least one policy must be given, got none")
-    made = [register.make(policy) for policy in policies]
-    named = {label(policy): policy for policy in made}
-    if len(named) != len(made):
-        raise InputError(f"each policy must be given once, got {[label(policy) for policy in made]}")
-    return named
-
-
-class _Spot(NamedTuple):
-    """A start that is run in detail."""
-
-    policy: str | None
-    pool: str
-    start: int
-    among: int
-
-
-def _typical(sweep: Sweep, parts: Sequence[Sequence[Run]], spread: Spread) -> tuple[RunResult, ...]:
-    """Run in detail the start where the last policy's bill is the median of its bills."""
-    last = AllRuns([part for part in parts if policy_of(part) == list(sweep.policies)[-1]])
-    costs = np.concatenate([column(part, "cost_usd") for part in last.parts])
-    middle = last[int(np.argsort(costs, kind="stable")[len(last) // 2])]
-    every = [_Spot(name, middle.pool, middle.start_slot, len(last)) for name in (*sweep.policies, None)]
-    return tuple(spread.each(do_in_detail, sweep, every))
-
-
-def do_in_detail(sweep: Sweep, spot: _Spot) -> RunResult:
-    """Run one policy, or the clairvoyant, from one start, and keep every slot."""
-    pool = sweep.market.pool(spot.pool)
-    policy = None if spot.policy is None else sweep.policies[spot.policy]
-    name, setting = spot.policy or CLAIRVOYANT, sweep.setting(pool)
-    run = run_in_detail(sweep.job, pool, policy, spot.start, name=name, setting=setting, among=spot.among)
-    return result_of(run, sweep.job, pool)
+    costs = all_of("cost_usd")
+    paid = sum(costs.tolist())
+    over = paid / yardstick_usd if yardstick_usd > 0 else (1.0 if paid <= 0 else math.inf)
+    p10, p50, p90 = np.percentile(costs, (10, 50, 90))
+    return PolicySummary(
+        policy=name,
+        mean_cost_usd=paid / len(costs),
+        mean_utility_usd=float(np.mean(all_of("utility_usd"))),
+        on_time_share=float(np.mean(all_of("on_time"))),
+        cost_over_clairvoyant=over,
+        p10_cost_usd=float(p10),
+        p50_cost_usd=float(p50),
+        p90_cost_usd=float(p90),
+        mean_finish_hours=float(np.mean(all_of("finish_hours"))),
+        mean_spot_gpu_hours=float(np.mean(all_of("spot_gpu_hours"))),
+        mean_on_demand_gpu_hours=float(np.mean(all_of("on_demand_gpu_hours"))),
+        mean_preemptions=float(np.mean(all_of("preemptions"))),
+        mean_moves=float(np.mean(all_of("moves"))),
+        mean_move_usd=float(np.mean(all_of("move_usd"))),
+    )

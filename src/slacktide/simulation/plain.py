@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from slacktide.core.errors import InputError, shown
 from slacktide.core.types import MAX_GPUS, Allocation, Job, JobState, Reason, Sighting
@@ -18,7 +19,7 @@ from slacktide.market.moment import Moment
 from slacktide.physics import ledger, physics
 from slacktide.physics.pace import Pace, learn, prior
 from slacktide.physics.tariff import Meter, tariff_of
-from slacktide.physics.truth import AS_SAID, Truth, Truths
+from slacktide.physics.truth import AS_SAID, Truth
 from slacktide.policies.base import past_deadline
 from slacktide.policies.decision import decision_of
 from slacktide.policies.view import Policy, View, look
@@ -45,6 +46,12 @@ def check_start(job: Job, pool: Pool, start: int) -> None:
         )
 
 
+class TruthByStart(Protocol):
+    """What a job really is from each start: always the same, or drawn."""
+
+    def at(self, start: int) -> Truth: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Setting:
     """What a run is given apart from job, pool and policy; all policies of a comparison share it."""
@@ -54,7 +61,7 @@ class Setting:
     """How many slots ahead forecasts reach."""
     neighbours: tuple[Pool, ...] = ()
     """Other pools whose past may be known; a job over pools knows its own pools instead."""
-    truth: Truths = AS_SAID
+    truth: TruthByStart = AS_SAID
     """What the job really is from each start; policies know only what it says and what was measured."""
 
 

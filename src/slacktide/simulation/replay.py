@@ -20,8 +20,8 @@ from slacktide.physics import physics
 from slacktide.policies.base import Context, RulePolicy
 from slacktide.policies.view import Policy
 from slacktide.simulation import batch, plain
-from slacktide.simulation.compare import guarded
 from slacktide.simulation.plain import USUAL, Setting
+from slacktide.simulation.policy_runs import guarded
 
 
 class Replayed(NamedTuple):

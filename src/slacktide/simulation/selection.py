@@ -24,9 +24,10 @@ from slacktide.policies.selection.hedge import Hedge
 from slacktide.policies.selection.policy_set import AUTO, fresh
 from slacktide.policies.selection.state_file import default_path, load
 from slacktide.policies.view import Policy
-from slacktide.simulation.compare import Progress, Starts, label
+from slacktide.simulation.compare import Progress, Starts
 from slacktide.simulation.parallel.base import HERE, Spread
 from slacktide.simulation.plain import USUAL, Setting
+from slacktide.simulation.policy_runs import label
 from slacktide.simulation.replay import Replayed, bounds_usd, replay
 
 

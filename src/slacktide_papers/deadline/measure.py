@@ -17,9 +17,9 @@ from slacktide.policies.view import Policy
 from slacktide.results.run import Run
 from slacktide.results.runs import Runs
 from slacktide.simulation import batch
-from slacktide.simulation.compare import run_clairvoyant
 from slacktide.simulation.parallel.base import HERE, Spread
 from slacktide.simulation.plain import Setting
+from slacktide.simulation.policy_runs import run_clairvoyant
 from slacktide_papers.deadline.places import job_of, starts_of
 from slacktide_papers.deadline.rows import Point
 

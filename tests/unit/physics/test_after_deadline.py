@@ -17,7 +17,7 @@ from slacktide.market.base import Market, Pool
 from slacktide.policies.base import policies
 from slacktide.results.run import result_of
 from slacktide.simulation import batch, plain
-from slacktide.simulation.compare import run_in_detail
+from slacktide.simulation.policy_runs import run_in_detail
 from tests.unit.engine.test_engine import Bench, lane
 
 SLOTS = 40

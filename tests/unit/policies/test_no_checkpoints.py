@@ -12,7 +12,7 @@ from slacktide.market.base import Pool
 from slacktide.physics import physics
 from slacktide.policies.base import policies
 from slacktide.policies.no_checkpoints import Unbroken
-from slacktide.simulation import batch, compare, plain
+from slacktide.simulation import batch, plain, policy_runs
 
 SLOTS = 60
 
@@ -41,7 +41,7 @@ def test_finishing_after_a_change_of_workers_means_beginning_anew() -> None:
 
 def test_plain_is_compiled_without_checkpoints() -> None:
     task, pool, starts = job(), market(), list(range(12))
-    acting = compare.guarded(policies.make("uniform-progress"), task)
+    acting = policy_runs.guarded(policies.make("uniform-progress"), task)
     assert batch.can_compile(acting, pool)
     compiled = batch.run_many(task, pool, acting, starts)
     for start, found in zip(starts, compiled, strict=True):
@@ -55,7 +55,7 @@ def test_plain_is_compiled_without_checkpoints() -> None:
 
 def test_workers_with_work_to_lose_are_kept_while_they_are_in_time() -> None:
     pool = Pool("here", 0.5, np.ones(SLOTS), np.full(SLOTS, 4.0), np.full(SLOTS, 4))
-    acting = compare.guarded(policies.make("uniform-progress"), job())
+    acting = policy_runs.guarded(policies.make("uniform-progress"), job())
     run = plain.run(job(), pool, acting)
     assert run.lost_gpu_hours == 0.0
     assert run.slots[-1].wanted.reason.rule == "no-checkpoint"
@@ -65,6 +65,6 @@ def test_workers_with_work_to_lose_are_kept_while_they_are_in_time() -> None:
 
 def test_only_jobs_without_checkpoints_are_wrapped() -> None:
     policy = policies.make("uniform-progress")
-    assert isinstance(compare.guarded(policy, job(value_usd=1.0, worthless_after_hours=20.0)), Unbroken)
+    assert isinstance(policy_runs.guarded(policy, job(value_usd=1.0, worthless_after_hours=20.0)), Unbroken)
     soft = job(checkpoint_hours=0.0, value_usd=1.0, worthless_after_hours=20.0)
-    assert compare.guarded(policy, soft) is policy
+    assert policy_runs.guarded(policy, soft) is policy

@@ -17,8 +17,8 @@ from slacktide.policies.pools.pool_beliefs import Fall, PoolLevels, Sources
 from slacktide.policies.pools.roaming_horizon import Memory, RoamingHorizon
 from slacktide.policies.view import View
 from slacktide.simulation import batch, plain
-from slacktide.simulation.compare import guarded
 from slacktide.simulation.plain import run_over_pools
+from slacktide.simulation.policy_runs import guarded
 from slacktide.simulation.pool_options import PoolOptions
 
 START = 352

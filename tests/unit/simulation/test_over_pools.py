@@ -23,9 +23,9 @@ from slacktide.policies.uniform_progress import UniformProgress
 from slacktide.results.comparison import Comparison
 from slacktide.results.run import IN_THE_POOL, OVER_POOLS, Stay
 from slacktide.simulation import plain
-from slacktide.simulation.compare import Starts, guarded, setting_for
-from slacktide.simulation.over_pools import common_starts, compare_over_pools
+from slacktide.simulation.compare import Starts, common_starts, compare_over_pools
 from slacktide.simulation.plain import run_over_pools
+from slacktide.simulation.policy_runs import guarded, setting_for
 from slacktide.simulation.pool_options import PoolOptions
 from slacktide.solvers.pools.optimum import optimum
 

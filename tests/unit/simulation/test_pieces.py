@@ -8,8 +8,9 @@ import pytest
 from slacktide.core.types import Job
 from slacktide.market.source import open_market
 from slacktide.physics.truth import RandomTruth
-from slacktide.simulation import compare
-from slacktide.simulation.pieces import LEAST_STARTS, MOST_PIECES, cut, joined_yardstick
+from slacktide.simulation import compare, policy_runs
+from slacktide.simulation.policy_runs import joined_yardstick
+from slacktide.simulation.sweep import LEAST_STARTS, MOST_PIECES, cut
 from slacktide.solvers.clairvoyant.clairvoyant import Yardstick
 
 POOL = open_market("synthetic:h100?days=6&slot=60m&seed=3").pools[0]
@@ -19,7 +20,7 @@ WIDE = Job(work_gpu_hours=900.0, deadline_hours=8.0, widths=tuple(range(1, 201))
 
 @pytest.mark.parametrize("count", [1, LEAST_STARTS, 24, 1000, 100_000])
 def test_all_starts_are_in_pieces_in_their_order(count: int) -> None:
-    pieces = cut("p", "x", range(count), few=False)
+    pieces = cut("x", 0, range(count))
     assert [start for piece in pieces for start in piece.starts] == list(range(count))
     assert len(pieces) <= MOST_PIECES
 
@@ -27,8 +28,8 @@ def test_all_starts_are_in_pieces_in_their_order(count: int) -> None:
 @pytest.mark.parametrize("job", [NARROW, WIDE], ids=["grid", "wide"])
 def test_the_clairvoyant_is_the_same_in_pieces(job: Job) -> None:
     starts = [0, 40, 20, 60]
-    whole = compare.solve_yardstick(job, POOL, starts, among=500)
-    parts = [compare.solve_yardstick(job, POOL, some, among=500) for some in (starts[:1], starts[1:])]
+    whole = policy_runs.solve_yardstick(job, POOL, starts, among=500)
+    parts = [policy_runs.solve_yardstick(job, POOL, some, among=500) for some in (starts[:1], starts[1:])]
     again = joined_yardstick(parts)
     assert again.table.tobytes() == whole.table.tobytes()
     assert (whole.spare_usd is None) == (job is NARROW)

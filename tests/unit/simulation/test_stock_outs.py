@@ -24,9 +24,10 @@ from slacktide.policies.view import View
 from slacktide.report.text.tables.pools import stock_words
 from slacktide.results.run import Run
 from slacktide.simulation import plain
-from slacktide.simulation.compare import compare, guarded
+from slacktide.simulation.compare import compare
 from slacktide.simulation.plan.begin import Begin
 from slacktide.simulation.plan.one_pool import look_ahead
+from slacktide.simulation.policy_runs import guarded
 from slacktide.simulation.pool_options import PoolOptions
 
 SLOTS = 60

@@ -19,8 +19,7 @@ from slacktide.policies.base import policies as register
 from slacktide.policies.selection.policy_set import AUTO
 from slacktide.policies.view import Policy
 from slacktide.results.comparison import Comparison
-from slacktide.simulation.compare import Progress, Starts, compare
-from slacktide.simulation.over_pools import compare_over_pools
+from slacktide.simulation.compare import Progress, Starts, compare, compare_over_pools
 from slacktide.simulation.parallel.base import HERE, Spread
 from slacktide.simulation.selection import resolve_policy
 

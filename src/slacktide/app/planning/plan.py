@@ -30,7 +30,8 @@ from slacktide.market.spec import feed_path, is_feed
 from slacktide.policies.selection.policy_set import AUTO
 from slacktide.policies.view import Policy
 from slacktide.results.plan import JobPlan, Outlook, PoolBill
-from slacktide.simulation.compare import Progress, label
+from slacktide.simulation.compare import Progress
+from slacktide.simulation.policy_runs import label
 from slacktide.simulation.pool_options import PoolOptions
 
 if TYPE_CHECKING:

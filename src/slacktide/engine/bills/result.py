@@ -14,7 +14,7 @@ from slacktide.journal.events import Decided, Ended, Event, Lived, Preempted, Re
 from slacktide.market.base import Pool
 from slacktide.physics.ledger import Priced
 from slacktide.results.run import CLAIRVOYANT, ON_DEMAND_ALONE, Decision, Lap, Run, RunResult, result_of
-from slacktide.simulation.compare import run_in_detail
+from slacktide.simulation.policy_runs import run_in_detail
 
 
 def run_result(events: Iterable[Event], job: Job, pool: Pool, policy: str) -> RunResult:

@@ -28,9 +28,9 @@ from slacktide.physics.pace import KNOWN, Pace, prior
 from slacktide.physics.tariff import Tariff, tariff_of
 from slacktide.policies.base import policies
 from slacktide.policies.view import Policy, View, look
-from slacktide.simulation.compare import guarded, setting_for
 from slacktide.simulation.plain import Setting, played
 from slacktide.simulation.playback import Playback
+from slacktide.simulation.policy_runs import guarded, setting_for
 from slacktide.simulation.pool_options import PoolOptions
 from slacktide.simulation.tries import TriedMoment
 

@@ -17,7 +17,7 @@ from slacktide.policies.view import Policy
 from slacktide.results.plan import JobPlan, Moving, MovingSaving, Outlook, PoolAhead
 from slacktide.results.run import OVER_POOLS, Run
 from slacktide.results.runs import column
-from slacktide.simulation.compare import Progress, label
+from slacktide.simulation.compare import Progress
 from slacktide.simulation.plain import follow
 from slacktide.simulation.plan import assumptions
 from slacktide.simulation.plan.curves import against_deadline, against_width
@@ -25,6 +25,7 @@ from slacktide.simulation.plan.outcomes import held_over_time, outcomes, standar
 from slacktide.simulation.plan.pool_futures import PoolFutures, pool_futures
 from slacktide.simulation.plan.variants import OverPools
 from slacktide.simulation.plan.wrong_work import if_work_is_wrong
+from slacktide.simulation.policy_runs import label
 from slacktide.simulation.pool_options import PoolOptions
 from slacktide.solvers.pools.optimum import optimum
 

@@ -18,8 +18,8 @@ from slacktide.policies.view import Policy, look
 from slacktide.results.plan import HeldAt, JobPlan, Outcomes, Outlook, PoolBill
 from slacktide.results.run import CLAIRVOYANT, Run
 from slacktide.results.runs import column
-from slacktide.simulation import batch, compare, plain
-from slacktide.simulation.compare import Progress, Starts, label
+from slacktide.simulation import batch, plain, policy_runs
+from slacktide.simulation.compare import Progress, Starts
 from slacktide.simulation.plain import Setting
 from slacktide.simulation.plan import assumptions
 from slacktide.simulation.plan.begin import Begin
@@ -28,6 +28,7 @@ from slacktide.simulation.plan.outcomes import held_over_time, outcomes
 from slacktide.simulation.plan.scenarios import scenarios
 from slacktide.simulation.plan.variants import InOnePool, run_wrong
 from slacktide.simulation.plan.wrong_work import if_work_is_wrong
+from slacktide.simulation.policy_runs import label
 
 RECENT_STARTS, FEWEST_STARTS = 24, 6
 RECENT_EFFORT = 7e8
@@ -57,7 +58,7 @@ class Drawn(NamedTuple):
 
     def prepared(self, policy: Policy) -> list[Policy]:
         """Return a policy with everything worked out that can be, for each future."""
-        acting = compare.guarded(policy, self.job)
+        acting = policy_runs.guarded(policy, self.job)
         return batch.prepare_together(acting, self.job, self.futures, self.start, self.setting)
 
     def run(self, ready: Sequence[Policy]) -> Sequence[Run]:
@@ -149,11 +150,11 @@ def _from_history(job: Job, begin: Begin, policy: Policy) -> Sequence[Run]:
     count = recent_starts(job, policy, place.slot_hours)
     starts = [first + start for start in Starts(count).of(job, window)]
     setting = Setting(neighbours=where.neighbours)
-    acting = compare.guarded(policy, job)
+    acting = policy_runs.guarded(policy, job)
     # Simulated futures have loaded its machine code anyway.
     if batch.can_compile(acting, place):
         return batch.run_many(job, place, acting, starts, name=label(policy), setting=setting)
-    return compare.run_many(job, place, policy, starts, name=label(policy), setting=setting)
+    return policy_runs.run_many(job, place, policy, starts, name=label(policy), setting=setting)
 
 
 def _clairvoyant(drawn: Drawn, begin: Begin, report: Callable[[int], None]) -> tuple[Outlook, float | None]:
@@ -162,10 +163,10 @@ def _clairvoyant(drawn: Drawn, begin: Begin, report: Callable[[int], None]) -> t
     starts = Starts(RECENT_STARTS).of(drawn.job, window)
     among = FUTURES + len(starts)
     for future in drawn.futures:
-        (run,), spare = compare.run_yardstick(drawn.job, future, [drawn.start], among=among)
+        (run,), spare = policy_runs.run_yardstick(drawn.job, future, [drawn.start], among=among)
         runs, spares = [*runs, run], [*spares, *spare]
         report(len(runs))
-    past, _ = compare.run_yardstick(
+    past, _ = policy_runs.run_yardstick(
         drawn.job, window, starts, among=among, tell=lambda done: report(FUTURES + done)
     )
     spared = float(np.mean(spares)) if spares else None

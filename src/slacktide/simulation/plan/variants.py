@@ -13,7 +13,7 @@ from slacktide.physics.truth import AS_SAID, Truth
 from slacktide.policies.base import ForeseeingPolicy
 from slacktide.policies.view import Policy
 from slacktide.results.run import Run
-from slacktide.simulation import batch, compare, plain
+from slacktide.simulation import batch, plain, policy_runs
 from slacktide.simulation.plain import Setting, run_over_pools
 from slacktide.simulation.plan.pool_futures import PoolFutures, only_pools, pool_futures
 from slacktide.simulation.plan.scenarios import scenarios
@@ -93,7 +93,7 @@ class InOnePool(NamedTuple):
         acting = policy.coarser() if isinstance(policy, ForeseeingPolicy) else policy
         setting = Setting(neighbours=self.neighbours)
         return {
-            one: batch.run_futures(job, drawn, compare.guarded(acting, job), start, setting=setting)
+            one: batch.run_futures(job, drawn, policy_runs.guarded(acting, job), start, setting=setting)
             for one, job in jobs.items()
         }
 
@@ -137,7 +137,7 @@ class OverPools(NamedTuple):
         really = truths or [AS_SAID] * len(futures.grounds)
         if self.stays_in:
             return self._stay(futures, policy, really)
-        acting = compare.guarded(policy, self.job)
+        acting = policy_runs.guarded(policy, self.job)
         grounds = [self._in(future) for future in futures.grounds]
         # All pools end together, so that a start is found from the end, whichever pool comes first.
         starts = [len(here.pools[0]) - futures.slots for here in grounds]
@@ -150,7 +150,7 @@ class OverPools(NamedTuple):
         """Run a policy that stays slot by slot, so that the runs keep what was held when."""
         (job,) = self.jobs
         drawn, start, setting = self._drawn(futures)
-        ready = batch.prepare_together(compare.guarded(policy, job), job, drawn, start, setting)
+        ready = batch.prepare_together(policy_runs.guarded(policy, job), job, drawn, start, setting)
         return [
             plain.run(job, future, one, start=start, setting=setting)
             for future, one in zip(drawn, ready, strict=True)
@@ -159,7 +159,7 @@ class OverPools(NamedTuple):
     def _stay(self, futures: PoolFutures, policy: Policy, truths: Sequence[Truth]) -> Sequence[Run]:
         (job,) = self.jobs
         drawn, start, setting = self._drawn(futures)
-        ready = batch.prepare_together(compare.guarded(policy, job), job, drawn, start, setting)
+        ready = batch.prepare_together(policy_runs.guarded(policy, job), job, drawn, start, setting)
         return run_wrong(job, drawn, ready, start, setting, truths)
 
     def _drawn(self, futures: PoolFutures) -> tuple[list[Pool], int, Setting]:

@@ -22,7 +22,7 @@ from slacktide.policies.stochastic_horizon import StochasticHorizon
 from slacktide.policies.uniform_progress import UniformProgress
 from slacktide.policies.view import View
 from slacktide.simulation import plain
-from slacktide.simulation.compare import guarded
+from slacktide.simulation.policy_runs import guarded
 from slacktide.simulation.selection import (
     Task,
     arms_of,

@@ -1,0 +1,210 @@
+"""The runs of a comparison: every policy from every start, done in pieces, in this process or in others.
+
+What comes of a start does not depend on the other starts of its piece, so how starts are cut changes nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from slacktide.core.types import Job
+from slacktide.journal.events import Sight
+from slacktide.market.base import Market, Pool
+from slacktide.market.forecast.base import Forecaster
+from slacktide.physics.truth import Truth
+from slacktide.policies.view import Policy
+from slacktide.results.run import CLAIRVOYANT, IN_THE_POOL, OVER_POOLS, Run, RunResult, result_of
+from slacktide.results.runs import Runs
+from slacktide.simulation import batch
+from slacktide.simulation.parallel.base import Spread
+from slacktide.simulation.plain import Setting, TruthByStart, follow, run_over_pools
+from slacktide.simulation.policy_runs import (
+    COMPILE_FROM,
+    guarded,
+    joined_yardstick,
+    run_in_detail,
+    run_many,
+    setting_for,
+    solve_yardstick,
+)
+from slacktide.simulation.pool_options import PoolOptions
+from slacktide.solvers.clairvoyant.clairvoyant import Yardstick
+from slacktide.solvers.pools.optimum import optimum
+
+LEAST_STARTS = 8
+"""Starts of a piece at the least: fewer would be more trouble than work."""
+MOST_PIECES = 64
+"""Pieces of one policy in one pool at the most: enough to keep many workers busy to the end."""
+
+
+class PoolStarts(NamedTuple):
+    """One pool of a comparison, and the starts from which jobs stay in it."""
+
+    pool: Pool
+    job: Job
+    """The job as it is in this pool."""
+    starts: tuple[int, ...]
+    """Slots of this pool."""
+    ahead: int = 0
+    """How many of its slots lie before the slot 0 from which truths are counted: that of the first pool where
+    all pools share their starts, its own where each has its starts."""
+
+
+class TruthElsewhere(NamedTuple):
+    """What a job is from each slot of a pool whose slots are counted from another time."""
+
+    truth: TruthByStart
+    ahead: int
+
+    def at(self, start: int) -> Truth:
+        """Return what the job is from a slot of this pool."""
+        return self.truth.at(start - self.ahead)
+
+
+class Sweep(NamedTuple):
+    """What all pieces of a comparison share."""
+
+    job: Job
+    market: Market
+    policies: Mapping[str, Policy]
+    forecaster: Forecaster | None
+    truth: TruthByStart
+    pools: tuple[PoolStarts, ...]
+    starts: int
+    """From how many starts each policy runs, in all pools together where each has its own."""
+    options: PoolOptions | None = None
+    """Where a job may move; None where all jobs stay in their pool."""
+    sight: Sight = "feed"
+
+    def setting(self, pool: int) -> Setting:
+        """Return what all policies share on a pool."""
+        here, truth = self.pools[pool], self.truth
+        shifted = TruthElsewhere(truth, here.ahead) if here.ahead and not isinstance(truth, Truth) else truth
+        return setting_for(self.market, here.pool, self.forecaster, shifted)
+
+    def name(self, policy: str | None, pool: int | None) -> str:
+        """Return what the runs of a policy, or of the clairvoyant, are called."""
+        if self.options is None:
+            return policy or CLAIRVOYANT
+        return policy or (OVER_POOLS if pool is None else IN_THE_POOL)
+
+
+class Piece(NamedTuple):
+    """Some starts of one policy in one pool, or over all of them."""
+
+    policy: str | None
+    """None: the clairvoyant."""
+    pool: int | None
+    """None: over all pools."""
+    starts: tuple[int, ...]
+    """Slots of the pool; over all pools, of the first one."""
+    few: bool = True
+    """Whether all starts of the pool are so few that compiling is not worth it."""
+
+
+class Part(NamedTuple):
+    """All runs of a policy, or of the clairvoyant, in one pool or over all of them."""
+
+    name: str
+    policy: str | None
+    pool: int | None
+    runs: Sequence[Run]
+    spare_usd: tuple[float, ...] = ()
+    """By start, what the best plan could gain over the clairvoyant's; () where its plans are the best."""
+
+
+def cut(policy: str | None, pool: int | None, starts: Sequence[int]) -> list[Piece]:
+    """Cut the starts of a policy into pieces."""
+    # A run over pools takes about a second, so each is worth a task of its own.
+    size = 1 if pool is None else max(LEAST_STARTS, -(-len(starts) // MOST_PIECES))
+    few = len(starts) < COMPILE_FROM
+    return [Piece(policy, pool, tuple(starts[at : at + size]), few) for at in range(0, len(starts), size)]
+
+
+def run_sweep(
+    sweep: Sweep,
+    wanted: Sequence[tuple[str | None, int | None]],
+    spread: Spread,
+    report: Callable[[int, int], None],
+) -> list[Part]:
+    """Run the wanted policies, each in a pool or over all of them, from all starts there."""
+    todo = [piece for policy, pool in wanted for piece in cut(policy, pool, sweep.pools[pool or 0].starts)]
+    found: dict[tuple[str | None, int | None], list[Any]] = {}
+    total, done = sum(len(piece.starts) for piece in todo), 0
+    for piece, came in zip(todo, spread.each(do_piece, sweep, todo), strict=True):
+        found.setdefault((piece.policy, piece.pool), []).append(came)
+        done += len(piece.starts)
+        report(done, total)
+    return [_part(sweep, policy, pool, pieces) for (policy, pool), pieces in found.items()]
+
+
+def do_piece(sweep: Sweep, piece: Piece) -> Sequence[Run] | Yardstick:
+    """Run one piece of a comparison; of the clairvoyant in a pool, only the table is made."""
+    if piece.pool is None:
+        runs = (_run_over_pools(sweep, piece.policy, start) for start in piece.starts)
+        return [dataclasses.replace(run, slots=()) for run in runs]
+    here, setting = sweep.pools[piece.pool], sweep.setting(piece.pool)
+    if piece.policy is None:
+        return solve_yardstick(here.job, here.pool, piece.starts, among=sweep.starts, truth=setting.truth)
+    policy = sweep.policies[piece.policy]
+    return run_many(
+        here.job, here.pool, policy, piece.starts, name=piece.policy, setting=setting, few=piece.few
+    )
+
+
+def _run_over_pools(sweep: Sweep, policy: str | None, start: int) -> Run:
+    """Run one policy, or the clairvoyant, over all pools from one start, and keep every slot."""
+    options = sweep.options
+    assert options is not None
+    if policy is not None:
+        acting = guarded(sweep.policies[policy], options.job)
+        setting = Setting(forecaster=sweep.forecaster or Setting().forecaster, truth=sweep.truth)
+        return run_over_pools(options, acting, start=start, name=policy, setting=setting, sight=sweep.sight)
+    truth, (jobs, hours, usd, _) = sweep.truth.at(start), options.places
+    plan = optimum([truth.of(job) for job in jobs], options.pools, start, hours, usd)
+    return follow(options, plan, start=start, name=OVER_POOLS, truth=truth)
+
+
+def _part(sweep: Sweep, policy: str | None, pool: int | None, pieces: Sequence[Any]) -> Part:
+    """Put the pieces of a policy in a pool together."""
+    name = sweep.name(policy, pool)
+    if policy is None and pool is not None:
+        here, best = sweep.pools[pool], joined_yardstick(pieces)
+        spares = () if best.spare_usd is None else tuple(best.spare_usd.tolist())
+        runs = batch.runs_of(here.job, here.pool, here.starts, best.table, name=name)
+        return Part(name, policy, pool, runs, spares)
+    return Part(name, policy, pool, _joined(pieces))
+
+
+def _joined(pieces: Sequence[Sequence[Run]]) -> Sequence[Run]:
+    """Put runs together again: tables stay a table, where all of them are tables."""
+    tables = [piece for piece in pieces if isinstance(piece, Runs)]
+    if len(tables) < len(pieces):
+        return [run for piece in pieces for run in piece]
+    return tables[0] if len(tables) == 1 else Runs.joined(tables)
+
+
+def in_detail(sweep: Sweep, parts: Sequence[Part], slot: int, spread: Spread) -> Iterator[RunResult]:
+    """Run each part's policy from one start and keep every slot; the start is a slot as truths count them."""
+    every = [
+        Piece(part.policy, part.pool, (slot + (0 if part.pool is None else sweep.pools[part.pool].ahead),))
+        for part in parts
+    ]
+    return spread.each(do_in_detail, sweep, every)
+
+
+def do_in_detail(sweep: Sweep, piece: Piece) -> RunResult:
+    """Run one policy, or the clairvoyant, from one start, and keep every slot."""
+    (start,) = piece.starts
+    if piece.pool is None:
+        assert sweep.options is not None
+        pools = sweep.options.pools
+        return result_of(_run_over_pools(sweep, piece.policy, start), sweep.job, pools[0], pools)
+    here, name = sweep.pools[piece.pool], sweep.name(piece.policy, piece.pool)
+    policy = None if piece.policy is None else sweep.policies[piece.policy]
+    run = run_in_detail(
+        here.job, here.pool, policy, start, name=name, setting=sweep.setting(piece.pool), among=sweep.starts
+    )
+    return result_of(run, sweep.job, here.pool)
