@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from slacktide.allocators.view import FleetView, Wanted
-    from slacktide.app.fleets.fleet_question import FleetQuestion
-    from slacktide.app.fleets.fleets import simulate_fleet
-    from slacktide.app.fleets.streams import simulate
+    from slacktide.app.fleets.simulate import simulate, simulate_fleet
+    from slacktide.app.fleets.simulate_request import FleetQuestion, SimulateRequest
     from slacktide.app.jobs.controller import Controller
     from slacktide.app.jobs.submission import Submission
     from slacktide.app.journal.journal import Journal, open_journal
@@ -43,10 +42,9 @@ _HOMES = {
     "slacktide.app.planning.backtest": ("Starts", "backtest"),
     "slacktide.app.jobs.controller": ("Controller",),
     "slacktide.app.journal.journal": ("Journal", "open_journal"),
-    "slacktide.app.fleets.fleet_question": ("FleetQuestion",),
-    "slacktide.app.fleets.fleets": ("simulate_fleet",),
+    "slacktide.app.fleets.simulate": ("simulate", "simulate_fleet"),
+    "slacktide.app.fleets.simulate_request": ("FleetQuestion", "SimulateRequest"),
     "slacktide.app.planning.plan": ("plan",),
-    "slacktide.app.fleets.streams": ("simulate",),
     "slacktide.app.jobs.submission": ("Submission",),
     "slacktide.budget.classes": ("JobClass",),
     "slacktide.budget.widths": ("optimal_widths",),
@@ -90,6 +88,7 @@ __all__ = [
     "Quote",
     "RandomTruth",
     "Reason",
+    "SimulateRequest",
     "SlacktideError",
     "Starts",
     "Stream",

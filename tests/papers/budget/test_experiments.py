@@ -9,7 +9,7 @@ import pytest
 
 from slacktide.budget.widths import least_budget_gpus
 from slacktide.core.errors import FileError, InputError
-from slacktide.simulation.fleet.stream_comparison import compare_streams
+from slacktide.simulation.fleet.comparison import compare_streams
 from slacktide_papers.baselines.efficiency_band import EfficiencyBand
 from slacktide_papers.budget import rows
 from slacktide_papers.budget.cases import IDEAL, QUICK, USUAL, Case, Machines

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from slacktide.app.fleets.fleet_question import FleetQuestion
-from slacktide.app.fleets.fleets import simulate_fleet
+from slacktide.app.fleets.simulate import simulate_fleet
+from slacktide.app.fleets.simulate_request import SimulateRequest
 from slacktide.app.markets.market import MarketSpec
 from slacktide.files.fleet.fleet import parse_fleet
 from slacktide.results.fleets.fleet_comparison import FleetComparison
@@ -30,14 +30,14 @@ submit_hours,class,work_gpu_hours,deadline_hours,value_usd,owner
 """
 
 
-def question(folder: Path, fleet: str = FLEET, past: str | None = PAST, **asked: object) -> FleetQuestion:
+def question(folder: Path, fleet: str = FLEET, past: str | None = PAST, **asked: object) -> SimulateRequest:
     """Return a question about a small fleet on a market of whole hours."""
     table = folder / "past.csv"
     if past is not None:
         table.write_text(past, encoding="utf-8")
     given: dict[str, object] = {"market": MarketSpec(slot_hours=1.0), **asked}
     jobs = None if past is None else str(table)
-    return FleetQuestion(file=parse_fleet(fleet, path=folder / "fleet.yaml"), jobs=jobs, **given)  # type: ignore[arg-type]
+    return SimulateRequest(file=parse_fleet(fleet, path=folder / "fleet.yaml"), jobs=jobs, **given)  # type: ignore[arg-type]
 
 
 AS_IT_IS = {"patient-spot": {"width": 2, "wait_hours": 1.0}}

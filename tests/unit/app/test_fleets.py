@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from slacktide.allocators.base import allocators
-from slacktide.app.fleets.fleet_arrivals import Arrivals, arrivals_of
-from slacktide.app.fleets.fleets import (
+from slacktide.app.fleets.fleet_arrivals import FleetArrivals, arrivals_of
+from slacktide.app.fleets.simulate import (
     ON_A_MARKET,
     budget_usd,
     change_usd,
@@ -22,7 +22,8 @@ from slacktide.app.markets.market import MarketSpec
 from slacktide.budget.allowance import Allowance
 from slacktide.core.errors import InputError
 from slacktide.results.fleets.fleet_comparison import FleetComparison, Measured
-from slacktide.simulation.fleet.market_tuning import best_at, settings_of
+from slacktide.simulation.fleet.tuning import best_at
+from slacktide.simulation.fleet.tuning_parameters import settings_of
 
 from .parts_of_fleets import AS_IT_IS, PAST, question, simulated
 
@@ -32,7 +33,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> FleetComparison:
     return simulated(tmp_path_factory.mktemp("fleet"))
 
 
-def arrivals(folder: Path, **asked: object) -> Arrivals:
+def arrivals(folder: Path, **asked: object) -> FleetArrivals:
     asking = question(folder, **asked)  # type: ignore[arg-type]
     return arrivals_of(asking, asking.open_market())
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slacktide.app.fleets import streams
+from slacktide.app.fleets.budgets import budget
 from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet_plan import ClassPlan, PathShare, WidthShare
 from slacktide.budget.solution.frontier import frontier
@@ -41,7 +41,7 @@ FLEET = (A, B, PHASED)
 
 
 def ask(budget_gpus: float, classes: tuple[JobClass, ...] = FLEET, usd: float | None = 2.0) -> WidthPlan:
-    return streams.budget(classes, budget_gpus, usd_per_gpu_hour=usd)
+    return budget(classes, budget_gpus, usd_per_gpu_hour=usd)
 
 
 speedups: st.SearchStrategy[Speedup] = st.one_of(
@@ -124,14 +124,14 @@ def test_one_width_uses_up_the_budget_by_a_mix_of_two() -> None:
 
 
 def test_real_widths_are_at_least_as_good_as_whole_ones() -> None:
-    whole, real = ask(16.0), streams.budget(FLEET, 16.0, integer=False)
+    whole, real = ask(16.0), budget(FLEET, 16.0, integer=False)
     assert real.plan.mean_response_hours <= whole.plan.mean_response_hours * (1 + 1e-9)
     assert real.one_width is not None
     assert real.one_width.mean_response_hours >= real.plan.mean_response_hours * (1 - 1e-9)
 
 
 def test_a_response_is_bought_as_cheaply_as_it_can_be() -> None:
-    found = streams.budget(FLEET, mean_response_hours=2.0)
+    found = budget(FLEET, mean_response_hours=2.0)
     assert found.plan.mean_response_hours == pytest.approx(2.0)
     assert ask(found.plan.budget_gpus * 0.999).plan.mean_response_hours > 2.0
 
@@ -141,9 +141,9 @@ def test_what_cannot_be_met_names_what_can() -> None:
         ask(3.0)
     assert ask(12.62).plan.average_gpus == pytest.approx(12.62)
     with pytest.raises(InfeasibleError, match="the fastest on any budget, got 1m"):
-        streams.budget(FLEET, mean_response_hours=1 / 60)
+        budget(FLEET, mean_response_hours=1 / 60)
     with pytest.raises(InputError, match="got both or neither"):
-        streams.budget(FLEET)
+        budget(FLEET)
 
 
 def test_steps_stop_where_nothing_is_to_be_had() -> None:

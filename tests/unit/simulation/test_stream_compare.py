@@ -16,7 +16,7 @@ from slacktide.budget.fleet import Fleet
 from slacktide.core.errors import UnknownNameError
 from slacktide.core.speedup import Amdahl, Power
 from slacktide.core.types import Job
-from slacktide.simulation.fleet.stream_comparison import compare_streams, stream_label
+from slacktide.simulation.fleet.comparison import allocator_label, compare_streams
 from slacktide.simulation.fleet.tuning import Tuner
 from slacktide.simulation.fleet.tuning_parameters import KNOBS, knobs_of
 from slacktide_papers.baselines.fifo import Fifo
@@ -105,9 +105,9 @@ def test_every_knob_spends_more_when_it_is_turned_up() -> None:
 
 
 def test_labels_tell_what_is_not_usual() -> None:
-    assert stream_label(Fifo()) == "fifo"
-    assert stream_label(Fifo(7, gpus=4)) == "fifo(cluster_gpus=7)"
-    assert stream_label(allocators.make({"efficiency-band": {"efficiency": 1 / 3}})) == (
+    assert allocator_label(Fifo()) == "fifo"
+    assert allocator_label(Fifo(7, gpus=4)) == "fifo(cluster_gpus=7)"
+    assert allocator_label(allocators.make({"efficiency-band": {"efficiency": 1 / 3}})) == (
         "efficiency-band(efficiency=0.3333)"
     )
 

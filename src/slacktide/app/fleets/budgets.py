@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from slacktide.app.fleets.streams import budget
-from slacktide.budget.width_plan import WidthPlan
-from slacktide.core.errors import InputError
-from slacktide.core.units import parse_budget
+from slacktide.budget.classes import JobClass
+from slacktide.budget.solution.frontier import frontier
+from slacktide.budget.width_plan import WidthPlan, answer
+from slacktide.budget.widths import rounded_up
+from slacktide.core.errors import InfeasibleError, InputError
+from slacktide.core.units import HOURS_PER_MONTH, format_duration, parse_budget
 from slacktide.files.fleet.fleet import FleetFile, gpus_of, read_fleet_file
 
 
@@ -27,7 +30,7 @@ class BudgetRequest:
 
 @dataclass(frozen=True, slots=True)
 class BudgetFound:
-    """The answer, and the budget that it is about as somebody wrote it."""
+    """The answer, and the budget that it is about as it was written."""
 
     answer: WidthPlan
     budget: str
@@ -38,14 +41,14 @@ def find_budget(request: BudgetRequest) -> BudgetFound:
     if request.budget is not None and request.response_hours is not None:
         raise InputError("only one of --budget and --response may be given, got both")
     file = read_fleet_file(request.path)
-    answer = budget(
+    found = budget(
         file.classes,
         None if request.response_hours is not None else budget_gpus(file, request.budget),
         mean_response_hours=request.response_hours,
         usd_per_gpu_hour=file.usd_per_gpu_hour,
         integer=request.integer,
     )
-    return BudgetFound(answer, request.budget or file.budget)
+    return BudgetFound(found, request.budget or file.budget)
 
 
 def budget_gpus(file: FleetFile, text: str | None) -> float:
@@ -65,3 +68,52 @@ def budget_gpus(file: FleetFile, text: str | None) -> float:
         return gpus_of(parse_budget(text), file.usd_per_gpu_hour)
     except InputError as error:
         raise InputError(f"--budget: {error}") from error
+
+
+def budget(
+    classes: Sequence[JobClass],
+    budget_gpus: float | None = None,
+    *,
+    mean_response_hours: float | None = None,
+    usd_per_gpu_hour: float | None = None,
+    integer: bool = True,
+) -> WidthPlan:
+    """Say how wide each class of jobs should run on an average budget, and what that buys.
+
+    Give either the budget or the mean response that the cheapest one is sought for. Raises InfeasibleError
+    when the budget is too small for the work that arrives, or the response faster than any budget buys.
+    """
+    if (budget_gpus is None) == (mean_response_hours is None):
+        raise InputError("one of budget_gpus and mean_response_hours must be given, got both or neither")
+    curve = frontier(classes, integer)
+    if budget_gpus is None:
+        assert mean_response_hours is not None
+        _check_soon_enough(float(curve.mean_response_hours[-1]), mean_response_hours)
+        budget_gpus = curve.cheapest_budget_for(mean_response_hours)
+    check_enough(float(curve.budget_gpus[0]), budget_gpus, usd_per_gpu_hour)
+    return answer(curve, budget_gpus, usd_per_gpu_hour=usd_per_gpu_hour, integer=integer)
+
+
+def check_enough(least_gpus: float, budget_gpus: float, usd_per_gpu_hour: float | None) -> None:
+    """Raise InfeasibleError, in GPUs and money, when a budget is smaller than the least."""
+    if budget_gpus >= least_gpus * (1 - 1e-12):
+        return
+    least, came = f"{rounded_up(least_gpus)} GPUs on average", f"{budget_gpus:.4g} GPUs"
+    if usd_per_gpu_hour is not None:
+        month = usd_per_gpu_hour * HOURS_PER_MONTH
+        least += f" ({math.ceil(least_gpus * month):,} usd/month)"
+        came += f" ({budget_gpus * month:,.0f} usd/month)"
+    raise InfeasibleError(
+        f"the budget must be >= {least}, the minimum to get through the work that arrives, got {came}; "
+        "raise the budget, or allow narrower widths"
+    )
+
+
+def _check_soon_enough(fastest_hours: float, mean_response_hours: float) -> None:
+    if 0 < mean_response_hours < fastest_hours * (1 - 1e-12):
+        # Rounded up, so that the printed time can be reached.
+        least = format_duration(math.ceil(fastest_hours * 3600) / 3600)
+        raise InfeasibleError(
+            f"the mean response must be >= {least}, the fastest on any budget, got "
+            f"{format_duration(mean_response_hours)}; allow more time, or wider widths"
+        )

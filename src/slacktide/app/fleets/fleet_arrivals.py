@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from slacktide.app.fleets.fleet_question import FleetQuestion
+from slacktide.app.fleets.simulate_request import SimulateRequest
 from slacktide.budget.allowance import Allowance
 from slacktide.budget.arrivals import draw_stream
 from slacktide.core.errors import InputError
@@ -23,7 +23,7 @@ NEARLY = 0.95
 """Past jobs that cover this share of a period are taken as those of the whole of it."""
 
 
-class Arrivals(NamedTuple):
+class FleetArrivals(NamedTuple):
     """Jobs over a time, and the budget on their clock."""
 
     jobs: tuple[FleetJob, ...]
@@ -39,61 +39,61 @@ class Arrivals(NamedTuple):
     """Jobs that came later."""
 
 
-def arrivals_of(question: FleetQuestion, market: Market) -> Arrivals:
+def arrivals_of(request: SimulateRequest, market: Market) -> FleetArrivals:
     """Return the jobs of a fleet over the time asked for; over one period of its budget where none is."""
-    if question.hours is not None and question.periods is not None:
+    if request.hours is not None and request.periods is not None:
         raise InputError("only one of --hours and --periods may be given, got both")
-    recorded = _recorded(question)
-    start = _start(question.start, recorded.began if recorded else None, market)
+    recorded = _recorded(request)
+    start = _start(request.start, recorded.began if recorded else None, market)
     date = (recorded.began if recorded else None) or _first_of_month(market.pools[0].time(start))
-    allowance = replace(question.allowance, start=date)
+    allowance = replace(request.allowance, start=date)
     period = _period_hours(allowance)
-    asked = _asked_hours(question, period)
+    asked = _asked_hours(request, period)
     if recorded is None:
-        jobs, limit = _drawn(question, asked, period), _limit(question, asked, period)
-        told = f"{_arrivals(question)} arrivals and {_sizes(question)} sizes, seed {question.seed}"
+        jobs, limit = _drawn(request, asked, period), _limit(request, asked, period)
+        told = f"{_arrivals(request)} arrivals and {_sizes(request)} sizes, seed {request.seed}"
     else:
-        jobs, told = recorded.jobs, f"recorded in {Path(str(question.jobs)).name}"
+        jobs, told = recorded.jobs, f"recorded in {Path(str(request.jobs)).name}"
         limit = asked or (period if jobs[-1].submitted_hours >= NEARLY * period else None)
     kept = jobs if limit is None else tuple(job for job in jobs if job.submitted_hours < limit)
     if not kept:
         raise InputError(f"at least one job must come in the time simulated, got none in {limit:g} hours")
-    left_out = len(jobs) - len(kept) if recorded or question.count is not None else 0
-    return Arrivals(kept, told, limit or _span_hours(kept), start, allowance, left_out)
+    left_out = len(jobs) - len(kept) if recorded or request.count is not None else 0
+    return FleetArrivals(kept, told, limit or _span_hours(kept), start, allowance, left_out)
 
 
-def _recorded(question: FleetQuestion) -> FleetJobs | None:
-    if question.jobs is None:
+def _recorded(request: SimulateRequest) -> FleetJobs | None:
+    if request.jobs is None:
         return None
     for name in ("count", "arrivals"):
-        if getattr(question, name) is not None:
+        if getattr(request, name) is not None:
             raise InputError(f"--{name} must not be given with --jobs, whose arrivals are recorded")
-    file = question.file
-    return read_fleet_jobs(question.jobs, file.classes, sizes=_sizes(question), seed=question.seed)
+    file = request.file
+    return read_fleet_jobs(request.jobs, file.classes, sizes=_sizes(request), seed=request.seed)
 
 
-def _drawn(question: FleetQuestion, asked: float | None, period: float) -> tuple[FleetJob, ...]:
-    classes = question.file.classes
+def _drawn(request: SimulateRequest, asked: float | None, period: float) -> tuple[FleetJob, ...]:
+    classes = request.file.classes
     if not classes:
         raise InputError(
-            f"{question.file.path}: jobs must be drawn from classes, got a fleet file without any; name past "
+            f"{request.file.path}: jobs must be drawn from classes, got a fleet file without any; name past "
             "jobs with --jobs, or add 'classes:'"
         )
     mean = sum(one.arrivals_per_hour for one in classes) * (asked or period)
-    count = _surely(mean) if question.count is None else question.count
+    count = _surely(mean) if request.count is None else request.count
     if count > MOST_JOBS:
         must = f"at most {MOST_JOBS} jobs must be drawn, got {count}"
         raise InputError(f"{must}; ask for fewer --hours, or give --count")
     stream = draw_stream(
-        classes, count, arrivals=_arrivals(question), sizes=_sizes(question), seed=question.seed
+        classes, count, arrivals=_arrivals(request), sizes=_sizes(request), seed=request.seed
     )
     rows = zip(stream.arrival_hours.tolist(), stream.class_index.tolist(), stream.size.tolist(), strict=True)
     return tuple(FleetJob(hours, kind, size * classes[kind].work_gpu_hours) for hours, kind, size in rows)
 
 
-def _limit(question: FleetQuestion, asked: float | None, period: float) -> float | None:
+def _limit(request: SimulateRequest, asked: float | None, period: float) -> float | None:
     """Return until when drawn jobs are taken; all of them where their number was asked for."""
-    return asked if asked is not None or question.count is not None else period
+    return asked if asked is not None or request.count is not None else period
 
 
 def _surely(mean: float) -> int:
@@ -101,18 +101,18 @@ def _surely(mean: float) -> int:
     return math.ceil(1.5 * mean + 30.0 * math.sqrt(mean) + 20.0)
 
 
-def _arrivals(question: FleetQuestion) -> str:
-    return question.arrivals or question.file.stream.arrivals
+def _arrivals(request: SimulateRequest) -> str:
+    return request.arrivals or request.file.stream.arrivals
 
 
-def _sizes(question: FleetQuestion) -> str:
-    return question.sizes or question.file.stream.sizes
+def _sizes(request: SimulateRequest) -> str:
+    return request.sizes or request.file.stream.sizes
 
 
-def _asked_hours(question: FleetQuestion, period_hours: float) -> float | None:
+def _asked_hours(request: SimulateRequest, period_hours: float) -> float | None:
     for name, given, unit in (
-        ("--hours", question.hours, 1.0),
-        ("--periods", question.periods, period_hours),
+        ("--hours", request.hours, 1.0),
+        ("--periods", request.periods, period_hours),
     ):
         if given is not None and not 0 < given < math.inf:
             raise InputError(f"{name} must be > 0, got {given:g}")

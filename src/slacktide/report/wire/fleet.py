@@ -1,7 +1,11 @@
-"""A simulated fleet for programs: JSON under stable keys, and tables of allocators and jobs as CSV."""
+"""A simulated fleet for programs: JSON under stable keys, and tables of allocators and jobs as CSV.
+
+What was simulated at one price has other keys than what was simulated on a market: `_stream`, `_month`.
+"""
 
 from __future__ import annotations
 
+import math
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -10,20 +14,37 @@ import numpy as np
 from slacktide.core.files import write_whole
 from slacktide.report.text.sentences.fleet import change_lines, notes
 from slacktide.report.text.tables.fleets.fleet import QUARTERS, why
+from slacktide.report.text.tables.fleets.streams import notes as stream_notes
 from slacktide.report.wire.values import csv_text, plain, utc
 from slacktide.results.fleets.fleet_jobs import by_class, money_at, outcomes
+from slacktide.results.fleets.stream import StreamComparison
 
 if TYPE_CHECKING:
     from slacktide.results.fleets.fleet import FleetRun
     from slacktide.results.fleets.fleet_comparison import Budgeted, FleetComparison, FleetRow, Measured
     from slacktide.results.fleets.fleet_jobs import JobOutcome
+    from slacktide.results.fleets.stream import Responses, StreamRow
 
 EVERY_HOURS = 6.0
 """How far apart the moments of `over_time` are at least."""
 
 
-def as_json(found: FleetComparison, source: str) -> dict[str, Any]:
+def as_json(found: StreamComparison | FleetComparison, source: str) -> dict[str, Any]:
     """Return the whole comparison under stable keys."""
+    return _stream(found, source) if isinstance(found, StreamComparison) else _month(found, source)
+
+
+def policies_csv(found: StreamComparison | FleetComparison) -> str:
+    """Return one line for each allocator."""
+    if isinstance(found, StreamComparison):
+        return csv_text(_flat(row, found.usd_per_gpu_hour) for row in found.rows)
+    return csv_text(plain({**_policy(row), "settings": "; ".join(row.settings)}) for row in found.rows)
+
+
+# ------------------------------------------------------------------- on a market
+
+
+def _month(found: FleetComparison, source: str) -> dict[str, Any]:
     month, all_jobs = found.month, outcomes(found.month, found.story)
     quarters = [money_at(month, found.story, share) for share in QUARTERS]
     document = {
@@ -57,12 +78,6 @@ def as_json(found: FleetComparison, source: str) -> dict[str, Any]:
     }
     done: dict[str, Any] = plain(document)
     return done
-
-
-def policies_csv(found: FleetComparison) -> str:
-    """Return one line for each allocator."""
-    rows = [plain({**_policy(row), "settings": "; ".join(row.settings)}) for row in found.rows]
-    return csv_text(rows)
 
 
 def jobs_csv(found: FleetComparison) -> str:
@@ -128,3 +143,65 @@ def job_row(one: JobOutcome) -> dict[str, Any]:
         **{name: row[name] for name in ("starts", "losses", "value_usd")},
         "why": why(one),
     }
+
+
+# ------------------------------------------------------------------- at one price
+
+
+def _stream(found: StreamComparison, source: str) -> dict[str, Any]:
+    fleet = found.fleet
+    return {
+        "source": source,
+        "stream": found.jobs_from,
+        "jobs": len(found.stream),
+        "hours": found.stream.hours,
+        "budget_gpus": fleet.budget_gpus,
+        "usd_per_gpu_hour": found.usd_per_gpu_hour,
+        "node_gpus": fleet.node_gpus,
+        "provisioning_hours": fleet.provisioning_hours,
+        "idle_grace_hours": fleet.idle_grace_hours,
+        "policies": [
+            {**_flat(row, found.usd_per_gpu_hour), "classes": _classes(row, found)} for row in found.rows
+        ],
+        "notes": stream_notes(found),
+    }
+
+
+def _flat(row: StreamRow, usd: float | None) -> dict[str, Any]:
+    run, bill, best = row.run, row.run.bill, row.optimum
+    return {
+        "policy": row.policy,
+        **_responses(run.responses),
+        "average_gpus": run.average_gpus,
+        "usd_per_hour": None if usd is None else run.average_gpus * usd,
+        "peak_gpus": run.peak_gpus,
+        "resizes": run.resizes,
+        "gpu_hours": bill.gpu_hours,
+        "busy_gpu_hours": bill.busy_gpu_hours,
+        "restart_gpu_hours": bill.restart_gpu_hours,
+        "fragmentation_gpu_hours": bill.fragmentation_gpu_hours,
+        "idle_gpu_hours": bill.idle_gpu_hours,
+        "optimum_average_gpus": best.average_gpus if best else None,
+        "optimum_mean_response_hours": best.mean_response_hours if best else None,
+        "over_optimum": row.ratio,
+    }
+
+
+def _classes(row: StreamRow, found: StreamComparison) -> list[dict[str, Any]]:
+    return [
+        {"name": one.name, **_responses(row.run.responses_of(index))}
+        for index, one in enumerate(found.fleet.classes)
+    ]
+
+
+def _responses(found: Responses) -> dict[str, Any]:
+    return {
+        "jobs": found.jobs,
+        "mean_response_hours": _finite(found.mean_hours),
+        "p50_response_hours": _finite(found.p50_hours),
+        "p95_response_hours": _finite(found.p95_hours),
+    }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

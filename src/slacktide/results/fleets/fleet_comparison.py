@@ -6,8 +6,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
+import numpy as np
+
 from slacktide.budget.allowance import Allowance, Period
+from slacktide.core.types import TIME_TOLERANCE_HOURS
 from slacktide.results.fleets.fleet import FleetRun
+from slacktide.results.fleets.stream import Responses
 
 
 class JobFacts(NamedTuple):
@@ -82,6 +86,25 @@ class Measured(NamedTuple):
     spent_usd: float
     on_demand_share: float
     """The share of the money that went to on-demand GPUs."""
+
+    @classmethod
+    def of(cls, run: FleetRun) -> Measured:
+        """Sum up a run; the response is of jobs without a deadline that were done."""
+        due = ~run.best_effort & run.admitted
+        in_time = run.finish_hours <= run.deadline_hours + TIME_TOLERANCE_HOURS
+        served = run.best_effort & run.admitted
+        done = np.isfinite(run.finish_hours)
+        responses = Responses.of(run.response_hours[served & done])
+        return cls(
+            mean_hours=responses.mean_hours,
+            p95_hours=responses.p95_hours,
+            met=int((due & in_time).sum()),
+            late=len(run.late),
+            refused=len(run.refused),
+            unfinished=int((served & ~done).sum()),
+            spent_usd=run.spent_usd,
+            on_demand_share=run.on_demand_share,
+        )
 
 
 @dataclass(frozen=True, slots=True)

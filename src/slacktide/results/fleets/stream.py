@@ -148,3 +148,6 @@ class StreamComparison:
     fleet: Fleet
     stream: Stream
     rows: tuple[StreamRow, ...]
+    jobs_from: str = ""
+    """Where the jobs came from, in words: a file, or how they were drawn."""
+    usd_per_gpu_hour: float | None = None

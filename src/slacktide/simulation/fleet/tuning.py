@@ -1,13 +1,22 @@
-"""Turning an allocator's knob until it spends what it should, on the stream it is tried on."""
+"""What an allocator comes to at a given spend: on a stream by search, on a market in hindsight.
+
+On a stream one number is tuned run by run (`Tuner`). On a market all settings of a grid are run, and what the
+best two of them come to between them is what the allocator could have had (`best_at`).
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.stream import Stream
+from slacktide.results.fleets.fleet_comparison import Measured
 from slacktide.results.fleets.stream import StreamRun
 from slacktide.simulation.fleet.stream_run import simulate
 from slacktide.simulation.fleet.tuning_parameters import Knob
@@ -15,7 +24,7 @@ from slacktide.simulation.fleet.tuning_parameters import Knob
 LOOKS = 9
 """Values of a knob that are tried where spending need not rise with it ..."""
 LOOK_FAR = 3.0
-"""... up to so many times the target ..."""
+"""... up to this multiple of the target ..."""
 HALVINGS = 6
 """... and how often the best one's neighbourhood is then halved."""
 
@@ -96,3 +105,46 @@ class Tuner:
     def _allowed(self, value: float) -> float:
         value = min(max(value, self.knob.low), self.knob.high)
         return float(round(value)) if self.knob.whole else value
+
+
+class Mixture(NamedTuple):
+    """Two runs of an allocator, and the share of the second between them."""
+
+    low: int
+    high: int
+    share: float
+
+    def of(self, runs: Sequence[Measured]) -> Measured:
+        """Return what lies between them; each figure on the straight line from one to the other."""
+        pairs = zip(runs[self.low], runs[self.high], strict=True)
+        return Measured(*(one + self.share * (other - one) for one, other in pairs))
+
+    @property
+    def nearest(self) -> int:
+        """The one of the two that is nearer."""
+        return self.low if self.share < 0.5 else self.high
+
+
+def best_at(runs: Sequence[Measured], usd: float) -> Mixture:
+    """Return the runs between which the mean response is least at a spend, in hindsight.
+
+    Runs that miss more hard deadlines, or leave more jobs undone, than the best do not count. Where all that
+    count spend more, the cheapest is taken; where all spend less, the one of the least mean.
+    """
+    worst = [(run.late, run.unfinished) for run in runs]
+    places = [place for place, missed in enumerate(worst) if missed == min(worst)]
+    below = [place for place in places if runs[place].spent_usd <= usd]
+    above = [place for place in places if runs[place].spent_usd > usd]
+    if not below:
+        cheapest = min(above, key=lambda place: runs[place].spent_usd)
+        return Mixture(cheapest, cheapest, 0.0)
+    best = min(below, key=lambda place: _mean(runs[place]))
+    found = [Mixture(best, best, 0.0)]
+    for low, high in product(below, above):
+        between = runs[high].spent_usd - runs[low].spent_usd
+        found.append(Mixture(low, high, (usd - runs[low].spent_usd) / between))
+    return min(found, key=lambda one: _mean(one.of(runs)))
+
+
+def _mean(run: Measured) -> float:
+    return math.inf if math.isnan(run.mean_hours) else run.mean_hours

@@ -1,10 +1,14 @@
-"""What can be turned at each allocator until it spends a given amount."""
+"""What is tuned of each allocator until it spends a given amount: a knob on a stream, a grid on a market.
+
+An allocator that is in neither table keeps to the budget by itself, or runs as it is given.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from itertools import product
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,7 +21,7 @@ from slacktide.budget.widths import least_budget_gpus
 
 
 class Knob(NamedTuple):
-    """An allocator of one number: the greater it is, the more is spent."""
+    """A family of allocators with one number: the greater it is, the more is spent."""
 
     make: Callable[[float], AnyAllocator]
     low: float
@@ -47,6 +51,21 @@ KNOBS: Mapping[str, Callable[[Fleet], list[Knob]]] = {
     "one-width": _one_width,
 }
 """Knobs of the allocators here; one of another package may have a method `knobs(fleet)`."""
+
+
+MARKET_SETTINGS: Mapping[str, Mapping[str, tuple[float, ...]]] = {
+    "patient-spot": {"width": (1, 2, 4, 8), "wait_hours": (0.0, 0.5, 1.0, 2.0, 4.0, 12.0)},
+    "each-alone": {"width": (1, 2, 4, 8)},
+    "earliest-deadline": {"width": (1, 2, 4, 8)},
+    "on-demand-widths": {"usd_per_job_hour": (1.0, 3.0, 10.0, 30.0, 100.0)},
+}
+"""Allocators that do not look at the budget, and the settings that are tried of each."""
+
+
+def settings_of(name: str) -> list[dict[str, Any]]:
+    """Return all settings of an allocator that is tuned; none for one that is not."""
+    ranges = MARKET_SETTINGS.get(name, {})
+    return [dict(zip(ranges, values, strict=True)) for values in product(*ranges.values())] if ranges else []
 
 
 def _most_gpus(fleet: Fleet) -> float:

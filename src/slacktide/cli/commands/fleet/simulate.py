@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from slacktide.cli.shared import options as common
 from slacktide.cli.shared.output import ProgressBar, echo_json, print_rich
+
+if TYPE_CHECKING:
+    from slacktide.results.fleets.fleet_comparison import FleetComparison
+    from slacktide.results.fleets.stream import StreamComparison
+
+SAME_NAMES = (
+    "jobs", "count", "arrivals", "sizes", "seed", "node_gpus", "start", "hours", "periods", "bound",
+)  # fmt: skip
+"""Options that are called as in a request."""
 
 
 @click.command()
@@ -64,42 +73,67 @@ def simulate(fleet: str, **given: Any) -> None:
     Where FLEET names a market, its jobs share spot and on-demand GPUs, may have deadlines, and the budget is
     a limit in every period: the first policy is reported in full, the others are tuned to the same spend.
     """
-    from slacktide.app.fleets.stream_question import StreamQuestion, read_fleet_file, simulate_stream
-    from slacktide.cli.commands.fleet.simulate_fleet import (
-        asked_of_jobs,
-        check_stream_options,
-        simulate_on_market,
-    )
-    from slacktide.report.text.tables.fleets.streams import Simulated
+    from slacktide.app.fleets.simulate import run_simulation
+    from slacktide.app.fleets.simulate_request import SimulateRequest, without_market
+    from slacktide.files.fleet.fleet import read_fleet_file
 
-    file = read_fleet_file(fleet)
-    if file.market is not None or given["market"] is not None:
-        simulate_on_market(fleet, file, given)
-        return
-    check_stream_options(given)
-    question = StreamQuestion(
-        **asked_of_jobs(fleet, file, given),
-        node_gpus=given["node_gpus"],
+    request = SimulateRequest(
+        file=read_fleet_file(fleet),
+        **{name: given[name] for name in SAME_NAMES},
+        budget=given["budget_text"],
+        policies=common.parse_policies(given["policy"], fleet),
         provisioning_hours=given["provisioning"],
         idle_grace_hours=given["idle_grace"],
+        # `--start` is the slot of hour 0 of the jobs, not where a market is opened.
+        market=common.market_spec({**given, "start": None}),
     )
+    for name, option in (("report", "--report"), ("csv_jobs", "--csv-jobs")):
+        if given[name] and not request.on_market:
+            raise without_market(option)
     with ProgressBar("simulating") as bar:
-        found = simulate_stream(question, progress=bar)
-    _print(found.comparison, Simulated(fleet, found.told, file.usd_per_gpu_hour), given["output"])
-    if given["plot"] is not None:
-        from slacktide.report.figures.stream import plot_streams
-
-        plot_streams(found.comparison, given["plot"])
-        click.echo(f"wrote {given['plot']}", err=True)
+        found = run_simulation(request, progress=bar)
+    _print(found, fleet, given["output"])
+    _write(found, fleet, given)
 
 
-def _print(found: Any, asked: Any, output: str) -> None:
-    from slacktide.report.text.tables.fleets import streams
-    from slacktide.report.wire import streams as stream_export
+def _print(found: StreamComparison | FleetComparison, path: str, output: str) -> None:
+    from slacktide.report.text.tables.fleets import compared
+    from slacktide.report.wire import fleet as wire
 
     if output == "json":
-        echo_json(stream_export.as_json(found, asked))
+        echo_json(wire.as_json(found, path))
     elif output == "csv":
-        click.echo(stream_export.csv_text(found, asked), nl=False)
+        click.echo(wire.policies_csv(found), nl=False)
     else:
-        print_rich(*streams.page(found, asked))
+        print_rich(*compared.page(found, path))
+
+
+def _write(found: StreamComparison | FleetComparison, path: str, given: dict[str, Any]) -> None:
+    """Write the files that were named, and say so."""
+    from slacktide.results.fleets.stream import StreamComparison
+
+    if isinstance(found, StreamComparison):
+        if given["plot"] is not None:
+            from slacktide.report.figures.stream import plot_streams
+
+            plot_streams(found, given["plot"])
+    else:
+        _write_month(found, path, given)
+    for name in ("csv_jobs", "plot", "report"):
+        if given[name] is not None:
+            click.echo(f"wrote {given[name]}", err=True)
+
+
+def _write_month(found: FleetComparison, path: str, given: dict[str, Any]) -> None:
+    if given["csv_jobs"] is not None:
+        from slacktide.report.wire.fleet import write_jobs
+
+        write_jobs(found, given["csv_jobs"])
+    if given["plot"] is not None:
+        from slacktide.report.figures.fleet import plot_fleet
+
+        plot_fleet(found, given["plot"])
+    if given["report"] is not None:
+        from slacktide.report.pages.fleet import write_fleet
+
+        write_fleet(found, path, given["report"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from slacktide.core.units import format_usd
 from slacktide.report import words
@@ -20,28 +20,18 @@ SPEND_OFF = 0.02
 """So is a policy that spends more than the budget by more than this share."""
 
 
-class Simulated(NamedTuple):
-    """What was simulated, in the words of whoever asked."""
-
-    source: str
-    """The fleet file."""
-    stream: str
-    """Where the jobs came from: a file, or how they were drawn."""
-    usd_per_gpu_hour: float | None = None
-
-
-def page(found: StreamComparison, asked: Simulated) -> list[Any]:
+def page(found: StreamComparison, source: str) -> list[Any]:
     """Return things to print: the question, a line for each policy, and notes."""
     return [
-        *lines(head(found, asked)),
+        *lines(head(found, source)),
         "",
-        grid.as_rich(summary(found, asked)),
+        grid.as_rich(summary(found)),
         "",
         *lines(f"- {note}" for note in notes(found)),
     ]
 
 
-def head(found: StreamComparison, asked: Simulated) -> list[str]:
+def head(found: StreamComparison, source: str) -> list[str]:
     """Say what was run on what."""
     fleet, stream = found.fleet, found.stream
     nodes = "single GPUs" if fleet.node_gpus == 1 else f"nodes of {fleet.node_gpus} GPUs"
@@ -50,16 +40,16 @@ def head(found: StreamComparison, asked: Simulated) -> list[str]:
     )
     kept = f", kept idle for {words.duration(fleet.idle_grace_hours)}" if fleet.idle_grace_hours else ""
     money = ""
-    if asked.usd_per_gpu_hour is not None:
-        money = f" ({format_usd(fleet.budget_gpus * asked.usd_per_gpu_hour)} an hour)"
+    if found.usd_per_gpu_hour is not None:
+        money = f" ({format_usd(fleet.budget_gpus * found.usd_per_gpu_hour)} an hour)"
     return [
-        f"{words.plain(asked.source, 60)}: {words.count(len(stream), 'job')} over "
-        f"{words.duration(stream.hours)}, {words.plain(asked.stream, 80)}",
+        f"{words.plain(source, 60)}: {words.count(len(stream), 'job')} over "
+        f"{words.duration(stream.hours)}, {words.plain(found.jobs_from, 80)}",
         f"budget {say.gpus(fleet.budget_gpus)} GPUs on average{money}; {nodes}, {ready}{kept}",
     ]
 
 
-def summary(found: StreamComparison, asked: Simulated) -> Grid:
+def summary(found: StreamComparison) -> Grid:
     """Return one line for each policy, beside the optimum that spends the same."""
     columns = (
         Column("policy", right=False, breaks=True), Column("mean response"), Column("p50"), Column("p95"),
@@ -68,7 +58,7 @@ def summary(found: StreamComparison, asked: Simulated) -> Grid:
         Column("optimum at that spend", narrow="optimum\nat that\nspend"),
         Column("× optimum", narrow="× opti-\nmum"),
     )  # fmt: skip
-    rows = tuple(_line(row, asked) for row in found.rows)
+    rows = tuple(_line(row, found.usd_per_gpu_hour) for row in found.rows)
     means = [row.run.mean_response_hours for row in found.rows]
     return Grid(columns, rows, strong=means.index(min(means)))
 
@@ -84,14 +74,14 @@ def notes(found: StreamComparison) -> list[str]:
     ]
 
 
-def _line(row: StreamRow, asked: Simulated) -> tuple[str, ...]:
+def _line(row: StreamRow, usd_per_gpu_hour: float | None) -> tuple[str, ...]:
     run, best, bill = row.run, row.optimum, row.run.bill
     return (
         words.plain(row.policy, 60),
         say.response(run.mean_response_hours),
         say.response(run.responses.p50_hours),
         say.response(run.responses.p95_hours),
-        _spend(run, asked),
+        _spend(run, usd_per_gpu_hour),
         f"{run.peak_gpus:,}",
         say.share(bill.share(bill.idle_gpu_hours)),
         say.share(bill.share(bill.restart_gpu_hours)),
@@ -101,10 +91,10 @@ def _line(row: StreamRow, asked: Simulated) -> tuple[str, ...]:
     )
 
 
-def _spend(run: StreamRun, asked: Simulated) -> str:
-    if asked.usd_per_gpu_hour is None:
+def _spend(run: StreamRun, usd_per_gpu_hour: float | None) -> str:
+    if usd_per_gpu_hour is None:
         return say.gpus(run.average_gpus)
-    return f"{say.gpus(run.average_gpus)} ({format_usd(run.average_gpus * asked.usd_per_gpu_hour)}/h)"
+    return f"{say.gpus(run.average_gpus)} ({format_usd(run.average_gpus * usd_per_gpu_hour)}/h)"
 
 
 def _realism(found: StreamComparison) -> list[str]:

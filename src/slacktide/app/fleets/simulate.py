@@ -1,26 +1,48 @@
-"""A fleet on a market: what its month would have looked like, and how allocators compare at one spend."""
+"""A simulated fleet: allocators compared at equal spending, on a market or on machines at one price."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from slacktide.allocators.base import allocators
-from slacktide.app.fleets.fleet_arrivals import Arrivals, arrivals_of
-from slacktide.app.fleets.fleet_question import FleetQuestion
+from slacktide.allocators.view import AnyAllocator
+from slacktide.app.fleets.budgets import budget_gpus, check_enough
+from slacktide.app.fleets.fleet_arrivals import FleetArrivals, arrivals_of
+from slacktide.app.fleets.simulate_request import SimulateRequest
 from slacktide.budget.allowance import Allowance
+from slacktide.budget.arrivals import draw_stream
 from slacktide.budget.classes import JobTemplate, load_gpus
 from slacktide.budget.fleet import Fleet
+from slacktide.budget.stream import Stream
+from slacktide.budget.widths import least_budget_gpus
+from slacktide.core.errors import InputError
 from slacktide.core.own_class import Spec
 from slacktide.core.register import extension
 from slacktide.files.fleet.fleet import FleetFile
 from slacktide.files.fleet.jobs import FleetJob
+from slacktide.files.fleet.recorded_jobs import read_jobs
 from slacktide.market.base import Market
 from slacktide.results.fleets.fleet_comparison import FleetComparison, FleetMonth, JobFacts
-from slacktide.simulation.fleet.market_comparison import Progress, compare_fleet
+from slacktide.results.fleets.stream import StreamComparison
+from slacktide.simulation.fleet.comparison import compare_fleet, compare_streams
 from slacktide.simulation.fleet.scene import FleetScene, Member
+from slacktide.simulation.fleet.stream_run import Progress
 
+DEFAULT_ALLOCATORS: tuple[str, ...] = (
+    "fixed-width",
+    "online-width",
+    "one-width",
+    "efficiency-band",
+    "equi",
+    "fifo",
+    "srpt",
+)
+USUAL_JOBS = 20_000
+MAX_JOBS = 10_000_000
+"""More jobs than memory is sure to hold."""
 ON_A_MARKET: tuple[str, ...] = (
     "shadow-prices",
     "patient-spot",
@@ -39,6 +61,88 @@ CHANGE_SHARE = 0.05
 """Elsewhere this share of the budget is."""
 
 
+def run_simulation(
+    request: SimulateRequest, *, progress: Progress | None = None
+) -> StreamComparison | FleetComparison:
+    """Run the jobs of a fleet under allocators: on its market where it has one, else at one price."""
+    if request.on_market:
+        return simulate_fleet(request, progress=progress)
+    return simulate_stream(request, progress=progress)
+
+
+# ------------------------------------------------------------------- at one price
+
+
+def simulate(
+    stream: Stream,
+    fleet: Fleet,
+    policies: Sequence[Spec | AnyAllocator] | None = None,
+    *,
+    progress: Progress | None = None,
+) -> StreamComparison:
+    """Run a stream of jobs under allocators, each compared with the optimum at its own realised spending.
+
+    A policy given by its bare name is tuned until it spends the fleet's budget; without `policies` all known
+    ones are run. Raises InfeasibleError when the budget is too small for the work that arrives.
+    """
+    check_enough(least_budget_gpus(fleet.classes), fleet.budget_gpus, None)
+    return compare_streams(stream, fleet, policies or usual_allocators(None), progress=progress)
+
+
+def usual_allocators(own: Spec | None) -> list[Spec]:
+    """Return the common allocators that are installed and a fleet's own, each once."""
+    common = [name for name in DEFAULT_ALLOCATORS if name in allocators]
+    return [*common, *([] if own is None or own in DEFAULT_ALLOCATORS else [own])]
+
+
+def simulate_stream(request: SimulateRequest, *, progress: Progress | None = None) -> StreamComparison:
+    """Run the jobs of a fleet at one price under allocators, compared at equal spending.
+
+    Raises as `simulate`, and FileError for a table of jobs that cannot be read.
+    """
+    request.check_options()
+    stream, source = _stream(request)
+    policies = request.policies or usual_allocators(request.file.policy)
+    found = simulate(stream, _fleet(request), policies, progress=progress)
+    return replace(found, jobs_from=source, usd_per_gpu_hour=request.file.usd_per_gpu_hour)
+
+
+def _stream(request: SimulateRequest) -> tuple[Stream, str]:
+    """Read or draw the stream, and say in words where it came from."""
+    file, seed = request.file, request.seed
+    sizes = request.sizes or file.stream.sizes
+    if request.jobs is not None:
+        for name, given in (("count", request.count), ("arrivals", request.arrivals)):
+            if given is not None:
+                raise InputError(f"--{name} must not be given with --jobs, whose arrivals are recorded")
+        stream = read_jobs(request.jobs, file.classes, sizes=sizes, seed=seed)
+        return stream, f"recorded in {Path(request.jobs).name}"
+    count = USUAL_JOBS if request.count is None else request.count
+    if count > MAX_JOBS:
+        raise InputError(f"--count must be <= {MAX_JOBS}, got {count}")
+    arrivals = request.arrivals or file.stream.arrivals
+    stream = draw_stream(file.classes, count, arrivals=arrivals, sizes=sizes, seed=seed)
+    return stream, f"{arrivals} arrivals and {sizes} sizes, seed {seed}"
+
+
+def _fleet(request: SimulateRequest) -> Fleet:
+    file, usual = request.file, request.file.stream
+    return Fleet(
+        file.classes,
+        budget_gpus=budget_gpus(file, request.budget),
+        node_gpus=usual.node_gpus if request.node_gpus is None else request.node_gpus,
+        provisioning_hours=_either(request.provisioning_hours, usual.provisioning_hours),
+        idle_grace_hours=_either(request.idle_grace_hours, usual.idle_grace_hours),
+    )
+
+
+def _either(given: float | None, usual: float) -> float:
+    return usual if given is None else given
+
+
+# ------------------------------------------------------------------- on a market
+
+
 def usual_policies(own: Spec | None = None) -> list[Spec]:
     """Return a fleet's own allocator and the others that it is compared with, each once."""
     known: list[Spec] = [name for name in ON_A_MARKET if name in allocators]
@@ -46,7 +150,7 @@ def usual_policies(own: Spec | None = None) -> list[Spec]:
 
 
 def simulate_fleet(
-    question: FleetQuestion,
+    request: SimulateRequest,
     *,
     bounds: Mapping[str, float] | None = None,
     progress: Progress | None = None,
@@ -56,10 +160,11 @@ def simulate_fleet(
     `bounds` says by the name of an allocator how its mean response compares with a lower bound, where one is
     known. Raises InputError or FileError for what cannot be meant.
     """
-    market = question.open_market()
-    arrivals = arrivals_of(question, market)
-    scene = fleet_scene(arrivals, question.file, market)
-    policies = question.policies or usual_policies(question.file.policy)
+    request.check_options()
+    market = request.open_market()
+    arrivals = arrivals_of(request, market)
+    scene = fleet_scene(arrivals, request.file, market)
+    policies = request.policies or usual_policies(request.file.policy)
     allowance = scene.allowance
     found = compare_fleet(
         scene,
@@ -70,12 +175,12 @@ def simulate_fleet(
         progress=progress,
     )
     rows = found.rows
-    if question.bound:
+    if request.bound:
         bound = extension("slacktide.fleet_bounds", "weak-duality", "the bound below a fleet's response")
         least = bound(scene, found.common_usd).mean_response_hours
         rows = tuple(replace(row, over_bound=row.measured.mean_hours / least) for row in rows)
     return FleetComparison(
-        month=_month(arrivals, scene, load_gpus(question.file.templates)),
+        month=_month(arrivals, scene, load_gpus(request.file.templates)),
         deadlines=sum(one.due_hours < math.inf for one in scene.members),
         common_usd=found.common_usd,
         common_of=found.common_of,
@@ -86,7 +191,7 @@ def simulate_fleet(
     )
 
 
-def fleet_scene(arrivals: Arrivals, file: FleetFile, market: Market) -> FleetScene:
+def fleet_scene(arrivals: FleetArrivals, file: FleetFile, market: Market) -> FleetScene:
     """Set jobs of a fleet on their market, which begins anew where it is too short for them."""
     members = tuple(
         _member(job, file.templates[job.kind], number) for number, job in enumerate(arrivals.jobs, 1)
@@ -105,7 +210,7 @@ def fleet_scene(arrivals: Arrivals, file: FleetFile, market: Market) -> FleetSce
     )
 
 
-def _as_they_come(fleet: Fleet | None, arrivals: Arrivals) -> Fleet | None:
+def _as_they_come(fleet: Fleet | None, arrivals: FleetArrivals) -> Fleet | None:
     """Return a fleet with its classes in the order in which their first jobs come; the others after them."""
     if fleet is None:
         return None
@@ -148,7 +253,7 @@ def _member(job: FleetJob, one: JobTemplate, number: int) -> Member:
     )
 
 
-def _month(arrivals: Arrivals, scene: FleetScene, promised_gpus: float) -> FleetMonth:
+def _month(arrivals: FleetArrivals, scene: FleetScene, promised_gpus: float) -> FleetMonth:
     home = scene.pools[0]
     return FleetMonth(
         jobs=tuple(_facts(member) for member in scene.members),
