@@ -1,4 +1,4 @@
-"""Policies for one job, lifted: one allocator that asks each job's policy in turn."""
+"""Policies for one job, lifted: one allocator in which each job's policy decides in turn."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from slacktide.policies.view import Policy, View
 
 @dataclass(frozen=True, slots=True)
 class Each:
-    """Ask the policy of every job that is due: the one with the least slack first, each with what is left.
+    """Let the policy of every job that is due decide: the least slack first, each with what is left.
 
-    A policy is asked after those before it were served and sees its true offer, so its guard judges what the
+    A policy decides after those before it were served and sees its true offer, so its guard judges what the
     job will really get: cutting a guarded wish afterwards would break the promise. Spot that a job holds is
     never taken for another's wish.
     """
@@ -38,7 +38,7 @@ class Each:
 
 
 def each(policy: Policy) -> Each:
-    """Return an allocator that asks this policy about every job."""
+    """Return an allocator in which this policy decides about every job."""
     return Each(lambda job: policy)
 
 

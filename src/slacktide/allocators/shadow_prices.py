@@ -66,7 +66,7 @@ RULES = {
 class ShadowPrices:
     """Give all jobs of a fleet what is worth its price: of money, of scarce spot, of time until deadlines.
 
-    An hour of waiting is worth so much that the budget just lasts for its period. Spot that is short costs a
+    An hour of waiting is priced so that the budget just lasts for its period. Spot that is short costs a
     rent, in thought. Admitted hard deadlines are met by on-demand GPUs alone if need be, and money for that
     is kept in reserve, so the budget is never passed; what cannot be promised is refused.
     """
@@ -141,8 +141,8 @@ class PricesRun:
                 )
             ]
         self.standing = Standing(kept, self.hour_usd, tuple(rent.tolist()))
-        told = _Telling(self, view, prices, tables, rows, ways, held, rent)
-        return Wanted(held.on_demand_gpus, held.spot_gpus, pool=held.pool, why=told.reason)
+        explained = _Explanation(self, view, prices, tables, rows, ways, held, rent)
+        return Wanted(held.on_demand_gpus, held.spot_gpus, pool=held.pool, why=explained.reason)
 
     def _left_usd(self, site: SiteView) -> float:
         return site.money.left_usd if self.given.reserve else math.inf
@@ -221,7 +221,7 @@ class PricesRun:
         return self._too_expensive(view, prices, float(usd[-1]), free)
 
     def _too_many(self, view: FleetView) -> Refusal | None:
-        """Say from when on there are on-demand GPUs enough for a rescue beside those of others."""
+        """Say from when on there are on-demand GPUs enough for a rescue in addition to those of others."""
         site = _site(view)
         jobs, quota, job = site.jobs, site.on_demand_gpus, len(site.jobs.kind) - 1
         windows = compiled(rescue_windows)(site.kinds, jobs, view.now_hours, site.slot_hours)
@@ -301,8 +301,8 @@ class PricesRun:
 
 
 @dataclass(frozen=True, slots=True)
-class _Telling:
-    """Says why a job has what it has, when somebody asks."""
+class _Explanation:
+    """Says why a job has what it has, where reasons are reported."""
 
     run: PricesRun
     view: FleetView

@@ -1,6 +1,7 @@
 """What an allocator is shown of all jobs of a run at once, and what it answers with.
 
-`allocate.each` makes an allocator of policies for one job. Whoever runs an allocator hands it a `FleetView`.
+`allocate.each` makes an allocator of policies for one job. The simulator or the engine hands it a
+`FleetView`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from slacktide.policies.view import Known, View
 class JobColumns(NamedTuple):
     """The jobs that are present, one entry of each array for each, in the order in which they were submitted.
 
-    The arrays are read-only and good only until the decision is made: who remembers must copy.
+    The arrays are read-only and good only until the decision is made: an allocator that remembers them must
+    copy.
     """
 
     ids: Ints
@@ -52,7 +54,7 @@ class JobColumns(NamedTuple):
 
 
 class RowReader(Protocol):
-    """What a fleet view asks when somebody wants to read about one job."""
+    """Where a fleet view finds one job's view, for allocators that read rows."""
 
     def name(self, place: int) -> str:
         """Return the name of the job at a place of the columns."""
@@ -94,7 +96,7 @@ class SiteView(NamedTuple):
     """Slots of the market since the run began."""
     slot_hours: float
     next_hours: float
-    """When the market changes next, on the clock of the run: it will be asked again then."""
+    """When the market changes next, on the clock of the run: the next decision at a border is then."""
     pools: tuple[PoolView, ...]
     """What each pool offers to all jobs together, what they hold included."""
     kinds: Kinds
@@ -102,7 +104,7 @@ class SiteView(NamedTuple):
     """One row for each job, in the order of `FleetView.jobs`; `kind` is a row of `kinds`."""
     money: Money
     known: Known
-    """Asked for the past of each pool."""
+    """Has the past of each pool."""
     on_demand_gpus: int = UNLIMITED_GPUS
     """How many on-demand GPUs all jobs together may hold at a time, in all pools."""
 
@@ -119,7 +121,7 @@ class FleetView(NamedTuple):
     """The classes that the jobs are of; None where each is of its own kind."""
     jobs: JobColumns
     due: Sequence[int]
-    """Places of the jobs that a policy for one job is asked about now: all of them at a slot's border, inside
+    """Places of the jobs that a policy for one job decides about now: all of them at a slot's border, inside
     a slot those that something happened to."""
     ready_gpus: int
     """GPUs of the nodes that can be used now."""
@@ -128,13 +130,13 @@ class FleetView(NamedTuple):
     spent_gpu_hours: float
     """GPU-hours that were paid for since the run began."""
     spot: Spot
-    """Who holds spot, of all jobs of the site; whoever moves it on must copy it."""
+    """Who holds spot, of all jobs of the site; copy it before changing it."""
     shown: RowReader
     site: SiteView | None = None
     """The market and the money that the jobs share; None where all is on demand, at one price."""
 
     def row(self, place: int, spot: Spot | None = None) -> View:
-        """Return the view of the job at a place, beside what others hold: now, or by another account."""
+        """Return the view of the job at a place, given what others hold: now, or by another account."""
         return self.shown.view(place, self.spot if spot is None else spot)
 
     def rows(self) -> Iterator[View]:
@@ -163,13 +165,13 @@ class Wanted(NamedTuple):
 
     on_demand_gpus: Ints
     spot_gpus: Ints | None = None
-    """None: no spot for anybody."""
+    """None: no spot for any job."""
     rule: str = ""
     """Why; the allocator's name where it says nothing."""
     pool: Ints | None = None
     """Which of the site's pools each is to be in; None: where it is."""
     why: Callable[[int], Reason] | None = None
-    """Says for the job at a place why it has what it has; asked only by whoever tells it."""
+    """Says for the job at a place why it has what it has; called only where reasons are reported."""
 
 
 Decision: TypeAlias = Mapping[str, Allocation] | Wanted
@@ -178,10 +180,10 @@ Decision: TypeAlias = Mapping[str, Allocation] | Wanted
 
 @runtime_checkable
 class Allocator(Protocol):
-    """Decides what all jobs of a run hold; asked whenever something happened that it may want to answer.
+    """Decides what all jobs of a run hold, whenever something happened that it may want to answer.
 
     That is: a slot's border, an arrival, the end of a phase or job, a loss, a node that is ready, and the
-    time at which it asked to be woken.
+    time at which it wants to be woken.
     """
 
     def decide(self, view: FleetView) -> Decision:
@@ -194,7 +196,7 @@ class Sizing(Allocator, Protocol):
     """An allocator that also says how many GPUs to keep rented, whether jobs use them or not."""
 
     def rent_gpus(self, view: FleetView) -> int:
-        """Return the size of the cluster; asked before each decision."""
+        """Return the size of the cluster; called before each decision."""
         ...
 
 
@@ -235,21 +237,21 @@ class Learning(Allocator, Protocol):
 
     @property
     def wake_hours(self) -> float:
-        """When it wants to be told of all progress and asked again, at the latest."""
+        """When it wants a report of all progress and to decide again, at the latest."""
         ...
 
     def learn(self, fact: Fact) -> None:
-        """Take in what happened; told before it is asked again."""
+        """Take in what happened; called before the next decision."""
         ...
 
 
 class OldMemory(InputError):
-    """What was written down is of an earlier form: whoever runs the allocator tells it all facts again."""
+    """What was written down is of an earlier form: all facts are given to the allocator again."""
 
 
 @runtime_checkable
 class Remembering(Allocator, Protocol):
-    """An allocator that can write down all that it knows; whoever learns must be able to.
+    """An allocator that can write down all that it knows; one that learns must be able to.
 
     A new one of the same allocator and fleet that recalls it decides the same from then on, to the last bit.
     """
@@ -265,7 +267,7 @@ class Remembering(Allocator, Protocol):
 
 @runtime_checkable
 class Admitting(Allocator, Protocol):
-    """An allocator that makes promises: it is asked before a job is taken in."""
+    """An allocator that makes promises: it decides whether a job is taken in."""
 
     def admit(self, view: FleetView) -> Refusal | None:
         """Return None, or why the last job of the view, which is not taken in yet, cannot be promised."""

@@ -21,14 +21,14 @@ _UNHEEDED = tuple(
 class JobClass:
     """A template of jobs and how often one comes; the template's work is that of the mean job.
 
-    Raises InputError when the rate cannot be meant, or when the template asks for what a stream does not
+    Raises InputError when the rate cannot be meant, or when the template says what a stream does not
     heed, such as a deadline.
     """
 
     job: Job
     arrivals_per_hour: float
     speedup_said: bool = True
-    """Whether somebody said how it scales; else its speedup is only what is assumed of all."""
+    """Whether its file says how it scales; else its speedup is only what is assumed of all."""
     phases: tuple[Phase, ...] = field(init=False, repr=False, compare=False)
     """What a job passes through, in order; one phase where the template names none."""
 

@@ -1,4 +1,4 @@
-"""The machines of a stream: nodes that are asked for, come, are used, stand idle and are given back."""
+"""The machines of a stream: nodes that are requested, come, are used, stand idle and are given back."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from slacktide.core.compiled import compilable
 def granted(held: Ints, wanted: Ints, gpus: int) -> Ints:
     """Return what each job is given of the GPUs that can be used, where not all that is wanted is there yet.
 
-    Who is to have less gives it up at once. Then, in the order of the jobs, each that is to have more gets
-    all of it or keeps what it has: a partial start would cost a restart. A later one may take what an earlier
-    one cannot use yet.
+    A job that is to have less gives it up at once. Then, in the order of the jobs, each that is to have more
+    gets all of it or keeps what it has: a partial start would cost a restart. A later one may take what an
+    earlier one cannot use yet.
     """
     given = np.minimum(held, wanted)
     free = gpus - given.sum()
@@ -44,7 +44,7 @@ class Unused(NamedTuple):
     boot: int
     """On their way."""
     idle: int
-    """On nodes that nobody uses."""
+    """On nodes that no job uses."""
     rounding: int
     """On nodes of which others are in use."""
 
@@ -54,8 +54,8 @@ class Cluster:
     """Nodes in the order in which they are used; only their counts matter.
 
     - A node is paid for from the request on and can be used after the provisioning time.
-    - A node on its way that is no longer asked for is cancelled, the newest first.
-    - A node that is no longer asked for is kept for the grace time. Who was idle last is used first, so
+    - A node on its way that is no longer needed is cancelled, the newest first.
+    - A node that is no longer needed is kept for the grace time. The one idle last is used first, so
       that those idle for long can go.
     """
 
@@ -65,9 +65,9 @@ class Cluster:
     ready: int = 0
     coming: int = 0
     idle: int = 0
-    """Ready nodes that nobody asks for."""
+    """Ready nodes that are not needed."""
     last_call: bool = False
-    """Whether nobody will come any more."""
+    """Whether no more jobs will come."""
     peak: int = 0
     billed_gpu_hours: float = 0.0
     idle_gpu_hours: float = 0.0
@@ -103,7 +103,7 @@ class Cluster:
         return -(-gpus // self.node_gpus)
 
     def pass_time(self, hours: float, held_gpus: int) -> None:
-        """Count what is paid for, and what of it nobody used."""
+        """Count what is paid for, and what of it stayed unused."""
         boot, idle, rounding = self.unused(held_gpus)
         self.billed_gpu_hours += (held_gpus + boot + idle + rounding) * hours
         self.fragmented_gpu_hours += rounding * hours
@@ -128,7 +128,7 @@ class Cluster:
         return came
 
     def ask(self, nodes: int, now_hours: float) -> None:
-        """Make it so many nodes, those on their way included."""
+        """Make it this many nodes, those on their way included."""
         if nodes - self.ready > self.coming:
             self._request(nodes - self.rented, now_hours)
         elif self.coming:

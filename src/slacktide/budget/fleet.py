@@ -51,7 +51,7 @@ class Fleet:
     provisioning_hours: float = 0.0
     """From the request for a node until it can be used, billed; a job's restart comes after that."""
     idle_grace_hours: float = 0.0
-    """How long a node that nobody needs is kept."""
+    """How long a node that is not needed is kept."""
 
     def __post_init__(self) -> None:
         if not self.classes:

@@ -1,4 +1,4 @@
-"""A budget's whole answer: the optimum, what is usual beside it, and what more or less money would buy."""
+"""A budget's whole answer: the optimum, one width for all instead, and what more or less money would buy."""
 
 from __future__ import annotations
 

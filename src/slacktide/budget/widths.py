@@ -1,7 +1,7 @@
 """How wide each class of jobs should be, so that jobs are done soonest on an average budget.
 
 Over all online policies the optimum is a fixed width for each class (and phase): every job starts at
-once on its width and keeps it; nobody queues, and sizes need not be known. What remains is
+once on its width and keeps it; no job queues, and sizes need not be known. What remains is
 
     minimise the jobs present, sum of arrivals x hours, subject to sum of arrivals x GPU-hours <= budget,
 
@@ -100,7 +100,7 @@ def check_feasible(least: float, budget_gpus: float) -> None:
 
 
 def rounded_up(value: float) -> str:
-    """Write a number with six digits, never below what it is: who types it in gets what it promises."""
+    """Write a number with six digits, never below what it is, so that it can be typed in as printed."""
     # Half the tolerance of the comparison, so that 1.4000000000000001 is 1.4 and not 1.40001.
     nearly = Decimal(value * (1.0 - TIE_SHARE / 2.0))
     return f"{Context(prec=6, rounding=ROUND_CEILING).plus(nearly).normalize():f}"

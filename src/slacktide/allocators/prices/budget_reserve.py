@@ -77,7 +77,7 @@ def beginning_usd(
 ) -> float:  # fmt: skip
     """Return what a job that begins costs from the next border on, until it has worked as long as it paused.
 
-    Without it, a little money is shared by so many that begin that it ends while they all pause, and in the
+    Without it, a little money is shared by many jobs that begin, it ends while they all pause, and in the
     next period again. Money that is renewed before then is not counted.
     """
     hourly = prices.spot_usd[pool] * spot + prices.on_demand_usd[pool] * on_demand

@@ -2,7 +2,7 @@
 
 The market is what it looks like to one job of a fleet: a job that waits is offered spot at some rate, one on
 spot loses it at some rate; both rates are learned, so that contention is in them. A job without a deadline
-counts `hour_usd` for every hour until it is done, beside the money. With w work left, on spot of width k:
+counts `hour_usd` for every hour until it is done, on top of the money. With w work left, on spot of width k:
 
     s(k) V_S'(w, k) = hour_usd + e k + loss (V_D(w) - V_S(w, k))
     V_D(w) = min( min_k V_O(w, k) + R (hour_usd + q k),
@@ -39,7 +39,7 @@ ROUNDS = 4
 
 
 class MarketRates(NamedTuple):
-    """What a kind of job is told of the market: rates per hour and USD per GPU-hour."""
+    """What a kind of job knows of the market: rates per hour and USD per GPU-hour."""
 
     offer_rate: float
     """At which a job that waits is offered spot."""
@@ -198,6 +198,7 @@ def fill_open(
         on_demand[width, 0] = on_spot[width, 0]
     for cell in range(1, len(work)):
         more = work[cell] - work[cell - 1]
+        # Spot may be lost to idling, and idling ends on spot: each value needs the other.
         for _ in range(ROUNDS):
             start_spot = NEVER
             for width in range(len(widths)):
@@ -236,20 +237,21 @@ def fill_due(
     on_demand: Floats,
     idle: Floats,
 ) -> None:
-    """Fill the costs of a job with a deadline, backward from it; what is held is kept for a step."""
+    """Fill the costs of a job with a deadline, backward from it; what is held is kept for a step.
+
+    With n steps left and w work, V_h(n, w) the cost of holding h for a step and U_h(n, w) that of holding it
+    and being free to change:
+
+        V_h(n, w) = paid in a step + E U_h(n - 1, w left)      where spot is lost with probability `lost`
+        V_idle(n, w) = min(V_idle(n - 1, w), start on demand); spot, too, with probability `offered`
+    """
     count, cells = len(widths), idle.shape[1]
     offered = 1.0 - math.exp(-market.deadline_offer_rate * step)
     lost = 1.0 - math.exp(-market.loss_rate * step)
     # The value of holding something, free to change it: of spot, and of on demand.
     spot_now, demand_now = np.zeros((count, cells)), np.zeros((count, cells))
     spot_next, demand_next = np.zeros((count, cells)), np.zeros((count, cells))
-    for at in range(cells):
-        late = LATE_USD * market.on_demand_usd * at * cell
-        idle[0, at] = late
-        on_spot[0, :, at] = late
-        on_demand[0, :, at] = late
-        spot_now[:, at] = late
-        demand_now[:, at] = late
+    _fill_deadline(LATE_USD * market.on_demand_usd, cell, on_spot, on_demand, idle, spot_now, demand_now)
     for steps in range(1, idle.shape[0]):
         for at in range(cells):
             start_spot, start_on_demand = NEVER, NEVER
@@ -260,6 +262,7 @@ def fill_due(
                     spot_next[width, at] = NEVER
                     demand_next[width, at] = NEVER
                     continue
+                # A job that holds the width already goes on at once; another one pauses first.
                 for pause in (restart, 0.0):
                     hours, left = after_step(at * cell, rate[width], pause, step)
                     by_spot = market.spot_usd * widths[width] * hours
@@ -289,6 +292,26 @@ def fill_due(
                     )
         spot_now[:, :] = spot_next
         demand_now[:, :] = demand_next
+
+
+@compilable
+def _fill_deadline(
+    late_usd: float,
+    cell: float,
+    on_spot: Floats,
+    on_demand: Floats,
+    idle: Floats,
+    spot_now: Floats,
+    demand_now: Floats,
+) -> None:
+    """Fill the costs of work that is left at the deadline itself: the same whatever is held."""
+    for at in range(idle.shape[1]):
+        late = late_usd * at * cell
+        idle[0, at] = late
+        on_spot[0, :, at] = late
+        on_demand[0, :, at] = late
+        spot_now[:, at] = late
+        demand_now[:, at] = late
 
 
 @compilable

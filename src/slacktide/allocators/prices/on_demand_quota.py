@@ -1,8 +1,8 @@
-"""On-demand GPUs of which a fleet may hold only so many: whose rescues they are kept for, and who gives way.
+"""The limit on a fleet's on-demand GPUs: for whose rescues they are kept, and which jobs give way.
 
 A rescue begins at the last moment, or less than a slot before it, and needs no more than the fastest width
 until the deadline. Where these windows of all admitted jobs fit at every moment, every rescue finds its GPUs:
-windows only get shorter while a job works or waits, and whoever is not being rescued gives way.
+windows only get shorter while a job works or waits, and a job that is not being rescued gives way.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def most_needed(windows: Windows, from_hours: float, to_hours: float) -> int:
 
 @compilable
 def first_gap(windows: Windows, from_hours: float, hours: float, gpus: int, quota_gpus: int) -> float:
-    """Return the first moment from which on so many more GPUs are free for some hours; one always comes."""
+    """Return the first moment from which on this many more GPUs are free for some hours; one always comes."""
     found = np.inf
     for one in range(-1, len(windows.gpus)):
         moment = from_hours if one < 0 else max(from_hours, windows.to_hours[one])
@@ -86,7 +86,7 @@ def first_gap(windows: Windows, from_hours: float, hours: float, gpus: int, quot
 def keep_to_quota(jobs: JobTables, quota_gpus: int, ways: WayCosts, held: Holdings) -> None:
     """Let those wait for whom no on-demand GPUs are left, rescues first, then who could still wait.
 
-    Whoever is only to be measured comes after those whose time is up.
+    A job that is only to be measured comes after those whose time is up.
     """
     left = quota_gpus
     for turn in range(4):

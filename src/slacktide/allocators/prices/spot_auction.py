@@ -23,12 +23,12 @@ HALVINGS = 12
 SWEEPS = 4
 """How often the rents of several pools are found one after another."""
 CHANGE = 2.0
-"""A change of a running job counts its restart so many times: one more is likely to follow."""
+"""A change of a running job counts its restart this many times: one more is likely to follow."""
 LEAST_GAIN_USD = 1e-9
 
 
 class Tuning(NamedTuple):
-    """What the allocator knows and was told beside the tables."""
+    """What the allocator knows and was given in addition to the tables."""
 
     row: Ints
     """[job]: its row in the tables."""
@@ -272,8 +272,8 @@ def _open_without(
 ) -> None:  # fmt: skip
     """Find the best for a job without a deadline without spot: to wait for it, or on demand.
 
-    On demand when the wait that is to be expected is worth more than what it costs more, or, as nobody knows
-    how long the wait will be, after a share of the hours that are worth as much (ski rental).
+    On demand when the wait that is to be expected is worth more than what it costs more, or, as it is not
+    known how long the wait will be, after a share of the hours that are worth as much (ski rental).
     """
     kind, row, here, work = jobs.kind[job], tuning.row[job], jobs.pool[job], work_left(kinds, jobs, job)
     restart = kinds.restart_hours[kind]
@@ -296,7 +296,7 @@ def _open_without(
             later = at_work(tables.work_gpu_hours[row], tables.spot_usd[row, way], work)
             later += restart * (hour + tuning.table_usd * width)
             spot = min(spot, later)
-            # Rents steer, but nobody pays them.
+            # Rents steer decisions, but no money is paid for them.
             spot_paid = min(spot_paid, later - tuning.rent_usd[pool] * width * (restart + work / speed))
     worth_hours = max(demand - spot_paid, 0.0) / hour
     patience = tuning.patience_share * worth_hours

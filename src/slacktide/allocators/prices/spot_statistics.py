@@ -17,7 +17,7 @@ MEMORY_HOURS = 48.0
 """For how long waits count, roughly; one served job-hour of waiting is always among them."""
 RENT_MEMORY_HOURS = 24.0
 LOSS_HOURS = 168.0
-"""How much of a pool's past tells how often spot is taken back."""
+"""How much of a pool's past is read for how often spot is taken back."""
 PRIOR_LOSS_GPUS, PRIOR_HELD_GPUS = 1.0, 50.0
 
 
@@ -46,7 +46,7 @@ class WaitStatistics:
 
 @dataclass(slots=True)
 class SpotStatistics:
-    """All that was seen; looked at once in a slot, so that it does not matter how often it is asked."""
+    """All that was seen; taken in once in a slot, so that the number of decisions in it does not matter."""
 
     open: WaitStatistics = field(default_factory=WaitStatistics)
     """Of jobs without a deadline."""

@@ -44,11 +44,11 @@ class Kinds(NamedTuple):
 
 def kinds_of(places: Sequence[Places], pools: Sequence[Sequence[int]], pool_count: int) -> Kinds:
     """Write jobs as tables; `pools` says which of a site's pools each of a job's places is."""
-    told = [_terms(one) for one in places]
-    widest = max(len(terms.fit) for each in told for terms in each)
-    phases = max(len(each[0].phase_ends_gpu_hours) for each in told)
+    terms_of_kinds = [_terms(one) for one in places]
+    widest = max(len(terms.fit) for each in terms_of_kinds for terms in each)
+    phases = max(len(each[0].phase_ends_gpu_hours) for each in terms_of_kinds)
     kinds = _room(len(places), pool_count, phases, widest)
-    for kind, (one, at, terms) in enumerate(zip(places, pools, told, strict=True)):
+    for kind, (one, at, terms) in enumerate(zip(places, pools, terms_of_kinds, strict=True)):
         _fill(kinds, kind, one, at, terms)
     return kinds
 

@@ -1,4 +1,4 @@
-"""What can be learned of a stream from the facts it is told: rates, work and speedups of each class."""
+"""What can be learned of a stream from what happens in it: rates, work and speedups of each class."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Estimate(NamedTuple):
 class ClassKnowledge:
     """What is known of one class."""
 
-    told: JobClass
+    declared: JobClass
     """Its name, widths, restart time and number of phases are read, and its speedups where believed."""
     believed: bool = False
     """Whether its speedups are those that it came with; else they are learned."""
@@ -44,8 +44,8 @@ class ClassKnowledge:
     """Allowed widths, not closer to one another than makes a difference."""
 
     def __post_init__(self) -> None:
-        self.curves = [LearnedSpeedup() for _ in self.told.phases]
-        self.grid = thinned(self.told.widths)
+        self.curves = [LearnedSpeedup() for _ in self.declared.phases]
+        self.grid = thinned(self.declared.widths)
 
     def progressed(self, fact: Progressed) -> None:
         """Take in some progress of a job."""
@@ -66,7 +66,7 @@ class ClassKnowledge:
         self.said.add(SAID_JOBS, 1.0)
 
     def estimate(self, arrivals_per_hour: float) -> Estimate | None:
-        """Return the class as it is known by now; None while its work or its speed cannot be told."""
+        """Return the class as it is known by now; None while its work or its speed is unknown."""
         sizes = self.sizes.survival()
         work = self._mean_work(sizes)
         if not work > 0 or not (self.believed or self.curves[0].tried):
@@ -78,9 +78,9 @@ class ClassKnowledge:
             for share, speedup in zip(shares, self._speedups(widths), strict=True)
         )
         job = Job(
-            name=self.told.name,
+            name=self.declared.name,
             phases=phases,
-            restart_hours=self.told.restart_hours,
+            restart_hours=self.declared.restart_hours,
             widths=tuple(widths),
         )
         return Estimate(JobClass(job, arrivals_per_hour), sizes)
@@ -91,17 +91,17 @@ class ClassKnowledge:
         return self.said.get(SAID_WORK) / jobs if jobs else sizes.mean_gpu_hours
 
     def _shares(self) -> list[float]:
-        """Return which share of the work each phase is; one that nobody has reached is like that before."""
+        """Return which share of the work each phase is; one that no job has reached is like that before."""
         works: list[float] = []
-        for phase in range(len(self.told.phases)):
+        for phase in range(len(self.declared.phases)):
             works.append(self.work.get(phase) or (works[-1] if works else 1.0))
         total = sum(works)
         return [work / total for work in works]
 
     def _speedups(self, widths: list[int]) -> list[Speedup]:
-        """Return the speedup in each phase; one that nobody has reached is like that before."""
+        """Return the speedup in each phase; one that no job has reached is like that before."""
         if self.believed:
-            return [phase.speedup for phase in self.told.phases]
+            return [phase.speedup for phase in self.declared.phases]
         found: list[Speedup] = []
         for curve in self.curves:
             if curve.tried or not found:
@@ -144,7 +144,7 @@ class Knowledge:
     believe: bool = False
     """Whether the speedups that classes came with are believed."""
     pace: ArrivalRate = field(default_factory=ArrivalRate)
-    """Arrivals of all classes together: these tell soonest that something has changed."""
+    """Arrivals of all classes together: these show soonest that something has changed."""
     arrivals: Fading = field(default_factory=lambda: Fading(MEMORY_JOBS))
     """Arrivals of each class, for its share of all."""
     known: dict[int, ClassKnowledge] = field(default_factory=dict)
@@ -167,8 +167,8 @@ class Knowledge:
         self.pace.arrived(fact.now_hours)
 
     def _new(self, index: int) -> ClassKnowledge:
-        told = self.classes[index]
-        return ClassKnowledge(told, believed=self.believe and told.speedup_said)
+        declared = self.classes[index]
+        return ClassKnowledge(declared, believed=self.believe and declared.speedup_said)
 
     def estimates(self, now_hours: float) -> dict[int, Estimate]:
         """Return every class of which enough is known to plan for it."""

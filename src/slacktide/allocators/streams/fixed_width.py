@@ -19,7 +19,7 @@ from slacktide.core.errors import InputError
 class FixedWidth:
     """Give each class the width that is best for the budget: the optimum where all is known.
 
-    Every job starts at once and keeps its width, phase by phase; nobody queues (Li et al. 2024). The class
+    Every job starts at once and keeps its width, phase by phase; no job queues (Li et al. 2024). The class
     that lies between two ways is mixed by largest remainder.
     """
 

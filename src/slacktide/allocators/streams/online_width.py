@@ -25,9 +25,9 @@ NEIGHBOUR = 1.5
 FAR_OFF = 2.0
 """A job that could be wider by this factor is worth widening ..."""
 SHORT_RESTARTS = 5.0
-"""... where it is expected to run for so many restarts more ..."""
+"""... where it is expected to run for this many restarts more ..."""
 YOUNG_JOBS = 20
-"""... and no more than so many of its class are done."""
+"""... and no more than this many of its class are done."""
 STEP = 1.25
 """How far from the planned width a trial is, as a factor."""
 POSITIVE = (
@@ -45,7 +45,7 @@ SOURCES = {"speedups": ("learn", "measured"), "work": ("declared", "learn")}
 class OnlineWidth:
     """Learn rates, work and speedups as jobs come and go, and keep to the budget while learning.
 
-    Of a class it is told the name, the allowed widths and the restart time, and the speedup where the fleet
+    Of a class it knows the name, the allowed widths and the restart time, and the speedup where the fleet
     file says one. Widths are those of the optimum for what is known so far; what was spent too much or too
     little is made up for slowly.
     """
@@ -58,19 +58,19 @@ class OnlineWidth:
     work: str = "learn"
     """`learn` estimates the work of jobs from those that came; `declared` believes what each says."""
     period_jobs: float = 25.0
-    """Widths are computed anew after the time of so many arrivals; at the start more often."""
+    """Widths are computed anew after the time of this many arrivals; at the start more often."""
     changes_per_job: float = CHANGES_PER_JOB
     """How likely it is with each arrival that the pace has changed for good."""
     repay_jobs: float = 40.0
-    """Over- and underspending is made up for at least over the time of so many arrivals ..."""
+    """Over- and underspending is made up for at least over the time of this many arrivals ..."""
     repay_roots: float = 4.0
-    """... and over so many times the root of all arrivals so far, times the root of their dispersion ..."""
+    """... and over this many times the root of all arrivals so far, times the root of their dispersion ..."""
     repay_most_share: float = 0.2
     """... at most this share of what the budget leaves beyond the least that all work needs."""
     margin_share: float = 0.01
     """What is kept back of the budget: estimates are wrong, and the bill comes later."""
     explore_every: int = 5
-    """At most every so-manieth job of a class tries a neighbouring width, until the slope is known."""
+    """At most one in this many jobs of a class tries a neighbouring width, until the slope is known."""
 
     def __post_init__(self) -> None:
         for name in POSITIVE:
@@ -143,7 +143,7 @@ class OnlineRun:
             self.new.append((fact.id, fact.kind))
         elif isinstance(fact, Finished):
             self.paths.pop(fact.id, None)
-            if self.new:  # it may have come and gone before anybody was asked
+            if self.new:  # it may have come and gone between two decisions
                 self.new = [each for each in self.new if each[0] != fact.id]
 
     def remember(self) -> Mapping[str, Any]:
@@ -163,7 +163,7 @@ class OnlineRun:
         if memory.get("form") != FORM:
             raise OldMemory(
                 f"what online-width wrote down must be of form {FORM}, got {memory.get('form', 1)}, which "
-                "another version wrote; tell it all facts of the stream again"
+                "another version wrote; give it all facts of the stream again"
             )
         self.knowledge.recall(memory["knowledge"])
         self.wake_hours = memory["wake_hours"]
@@ -230,7 +230,7 @@ class OnlineRun:
         )
 
     def _catch_up(self, view: FleetView, known: Mapping[int, Estimate]) -> None:
-        """Widen jobs that began in ignorance, step by step as their progress tells what a step is worth.
+        """Widen jobs that began in ignorance, step by step as their progress shows what a step is worth.
 
         Only while few of the class are done: later a width that is far off is a plan that wavers, and to
         follow it would cost a restart each time.

@@ -29,9 +29,9 @@ class Repaying(NamedTuple):
     """How what an account holds is spread over the time to come."""
 
     least_jobs: float
-    """At least over the time of so many arrivals ..."""
+    """At least over the time of this many arrivals ..."""
     roots: float
-    """... and over so many times the root of all arrivals so far, times the root of their dispersion."""
+    """... and over this many times the root of all arrivals so far, times the root of their dispersion."""
     most_share: float
     """At most this share of what the budget leaves beyond the least that all work needs."""
 

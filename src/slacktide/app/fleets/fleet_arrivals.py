@@ -27,7 +27,7 @@ class FleetArrivals(NamedTuple):
     """Jobs over a time, and the budget on their clock."""
 
     jobs: tuple[FleetJob, ...]
-    told: str
+    jobs_from: str
     """Where they came from."""
     hours: float
     """The time over which they came."""
@@ -40,7 +40,7 @@ class FleetArrivals(NamedTuple):
 
 
 def arrivals_of(request: SimulateRequest, market: Market) -> FleetArrivals:
-    """Return the jobs of a fleet over the time asked for; over one period of its budget where none is."""
+    """Return the jobs of a fleet over the requested time; over one period of its budget where none is."""
     if request.hours is not None and request.periods is not None:
         raise InputError("only one of --hours and --periods may be given, got both")
     recorded = _recorded(request)
@@ -48,18 +48,18 @@ def arrivals_of(request: SimulateRequest, market: Market) -> FleetArrivals:
     date = (recorded.began if recorded else None) or _first_of_month(market.pools[0].time(start))
     allowance = replace(request.allowance, start=date)
     period = _period_hours(allowance)
-    asked = _asked_hours(request, period)
+    requested = _requested_hours(request, period)
     if recorded is None:
-        jobs, limit = _drawn(request, asked, period), _limit(request, asked, period)
-        told = f"{_arrivals(request)} arrivals and {_sizes(request)} sizes, seed {request.seed}"
+        jobs, limit = _drawn(request, requested, period), _limit(request, requested, period)
+        jobs_from = f"{_arrivals(request)} arrivals and {_sizes(request)} sizes, seed {request.seed}"
     else:
-        jobs, told = recorded.jobs, f"recorded in {Path(str(request.jobs)).name}"
-        limit = asked or (period if jobs[-1].submitted_hours >= NEARLY * period else None)
+        jobs, jobs_from = recorded.jobs, f"recorded in {Path(str(request.jobs)).name}"
+        limit = requested or (period if jobs[-1].submitted_hours >= NEARLY * period else None)
     kept = jobs if limit is None else tuple(job for job in jobs if job.submitted_hours < limit)
     if not kept:
         raise InputError(f"at least one job must come in the time simulated, got none in {limit:g} hours")
     left_out = len(jobs) - len(kept) if recorded or request.count is not None else 0
-    return FleetArrivals(kept, told, limit or _span_hours(kept), start, allowance, left_out)
+    return FleetArrivals(kept, jobs_from, limit or _span_hours(kept), start, allowance, left_out)
 
 
 def _recorded(request: SimulateRequest) -> FleetJobs | None:
@@ -72,14 +72,14 @@ def _recorded(request: SimulateRequest) -> FleetJobs | None:
     return read_fleet_jobs(request.jobs, file.classes, sizes=_sizes(request), seed=request.seed)
 
 
-def _drawn(request: SimulateRequest, asked: float | None, period: float) -> tuple[FleetJob, ...]:
+def _drawn(request: SimulateRequest, requested: float | None, period: float) -> tuple[FleetJob, ...]:
     classes = request.file.classes
     if not classes:
         raise InputError(
             f"{request.file.path}: jobs must be drawn from classes, got a fleet file without any; name past "
             "jobs with --jobs, or add 'classes:'"
         )
-    mean = sum(one.arrivals_per_hour for one in classes) * (asked or period)
+    mean = sum(one.arrivals_per_hour for one in classes) * (requested or period)
     count = _surely(mean) if request.count is None else request.count
     if count > MOST_JOBS:
         must = f"at most {MOST_JOBS} jobs must be drawn, got {count}"
@@ -91,9 +91,9 @@ def _drawn(request: SimulateRequest, asked: float | None, period: float) -> tupl
     return tuple(FleetJob(hours, kind, size * classes[kind].work_gpu_hours) for hours, kind, size in rows)
 
 
-def _limit(request: SimulateRequest, asked: float | None, period: float) -> float | None:
-    """Return until when drawn jobs are taken; all of them where their number was asked for."""
-    return asked if asked is not None or request.count is not None else period
+def _limit(request: SimulateRequest, requested: float | None, period: float) -> float | None:
+    """Return until when drawn jobs are taken; all of them where their number was given."""
+    return requested if requested is not None or request.count is not None else period
 
 
 def _surely(mean: float) -> int:
@@ -109,7 +109,7 @@ def _sizes(request: SimulateRequest) -> str:
     return request.sizes or request.file.stream.sizes
 
 
-def _asked_hours(request: SimulateRequest, period_hours: float) -> float | None:
+def _requested_hours(request: SimulateRequest, period_hours: float) -> float | None:
     for name, given, unit in (
         ("--hours", request.hours, 1.0),
         ("--periods", request.periods, period_hours),
@@ -133,13 +133,13 @@ def _span_hours(jobs: tuple[FleetJob, ...]) -> float:
     return max(last * (len(jobs) + 1) / len(jobs), 1.0)
 
 
-def _start(asked: int | None, began: datetime | None, market: Market) -> int:
-    """Return the slot of hour 0: as asked for, where the jobs' dates are, or the first."""
+def _start(requested: int | None, began: datetime | None, market: Market) -> int:
+    """Return the slot of hour 0: as requested, where the jobs' dates are, or the first."""
     home = market.pools[0]
-    if asked is not None and not 0 <= asked < len(home):
-        raise InputError(f"--start must be in 0..{len(home) - 1}, the slots of the market, got {asked}")
-    if asked is not None or began is None:
-        return asked or 0
+    if requested is not None and not 0 <= requested < len(home):
+        raise InputError(f"--start must be in 0..{len(home) - 1}, the slots of the market, got {requested}")
+    if requested is not None or began is None:
+        return requested or 0
     slot = math.floor((began - home.start).total_seconds() / 3600.0 / home.slot_hours + 1e-9)
     return slot if 0 <= slot < len(home) else 0
 

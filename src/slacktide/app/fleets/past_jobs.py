@@ -18,7 +18,7 @@ from slacktide.files.fleet.fleet import parse_fleet
 from slacktide.files.fleet.past_jobs import PastJob, read_past
 
 GUESSED_SHARE = 0.95
-"""The parallel share of a class that ran on one width only, so that nobody can know."""
+"""The parallel share of a class that ran on one width only, so that its true value is unknown."""
 FEW_JOBS = 10
 """A figure that rests on fewer jobs is said to be unsure."""
 REST = "other"

@@ -219,7 +219,7 @@ def _as_they_come(fleet: Fleet | None, arrivals: FleetArrivals) -> Fleet | None:
 
 
 def change_usd(budget_usd: float) -> float:
-    """Return by how much less and more money is tried beside a budget."""
+    """Return by how much less and more money than a budget is tried."""
     low, high = TELLING_SHARES
     if low * budget_usd <= CHANGE_USD <= high * budget_usd:
         return CHANGE_USD
@@ -257,7 +257,7 @@ def _month(arrivals: FleetArrivals, scene: FleetScene, promised_gpus: float) -> 
     home = scene.pools[0]
     return FleetMonth(
         jobs=tuple(_facts(member) for member in scene.members),
-        told=arrivals.told,
+        jobs_from=arrivals.jobs_from,
         hours=arrivals.hours,
         start=scene.allowance.start,
         allowance=scene.allowance,

@@ -10,7 +10,7 @@ from slacktide.app.markets.market import MarketSpec
 from slacktide.budget.allowance import Allowance
 from slacktide.core.errors import InputError, shown
 from slacktide.core.own_class import Spec
-from slacktide.files.fleet.fleet import FleetFile
+from slacktide.files.fleet.fleet import FleetFile, read_fleet_file
 from slacktide.files.fleet.keys import short_budget
 from slacktide.market.base import Market
 
@@ -105,3 +105,6 @@ FleetQuestion = SimulateRequest
 def without_market(option: str) -> InputError:
     """Return the error of an option that needs a market, where there is none."""
     return InputError(f"{option} must come with a market, got none; name --market, or 'market:' in the file")
+
+
+__all__ = ["FleetQuestion", "SimulateRequest", "read_fleet_file", "without_market"]

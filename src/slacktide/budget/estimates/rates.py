@@ -1,7 +1,7 @@
 """Arrival rates that follow lasting changes of pace and not every burst.
 
-The rate of a stream has been the same since its last change, and nobody knows when that was: at any of some
-marks in the past, or never. Each answer is weighed by how well it explains when jobs came (Bayesian run
+The rate of a stream has been the same since its last change, and it is not known when that was: at any of
+some marks in the past, or never. Each answer is weighed by how well it explains when jobs came (Bayesian run
 lengths), and the rate is the mean over all answers: there is no alarm, and no threshold to choose. In bursty
 streams counts spread more than in a Poisson stream, so arrivals are worth less as evidence: they are divided
 by the dispersion.
@@ -69,7 +69,7 @@ class Dispersion:
     blocks: list[Blocks] = field(default_factory=lambda: [Blocks(jobs) for jobs in BLOCKS_JOBS])
 
     def arrived(self, count: int, now_hours: float) -> None:
-        """Take in that so many have come by now; asked at each multiple of the shortest block."""
+        """Take in that this many have come by now; called at each multiple of the shortest block."""
         for one in self.blocks:
             if count % one.jobs == 0:
                 one.full(now_hours)
@@ -91,9 +91,9 @@ class Dispersion:
 
 
 MARK_JOBS = BLOCKS_JOBS[0]
-"""A change may have come with every so-manieth arrival ..."""
+"""A change may have come with every arrival of this multiple ..."""
 MARKS = 32
-"""... of which so many are kept, closer together the more recent they are."""
+"""... of which this many are kept, closer together the more recent they are."""
 CHANGES_PER_JOB = 3e-4
 """How likely a change is at each arrival: more follows changes sooner and believes in more that are none."""
 SHAPE = 2.0

@@ -58,7 +58,7 @@ class Fading:
 MEMORY_JOBS = 2000.0
 """How many finished jobs count, roughly."""
 BINS_PER_DOUBLING = 4
-"""How finely sizes of finished jobs are told apart: so few numbers that they can be written down often."""
+"""How finely sizes of finished jobs are distinguished: coarsely, so that they can be written down often."""
 LEAST_GPU_HOURS = 1e-12
 """Sizes below are this size, so that they have a logarithm."""
 
@@ -75,7 +75,7 @@ class Survival(NamedTuple):
 
     @property
     def mean_gpu_hours(self) -> float:
-        """Mean work of a job; 0 while nobody has done any."""
+        """Mean work of a job; 0 while no job has done any."""
         return float(self.beyond_gpu_hours[0])
 
     def left(self, done_gpu_hours: Floats) -> Floats:
@@ -130,7 +130,7 @@ class Sizes:
         return sum(self.finished.sums.values()) / self.finished.weight
 
     def survival(self) -> Survival:
-        """Return how sizes are spread, as far as finished and present jobs tell."""
+        """Return how sizes are spread, as far as finished and present jobs show."""
         counts = np.array(list(self.finished.sums.values())) / self.finished.weight
         sizes = np.exp2(np.array(list(self.finished.sums)) / BINS_PER_DOUBLING)
         if len(counts):
@@ -153,13 +153,13 @@ class Sizes:
 
 
 def kaplan_meier(sizes: Floats, counts: Floats, present: Floats) -> Survival:
-    """Return the survival of sizes: so many finished jobs of each size, and what present jobs have done."""
+    """Return the survival of sizes, from the finished jobs of each size and what present jobs have done."""
     work = np.concatenate((sizes, present))
     ends = np.concatenate((counts, np.zeros(len(present))))
     order = np.lexsort((-ends, work))  # who has just done as much as another needed was there to be counted
     work, ends = work[order], ends[order]
     jobs = np.concatenate((counts, np.ones(len(present))))[order]
-    left = np.cumsum(jobs[::-1])[::-1]  # jobs that are known to have at least so much
+    left = np.cumsum(jobs[::-1])[::-1]  # jobs that are known to have at least this much
     share = np.concatenate(([1.0], np.cumprod(1.0 - ends / left)))
     at = np.concatenate(([0.0], work))
     areas = share[:-1] * np.diff(at)

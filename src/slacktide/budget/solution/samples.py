@@ -57,7 +57,7 @@ class FrontierSamples:
         return self.totals[index].choice
 
     def budget_for(self, jobs: float) -> float:
-        """Return the least GPUs with which so many jobs are present on average."""
+        """Return the least GPUs with which this many jobs are present on average."""
 
         def is_low(total: Total) -> bool:
             return total.jobs >= jobs

@@ -17,7 +17,7 @@ from slacktide.budget.solution.width_options import Total, WidthOptions
 CHORD_TOLERANCE = 1e-14
 """A choice counts as below a chord by more than this share of its cost: sums are no more exact."""
 PATIENCE = 12
-"""After so many chords every second step halves the range of prices: chords alone may creep."""
+"""After this many chords every second step halves the range of prices: chords alone may creep."""
 MOST_STEPS = 400
 NEAR = 1e-5
 """How far from the price of a chord its true price may be, as a share of it."""

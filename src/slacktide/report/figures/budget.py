@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from slacktide.budget.fleet_plan import ClassPlan
     from slacktide.budget.width_plan import WidthPlan
-    from slacktide.report.text.tables.fleets.budget import Asked
+    from slacktide.report.text.tables.fleets.budget import RequestedBudget
 
 MAX_LINES = 12
 """Classes with a line of their own, those that spend most."""
@@ -43,12 +43,12 @@ ROUND_HOURS = (
 MOST_TICKS = 9
 
 
-def plot_budget(answer: WidthPlan, asked: Asked, path: str | Path) -> None:
+def plot_budget(answer: WidthPlan, requested: RequestedBudget, path: str | Path) -> None:
     """Draw the frontier into a PNG file; raises FileError when it cannot be written."""
-    save_picture(lambda: _figure(answer, asked), path)
+    save_picture(lambda: _figure(answer, requested), path)
 
 
-def _figure(answer: WidthPlan, asked: Asked) -> Figure:
+def _figure(answer: WidthPlan, requested: RequestedBudget) -> Figure:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 8), layout="constrained")
@@ -65,7 +65,7 @@ def _figure(answer: WidthPlan, asked: Asked) -> Figure:
     if answer.usd_per_gpu_hour is not None:
         _money_axis(above, answer.usd_per_gpu_hour)
     mean = say.response(answer.plan.mean_response_hours)
-    name, bought = drawable(Path(asked.source).name, 50), say.gpus(answer.plan.budget_gpus)
+    name, bought = drawable(Path(requested.source).name, 50), say.gpus(answer.plan.budget_gpus)
     title = f"{name}: {bought} GPUs buy a mean response of {mean}"
     figure.suptitle(title, fontsize=11, fontweight="bold", x=0.012, ha="left")
     return figure

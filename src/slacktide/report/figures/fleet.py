@@ -17,7 +17,7 @@ from slacktide.report.figures.drawing.names import short_names
 from slacktide.report.figures.drawing.sheet import Row, as_picture, as_svg, stack
 from slacktide.report.figures.drawing.style import FAINT, INK, PALETTE, drawable, drawing, log_scale, looks
 from slacktide.report.text.sentences import budget as say
-from slacktide.report.text.sentences import fleet as told
+from slacktide.report.text.sentences import fleet as sentences
 from slacktide.results.fleets.fleet_jobs import IN_TIME, outcomes
 
 if TYPE_CHECKING:
@@ -51,11 +51,11 @@ def _title(found: FleetComparison) -> list[str]:
     story = found.story
     met = sum(one.outcome == IN_TIME for one in outcomes(found.month, story))
     return [
-        f"{told.simulated_time(found.month)} of {words.count(len(found.month.jobs), 'job')} under "
+        f"{sentences.simulated_time(found.month)} of {words.count(len(found.month.jobs), 'job')} under "
         f"{drawable(story.policy, 40)}",
         "",
-        f"spent {format_usd(story.spent_usd)}, budget {told.budget_words(found.month.allowance)}; {met} of "
-        f"{found.deadlines} deadlines met; jobs without a deadline took "
+        f"spent {format_usd(story.spent_usd)}, budget {sentences.budget_words(found.month.allowance)}; "
+        f"{met} of {found.deadlines} deadlines met; jobs without a deadline took "
         f"{say.response(story.responses.mean_hours)} on average",
     ]
 
@@ -63,7 +63,7 @@ def _title(found: FleetComparison) -> list[str]:
 def _figure(found: FleetComparison, title: list[str]) -> Figure:
     end = max(found.month.hours, found.story.moments.hours[-1])
     rows = [Row(lambda ax: _money(ax, found, end), 2.4), Row(lambda ax: _gpus(ax, found), 2.0)]
-    if told.prices_seen(found):
+    if sentences.prices_seen(found):
         rows.append(Row(lambda ax: _price(ax, found), 1.2))
     rows.append(Row(lambda ax: _responses(ax, found), 2.2, above_in=0.45, timed=False, below_in=0.55))
     return stack(rows, title, start=found.month.start, end_hours=float(end))
@@ -99,7 +99,7 @@ def _money(ax: Axes, found: FleetComparison, end_hours: float) -> None:
     ax.plot(edges, budget, color=INK, linewidth=1.2, label="budget")
     ax.set_ylim(0, 1.12 * max(float(np.nanmax(budget)), float(np.nanmax(spent + reserved))))
     ax.yaxis.set_major_formatter(lambda usd, _: f"${usd:,.0f}")
-    _finish(ax, f"Money: spent in the {told.period_name(found.month.allowance)}")
+    _finish(ax, f"Money: spent in the {sentences.period_name(found.month.allowance)}")
 
 
 def _line(found: FleetComparison, end_hours: float) -> tuple[Floats, Floats, Floats]:
@@ -144,7 +144,7 @@ def _gpus(ax: Axes, found: FleetComparison) -> None:
 
 
 def _averaged(column: Floats | Ints, per: int) -> Floats:
-    """Return the means of each so many entries; what is left over at the end is passed over."""
+    """Return the means of every few entries; what is left over at the end is passed over."""
     whole = len(column) // per * per
     means: Floats = column[:whole].reshape(-1, per).mean(axis=1)
     return means

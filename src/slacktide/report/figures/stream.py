@@ -101,7 +101,7 @@ def _points(axes: Axes, found: StreamComparison, known: dict[str, Look]) -> None
 
 
 def _name(axes: Axes, found: StreamComparison, known: dict[str, Look]) -> None:
-    """Write each policy's name beside its point, once the points are where they stay."""
+    """Write each policy's name next to its point, once the points are where they stay."""
     names = short_names(known)
     spots = {names[row.policy]: (row.run.average_gpus, row.run.mean_response_hours) for row in found.rows}
     name_points(axes, spots, {names[policy]: look.colour for policy, look in known.items()})
@@ -137,7 +137,7 @@ def _curves(axes: Axes, found: StreamComparison, known: dict[str, Look]) -> None
 
 
 def _wastes(axes: Axes, found: StreamComparison) -> None:
-    """Draw what part of the bill nobody worked on."""
+    """Draw what part of the bill did no work."""
     names = list(short_names([row.policy for row in found.rows], 24).values())
     places, left = np.arange(len(names)), np.zeros(len(names))
     for label, part, colour in WASTES:

@@ -10,7 +10,7 @@ from slacktide.report.figures.fleet import fleet_svg
 from slacktide.report.file_formats import check_page
 from slacktide.report.pages.rendering import drawing, render
 from slacktide.report.pages.sections import colours_of
-from slacktide.report.text.sentences import fleet as told
+from slacktide.report.text.sentences import fleet as sentences
 from slacktide.report.text.tables.fleets import fleet as text
 from slacktide.results.fleets.fleet_jobs import by_class, outcomes
 
@@ -29,18 +29,18 @@ def page(found: FleetComparison, source: str) -> str:
     all_jobs = outcomes(found.month, found.story)
     return render(
         "fleet.html",
-        title=f"{told.simulated_time(found.month)} of a fleet",
-        said=told.head(found, source),
-        common=told.common_line(found),
+        title=f"{sentences.simulated_time(found.month)} of a fleet",
+        said=sentences.head(found, source),
+        common=sentences.common_line(found),
         policies=text.policies(found),
         colours=list(colours_of(row.policy for row in found.rows).values()),
         picture=drawing(fleet_svg(found)),
-        period=told.first_period(found.month),
+        period=sentences.first_period(found.month),
         first=found.story.policy,
         money=text.money(found),
-        changes=told.change_lines(found),
+        changes=sentences.change_lines(found),
         classes=text.classes(by_class(all_jobs)),
         jobs=text.jobs(found, all_jobs),
         jobs_counted=f"{len(all_jobs)} jobs",
-        notes=told.notes(found),
+        notes=sentences.notes(found),
     )

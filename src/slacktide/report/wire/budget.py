@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from slacktide.budget.classes import JobClass
     from slacktide.budget.fleet_plan import ClassPlan, FleetPlan, WidthShare
     from slacktide.budget.width_plan import WidthPlan
-    from slacktide.report.text.tables.fleets.budget import Asked
+    from slacktide.report.text.tables.fleets.budget import RequestedBudget
 
 
-def as_json(answer: WidthPlan, asked: Asked, *, frontier: bool) -> dict[str, Any]:
+def as_json(answer: WidthPlan, requested: RequestedBudget, *, frontier: bool) -> dict[str, Any]:
     """Return the answer as plain values under documented keys; what no price is known for is None."""
     plan, one = answer.plan, answer.one_width
     document = {
-        "source": asked.source,
-        "budget": asked.budget,
-        "response_hours": asked.response_hours,
+        "source": requested.source,
+        "budget": requested.budget,
+        "response_hours": requested.response_hours,
         "budget_gpus": plan.budget_gpus,
         "shadow_price_hours_per_gpu": plan.shadow_price_hours_per_gpu,
         "mean_response_hours": plan.mean_response_hours,

@@ -49,7 +49,7 @@ def _month(found: FleetComparison, source: str) -> dict[str, Any]:
     quarters = [money_at(month, found.story, share) for share in QUARTERS]
     document = {
         "source": source,
-        "jobs_from": month.told,
+        "jobs_from": month.jobs_from,
         "jobs": len(month.jobs),
         "deadlines": found.deadlines,
         "hours": month.hours,

@@ -72,9 +72,9 @@ class FleetRun:
     most_spent_share: float
     """The greatest share of a period's budget that was ever spent in it."""
     held: HeldStretches | None = field(default=None, repr=False)
-    """All that happened, where the run was asked to keep it."""
+    """All that happened, where the run kept it."""
     reasons: Sequence[tuple[float, int, Reason]] = field(default=(), repr=False)
-    """When which job was given something else and why, where the run was asked to keep it."""
+    """When which job was given something else and why, where the run kept it."""
 
     @property
     def best_effort(self) -> Bools:

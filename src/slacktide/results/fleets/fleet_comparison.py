@@ -15,7 +15,7 @@ from slacktide.results.fleets.stream import Responses
 
 
 class JobFacts(NamedTuple):
-    """What is said of a job beside what a run knows of it."""
+    """What is known of a job in addition to what a run says of it."""
 
     name: str
     kind: str
@@ -32,7 +32,7 @@ class FleetMonth:
 
     jobs: tuple[JobFacts, ...]
     """In the order of their submission."""
-    told: str
+    jobs_from: str
     """Where they came from: a file, or how they were drawn."""
     hours: float
     """The time over which they came."""
@@ -132,7 +132,7 @@ class Budgeted(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FleetComparison:
-    """Allocators on one month; the first of them is told of in full."""
+    """Allocators on one month; the first of them is reported in full."""
 
     month: FleetMonth
     deadlines: int

@@ -41,7 +41,7 @@ class GpuHourBill:
     """GPU-hours that were paid for, split into what they were used for; the parts add up.
 
     Restart: held by jobs that made no progress yet after a start or a change of width. Fragmentation: GPUs
-    that are free on nodes of which others are in use. Idle: nodes that nobody used, those on their way
+    that are free on nodes of which others are in use. Idle: nodes that no job used, those on their way
     included.
 
     It is `GpuHourBill.of(ledger.bill(stretches))` of all stretches of the run, added up on the way so that a
@@ -58,9 +58,9 @@ class GpuHourBill:
     @classmethod
     def of(cls, sums: ledger.Bill) -> GpuHourBill:
         """Split what all stretches of a stream come to, which rents on demand only."""
-        nobodys, rounding = sums.idle_gpu_hours, sums.rounding_gpu_hours
+        unused, rounding = sums.idle_gpu_hours, sums.rounding_gpu_hours
         all_of_it, pause = sums.on_demand_gpu_hours, sums.pause_gpu_hours
-        return cls(all_of_it, all_of_it - nobodys - pause, pause, rounding, nobodys - rounding)
+        return cls(all_of_it, all_of_it - unused - pause, pause, rounding, unused - rounding)
 
     def share(self, gpu_hours: float) -> float:
         """Return a part of the bill as a share of all."""
@@ -88,7 +88,7 @@ class StreamRun:
     end_hours: float
     """When the last job was done."""
     kept: KeptStretches | None = field(default=None, repr=False, compare=False)
-    """All that happened, where the run was asked to keep it."""
+    """All that happened, where the run kept it."""
 
     @property
     def stretches(self) -> Sequence[Priced]:
@@ -122,7 +122,7 @@ class StreamRun:
 
 @dataclass(frozen=True, slots=True)
 class StreamRow:
-    """One policy beside the optimum that spends the same."""
+    """One policy next to the optimum that spends the same."""
 
     policy: str
     """Its name, with the parameters that are not at their defaults."""
@@ -130,7 +130,7 @@ class StreamRow:
     optimum: StreamRun | None
     """Fixed widths on the same stream, at the same realised average; None where they cannot spend so little.
 
-    Where they cannot spend so much, because all jobs are at their fastest, this spends less.
+    Where they cannot spend that amount, because all jobs are at their fastest, this spends less.
     """
 
     @property

@@ -249,6 +249,7 @@ def _fresh(
     progress: Progress | None = None,
 ) -> FleetRun:
     """Run an allocator that remembers nothing of other runs."""
+    # A copy: an allocator may keep state from its first decision on, and its settings are run again.
     return run_fleet(scene, deepcopy(allocator), name=name, keep=keep, progress=progress)
 
 

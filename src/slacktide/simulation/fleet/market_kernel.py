@@ -1,7 +1,15 @@
 """What time and the market do to the jobs of a fleet; one source, plain and compiled.
 
 Between two events nothing changes: a slot's border, an arrival, the end of a job. What a stretch does is
-`physics`, what it costs is `tariff`, both through `ledger.live`.
+`physics`, what it costs is `tariff`, both through `ledger.live`. In each slot, in this order:
+
+    take_back   pools take back the spot beyond their offer, from the job that added its spot last
+    settle      wishes become orders: what is given up is free for others at once, within pool and quota
+    next_end    t' = min(border, arrival, renewal, first end of a job under its orders)
+    pass_time   every job lives through t' - t with what it is ordered to hold, and pays for it
+
+`active` lists the jobs that came and have not ended, in the order of their submission; all other arrays are
+by job and never move.
 """
 
 from __future__ import annotations
@@ -84,10 +92,12 @@ def take_back(
             if jobs.pool[job] == pool:
                 excess += jobs.spot_gpus[job]
         while excess > 0:
+            # Few jobs lose in a slot, so the last one is searched for anew instead of sorting them all.
             last = -1
             for job in active:
                 if jobs.pool[job] != pool or jobs.spot_gpus[job] == 0:
                     continue
+                # Not `>`: of two jobs that added at one moment the one submitted later loses.
                 if last < 0 or jobs.added_hours[job] >= jobs.added_hours[last]:
                     last = job
             left = max(0, jobs.spot_gpus[last] - excess)
@@ -117,6 +127,7 @@ def settle(
     free_spot = offer.spot_gpus.copy()
     free_stock = offer.on_demand_gpus.copy()
     free_quota = quota_gpus
+    # First what every job keeps of what it holds is set aside, so that no wish takes it from its holder.
     for place in range(len(active)):
         job, pool = active[place], jobs.pool[active[place]]
         if wanted.pool[place] == pool:
@@ -141,6 +152,7 @@ def settle(
         free_stock[pool] -= on_demand - kept_stock
         free_quota -= on_demand - kept_stock
         if spot + on_demand == 0:
+            # A job that waits stays where its checkpoint is: moving costs only when it starts elsewhere.
             pool = jobs.pool[job]
         elif spot > 0 and (not stays or spot > jobs.spot_gpus[job]):
             jobs.added_hours[job] = now_hours
@@ -207,7 +219,7 @@ def pass_time(
         out = live(
             terms_of(kinds, jobs, job, pool),
             Tariff(kinds.whole_slots[kind] > 0, slot_hours),
-            np.inf,
+            np.inf,  # no maximum cost of a single job: the allocator keeps the budget of all
             state,
             Meter(paid[0], paid[1], paid[2], paid[3]),
             slot,

@@ -1,7 +1,7 @@
 """A fleet on one market under any allocator, from event to event and exactly.
 
 At every border of the market's slots pools take back the spot that they no longer offer; then the allocator
-is asked about all jobs, as it is when a job comes or ends. Where it makes promises it is asked first whether
+decides about all jobs, as it does when a job comes or ends. Where it makes promises it decides first whether
 a job can be taken in. What is wanted is cut to what is there, so spot is never sold twice.
 """
 
@@ -41,7 +41,7 @@ Progress = Callable[[int, int], None]
 Watch = Callable[[FleetView, Orders], None]
 
 PATIENCE_SLOTS = 200_000
-"""After this many slots beyond the last arrival a run is given up: jobs wait that nobody will serve."""
+"""After this many slots beyond the last arrival a run is given up: jobs wait that are never served."""
 IDLE_SLOTS = 2_000
 """So is one in which nothing was held for this many slots after the last arrival."""
 
@@ -60,7 +60,7 @@ def run_fleet(
     """Run the jobs of a fleet under an allocator until all have ended, or until a time.
 
     `watch` is called with every view and what was decided on it; `plain` runs the kernel's source without
-    compiling it; `keep` keeps every stretch and every reason. A job that nobody serves for very long after
+    compiling it; `keep` keeps every stretch and every reason. A job that is not served for very long after
     the last arrival is left unfinished.
     """
     run = _MarketRun(scene, begin(allocator, scene.fleet), plain, watch, keep, stop_hours)
@@ -119,6 +119,7 @@ class _MarketRun:
     def _goes_on(self) -> bool:
         """Whether anything can be expected to happen yet."""
         holds = any(self.orders.spot_gpus[self.active]) or any(self.orders.on_demand_gpus[self.active])
+        # An allocator may wait for spot on purpose, so a run is given up only after very many empty slots.
         self.idle_slots = 0 if holds else self.idle_slots + 1
         late = self.slot - self.scene.hours / self.scene.slot_hours
         return self.idle_slots <= IDLE_SLOTS and late <= PATIENCE_SLOTS
@@ -130,6 +131,7 @@ class _MarketRun:
         self.slot += 1
         self.now_hours = self.slot * self.scene.slot_hours
         scene = self.scene
+        # Once round where the market begins anew: the tables hold one round from the start of the run.
         at = self.slot % len(scene.quotes.spot_usd) if scene.again else self.slot
         self.offer = scene.quotes.at(at)
         self.pasts.append(self.offer)
@@ -137,7 +139,7 @@ class _MarketRun:
             self._fn("take_back")(self._active(), self.kinds, self.jobs, self.orders, self.sums, self.offer)
 
     def _live_slot(self) -> None:
-        """Live through a slot, from event to event; the allocator is asked at its beginning and at each."""
+        """Live through a slot, from event to event; the allocator decides at its beginning and at each."""
         ends = (self.slot + 1) * self.scene.slot_hours
         self._arrive()
         self._decide()

@@ -129,7 +129,7 @@ class MarketViews:
 
 
 class MarketRows:
-    """The rows of a view, made of its columns when somebody asks for one."""
+    """The rows of a view, made of its columns when one is read."""
 
     def __init__(self, scene: FleetScene, site: SiteView, ids: Ints, now_hours: float, pasts: Pasts) -> None:
         self._scene, self._site, self._ids, self._now_hours = scene, site, ids, now_hours
@@ -190,7 +190,7 @@ class MarketRows:
 
 
 class LaterSpot(Spot):
-    """Who holds what, worked out when somebody first asks."""
+    """Who holds what, worked out when it is first read."""
 
     def __init__(self, claims: Callable[[], Iterable[Claim]]) -> None:
         self._later = claims
@@ -236,8 +236,8 @@ def _check(orders: Orders, pools: int) -> None:
 def _named(decision: Mapping[str, Allocation], view: FleetView) -> Orders:
     """Return what a mapping says, by the names of jobs and pools.
 
-    Where a job names several wishes, the first counts that is had beside what others hold and those before
-    it in the mapping were given.
+    Where a job names several wishes, the first counts that is free next to what others hold and what those
+    before it in the mapping were given.
     """
     assert view.site is not None
     jobs, pools = view.site.jobs, [pool.name for pool in view.site.pools]

@@ -1,7 +1,12 @@
 """A stream whose jobs do not depend on one another, all at once.
 
 Where every job has its widths from the start, starts at once and shares no node with others, what it takes
-is a formula of its class and its size; only the peak needs an order of events.
+is a formula of its class and its size; only the peak needs an order of events. For a job of size z that goes
+a way w through phases i of work x on widths k with pauses p
+
+    response = z * sum over i of x / rate(k)  +  sum over i of p
+
+This is a short cut of `stream_run.run_events`, and a test holds the two against each other.
 """
 
 from __future__ import annotations
@@ -102,6 +107,7 @@ def _peak(stream: Stream, table: _Way, way: Ints, response: Floats) -> int:
     up_hours, up_gpus = _in_order(rises)
     down_hours, down_gpus = _in_order(falls)
     fallen = np.searchsorted(down_hours, up_hours, side="right")
+    # The peak is reached right after a rise, with all falls up to and at that moment counted.
     held = np.cumsum(up_gpus) - np.concatenate(([0], np.cumsum(down_gpus)))[fallen]
     return int(held.max())
 

@@ -1,8 +1,15 @@
 """What time does to the jobs that are present; one source, plain and compiled.
 
 Between two events every job's progress is constant, so nothing is stepped through: the next event is
-computed and all jobs are taken there at once. What a pause, an end and a change of width are is `physics`;
-who gets what while nodes are on their way is `site.cluster.granted`.
+computed and all jobs are taken there at once. With t the time of the last event, a job j on width k in a
+stage with x work left and a pause of p hours
+
+    next event  t' = min( until, next arrival, t + min over j of (p + x / rate(k)) )
+    then        p -= min(p, t' - t);  x -= rate(k) * (hours of t' - t after the pause)
+
+Jobs stay packed at the front of the arrays, in the order of their arrival, so that an allocator's columns are
+views of them and cost nothing. What a pause, an end and a change of width are is `physics`;
+who gets what while nodes are on their way is `budget.cluster.granted`.
 """
 
 from __future__ import annotations
@@ -55,7 +62,7 @@ class PresentJobs(NamedTuple):
 
     @classmethod
     def empty(cls, room: int) -> PresentJobs:
-        """Return room for so many jobs."""
+        """Return room for this many jobs."""
         whole = {"ids", "kind", "number", "phase", "stage", "width", "started"}
         kinds = (np.int64 if name in whole else np.float64 for name in cls._fields)
         return cls._make(np.zeros(room, dtype=kind) for kind in kinds)
@@ -114,6 +121,7 @@ def step(
     if came < len(arrivals.hours) and arrivals.hours[came] < until_hours:
         until_hours = max(arrivals.hours[came], now_hours)
     span = until_hours - now_hours
+    # The span is kept next to the time: a difference of times has lost bits, and the job would not quite end.
     for job in range(present):
         if jobs.width[job] > 0:
             rate = stages.rate[jobs.stage[job], jobs.width[job]]
@@ -123,6 +131,7 @@ def step(
                 until_hours = now_hours + ends
     ends_count = pass_time(jobs, stages, busy, present, span)
     kept = settle(jobs, stages, finish_hours, ended, present, until_hours) if ends_count > 0 else present
+    # Where the arrays are full the rest arrives in the next step, of no length, when there is more room.
     while came < len(arrivals.hours) and arrivals.hours[came] <= until_hours and kept < len(jobs.ids):
         admit(jobs, arrivals, stages, kept, came)
         kept += 1
@@ -183,6 +192,7 @@ def settle(
             jobs.left_gpu_hours[job] = stages.work_gpu_hours[stage + 1] * jobs.size[job]
             jobs.span_hours[job] = 0.0
             jobs.span_gpu_hours[job] = 0.0
+        # Those behind a job that left move up, so the order of arrival stays.
         if kept < job:
             move(jobs, job, kept)
         kept += 1
@@ -235,6 +245,7 @@ def place(jobs: PresentJobs, stages: Stages, wanted: Ints, gpus: int) -> tuple[i
     Returns the GPUs held and how many running jobs changed their width; for a width that is not allowed -1
     and the job's place.
     """
+    # Widths index the table of rates below, and compiled code does not check bounds.
     for job in range(len(wanted)):
         width = wanted[job]
         if width < 0 or width >= stages.rate.shape[1]:
@@ -253,6 +264,7 @@ def place(jobs: PresentJobs, stages: Stages, wanted: Ints, gpus: int) -> tuple[i
             restart, restart, jobs.pause_hours[job], 0, jobs.width[job], 0, given[job]
         )
         jobs.width[job] = given[job]
+        # The first start is none: `started` is 0 until then.
         changes += jobs.started[job]
         jobs.started[job] = 1
     return held, changes

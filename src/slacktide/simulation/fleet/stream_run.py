@@ -2,9 +2,9 @@
 
 The model:
 
-- An allocator gives every job that is present a width; 0 means that it waits. It is asked again whenever a
-  job arrives or is done, a phase ends, a node is ready, and when it asked to be woken.
-- As many nodes are rented as the widths need together, or as the allocator asks for; `cluster` says how they
+- An allocator gives every job that is present a width; 0 means that it waits. It decides again whenever a
+  job arrives or is done, a phase ends, a node is ready, and when it set itself a time to wake.
+- As many nodes are rented as the widths need together, or as the allocator requests; `cluster` says how they
   come and go. While nodes are on their way, jobs run on what is there: a job keeps its width, or waits,
   until all that it is to have is free; earlier jobs go first, and a later one may take what an earlier one
   cannot use yet.
@@ -77,10 +77,10 @@ def run_events(
     """Run a stream under an allocator, event by event.
 
     `watch` is called with every view and the widths that were decided on it; `plain` runs the kernel's source
-    without compiling it; without `last_call` nobody knows which job is the last, and machines are kept as
-    before. `keep` keeps every stretch of every job and of the site, at a price per GPU-hour, for
-    `StreamRun.stretches`. Raises InputError when an allocator asks for what is not allowed or lets jobs
-    wait forever.
+    without compiling it; without `last_call` the last job is not known to be the last, and machines are kept
+    as before. `keep` keeps every stretch of every job and of the site, at a price per GPU-hour, for
+    `StreamRun.stretches`. Raises InputError when an allocator requests what is not allowed or lets jobs wait
+    forever.
     """
     if int(stream.class_index.max()) >= len(fleet.classes):
         raise InputError(
@@ -111,7 +111,7 @@ class _StreamRun:
     sized: Sizing | None = field(init=False)
     """The allocator, where it also decides how much is rented."""
     learner: Learning | None = field(init=False)
-    """The allocator, where it wants to be told what happens."""
+    """The allocator, where it learns from what happens."""
     work_of_class: Floats | None = field(init=False)
     """Mean work of a job of each class, for an allocator that may know sizes."""
     cluster: Cluster = field(init=False)
@@ -129,8 +129,8 @@ class _StreamRun:
     came: int = 0
     held_gpus: int = 0
     resizes: int = 0
-    nobodys: Spot = field(default_factory=Spot)
-    """A stream has no spot, so nobody holds any."""
+    no_spot: Spot = field(default_factory=Spot)
+    """A stream has no spot to hold."""
 
     def __post_init__(self) -> None:
         stream = self.stream
@@ -180,12 +180,12 @@ class _StreamRun:
             self.book.site(before, self.now_hours, self.cluster.unused(self.held_gpus))
             self._note(ended)
         if self.learner:
-            self._tell(self.learner, ended, came)
+            self._report_events(self.learner, ended, came)
         if self.present == len(self.jobs.ids):
             self._make_room(self.jobs.grown())
         nodes_came = self.cluster.arrive(self.now_hours)
         if self.learner and self.now_hours >= wake_hours:
-            self._report(self.learner, np.arange(self.present))
+            self._report_progress(self.learner, np.arange(self.present))
         return bool(ended or self.came > came or nodes_came or self.now_hours >= wake_hours)
 
     def _wake_hours(self) -> float:
@@ -212,7 +212,7 @@ class _StreamRun:
     def _place(self, wanted: Ints) -> None:
         if self.learner:
             held = self.jobs.width[: self.present]
-            self._report(self.learner, np.flatnonzero((held != wanted) & (held > 0)))
+            self._report_progress(self.learner, np.flatnonzero((held != wanted) & (held > 0)))
         gpus = self.cluster.ready * self.cluster.node_gpus
         held_gpus, changes = self.place(self.jobs, self.fleet.stages, wanted, gpus)
         if held_gpus < 0:
@@ -249,12 +249,12 @@ class _StreamRun:
             ready_gpus=ready_nodes * cluster.node_gpus,
             rented_gpus=cluster.rented * cluster.node_gpus,
             spent_gpu_hours=cluster.billed_gpu_hours,
-            spot=self.nobodys,
+            spot=self.no_spot,
             shown=StreamRows(self.fleet, self.now_hours, jobs),
         )
 
-    def _tell(self, learner: Learning, ended: int, came_before: int) -> None:
-        """Tell an allocator what ended and what came."""
+    def _report_events(self, learner: Learning, ended: int, came_before: int) -> None:
+        """Report to an allocator what ended and what came."""
         now, rows, first = self.now_hours, self.ended, self.fleet.stages.first
         for row in range(ended):
             job, one, stage = int(rows.ids[row]), int(rows.kind[row]), int(rows.stage[row])
@@ -266,8 +266,8 @@ class _StreamRun:
         for job in range(came_before, self.came):
             learner.learn(Arrived(now, job, int(self.arrivals.kind[job])))
 
-    def _report(self, learner: Learning, places: Ints) -> None:
-        """Tell an allocator what jobs did since it last heard of them."""
+    def _report_progress(self, learner: Learning, places: Ints) -> None:
+        """Report to an allocator what jobs did since the last report."""
         if not len(places):
             return
         jobs, first = self.jobs, self.fleet.stages.first
@@ -316,7 +316,7 @@ def simulate(
 ) -> StreamRun:
     """Run a stream of jobs under an allocator.
 
-    Raises InputError when the allocator asks for what is not allowed, InfeasibleError when a budget is too
+    Raises InputError when the allocator requests what is not allowed, InfeasibleError when a budget is too
     small for it.
     """
     made = allocators.make(allocator)

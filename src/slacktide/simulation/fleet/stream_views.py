@@ -21,7 +21,7 @@ from slacktide.simulation.fleet.stream_kernel import PresentJobs
 
 
 class StreamRows(NamedTuple):
-    """The rows of a view, made of its columns when somebody asks for one."""
+    """The rows of a view, made of its columns when one is read."""
 
     fleet: Fleet
     now_hours: float

@@ -1,4 +1,4 @@
-"""Writing down every stretch of a simulated stream: what each job held and did, and what nobody used.
+"""Writing down every stretch of a simulated stream: what each job held and did, and what stayed unused.
 
 A stretch of a job lasts for as long as its width and its phase do. It is written when it ends, from what the
 job's pause and progress were when it began: so a run that keeps no book pays nothing for it.
@@ -86,6 +86,7 @@ def write(
         if opened.since_hours[job] < 0.0:
             begin(opened, job, jobs, place, jobs.submitted_hours[place])
         elif opened.gpus[job] != width or opened.phase[job] != jobs.phase[place]:
+            # A change of width has overwritten the pause, so what was left of the old one was kept aside.
             left = jobs.pause_hours[place] if opened.gpus[job] == width else opened.pause_left_hours[job]
             count = end(opened, written, count, job, now_hours, left, progress)
             begin(opened, job, jobs, place, now_hours)

@@ -36,7 +36,7 @@ def budget(fleet: str, **given: Any) -> None:
     what the minimum is.
     """
     from slacktide.app.fleets.budgets import BudgetRequest, find_budget
-    from slacktide.report.text.tables.fleets.budget import Asked
+    from slacktide.report.text.tables.fleets.budget import RequestedBudget
 
     request = BudgetRequest(
         path=fleet,
@@ -45,25 +45,25 @@ def budget(fleet: str, **given: Any) -> None:
         integer=not given["continuous"],
     )
     found = find_budget(request)
-    answer, asked = found.answer, Asked(fleet, found.budget, request.response_hours)
-    _print(answer, asked, given)
+    answer, requested = found.answer, RequestedBudget(fleet, found.budget, request.response_hours)
+    _print(answer, requested, given)
     if given["plot"] is not None:
         from slacktide.report.figures.budget import plot_budget
 
-        plot_budget(answer, asked, given["plot"])
+        plot_budget(answer, requested, given["plot"])
         click.echo(f"wrote {given['plot']}", err=True)
 
 
-def _print(answer: Any, asked: Any, given: dict[str, Any]) -> None:
+def _print(answer: Any, requested: Any, given: dict[str, Any]) -> None:
     from slacktide.report.text.tables.fleets.budget import page
     from slacktide.report.text.tables.fleets.budget_frontier import frontier_page
     from slacktide.report.wire.budget import as_json, csv_text
 
     if given["output"] == "json":
-        echo_json(as_json(answer, asked, frontier=given["frontier"]))
+        echo_json(as_json(answer, requested, frontier=given["frontier"]))
     elif given["output"] == "csv":
         click.echo(csv_text(answer, frontier=given["frontier"]), nl=False)
     elif given["frontier"]:
-        print_rich(*frontier_page(answer, asked, line_length()))
+        print_rich(*frontier_page(answer, requested, line_length()))
     else:
-        print_rich(*page(answer, asked))
+        print_rich(*page(answer, requested))

@@ -74,8 +74,7 @@ def simulate(fleet: str, **given: Any) -> None:
     a limit in every period: the first policy is reported in full, the others are tuned to the same spend.
     """
     from slacktide.app.fleets.simulate import run_simulation
-    from slacktide.app.fleets.simulate_request import SimulateRequest, without_market
-    from slacktide.files.fleet.fleet import read_fleet_file
+    from slacktide.app.fleets.simulate_request import SimulateRequest, read_fleet_file, without_market
 
     request = SimulateRequest(
         file=read_fleet_file(fleet),

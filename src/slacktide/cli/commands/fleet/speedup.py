@@ -29,7 +29,7 @@ def speedup() -> None:
 @common.plot_option("Also write a plot")
 @common.output_option("table", "json")
 def fit(data: str, plot: str | None, output: str, **given: Any) -> None:
-    """Fit Amdahl's law, a power and a line to DATA.csv, beside the table of its concave hull.
+    """Fit Amdahl's law, a power and a line to DATA.csv, next to the table of its concave hull.
 
     DATA has a column of widths (gpus) and one of rates (throughput, samples_per_s and the like) or of times
     to finish (minutes, time_to_target_s and the like). Each form is printed as the line to paste into a file.

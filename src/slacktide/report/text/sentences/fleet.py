@@ -28,7 +28,7 @@ def period_name(allowance: Allowance) -> str:
 
 
 def first_period(month: FleetMonth) -> str:
-    """Say which period the money is told of: `month`, or `first month` where there are more."""
+    """Say which period the money is reported for: `month`, or `first month` where there are more."""
     name = period_name(month.allowance)
     return f"first {name}" if month.hours > (1.0 + LOAD_OFF) * month.period_hours else name
 
@@ -55,8 +55,8 @@ def head(found: FleetComparison, source: str) -> list[str]:
     best_effort = len(month.jobs) - found.deadlines
     lines = [
         f"{words.plain(source, 60)}: {words.count(len(month.jobs), 'job')} over "
-        f"{words.rounded(month.hours)}, {words.plain(month.told, 80)}; {found.deadlines} with a deadline, "
-        f"{best_effort} best effort",
+        f"{words.rounded(month.hours)}, {words.plain(month.jobs_from, 80)}; {found.deadlines} with a "
+        f"deadline, {best_effort} best effort",
         f"budget {budget_words(month.allowance)}; market {words.plain(month.market, 60)} from "
         f"{words.long_time(month.market_start)}, slots of {words.duration(month.slot_hours)}",
     ]

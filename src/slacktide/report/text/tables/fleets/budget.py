@@ -23,21 +23,21 @@ MAX_CLASSES = 24
 """Classes with a line of their own, those that spend most; the rest are counted in one."""
 
 
-class Asked(NamedTuple):
-    """What was asked, in the words of whoever asked."""
+class RequestedBudget(NamedTuple):
+    """What was requested, as it was written."""
 
     source: str
     """The fleet file."""
     budget: str
     """The budget as written."""
     response_hours: float | None = None
-    """The mean response that was asked for, where the budget is the answer."""
+    """The mean response that was requested, where the budget is the answer."""
 
 
-def page(answer: WidthPlan, asked: Asked) -> list[Any]:
+def page(answer: WidthPlan, requested: RequestedBudget) -> list[Any]:
     """Return things to print: the budget, the classes, what they buy, other budgets, and notes."""
     return [
-        *lines(head(answer, asked)),
+        *lines(head(answer, requested)),
         "",
         grid.as_rich(classes(answer)),
         "",
@@ -49,19 +49,19 @@ def page(answer: WidthPlan, asked: Asked) -> list[Any]:
     ]
 
 
-def head(answer: WidthPlan, asked: Asked) -> list[str]:
+def head(answer: WidthPlan, requested: RequestedBudget) -> list[str]:
     """Say what the budget is in GPUs and money, and what the least would be."""
-    plan, name = answer.plan, words.plain(Path(asked.source).name, 60)
-    budget, here = words.plain(asked.budget, 40), say.gpus(plan.budget_gpus)
-    if asked.response_hours is not None:
-        target = say.response(asked.response_hours)
+    plan, name = answer.plan, words.plain(Path(requested.source).name, 60)
+    budget, here = words.plain(requested.budget, 40), say.gpus(plan.budget_gpus)
+    if requested.response_hours is not None:
+        target = say.response(requested.response_hours)
         first = (
             f"{name}: a mean response of {target} needs {here} GPUs on average"
             f"{_money(answer, plan.budget_gpus)}; the file's budget is {budget}"
         )
     else:
         same = "" if budget.lower().endswith(("gpu", "gpus")) else f" rents {here} GPUs on average"
-        first = f"{name}: a budget of {budget}{same}{_money(answer, plan.budget_gpus, told=budget)}"
+        first = f"{name}: a budget of {budget}{same}{_money(answer, plan.budget_gpus, mentioned=budget)}"
     kinds = "1 class" if len(plan.classes) == 1 else f"{len(plan.classes)} classes"
     arrivals = say.rate(sum(one.arrivals_per_hour for one in plan.job_classes))
     least = f"{say.gpus(answer.least_budget_gpus)} GPUs{_money(answer, answer.least_budget_gpus)}"
@@ -141,7 +141,7 @@ def _step_row(answer: WidthPlan, step: BudgetStep) -> tuple[str, ...]:
 
 
 def _bought(answer: WidthPlan) -> str:
-    """Say what the budget buys, beside one width for all."""
+    """Say what the budget buys, and what one width for all would."""
     mean = say.response(answer.plan.mean_response_hours)
     one = answer.one_width
     if one is None:
@@ -154,15 +154,17 @@ def _bought(answer: WidthPlan) -> str:
     )
 
 
-def _money(answer: WidthPlan, gpus: float, told: str = "") -> str:
-    """Say what GPUs cost, over periods that were not told yet."""
+def _money(answer: WidthPlan, gpus: float, mentioned: str = "") -> str:
+    """Say what GPUs cost, over periods that were not mentioned yet."""
     if answer.usd_per_gpu_hour is None:
         return ""
     amounts = {
         "hour": format_usd(gpus * answer.usd_per_gpu_hour),
         "month": say.per_month(answer.usd_per_month(gpus)),
     }
-    left = (f"{usd} per {period}" for period, usd in amounts.items() if not told.lower().endswith(period))
+    left = (
+        f"{usd} per {period}" for period, usd in amounts.items() if not mentioned.lower().endswith(period)
+    )
     return f" ({', '.join(left)})"
 
 

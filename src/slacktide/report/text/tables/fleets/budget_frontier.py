@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from slacktide.report import words
 from slacktide.report.text.sentences import budget as say
 from slacktide.report.text.tables import grid
-from slacktide.report.text.tables.fleets.budget import MAX_CLASSES, Asked, head, lines, without
+from slacktide.report.text.tables.fleets.budget import MAX_CLASSES, RequestedBudget, head, lines, without
 from slacktide.report.text.tables.grid import Column, Grid
 
 if TYPE_CHECKING:
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from slacktide.budget.width_plan import WidthPlan
 
 ROOM = 160
-"""Signs in a line, where nobody says otherwise."""
+"""Characters in a line, unless given."""
 
 
-def frontier_page(answer: WidthPlan, asked: Asked, room: int = ROOM) -> list[Any]:
+def frontier_page(answer: WidthPlan, requested: RequestedBudget, room: int = ROOM) -> list[Any]:
     """Return things to print: the budget, and the frontier with the widths of the classes along it."""
     table = frontier(answer, room)
     legend = ["widths in GPUs; a|b: two widths share the class's jobs; a→b: from phase to phase"]
     left = len(answer.plan.classes) - (len(table.columns) - (4 if answer.usd_per_gpu_hour is not None else 3))
     if left:
         legend.append(f"no room for {words.count(left, 'column')} more; -o json has all classes")
-    return [*lines(head(answer, asked)), "", grid.as_rich(table), "", *lines(legend)]
+    return [*lines(head(answer, requested)), "", grid.as_rich(table), "", *lines(legend)]
 
 
 def frontier(answer: WidthPlan, room: int = ROOM) -> Grid:

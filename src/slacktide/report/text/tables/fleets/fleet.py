@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from slacktide.core.units import format_usd
 from slacktide.report import words
 from slacktide.report.text.sentences import budget as say
-from slacktide.report.text.sentences import fleet as told
+from slacktide.report.text.sentences import fleet as sentences
 from slacktide.report.text.sentences.reasons import reason
 from slacktide.report.text.tables import grid
 from slacktide.report.text.tables.fleets.budget import lines
@@ -23,29 +23,29 @@ if TYPE_CHECKING:
 
 QUARTERS = (0.25, 0.5, 0.75, 1.0)
 MOST_JOBS = 10
-"""Jobs that are told of in the terminal; the table for programs and the page have all."""
+"""Jobs that are listed in the terminal; the table for programs and the page have all."""
 
 
 def page(found: FleetComparison, source: str) -> list[Any]:
     """Return things to print; the table of allocators comes first."""
     all_jobs = outcomes(found.month, found.story)
     return [
-        *lines(told.head(found, source)),
+        *lines(sentences.head(found, source)),
         "",
-        *lines([told.common_line(found)]),
+        *lines([sentences.common_line(found)]),
         grid.as_rich(policies(found)),
         "",
-        *lines([f"The {told.first_period(found.month)} under {found.story.policy}:"]),
+        *lines([f"The {sentences.first_period(found.month)} under {found.story.policy}:"]),
         grid.as_rich(money(found)),
         "",
-        *lines(told.change_lines(found)),
+        *lines(sentences.change_lines(found)),
         "",
         grid.as_rich(classes(by_class(all_jobs))),
         "",
         *lines(["What jobs got and why, those that went worst first (--csv-jobs writes all):"]),
         grid.as_rich(jobs(found, worst(all_jobs))),
         "",
-        *lines(f"- {note}" for note in told.notes(found)),
+        *lines(f"- {note}" for note in sentences.notes(found)),
     ]
 
 
@@ -83,7 +83,7 @@ def _policy(row: FleetRow, deadlines: int, bounded: bool) -> tuple[str, ...]:
 
 def money(found: FleetComparison) -> Grid:
     """Return where the money stood at each quarter of the period."""
-    priced = told.prices_seen(found)
+    priced = sentences.prices_seen(found)
     columns = (
         Column("by", right=False), Column("gone"), Column("straight line"), Column("spent"),
         Column("reserved"), Column("free"), Column("projected"),

@@ -50,7 +50,7 @@ def head(found: StreamComparison, source: str) -> list[str]:
 
 
 def summary(found: StreamComparison) -> Grid:
-    """Return one line for each policy, beside the optimum that spends the same."""
+    """Return one line for each policy, next to the optimum that spends the same."""
     columns = (
         Column("policy", right=False, breaks=True), Column("mean response"), Column("p50"), Column("p95"),
         Column("average GPUs"), Column("peak"), Column("idle"), Column("restart"),
