@@ -1,4 +1,4 @@
-"""A journal behind a server: the same verbs as on a journal of one's own, for whoever has a token."""
+"""A journal behind a server: the same verbs as on a local journal, for users with a token."""
 
 from __future__ import annotations
 

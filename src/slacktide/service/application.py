@@ -16,8 +16,8 @@ from starlette.types import ASGIApp
 
 from slacktide.core.errors import SlacktideError
 from slacktide.service.access.gate import Gate, refused
-from slacktide.service.routes.endpoints import Endpoint, Handler, who_asks
-from slacktide.service.routes.error_responses import told
+from slacktide.service.routes.endpoints import Endpoint, Handler, caller_of
+from slacktide.service.routes.error_responses import error_response
 from slacktide.service.routes.events import EventRoutes
 from slacktide.service.routes.jobs import JobRoutes
 from slacktide.service.routes.markets import MarketRoutes
@@ -56,10 +56,10 @@ def make_app(service: Service, pages: Sequence[BaseRoute] = ()) -> ASGIApp:
         return _not_found(request, error, allowed)
 
     async def met(request: Request, error: Exception) -> Response:
-        return told(service, error)
+        return error_response(service, error)
 
     async def gone(request: Request, error: Exception) -> Response:
-        return refused(400, "a body must come whole, got a part")  # which nobody reads
+        return refused(400, "a body must come whole, got a part")  # for the log: the client is gone
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -88,8 +88,8 @@ def _behind(service: Service, endpoint: Endpoint) -> Handler:
     """Let only those through whose token is good for it, and count how long it takes."""
 
     async def answer(request: Request) -> Response:
-        if not who_asks(request).may(endpoint.role):
-            if who_asks(request).role is None:
+        if not caller_of(request).may(endpoint.role):
+            if caller_of(request).role is None:
                 return refused(401, "a request must have a token, got none")
             return refused(403, f"this needs a token with the role {endpoint.role}, got another")
         began = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Events as they happen, to any number of listeners: each has its own place, and nobody holds up another."""
+"""Events as they happen, to any number of listeners: a slow one holds up no other."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class Hub:
     ) -> AsyncIterator[str]:
         """Yield what happens after an event, until the listener leaves, or the job has ended.
 
-        It ends, too, soon after `may` says that nobody may listen any more.
+        It ends, too, soon after `may` returns False.
         """
         yield "retry: 1000\n\n"
         over, looked_s, said_s = False, time.monotonic(), time.monotonic()

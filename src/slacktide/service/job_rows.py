@@ -65,7 +65,7 @@ class JobRows:
 
 
 def _rows(jobs: Jobs, block: int, world: JournalState) -> dict[str, Row]:
-    """Return the rows of jobs that have ended: nobody need be in charge of them."""
+    """Return the rows of jobs that have ended: no controller need be in charge of them."""
     return {
         track.job: jobs_report.as_json(listed(track, world, in_charge=False))
         for track in jobs.unpacked(block)

@@ -1,4 +1,4 @@
-"""What requests are answered from: one fold of the journal for all, and a few threads that read it."""
+"""Reads the journal for all requests: one state for all of them, and a few threads that read on."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class KeyTakenError(InputError):
 
 
 class JournalReader:
-    """All that can be asked of a journal while others ask, too."""
+    """Answers what requests want to know of a journal, many of them at the same time."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class JournalReader:
         self.journal = Journal(self.store, path, world=self.fold)
         self._stories, self._courses = DecisionHistories(self.store), Timelines(self.store)
         self._fleet_courses = FleetTimelines(self.store)
-        self._telling = threading.Lock()
+        self._explaining = threading.Lock()
         self._keys = [threading.Lock() for _ in range(64)]
         """Held while a job is submitted with a key, one for many keys."""
         self._rows = JobRows()
@@ -108,7 +108,7 @@ class JournalReader:
 
     @contextmanager
     def world(self) -> Iterator[JournalState]:
-        """Look at all that the journal tells by now; nobody folds on meanwhile."""
+        """Return the state of the journal by now, which does not change inside the block."""
         with self.fold.lock:
             yield self.fold()
 
@@ -146,7 +146,7 @@ class JournalReader:
             only = world.unended if active else None
             rows = self._rows.at_hand(world, in_charge, only)
             places = dict.fromkeys(world.unended, AT_HAND) if active else world.jobs.places.copy()
-        # What is packed does not change, so nobody need wait while it is unpacked.
+        # What is packed does not change, so other requests need not wait while it is unpacked.
         kept = filter(keep, self._rows.newest_first(places, rows, world))
         return [*islice(kept, most)][::-1]
 
@@ -177,7 +177,7 @@ class JournalReader:
         in_charge = self.in_charge
         with self.world() as world:
             status = listed(requests.track_of(world, job), world, in_charge=in_charge)
-        with self._telling:
+        with self._explaining:
             return [self.paths.out_of(one) for one in explain(status, self._stories.events(job))]
 
     def course(self, job: str) -> dict[str, Any]:
@@ -187,7 +187,7 @@ class JournalReader:
             track = requests.track_of(world, job)
             one, _ = self._rows.of(track, world, in_charge)
             over, submitted = not track.active, track.submitted
-        with self._telling:
+        with self._explaining:
             course = self._courses.of(job)
             points, told = drawn(course, one.spot_gpus, one.on_demand_gpus, over=over), [*course.happenings]
         return {
@@ -200,7 +200,7 @@ class JournalReader:
 
     def fleet_course(self, fleet: str) -> dict[str, Any]:
         """Tell the course of a fleet so far; raises UnknownJobError where there is no such one."""
-        with self._telling:
+        with self._explaining:
             moments = [*self._fleet_courses.of(fleet)]
         with self.world() as world:
             if fleet not in world.fleets:
@@ -278,7 +278,7 @@ class JournalReader:
             within *= 8
 
     def tidy(self, now_s: float | None = None) -> None:
-        """Remove files of jobs that nobody needs any more; those of a job that has not ended stay."""
+        """Remove files that no job needs any more; those of a job that has not ended stay."""
         now_s = time.time() if now_s is None else now_s
         self.uploads.sweep(now_s)
         folders = self.uploads.folders()  # before the journal is read: what comes later is not among them

@@ -102,7 +102,7 @@ class Service:
         return known
 
     def without_paths(self, message: str) -> str:
-        """Take the server's own folders out of a message: they are nobody else's business."""
+        """Take the server's own folders out of a message: clients must not learn of them."""
         return self.reader.paths.out_of(message)
 
 

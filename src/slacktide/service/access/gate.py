@@ -56,7 +56,7 @@ class Who(NamedTuple):
     """Who asks."""
 
     name: str = ""
-    """Of the token; empty for nobody."""
+    """Of the token; empty without one."""
     role: Role | None = None
     session: str = ""
     """The id of the session, for one who came with a cookie."""
@@ -113,7 +113,7 @@ class Doorkeeper:
             if who.session:
                 return self._in_session(who.session).name == who.name
             token = self.tokens.named(who.name)
-        except SlacktideError:  # without its tokens a server knows nobody
+        except SlacktideError:  # without its tokens a server knows no user
             return False
         return token is not None and token.sha256 == who.token
 
@@ -205,7 +205,7 @@ class Gate:
         sealed = self._sealed(scope, send)
         try:
             found = ambiguous(scope) or self._keeper.refusal(scope, headers)
-        except SlacktideError:  # without its tokens a server knows nobody
+        except SlacktideError:  # without its tokens a server knows no user
             found = 500, "the tokens of the server must be readable, got a damaged file; tell its operator"
         if not isinstance(found, Who):
             by_hand = found[0] == 401 and _is_for_a_page(scope, headers)

@@ -100,7 +100,7 @@ def endpoint(method: str, path: str, answer: Any = None, **more: Any) -> Callabl
     return mark
 
 
-def who_asks(request: Request) -> Who:
+def caller_of(request: Request) -> Who:
     """Return who sent a request, as the gate found out."""
     who: Who = request.scope["state"]["who"]
     return who
@@ -108,7 +108,7 @@ def who_asks(request: Request) -> Who:
 
 def note(say: Callable[[str], None], request: Request, what: str) -> None:
     """Say who asked for what, in one line: the journal knows users only as such."""
-    say(f"{who_asks(request).name}: {what if what.isprintable() else shown(what)}")
+    say(f"{caller_of(request).name}: {what if what.isprintable() else shown(what)}")
 
 
 async def body_of(request: Request, kind: Any) -> Any:

@@ -11,11 +11,11 @@ from slacktide.service.service import Service
 from slacktide.service.tasks.task_worker import TaskError
 
 
-def told(service: Service, error: Exception) -> Response:
+def error_response(service: Service, error: Exception) -> Response:
     """Answer with what went wrong, without the paths of the server."""
     if isinstance(error, TaskError):
-        kind, message = error.told["kind"], error.told["message"]
-        exit_code, status = error.told["exit_code"], error.told["status"]
+        kind, message = error.details["kind"], error.details["message"]
+        exit_code, status = error.details["exit_code"], error.details["status"]
     elif isinstance(error, SlacktideError):
         kind, message = type(error).__name__, str(error)
         exit_code, status = error.exit_code, error.http_status

@@ -16,7 +16,7 @@ from slacktide.service.hub import STREAM, document
 from slacktide.service.journal_reader import JournalReader
 from slacktide.service.routes import forms
 from slacktide.service.routes.encoding import answered, encoded_list
-from slacktide.service.routes.endpoints import JOB, SMALL, Query, Routes, endpoint, query_of, says, who_asks
+from slacktide.service.routes.endpoints import JOB, SMALL, Query, Routes, caller_of, endpoint, query_of, says
 from slacktide.service.routes.page_cache import PageCache
 from slacktide.service.service import Service
 
@@ -45,7 +45,7 @@ class EventsQuery(PageQuery, frozen=True):
 
 
 class EventStream(StreamingResponse):
-    """A stream of events, which takes the place of a listener for as long as somebody reads it."""
+    """A stream of events, which counts as a listener for as long as a client reads it."""
 
     def __init__(self, frames: AsyncIterator[str], place: AbstractContextManager[None]) -> None:
         super().__init__(frames, media_type=STREAM)
@@ -91,7 +91,7 @@ class EventRoutes(Routes):
         newest = self._service.hub.seq if query.after is None else query.after
         after = newest if last is None else int(last)
         exact, to_the_end = query.form == "journal", query.until == "ended"
-        who, keeper = who_asks(request), self._service.keeper
+        who, keeper = caller_of(request), self._service.keeper
         frames = self._service.hub.stream(after, job, exact, to_the_end, lambda: keeper.still_knows(who))
         return EventStream(frames, self._service.listeners.one(who.name))
 

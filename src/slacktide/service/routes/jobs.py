@@ -19,7 +19,7 @@ from slacktide.service.job_rows import Row
 from slacktide.service.routes import forms
 from slacktide.service.routes.encoding import answered, encoded, encoded_list
 from slacktide.service.routes.endpoints import JOB, SMALL, Query, Routes, endpoint, query_of, says
-from slacktide.service.routes.error_responses import told as told_wrong
+from slacktide.service.routes.error_responses import error_response
 from slacktide.service.routes.events import check_known
 from slacktide.service.routes.progress_stream import awaited, place_of
 from slacktide.service.tasks.task_worker import QueuePosition
@@ -153,7 +153,7 @@ class JobRoutes(Routes):
         async def ask(place: QueuePosition) -> dict[str, Any]:
             return _bill(await self._service.tasks.run("cost", question, stamp, place), with_text)
 
-        return await awaited(request, ask, partial(told_wrong, self._service))
+        return await awaited(request, ask, partial(error_response, self._service))
 
     @endpoint("GET", f"{JOB}/report", str, media="text/html", timed=False)
     async def report(self, request: Request) -> Response:

@@ -16,7 +16,7 @@ from slacktide.journal.state.pool_news import PoolNews
 from slacktide.report.wire import values
 from slacktide.service.routes import forms
 from slacktide.service.routes.endpoints import Query, Routes, body_of, endpoint, note, query_of, says
-from slacktide.service.routes.progress_stream import place_of, questioned
+from slacktide.service.routes.progress_stream import place_of, run_task
 
 LEARNED = "/api/v1/learned"
 
@@ -109,14 +109,14 @@ class MarketRoutes(Routes):
         query = query_of(request, LearnedQuery)
         wants = [want for want in query.wants.split(",") if want]
         question = as_request(LearnedRequest, {"pool_of": query.pool_of, "wants": wants})
-        return await questioned(self._service, request, "learned", question)
+        return await run_task(self._service, request, "learned", question)
 
     @endpoint("POST", LEARNED, dict[str, Any], body=LearnRequest, role="submit", timed=False, streams=True)
     async def learn(self, request: Request) -> Response:
         """Start a job at random times of a market, and move trust to the policies that do well."""
         question = await body_of(request, LearnRequest)
         note(self._service.say, request, f"teaches policies with {question.name}")
-        return await questioned(self._service, request, "learn", question)
+        return await run_task(self._service, request, "learn", question)
 
     @endpoint("DELETE", LEARNED, status=204, role="submit", timed=False)
     async def forget(self, request: Request) -> Response:

@@ -13,53 +13,53 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from slacktide.service.hub import STREAM
-from slacktide.service.routes.endpoints import who_asks
-from slacktide.service.routes.error_responses import told
+from slacktide.service.routes.endpoints import caller_of
+from slacktide.service.routes.error_responses import error_response
 from slacktide.service.service import Service
 from slacktide.service.tasks.task_worker import QueuePosition
 
-Ask = Callable[[QueuePosition], Awaitable[dict[str, Any]]]
-Told = Callable[[Exception], Response]
+Answering = Callable[[QueuePosition], Awaitable[dict[str, Any]]]
+Failed = Callable[[Exception], Response]
 STEP_S = 0.25
 """How often it is looked at how far an answer is."""
 STILL_HERE_S = 5.0
 """How often something is said where nothing is new."""
 
 
-async def questioned(service: Service, request: Request, verb: str, question: Any) -> Response:
-    """Have a costly question answered by the process for them."""
-    asked = msgspec.to_builtins(question)
+async def run_task(service: Service, request: Request, verb: str, question: Any) -> Response:
+    """Have the task process answer a costly request."""
+    plain = msgspec.to_builtins(question)
 
-    async def ask(place: QueuePosition) -> dict[str, Any]:
-        return await service.tasks.run(verb, asked, place=place)
+    async def answering(place: QueuePosition) -> dict[str, Any]:
+        return await service.tasks.run(verb, plain, place=place)
 
-    return await awaited(request, ask, partial(told, service))
+    return await awaited(request, answering, partial(error_response, service))
 
 
-async def awaited(request: Request, ask: Ask, tell: Told) -> Response:
-    """Answer a question; to who accepts a stream also say meanwhile how far it is.
+async def awaited(request: Request, answering: Answering, on_error: Failed) -> Response:
+    """Answer a request; a client that accepts a stream also gets its progress meanwhile.
 
     The stream has messages `progress` and then one, `answer` or `error`, with the body that would have come
     otherwise.
     """
     if STREAM not in request.headers.get("accept", ""):
-        return JSONResponse(await ask(place_of(request)))
-    return StreamingResponse(_frames(ask, tell, place_of(request)), media_type=STREAM)
+        return JSONResponse(await answering(place_of(request)))
+    return StreamingResponse(_frames(answering, on_error, place_of(request)), media_type=STREAM)
 
 
 def place_of(request: Request) -> QueuePosition:
-    """Return a place in the line for who asks."""
-    return QueuePosition(who_asks(request).name)
+    """Return a place in the line for the sender of a request."""
+    return QueuePosition(caller_of(request).name)
 
 
-async def _frames(ask: Ask, tell: Told, place: QueuePosition) -> AsyncIterator[str]:
-    task = asyncio.ensure_future(ask(place))
+async def _frames(answering: Answering, on_error: Failed, place: QueuePosition) -> AsyncIterator[str]:
+    task = asyncio.ensure_future(answering(place))
     try:
         async for frame in _steps(task, place):
             yield frame
-        yield _last(task, tell)
+        yield _last(task, on_error)
     finally:
-        task.cancel()  # whoever asked may be gone
+        task.cancel()  # the client may be gone
 
 
 async def _steps(task: asyncio.Future[dict[str, Any]], place: QueuePosition) -> AsyncIterator[str]:
@@ -74,13 +74,13 @@ async def _steps(task: asyncio.Future[dict[str, Any]], place: QueuePosition) -> 
         silent_s += STEP_S
 
 
-def _last(task: asyncio.Future[dict[str, Any]], tell: Told) -> str:
+def _last(task: asyncio.Future[dict[str, Any]], on_error: Failed) -> str:
     error = task.exception()
     if error is None:
         return _frame("answer", task.result())
     if not isinstance(error, Exception):
         raise error
-    answer = tell(error)
+    answer = on_error(error)
     return _frame("error", {**json.loads(bytes(answer.body)), "status": answer.status_code})
 
 

@@ -21,13 +21,13 @@ from slacktide.service.routes.endpoints import (
     Query,
     Routes,
     body_of,
+    caller_of,
     endpoint,
     note,
     query_of,
     says,
-    who_asks,
 )
-from slacktide.service.routes.progress_stream import questioned
+from slacktide.service.routes.progress_stream import run_task
 from slacktide.service.uploads.upload_cache import UploadCache
 
 SESSION = "/api/v1/session"
@@ -109,12 +109,12 @@ class SubmissionRoutes(Routes):
     @endpoint("POST", "/api/v1/plan", dict[str, Any], body=PlanRequest, timed=False, streams=True)
     async def plan(self, request: Request) -> Response:
         """Say what a job would cost and when it would be done; spends nothing."""
-        return await questioned(self._service, request, "plan", await body_of(request, PlanRequest))
+        return await run_task(self._service, request, "plan", await body_of(request, PlanRequest))
 
     @endpoint("POST", "/api/v1/backtest", dict[str, Any], body=BacktestRequest, timed=False, streams=True)
     async def backtest(self, request: Request) -> Response:
         """Compare policies for a job on past market data."""
-        return await questioned(self._service, request, "backtest", await body_of(request, BacktestRequest))
+        return await run_task(self._service, request, "backtest", await body_of(request, BacktestRequest))
 
     @endpoint("GET", UPLOAD, forms.Uploaded, role="submit")
     async def uploaded(self, request: Request) -> Response:
@@ -144,7 +144,7 @@ class SubmissionRoutes(Routes):
 
     async def _kept(self, request: Request, cache: UploadCache) -> Response:
         """Keep a file that is sent, piece by piece."""
-        said, sender = request.path_params["sha256"], who_asks(request).name
+        said, sender = request.path_params["sha256"], caller_of(request).name
         await self._reader.run(cache.has, said)
         with self._service.senders.one(sender):
             return await self._written(request, cache, said, sender)
@@ -172,7 +172,7 @@ class SubmissionRoutes(Routes):
     @endpoint("GET", SESSION, forms.SessionAnswer, role=None)
     async def session(self, request: Request) -> Response:
         """Say whose token this is."""
-        who = who_asks(request)
+        who = caller_of(request)
         return JSONResponse({"name": who.name or None, "role": who.role})
 
     @endpoint("POST", SESSION, forms.SessionAnswer, status=201, role=None, body=LoginRequest)
@@ -203,7 +203,7 @@ class SubmissionRoutes(Routes):
     @endpoint("DELETE", SESSION, status=204, role=None)
     async def logout(self, request: Request) -> Response:
         """End the session."""
-        await self._reader.run(self._service.keeper.sessions.close, who_asks(request).session)
+        await self._reader.run(self._service.keeper.sessions.close, caller_of(request).session)
         answer = Response(status_code=204)
         secure = self._service.keeper.secure
         answer.delete_cookie(self._cookie, path="/", httponly=True, secure=secure, samesite="strict")

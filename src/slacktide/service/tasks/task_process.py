@@ -1,8 +1,8 @@
-"""Questions that take seconds, answered in a process of their own: plans, bills, markets and the like.
+"""The task process: makes plans, bills, markets and the like, which take seconds.
 
-Started by a server with `python -m slacktide.service.tasks.task_process`, it reads one question on each line
+Started by a server with `python -m slacktide.service.tasks.task_process`, it reads one request on each line
 of its input and writes one answer on each line of its output, and it ends with its input: so it never
-outlives who asks.
+outlives the server.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ Result = TypeVar("Result", JobPlan, Comparison)
 def answer(
     setting: Setting, verb: str, asked: Mapping[str, Any], progress: Progress = lambda done, total: None
 ) -> dict[str, Any]:
-    """Answer a question of a verb, and say meanwhile how far it is; raises what goes wrong with it."""
+    """Answer a request of a verb and report progress meanwhile; raises what goes wrong with it."""
     kind, answering = VERBS[verb]
     return answering(setting, as_request(kind, asked), progress)
 
@@ -79,16 +79,16 @@ def _plan(setting: Setting, asked: PlanRequest, progress: Progress) -> dict[str,
     check_policy(asked.policy)
     text = _whole(setting, asked)
     with _written(text, asked) as path:
-        request = planning.PlanRequest(
+        wanted = planning.PlanRequest(
             path=path,
             market=market_of(setting, text, asked),
             policy=parse_policy(asked.policy),
             journal=Path(setting.journal),
         )
         if asked.check:
-            planning.check_plan(request)
+            planning.check_plan(wanted)
             return {}
-        made = _shown(setting, asked, planning.make_plan(request, progress=progress))
+        made = _shown(setting, asked, planning.make_plan(wanted, progress=progress))
         return _with(plan_wire.as_json(made), asked.wants, renderings.of_plan(made))
 
 
@@ -119,7 +119,7 @@ def _backtest(setting: Setting, asked: BacktestRequest, progress: Progress) -> d
         check_policy(policy)
     text = _whole(setting, asked)
     with _written(text, asked) as path:
-        request = backtesting.BacktestRequest(
+        wanted = backtesting.BacktestRequest(
             path=path,
             market=market_of(setting, text, asked),
             policies=[spec for policy in asked.policies if (spec := parse_policy(policy)) is not None],
@@ -127,7 +127,7 @@ def _backtest(setting: Setting, asked: BacktestRequest, progress: Progress) -> d
             truth=Truth() if asked.truth is None else parse_truth(asked.truth),
             sight=asked.sight,
         )
-        result = _shown(setting, asked, backtesting.run_backtest(request, progress=progress))
+        result = _shown(setting, asked, backtesting.run_backtest(wanted, progress=progress))
         return _with(backtest_wire.as_json(result), asked.wants, renderings.of_backtest(result))
 
 
@@ -234,7 +234,7 @@ def _check_name(name: str) -> None:
 def main(asking: TextIO, answering: TextIO) -> None:
     """Answer questions until there are no more; the first line says whose they are."""
     with contextlib.suppress(OSError):
-        os.nice(5)  # the controller and whoever asks it come first
+        os.nice(5)  # the controller and the requests that it answers come first
     _leave_memory()
     first = asking.readline()
     if not first:
@@ -251,11 +251,11 @@ def main(asking: TextIO, answering: TextIO) -> None:
 
 
 def _leave_memory() -> None:
-    """Have a question that needs too much memory fail, and nobody else for want of it."""
+    """Bound the memory of this process, so that a large request fails instead of other processes."""
     with contextlib.suppress(OSError, ValueError):  # what is not known, or is bounded more tightly
         most = int(SHARE_OF_MEMORY * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
         resource.setrlimit(resource.RLIMIT_DATA, (most, resource.getrlimit(resource.RLIMIT_DATA)[1]))
-    with contextlib.suppress(OSError):  # where the system must end somebody, let it be us
+    with contextlib.suppress(OSError):  # the system ends this process before the controller or its workers
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
 
 

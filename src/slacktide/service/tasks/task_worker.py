@@ -1,4 +1,4 @@
-"""The process that answers costly questions: one at a time, started when needed, ended with the server."""
+"""Hands costly requests to the task process: one at a time, in fair turns, within a time limit."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ KEPT = 512
 class TaskError(Exception):
     """What the process answered instead of an answer."""
 
-    def __init__(self, told: dict[str, Any]) -> None:
-        super().__init__(told["message"])
-        self.told = told
+    def __init__(self, details: dict[str, Any]) -> None:
+        super().__init__(details["message"])
+        self.details = details
 
 
 class BusyError(TooMuchError):
@@ -60,13 +60,13 @@ class QueuePosition:
         self.done = self.total = 0
         """Steps of the answer; none while it is not known how many."""
 
-    def hear(self, told: list[int]) -> None:
+    def update(self, steps: list[int]) -> None:
         """Take a step into account."""
-        self.done, self.total = told
+        self.done, self.total = steps
 
 
 class TaskWorker:
-    """Asks the process, starts it when it is not there, and ends it with us: it reads our pipe."""
+    """Runs tasks in the process, which it starts when needed; the process reads our pipe and ends with it."""
 
     def __init__(self, setting: Setting, patience_s: float = PATIENCE_S) -> None:
         self._setting, self._patience_s = setting, patience_s
@@ -84,7 +84,7 @@ class TaskWorker:
     ) -> dict[str, Any]:
         """Return the answer; one that was given before where `stamp` is what it was then.
 
-        `place` hears where the question stands in the line. Raises TaskError with what the process met,
+        `place` shows where the request stands in the line. Raises TaskError with what the process met,
         BusyError where too many wait, and BackendError where the process fails.
         """
         name = json.dumps([verb, request, stamp])
@@ -111,7 +111,7 @@ class TaskWorker:
             await place.turn.wait()
             if self._stopping:
                 raise StoppingError
-            if stamp is not None and name in self._known:  # somebody else asked the same meanwhile
+            if stamp is not None and name in self._known:  # another caller requested the same meanwhile
                 return self._known[name]
             found = await self._asked(line, place)
         finally:
@@ -124,7 +124,7 @@ class TaskWorker:
         return found
 
     def _arrange(self) -> None:
-        """Say how many come first, and give the turn to the next where nobody has it.
+        """Say how many come first, and give the turn to the next one where it is free.
 
         Callers take turns: whose turn was longest ago comes first, then who came first.
         """
@@ -148,7 +148,7 @@ class TaskWorker:
         place.turn.set()
 
     def stop(self) -> None:
-        """Answer nothing any more: whoever waits is told so at once."""
+        """Answer nothing any more; waiting callers get an error at once."""
         self._stopping = True
         for place in self._line:
             place.turn.set()
@@ -199,7 +199,7 @@ class TaskWorker:
                     # One that ran out of memory may hold much of it still.
                     whole = told.get("error", {}).get("kind") != OutOfMemoryError.__name__
                     return told
-                place.hear(told["progress"])
+                place.update(told["progress"])
             raise DiedError
         finally:
             if not whole:

@@ -35,7 +35,7 @@ QUESTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
 
 
 def warm_up() -> None:
-    """Answer a question of each kind, for nobody; what goes wrong will be said to who asks."""
+    """Do one task of each kind and drop the result; an error will come again where it matters."""
     with tempfile.TemporaryDirectory(prefix="slacktide-") as folder:
         setting = Setting(journal=str(Path(folder, "none.db")))
         for verb, request in QUESTIONS:

@@ -1,4 +1,4 @@
-"""Takes the folders of a server out of what it tells: they are nobody else's business."""
+"""Takes the folders of a server out of its answers: clients must not learn of them."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class _File(NamedTuple):
 class UploadCache:
     """A folder of such files: each of a bounded size, all together, and for a bounded time.
 
-    Where there is no room for another, the oldest of whoever holds most makes it.
+    Where there is no room for another, the oldest file of the sender who holds most is removed.
     """
 
     folder: Path
@@ -44,7 +44,7 @@ class UploadCache:
     kept_s: float
     """How long one may wait since it was last asked for."""
     _senders: dict[str, str] = field(default_factory=dict)
-    """Who sent which file; who sent one before a restart is nobody."""
+    """Who sent which file; the sender of one from before a restart is unknown."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
     """Held while room is made."""
 
@@ -106,7 +106,7 @@ class UploadCache:
             over -= gone.size_bytes
 
     def _oldest_of_most(self, kept: list[_File]) -> _File:
-        """Return the oldest file of whoever has sent most of those that are kept."""
+        """Return the oldest file of the sender who holds most."""
         held: Counter[str] = Counter()
         for one in kept:
             held[self._senders.get(one.name, "")] += one.size_bytes

@@ -1,4 +1,4 @@
-"""Files of jobs that came over the network, removed when nobody needs them any more.
+"""Files of jobs that came over the network, removed when no job needs them any more.
 
 A folder is kept while its job waits or runs, and for some days after its end: results may lie in it. A folder
 for which no job ever came is kept for a day. All of it is worked out from the journal, so a server that is
@@ -22,7 +22,7 @@ KEPT_DAYS = 7.0
 
 
 class UploadHistory:
-    """Knows whose every folder is, and removes those that are nobody's any more."""
+    """Knows the job of every folder, and finds the folders that no job needs any more."""
 
     def __init__(self, uploads: Uploads, store: Store, keep_days: float = KEPT_DAYS) -> None:
         self._uploads, self._store, self._keep_s = uploads, store, keep_days * 24 * 3600.0

@@ -101,14 +101,14 @@ class Uploads:
     def _lay_out(self, folder: Path, file: JobFile, request: SubmitRequest, text: str) -> None:
         """Make the folder of a job, whole or not at all."""
         with self._lock, contextlib.suppress(FileNotFoundError):
-            os.utime(folder)  # it is new again, so that nobody takes it for one that was left behind
+            os.utime(folder)  # new again, so that the sweep does not take it for one that was left behind
             return
         draft = folder.with_name(f".{folder.name}-{os.urandom(4).hex()}")
         try:
             self._fill(draft, file, request, text)
             os.rename(draft, folder)
         except (OSError, FileError) as error:
-            if not folder.is_dir():  # nobody sent the same at the same time
+            if not folder.is_dir():  # no other request made it at the same time
                 cause = error if isinstance(error, OSError) else error.__cause__
                 reason = getattr(cause, "strerror", None) or "an error"
                 raise BackendError(
@@ -142,7 +142,7 @@ class Uploads:
             return 0.0
 
     def remove(self, folder: str, older_than_s: float, now_s: float) -> None:
-        """Remove a folder of a job, unless somebody just asked for it again.
+        """Remove a folder of a job, unless it was just requested again.
 
         It is renamed first: what is left of it after a kill is removed by `sweep`.
         """
@@ -154,7 +154,7 @@ class Uploads:
         shutil.rmtree(gone, ignore_errors=True)
 
     def sweep(self, now_s: float) -> None:
-        """Remove what a kill left half made or half removed, and zips that nobody came back for."""
+        """Remove what a kill left half made or half removed, and zips that were never used."""
         for cache in (self.zips, self.markets):
             cache.tidy(now_s)
         for one in self.folder.glob(".*-*") if self.folder.is_dir() else ():
@@ -191,7 +191,7 @@ def whole_text(request: SubmitRequest, fleet: FleetText | None) -> str:
 
 
 def checked(request: SubmitRequest, fleet: FleetText | None = None) -> JobFile:
-    """Read a job file of somebody else; raises InputError where it asks for what is not theirs."""
+    """Read another user's job file; raises InputError where it names what is the server's own."""
     if not _NAME.fullmatch(request.name):
         raise InputError(
             "the name of a job file must be at most 63 letters, digits, dots and dashes, got "

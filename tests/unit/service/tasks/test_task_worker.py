@@ -17,8 +17,8 @@ from starlette.responses import StreamingResponse
 from slacktide.app.tasks import Setting
 from slacktide.core.errors import BackendError, InputError
 from slacktide.service.access.gate import Who
-from slacktide.service.routes.error_responses import told
-from slacktide.service.routes.progress_stream import Ask, awaited
+from slacktide.service.routes.error_responses import error_response
+from slacktide.service.routes.progress_stream import Answering, awaited
 from slacktide.service.tasks import task_worker
 from slacktide.service.tasks.task_worker import BusyError, QueuePosition, StoppingError, TaskError, TaskWorker
 from tests.unit.service.parts_of_api import House
@@ -184,13 +184,13 @@ def test_after_one_that_ran_out_of_memory_comes_a_new_process(worker: TaskWorker
     asyncio.run(asked())
 
 
-def frames(house: House, ask: Ask) -> list[tuple[str, Any]]:
-    """Ask as one who accepts a stream; return the kind and the data of every message."""
+def frames(house: House, ask: Answering) -> list[tuple[str, Any]]:
+    """Answering as one who accepts a stream; return the kind and the data of every message."""
 
     async def asked() -> list[Any]:
         headers = [(b"accept", b"text/event-stream")]
         scope = {"type": "http", "headers": headers, "state": {"who": Who("ann", "read")}}
-        answer = await awaited(Request(scope), ask, partial(told, house.service))
+        answer = await awaited(Request(scope), ask, partial(error_response, house.service))
         assert isinstance(answer, StreamingResponse)
         return [frame async for frame in answer.body_iterator]
 
