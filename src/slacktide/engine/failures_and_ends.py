@@ -41,7 +41,7 @@ HANGS = (
     "working, report progress more often, or give hang_after a longer time or 'never' in the job file"
 )
 MOST_STOPS = 20
-"""Whoever tells workers to stop this often, without any work between, does it forever."""
+"""Workers that are stopped this often from outside, without any work between, always will be."""
 STOPPED_TOO_OFTEN = (
     f"its workers were told to stop more than {MOST_STOPS} times in a row without progress, and not by this "
     "controller; a script must not signal its own process group"
@@ -69,7 +69,7 @@ def watch(context: StepContext, track: JobRecord, facts: BackendStatus, now_hour
 def pressing(
     context: StepContext, track: JobRecord, facts: BackendStatus, now_hours: float
 ) -> Response | None:
-    """Return what must be done about a job before anybody is asked about it; None where nothing must."""
+    """Return what must be done about a job before its policy decides; None where nothing must."""
     order = track.holding.order
     assert order is not None
     if order.ending:
@@ -291,7 +291,7 @@ def _try_next(context: StepContext, track: JobRecord, one: StretchAccount) -> Ch
 
 
 def _lost_all(context: StepContext, track: JobRecord, one: StretchAccount, facts: BackendStatus) -> Changes:
-    """Begin again with new workers: these were told to stop or have gone, which is no fault of the job's."""
+    """Begin again with new workers: these were stopped or have gone, which is no fault of the job's."""
     safe = known_safe_gpu_hours(facts, one.state)
     yield Change(
         (

@@ -58,15 +58,15 @@ def fulfil(
     order = context.lasting(track, state, begun, wanted)
     none = nothing_yet(track, context.status(track.job), attempt, begun.from_hours, order.gpus)
     lost = physics.given_up(lane.terms, state, spot, on_demand, lane.here if lane.ground else state.pool)
-    told = decided(begun, state, order, wish, lost_gpu_hours=lost, wanted_pool=_first(lane, state, wish))
-    told = dataclasses.replace(
-        told,
+    decision = decided(begun, state, order, wish, lost_gpu_hours=lost, wanted_pool=_first(lane, state, wish))
+    decision = dataclasses.replace(
+        decision,
         missed=missed,
         unstocked=unstocked,
         notice_hours=ask.notice_hours,
         **_journey(lane, track, state, order),
     )
-    return [told, *none, *_health(context, ask, lane, order, wish.reason)]
+    return [decision, *none, *_health(context, ask, lane, order, wish.reason)]
 
 
 def _journey(lane: JobContext, track: JobRecord, state: JobState, order: Order) -> dict[str, Any]:

@@ -37,7 +37,7 @@ def _came_elsewhere(track: JobRecord, facts: BackendStatus, held: Holding) -> bo
 
 
 def note_begun(context: StepContext, track: JobRecord, facts: BackendStatus, by_hours: float) -> Changes:
-    """Say from when on a whole set was there, where nobody has: who started it was killed before."""
+    """Note from when on a whole set was there, where its engine was killed before it could."""
     order = track.holding.order
     assert order is not None
     yield from _note_older(context, track, facts, by_hours)
@@ -51,7 +51,7 @@ def note_begun(context: StepContext, track: JobRecord, facts: BackendStatus, by_
 
 
 def _note_older(context: StepContext, track: JobRecord, facts: BackendStatus, by_hours: float) -> Changes:
-    """Say when an older set had gone, where nobody has: who told it to, and began the new one, was killed."""
+    """Note when an older set had gone, where the engine that replaced it was killed before it could."""
     order, held = track.holding.order, track.holding.held or NOTHING
     assert order is not None
     older = facts.attempt == order.attempt and facts.attempt > track.holding.held_attempt and held.gpus > 0
@@ -82,7 +82,7 @@ def _cut(
     at_hours: float,
     attempt: int | None = None,
 ) -> Change:
-    """End a stretch at a moment, from which on this is held, of the set that the facts tell of or another."""
+    """End a stretch at a moment, from which on this is held, of the set in the status or another."""
     one = account(context.lane(track), track, facts, at_hours)
     before: list[Event] = [lived(track, one)] if one.hours > TIME_TOLERANCE_HOURS else []
     of = facts.attempt if attempt is None else attempt
@@ -91,7 +91,7 @@ def _cut(
 
 def held_now(track: JobRecord, facts: BackendStatus) -> Holding:
     """Return what is held: of what was ordered, no more than that; of an older set, less and less, unless
-    nobody has said yet that it came.
+    the journal does not say yet that it came.
 
     The machine of a worker that ended by itself is kept until its whole set is over.
     """

@@ -39,10 +39,12 @@ class PendingDecision(NamedTuple):
 
 
 class Shown:
-    """Makes the views of jobs one by one, when somebody asks for them."""
+    """Makes the views of jobs one by one, when they are read."""
 
-    def __init__(self, asks: Sequence[PendingDecision], lane_of: Callable[[JobRecord], JobContext]) -> None:
-        self._asks, self._lane_of = asks, lane_of
+    def __init__(
+        self, pending: Sequence[PendingDecision], lane_of: Callable[[JobRecord], JobContext]
+    ) -> None:
+        self._asks, self._lane_of = pending, lane_of
 
     def name(self, place: int) -> str:
         """Return the name of the job at a place."""
@@ -60,7 +62,7 @@ class Shown:
 
 
 def _seen(ask: PendingDecision) -> Mapping[str, tuple[Sighting, ...]]:
-    """Return what a job has seen of its pools, with what this moment tells of the one that it is in."""
+    """Return what a job has seen of its pools, with what this moment shows of the one that it is in."""
     track, hours = ask.track, ask.begun.from_hours
     if track.submitted.sight != "tried" or not (ask.state.spot_gpus or ask.taken is not None):
         return track.holding.sightings
@@ -76,33 +78,36 @@ def believed_of(lane: JobContext, ask: PendingDecision) -> Pace:
 
 
 def view_of_all(
-    asks: Sequence[PendingDecision], now_hours: float, spot: Spot, lane_of: Callable[[JobRecord], JobContext]
+    pending: Sequence[PendingDecision],
+    now_hours: float,
+    spot: Spot,
+    lane_of: Callable[[JobRecord], JobContext],
 ) -> FleetView:
     """Show jobs that are of no fleet: each is of its own kind, and rents what it holds."""
-    gpus = sum(ask.state.gpus for ask in asks)
+    gpus = sum(ask.state.gpus for ask in pending)
     return FleetView(
         now_hours=now_hours,
         fleet=None,
-        jobs=columns(asks, lane_of),
-        due=range(len(asks)),
+        jobs=columns(pending, lane_of),
+        due=range(len(pending)),
         ready_gpus=gpus,
         rented_gpus=gpus,
-        spent_gpu_hours=sum(ask.track.money.bill.gpu_hours for ask in asks),
+        spent_gpu_hours=sum(ask.track.money.bill.gpu_hours for ask in pending),
         spot=spot,
-        shown=Shown(asks, lane_of),
+        shown=Shown(pending, lane_of),
     )
 
 
-def columns(asks: Sequence[PendingDecision], lane_of: Callable[[JobRecord], JobContext]) -> JobColumns:
+def columns(pending: Sequence[PendingDecision], lane_of: Callable[[JobRecord], JobContext]) -> JobColumns:
     """Write jobs as columns, each of its own kind."""
-    places = np.arange(len(asks))
-    states = [ask.state for ask in asks]
-    terms = [lane_of(ask.track).terms for ask in asks]
+    places = np.arange(len(pending))
+    states = [ask.state for ask in pending]
+    terms = [lane_of(ask.track).terms for ask in pending]
     pairs = zip(terms, states, strict=True)
     return JobColumns(
         ids=places,
         kind=places,
-        number=np.zeros(len(asks), dtype=np.int64),
+        number=np.zeros(len(pending), dtype=np.int64),
         phase=whole([physics.phase_of(one, state.progress_gpu_hours) for one, state in pairs]),
         submitted_hours=np.array([one.submitted_hours for one in terms]),
         spot_gpus=whole([state.spot_gpus for state in states]),

@@ -1,7 +1,7 @@
 """One step of the engine: what has passed is accounted for, then all jobs that are due are decided about.
 
 First every job is brought to the present: the slots that are over, ends, failures, requests. Then the market
-takes back what it takes. Only then is anybody asked, with what is really there; all that was decided is
+takes back what it takes. Only then do policies decide, with what is really there; all that was decided is
 written as one batch.
 """
 
@@ -42,8 +42,8 @@ def take_step(context: StepContext, active: Sequence[JobRecord], now_hours: floa
         yield from note_resumed(context, track, context.facts[track.job], now_hours)
         yield from note_reports(context, track, context.facts[track.job])
     due = [track for track in active if _is_due(context, track, now_hours)]
-    asks = yield from _turn(context, due, now_hours)
-    turned = {ask.track.job for ask in asks}
+    pending = yield from _turn(context, due, now_hours)
+    turned = {ask.track.job for ask in pending}
     for track in active:
         if track.holding.begun is not None and track.job not in turned:
             yield from watch(
@@ -55,8 +55,8 @@ def take_step(context: StepContext, active: Sequence[JobRecord], now_hours: floa
     for track in waiting:
         ask = yield from _begin(context, track, now_hours)
         if ask is not None:
-            asks.append(ask)
-    yield from _decide(context, asks, now_hours)
+            pending.append(ask)
+    yield from _decide(context, pending, now_hours)
 
 
 def _is_due(context: StepContext, track: JobRecord, now_hours: float) -> bool:
@@ -69,7 +69,8 @@ def _turn(
 ) -> Changing[list[PendingDecision]]:
     """Account for the slots that have passed, and say who is to be decided about in the next.
 
-    Who was asked for, has failed or must stop goes over with what is left, and nobody is asked.
+    A job that has failed, must stop or that a user stops or preempts goes over with what is left; its policy
+    does not decide.
     """
     over = []
     for track in tracks:
@@ -79,10 +80,10 @@ def _turn(
         if one is not None and track.requests.ending is not None:
             yield from _go_on(context, track, one, STOPPING)
     _lose(context, [track for track, _ in asked], now_hours)
-    asks = [_turned(context, track, one) for track, one in asked]
-    urgent = [ask for ask in asks if _is_pressing(context, ask.track, now_hours)]
+    pending = [_turned(context, track, one) for track, one in asked]
+    urgent = [ask for ask in pending if _is_pressing(context, ask.track, now_hours)]
     yield from _keep_what_is_left(context, urgent)
-    return [ask for ask in asks if ask not in urgent]
+    return [ask for ask in pending if ask not in urgent]
 
 
 def _is_pressing(context: StepContext, track: JobRecord, now_hours: float) -> bool:
@@ -90,18 +91,18 @@ def _is_pressing(context: StepContext, track: JobRecord, now_hours: float) -> bo
 
 
 def _keep_what_is_left(
-    context: StepContext, asks: Sequence[PendingDecision], reason: Reason = LEFT
+    context: StepContext, pending: Sequence[PendingDecision], reason: Reason = LEFT
 ) -> Changes:
-    """Let jobs hold in the new slot what the market left them, without asking anybody."""
+    """Let jobs hold in the new slot what the market left them, without a decision of their policies."""
     events: list[Event] = []
-    for ask in asks:
+    for ask in pending:
         state = ask.state
         wish = Allocation(
             state.spot_gpus, state.on_demand_gpus, reason=reason, memory=ask.track.progress.memory
         )
         events += (*ask.before, *fulfil(context, ask, wish))
-    if asks:
-        yield Change.of(events, (Directive(ask.track, ask.taken) for ask in asks))
+    if pending:
+        yield Change.of(events, (Directive(ask.track, ask.taken) for ask in pending))
 
 
 def _caught_up(context: StepContext, track: JobRecord, now_hours: float) -> Changing[StretchAccount | None]:
@@ -186,7 +187,7 @@ def _notice_hours(context: StepContext, track: JobRecord, state: JobState, begun
         hours = lane.notice_hours(begun.slot, state, begun.from_hours, safe)
         if hours is not None:
             return hours
-    # What is told of an older set of workers is no news: they have been replaced.
+    # A warning to an older set of workers is no news: they have been replaced.
     return facts.notice_hours if order is not None and facts.attempt == order.attempt else None
 
 
@@ -209,14 +210,14 @@ def _begin(context: StepContext, track: JobRecord, now_hours: float) -> Changing
     return PendingDecision(track, track.progress.state, Begun(slot, at_hours, lane.quote(slot)))
 
 
-def _decide(context: StepContext, asks: Sequence[PendingDecision], now_hours: float) -> Changes:
+def _decide(context: StepContext, pending: Sequence[PendingDecision], now_hours: float) -> Changes:
     """Ask about all jobs at once: those by themselves each by its own policy, a fleet's by its allocator."""
-    yield from _decide_each(context, [ask for ask in asks if not ask.track.fleet], now_hours)
+    yield from _decide_each(context, [ask for ask in pending if not ask.track.fleet], now_hours)
     stuck = set(context.troubles.having("market"))
     if any(stuck & set(fleet.present) for fleet in context.state.fleets.values()):
-        return  # nobody can be asked about jobs whose market is gone
+        return  # an allocator cannot be shown jobs whose market is gone
     for track, run in context.fleets:
-        given = [ask for ask in asks if ask.track.fleet == track.key]
+        given = [ask for ask in pending if ask.track.fleet == track.key]
         yield from _renew(context, track, run, given, now_hours)
         for hours, these in _by_moment(given, now_hours, track):
             yield from _finish_ended(context, track, hours)
@@ -243,7 +244,7 @@ def _renew(
 
 
 def _finish_ended(context: StepContext, fleet: FleetRecord, now_hours: float) -> Changes:
-    """End jobs that were decided about at a border and have ended since: nobody is asked about them."""
+    """End jobs that were decided about at a border and have ended since: no decision is due for them."""
     for track in [context.state.jobs[name] for name in fleet.present]:
         one = None if track.requests.ending is not None else context.account(track, now_hours)
         if one is not None and one.state.ended:
@@ -251,14 +252,14 @@ def _finish_ended(context: StepContext, fleet: FleetRecord, now_hours: float) ->
 
 
 def _by_moment(
-    asks: Sequence[PendingDecision], now_hours: float, fleet: FleetRecord
+    pending: Sequence[PendingDecision], now_hours: float, fleet: FleetRecord
 ) -> Iterator[tuple[float, list[PendingDecision]]]:
     """Yield jobs with the moment at which they are decided about: a slot's border lies before it is seen.
 
     What became free between the two can be given only now.
     """
-    early = [ask for ask in asks if ask.begun.from_hours < now_hours - TIME_TOLERANCE_HOURS]
-    late = [ask for ask in asks if ask.begun.from_hours >= now_hours - TIME_TOLERANCE_HOURS]
+    early = [ask for ask in pending if ask.begun.from_hours < now_hours - TIME_TOLERANCE_HOURS]
+    late = [ask for ask in pending if ask.begun.from_hours >= now_hours - TIME_TOLERANCE_HOURS]
     if early:
         border = max(ask.begun.from_hours for ask in early)
         went = fleet.held_after(border) > 0
@@ -268,18 +269,18 @@ def _by_moment(
     yield now_hours, late
 
 
-def _decide_each(context: StepContext, asks: Sequence[PendingDecision], now_hours: float) -> Changes:
+def _decide_each(context: StepContext, pending: Sequence[PendingDecision], now_hours: float) -> Changes:
     """Ask the policy of each job, and give it what it wants of what is there.
 
     Workers of a job that cannot be launched cannot be started: it keeps what it holds, and claims no more.
     """
-    stuck = [ask for ask in asks if context.troubles.has(ask.track.job, "launch")]
+    stuck = [ask for ask in pending if context.troubles.has(ask.track.job, "launch")]
     yield from _keep_what_is_left(context, stuck, BLOCKED)
-    asks = [ask for ask in asks if ask not in stuck]
-    if not asks:
+    pending = [ask for ask in pending if ask not in stuck]
+    if not pending:
         return
-    by_job = {ask.track.job: ask for ask in asks}
-    view = view_of_all(asks, now_hours, context.spot, context.lane)
+    by_job = {ask.track.job: ask for ask in pending}
+    view = view_of_all(pending, now_hours, context.spot, context.lane)
     wanted = Each(lambda job: Careful(context.jobs.named(job).policy, context.troubles)).decide(view)
     events: list[Event] = []
     for job, wish in wanted.items():

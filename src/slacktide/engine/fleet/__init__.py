@@ -1,4 +1,4 @@
-"""Jobs of a fleet at work: its allocator is asked when something happened, and its answer is carried out.
+"""Jobs of a fleet at work: its allocator decides when something happened, and its decision is carried out.
 
 Begin with `fleets`.
 """

@@ -1,4 +1,4 @@
-"""Whether a job can be taken into its fleet: an allocator that makes promises is asked before."""
+"""Whether a job can be taken into its fleet: an allocator that makes promises decides before."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from slacktide.journal.state.journal_state import Begun, JobRecord
 from slacktide.physics import physics
 
 
-def check_admitted(context: StepContext, told: Submitted) -> None:
-    """Raise InfeasibleError where the allocator of a job's fleet cannot promise what the job asks for."""
-    fleet = _fleet_of(context, told)
+def check_admitted(context: StepContext, submitted: Submitted) -> None:
+    """Raise InfeasibleError where the allocator of a job's fleet cannot promise what the job requests."""
+    fleet = _fleet_of(context, submitted)
     run = context.fleets.run(fleet)
     if run.market is None or not isinstance(run.allocator, Admitting):
         return
-    now_hours, spot = told.at_hours, context.spot_at(told.at_hours)
+    now_hours, spot = submitted.at_hours, context.spot_at(submitted.at_hours)
     for pool in run.market.at(run.market.slot(run.market.hours(now_hours, fleet.origin_hours))):
         spot.lose(pool.name, pool.quote.spot_gpus, context.state.unended)
-    asks = [*_present(context, fleet, spot, now_hours), _coming(context, fleet, told)]
-    refusal = run.allocator.admit(site_view(context, fleet, run, asks, spot, now_hours))
+    pending = [*_present(context, fleet, spot, now_hours), _coming(context, fleet, submitted)]
+    refusal = run.allocator.admit(site_view(context, fleet, run, pending, spot, now_hours))
     if refusal is not None:
-        raise InfeasibleError(f"{told.path}: {sentence(refusal)}")
+        raise InfeasibleError(f"{submitted.path}: {sentence(refusal)}")
 
 
 def sentence(refusal: Refusal) -> str:
@@ -46,11 +46,11 @@ def sentence(refusal: Refusal) -> str:
     return f"{refusal.why}; it could be promised with {' or '.join(nearest)}" if nearest else refusal.why
 
 
-def _fleet_of(context: StepContext, told: Submitted) -> FleetRecord:
-    """Return the fleet of a job, as the journal tells it or as it would begin with this job."""
-    key, hours = key_of(told), told.at_hours
+def _fleet_of(context: StepContext, submitted: Submitted) -> FleetRecord:
+    """Return the fleet of a job, as the journal has it or as it would begin with this job."""
+    key, hours = key_of(submitted), submitted.at_hours
     return context.state.fleets.get(key) or FleetRecord(
-        key, told, hours, memory_seq=context.state.seq, accounted_hours=hours
+        key, submitted, hours, memory_seq=context.state.seq, accounted_hours=hours
     )
 
 
@@ -70,11 +70,11 @@ def _present(
         yield PendingDecision(track, left, begun, (lived(track, one),), inside=True)
 
 
-def _coming(context: StepContext, fleet: FleetRecord, told: Submitted) -> PendingDecision:
-    track = JobRecord.of(told)
+def _coming(context: StepContext, fleet: FleetRecord, submitted: Submitted) -> PendingDecision:
+    track = JobRecord.of(submitted)
     track.fleet, track.number = fleet.key, fleet.came
-    track.number_of_class = fleet.of_class.get(told.fleet_class, 0)
-    return _waiting(context, track, told.at_hours)
+    track.number_of_class = fleet.of_class.get(submitted.fleet_class, 0)
+    return _waiting(context, track, submitted.at_hours)
 
 
 def _waiting(context: StepContext, track: JobRecord, now_hours: float) -> PendingDecision:

@@ -20,33 +20,33 @@ class ClusterView:
     context: StepContext
     track: FleetRecord
     run: LiveFleet
-    asks: Sequence[PendingDecision]
+    pending: Sequence[PendingDecision]
     cluster: Cluster
     now_hours: float
 
     def view(self, ready_nodes: int, leaving_gpus: int = 0) -> FleetView:
         """Return the view in which this many nodes can be used, but for GPUs in use by workers that leave."""
-        track, cluster, held = self.track, self.cluster, sum(ask.state.gpus for ask in self.asks)
+        track, cluster, held = self.track, self.cluster, sum(ask.state.gpus for ask in self.pending)
         owns = self.run.owns_machines
         return FleetView(
             now_hours=self.now_hours - track.began_hours,
             fleet=self.run.fleet,
             jobs=self._columns(),
-            due=range(len(self.asks)),
+            due=range(len(self.pending)),
             ready_gpus=max(0, ready_nodes * cluster.node_gpus - leaving_gpus) if owns else held,
             rented_gpus=cluster.rented * cluster.node_gpus if owns else held,
-            spent_gpu_hours=track.spent_gpu_hours + sum(map(_open_gpu_hours, self.asks)),
+            spent_gpu_hours=track.spent_gpu_hours + sum(map(_open_gpu_hours, self.pending)),
             spot=self.context.spot,
-            shown=Shown(self.asks, self.context.lane),
+            shown=Shown(self.pending, self.context.lane),
         )
 
     def _columns(self) -> JobColumns:
-        jobs, plain = [ask.track for ask in self.asks], columns(self.asks, self.context.lane)
+        jobs, plain = [ask.track for ask in self.pending], columns(self.pending, self.context.lane)
         return plain._replace(
             ids=whole([job.number for job in jobs]),
             kind=whole([self.run.kind(job) for job in jobs]),
             number=whole([job.number_of_class for job in jobs]),
-            phase=whole([self._phase(ask) for ask in self.asks]),
+            phase=whole([self._phase(ask) for ask in self.pending]),
             submitted_hours=plain.submitted_hours - self.track.began_hours,
             work_gpu_hours=plain.work_gpu_hours if self.run.knows_sizes else None,
         )

@@ -57,7 +57,7 @@ class FleetDecision:
     context: StepContext
     track: FleetRecord
     run: LiveFleet
-    asks: Sequence[PendingDecision]
+    pending: Sequence[PendingDecision]
     now_hours: float
     cluster: Cluster | None
     """The machines of the fleet as they are now; None on a market, where each job rents its own."""
@@ -73,14 +73,14 @@ class FleetDecision:
         with _held_back(self.context, track.key, gone):
             wishes, machines = self._carefully()
             given = self._given_on_market(wishes) if self.cluster is None else self._given_by_cluster(wishes)
-            written = [(ask, own.events) for ask, own in zip(self.asks, given, strict=True)]
+            written = [(ask, own.events) for ask, own in zip(self.pending, given, strict=True)]
             written = [(ask, events) for ask, events in written if cut or events]
             batch: list[Event] = [*remembered(track, run, self.now_hours), *machines]
             for ask, events in written:
                 batch += [*ask.before, *events]
             yield Change.of(batch, (Directive(ask.track, ask.taken) for ask, events in written if events))
         run.asked_hours, run.asked_orders = self.now_hours, orders_of(self.context, track)
-        # What is being given back lacks elsewhere: not knowing whom it was asked about, a run asks again.
+        # A fleet that forgets whom it decided about decides again: what is being given back is free then.
         short = any(one.lacks for one in given) and any(one.gives_back for one in given)
         run.asked_about = None if short else track.settled_at(self.now_hours)
 
@@ -90,12 +90,12 @@ class FleetDecision:
         """Return what each job is to have; where the allocator fails, its jobs keep what they hold."""
         try:
             decided, why = self._decided(), ""
-            for ask, wish in zip(self.asks, decided[0], strict=True):
+            for ask, wish in zip(self.pending, decided[0], strict=True):
                 self._check_pool(ask, wish)
         except Exception as error:
-            decided = [self._as_it_is(ask) for ask in self.asks], []
+            decided = [self._as_it_is(ask) for ask in self.pending], []
             why = f"its fleet's allocator failed: {said(error)}"
-        for ask in self.asks:
+        for ask in self.pending:
             self.context.troubles.note(ask.track.job, "policy", why)
         return decided
 
@@ -111,11 +111,13 @@ class FleetDecision:
         """Return what each job is to have, and the size of the cluster where that changes."""
         allocator, cluster = self.run.allocator, self.cluster
         if cluster is None:
-            view = site_view(self.context, self.track, self.run, self.asks, self.context.spot, self.now_hours)
+            view = site_view(
+                self.context, self.track, self.run, self.pending, self.context.spot, self.now_hours
+            )
             assert view.site is not None
             pools = [pool.name for pool in view.site.pools]
             return self._wishes(allocator.decide(view), pools, view.site.jobs.pool.tolist()), []
-        shown = ClusterView(self.context, self.track, self.run, self.asks, cluster, self.now_hours)
+        shown = ClusterView(self.context, self.track, self.run, self.pending, cluster, self.now_hours)
         # Machines of jobs that are being let go are in use until their workers have gone.
         leaving_gpus = being_let_go(self.context, self.track, self.now_hours)
         if isinstance(allocator, Sizing):
@@ -152,8 +154,8 @@ class FleetDecision:
         On a market `names` are its pools and `present` the place of each job among them.
         """
         if not isinstance(decision, Wanted):
-            return [decision.get(ask.track.job, self._as_it_is(ask)) for ask in self.asks]
-        count, on_demand = len(self.asks), decision.on_demand_gpus
+            return [decision.get(ask.track.job, self._as_it_is(ask)) for ask in self.pending]
+        count, on_demand = len(self.pending), decision.on_demand_gpus
         spot = np.zeros_like(on_demand) if decision.spot_gpus is None else decision.spot_gpus
         pools = present if decision.pool is None else decision.pool.tolist()
         for column in (spot, on_demand, *([pools] if names else [])):
@@ -182,11 +184,11 @@ class FleetDecision:
         assert self.cluster is not None
         leaving_gpus = being_let_go(self.context, self.track, self.now_hours)
         gpus = self.cluster.ready * self.cluster.node_gpus - leaving_gpus
-        held = whole([ask.state.on_demand_gpus for ask in self.asks])
+        held = whole([ask.state.on_demand_gpus for ask in self.pending])
         wanted = whole([wish.on_demand_gpus for wish in wishes])
         widths = granted(held, wanted, gpus if self.run.owns_machines else UNLIMITED_GPUS).tolist()
         found = []
-        for ask, wish, width in zip(self.asks, wishes, widths, strict=True):
+        for ask, wish, width in zip(self.pending, wishes, widths, strict=True):
             same = (wish.spot_gpus, width) == (ask.state.spot_gpus, ask.state.on_demand_gpus)
             cut = wish._replace(on_demand_gpus=width)
             found.append(_Given([] if ask.inside and same else fulfil(self.context, ask, cut)))
@@ -194,12 +196,12 @@ class FleetDecision:
 
     def _given_on_market(self, wishes: Sequence[Allocation]) -> list[_Given]:
         """Give jobs what their pools have, those with a hard deadline before others."""
-        for ask, wish in zip(self.asks, wishes, strict=True):
+        for ask, wish in zip(self.pending, wishes, strict=True):
             _give_up(self.context, ask, wish)
-        hard = [is_hard(self.context.lane(ask.track).job) for ask in self.asks]
-        order = sorted(range(len(self.asks)), key=lambda place: not hard[place])
-        found = {place: _given(self.context, self.asks[place], wishes[place]) for place in order}
-        return [found[place] for place in range(len(self.asks))]
+        hard = [is_hard(self.context.lane(ask.track).job) for ask in self.pending]
+        order = sorted(range(len(self.pending)), key=lambda place: not hard[place])
+        found = {place: _given(self.context, self.pending[place], wishes[place]) for place in order}
+        return [found[place] for place in range(len(self.pending))]
 
 
 def orders_of(context: StepContext, track: FleetRecord) -> dict[str, tuple[int, int]]:

@@ -1,7 +1,7 @@
 """The fleets of a journal at work: one allocator decides about all jobs of a fleet at once.
 
-An allocator that learns is told the facts that the journal's events say, in their order, and writes down what
-it knows with every decision. A new engine begins with what was written down last and tells it what came
+An allocator that learns receives the facts of the journal's events, in their order, and writes down what
+it knows with every decision. A new engine begins with what was written down last and adds what came
 later, so it knows the same.
 """
 
@@ -67,7 +67,7 @@ class LiveFleet:
     asked_about: tuple[str, ...] | None = None
     """The jobs that were present then; None where nobody knows, so that it is asked."""
     asked_orders: dict[str, tuple[int, int]] | None = None
-    """What each job was to hold then, of spot and on demand; None where nobody knows."""
+    """What each job was to hold then, of spot and on demand; None where that is unknown."""
     market: FleetMarket | None = None
     """The market that jobs share that rent spot or are on a budget of money; None: all is on demand."""
     allowance: Allowance = field(default_factory=Allowance)
@@ -103,7 +103,7 @@ class LiveFleet:
 
     @property
     def wake_hours(self) -> float:
-        """When the allocator wants to be asked again, on its own clock."""
+        """When the allocator wants to decide again, on its own clock."""
         return self.allocator.wake_hours if isinstance(self.allocator, Learning) else np.inf
 
     @property
@@ -146,7 +146,7 @@ class LiveFleets:
         return ((track, self.run(track)) for track in list(self._world.fleets.values()))
 
     def run(self, track: FleetRecord) -> LiveFleet:
-        """Return a fleet as it runs, its allocator knowing all that the journal tells."""
+        """Return a fleet as it runs, its allocator knowing all that is in the journal."""
         if track.key not in self._runs:
             run = self._runs[track.key] = self._open(track.first)
             unknown = self._recall(track, run)

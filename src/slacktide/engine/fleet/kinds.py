@@ -23,7 +23,7 @@ from slacktide.physics.pace import KNOWN, Pace, mean_restart
 from slacktide.policies.view import Places
 
 SHARE_DIGITS = 9
-"""Phases that are the same share of the work up to so many digits are the same."""
+"""Phases that are the same share of the work up to this many digits are the same."""
 SPARE_KINDS = 32
 """Tables are made anew without the kinds of jobs that are gone once there are more of those than this."""
 
@@ -118,7 +118,7 @@ def ordered(ask: PendingDecision, lane: JobContext, pace: Pace = KNOWN) -> JobSt
 
 
 def lives_of(
-    asks: Sequence[PendingDecision],
+    pending: Sequence[PendingDecision],
     lanes: Sequence[JobContext],
     paces: Sequence[Pace],
     tables: KindTables,
@@ -129,9 +129,9 @@ def lives_of(
 
     Where a job says nothing of its priority and patience, the template of its class counts.
     """
-    classes = [templates.get(ask.track.submitted.fleet_class) for ask in asks]
-    kinds, said = tables.of([(ask.track.job, lane) for ask, lane in zip(asks, lanes, strict=True)])
-    standings = [standing(*one) for one in zip(asks, lanes, paces, strict=True)]
+    classes = [templates.get(ask.track.submitted.fleet_class) for ask in pending]
+    kinds, said = tables.of([(ask.track.job, lane) for ask, lane in zip(pending, lanes, strict=True)])
+    standings = [standing(*one) for one in zip(pending, lanes, paces, strict=True)]
     states = [one.state for one in standings]
     where = [tables.where(lane) for lane in lanes]
     speeds = [
@@ -139,7 +139,7 @@ def lives_of(
         for lane, pace, state in zip(lanes, paces, states, strict=True)
     ]
     paced = with_speeds(kinds, said, speeds, where)
-    submitted = _since([ask.track.began_hours for ask in asks], origin_hours)
+    submitted = _since([ask.track.began_hours for ask in pending], origin_hours)
     jobs = [lane.job for lane in lanes]
     pools = [there[state.pool] for there, state in zip(where, states, strict=True)]
     return paced.kinds, JobTables(
@@ -163,7 +163,7 @@ def lives_of(
         since_checkpoint_hours=np.array([state.since_checkpoint_hours for state in states]),
         cost_usd=np.array([state.cost_usd for state in states]),
         added_hours=np.maximum(
-            _since([ask.track.holding.spot_added_hours for ask in asks], origin_hours), 0.0
+            _since([ask.track.holding.spot_added_hours for ask in pending], origin_hours), 0.0
         ),
         idle_since_hours=_since([one.idle_since_hours for one in standings], origin_hours),
         spot_until_hours=_since([one.spot_until_hours for one in standings], origin_hours),

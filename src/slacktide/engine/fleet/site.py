@@ -22,15 +22,15 @@ def site_view(
     context: StepContext,
     track: FleetRecord,
     run: LiveFleet,
-    asks: Sequence[PendingDecision],
+    pending: Sequence[PendingDecision],
     spot: Spot,
     now_hours: float,
 ) -> FleetView:
     """Return what may be known of a fleet at a moment; `spot` says who holds what, of all jobs."""
-    market, lanes = run.market, [context.lane(ask.track) for ask in asks]
+    market, lanes = run.market, [context.lane(ask.track) for ask in pending]
     assert market is not None
-    paces = [context.belief(ask) for ask in asks]
-    kinds, jobs = lives_of(asks, lanes, paces, run.tables, track.origin_hours, run.templates)
+    paces = [context.belief(ask) for ask in pending]
+    kinds, jobs = lives_of(pending, lanes, paces, run.tables, track.origin_hours, run.templates)
     hours = market.hours(now_hours, track.origin_hours)
     slot = market.slot(hours)
     moment, gpus = market.at(slot), int(jobs.gpus.sum())
@@ -38,23 +38,23 @@ def site_view(
         slot=slot,
         slot_hours=market.slot_hours,
         next_hours=(slot + 1) * market.slot_hours,
-        pools=_offered(moment, spot, [ask.track.job for ask in asks]),
+        pools=_offered(moment, spot, [ask.track.job for ask in pending]),
         kinds=kinds,
         jobs=jobs,
-        money=money(context, track, run, asks, now_hours),
+        money=money(context, track, run, pending, now_hours),
         known=moment,
         on_demand_gpus=run.on_demand_gpus,
     )
     return FleetView(
         now_hours=hours,
         fleet=run.fleet,
-        jobs=_columns(context, asks, kinds, jobs),
-        due=range(len(asks)),
+        jobs=_columns(context, pending, kinds, jobs),
+        due=range(len(pending)),
         ready_gpus=gpus,
         rented_gpus=gpus,
         spent_gpu_hours=track.spent_gpu_hours,
         spot=spot,
-        shown=Shown(asks, context.lane),
+        shown=Shown(pending, context.lane),
         site=site,
     )
 
@@ -69,12 +69,12 @@ def _offered(moment: Moment, spot: Spot, jobs: Sequence[str]) -> tuple[PoolView,
 
 
 def _columns(
-    context: StepContext, asks: Sequence[PendingDecision], kinds: Kinds, jobs: JobTables
+    context: StepContext, pending: Sequence[PendingDecision], kinds: Kinds, jobs: JobTables
 ) -> JobColumns:
-    return columns(asks, context.lane)._replace(
-        ids=whole([ask.track.number for ask in asks]),
+    return columns(pending, context.lane)._replace(
+        ids=whole([ask.track.number for ask in pending]),
         kind=jobs.said_kind,
-        number=whole([ask.track.number_of_class for ask in asks]),
+        number=whole([ask.track.number_of_class for ask in pending]),
         submitted_hours=jobs.submitted_hours,
         spot_gpus=jobs.spot_gpus,
         on_demand_gpus=jobs.on_demand_gpus,
@@ -87,7 +87,7 @@ def money(
     context: StepContext,
     track: FleetRecord,
     run: LiveFleet,
-    asks: Sequence[PendingDecision],
+    pending: Sequence[PendingDecision],
     now_hours: float,
 ) -> Money:
     """Return what a fleet may spend in the present period, and what it has up to this moment.
@@ -97,7 +97,7 @@ def money(
     """
     period = run.allowance.period(now_hours - track.origin_hours)
     since = period.since_hours + track.origin_hours
-    running = list(_running(context, track, asks, now_hours))
+    running = list(_running(context, track, pending, now_hours))
     after = (one for one in running if one.stretch.to_hours > since + TIME_TOLERANCE_HOURS)
     fixed = run.allowance.renewal == "fixed"
     before = _spent_before(
@@ -125,13 +125,13 @@ def _spent_before(context: StepContext, track: FleetRecord, since_hours: float, 
 
 
 def _running(
-    context: StepContext, track: FleetRecord, asks: Sequence[PendingDecision], now_hours: float
+    context: StepContext, track: FleetRecord, pending: Sequence[PendingDecision], now_hours: float
 ) -> Iterator[Priced]:
     """Yield stretches up to now that are not written yet: also of jobs that are being let go."""
-    for event in (event for ask in asks for event in ask.before):
+    for event in (event for ask in pending for event in ask.before):
         if isinstance(event, Lived):
             yield event.priced
-    asked = {ask.track.job for ask in asks}
+    asked = {ask.track.job for ask in pending}
     others = (context.state.jobs[name] for name in track.present if name not in asked)
     for one in (context.account(job, now_hours) for job in others):
         if one is not None:

@@ -92,15 +92,15 @@ class FleetStep:
         if not (self.given or self.inside) or not (self.given or others or renewed):
             return
         rolling = run.allowance.renewal == "rolling"  # when which part was spent matters to the minute
-        asks = [*self.given, *(_inner(each, written=False) for each in self.inside)]
-        yield from self._decision(asks, None).take(cut=renewed or rolling)
+        pending = [*self.given, *(_inner(each, written=False) for each in self.inside)]
+        yield from self._decision(pending, None).take(cut=renewed or rolling)
 
-    def _decision(self, asks: Iterable[PendingDecision], cluster: Cluster | None) -> FleetDecision:
-        in_order = sorted(asks, key=lambda ask: ask.track.number)
+    def _decision(self, pending: Iterable[PendingDecision], cluster: Cluster | None) -> FleetDecision:
+        in_order = sorted(pending, key=lambda ask: ask.track.number)
         return FleetDecision(self.context, self.track, self.run, in_order, self.now_hours, cluster)
 
     def let_go(self) -> Changes:
-        """Give all machines back once no job holds any of them: nobody will look after them."""
+        """Give all machines back once no job holds any of them: no step will look after them."""
         if self.inside or self._letting_go():
             return
         events = list(self._kept(()))
@@ -124,7 +124,7 @@ class FleetStep:
         return self.run.phase(job, state.progress_gpu_hours, self.context.lane(job).terms)
 
     def _pass(self, cut: Sequence[Inside]) -> Changing[set[str]]:
-        """Write what has passed, so that it is known to whoever is asked; return whose stretch is over."""
+        """Write what has passed, so that the allocator knows it; return whose stretch is over."""
         events: list[Event] = [event for ask in self.given for event in ask.before]
         working = [each for each in cut if each.one.hours > 0 and each.one.priced.stretch.gpus > 0]
         yield Change.of([*events, *(lived(each.track, each.one) for each in working)])
@@ -133,7 +133,7 @@ class FleetStep:
         return jobs
 
     def _kept(self, going_on: Sequence[Inside]) -> Sequence[Event]:
-        """Account for the machines up to now, beside the jobs whose stretches are not over."""
+        """Account for the machines up to now, next to the jobs whose stretches are not over."""
         if not self.run.owns_machines:
             return ()
         held = [_span(each.one) for each in going_on] + [_span(one) for one in self._letting_go()]

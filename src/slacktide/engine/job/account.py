@@ -160,7 +160,7 @@ def _hours(lane: JobContext, begun: Begun, to_hours: float) -> float:
 def _worked(
     lane: JobContext, track: JobRecord, facts: BackendStatus, from_hours: float, hours: float
 ) -> tuple[JobState, Passed]:
-    """Return a job with real workers after so many hours, its cost not yet added."""
+    """Return a job with real workers after these hours, its cost not yet added."""
     order = track.holding.order
     assert order is not None
     if facts.progress is None:

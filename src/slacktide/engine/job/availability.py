@@ -1,6 +1,6 @@
-"""What a journal tells of spot, pool by pool: machines that were asked for, refused, and taken back.
+"""What a journal shows of spot, pool by pool: machines that were requested, refused, and taken back.
 
-It is a fold over tickets. Every machine is asked for with one, so nothing that was tried is missing.
+It is a fold over tickets. Every machine is requested with one, so nothing that was tried is missing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class SpotSeen:
     _seq: int = 0
 
     def apply(self, record: Record) -> None:
-        """Take one more event into account, in the journal's order; one that was heard already is not."""
+        """Take one more event into account, in the journal's order; one that was applied already is not."""
         if record.seq <= self._seq:
             return
         self._seq, event = record.seq, record.event

@@ -1,4 +1,4 @@
-"""What keeps single jobs from going on: noted as it is met, and told in the journal where it changes."""
+"""What keeps single jobs from going on: noted as it is met, and written to the journal where it changes."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ class Troubles:
 
     def news(self, tracks: Iterable[JobRecord], at_hours: float) -> list[Event]:
         """Say of which jobs the trouble is new, another one, or over."""
-        told: list[Event] = []
+        news: list[Event] = []
         for track in tracks:
             why = self.of(track.job)
             if why and why != track.progress.blocked:
-                told.append(Blocked(job=track.job, at_hours=at_hours, why=why))
+                news.append(Blocked(job=track.job, at_hours=at_hours, why=why))
             elif track.progress.blocked and not why:
-                told.append(Unblocked(job=track.job, at_hours=at_hours))
-        return told
+                news.append(Unblocked(job=track.job, at_hours=at_hours))
+        return news
 
 
 def said(error: Exception) -> str:

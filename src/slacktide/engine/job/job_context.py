@@ -368,7 +368,7 @@ def _opened(written: str, stamp: tuple[int, ...]) -> Market:
 
 
 def _stamp(spec: str) -> tuple[int, ...]:
-    """Return what tells one state of a market's file from another; nothing for a market that has none."""
+    """Return what distinguishes two states of a market's file; nothing for a market that has none."""
     try:
         now = os.stat(spec)
     except (OSError, ValueError):

@@ -20,5 +20,5 @@ class EngineMachineLog:
         self._engine().write(facts)
 
     def tickets(self) -> Tickets:
-        """Return the account as the journal tells it."""
+        """Return the account as the journal has it."""
         return self._engine().world.tickets
