@@ -15,7 +15,7 @@ from slacktide.market.base import Pool
 from slacktide.physics import physics
 from slacktide.physics.pace import KNOWN
 from slacktide.policies.base import Sight
-from slacktide.policies.stochastic_horizon import Table, look_up
+from slacktide.policies.stochastic_horizon import DecisionTable, look_up
 from slacktide.solvers import expected
 from slacktide.solvers.clairvoyant.clairvoyant import clairvoyant
 from slacktide.solvers.slotted import Slotted, live_slot, slotted
@@ -79,7 +79,7 @@ def random_instance(seed: int, *, hard: bool) -> Instance:
     return Instance(job, random_chain(rng, 3, slots, gpus), int(rng.integers(3)))
 
 
-def tables_of(instance: Instance, cells: int) -> list[Table]:
+def tables_of(instance: Instance, cells: int) -> list[DecisionTable]:
     """Return what to do all along in each state of the market."""
     terms, job = instance.terms, instance.job
     shape = expected.lattice(terms)
@@ -90,7 +90,7 @@ def tables_of(instance: Instance, cells: int) -> list[Table]:
     decisions = expected.solve(terms, shape, instance.chain, worth, slack, now=0, slots=slots)
     states = [np.full(slots, state) for state in range(len(instance.chain.gpus))]
     return [
-        Table(
+        DecisionTable(
             0, decisions.along(state), shape.spot, shape.on_demand, shape.cell, shape.unit,
             shape.pauses.ahead_hours, slack.step, slack.most,
         )
@@ -142,7 +142,7 @@ def best_expected(instance: Instance) -> float:
     return value(0, instance.start, JobState())
 
 
-def followed_expected(instance: Instance, tables: list[Table]) -> float:
+def followed_expected(instance: Instance, tables: list[DecisionTable]) -> float:
     """Follow the table's decisions through every state of the market."""
     terms = instance.terms
 
@@ -173,7 +173,9 @@ def test_decisions_are_as_good_as_enumeration(seed: int, hard: bool) -> None:
     assert followed_expected(instance, tables_of(instance, cells)) == pytest.approx(best, abs=1e-6)
 
 
-def agreeing(instance: Instance, slot: int, state: int, fall: expected.Fall) -> list[tuple[int, float]]:
+def agreeing(
+    instance: Instance, slot: int, state: int, fall: expected.SpotWarning
+) -> list[tuple[int, float]]:
     """Return where the market may go by the chain, where a fall is known."""
     gpus = instance.chain.gpus
     found = instance.next_states(slot, state)
@@ -183,7 +185,9 @@ def agreeing(instance: Instance, slot: int, state: int, fall: expected.Fall) -> 
     return [(then, share / total) for then, share in found]
 
 
-def values_of_first(instance: Instance, fall: expected.Fall, held: JobState) -> dict[tuple[int, int], float]:
+def values_of_first(
+    instance: Instance, fall: expected.SpotWarning, held: JobState
+) -> dict[tuple[int, int], float]:
     """Enumerate what each first decision is worth, all later ones the best, where a fall is known."""
     terms, widest = instance.terms, instance.job.max_gpus
     choices = [(a, b) for a in range(widest + 1) for b in range(widest + 1 - a)]
@@ -216,7 +220,7 @@ def test_with_a_warning_decisions_are_as_good_as_enumeration(seed: int, ahead: i
     instance = random_instance(seed, hard=hard)
     most = instance.job.max_gpus
     instance.chain.gpus[:] = (0, most - 1, most)  # so that it can fall, and stay
-    fall = expected.Fall(most, ahead, 2)
+    fall = expected.SpotWarning(most, ahead, 2)
     held = JobState(spot_gpus=most, pause_hours=0.0)
     terms, job = instance.terms, instance.job
     shape = expected.lattice(terms)
@@ -225,7 +229,7 @@ def test_with_a_warning_decisions_are_as_good_as_enumeration(seed: int, ahead: i
     worth = expected.Worth(job.value_usd, worthless, hard, ON_DEMAND_USD)
     fresh = np.zeros(3, np.int64)
     actions = expected.solve_warned(terms, shape, instance.chain, worth, slack, fall, fresh, now=0)
-    table = Table(
+    table = DecisionTable(
         0, actions, shape.spot, shape.on_demand, shape.cell, shape.unit, shape.pauses.ahead_hours, slack.step,
         slack.most,
     )  # fmt: skip

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from slacktide.core.arrays import Floats
 from slacktide.policies.selection.hedge import Hedge
-from slacktide.policies.selection.rate import Adaptive, Anytime, Fixed, Rate
+from slacktide.policies.selection.rate import Adaptive, Anytime, FixedRate, LearningRate
 
 ROUNDING = 1e-6
 """Utilities are kept to 2**-32, so that a thousand of them may be off by this much."""
@@ -91,7 +91,7 @@ def play(hedge: Hedge, adversary: Adversary, jobs: int, *, seed: int = 0) -> Hed
     return hedge
 
 
-def learner(arms: int, rate: Rate) -> Hedge:
+def learner(arms: int, rate: LearningRate) -> Hedge:
     return Hedge([f"arm-{number}" for number in range(arms)], rate=rate)
 
 
@@ -99,7 +99,7 @@ def learner(arms: int, rate: Rate) -> Hedge:
 @pytest.mark.parametrize("jobs", [1, 10, 300])
 @pytest.mark.parametrize("adversary", ADVERSARIES, ids=lambda one: one.__name__)
 def test_known_number_of_jobs_keeps_the_classic_bound(adversary: Adversary, jobs: int, arms: int) -> None:
-    regret = play(learner(arms, Fixed(jobs)), adversary, jobs).regret()
+    regret = play(learner(arms, FixedRate(jobs)), adversary, jobs).regret()
     assert regret.expected <= math.sqrt(jobs * math.log(arms) / 2) + ROUNDING
     assert regret.expected <= regret.bound + ROUNDING
     assert regret.bound <= math.sqrt(jobs * math.log(arms) / 2) + ROUNDING
@@ -109,7 +109,7 @@ def test_known_number_of_jobs_keeps_the_classic_bound(adversary: Adversary, jobs
 @pytest.mark.parametrize("arms", [2, 112])
 @pytest.mark.parametrize("adversary", ADVERSARIES, ids=lambda one: one.__name__)
 def test_unknown_number_of_jobs_keeps_its_bound_after_every_job(
-    adversary: Adversary, arms: int, rate: Rate
+    adversary: Adversary, arms: int, rate: LearningRate
 ) -> None:
     hedge, rng = learner(arms, rate), np.random.default_rng(3)
     for number in range(300):
@@ -123,7 +123,7 @@ def test_unknown_number_of_jobs_keeps_its_bound_after_every_job(
 
 def test_the_worst_regrets_are_those_documented() -> None:
     half = math.sqrt(300 * math.log(112) / 2)
-    assert Fixed(300).worst_regret(112, 300) == pytest.approx(half)
+    assert FixedRate(300).worst_regret(112, 300) == pytest.approx(half)
     assert Anytime().worst_regret(112, 300) == pytest.approx(1.5 * half)
     assert Adaptive().worst_regret(112, 300) == pytest.approx(math.sqrt(2) * half + 2.1)
 
@@ -132,7 +132,7 @@ def test_the_bound_is_not_idle() -> None:
     """Fair coins bring the regret near the bound, so a weaker learner would break it."""
     shares = []
     for seed in range(20):
-        regret = play(learner(112, Fixed(300)), coins, 300, seed=seed).regret()
+        regret = play(learner(112, FixedRate(300)), coins, 300, seed=seed).regret()
         shares.append(regret.expected / math.sqrt(300 * math.log(112) / 2))
     assert 0.6 < np.mean(shares) <= max(shares) < 1.0
 
@@ -140,7 +140,7 @@ def test_the_bound_is_not_idle() -> None:
 def test_following_the_leader_would_break_the_bound() -> None:
     """A learner far too fast is caught by the very sequence that the right one survives."""
 
-    class Hasty(Fixed):
+    class Hasty(FixedRate):
         def eta(self, arms: int, ended: int, gap: float) -> float:
             return 1e6
 
@@ -154,12 +154,12 @@ rows = st.integers(2, 6).flatmap(
 rates = st.sampled_from([Anytime(), Adaptive(), None])
 
 
-def chosen(rate: Rate | None, table: list[list[float]]) -> Rate:
-    return Fixed(len(table)) if rate is None else rate
+def chosen(rate: LearningRate | None, table: list[list[float]]) -> LearningRate:
+    return FixedRate(len(table)) if rate is None else rate
 
 
 @given(rows, rates)
-def test_any_utilities_keep_the_bound(table: list[list[float]], rate: Rate | None) -> None:
+def test_any_utilities_keep_the_bound(table: list[list[float]], rate: LearningRate | None) -> None:
     hedge = learner(len(table[0]), chosen(rate, table))
     play(hedge, lambda _, number, __: np.array(table[number]), len(table))
     regret = hedge.regret()
@@ -169,7 +169,9 @@ def test_any_utilities_keep_the_bound(table: list[list[float]], rate: Rate | Non
 
 
 @given(rows, st.lists(st.floats(0.01, 1), min_size=6, max_size=6), rates)
-def test_any_prior_keeps_the_bound(table: list[list[float]], shares: list[float], rate: Rate | None) -> None:
+def test_any_prior_keeps_the_bound(
+    table: list[list[float]], shares: list[float], rate: LearningRate | None
+) -> None:
     arms = [f"arm-{number}" for number in range(len(table[0]))]
     hedge = Hedge(arms, prior=dict(zip(arms, shares, strict=False)), rate=chosen(rate, table))
     play(hedge, lambda _, number, __: np.array(table[number]), len(table))
@@ -192,7 +194,7 @@ def mingled(count: int, rng: np.random.Generator) -> Iterator[tuple[str, int]]:
 @settings(deadline=None)
 @given(rows, st.integers(0, 2**32 - 1), rates)
 def test_late_and_disordered_feedback_keeps_the_bound_and_the_weights(
-    table: list[list[float]], seed: int, rate: Rate | None
+    table: list[list[float]], seed: int, rate: LearningRate | None
 ) -> None:
     prompt = learner(len(table[0]), chosen(rate, table))
     play(prompt, lambda _, number, __: np.array(table[number]), len(table))
@@ -208,9 +210,11 @@ def test_late_and_disordered_feedback_keeps_the_bound_and_the_weights(
     assert late.utility.tolist() == prompt.utility.tolist()
 
 
-@pytest.mark.parametrize("rate", [Fixed(200), Anytime(), Adaptive()], ids=["fixed", "anytime", "adaptive"])
+@pytest.mark.parametrize(
+    "rate", [FixedRate(200), Anytime(), Adaptive()], ids=["fixed", "anytime", "adaptive"]
+)
 @pytest.mark.parametrize("behind", [1, 5, 50, 200])
-def test_an_adversary_cannot_use_the_delay_beyond_its_price(behind: int, rate: Rate) -> None:
+def test_an_adversary_cannot_use_the_delay_beyond_its_price(behind: int, rate: LearningRate) -> None:
     """Jobs are drawn `behind` ahead of their feedback, and the adversary punishes what was drawn."""
     hedge, open_ = learner(8, rate), []
     for number in range(200 + behind):

@@ -31,7 +31,7 @@ from slacktide.physics.pace import KNOWN
 from slacktide.physics.physics import cut
 from slacktide.physics.tariff import Tariff
 from slacktide.policies.base import Sight
-from slacktide.policies.uniform_progress import Parameters, uniform_progress
+from slacktide.policies.uniform_progress import PaceParameters, uniform_progress
 
 
 @allocators.register
@@ -110,7 +110,7 @@ def progress_uniformly(
         terms, Tariff(False, slot_hours), 0, now_hours, now_hours + slot_hours, slot_hours, state, quote, 0,
         KNOWN,
     )  # fmt: skip
-    choice = uniform_progress(Parameters(False), sight)
+    choice = uniform_progress(PaceParameters(False), sight)
     some, more = cut(terms, quote, choice.spot_gpus, choice.on_demand_gpus)
     if is_hard(jobs, job) and not is_safe(kinds, jobs, job, now_hours, hours, at, some, more):
         take_on_demand(kinds, jobs, job, now_hours, prices, wishes)

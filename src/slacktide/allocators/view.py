@@ -17,7 +17,7 @@ from slacktide.budget.fleet import Fleet
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.errors import InputError
 from slacktide.core.types import UNLIMITED_GPUS, Allocation, Reason, Refusal
-from slacktide.market.moment import PoolView
+from slacktide.market.market_view import PoolView
 from slacktide.policies.view import Known, View
 
 

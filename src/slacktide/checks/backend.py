@@ -11,9 +11,9 @@ from typing import TypeAlias
 
 from slacktide.backends.base import Preemptable
 from slacktide.checks.backend_workers import WORKER_CHECKS
-from slacktide.checks.trial import JOB, ORDER, Make, Trial, must, trial
+from slacktide.checks.trial import JOB, ORDER, BackendTrial, Make, must, trial
 
-BackendCheck: TypeAlias = Callable[[Trial], None]
+BackendCheck: TypeAlias = Callable[[BackendTrial], None]
 
 
 def check_backend(make: Make) -> None:
@@ -36,7 +36,7 @@ def is_dry(make: Make) -> bool:
     return dry
 
 
-def check_repeating(one: Trial) -> None:
+def check_repeating(one: BackendTrial) -> None:
     """The same order again changes nothing, and what is ordered comes to be held."""
     one.enter()
     facts = one.held(ORDER, times=3)
@@ -49,7 +49,7 @@ def check_repeating(one: Trial) -> None:
     must(not facts.gone, "what is held must not be gone")
 
 
-def check_looking(one: Trial) -> None:
+def check_looking(one: BackendTrial) -> None:
     """Looking decides nothing: asked twice about what does not change, it answers the same twice."""
     one.enter()
     one.held(ORDER)
@@ -59,7 +59,7 @@ def check_looking(one: Trial) -> None:
     must(set(both) == {JOB}, f"a look must answer for the jobs asked about, got {sorted(both)}")
 
 
-def check_letting_go(one: Trial) -> None:
+def check_letting_go(one: BackendTrial) -> None:
     """An order to end leads to nothing being held, within the grace."""
     one.enter()
     one.held(ORDER)
@@ -68,7 +68,7 @@ def check_letting_go(one: Trial) -> None:
     must(held == (0, 0, 0), f"what is gone must not be held, got {held}")
 
 
-def check_taking(one: Trial) -> None:
+def check_taking(one: BackendTrial) -> None:
     """After spot was taken a new order with what is left is held."""
     if isinstance(one.backend, Preemptable):
         one.enter()
@@ -77,7 +77,7 @@ def check_taking(one: Trial) -> None:
         one.held(ORDER._replace(attempt=2, spot_gpus=1))
 
 
-def check_sweeping(one: Trial) -> None:
+def check_sweeping(one: BackendTrial) -> None:
     """What an order explains stays, and what none does is ended."""
     one.enter()
     one.held(ORDER)
@@ -87,7 +87,7 @@ def check_sweeping(one: Trial) -> None:
     one.let_go(ORDER)
 
 
-def check_until(one: Trial) -> None:
+def check_until(one: BackendTrial) -> None:
     """Nothing is held beyond the end of its order, though nobody says so; a later end extends it."""
     one.enter()
     one.held(ORDER._replace(until_hours=1.0))
@@ -98,7 +98,7 @@ def check_until(one: Trial) -> None:
     one.until(lambda facts: facts.gone, "an order must not be held beyond its until_hours")
 
 
-def check_fence(one: Trial) -> None:
+def check_fence(one: BackendTrial) -> None:
     """An order with an older attempt comes too late and changes nothing."""
     one.enter()
     one.held(ORDER._replace(attempt=2, spot_gpus=1))

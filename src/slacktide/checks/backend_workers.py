@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from slacktide.backends.base import BackendStatus
-from slacktide.checks.trial import FOREVER, JOB, ORDER, SECRET, Trial, must
+from slacktide.checks.trial import FOREVER, JOB, ORDER, SECRET, BackendTrial, must
 from slacktide.core.types import Order
 
 RANKS = range(ORDER.gpus)
@@ -22,7 +22,7 @@ SPOT = ORDER._replace(spot_gpus=2, on_demand_gpus=0)
 ON_DEMAND = ORDER._replace(attempt=2, spot_gpus=0, on_demand_gpus=2)
 
 
-def check_running(one: Trial) -> None:
+def check_running(one: BackendTrial) -> None:
     """Every worker runs, knows who it is, has what was declared for it, and what it prints can be read."""
     (secret, value), colour = next(iter(SECRET.items())), "deep red"
     says = f'echo "$RANK of $WORLD_SIZE, $CHECK_COLOUR"; [ "${secret}" = {value} ] && echo knows'
@@ -39,7 +39,7 @@ def check_running(one: Trial) -> None:
         must(rest == lines[1:], "a log must be readable from the beginning of any line")
 
 
-def check_exit_code(one: Trial) -> None:
+def check_exit_code(one: BackendTrial) -> None:
     """A worker that ends badly by itself is a failure, by its rank and code, while the others run."""
     one.enter(f'[ "$RANK" = 1 ] && exit 3; {FOREVER}')
     one.backend.hold(ORDER)
@@ -50,7 +50,7 @@ def check_exit_code(one: Trial) -> None:
     must(not facts.stopped and not _lost(facts), "a failure must be neither a stop nor a loss")
 
 
-def check_success(one: Trial) -> None:
+def check_success(one: BackendTrial) -> None:
     """Workers that all end with 0, all done by their own word, have succeeded, and are not run again."""
     one.enter(f"echo begun; {_report(DONE)}")
     one.backend.hold(ORDER)
@@ -66,7 +66,7 @@ def check_success(one: Trial) -> None:
         must(one.printed(rank).count("begun") == 1, "the same order again must not run a job again")
 
 
-def check_next_attempt(one: Trial) -> None:
+def check_next_attempt(one: BackendTrial) -> None:
     """A success is told of the attempt that it was, and not of the next one."""
     one.enter(f'echo begun; [ "$SLACKTIDE_ATTEMPT" = 1 ] && exit 0; {FOREVER}')
     one.backend.hold(ORDER)
@@ -77,7 +77,7 @@ def check_next_attempt(one: Trial) -> None:
     must(facts.newest_attempt == 2, f"the highest attempt begun must be told, got {facts.newest_attempt}")
 
 
-def check_progress(one: Trial) -> None:
+def check_progress(one: BackendTrial) -> None:
     """What a job reports arrives, and the last of it is believed more than an exit with 0."""
     one.enter(_report(PARTLY))
     one.backend.hold(ORDER)
@@ -94,7 +94,7 @@ def check_progress(one: Trial) -> None:
     must(facts.failure is not None, "a job that ended with 0 before its work was done must have failed")
 
 
-def check_stopping(one: Trial) -> None:
+def check_stopping(one: BackendTrial) -> None:
     """An order to end reaches the command as SIGTERM, and how it ends then is a stop, 0 included."""
     one.enter(STAYS)
     one.held(ORDER)
@@ -104,7 +104,7 @@ def check_stopping(one: Trial) -> None:
         must("told" in one.printed(rank), "SIGTERM must reach the command before it is killed")
 
 
-def check_told(one: Trial) -> None:
+def check_told(one: BackendTrial) -> None:
     """A worker that somebody else told to stop has stopped: it has neither succeeded nor failed."""
     one.enter(f'[ "$RANK" = 0 ] || {FOREVER}; trap "exit 0" TERM; kill -TERM 0; {FOREVER}')
     one.backend.hold(ORDER)
@@ -114,14 +114,14 @@ def check_told(one: Trial) -> None:
     _must_be_stopped(one.let_go(ORDER))
 
 
-def check_losing(one: Trial) -> None:
+def check_losing(one: BackendTrial) -> None:
     """A worker that vanishes with all that watches it there is a loss, of its kind, and nobody's failure."""
     one.enter(f'echo ready; [ "$RANK" = 1 ] && kill -9 0; {FOREVER}')
     _must_lose(one, SPOT, (1, 0))
     _must_lose(one, ON_DEMAND, (0, 1))
 
 
-def check_adopting(one: Trial) -> None:
+def check_adopting(one: BackendTrial) -> None:
     """Another controller finds the workers, goes on with them as they are, and can end them."""
     one.enter(STAYS)
     one.held(ORDER)
@@ -139,7 +139,7 @@ def check_adopting(one: Trial) -> None:
         must("told" in printed, "adopted workers must be ended as others are")
 
 
-def check_ended_unseen(one: Trial) -> None:
+def check_ended_unseen(one: BackendTrial) -> None:
     """Another controller learns how workers ended while none was there."""
     one.enter("echo ready; [ $RANK = 1 ] && exit 3; exit 0")
     one.backend.hold(ORDER)
@@ -153,7 +153,7 @@ def check_ended_unseen(one: Trial) -> None:
     must(failure is not None and failure[:2] == (1, 3), f"rank 1 must have failed with 3, got {failure}")
 
 
-def check_told_attempt(one: Trial) -> None:
+def check_told_attempt(one: BackendTrial) -> None:
     """An attempt that was told to stop is not run on by another controller, whatever its orders are."""
     one.enter(STAYS)
     one.held(ORDER)
@@ -170,7 +170,7 @@ def check_told_attempt(one: Trial) -> None:
     must(one.printed(0).count("ready") == 1, "an attempt that was told to stop must not be started again")
 
 
-def check_used_number(one: Trial) -> None:
+def check_used_number(one: BackendTrial) -> None:
     """A number that was used before is not begun again: the journal may be an old copy of itself."""
     one.enter(STAYS)
     one.held(ORDER)
@@ -185,7 +185,7 @@ def check_used_number(one: Trial) -> None:
     one.held(ORDER._replace(attempt=3))
 
 
-def check_unentered(one: Trial) -> None:
+def check_unentered(one: BackendTrial) -> None:
     """Workers of a job that could not be entered are adopted and can be ended: only a start needs it."""
     one.enter(STAYS)
     one.held(ORDER)
@@ -206,7 +206,7 @@ def _report(line: str) -> str:
 """
 
 
-def _must_lose(one: Trial, order: Order, wanted: tuple[int, int]) -> None:
+def _must_lose(one: BackendTrial, order: Order, wanted: tuple[int, int]) -> None:
     """Lose one worker of an order: so many spot and on-demand GPUs must be told as lost."""
     one.backend.hold(order)
     facts = one.until(

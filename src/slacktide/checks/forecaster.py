@@ -23,7 +23,7 @@ from slacktide.market.base import Pool
 from slacktide.market.forecast.base import (
     BulkLearner,
     Forecaster,
-    Forecasts,
+    ForecastRow,
     Learner,
     forecast_table,
     hour_of_day,
@@ -112,7 +112,7 @@ def fills_the_table_as_it_forecasts(forecaster: Forecaster, pool: Pool, rng: np.
     learner = _begin(forecaster, pool)
     for slot in range(len(pool)):
         learner.learn(pool.quote(slot))
-        said, written = list(learner.forecast(HORIZON)), list(Forecasts(table[slot]))
+        said, written = list(learner.forecast(HORIZON)), list(ForecastRow(table[slot]))
         if not _alike(said, written):
             raise CheckFailed(
                 f"table and learner must agree, got {written} and {said} in slot {slot} of {pool}"

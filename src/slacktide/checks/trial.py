@@ -27,7 +27,7 @@ FOREVER = "sleep 600"
 Make: TypeAlias = Callable[[BackendPlace], Backend]
 
 
-class Clock:
+class HandClock:
     """A market clock that the checks turn by hand."""
 
     def __init__(self) -> None:
@@ -38,12 +38,12 @@ class Clock:
         return self.hours
 
 
-class Trial:
+class BackendTrial:
     """A back end, what it is told, and what it is asked."""
 
     def __init__(self, make: Make, folder: Path) -> None:
         """Make the back end; its files go into the folder."""
-        self.clock = Clock()
+        self.clock = HandClock()
         self._make, self._folder = make, folder
         owner = uuid.uuid4().hex
         self._place = BackendPlace(
@@ -116,10 +116,10 @@ class Trial:
 
 
 @contextmanager
-def trial(make: Make) -> Iterator[Trial]:
+def trial(make: Make) -> Iterator[BackendTrial]:
     """Put a back end on trial in a folder that is removed afterwards."""
     with tempfile.TemporaryDirectory() as folder:
-        one = Trial(make, Path(folder))
+        one = BackendTrial(make, Path(folder))
         try:
             yield one
         finally:

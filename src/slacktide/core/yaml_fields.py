@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from slacktide.core.errors import FileError, InputError, shown, unknown_name
-from slacktide.core.yaml_tree import Mistakes, Place, Scalar, Section, Series, Tree, describe
+from slacktide.core.yaml_tree import Mistakes, Scalar, Section, Series, TextPlace, Tree, describe
 
 Value = TypeVar("Value")
 Default = TypeVar("Default")
@@ -61,7 +61,7 @@ class Fields:
             message = f"{self._prefix}{key} must be given, got nothing; write for instance '{key}: {example}'"
             self.mistakes.add(self.section.place, message)
 
-    def place(self, key: str) -> Place:
+    def place(self, key: str) -> TextPlace:
         """Return where the value of a key is written, or where it ought to be."""
         entry = self.section.entries.get(key)
         if entry is None:

@@ -34,7 +34,7 @@ _QUOTED = re.compile(r"""'[^']*'|"[^"]*\"""")
 _UNUSABLE = re.compile("[\x00\ud800-\udfff]")
 
 
-class Place(NamedTuple):
+class TextPlace(NamedTuple):
     """A place in a file, counted from 1 as editors do."""
 
     line: int
@@ -45,7 +45,7 @@ class Place(NamedTuple):
 class Scalar:
     """One value, as the text that was written."""
 
-    place: Place
+    place: TextPlace
     text: str
     quoted: bool = False
 
@@ -59,7 +59,7 @@ class Scalar:
 class Series:
     """A list of values."""
 
-    place: Place
+    place: TextPlace
     items: tuple[Tree, ...]
 
 
@@ -67,17 +67,17 @@ class Series:
 class Section:
     """A mapping; of a key given twice the first is kept."""
 
-    place: Place
-    entries: Mapping[str, Entry]
+    place: TextPlace
+    entries: Mapping[str, KeyValue]
 
 
 Tree: TypeAlias = Scalar | Series | Section
 
 
-class Entry(NamedTuple):
+class KeyValue(NamedTuple):
     """One key of a section: where the key is written, and its value."""
 
-    place: Place
+    place: TextPlace
     value: Tree
 
 
@@ -86,9 +86,9 @@ class Mistakes:
 
     def __init__(self, path: object) -> None:
         self.path = str(path)
-        self._found: list[tuple[Place, str]] = []
+        self._found: list[tuple[TextPlace, str]] = []
 
-    def add(self, place: Place, message: str) -> None:
+    def add(self, place: TextPlace, message: str) -> None:
         """Note a mistake; raises FileError when there are too many to be useful."""
         self._found.append((place, message))
         if len(self._found) >= MAX_MISTAKES:
@@ -178,8 +178,8 @@ class _Builder:
         while not isinstance(event := next(self._events), end):
             yield self._tree(event, depth)
 
-    def _entries(self, depth: int) -> dict[str, Entry]:
-        entries: dict[str, Entry] = {}
+    def _entries(self, depth: int) -> dict[str, KeyValue]:
+        entries: dict[str, KeyValue] = {}
         trees = self._trees(yaml.MappingEndEvent, depth)
         for key in trees:
             value = next(trees)
@@ -191,7 +191,7 @@ class _Builder:
                 )
                 self._mistakes.add(key.place, message)
             else:
-                entries[key.text] = Entry(key.place, value)
+                entries[key.text] = KeyValue(key.place, value)
         return entries
 
     def _check(self, event: yaml.Event, depth: int) -> None:
@@ -213,7 +213,7 @@ class _Builder:
 
 def _events(text: str, path: str) -> Iterator[yaml.Event]:
     """Yield YAML events; whatever the parser cannot read becomes a FileError with its place."""
-    last = Place(1, 1)
+    last = TextPlace(1, 1)
     try:
         for event in yaml.parse(text, Loader=yaml.SafeLoader):
             last = _place(event.end_mark)
@@ -248,13 +248,13 @@ def _hidden(quoted: re.Match[str]) -> str:
     return quoted[0] if own else "some text"
 
 
-def _error(message: str, path: str, place: Place) -> FileError:
+def _error(message: str, path: str, place: TextPlace) -> FileError:
     return FileError(message, path=path, line=place.line, column=place.column)
 
 
-def _place(mark: Any) -> Place:
-    return Place(mark.line + 1, mark.column + 1)
+def _place(mark: Any) -> TextPlace:
+    return TextPlace(mark.line + 1, mark.column + 1)
 
 
-def _place_after(text: str) -> Place:
-    return Place(text.count("\n") + 1, len(text) - text.rfind("\n"))
+def _place_after(text: str) -> TextPlace:
+    return TextPlace(text.count("\n") + 1, len(text) - text.rfind("\n"))

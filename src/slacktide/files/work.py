@@ -14,7 +14,7 @@ from slacktide.core.speedup import Amdahl, Linear, Power, Speedup, Table
 from slacktide.core.types import Phase
 from slacktide.core.units import parse_range, parse_work, parse_work_gpu_hours
 from slacktide.core.yaml_fields import Fields, number, scalar, section
-from slacktide.core.yaml_tree import Entry, Mistakes, Scalar, Section, Series, Tree, describe, parse_tree
+from slacktide.core.yaml_tree import KeyValue, Mistakes, Scalar, Section, Series, Tree, describe, parse_tree
 from slacktide.files import keys
 from slacktide.files.measured import RowSelection, read_measured
 from slacktide.physics.pace import UNKNOWN_SPREAD, USUAL_SPREAD
@@ -81,7 +81,7 @@ def _table(tree: Section, mistakes: Mistakes) -> Speedup:
     return Table(tuple(points)) if points else Linear()
 
 
-def _point(width: str, entry: Entry) -> tuple[float, float]:
+def _point(width: str, entry: KeyValue) -> tuple[float, float]:
     if not width.isdecimal():
         raise InputError(f"a width must be a whole number of GPUs, got {shown(width)}")
     (gpus,) = parse_range(width)

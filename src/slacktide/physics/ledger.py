@@ -163,7 +163,7 @@ def _paid(state: JobState, charge: Charge, exhausted: bool) -> JobState:
 
 
 @dataclass(frozen=True, slots=True)
-class Bill:
+class StretchSums:
     """What stretches come to: of a job, a class, a month or a whole site."""
 
     spot_usd: float = 0.0
@@ -189,11 +189,11 @@ class Bill:
         return self.spot_gpu_hours + self.on_demand_gpu_hours
 
 
-def added(bill: Bill, one: Priced) -> Bill:
+def added(bill: StretchSums, one: Priced) -> StretchSums:
     """Return a bill with one more stretch on it."""
     stretch, charge = one
     held = stretch.held_hours
-    return Bill(
+    return StretchSums(
         bill.spot_usd + charge.spot_usd,
         bill.on_demand_usd + charge.on_demand_usd,
         bill.move_usd + charge.move_usd,
@@ -205,9 +205,9 @@ def added(bill: Bill, one: Priced) -> Bill:
     )
 
 
-def bill(stretches: Iterable[Priced]) -> Bill:
+def bill(stretches: Iterable[Priced]) -> StretchSums:
     """Add stretches up."""
-    return reduce(added, stretches, Bill())
+    return reduce(added, stretches, StretchSums())
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,13 @@ from slacktide.core.compiled import compilable, inlined
 from slacktide.core.errors import InputError
 from slacktide.core.types import Allocation, JobState
 from slacktide.physics.physics import Terms, pause_after, phase_of
-from slacktide.policies.base import Choice, Context, Sight, decide_by_rule, line, policies
+from slacktide.policies.base import Context, RuleChoice, Sight, decide_by_rule, line, policies
 from slacktide.policies.view import View
 
 BANKED, KEPT, IDLE, CHEAP_CATCH_UP, CATCH_UP, NO_SPOT = range(6)
 
 
-class Parameters(NamedTuple):
+class AhanpParameters(NamedTuple):
     price_threshold: float
 
 
@@ -40,7 +40,7 @@ def needed_width(
 
 
 @inlined
-def three_signals(parameters: Parameters, sight: Sight) -> Choice:
+def three_signals(parameters: AhanpParameters, sight: Sight) -> RuleChoice:
     """Decide by progress against the line, price against the threshold, and spot against what was held."""
     terms, state, quote = sight.terms, sight.state, sight.quote
     price, on_demand_price = quote.spot_usd_per_gpu_hour, quote.on_demand_usd_per_gpu_hour
@@ -49,16 +49,16 @@ def three_signals(parameters: Parameters, sight: Sight) -> Choice:
     due = line(terms, sight.now_hours)
     if state.progress_gpu_hours >= due - 1e-9 * terms.work_gpu_hours:
         if cheap:
-            return Choice(terms.fit[obtainable], 0, BANKED if terms.fit[obtainable] > 0 else IDLE)
+            return RuleChoice(terms.fit[obtainable], 0, BANKED if terms.fit[obtainable] > 0 else IDLE)
         held = terms.fit[state.spot_gpus] if price < on_demand_price else 0
-        return Choice(held, 0, KEPT if held > 0 else IDLE)
+        return RuleChoice(held, 0, KEPT if held > 0 else IDLE)
     if price > on_demand_price:
         obtainable = 0  # spot that is more expensive than on demand is as good as none
     why = NO_SPOT if obtainable == 0 else CHEAP_CATCH_UP if cheap else CATCH_UP
     at_least = terms.fit[obtainable] if cheap else 0
     width = needed_width(terms, state, sight.next_hours, sight.hours, obtainable, at_least)
     spot = min(obtainable, width)
-    return Choice(spot, width - spot, why)
+    return RuleChoice(spot, width - spot, why)
 
 
 @policies.register
@@ -82,8 +82,8 @@ class Ahanp:
     def decide(self, view: View) -> Allocation:
         return decide_by_rule(self, view)
 
-    def rule(self, context: Context) -> tuple[Any, Parameters]:
-        return three_signals, Parameters(self.price_threshold)
+    def rule(self, context: Context) -> tuple[Any, AhanpParameters]:
+        return three_signals, AhanpParameters(self.price_threshold)
 
     def reasons(self) -> tuple[str, ...]:
         return (

@@ -13,7 +13,7 @@ from slacktide.core.compiled import compilable
 from slacktide.core.errors import InputError
 from slacktide.core.types import Allocation, Quote, Reason
 from slacktide.physics.physics import Terms, cut
-from slacktide.policies.base import Choice, Context, Sight, line, policies, sight, signals
+from slacktide.policies.base import Context, RuleChoice, Sight, line, policies, sight, signals
 from slacktide.policies.view import View
 from slacktide.solvers.slotted import on_slots
 from slacktide.solvers.window.programme import LINE_BINDS, OUT_OF_REACH, plan_window
@@ -22,7 +22,7 @@ BANKED, WAITING, CATCHING_UP, TOO_FAR, REPAIRED = range(5)
 NO_PLAN = -1.0
 
 
-class Parameters(NamedTuple):
+class AhapParameters(NamedTuple):
     window: int
     price_threshold: float
     forecasts: Floats
@@ -31,7 +31,7 @@ class Parameters(NamedTuple):
 
 
 @compilable
-def quotes_ahead(parameters: Parameters, sight: Sight) -> Floats:
+def quotes_ahead(parameters: AhapParameters, sight: Sight) -> Floats:
     """Return the window's quotes: the one observed, then forecasts, the last one held if they end."""
     forecast = parameters.forecasts[sight.at]
     quotes = np.empty((parameters.window, 3))
@@ -69,7 +69,7 @@ def feasible(terms: Terms, quote: Quote, spot: int, on_demand: int, behind: bool
 
 
 @compilable
-def committed_horizon(parameters: Parameters, sight: Sight) -> Choice:
+def committed_horizon(parameters: AhapParameters, sight: Sight) -> RuleChoice:
     """Plan the window, and hold the mean of what this and the last plans say about this slot."""
     terms, state, quote, plans = sight.terms, sight.state, sight.quote, parameters.plans
     if sight.slot == 0:
@@ -91,7 +91,7 @@ def committed_horizon(parameters: Parameters, sight: Sight) -> Choice:
         why = CATCHING_UP
     elif case == OUT_OF_REACH:
         why = TOO_FAR
-    return Choice(spot, on_demand, why)
+    return RuleChoice(spot, on_demand, why)
 
 
 @policies.register
@@ -135,14 +135,14 @@ class Ahap:
             memory=tuple(parameters.plans.ravel().tolist()),
         )
 
-    def rule(self, context: Context) -> tuple[Any, Parameters]:
+    def rule(self, context: Context) -> tuple[Any, AhapParameters]:
         plans = np.full((self.commitment, self.window, 2), NO_PLAN)
-        return committed_horizon, Parameters(self.window, self.price_threshold, context.forecasts, plans)
+        return committed_horizon, AhapParameters(self.window, self.price_threshold, context.forecasts, plans)
 
     def reasons(self) -> tuple[str, ...]:
         return ("bank-cheap-spot", "wait-for-cheap-spot", "catch-up", "line-out-of-reach", "made-feasible")
 
-    def _signals(self, view: View, parameters: Parameters) -> dict[str, float]:
+    def _signals(self, view: View, parameters: AhapParameters) -> dict[str, float]:
         """Return the usual signals, the reserve price, and what the newest plan and the mean say."""
         spot, on_demand = mean_wish(parameters.plans)
         return {

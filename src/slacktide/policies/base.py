@@ -129,7 +129,7 @@ class Context(NamedTuple):
 NO_FORECASTS = Context(np.zeros((1, 0, 3)))
 
 
-class Choice(NamedTuple):
+class RuleChoice(NamedTuple):
     """What a rule wants, and which of its reasons applied."""
 
     spot_gpus: int
@@ -145,7 +145,7 @@ class RulePolicy(Protocol):
     are to be back-tested millions of times.
     """
 
-    def rule(self, context: Context) -> tuple[Callable[..., Choice], tuple[Any, ...]]:
+    def rule(self, context: Context) -> tuple[Callable[..., RuleChoice], tuple[Any, ...]]:
         """Return the marked function `(parameters, sight) -> Choice` and its parameters.
 
         A rule that remembers keeps an array among its parameters and clears it in slot 0.

@@ -22,7 +22,7 @@ from slacktide.physics.physics import (
     rescue_width,
     work_hours,
 )
-from slacktide.policies.base import Choice, Context, RulePolicy, Sight, policies, sight, signals
+from slacktide.policies.base import Context, RuleChoice, RulePolicy, Sight, policies, sight, signals
 from slacktide.policies.decision import decision_of
 from slacktide.policies.pools.rescue import guarded_wishes, terms_in
 from slacktide.policies.view import Policy, View
@@ -33,13 +33,13 @@ REASONS = {GUARDED: "deadline-guard", MEASURING: "measure-first"}
 
 
 @compilable
-def inner(parameters: tuple[Any, ...], sight: Sight) -> Choice:
+def inner(parameters: tuple[Any, ...], sight: Sight) -> RuleChoice:
     """Stand for the guarded rule; `compiled(guarded, inner=...)` puts the real one here."""
-    return Choice(0, 0, 0)
+    return RuleChoice(0, 0, 0)
 
 
 @inlined
-def guarded(parameters: tuple[Any, ...], sight: Sight) -> Choice:
+def guarded(parameters: tuple[Any, ...], sight: Sight) -> RuleChoice:
     """Measure the pace, then follow the inner rule while the deadline is safe whatever the market does."""
     choice = inner(parameters, sight)
     if not is_measured(sight.pace):
@@ -51,13 +51,13 @@ def guarded(parameters: tuple[Any, ...], sight: Sight) -> Choice:
 
 
 @compilable
-def measuring(sight: Sight, choice: Choice) -> Choice:
+def measuring(sight: Sight, choice: RuleChoice) -> RuleChoice:
     """Hold at least the width on which the pace is measured: spot as it is offered, the rest on demand."""
     wanted = measuring_width(sight.terms, sight.tariff.slot_hours)
     if choice.spot_gpus + choice.on_demand_gpus >= wanted:
         return choice
     spot = min(sight.quote.spot_gpus, wanted)
-    return Choice(spot, wanted - spot, MEASURING)
+    return RuleChoice(spot, wanted - spot, MEASURING)
 
 
 @compilable
@@ -108,7 +108,7 @@ def margin(sight: Sight) -> float:
 
 
 @compilable
-def guard(sight: Sight, choice: Choice) -> Choice:
+def guard(sight: Sight, choice: RuleChoice) -> RuleChoice:
     """Replace a choice after which the deadline could be missed by on-demand GPUs now.
 
     Where too few of them are there, spot makes up for the rest.
@@ -120,7 +120,7 @@ def guard(sight: Sight, choice: Choice) -> Choice:
     if can_still_wait(terms, state, sight.now_hours, sight.next_hours, sight.hours, spot, on_demand):
         return choice
     spot, on_demand = on_demand_first(sight.quote, rescue_width(terms, state, sight.now_hours))
-    return Choice(spot, on_demand, GUARDED)
+    return RuleChoice(spot, on_demand, GUARDED)
 
 
 @policies.register
@@ -145,14 +145,14 @@ class DeadlineGuard:
         wanted = decision_of(self.inner, view)
         if view.places is not None:
             return _guarded_over_pools(view, wanted)
-        seen, kept = sight(view), Choice(wanted.spot_gpus, wanted.on_demand_gpus, 0)
+        seen, kept = sight(view), RuleChoice(wanted.spot_gpus, wanted.on_demand_gpus, 0)
         kept = guard(seen, kept if is_measured(view.pace) else measuring(seen, kept))
         if kept.why not in REASONS:
             return wanted
         reason = Reason(REASONS[kept.why], signals(view))
         return Allocation(int(kept.spot_gpus), int(kept.on_demand_gpus), wanted.pool, reason, wanted.memory)
 
-    def rule(self, context: Context) -> tuple[Callable[..., Choice], tuple[Any, ...]]:
+    def rule(self, context: Context) -> tuple[Callable[..., RuleChoice], tuple[Any, ...]]:
         """Return the compiled rule; raises TypeError when the inner policy has none."""
         if not isinstance(self.inner, RulePolicy):
             raise TypeError(f"{self.inner!r} has no rule to compile")

@@ -12,7 +12,7 @@ import numpy as np
 from slacktide.core.compiled import compilable, compiled, inlined
 from slacktide.core.types import TIME_TOLERANCE_HOURS, Allocation, Job, Reason
 from slacktide.physics.physics import finish_with
-from slacktide.policies.base import Choice, Context, RulePolicy, Sight, sight, signals
+from slacktide.policies.base import Context, RuleChoice, RulePolicy, Sight, sight, signals
 from slacktide.policies.decision import decision_of
 from slacktide.policies.view import Policy, View
 
@@ -21,19 +21,19 @@ KEPT = 2000
 
 
 @compilable
-def inner(parameters: tuple[Any, ...], sight: Sight) -> Choice:
+def inner(parameters: tuple[Any, ...], sight: Sight) -> RuleChoice:
     """Stand for the wrapped rule; `compiled(unbroken, inner=...)` puts the real one here."""
-    return Choice(0, 0, 0)
+    return RuleChoice(0, 0, 0)
 
 
 @inlined
-def unbroken(parameters: tuple[Any, ...], sight: Sight) -> Choice:
+def unbroken(parameters: tuple[Any, ...], sight: Sight) -> RuleChoice:
     """Follow the inner rule while nothing would be thrown away by it."""
     return keep(sight, inner(parameters, sight))
 
 
 @compilable
-def keep(sight: Sight, choice: Choice) -> Choice:
+def keep(sight: Sight, choice: RuleChoice) -> RuleChoice:
     """Replace a change of workers that throws work away, where the present ones would be in time."""
     terms, state = sight.terms, sight.state
     if terms.checkpoint_hours < np.inf or state.progress_gpu_hours <= state.checkpointed_gpu_hours:
@@ -41,7 +41,7 @@ def keep(sight: Sight, choice: Choice) -> Choice:
     finish = finish_with(terms, state, sight.now_hours, state.spot_gpus, state.on_demand_gpus)
     if finish > terms.deadline_hours + 0.5 * TIME_TOLERANCE_HOURS:
         return choice
-    return Choice(state.spot_gpus, state.on_demand_gpus, KEPT)
+    return RuleChoice(state.spot_gpus, state.on_demand_gpus, KEPT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +56,13 @@ class Unbroken:
 
     def decide(self, view: View) -> Allocation:
         wanted = decision_of(self.inner, view)
-        kept = keep(sight(view), Choice(wanted.spot_gpus, wanted.on_demand_gpus, 0))
+        kept = keep(sight(view), RuleChoice(wanted.spot_gpus, wanted.on_demand_gpus, 0))
         if kept.why != KEPT:
             return wanted
         reason = Reason("no-checkpoint", signals(view))
         return Allocation(int(kept.spot_gpus), int(kept.on_demand_gpus), None, reason, wanted.memory)
 
-    def rule(self, context: Context) -> tuple[Callable[..., Choice], tuple[Any, ...]]:
+    def rule(self, context: Context) -> tuple[Callable[..., RuleChoice], tuple[Any, ...]]:
         """Return the compiled rule; raises TypeError when the inner policy has none."""
         if not isinstance(self.inner, RulePolicy):
             raise TypeError(f"{self.inner!r} has no rule to compile")

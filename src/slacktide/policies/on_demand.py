@@ -10,12 +10,12 @@ import numpy as np
 from slacktide.core.compiled import compilable
 from slacktide.core.types import TIME_TOLERANCE_HOURS, Allocation, JobState
 from slacktide.physics.physics import on_demand_finish
-from slacktide.policies.base import Choice, Context, Sight, decide_by_rule, policies
+from slacktide.policies.base import Context, RuleChoice, Sight, decide_by_rule, policies
 from slacktide.policies.view import View
 
 
 @compilable
-def smallest_constant_width(_: tuple[()], sight: Sight) -> Choice:
+def smallest_constant_width(_: tuple[()], sight: Sight) -> RuleChoice:
     """Hold, from start to end, the smallest width that meets the deadline on demand."""
     terms = sight.terms
     fresh = JobState(0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, np.inf, False)
@@ -23,8 +23,8 @@ def smallest_constant_width(_: tuple[()], sight: Sight) -> Choice:
         if terms.fit[width] == width:
             finish = on_demand_finish(terms, fresh, terms.submitted_hours, width)
             if finish <= terms.deadline_hours + 0.5 * TIME_TOLERANCE_HOURS:
-                return Choice(0, width, 0)
-    return Choice(0, terms.fastest, 1)
+                return RuleChoice(0, width, 0)
+    return RuleChoice(0, terms.fastest, 1)
 
 
 @policies.register

@@ -21,7 +21,16 @@ from slacktide.market.forecast import markov
 from slacktide.market.forecast.base import clock, hour_of_day
 from slacktide.market.tape import Mark, Past, first_hours
 from slacktide.physics.physics import work_hours
-from slacktide.policies.base import Choice, Context, Sight, policies, sight, signals, warned_slots, warning_of
+from slacktide.policies.base import (
+    Context,
+    RuleChoice,
+    Sight,
+    policies,
+    sight,
+    signals,
+    warned_slots,
+    warning_of,
+)
 from slacktide.policies.view import View
 from slacktide.solvers import expected
 from slacktide.solvers.slotted import Slotted, deadline_slots, slotted
@@ -41,7 +50,7 @@ NEVER_HOURS = 1e6
 IDLE, SPOT, ON_DEMAND, BOTH = range(4)
 
 
-class Table(NamedTuple):
+class DecisionTable(NamedTuple):
     """The decisions for a stretch of slots whose market is known, ready to be looked up."""
 
     first: int
@@ -57,7 +66,7 @@ class Table(NamedTuple):
 
 
 @inlined
-def look_up(table: Table, sight: Sight) -> Choice:
+def look_up(table: DecisionTable, sight: Sight) -> RuleChoice:
     """Return the decision for what is held, the pause ahead, the slack and the market's state."""
     terms, state = sight.terms, sight.state
     left = work_hours(terms, state.progress_gpu_hours, terms.fastest)
@@ -77,7 +86,7 @@ def look_up(table: Table, sight: Sight) -> Choice:
     why = (
         BOTH if spot > 0 and on_demand > 0 else (SPOT if spot > 0 else (ON_DEMAND if on_demand > 0 else IDLE))
     )
-    return Choice(spot, on_demand, why)
+    return RuleChoice(spot, on_demand, why)
 
 
 @policies.register
@@ -153,7 +162,9 @@ class Prepared:
 
     heeds_warnings: ClassVar[bool] = True
 
-    def __init__(self, policy: StochasticHorizon, table: Table, learned: Sequence[Learned]) -> None:
+    def __init__(
+        self, policy: StochasticHorizon, table: DecisionTable, learned: Sequence[FittedModel]
+    ) -> None:
         self._policy, self._table, self._learned = policy, table, learned
 
     def decide(self, view: View) -> Allocation:
@@ -162,26 +173,26 @@ class Prepared:
             return _warned(self._policy, view, learned, view.slot)
         return _chosen(self._table, view, learned.model.seen_slots)
 
-    def rule(self, context: Context) -> tuple[Callable[..., Choice], tuple[Any, ...]]:
+    def rule(self, context: Context) -> tuple[Callable[..., RuleChoice], tuple[Any, ...]]:
         return look_up, self._table
 
     def reasons(self) -> tuple[str, ...]:
         return StochasticHorizon().reasons()
 
 
-def _chosen(table: Table, view: View, seen_slots: int) -> Allocation:
+def _chosen(table: DecisionTable, view: View, seen_slots: int) -> Allocation:
     choice = look_up(table, sight(view))
     word = StochasticHorizon().reasons()[choice.why]
     reason = Reason(word, {**signals(view), **warning_of(view), "own_history_slots": seen_slots})
     return Allocation(int(choice.spot_gpus), int(choice.on_demand_gpus), reason=reason)
 
 
-def _warned(policy: StochasticHorizon, view: View, learned: Learned, slot: int) -> Allocation:
+def _warned(policy: StochasticHorizon, view: View, learned: FittedModel, slot: int) -> Allocation:
     """Decide in a slot in which spot that is held was warned to go."""
     slots = warned_slots(view)
     assert slots is not None
     hour = round(hour_of_day(view.past(), len(view.past()) - 1), 9)
-    fall = expected.Fall(view.state.spot_gpus, slots, _market(learned, view.past()))
+    fall = expected.SpotWarning(view.state.spot_gpus, slots, _market(learned, view.past()))
     table = _table_warned(policy, view.job, view.slot_hours, slot, hour, learned, fall)
     return _chosen(table._replace(first=view.slot), view, learned.model.seen_slots)
 
@@ -193,9 +204,9 @@ def _table_warned(
     slot_hours: float,
     slot: int,
     hour: float,
-    learned: Learned,
-    fall: expected.Fall,
-) -> Table:
+    learned: FittedModel,
+    fall: expected.SpotWarning,
+) -> DecisionTable:
     """Solve for one slot of the job, which begins at this hour of the day, where spot will fall."""
     posed = _posed(policy, job, slot_hours, slot, hour, learned)
     fresh = np.arange(learned.states) % len(learned.model.prices)
@@ -203,11 +214,11 @@ def _table_warned(
     return posed.table._replace(actions=actions)
 
 
-class Solved(NamedTuple):
+class RefitDecisions(NamedTuple):
     """What one refit learned, and decided for every state of the market."""
 
-    learned: Learned
-    table: Table
+    learned: FittedModel
+    table: DecisionTable
     """How decisions are looked up, without any."""
     decisions: expected.Decisions
 
@@ -232,10 +243,10 @@ def _shape(policy: StochasticHorizon, job: Job, bare: Slotted) -> tuple[expected
     return expected.lattice(bare), grid
 
 
-def levels_of(job: Job, slot_hours: float) -> markov.Levels:
+def levels_of(job: Job, slot_hours: float) -> markov.StateCuts:
     """Return how availability is cut into levels for a job: what it could use."""
     shape = expected.lattice(slotted(job, slot_hours))
-    return markov.Levels.of(tuple(int(gpus) for gpus in np.unique(shape.spot)))
+    return markov.StateCuts.of(tuple(int(gpus) for gpus in np.unique(shape.spot)))
 
 
 def _refit_slots(policy: StochasticHorizon, slot_hours: float) -> int:
@@ -244,7 +255,7 @@ def _refit_slots(policy: StochasticHorizon, slot_hours: float) -> int:
 
 def _solved(
     policy: StochasticHorizon, job: Job, own: Past, others: Sequence[Past], start: int, first: int
-) -> Solved:
+) -> RefitDecisions:
     """Learn from what was past at the last refit, and solve from the job's slot `first` to the deadline.
 
     `start` is the slot of the pool in which the job began.
@@ -253,13 +264,13 @@ def _solved(
     learned = _learned(job, own, others, start + first - first % refit)
     hour = round(hour_of_day(own, start + first), 9)
     table, decisions = _decisions(policy, job, own.slot_hours, first, hour, learned)
-    return Solved(learned, table, decisions)
+    return RefitDecisions(learned, table, decisions)
 
 
-class Learned:
+class FittedModel:
     """A fitted model; two that say the same are the same, however the history behind them was stored."""
 
-    def __init__(self, levels: markov.Levels, model: markov.Model, on_demand_usd: float) -> None:
+    def __init__(self, levels: markov.StateCuts, model: markov.Model, on_demand_usd: float) -> None:
         self.levels, self.model, self.on_demand_usd = levels, model, on_demand_usd
         numbers = b"".join(np.asarray(part).tobytes() for part in model)
         self._digest = hashlib.blake2b(numbers).digest(), levels, on_demand_usd
@@ -270,31 +281,31 @@ class Learned:
         return len(self.levels.usable) * len(self.levels.bins) * len(self.model.prices)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Learned) and self._digest == other._digest
+        return isinstance(other, FittedModel) and self._digest == other._digest
 
     def __hash__(self) -> int:
         return hash(self._digest)
 
 
-_models: LruCache[tuple[Job, Mark, tuple[Mark, ...]], Learned] = LruCache(256)
+_models: LruCache[tuple[Job, Mark, tuple[Mark, ...]], FittedModel] = LruCache(256)
 
 
-def _learned(job: Job, own: Past, others: Sequence[Past], at: int) -> Learned:
+def _learned(job: Job, own: Past, others: Sequence[Past], at: int) -> FittedModel:
     """Return the model of what was past in slot `at` of the own pool; kept by the names of those pasts."""
     now = own.begin_hours(at)
     marks = tuple(other.mark(other.slots_before(now)) for other in others)
     return _models.get((job, own.mark(at + 1), marks), lambda: _learn(job, own, others, at))
 
 
-def _learn(job: Job, own: Past, others: Sequence[Past], at: int) -> Learned:
+def _learn(job: Job, own: Past, others: Sequence[Past], at: int) -> FittedModel:
     levels = levels_of(job, own.slot_hours)
-    return Learned(levels, model_of(levels, own, others, at), own[at].on_demand_usd_per_gpu_hour)
+    return FittedModel(levels, model_of(levels, own, others, at), own[at].on_demand_usd_per_gpu_hour)
 
 
 @lru_cache(maxsize=24)
 def _decisions(
-    policy: StochasticHorizon, job: Job, slot_hours: float, first: int, hour: float, learned: Learned
-) -> tuple[Table, expected.Decisions]:
+    policy: StochasticHorizon, job: Job, slot_hours: float, first: int, hour: float, learned: FittedModel
+) -> tuple[DecisionTable, expected.Decisions]:
     """Solve from the job's slot `first` on, which begins at this hour of the day, until the next refit."""
     return _solve(policy, job, slot_hours, first, hour, learned, wanted=None)
 
@@ -305,9 +316,9 @@ def _solve(
     slot_hours: float,
     first: int,
     hour: float,
-    learned: Learned,
+    learned: FittedModel,
     wanted: Bools | None,
-) -> tuple[Table, expected.Decisions]:
+) -> tuple[DecisionTable, expected.Decisions]:
     posed = _posed(policy, job, slot_hours, first, hour, learned)
     slots = min(_refit_slots(policy, slot_hours), posed.parts[0].deadline_slots - first)
     decisions = expected.solve(*posed.parts, now=first, slots=slots, wanted=wanted)
@@ -318,11 +329,11 @@ class Posed(NamedTuple):
     """The problem from a slot on, and how its decisions are looked up, without any."""
 
     parts: tuple[Slotted, expected.Lattice, expected.Chain, expected.Worth, expected.Slack]
-    table: Table
+    table: DecisionTable
 
 
 def _posed(
-    policy: StochasticHorizon, job: Job, slot_hours: float, first: int, hour: float, learned: Learned
+    policy: StochasticHorizon, job: Job, slot_hours: float, first: int, hour: float, learned: FittedModel
 ) -> Posed:
     """Write down what is to be solved from the job's slot `first` on."""
     bare = slotted(_planned(job), slot_hours)
@@ -333,7 +344,7 @@ def _posed(
     # Whole numbers would have machine code of their own.
     worth = expected.Worth(float(job.value_usd), float(worthless), job.hard, float(learned.on_demand_usd))
     none = np.zeros((0, len(shape.spot), len(shape.pauses.ahead_hours), slack.cells), np.uint8)
-    table = Table(
+    table = DecisionTable(
         first, none, shape.spot, shape.on_demand, shape.cell, shape.unit,
         shape.pauses.ahead_hours, slack.step, slack.most,
     )  # fmt: skip
@@ -365,7 +376,7 @@ def _prepared(
     return [Prepared(policy, _joined(tables), models) for tables in zip(*parts, strict=True)]
 
 
-def model_of(levels: markov.Levels, own: Past, others: Sequence[Past], at: int) -> markov.Model:
+def model_of(levels: markov.StateCuts, own: Past, others: Sequence[Past], at: int) -> markov.Model:
     """Learn the market from what is past in slot `at` of the own pool, whose quote is known."""
     now = own.begin_hours(at)
     counts = [_count(levels, own, at)]
@@ -380,11 +391,11 @@ def _alike(own: Past, other: Past) -> bool:
     return abs(other.slot_hours / own.slot_hours - 1.0) < 1e-6
 
 
-def _count(levels: markov.Levels, past: Past, until: int) -> markov.Counts:
+def _count(levels: markov.StateCuts, past: Past, until: int) -> markov.SpellCounts:
     return markov.count(levels, past.spot_gpus[:until], clock(hour_of_day(past), until, past.slot_hours))
 
 
-def _chain(levels: markov.Levels, model: markov.Model, hours: Floats) -> expected.Chain:
+def _chain(levels: markov.StateCuts, model: markov.Model, hours: Floats) -> expected.Chain:
     edges = markov.transitions(levels, model)
     repeats = len(levels.bins) * len(model.prices)
     return expected.Chain(
@@ -398,7 +409,7 @@ def _chain(levels: markov.Levels, model: markov.Model, hours: Floats) -> expecte
     )
 
 
-def _states(learned: Learned, spot_gpus: Ints, usd: Floats) -> Ints:
+def _states(learned: FittedModel, spot_gpus: Ints, usd: Floats) -> Ints:
     """Return the market's state in each of these slots; ages count from the first of them."""
     levels, model = learned.levels, learned.model
     level = levels.level(spot_gpus)
@@ -406,19 +417,19 @@ def _states(learned: Learned, spot_gpus: Ints, usd: Floats) -> Ints:
     return markov.state_of(levels, model, level, levels.bin(markov.ages(level)), price)
 
 
-def _market(learned: Learned, own: Past) -> int:
+def _market(learned: FittedModel, own: Past) -> int:
     """Return the market's state in the present slot, the last one of the past."""
     seen = slice(-LONGEST_AGE - 1, None)
     return int(_states(learned, own.spot_gpus[seen], own.spot_usd_per_gpu_hour[seen])[-1])
 
 
-def _states_ahead(learned: Learned, own: Past, at: int, slots: int) -> Ints:
+def _states_ahead(learned: FittedModel, own: Past, at: int, slots: int) -> Ints:
     """Return the states that the market takes from slot `at` on, where the whole series is known."""
     seen = slice(max(0, at - LONGEST_AGE), at + slots)
     return _states(learned, own.spot_gpus[seen], own.spot_usd_per_gpu_hour[seen])[at - seen.start :]
 
 
-def _joined(parts: Sequence[Table]) -> Table:
+def _joined(parts: Sequence[DecisionTable]) -> DecisionTable:
     """Put the decisions of all refits behind one another."""
     if len(parts) == 1:
         return parts[0]

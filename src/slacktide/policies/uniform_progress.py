@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 from slacktide.core.compiled import compilable, inlined
 from slacktide.core.types import Allocation, JobState
 from slacktide.physics.physics import Terms, pause_after, phase_of, work_hours
-from slacktide.policies.base import Choice, Context, Sight, decide_by_rule, line, policies
+from slacktide.policies.base import Context, RuleChoice, Sight, decide_by_rule, line, policies
 from slacktide.policies.view import View
 
 SPOT, AHEAD, BEHIND, CATCHING_UP, SAFETY_NET = range(5)
 
 
-class Parameters(NamedTuple):
+class PaceParameters(NamedTuple):
     gang: bool
 
 
@@ -32,7 +32,7 @@ def missing_on_demand(terms: Terms, state: JobState, hours: float, spot: int, go
 
 
 @inlined
-def uniform_progress(parameters: Parameters, sight: Sight) -> Choice:
+def uniform_progress(parameters: PaceParameters, sight: Sight) -> RuleChoice:
     """Take spot when it is offered; rent on demand when behind the line, until well ahead of it."""
     terms, state = sight.terms, sight.state
     widest = len(terms.fit) - 1
@@ -48,20 +48,20 @@ def uniform_progress(parameters: Parameters, sight: Sight) -> Choice:
     if state.on_demand_gpus > 0 and done < line(terms, now + margin):
         why = CATCHING_UP
     elif spot > 0 and (parameters.gang or done >= line(terms, now)):
-        return Choice(spot, 0, SPOT)
+        return RuleChoice(spot, 0, SPOT)
     elif terms.deadline_hours - now < left + margin:
         why = SAFETY_NET
     elif done < line(terms, now):
         why = BEHIND
     else:
-        return Choice(spot, 0, AHEAD)
+        return RuleChoice(spot, 0, AHEAD)
 
     if parameters.gang:
-        return Choice(0, widest, why)
+        return RuleChoice(0, widest, why)
     if why == SAFETY_NET:
-        return Choice(spot, max(terms.fastest - spot, 0), why)
+        return RuleChoice(spot, max(terms.fastest - spot, 0), why)
     goal = line(terms, now + sight.hours + margin)
-    return Choice(spot, missing_on_demand(terms, state, sight.hours, spot, goal), why)
+    return RuleChoice(spot, missing_on_demand(terms, state, sight.hours, spot, goal), why)
 
 
 @policies.register
@@ -79,8 +79,8 @@ class UniformProgress:
     def decide(self, view: View) -> Allocation:
         return decide_by_rule(self, view)
 
-    def rule(self, context: Context) -> tuple[Any, Parameters]:
-        return uniform_progress, Parameters(self.gang)
+    def rule(self, context: Context) -> tuple[Any, PaceParameters]:
+        return uniform_progress, PaceParameters(self.gang)
 
     def reasons(self) -> tuple[str, ...]:
         return ("take-spot", "ahead-of-line", "behind-line", "catching-up", "safety-net")

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from slacktide.core.arrays import Floats
 from slacktide.core.errors import InputError, UnknownNameError, shown
 from slacktide.core.types import TIME_TOLERANCE_HOURS, Allocation, Job, JobState, Quote, Sighting
-from slacktide.market.moment import Moment, PoolView
+from slacktide.market.market_view import MarketView, PoolView
 from slacktide.market.tape import Past
 from slacktide.physics.pace import KNOWN, Pace
 
@@ -123,7 +123,7 @@ class Policy(Protocol):
 
 def look(
     job: Job,
-    moment: Moment,
+    moment: MarketView,
     state: JobState,
     slot: int,
     slot_hours: float,

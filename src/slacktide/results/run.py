@@ -190,7 +190,7 @@ class RunResult:
         return sum(decision.lost_gpu_hours for decision in self.decisions)
 
     @property
-    def bill(self) -> ledger.Bill:
+    def bill(self) -> ledger.StretchSums:
         """What it paid for what."""
         return ledger.bill(self.stretches)
 

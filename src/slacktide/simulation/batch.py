@@ -20,10 +20,10 @@ from slacktide.physics.physics import Terms, cut, given_up, lose
 from slacktide.physics.tariff import Meter, Tariff, tariff_of
 from slacktide.physics.truth import Truth
 from slacktide.policies.base import (
-    Choice,
     Context,
     ForeseeingPolicy,
     PreparedPolicy,
+    RuleChoice,
     RulePolicy,
     Sight,
     heeds_warnings,
@@ -50,9 +50,9 @@ COLUMNS = (
 
 
 @compilable
-def rule(parameters: tuple[Any, ...], sight: Sight) -> Choice:
+def rule(parameters: tuple[Any, ...], sight: Sight) -> RuleChoice:
     """Stand for the policy's rule; `compiled(run_starts, rule=...)` puts the real one here."""
-    return Choice(0, 0, 0)
+    return RuleChoice(0, 0, 0)
 
 
 @compilable
@@ -93,7 +93,7 @@ def run_starts(
             now, hours = slot * tariff.slot_hours, tariff.slot_hours
             if past_deadline(terms, now):
                 late_spot, late_on_demand = held_when_late(terms, left, quote)
-                choice = Choice(late_spot, late_on_demand, 0)
+                choice = RuleChoice(late_spot, late_on_demand, 0)
             else:
                 sight = Sight(mean, tariff, slot, now, (slot + 1) * hours, hours, left, quote, at, pace)
                 choice = rule(parameters, sight)

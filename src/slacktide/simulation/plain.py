@@ -15,7 +15,7 @@ from slacktide.journal.events import Sight
 from slacktide.market.base import Pool
 from slacktide.market.forecast.base import Forecaster
 from slacktide.market.forecast.persistence import DEFAULT_FORECASTER, DEFAULT_HORIZON
-from slacktide.market.moment import Moment
+from slacktide.market.market_view import MarketView
 from slacktide.physics import ledger, physics
 from slacktide.physics.pace import Pace, learn, prior
 from slacktide.physics.tariff import Meter, tariff_of
@@ -142,7 +142,7 @@ class _JobRun:
         self.records: list[SlotRecord] = []
         self.state = JobState()
         """What the job holds and has done; in a slot that has begun, what the market took is gone from it."""
-        self.moment: Moment
+        self.moment: MarketView
         self._terms, self._tariff = terms, tariff_of(pools.job.billing, pools.slot_hours)
         known = setting if pools.stays else replace(setting, neighbours=pools.pools[1:])
         self._market = played(pools.pools[0], start, known)
@@ -164,7 +164,7 @@ class _JobRun:
         self.state = left
 
     @property
-    def _seen(self) -> Moment | TriedMoment:
+    def _seen(self) -> MarketView | TriedMoment:
         """The market as far as the job sees it."""
         return self.moment if self.sight == "feed" else TriedMoment(self.moment, self._sightings, 0.0)
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from slacktide.market.base import Pool
 from slacktide.market.forecast.base import Forecaster, knows_the_future
-from slacktide.market.forecast.on_tape import Foresight, OnTape, Told
-from slacktide.market.moment import Moment
+from slacktide.market.forecast.on_tape import Foresight, OnTape, TrueForecasts
+from slacktide.market.market_view import MarketView
 from slacktide.market.tape import Tape, first_hours
 from slacktide.market.tapes import Tapes
 
@@ -24,7 +24,7 @@ class Playback:
         self._tapes = self._begin()
         self._slot = -1
 
-    def at(self, slot: int, own: int = 0, spot_gpus: int = 0) -> Moment:
+    def at(self, slot: int, own: int = 0, spot_gpus: int = 0) -> MarketView:
         """Let time pass up to a slot of the job, which is in one of the pools and holds this spot there.
 
         A slot of before is played back anew. Of what is to come, the moment knows a warning and nothing else.
@@ -35,7 +35,7 @@ class Playback:
         hours = slot * self._pools[0].slot_hours
         for pool, tape in zip(self._pools, self._tapes.tapes, strict=True):
             _play(pool, tape, tape.slots_begun(hours))
-        return Moment(self._tapes, hours, own, notice_hours=self.notice_hours(slot, own, spot_gpus))
+        return MarketView(self._tapes, hours, own, notice_hours=self.notice_hours(slot, own, spot_gpus))
 
     def notice_hours(self, slot: int, own: int, spot_gpus: int) -> float | None:
         """Return in which time a pool offers less than this spot, where it warns of that in a slot.
@@ -61,7 +61,7 @@ class Playback:
 
     def _foresight(self, pool: Pool, tape: Tape) -> Foresight:
         if knows_the_future(self._forecaster):
-            return Told(self._forecaster, pool, self._horizon)
+            return TrueForecasts(self._forecaster, pool, self._horizon)
         return OnTape(self._forecaster, tape, self._horizon)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from slacktide.core.errors import UnknownNameError, shown
 from slacktide.core.types import Allocation, Job, JobState, Quote
 from slacktide.market.base import Market, Pool
-from slacktide.market.pools.places import Place, job_at, places_of
+from slacktide.market.pools.places import UsablePool, job_at, places_of
 from slacktide.physics import physics
 from slacktide.physics.truth import AS_SAID, Truth
 from slacktide.policies.base import late
@@ -34,7 +34,9 @@ class PoolOptions:
         """Find the pools of a market that a job may use, or take those named; raises InputError for none."""
         found = {place.pool: place for place in places_of(job, gpu, market)}
         pools = tuple(market.pool(name) for name in (found if names is None else names))
-        jobs = tuple(job_at(job, found.get(pool.name, Place(pool.name, job.widths, 1.0))) for pool in pools)
+        jobs = tuple(
+            job_at(job, found.get(pool.name, UsablePool(pool.name, job.widths, 1.0))) for pool in pools
+        )
         usd, hours = market.moves.matrices(job.checkpoint_gb, [pool.name for pool in pools])
         return cls(job, pools, Places(jobs, hours, usd, tuple(pool.gpu or gpu for pool in pools)))
 

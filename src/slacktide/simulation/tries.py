@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from slacktide.core.types import MAX_GPUS, Allocation, JobState, Quote, Sighting
-from slacktide.market.moment import Moment, PoolView, PoolViews
+from slacktide.market.market_view import MarketView, PoolView, PoolViews
 from slacktide.market.tape import Past
 from slacktide.physics import physics
 from slacktide.policies.view import stays_in
@@ -22,7 +22,9 @@ from slacktide.simulation.pool_options import PoolOptions
 class TriedMoment(PoolViews):
     """A moment at which only prices of other pools are known, and what was seen of their spot by tries."""
 
-    def __init__(self, whole: Moment, sightings: Sequence[Sequence[Sighting]], start_hours: float) -> None:
+    def __init__(
+        self, whole: MarketView, sightings: Sequence[Sequence[Sighting]], start_hours: float
+    ) -> None:
         self.hours, self.own = whole.hours, whole.own
         self._whole, self._sightings, self._start_hours = whole, sightings, start_hours
 
@@ -60,7 +62,7 @@ class Obtained(NamedTuple):
 def obtain(
     pools: PoolOptions,
     terms: Sequence[physics.Terms],
-    moment: Moment,
+    moment: MarketView,
     state: JobState,
     wanted: Allocation,
     sightings: Sequence[list[Sighting]],
@@ -87,7 +89,7 @@ def obtain(
     return Obtained(state.pool, 0, 0)
 
 
-def _offer(moment: Moment, state: JobState, pool: int) -> Quote:
+def _offer(moment: MarketView, state: JobState, pool: int) -> Quote:
     """Return what a pool offers a job, which keeps the on-demand GPUs that it already holds there."""
     quote = moment[pool].quote
     return quote.keeping(state.on_demand_gpus) if pool == state.pool else quote

@@ -209,7 +209,7 @@ def solve(
     return Decisions(packed, of_state, bare=bare)
 
 
-class Fall(NamedTuple):
+class SpotWarning(NamedTuple):
     """What is known of a market that was warned: it keeps a count of spot GPUs, and then has fewer."""
 
     gpus: int
@@ -226,7 +226,7 @@ def solve_warned(
     chain: Chain,
     worth: Worth,
     slack: Slack,
-    fall: Fall,
+    fall: SpotWarning,
     fresh: Ints,
     *,
     now: int,

@@ -18,7 +18,7 @@ from slacktide.market.base import Pool
 from slacktide.market.forecast.base import Forecaster
 from slacktide.market.synthetic.profiles import PROFILES, Profile
 from slacktide.policies.selection.hedge import Hedge
-from slacktide.policies.selection.rate import Fixed, Rate
+from slacktide.policies.selection.rate import FixedRate, LearningRate
 from slacktide.policies.view import Policy
 from slacktide.simulation import batch
 from slacktide.simulation.parallel.base import HERE, Spread
@@ -128,7 +128,7 @@ def converge(
 ) -> tuple[list[Step], list[Chosen]]:
     """Run a scenario with the paper's learning rate and with ours; phases share the jobs equally."""
     stream = _stream(phases, jobs, seed)
-    rates: dict[str, Rate | None] = {PAPER_RATE: Fixed(jobs), OWN_RATE: None}
+    rates: dict[str, LearningRate | None] = {PAPER_RATE: FixedRate(jobs), OWN_RATE: None}
     steps: list[Step] = []
     ends: list[Chosen] = []
     for name, rate in rates.items():

@@ -13,7 +13,7 @@ from slacktide.engine.engine import Engine
 from slacktide.journal.store.base import Store
 from slacktide.journal.store.env_values import EnvValues
 from slacktide.policies.selection.policy_set import fresh
-from slacktide.policies.selection.state_file import Saved
+from slacktide.policies.selection.state_file import LearnedStateFile
 
 MARKET = "synthetic:h100?days=4&slot=30m&seed=2"
 JOB = f"""\

@@ -17,7 +17,7 @@ from slacktide.journal.events import Closed
 from slacktide.journal.store.lease import JournalLease
 from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.policies.selection.policy_set import fresh
-from slacktide.policies.selection.state_file import Saved
+from slacktide.policies.selection.state_file import LearnedStateFile
 
 
 @pytest.fixture(autouse=True)
@@ -94,11 +94,11 @@ def test_an_open_journal_keeps_its_locks_when_it_is_opened_again(tmp_path: Path)
 
 def test_what_was_learned_is_private_also_if_it_was_open_before(tmp_path: Path) -> None:
     path = tmp_path / "state" / "learn.json"
-    with Saved(path, fresh).changing():
+    with LearnedStateFile(path, fresh).changing():
         pass
     assert modes(path.parent) == {"state": "0o700", "learn.json": "0o600", ".learn.json.lock": "0o600"}
     path.chmod(0o644)
-    with Saved(path, fresh).changing():
+    with LearnedStateFile(path, fresh).changing():
         pass
     assert modes(path.parent)["learn.json"] == "0o600"
 

@@ -8,7 +8,7 @@ import pytest
 from slacktide.core.errors import InputError
 from slacktide.core.types import Job, PoolChoice
 from slacktide.market.base import Market, Pool
-from slacktide.market.pools.places import Place, places_of
+from slacktide.market.pools.places import UsablePool, places_of
 
 
 def market(**gpus: str) -> Market:
@@ -30,8 +30,8 @@ def test_a_job_without_choices_may_use_every_pool_with_its_gpu() -> None:
     there = market(us_central1_a="H100", us_east_1a="V100", lab="")
     every = (1, 2, 4, 8)
     assert places_of(job(), "h100", there) == (
-        Place("us-central1-a", every, 1.0),
-        Place("lab", every, 1.0),
+        UsablePool("us-central1-a", every, 1.0),
+        UsablePool("lab", every, 1.0),
     )
     assert [place.pool for place in places_of(job(), "GPU", there)] == list(there)
     assert [place.pool for place in places_of(job(), "", there)] == list(there)
@@ -45,9 +45,9 @@ def test_the_first_choice_that_fits_counts_and_the_order_is_the_markets() -> Non
         PoolChoice("A100", "", (), 0.5),
     )
     assert places_of(job(*choices), "H100", there) == (
-        Place("us-east5-b", (1, 2, 4, 8), 0.5),
-        Place("us-central1-a", (8,), 1.0),
-        Place("us-central1-b", (1, 2), 0.9),
+        UsablePool("us-east5-b", (1, 2, 4, 8), 0.5),
+        UsablePool("us-central1-a", (8,), 1.0),
+        UsablePool("us-central1-b", (1, 2), 0.9),
     )
 
 

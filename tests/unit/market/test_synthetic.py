@@ -11,7 +11,7 @@ import pytest
 from slacktide.market.base import Pool
 from slacktide.market.pools.statistics import PoolFigures, describe, spells_of
 from slacktide.market.source import open_market
-from slacktide.market.synthetic.profiles import PROFILES, Target
+from slacktide.market.synthetic.profiles import PROFILES, TraceFigures
 from slacktide.market.synthetic.synthetic import synthesize
 
 SHARE = 0.06
@@ -23,7 +23,7 @@ MEDIAN_HOURS = 0.34
 """Median spells, which come in whole slots, may be off by so much: two slots of ten minutes."""
 
 
-def figures(pools: Sequence[Pool]) -> Target:
+def figures(pools: Sequence[Pool]) -> TraceFigures:
     """Return the figures of some pools together: means over pools, spells pooled."""
     each = [describe(pool) for pool in pools]
     ups = np.concatenate([spells_of(pool).up_hours for pool in pools])
@@ -32,7 +32,7 @@ def figures(pools: Sequence[Pool]) -> Target:
     def mean(figure: Callable[[PoolFigures], float | None]) -> float:
         return float(np.mean([figure(one) or 0.0 for one in each]))
 
-    return Target(
+    return TraceFigures(
         any_share=mean(lambda one: one.any_share),
         half_share=mean(lambda one: one.half_share),
         full_share=mean(lambda one: one.full_share),
@@ -121,7 +121,7 @@ def test_the_targets_are_figures_of_real_traces(name: str, real_data: Path) -> N
         real = figures([market[ZONES[name]]])
     # One GPU has no half; and one zone's nine days show no dip where the others do.
     chosen = {"v100": {"half_share", "full_share"}, "h100-scarce": {"dip_share"}}.get(name, set())
-    for figure in set(Target.__slots__) - chosen:
+    for figure in set(TraceFigures.__slots__) - chosen:
         assert getattr(target, figure) == pytest.approx(getattr(real, figure), abs=0.01), figure
 
 

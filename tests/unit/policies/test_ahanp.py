@@ -6,7 +6,7 @@ import pytest
 
 from slacktide.core.errors import InputError
 from slacktide.core.types import Allocation, Job, JobState, Quote
-from slacktide.market.moment import PoolView
+from slacktide.market.market_view import PoolView
 from slacktide.physics.physics import terms
 from slacktide.policies.ahanp import Ahanp, needed_width
 from slacktide.policies.view import View

@@ -8,7 +8,7 @@ import pytest
 from slacktide.checks import check_policy
 from slacktide.core.errors import InputError
 from slacktide.core.types import Allocation, Job, JobState, Quote, Sighting
-from slacktide.market.moment import PoolView
+from slacktide.market.market_view import PoolView
 from slacktide.market.source import open_market
 from slacktide.market.tape import Past
 from slacktide.physics.physics import terms

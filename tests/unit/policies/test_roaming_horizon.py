@@ -11,7 +11,7 @@ from slacktide.market.source import open_market
 from slacktide.policies.deadline_guard import DeadlineGuard
 from slacktide.policies.pools import pool_beliefs, roaming_horizon
 from slacktide.policies.pools.eager_failover import EagerFailover
-from slacktide.policies.pools.roaming_horizon import Memory, RoamingHorizon
+from slacktide.policies.pools.roaming_horizon import RoamingHorizon, SolvedProgramme
 from slacktide.policies.view import Policy, View
 from slacktide.simulation.plain import run_over_pools
 from slacktide.simulation.pool_options import PoolOptions
@@ -70,7 +70,7 @@ def test_what_was_worked_out_before_changes_no_decision(
 
 
 def test_what_is_handed_on_is_read_back() -> None:
-    memory = Memory(3, 1.25, 2, 8, (0, 2, 5), (4, 0, 6))
-    assert Memory.read(memory.written()) == memory
-    assert Memory.read(()) is None
-    assert Memory.read((1.0, 2.0, 3.0)) is None
+    memory = SolvedProgramme(3, 1.25, 2, 8, (0, 2, 5), (4, 0, 6))
+    assert SolvedProgramme.read(memory.written()) == memory
+    assert SolvedProgramme.read(()) is None
+    assert SolvedProgramme.read((1.0, 2.0, 3.0)) is None

@@ -13,8 +13,8 @@ from slacktide.checks.policy import PolicyCheck, cannot_see_the_future
 from slacktide.core.types import Allocation, Job
 from slacktide.market.base import Market, Pool
 from slacktide.policies.base import policies, warned_slots
-from slacktide.policies.pools.pool_beliefs import Fall, PoolLevels, Sources
-from slacktide.policies.pools.roaming_horizon import Memory, RoamingHorizon
+from slacktide.policies.pools.pool_beliefs import PoolLevels, PoolWarning, Sources
+from slacktide.policies.pools.roaming_horizon import RoamingHorizon, SolvedProgramme
 from slacktide.policies.view import View
 from slacktide.simulation import batch, plain
 from slacktide.simulation.plain import run_over_pools
@@ -101,7 +101,7 @@ def test_what_is_believed_of_a_pool_that_was_warned() -> None:
     class Asked:
         def decide(self, view: View) -> Allocation:
             if view.slot == 2:
-                falls = (None, Fall(0, 5, 1), Fall(1, 5, 1))
+                falls = (None, PoolWarning(0, 5, 1), PoolWarning(1, 5, 1))
                 found.extend(PoolLevels(view, 0, (1,), Sources(view), fall) for fall in falls)
             return Allocation(1, 0)
 
@@ -119,6 +119,6 @@ def test_what_is_believed_of_a_pool_that_was_warned() -> None:
 
 
 def test_a_warning_is_remembered() -> None:
-    memory = Memory(3, 1.25, 2, 8, (0, 2, 5), (4, 0, 6), Fall(2, 7, 4))
-    assert Memory.read(memory.written()) == memory
-    assert Memory.read((1.0,) * 7) is None
+    memory = SolvedProgramme(3, 1.25, 2, 8, (0, 2, 5), (4, 0, 6), PoolWarning(2, 7, 4))
+    assert SolvedProgramme.read(memory.written()) == memory
+    assert SolvedProgramme.read((1.0,) * 7) is None

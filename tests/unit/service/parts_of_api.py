@@ -23,7 +23,7 @@ from slacktide.journal.events import ClockSet, Opened
 from slacktide.journal.store.lease import JournalLease
 from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.policies.selection.policy_set import fresh
-from slacktide.policies.selection.state_file import Saved
+from slacktide.policies.selection.state_file import LearnedStateFile
 from slacktide.service.access.gate import Doorkeeper
 from slacktide.service.application import make_app
 from slacktide.service.hub import Hub
@@ -119,7 +119,7 @@ class House:
         self.lease.__enter__()
         self.engine = Engine(self.store, Replay(), open_lane=files.lane)
         self.engine.read_on()
-        saved = Saved(folder / "learn.json", fresh)
+        saved = LearnedStateFile(folder / "learn.json", fresh)
         self._intake = Intake(self.engine, clock, saved, files, values_of(self.path))
         self.tokens = tokens_of(self.path)
         self.submitter, self.reader = self.tokens.add("ann", "submit"), self.tokens.add("bob", "read")

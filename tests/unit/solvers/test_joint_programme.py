@@ -222,5 +222,5 @@ def test_counts_are_of_spells_by_their_age() -> None:
     assert seen.sum() == len(up) - 1
     assert ended.sum() == 3
     assert ended[spells.UP].sum() == 1
-    blended = spells.hazards(spells.Counts(seen, ended), spells.Counts(seen, ended), spells.prior(1.0))
+    blended = spells.hazards(spells.AgeCounts(seen, ended), spells.AgeCounts(seen, ended), spells.prior(1.0))
     assert ((blended > 0) & (blended < 1)).all()

@@ -9,7 +9,7 @@ from slacktide.app.journal.journal import Told
 from slacktide.app.journal.listing import class_of, owner_of
 from slacktide.core.errors import BackendError, UnknownNameError
 from slacktide.journal.events import ClockSet, Kept, Lived, Record, Submitted
-from slacktide.physics.ledger import CENT_USD, Bill, Priced, added
+from slacktide.physics.ledger import CENT_USD, Priced, StretchSums, added
 from slacktide.results.machines.bill_parts import BillPart
 
 KEYS = ("owner", "class", "month", "job")
@@ -31,7 +31,7 @@ def bill_parts(events: Iterable[Told], by: tuple[str, ...]) -> list[BillPart]:
     A stretch belongs to the month (UTC) in which it began, on the market's clock. What no job used has no
     owner, class or job.
     """
-    found: dict[tuple[str, ...], Bill] = {}
+    found: dict[tuple[str, ...], StretchSums] = {}
     for priced, submitted, month in _stretches(events):
         names = {
             "owner": "" if submitted is None else owner_of(submitted),
@@ -40,7 +40,7 @@ def bill_parts(events: Iterable[Told], by: tuple[str, ...]) -> list[BillPart]:
             "job": priced.stretch.payer,
         }
         part = tuple(names[key] for key in by)
-        found[part] = added(found.get(part, Bill()), priced)
+        found[part] = added(found.get(part, StretchSums()), priced)
     return [BillPart(part, found[part]) for part in sorted(found)]
 
 

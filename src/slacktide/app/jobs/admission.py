@@ -23,7 +23,7 @@ from slacktide.journal.state.journal_state import JobRecord, JournalState
 from slacktide.journal.store.env_values import EnvValues, job_values, request_values
 from slacktide.market.base import Pool
 from slacktide.policies.decision import decision_of
-from slacktide.policies.selection.state_file import Saved
+from slacktide.policies.selection.state_file import LearnedStateFile
 
 
 class FilesRead:

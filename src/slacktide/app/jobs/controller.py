@@ -37,7 +37,7 @@ from slacktide.journal.store.lease import JournalLease
 from slacktide.journal.store.real_path import real_path
 from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.policies.selection.policy_set import fresh
-from slacktide.policies.selection.state_file import Saved, default_path
+from slacktide.policies.selection.state_file import LearnedStateFile, default_path
 from slacktide.providers.base import Renter
 from slacktide.providers.renting import Renting
 
@@ -84,7 +84,7 @@ class Controller:
         """Name the journal; it is taken charge of when the block begins."""
         self.path = real_path(journal)
         self._setup = setup or Setup()
-        self._learned = Saved(self._setup.learned or default_path(), fresh)
+        self._learned = LearnedStateFile(self._setup.learned or default_path(), fresh)
         self._values = values_of(self.path)
         self._seen_seq, self._learned_seq = 0, 0
         self._lessons: frozenset[str] = frozenset()

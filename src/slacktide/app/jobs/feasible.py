@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from slacktide.core.errors import InfeasibleError
 from slacktide.core.types import MAX_GPUS, Job
-from slacktide.market.pools.places import Place, job_at
+from slacktide.market.pools.places import UsablePool, job_at
 
 
 def check_feasible(job: Job) -> None:
@@ -41,7 +41,7 @@ def check_in_time(job: Job) -> None:
 
 def _at_its_fastest(job: Job) -> Job:
     """Return a job as it is on the GPU type on which its work is done soonest."""
-    places = [Place("", one.widths or job.widths, one.speed) for one in job.pools]
+    places = [UsablePool("", one.widths or job.widths, one.speed) for one in job.pools]
     jobs = [job_at(job, place) for place in places] or [job]
     return min(jobs, key=lambda one: one.work_hours(one.fastest_width))
 

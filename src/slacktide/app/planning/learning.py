@@ -76,13 +76,13 @@ def teach(
     return saved.read()
 
 
-def _saved(path: Path, wanted: str | None) -> Saved:
+def _saved(path: Path, wanted: str | None) -> LearnedStateFile:
     """Return the state, seen to be over the pool that was asked for."""
 
     def begin() -> Hedge:
         return fresh(policy_set(wanted or "auto"))
 
-    saved = Saved(path, begin)
+    saved = LearnedStateFile(path, begin)
     if wanted is not None and saved.read().arms != begin().arms:
         raise InputError(
             f"{path}: must have been learned over the pool {wanted!r}, got another; "

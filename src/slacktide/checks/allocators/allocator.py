@@ -58,7 +58,7 @@ class StreamCase:
 AllocatorCheck = Callable[[AnyAllocator, StreamCase, np.random.Generator], None]
 
 
-class Decided(NamedTuple):
+class SeenDecision(NamedTuple):
     """What was decided when, for whom."""
 
     now_hours: float
@@ -206,12 +206,12 @@ def _random_class(rng: np.random.Generator, name: str) -> JobClass:
     )
 
 
-def decisions(allocator: AnyAllocator, case: StreamCase) -> list[Decided]:
+def decisions(allocator: AnyAllocator, case: StreamCase) -> list[SeenDecision]:
     """Return all that an allocator decides in a case."""
-    found: list[Decided] = []
+    found: list[SeenDecision] = []
 
     def look(view: FleetView, widths: Ints) -> None:
-        found.append(Decided(view.now_hours, tuple(view.jobs.ids.tolist()), tuple(widths.tolist())))
+        found.append(SeenDecision(view.now_hours, tuple(view.jobs.ids.tolist()), tuple(widths.tolist())))
 
     _run(allocator, case, look)
     return found

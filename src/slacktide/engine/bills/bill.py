@@ -12,7 +12,7 @@ from slacktide.core.types import TIME_TOLERANCE_HOURS, Job, Quote
 from slacktide.engine.job.job_context import JobContext
 from slacktide.journal.events import Lived, Record
 from slacktide.journal.state.journal_state import JobRecord
-from slacktide.market.pools.places import Place, job_at
+from slacktide.market.pools.places import UsablePool, job_at
 from slacktide.physics import ledger
 from slacktide.physics.ledger import Audit, Priced
 from slacktide.physics.pace import Pace, mean_restart, whole_work
@@ -134,7 +134,7 @@ def _everywhere(lane: JobContext, job: Job) -> list[tuple[Job, JobContext]]:
     found = []
     for at, one in enumerate(lane.ground.places.jobs):
         width = one.widths[0]
-        place = Place("", one.widths, lane.job.work_hours(width) / one.work_hours(width))
+        place = UsablePool("", one.widths, lane.job.work_hours(width) / one.work_hours(width))
         found.append((job_at(job, place), lane.at(at)))
     return found
 

@@ -11,7 +11,7 @@ from slacktide.engine.job.usable_pools import hours_since, own_slot
 from slacktide.journal.events import Submitted
 from slacktide.market.base import Market
 from slacktide.market.live.feed import Feed, shared_feed
-from slacktide.market.moment import Moment
+from slacktide.market.market_view import MarketView
 from slacktide.market.spec import is_feed
 from slacktide.simulation.plain import USUAL
 from slacktide.simulation.playback import Playback
@@ -39,7 +39,7 @@ class FleetMarket:
         """Return a moment on the clock of the fleet, which began at another one."""
         return hours_since(now_hours, origin_hours, self.slot_hours)
 
-    def at(self, slot: int) -> Moment:
+    def at(self, slot: int) -> MarketView:
         """Return the market as it stands in a slot."""
         if self._feed is not None:
             return self._feed.among(self.names, self._start_slot + slot, self._start_slot, 0)

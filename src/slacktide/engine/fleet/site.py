@@ -14,7 +14,7 @@ from slacktide.engine.pending_decisions import PendingDecision, Shown, columns, 
 from slacktide.engine.step_context import StepContext
 from slacktide.journal.events import Lived
 from slacktide.journal.state.fleet_record import FleetRecord
-from slacktide.market.moment import Moment, PoolView, offer
+from slacktide.market.market_view import MarketView, PoolView, offer
 from slacktide.physics.ledger import Priced
 
 
@@ -59,7 +59,7 @@ def site_view(
     )
 
 
-def _offered(moment: Moment, spot: Spot, jobs: Sequence[str]) -> tuple[PoolView, ...]:
+def _offered(moment: MarketView, spot: Spot, jobs: Sequence[str]) -> tuple[PoolView, ...]:
     """Return what pools offer to all these jobs together: what others hold is gone from it."""
     others, on_demand = spot.outside(jobs)
     return tuple(

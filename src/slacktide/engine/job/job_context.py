@@ -20,7 +20,7 @@ from slacktide.files.job import JobFile, parse_job
 from slacktide.journal.events import Sight, Submitted
 from slacktide.journal.state.journal_state import JobRecord
 from slacktide.market.base import Market, Pool
-from slacktide.market.moment import ALONE, Moment
+from slacktide.market.market_view import ALONE, MarketView
 from slacktide.market.source import open_market
 from slacktide.market.spec import is_feed
 from slacktide.physics import physics
@@ -223,7 +223,7 @@ class JobContext:
         now = view.now_hours + (waited if waited >= TIME_TOLERANCE_HOURS else 0.0) - early
         return dataclasses.replace(view, now_hours=now, next_hours=view.next_hours - early)
 
-    def _moment(self, slot: int, own: int) -> Moment:
+    def _moment(self, slot: int, own: int) -> MarketView:
         if self.feed is not None:
             if self.ground is not None:
                 return self.feed.among(self.pool_names, slot, self.start_slot, own)

@@ -10,10 +10,10 @@ from slacktide.engine.engine import Engine
 from slacktide.journal.events import Learned, Submitted
 from slacktide.journal.state.journal_state import JobRecord
 from slacktide.policies.selection import policy_set as arms
-from slacktide.policies.selection.state_file import Saved
+from slacktide.policies.selection.state_file import LearnedStateFile
 
 
-def foresee(submitted: Submitted, name: str, state: Saved) -> Submitted:
+def foresee(submitted: Submitted, name: str, state: LearnedStateFile) -> Submitted:
     """Say which policy the learner will choose, without telling it yet."""
     if not submitted.learning:
         return submitted
@@ -22,7 +22,7 @@ def foresee(submitted: Submitted, name: str, state: Saved) -> Submitted:
     return dataclasses.replace(submitted, policy=json.dumps(arms.spec_of(arm)))
 
 
-def begin_learning(submitted: Submitted, name: str, state: Saved) -> Submitted:
+def begin_learning(submitted: Submitted, name: str, state: LearnedStateFile) -> Submitted:
     """Let the learner choose the policy of a job that leaves it to it: the one that a plan names too."""
     if not submitted.learning:
         return submitted
@@ -32,14 +32,14 @@ def begin_learning(submitted: Submitted, name: str, state: Saved) -> Submitted:
     return dataclasses.replace(submitted, policy=json.dumps(arms.spec_of(drawn)))
 
 
-def drop_lesson(submitted: Submitted, state: Saved) -> None:
+def drop_lesson(submitted: Submitted, state: LearnedStateFile) -> None:
     """Forget a job that was chosen for but could not be run."""
     if submitted.learning:
         with state.changing() as hedge:
             hedge.drop(_key(submitted))
 
 
-def learn_from(engine: Engine, track: JobRecord, state: Saved) -> None:
+def learn_from(engine: Engine, track: JobRecord, state: LearnedStateFile) -> None:
     """Replay every policy on the path of a job that ended, and tell the learner what each would have earned.
 
     A job that was cancelled or failed teaches nothing about policies.

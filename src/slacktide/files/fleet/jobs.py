@@ -30,7 +30,7 @@ from slacktide.files.fleet.recorded_jobs import (
     size_column,
     size_in,
 )
-from slacktide.market.formats.reading.cells import Row
+from slacktide.market.formats.reading.cells import CellRow
 from slacktide.market.formats.reading.csv_rows import rows_of
 
 MOMENT_COLUMNS = {"submit_hours": 1.0, "submit_utc": 1.0, "submitted": 1.0, **TIME_COLUMNS}
@@ -94,7 +94,7 @@ def read_fleet_jobs(path: str | Path, classes: Sequence[JobClass], *, sizes: str
     return _in_order(found, dated.pop(), place)
 
 
-def _columns(rows: list[Row], classes: Sequence[JobClass], path: str) -> TableColumns:
+def _columns(rows: list[CellRow], classes: Sequence[JobClass], path: str) -> TableColumns:
     own = (DEADLINE, VALUE, PRIORITY, PATIENCE, NAME, OWNER)
     names = header(rows, (*MOMENT_COLUMNS, *CLASS_COLUMNS, WORK, DURATION, WIDTH, *own), path)
     line = rows[0].number
@@ -111,7 +111,7 @@ def _columns(rows: list[Row], classes: Sequence[JobClass], path: str) -> TableCo
     )
 
 
-def _moment(row: Row, columns: TableColumns, path: str) -> tuple[float, bool]:
+def _moment(row: CellRow, columns: TableColumns, path: str) -> tuple[float, bool]:
     """Return when a job was submitted, and whether that is a date, in hours since 1970."""
     text = columns.cell(row, columns.time)
     try:
@@ -130,7 +130,12 @@ def _moment(row: Row, columns: TableColumns, path: str) -> tuple[float, bool]:
 
 
 def _job(
-    row: Row, columns: TableColumns, classes: Sequence[JobClass], hours: float, drawn: float | None, path: str
+    row: CellRow,
+    columns: TableColumns,
+    classes: Sequence[JobClass],
+    hours: float,
+    drawn: float | None,
+    path: str,
 ) -> FleetJob:
     kind = class_index(row, columns, classes, path)
     size = size_in(row, columns, classes[kind], path) if drawn is None else drawn
@@ -148,7 +153,7 @@ def _job(
 
 
 def _optional(
-    row: Row,
+    row: CellRow,
     columns: TableColumns,
     name: str,
     path: str,
@@ -169,16 +174,16 @@ def _optional(
     return found
 
 
-def _text(row: Row, columns: TableColumns, name: str) -> str:
+def _text(row: CellRow, columns: TableColumns, name: str) -> str:
     return columns.cell(row, name) if name in columns.names else ""
 
 
-def _mistake(row: Row, columns: TableColumns, name: str, must: str, path: str) -> FileError:
+def _mistake(row: CellRow, columns: TableColumns, name: str, must: str, path: str) -> FileError:
     came = shown(columns.cell(row, name))
     return FileError(f"column {shown(name)} must {must}, got {came}", path=path, line=row.number)
 
 
-def _check_names(rows: Sequence[Row], jobs: Sequence[FleetJob], path: str) -> None:
+def _check_names(rows: Sequence[CellRow], jobs: Sequence[FleetJob], path: str) -> None:
     lines: dict[str, int] = {}
     for row, job in zip(rows, jobs, strict=True):
         first = lines.setdefault(job.name, row.number) if job.name else row.number

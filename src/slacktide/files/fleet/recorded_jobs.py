@@ -15,7 +15,7 @@ from slacktide.budget.stream import Stream
 from slacktide.core.arrays import Floats
 from slacktide.core.errors import FileError, listed, shown, unknown_name
 from slacktide.core.yaml_tree import read_text
-from slacktide.market.formats.reading.cells import Row
+from slacktide.market.formats.reading.cells import CellRow
 from slacktide.market.formats.reading.csv_rows import rows_of
 
 TIME_COLUMNS = {"arrival_hours": 1.0, "arrival_s": 3600.0, "submit_s": 3600.0, "time": 3600.0}
@@ -41,7 +41,7 @@ class TableColumns:
     job_class: str | None
     size: str | None
 
-    def cell(self, row: Row, name: str) -> str:
+    def cell(self, row: CellRow, name: str) -> str:
         """Return the cell of a row in a column; empty if the row is too short."""
         place = self.names.index(name)
         return row.cells[place].strip() if place < len(row.cells) else ""
@@ -80,7 +80,7 @@ def _from_the_beginning(hours: Floats) -> Floats:
     return shifted
 
 
-def header(rows: list[Row], known: Iterable[str], path: str) -> tuple[str, ...]:
+def header(rows: list[CellRow], known: Iterable[str], path: str) -> tuple[str, ...]:
     """Return the names of a table's columns; raises FileError if a known one comes twice."""
     if not rows:
         raise FileError("a table must have a header, got no text", path=path)
@@ -106,7 +106,7 @@ def class_column(names: tuple[str, ...], classes: Sequence[JobClass], path: str,
     return job_class
 
 
-def _columns(rows: list[Row], classes: Sequence[JobClass], path: str) -> TableColumns:
+def _columns(rows: list[CellRow], classes: Sequence[JobClass], path: str) -> TableColumns:
     names = header(rows, (*TIME_COLUMNS, *CLASS_COLUMNS, WORK, DURATION, WIDTH), path)
     line = rows[0].number
     return TableColumns(
@@ -142,14 +142,16 @@ def size_column(names: tuple[str, ...], path: str, line: int) -> str | None:
     return DURATION if DURATION in names else None
 
 
-def _job(row: Row, columns: TableColumns, classes: Sequence[JobClass], path: str) -> tuple[float, int, float]:
+def _job(
+    row: CellRow, columns: TableColumns, classes: Sequence[JobClass], path: str
+) -> tuple[float, int, float]:
     """Return the arrival time of a job, its class and its size."""
     hours = _hours(row, columns, path)
     index = class_index(row, columns, classes, path)
     return hours, index, size_in(row, columns, classes[index], path)
 
 
-def size_in(row: Row, columns: TableColumns, one: JobClass, path: str) -> float:
+def size_in(row: CellRow, columns: TableColumns, one: JobClass, path: str) -> float:
     """Return the work of a job as a multiple of its class's mean; 1 if the table does not say."""
     if columns.size is None:
         return 1.0
@@ -161,7 +163,7 @@ def size_in(row: Row, columns: TableColumns, one: JobClass, path: str) -> float:
     return amount / 3600.0 / usual
 
 
-def _hours(row: Row, columns: TableColumns, path: str) -> float:
+def _hours(row: CellRow, columns: TableColumns, path: str) -> float:
     hours = number_in(row, columns, columns.time, path) / TIME_COLUMNS[columns.time]
     if abs(hours) > MOST_HOURS:
         came = shown(columns.cell(row, columns.time))
@@ -173,7 +175,7 @@ def _hours(row: Row, columns: TableColumns, path: str) -> float:
     return hours
 
 
-def class_index(row: Row, columns: TableColumns, classes: Sequence[JobClass], path: str) -> int:
+def class_index(row: CellRow, columns: TableColumns, classes: Sequence[JobClass], path: str) -> int:
     """Return which class a job is of."""
     if columns.job_class is None:
         return 0
@@ -185,7 +187,7 @@ def class_index(row: Row, columns: TableColumns, classes: Sequence[JobClass], pa
     return known.index(name)
 
 
-def positive_in(row: Row, columns: TableColumns, name: str, path: str) -> float:
+def positive_in(row: CellRow, columns: TableColumns, name: str, path: str) -> float:
     """Return a positive amount from a row's column."""
     found = number_in(row, columns, name, path)
     if found <= 0:
@@ -196,7 +198,7 @@ def positive_in(row: Row, columns: TableColumns, name: str, path: str) -> float:
     return found
 
 
-def number_in(row: Row, columns: TableColumns, name: str, path: str) -> float:
+def number_in(row: CellRow, columns: TableColumns, name: str, path: str) -> float:
     """Return a number from a row's column."""
     text = columns.cell(row, name)
     try:

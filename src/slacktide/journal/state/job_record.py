@@ -31,7 +31,7 @@ from slacktide.journal.events import (
     Unblocked,
     WorkerFailed,
 )
-from slacktide.physics.ledger import Bill, Stretch, added
+from slacktide.physics.ledger import Stretch, StretchSums, added
 from slacktide.physics.pace import Pace
 from slacktide.physics.tariff import Meter, Tariff, price
 

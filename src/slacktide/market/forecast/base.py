@@ -116,7 +116,7 @@ def _table(forecaster: Forecaster, pool: Pool, horizon: int) -> Floats:
 _kept = lru_cache(maxsize=32)(_table)
 
 
-class Forecasts(Sequence[Quote]):
+class ForecastRow(Sequence[Quote]):
     """One row of a table of forecasts, read as quotes."""
 
     def __init__(self, row: Floats) -> None:

@@ -13,7 +13,7 @@ from slacktide.core.errors import InputError
 from slacktide.core.types import Quote
 from slacktide.market.base import Pool
 from slacktide.market.forecast.base import GPUS, ON_DEMAND, PRICE, forecasters, hour_of_day
-from slacktide.market.forecast.regression import Fixed, blank, fill, fixed, step, waves
+from slacktide.market.forecast.regression import SeriesShape, blank, fill, fixed, step, waves
 
 BELIEVE_GPUS = 1.1
 """Availability by the regression is used unless it was clearly worse than persistence of late."""
@@ -64,7 +64,7 @@ class Harmonic:
             out[:, :, column] = filled
         return out
 
-    def models(self, slot_hours: float) -> tuple[Fixed, Fixed]:
+    def models(self, slot_hours: float) -> tuple[SeriesShape, SeriesShape]:
         """Return the constants of the two regressions: for the price, for availability."""
         days = self.memory_days
         return (

@@ -32,7 +32,7 @@ PRICE_SPREAD = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Levels:
+class StateCuts:
     """How availability and ages are cut into states."""
 
     usable: tuple[int, ...]
@@ -40,7 +40,7 @@ class Levels:
     bins: tuple[int, ...]
 
     @classmethod
-    def of(cls, usable: tuple[int, ...]) -> Levels:
+    def of(cls, usable: tuple[int, ...]) -> StateCuts:
         """Choose the bins of age for these levels: fine where there are few levels."""
         return cls(usable, BINS_TWO_LEVELS if len(usable) <= 2 else BINS_MANY_LEVELS)
 
@@ -55,7 +55,7 @@ class Levels:
         return found
 
 
-class Counts(NamedTuple):
+class SpellCounts(NamedTuple):
     """How often spells of each kind were seen, ended, and where they went."""
 
     seen: Floats
@@ -94,7 +94,9 @@ def block_of(hours_of_day: Floats) -> Ints:
     return block
 
 
-def count(levels: Levels, spot_gpus: Ints, hours_of_day: Floats, weights: Floats | float = 1.0) -> Counts:
+def count(
+    levels: StateCuts, spot_gpus: Ints, hours_of_day: Floats, weights: Floats | float = 1.0
+) -> SpellCounts:
     """Count one pool's history, each slot by its weight."""
     size = len(levels.usable)
     seen = np.zeros((size, len(levels.bins), BLOCKS))
@@ -108,15 +110,15 @@ def count(levels: Levels, spot_gpus: Ints, hours_of_day: Floats, weights: Floats
         np.add.at(seen, where, weight)
         np.add.at(ended, tuple(axis[left] for axis in where), weight[left])
         np.add.at(jumps, (now[left], then[left]), weight[left])
-    return Counts(seen, ended, jumps)
+    return SpellCounts(seen, ended, jumps)
 
 
-def together(counts: list[Counts]) -> Counts:
+def together(counts: list[SpellCounts]) -> SpellCounts:
     """Add up the counts of several pools."""
-    return Counts(*(np.sum(parts, axis=0) for parts in zip(*counts, strict=True)))
+    return SpellCounts(*(np.sum(parts, axis=0) for parts in zip(*counts, strict=True)))
 
 
-def likeness(counts: list[Counts]) -> float:
+def likeness(counts: list[SpellCounts]) -> float:
     """Return for how many events of its own what all pools show should count for a pool.
 
     Were pools alike, the ends of spells in each would scatter around what all of them make likely no more
@@ -133,9 +135,9 @@ def likeness(counts: list[Counts]) -> float:
 
 
 def fit(
-    levels: Levels,
-    own: Counts,
-    pooled: Counts,
+    levels: StateCuts,
+    own: SpellCounts,
+    pooled: SpellCounts,
     prices: Floats,
     now_usd: float,
     slot_hours: float,
@@ -154,7 +156,7 @@ def fit(
 
 
 def _hazards(
-    levels: Levels, own: Counts, pooled: Counts, slot_hours: float, pooled_events: float
+    levels: StateCuts, own: SpellCounts, pooled: SpellCounts, slot_hours: float, pooled_events: float
 ) -> tuple[Floats, Floats]:
     """Return the chance to end by level and bin, and how each part of the day changes it."""
     age_hours = (np.array(levels.bins) - 0.5) * slot_hours
@@ -166,7 +168,7 @@ def _hazards(
     return hazard, factor
 
 
-def _jumps(own: Counts, pooled: Counts) -> Floats:
+def _jumps(own: SpellCounts, pooled: SpellCounts) -> Floats:
     size = len(own.jumps)
     apart = np.abs(np.subtract.outer(np.arange(size), np.arange(size)))
     near = np.where(apart > 0, 1.0 / np.maximum(apart, 1), 0.0)
@@ -215,13 +217,13 @@ class Transitions(NamedTuple):
     share: Floats
 
 
-def state_of(levels: Levels, model: Model, level: Ints, age_bin: Ints, price: Ints) -> Ints:
+def state_of(levels: StateCuts, model: Model, level: Ints, age_bin: Ints, price: Ints) -> Ints:
     """Number the states: level, then age, then price."""
     number: Ints = (level * len(levels.bins) + age_bin) * len(model.prices) + price
     return number
 
 
-def transitions(levels: Levels, model: Model) -> Transitions:
+def transitions(levels: StateCuts, model: Model) -> Transitions:
     """Write the model as edges between its states."""
     bins, prices = len(levels.bins), len(model.prices)
     widths = np.diff(np.array(levels.bins)).astype(np.float64)
@@ -263,7 +265,7 @@ class Now(NamedTuple):
     """Slots that the spell has lasted, the present one included."""
 
 
-def simulate(levels: Levels, model: Model, now: Now, blocks: Ints, *, paths: int, seed: int) -> Ints:
+def simulate(levels: StateCuts, model: Model, now: Now, blocks: Ints, *, paths: int, seed: int) -> Ints:
     """Draw paths of the level, [path, slot]; the first slot is the present one."""
     rng = np.random.default_rng(seed)
     slots = len(blocks)

@@ -9,7 +9,7 @@ from typing import Protocol, TypeAlias
 from slacktide.core.lru_cache import LruCache
 from slacktide.core.types import Quote
 from slacktide.market.base import Pool
-from slacktide.market.forecast.base import BulkLearner, Forecaster, Forecasts, Learner, forecast_table
+from slacktide.market.forecast.base import BulkLearner, Forecaster, ForecastRow, Learner, forecast_table
 from slacktide.market.tape import Mark, Past, Tape
 
 PIECE_SLOTS = 4096
@@ -65,14 +65,14 @@ class OnTape:
         return self._learner
 
 
-class Told:
+class TrueForecasts:
     """Forecasts of the clairvoyant: for experiments, and the only ones made from a whole pool."""
 
     def __init__(self, forecaster: Forecaster, pool: Pool, horizon: int) -> None:
         self._forecaster, self._pool, self._horizon = forecaster, pool, horizon
 
     def at(self, slots: int) -> Sequence[Quote]:
-        return Forecasts(forecast_table(self._forecaster, self._pool, self._horizon)[slots - 1])
+        return ForecastRow(forecast_table(self._forecaster, self._pool, self._horizon)[slots - 1])
 
 
 def _learn(learner: Learner, past: Past, first: int, last: int) -> None:

@@ -34,7 +34,7 @@ MOST, LAST, SLOTS = range(3)
 """Places in `Memory.now`: the most seen, the last value as a share of it, slots learned."""
 
 
-class Fixed(NamedTuple):
+class SeriesShape(NamedTuple):
     """What does not change while a series is learned."""
 
     levels: int
@@ -49,7 +49,7 @@ class Fixed(NamedTuple):
     """Weight of the newest value in each running mean."""
 
 
-class Memory(NamedTuple):
+class SeriesMemory(NamedTuple):
     """All that is kept of a series; its size does not depend on the length of the series."""
 
     now: Floats
@@ -66,18 +66,18 @@ class Memory(NamedTuple):
     """By horizon: discounted error of persistence and of the regression."""
 
 
-def fixed(slot_hours: float, *, levels: int, memory_days: float, believe: float) -> Fixed:
+def fixed(slot_hours: float, *, levels: int, memory_days: float, believe: float) -> SeriesShape:
     """Work out the constants for slots of this length."""
     weights = np.array([-math.expm1(-slot_hours / hours) for hours in MEAN_HOURS])
     forget, forget_loss = (math.exp(-slot_hours / 24.0 / days) for days in (memory_days, LOSS_DAYS))
-    return Fixed(levels, forget, forget_loss, believe, PRIOR, weights)
+    return SeriesShape(levels, forget, forget_loss, believe, PRIOR, weights)
 
 
-def blank(horizon: int, harmonics: int, levels: int) -> Memory:
+def blank(horizon: int, harmonics: int, levels: int) -> SeriesMemory:
     """Return the memory of a series of which nothing is known."""
     features = 3 + len(MEAN_HOURS) + 2 * harmonics
     ring = horizon + 1
-    return Memory(
+    return SeriesMemory(
         now=np.zeros(3),
         means=np.zeros(len(MEAN_HOURS)),
         covariance=np.eye(features) * PRIOR,
@@ -110,7 +110,7 @@ def mark(value: float, level: int, levels: int) -> float:
 
 
 @compilable
-def correct(fixed: Fixed, memory: Memory, value: float) -> None:
+def correct(fixed: SeriesShape, memory: SeriesMemory, value: float) -> None:
     """Let a value correct the coefficients of every horizon that had forecast it, and their record."""
     ring, slots = len(memory.values), int(memory.now[SLOTS])
     horizons, marks, features = memory.coefficients.shape
@@ -129,7 +129,7 @@ def correct(fixed: Fixed, memory: Memory, value: float) -> None:
 
 
 @compilable
-def observe(fixed: Fixed, memory: Memory, value: float, wave: Floats) -> None:
+def observe(fixed: SeriesShape, memory: SeriesMemory, value: float, wave: Floats) -> None:
     """Write down the features of this slot: the level, its last step, how far from its means, the hour."""
     before = value if memory.now[SLOTS] == 0 else memory.now[LAST]
     row = memory.features[int(memory.now[SLOTS]) % len(memory.values)]
@@ -145,7 +145,7 @@ def observe(fixed: Fixed, memory: Memory, value: float, wave: Floats) -> None:
 
 
 @compilable
-def gain(fixed: Fixed, memory: Memory) -> None:
+def gain(fixed: SeriesShape, memory: SeriesMemory) -> None:
     """Work out how much this slot's features will teach, and know that much more."""
     here = int(memory.now[SLOTS]) % len(memory.values)
     row, out, covariance = memory.features[here], memory.gains[here], memory.covariance
@@ -171,7 +171,7 @@ def gain(fixed: Fixed, memory: Memory) -> None:
 
 
 @compilable
-def guess(fixed: Fixed, memory: Memory, value: float) -> None:
+def guess(fixed: SeriesShape, memory: SeriesMemory, value: float) -> None:
     """Forecast every horizon from this slot: the median by levels, or the mean."""
     here = int(memory.now[SLOTS]) % len(memory.values)
     row = memory.features[here]
@@ -195,7 +195,7 @@ def guess(fixed: Fixed, memory: Memory, value: float) -> None:
 
 
 @compilable
-def step(fixed: Fixed, memory: Memory, amount: float, wave: Floats, out: Floats) -> None:
+def step(fixed: SeriesShape, memory: SeriesMemory, amount: float, wave: Floats, out: Floats) -> None:
     """Learn the amount of the next slot and write what is forecast for the slots after it."""
     memory.now[MOST] = max(memory.now[MOST], amount)
     value = amount / memory.now[MOST] if memory.now[MOST] > 0.0 else 0.0
@@ -216,7 +216,7 @@ def step(fixed: Fixed, memory: Memory, amount: float, wave: Floats, out: Floats)
 
 
 @compilable
-def fill(fixed: Fixed, memory: Memory, amounts: Floats, waves: Floats, table: Floats) -> None:
+def fill(fixed: SeriesShape, memory: SeriesMemory, amounts: Floats, waves: Floats, table: Floats) -> None:
     """Do `step` for every slot of a series; one row of the table each."""
     for slot in range(len(amounts)):
         step(fixed, memory, amounts[slot], waves[slot], table[slot])

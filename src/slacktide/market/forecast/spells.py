@@ -80,19 +80,19 @@ def ages(slot_hours: float) -> Ages:
     return Ages(np.array(bins, dtype=np.int64), np.array(advance), np.array(phase, dtype=np.int64))
 
 
-class Counts(NamedTuple):
+class AgeCounts(NamedTuple):
     """How many slots spells of each age had, and how many of these were the last; [down or up, bin]."""
 
     seen: Floats
     ended: Floats
 
 
-def count(up: Bools, slot_hours: float) -> Counts:
+def count(up: Bools, slot_hours: float) -> AgeCounts:
     """Count one pool's history."""
     return count_known(np.asarray(up, dtype=np.int64), slot_hours)
 
 
-def count_known(state: Ints, slot_hours: float) -> Counts:
+def count_known(state: Ints, slot_hours: float) -> AgeCounts:
     """Count what is known of a pool, slot by slot; a spell is as old as it was seen to be."""
     seen, ended = np.zeros((2, BINS)), np.zeros((2, BINS))
     if len(state) > 1:
@@ -104,7 +104,7 @@ def count_known(state: Ints, slot_hours: float) -> Counts:
         last &= known
         np.add.at(seen, (state[:-1][known], bins[:-1][known]), 1.0)
         np.add.at(ended, (state[:-1][last], bins[:-1][last]), 1.0)
-    return Counts(seen, ended)
+    return AgeCounts(seen, ended)
 
 
 def prior(slot_hours: float, gpu: str = "") -> Floats:
@@ -115,7 +115,7 @@ def prior(slot_hours: float, gpu: str = "") -> Floats:
     return hazard
 
 
-def hazards(own: Counts, pooled: Counts, before: Floats) -> Floats:
+def hazards(own: AgeCounts, pooled: AgeCounts, before: Floats) -> Floats:
     """Blend a pool's own counts with all pools' and with what is supposed before; [down or up, bin]."""
     common = (pooled.ended + PRIOR_EVENTS) / (pooled.seen + PRIOR_EVENTS / before)
     found: Floats = np.clip(

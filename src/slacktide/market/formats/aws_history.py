@@ -12,7 +12,7 @@ from slacktide.market.formats.price_changes import Assumed, PriceEvent, event_ma
 from slacktide.market.formats.reading.cells import Cell
 from slacktide.market.formats.reading.json_files import json_object, kind_of
 from slacktide.market.formats.reading.market_bytes import read_bytes
-from slacktide.market.formats.reading.samples import Irregular, Place
+from slacktide.market.formats.reading.samples import Irregular, SamplePlace
 
 HISTORY_KEY = "SpotPriceHistory"
 _KEYS = ("AvailabilityZone", "InstanceType", "Timestamp", "SpotPrice")
@@ -53,7 +53,7 @@ def _entries(found: dict[str, Any], path: str) -> list[dict[str, Any]]:
 
 def _events(entries: list[dict[str, Any]], path: str, several: bool) -> Iterator[PriceEvent]:
     for number, entry in enumerate(entries):
-        place = Place(None, f"{HISTORY_KEY}[{number}]")
+        place = SamplePlace(None, f"{HISTORY_KEY}[{number}]")
         zone, kind, time, usd = (Cell(str(entry[key]), key, path, place) for key in _KEYS)
         pool = f"{zone.given()}/{kind.given()}"
         if several:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from slacktide.core.errors import InputError, shown
 
 
-class Instance(NamedTuple):
+class MachineType(NamedTuple):
     """A machine type: how many GPUs it has and what it costs on demand, per machine and hour."""
 
     gpus: int
@@ -16,39 +16,39 @@ class Instance(NamedTuple):
 
 
 AWS_INSTANCES = {
-    "p2.xlarge": Instance(1, 0.90),
-    "p2.8xlarge": Instance(8, 7.20),
-    "p2.16xlarge": Instance(16, 14.40),
-    "p3.2xlarge": Instance(1, 3.06),
-    "p3.8xlarge": Instance(4, 12.24),
-    "p3.16xlarge": Instance(8, 24.48),
-    "p3dn.24xlarge": Instance(8, 31.212),
-    "p4d.24xlarge": Instance(8, 32.7726),
-    "p4de.24xlarge": Instance(8, 40.96575),
-    "p5.48xlarge": Instance(8, 98.32),
-    "g4dn.xlarge": Instance(1, 0.526),
-    "g4dn.2xlarge": Instance(1, 0.752),
-    "g4dn.4xlarge": Instance(1, 1.204),
-    "g4dn.8xlarge": Instance(1, 2.176),
-    "g4dn.12xlarge": Instance(4, 3.912),
-    "g4dn.16xlarge": Instance(1, 4.352),
-    "g4dn.metal": Instance(8, 7.824),
-    "g5.xlarge": Instance(1, 1.006),
-    "g5.2xlarge": Instance(1, 1.212),
-    "g5.4xlarge": Instance(1, 1.624),
-    "g5.8xlarge": Instance(1, 2.448),
-    "g5.12xlarge": Instance(4, 5.672),
-    "g5.16xlarge": Instance(1, 4.096),
-    "g5.24xlarge": Instance(4, 8.144),
-    "g5.48xlarge": Instance(8, 16.288),
-    "g6.xlarge": Instance(1, 0.8048),
-    "g6.2xlarge": Instance(1, 0.9776),
-    "g6.4xlarge": Instance(1, 1.3232),
-    "g6.8xlarge": Instance(1, 2.0144),
-    "g6.12xlarge": Instance(4, 4.6016),
-    "g6.16xlarge": Instance(1, 3.3968),
-    "g6.24xlarge": Instance(4, 6.6752),
-    "g6.48xlarge": Instance(8, 13.3504),
+    "p2.xlarge": MachineType(1, 0.90),
+    "p2.8xlarge": MachineType(8, 7.20),
+    "p2.16xlarge": MachineType(16, 14.40),
+    "p3.2xlarge": MachineType(1, 3.06),
+    "p3.8xlarge": MachineType(4, 12.24),
+    "p3.16xlarge": MachineType(8, 24.48),
+    "p3dn.24xlarge": MachineType(8, 31.212),
+    "p4d.24xlarge": MachineType(8, 32.7726),
+    "p4de.24xlarge": MachineType(8, 40.96575),
+    "p5.48xlarge": MachineType(8, 98.32),
+    "g4dn.xlarge": MachineType(1, 0.526),
+    "g4dn.2xlarge": MachineType(1, 0.752),
+    "g4dn.4xlarge": MachineType(1, 1.204),
+    "g4dn.8xlarge": MachineType(1, 2.176),
+    "g4dn.12xlarge": MachineType(4, 3.912),
+    "g4dn.16xlarge": MachineType(1, 4.352),
+    "g4dn.metal": MachineType(8, 7.824),
+    "g5.xlarge": MachineType(1, 1.006),
+    "g5.2xlarge": MachineType(1, 1.212),
+    "g5.4xlarge": MachineType(1, 1.624),
+    "g5.8xlarge": MachineType(1, 2.448),
+    "g5.12xlarge": MachineType(4, 5.672),
+    "g5.16xlarge": MachineType(1, 4.096),
+    "g5.24xlarge": MachineType(4, 8.144),
+    "g5.48xlarge": MachineType(8, 16.288),
+    "g6.xlarge": MachineType(1, 0.8048),
+    "g6.2xlarge": MachineType(1, 0.9776),
+    "g6.4xlarge": MachineType(1, 1.3232),
+    "g6.8xlarge": MachineType(1, 2.0144),
+    "g6.12xlarge": MachineType(4, 4.6016),
+    "g6.16xlarge": MachineType(1, 3.3968),
+    "g6.24xlarge": MachineType(4, 6.6752),
+    "g6.48xlarge": MachineType(8, 13.3504),
 }
 """AWS list prices of 2024 in us-east-1, Linux; they differ by region and change over the years."""
 
@@ -73,7 +73,7 @@ SPOT_SHARE = 0.3
 """Spot price as a share of on demand where a trace has no price: about the median on AWS in 2024."""
 
 
-def instance(name: str, gpus: int | None, on_demand_usd_per_gpu_hour: float | None) -> Instance:
+def instance(name: str, gpus: int | None, on_demand_usd_per_gpu_hour: float | None) -> MachineType:
     """Return a machine's GPUs and price, what the caller gives first; raises InputError if unknown."""
     known = AWS_INSTANCES.get(name)
     if known is None and (gpus is None or on_demand_usd_per_gpu_hour is None):
@@ -88,9 +88,9 @@ def instance(name: str, gpus: int | None, on_demand_usd_per_gpu_hour: float | No
         )
     count = gpus if gpus is not None else known.gpus if known else 1
     if on_demand_usd_per_gpu_hour is not None:
-        return Instance(count, on_demand_usd_per_gpu_hour * count)
+        return MachineType(count, on_demand_usd_per_gpu_hour * count)
     assert known is not None
-    return Instance(count, known.on_demand_usd_per_hour)
+    return MachineType(count, known.on_demand_usd_per_hour)
 
 
 def gpu_of(name: str) -> str:

@@ -10,8 +10,8 @@ import numpy as np
 
 from slacktide.core.errors import FileError, InputError
 from slacktide.market.base import Market
-from slacktide.market.formats.instances import Instance, gpu_of, instance
-from slacktide.market.formats.reading.samples import ASSUMED_SPOT_GPUS, Irregular, Place, Samples
+from slacktide.market.formats.instances import MachineType, gpu_of, instance
+from slacktide.market.formats.reading.samples import ASSUMED_SPOT_GPUS, Irregular, SamplePlace, Samples
 from slacktide.market.series import from_events
 
 EVENT_SLOT_HOURS = 0.5
@@ -55,7 +55,7 @@ class PriceEvent(NamedTuple):
     pool: str
     instance_type: str
     usd_per_hour: float
-    place: Place
+    place: SamplePlace
 
 
 def event_market(
@@ -77,8 +77,8 @@ def event_market(
     return replace(market, assumptions=_sentences(machines, gpus, assumed), uncounted=tuple(market))
 
 
-def _machines(rows: list[PriceEvent], path: str, assumed: Assumed) -> dict[str, Instance]:
-    machines: dict[str, Instance] = {}
+def _machines(rows: list[PriceEvent], path: str, assumed: Assumed) -> dict[str, MachineType]:
+    machines: dict[str, MachineType] = {}
     for row in rows:
         if row.instance_type not in machines:
             try:
@@ -90,7 +90,7 @@ def _machines(rows: list[PriceEvent], path: str, assumed: Assumed) -> dict[str, 
     return machines
 
 
-def _samples(rows: list[PriceEvent], path: str, machines: dict[str, Instance], gpus: int) -> Samples:
+def _samples(rows: list[PriceEvent], path: str, machines: dict[str, MachineType], gpus: int) -> Samples:
     pools: dict[str, int] = {}
     codes = [pools.setdefault(row.pool, len(pools)) for row in rows]
     per_gpu = [row.usd_per_hour / machines[row.instance_type].gpus for row in rows]
@@ -116,7 +116,7 @@ def _gpu_types(rows: list[PriceEvent], pools: dict[str, int]) -> tuple[str, ...]
     return tuple(types[pool] for pool in pools)
 
 
-def _sentences(machines: dict[str, Instance], gpus: int, assumed: Assumed) -> tuple[str, ...]:
+def _sentences(machines: dict[str, MachineType], gpus: int, assumed: Assumed) -> tuple[str, ...]:
     sentences = [f"The file has prices only: {gpus} spot GPUs are assumed to be available at all times."]
     for name, machine in sorted(machines.items()):
         usd = machine.on_demand_usd_per_hour / machine.gpus
@@ -130,5 +130,5 @@ def _sentences(machines: dict[str, Instance], gpus: int, assumed: Assumed) -> tu
     return tuple(sentences)
 
 
-def _worded(place: Place, message: str) -> str:
+def _worded(place: SamplePlace, message: str) -> str:
     return f"{place.words}: {message}" if place.words else message

@@ -8,7 +8,7 @@ from pathlib import Path
 from slacktide.core.errors import FileError
 from slacktide.market.base import Market
 from slacktide.market.formats.price_changes import Assumed, PriceEvent, event_market
-from slacktide.market.formats.reading.cells import Cell, Row, in_lines
+from slacktide.market.formats.reading.cells import Cell, CellRow, in_lines
 from slacktide.market.formats.reading.csv_rows import header_of, rows_of
 from slacktide.market.formats.reading.market_bytes import as_text, read_bytes
 from slacktide.market.formats.reading.samples import Irregular
@@ -37,7 +37,7 @@ def _events(text: str, path: str) -> Iterator[PriceEvent]:
     return (_event(row, where, path) for row in rows)
 
 
-def _event(row: Row, where: list[int], path: str) -> PriceEvent:
+def _event(row: CellRow, where: list[int], path: str) -> PriceEvent:
     if len(row.cells) != len(where):
         raise FileError(
             f"a row must have {len(where)} cells like the header, got {len(row.cells)}",

@@ -18,7 +18,7 @@ from slacktide.market.formats.price_changes import Assumed
 from slacktide.market.formats.reading.cells import Cell
 from slacktide.market.formats.reading.json_files import json_object, kind_of
 from slacktide.market.formats.reading.market_bytes import read_bytes
-from slacktide.market.formats.reading.samples import Place
+from slacktide.market.formats.reading.samples import SamplePlace
 from slacktide.market.series import resample
 
 
@@ -83,7 +83,10 @@ def _counts(found: dict[str, Any], path: str) -> Ints:
         # Something is wrong with an entry; one by one we learn which.
         texts = (text if isinstance(text, str) else json.dumps(text) for text in counts)
         return np.array(
-            [Cell(text, f"data[{number}]", path, Place(None)).gpus() for number, text in enumerate(texts)]
+            [
+                Cell(text, f"data[{number}]", path, SamplePlace(None)).gpus()
+                for number, text in enumerate(texts)
+            ]
         )
 
 

@@ -34,7 +34,7 @@ from slacktide.market.formats.reading.samples import time_of
 from slacktide.market.formats.tables.table_notes import BEFORE, read_notes
 from slacktide.market.live.feed_file import FeedFile, FeedLine, header_of, whole_lines
 from slacktide.market.live_pool import LivePool
-from slacktide.market.moment import Moment
+from slacktide.market.market_view import MarketView
 from slacktide.market.source import open_market
 from slacktide.market.spec import feed_path
 from slacktide.market.tape import Tape, first_hours
@@ -100,14 +100,14 @@ class Feed:
                     pool.learn(record)
         self._seen = records
 
-    def at(self, name: str, slot: int) -> Moment:
+    def at(self, name: str, slot: int) -> MarketView:
         """Return the market as it stands in a slot of a pool, with all rows that have come by now."""
         self._read()
         hours = self._pools[name].tape.begin_hours(slot)
         for pool in self._pools.values():
             pool.advance(hours)
         self._stale_trouble = self._stale(self._pools[name].tape)
-        return Moment(self._tapes, hours, list(self._pools).index(name))
+        return MarketView(self._tapes, hours, list(self._pools).index(name))
 
     def _stale(self, tape: Tape) -> str:
         """Say since when no row came, where that is too long, and why, where whoever writes them says so.
@@ -124,7 +124,7 @@ class Feed:
             return f"{self._path}: {said}{f' ({why})' if why else ''}; {KEPT}"
         return self._stale_trouble
 
-    def among(self, names: tuple[str, ...], slot: int, start_slot: int, own: int) -> Moment:
+    def among(self, names: tuple[str, ...], slot: int, start_slot: int, own: int) -> MarketView:
         """Return some pools as they stand in a slot of the first of them, to a job that is in one of them.
 
         The moment and its pasts are on the clock of the job, which begins with its own first slot.
@@ -132,7 +132,7 @@ class Feed:
         self.at(names[0], slot)
         tape = self._pools[names[0]].tape
         hours = (slot - start_slot) * tape.slot_hours
-        return Moment(self._some(names), hours, own, since_hours=tape.begin_hours(start_slot))
+        return MarketView(self._some(names), hours, own, since_hours=tape.begin_hours(start_slot))
 
     def _some(self, names: tuple[str, ...]) -> Tapes:
         """Return the tapes of some pools, in this order."""

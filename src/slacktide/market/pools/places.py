@@ -15,7 +15,7 @@ ANY_GPU = "GPU"
 """What a job asks for that takes any GPU."""
 
 
-class Place(NamedTuple):
+class UsablePool(NamedTuple):
     """A pool that a job may use."""
 
     pool: str
@@ -24,7 +24,7 @@ class Place(NamedTuple):
     """How fast one of its GPUs is for the job, against the reference GPU."""
 
 
-def places_of(job: Job, gpu: str, market: Market) -> tuple[Place, ...]:
+def places_of(job: Job, gpu: str, market: Market) -> tuple[UsablePool, ...]:
     """Return the pools of a market that a job may use, in the market's order.
 
     Where several choices of the job fit a pool the first counts. `gpu` is what a job without choices asks
@@ -34,7 +34,9 @@ def places_of(job: Job, gpu: str, market: Market) -> tuple[Place, ...]:
     choices = job.pools or (PoolChoice(_wanted(gpu, market)),)
     found = ((pool.name, _choice(pool, choices)) for pool in market.pools)
     places = tuple(
-        Place(name, choice.widths or job.widths, choice.speed) for name, choice in found if choice is not None
+        UsablePool(name, choice.widths or job.widths, choice.speed)
+        for name, choice in found
+        if choice is not None
     )
     if not places:
         raise InputError(
@@ -45,7 +47,7 @@ def places_of(job: Job, gpu: str, market: Market) -> tuple[Place, ...]:
     return places
 
 
-def job_at(job: Job, place: Place) -> Job:
+def job_at(job: Job, place: UsablePool) -> Job:
     """Return a job as it is in one place: its widths there, and how fast it is."""
     if place.speed == 1.0:
         return replace(job, widths=place.widths, pools=())

@@ -23,7 +23,7 @@ class Drift:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class TraceFigures:
     """The figures of a trace that a profile is to reproduce; shares are of time, spells in hours."""
 
     any_share: float
@@ -81,7 +81,7 @@ class Profile:
 
     name: str
     summary: str
-    target: Target
+    target: TraceFigures
     zones: Zones
     gpu: str = ""
     """The GPU type of its pools; empty for any."""
@@ -124,7 +124,7 @@ PROFILES = {
         Profile(
             name="h100",
             summary="An average H100 zone: full capacity at night, little in the afternoon.",
-            target=Target(
+            target=TraceFigures(
                 any_share=0.916,
                 half_share=0.672,
                 full_share=0.368,
@@ -155,7 +155,7 @@ PROFILES = {
         Profile(
             name="h100-good",
             summary="The best H100 zone measured: nearly always available, with short interruptions.",
-            target=Target(
+            target=TraceFigures(
                 any_share=0.977,
                 half_share=0.907,
                 full_share=0.828,
@@ -186,7 +186,7 @@ PROFILES = {
         Profile(
             name="h100-scarce",
             summary="A scarce H100 zone: no spot for hours or days, then full capacity.",
-            target=Target(
+            target=TraceFigures(
                 any_share=0.526,
                 half_share=0.456,
                 full_share=0.384,
@@ -218,7 +218,7 @@ PROFILES = {
         Profile(
             name="v100",
             summary="V100 as on AWS in 2023: all or nothing, lost five times a day.",
-            target=Target(
+            target=TraceFigures(
                 any_share=0.684,
                 half_share=0.657,
                 full_share=0.637,
@@ -252,7 +252,7 @@ PROFILES = {
         Profile(
             name="volatile",
             summary="A volatile market: eight losses a day, rarely full, prices that jump every few days.",
-            target=Target(
+            target=TraceFigures(
                 any_share=0.902,
                 half_share=0.516,
                 full_share=0.154,

@@ -7,9 +7,9 @@ from typing import ClassVar
 
 from slacktide.core.types import Allocation, Reason, Wish
 from slacktide.policies.base import policies, signals
-from slacktide.policies.pools.alone import over_pools
 from slacktide.policies.pools.pool_beliefs import is_fed
 from slacktide.policies.pools.rescue import home, terms_in
+from slacktide.policies.pools.single_pool import over_pools
 from slacktide.policies.view import View
 
 

@@ -29,7 +29,7 @@ MOST_LEVELS = 3
 """How many levels of a pool are told apart at most, none included."""
 
 _blended: LruCache[tuple[object, ...], Floats] = LruCache(512)
-_counts: LruCache[tuple[int, int, int, int], spells.Counts] = LruCache(512)
+_counts: LruCache[tuple[int, int, int, int], spells.AgeCounts] = LruCache(512)
 
 
 class Followed(NamedTuple):
@@ -43,7 +43,7 @@ class Followed(NamedTuple):
 _followed: LruCache[tuple[object, ...], list[tuple[tuple[Sighting, ...], Followed]]] = LruCache(128)
 
 
-class Fall(NamedTuple):
+class PoolWarning(NamedTuple):
     """A warning: a pool keeps the spot that a job holds there until a slot, and then has less."""
 
     pool: int
@@ -224,7 +224,7 @@ class PoolLevels:
     """
 
     def __init__(
-        self, view: View, pool: int, widths: Sequence[int], sources: Sources, fall: Fall | None = None
+        self, view: View, pool: int, widths: Sequence[int], sources: Sources, fall: PoolWarning | None = None
     ) -> None:
         self.widths = tuple(widths)
         self._fall = fall if fall is not None and fall.pool == pool else None
@@ -275,7 +275,7 @@ class PoolLevels:
         found[: len(up) + 1] = _levels(then)
         return found
 
-    def _warned(self, at_least: Floats, fall: Fall, slots: int, kept: float) -> Floats:
+    def _warned(self, at_least: Floats, fall: PoolWarning, slots: int, kept: float) -> Floats:
         """Return the chances to have each width at a border that lies so many slots before the fall.
 
         `kept` is how likely what is held would have been there at that border, had nobody warned.
@@ -306,7 +306,7 @@ class PoolLevels:
         found[:, : count + 1, : count + 1] = np.stack(rows, axis=1)
         return found
 
-    def _put_in_fall(self, fall: Fall, slot: int, borders: Ints, steps: Sequence[Floats]) -> None:
+    def _put_in_fall(self, fall: PoolWarning, slot: int, borders: Ints, steps: Sequence[Floats]) -> None:
         """Make the chances [step, width] of each level those of a pool that has warned of a fall."""
         step = int(np.searchsorted(borders, fall.slot - slot)) - 1  # the one in which it falls
         if not 0 <= step < len(borders) - 1:
@@ -375,7 +375,7 @@ def _hazards(view: View, pool: int, gpus: int, sources: Sources) -> Floats:
             _with_tries(past, tried, gpus, sources.until_hours, view.slot_hours)
             for past, tried in zip(sources.pasts, sources.tried, strict=True)
         ]
-        pooled = spells.Counts(
+        pooled = spells.AgeCounts(
             np.sum([one.seen for one in counts], axis=0), np.sum([one.ended for one in counts], axis=0)
         )
         return spells.hazards(counts[pool], pooled, spells.prior(view.slot_hours, gpu))
@@ -391,7 +391,7 @@ def _last_refit(slot: int, every: int) -> int:
 
 def _with_tries(
     past: Past, tried: Sequence[Sighting], gpus: int, until_hours: float, slot_hours: float
-) -> spells.Counts:
+) -> spells.AgeCounts:
     """Return the counts of a record and of what was seen of a pool since, from slot to slot."""
     recorded = _counted(past, gpus, until_hours)
     if not tried:
@@ -403,10 +403,10 @@ def _with_tries(
         elif one.at_most_gpus < gpus:
             states[round(one.at_hours / slot_hours)] = spells.DOWN
     later = spells.count_known(states, slot_hours)
-    return spells.Counts(recorded.seen + later.seen, recorded.ended + later.ended)
+    return spells.AgeCounts(recorded.seen + later.seen, recorded.ended + later.ended)
 
 
-def _counted(past: Past, gpus: int, until_hours: float) -> spells.Counts:
+def _counted(past: Past, gpus: int, until_hours: float) -> spells.AgeCounts:
     slots = past.slots_before(until_hours)
     key = (*past.mark(slots), gpus)
     return _counts.get(key, lambda: spells.count(past.spot_gpus[:slots] >= gpus, past.slot_hours))

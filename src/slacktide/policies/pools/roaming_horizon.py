@@ -17,17 +17,17 @@ from slacktide.core.types import Allocation, Job, JobState, Quote, Reason, Wish
 from slacktide.market.base import Pool
 from slacktide.physics.physics import Terms, lose, pass_time, phase_of, work_hours
 from slacktide.policies.base import policies, signals, warned_slots, warning_of
-from slacktide.policies.pools.pool_beliefs import Fall, PoolBelief, PoolLevels, Sources, seen_before
-from slacktide.policies.pools.rescue import home, terms_in
-from slacktide.policies.pools.roaming_seats import (
+from slacktide.policies.pools.candidate_allocations import (
     KEPT,
-    Seat,
+    CandidateAllocation,
     borders,
     numbers_of,
     seats_of,
     usd_per_hour,
     widths_of,
 )
+from slacktide.policies.pools.pool_beliefs import PoolBelief, PoolLevels, PoolWarning, Sources, seen_before
+from slacktide.policies.pools.rescue import home, terms_in
 from slacktide.policies.stochastic_horizon import Prepared, StochasticHorizon
 from slacktide.policies.view import View
 from slacktide.solvers.pools import joint
@@ -87,7 +87,7 @@ class RoamingHorizon:
         return IN_ONE_POOL.effort(job, slot_hours)
 
 
-class Memory(NamedTuple):
+class SolvedProgramme(NamedTuple):
     """What was settled when the programme was solved."""
 
     slot: int
@@ -99,7 +99,7 @@ class Memory(NamedTuple):
     """The pools that are weighed."""
     narrower: tuple[int, ...]
     """The width that is told apart from none and from the fastest in each of them; 0 where none is."""
-    fall: Fall | None = None
+    fall: PoolWarning | None = None
     """What was warned."""
 
     def written(self) -> tuple[float, ...]:
@@ -108,14 +108,14 @@ class Memory(NamedTuple):
         return tuple(float(part) for part in parts)
 
     @classmethod
-    def read(cls, numbers: Sequence[float]) -> Memory | None:
+    def read(cls, numbers: Sequence[float]) -> SolvedProgramme | None:
         """Return what was handed on; nothing where that was not written here."""
         warned = len(numbers) % 2 == 1
         if len(numbers) < (9 if warned else 6):
             return None
         slot, slack, home, gpus, *rest = numbers
         parts = [int(part) for part in rest]
-        fall = Fall(*parts[-3:]) if warned else None
+        fall = PoolWarning(*parts[-3:]) if warned else None
         parts = parts[:-3] if warned else parts
         half = len(parts) // 2
         return cls(int(slot), slack, int(home), int(gpus), tuple(parts[:half]), tuple(parts[half:]), fall)
@@ -129,7 +129,7 @@ class Programme(NamedTuple):
     """[slots since, levels of all pools, mode, slack]"""
 
 
-class Option(NamedTuple):
+class SlotOption(NamedTuple):
     """Something to do in this slot, and what is to be paid from now on if it is done."""
 
     usd: float
@@ -160,9 +160,9 @@ class _Turn:
         watched = self.levels if age >= LET_PASS else [self.levels[self.own]]
         return age > 0 and any(one.surprised for one in watched)
 
-    def _recalled(self) -> Memory | None:
+    def _recalled(self) -> SolvedProgramme | None:
         """Return what was remembered, where it is still good: not too old, and of what is held."""
-        memory, held = Memory.read(self.view.memory), self.view.state.spot_gpus
+        memory, held = SolvedProgramme.read(self.view.memory), self.view.state.spot_gpus
         if (
             memory is None
             or not 0 <= self.view.slot - memory.slot < KEPT
@@ -174,19 +174,19 @@ class _Turn:
         told = (0, memory.narrower[own], int(self.every[self.view.pool].fastest))
         return memory if held in told else None
 
-    def _is_news(self, known: Fall | None) -> bool:
+    def _is_news(self, known: PoolWarning | None) -> bool:
         """Whether the job was warned of something else than is known, or what it was warned of is off."""
         view, now = self.view, self._fall()
         if now is not None or known is None or known.slot <= view.slot or known.pool != view.pool:
             return now is not None and now != known
         return view.state.spot_gpus >= known.gpus
 
-    def _fall(self) -> Fall | None:
+    def _fall(self) -> PoolWarning | None:
         """Return what the job is warned of."""
         slots, view = warned_slots(self.view), self.view
-        return None if slots is None else Fall(view.pool, view.slot + slots, view.state.spot_gpus)
+        return None if slots is None else PoolWarning(view.pool, view.slot + slots, view.state.spot_gpus)
 
-    def _begun(self, policy: RoamingHorizon) -> Memory:
+    def _begun(self, policy: RoamingHorizon) -> SolvedProgramme:
         """Settle anew which pools and widths are weighed, and where the job would be on demand."""
         view, every = self.view, self.every
         quotes = [pool.quote for pool in view.pools]
@@ -194,7 +194,7 @@ class _Turn:
         pools = _screened(view, every, quotes, policy.most_pools, {view.pool, last.pool}, self.sources)
         narrower = self._narrower(pools)
         slack = self._slack_hours(every[last.pool], last.gpus, view.state.progress_gpu_hours)
-        return Memory(view.slot, slack, last.pool, last.gpus, pools, narrower, self._fall())
+        return SolvedProgramme(view.slot, slack, last.pool, last.gpus, pools, narrower, self._fall())
 
     def _narrower(self, pools: Sequence[int]) -> tuple[int, ...]:
         """Return a width to tell apart in each pool: what is held or offered, or else half of the fastest.
@@ -222,7 +222,7 @@ class _Turn:
         chosen = sorted(several, key=lambda pool: -gaps[pool])[:most]
         return tuple(found[pool] if pool in chosen else 0 for pool in pools)
 
-    def _take(self, memory: Memory) -> None:
+    def _take(self, memory: SolvedProgramme) -> None:
         """Work with what was settled."""
         view = self.view
         self.memory, self.pools = memory, memory.pools
@@ -303,7 +303,7 @@ class _Turn:
     def decide(self) -> Allocation:
         """Return wishes, the best first: seats where trying pays, then what is certain."""
         now = [one.now() for one in self.levels]
-        chosen: list[Option] = []
+        chosen: list[SlotOption] = []
         while True:
             certain = min(self._certain(now), key=lambda one: one.usd)
             tries = [(self._start(seat, now), seat) for seat in self._on_spot(now)]
@@ -326,7 +326,7 @@ class _Turn:
             tuple(one.wish for one in rest),
         )  # fmt: skip
 
-    def _figures(self, option: Option, now: Sequence[Floats]) -> dict[str, float]:
+    def _figures(self, option: SlotOption, now: Sequence[Floats]) -> dict[str, float]:
         """Return what tells why: what is still to be paid this way, and by staying or waiting."""
         others = [one.usd for one in self._certain(now) if one.usd < joint.IMPOSSIBLE_USD / 2]
         return {
@@ -344,7 +344,7 @@ class _Turn:
         lived = self.levels[at].up_hours(wish.spot_gpus)
         return {"spot_cheaper_usd": here - there, **({"spot_lived_hours": lived} if lived else {})}
 
-    def _on_spot(self, now: Sequence[Floats]) -> list[Seat]:
+    def _on_spot(self, now: Sequence[Floats]) -> list[CandidateAllocation]:
         """Return the seats on spot that may be there now, and what pools offer between two widths."""
         found = [seat for seat in self.seats[:-1] if now[seat.pool][seat.level - 1] > 1e-9]
         for at, one in enumerate(self.levels):
@@ -353,7 +353,7 @@ class _Turn:
             if gpus and gpus not in one.widths:
                 level = sum(width <= gpus for width in one.widths)
                 rest = int(self.terms[at].fastest) - gpus
-                found += [Seat(at, level, gpus, 0), Seat(at, level, gpus, rest)]
+                found += [CandidateAllocation(at, level, gpus, 0), CandidateAllocation(at, level, gpus, rest)]
         held = self.view.state
         return [
             seat
@@ -362,27 +362,27 @@ class _Turn:
             != (self.own, held.spot_gpus, held.on_demand_gpus)
         ]
 
-    def _certain(self, now: Sequence[Floats]) -> list[Option]:
+    def _certain(self, now: Sequence[Floats]) -> list[SlotOption]:
         """Return what can be done for sure: to wait, to stay with what is held, or on demand."""
         state, home = self.view.state, self.seats[-1]
-        found = [Option(self._paid(Seat(self.own, 0, 0, 0), now), Wish(), WAITS)]
+        found = [SlotOption(self._paid(CandidateAllocation(self.own, 0, 0, 0), now), Wish(), WAITS)]
         if state.gpus:
             level = sum(width <= state.spot_gpus for width in self.levels[self.own].widths)
-            seat = Seat(self.own, level, state.spot_gpus, state.on_demand_gpus)
-            found.append(Option(self._paid(seat, now), self._wish(seat), STAYS))
-        found.append(Option(self._paid(home, now), self._wish(home), ON_DEMAND))
+            seat = CandidateAllocation(self.own, level, state.spot_gpus, state.on_demand_gpus)
+            found.append(SlotOption(self._paid(seat, now), self._wish(seat), STAYS))
+        found.append(SlotOption(self._paid(home, now), self._wish(home), ON_DEMAND))
         return found
 
-    def _start(self, seat: Seat, now: Sequence[Floats]) -> Option:
+    def _start(self, seat: CandidateAllocation, now: Sequence[Floats]) -> SlotOption:
         """Return what it is to start on spot in a seat, where it is there."""
         state = self.view.state
         moves = seat.pool != self.own and (state.gpus > 0 or state.progress_gpu_hours > 0.0)
-        return Option(self._paid(seat, now), self._wish(seat), MOVES if moves else STARTS)
+        return SlotOption(self._paid(seat, now), self._wish(seat), MOVES if moves else STARTS)
 
-    def _wish(self, seat: Seat) -> Wish:
+    def _wish(self, seat: CandidateAllocation) -> Wish:
         return Wish(seat.spot_gpus, seat.on_demand_gpus, self.view.pools[self.pools[seat.pool]].name)
 
-    def _paid(self, seat: Seat, now: Sequence[Floats]) -> float:
+    def _paid(self, seat: CandidateAllocation, now: Sequence[Floats]) -> float:
         """Return what going into this slot in a seat costs from now on."""
         view, terms, pool = self.view, self.terms[seat.pool], self.pools[seat.pool]
         spot, on_demand = seat.spot_gpus, seat.on_demand_gpus
@@ -400,21 +400,21 @@ class _Turn:
         mode = seat.pool if self._goes(seat) else self._mode(seat)
         return fee + usd * view.hours + self._ahead(mode, slack, chances)
 
-    def _goes(self, seat: Seat) -> bool:
+    def _goes(self, seat: CandidateAllocation) -> bool:
         """Whether spot of a seat was warned to go with the end of this slot."""
         fall = self.memory.fall
         if fall is None or (fall.pool, fall.slot) != (self.pools[seat.pool], self.view.slot + 1):
             return False
         return seat.spot_gpus >= fall.gpus
 
-    def _kept_gpu_hours(self, seat: Seat, after: JobState) -> float:
+    def _kept_gpu_hours(self, seat: CandidateAllocation, after: JobState) -> float:
         """Return the work that is left after this slot: less what is lost with spot that was warned to go."""
         fall = self.memory.fall
         if fall is None or not self._goes(seat):
             return after.progress_gpu_hours
         return float(lose(self.terms[seat.pool], after, fall.gpus - 1).progress_gpu_hours)
 
-    def _next(self, at: int, now: Floats, seat: Seat) -> Floats:
+    def _next(self, at: int, now: Floats, seat: CandidateAllocation) -> Floats:
         """Return the chances of a pool's levels in the next slot for who is in a seat."""
         level = seat.level if at == seat.pool else 0
         key = (at, level, now.tobytes())
@@ -422,7 +422,7 @@ class _Turn:
             self._chances[key] = self.levels[at].next(now, level)
         return self._chances[key]
 
-    def _mode(self, seat: Seat) -> int:
+    def _mode(self, seat: CandidateAllocation) -> int:
         """Return the mode of the programme that is nearest to a seat from below; idle where none is."""
         pools = len(self.pools)
         if seat.level == 0:

@@ -8,9 +8,9 @@ from typing import ClassVar, NamedTuple
 from slacktide.core.types import Allocation, Reason, Wish
 from slacktide.physics.physics import phase_of, work_hours
 from slacktide.policies.base import policies, signals
-from slacktide.policies.pools.alone import over_pools
 from slacktide.policies.pools.pool_beliefs import PoolBelief, Sources, is_fed
 from slacktide.policies.pools.rescue import terms_in
+from slacktide.policies.pools.single_pool import over_pools
 from slacktide.policies.view import View
 
 STAYS, MOVES, STARTS, WAITS, ON_DEMAND = (
@@ -18,7 +18,7 @@ STAYS, MOVES, STARTS, WAITS, ON_DEMAND = (
 )  # fmt: skip
 
 
-class Option(NamedTuple):
+class RankedHolding(NamedTuple):
     """Something to hold, and what an hour of it is worth less its price."""
 
     usd_per_hour: float
@@ -49,11 +49,11 @@ class SkyNomad:
         reason = Reason(first.rule, {**signals(view), "utility_usd_per_hour": first.usd_per_hour})
         return Allocation(*first.wish, reason, (), tuple(one.wish for one in rest))
 
-    def _now(self, view: View, value: float) -> Option:
+    def _now(self, view: View, value: float) -> RankedHolding:
         """Return what is held, or to wait where nothing is that the job could go on with."""
         state, quote, name = view.state, view.quote, view.pools[view.pool].name
         if not state.gpus or view.allowed_width(state.gpus) != state.gpus:
-            return Option(0.0, Wish(), WAITS)
+            return RankedHolding(0.0, Wish(), WAITS)
         usd = (
             quote.spot_usd_per_gpu_hour * state.spot_gpus
             + quote.on_demand_usd_per_gpu_hour * state.on_demand_gpus
@@ -61,12 +61,12 @@ class SkyNomad:
         terms, wish = terms_in(view)[view.pool], Wish(int(state.spot_gpus), int(state.on_demand_gpus), name)
         rate = terms.rate[phase_of(terms, state.progress_gpu_hours)]
         worth = value * float(rate[state.gpus] / rate[terms.fastest]) - usd
-        return Option(worth, wish, STAYS if state.spot_gpus else ON_DEMAND)
+        return RankedHolding(worth, wish, STAYS if state.spot_gpus else ON_DEMAND)
 
-    def _options(self, view: View, value: float) -> list[Option]:
+    def _options(self, view: View, value: float) -> list[RankedHolding]:
         """Return what could be held instead and is worth something."""
         assert view.places is not None
-        state, found, sources = view.state, list[Option](), Sources(view)
+        state, found, sources = view.state, list[RankedHolding](), Sources(view)
         for at, one in enumerate(terms_in(view)):
             quote, name, gpus = view.pools[at].quote, view.pools[at].name, int(one.fastest)
             carries = at != view.pool and state.progress_gpu_hours > 0.0
@@ -76,14 +76,14 @@ class SkyNomad:
             if is_elsewhere and quote.on_demand_gpus >= gpus:
                 fee = (one.restart_hours + hours) * value + usd if carries else 0.0
                 worth = value - quote.on_demand_usd_per_gpu_hour * gpus - fee
-                found.append(Option(worth, Wish(0, gpus, name), ON_DEMAND))
+                found.append(RankedHolding(worth, Wish(0, gpus, name), ON_DEMAND))
             is_held = at == view.pool and state.spot_gpus >= gpus
             if is_held or (quote.spot_gpus < gpus and is_fed(view, at)):
                 continue
             life = max(PoolBelief(view, at, gpus, sources).life_hours, view.slot_hours)
             share = max(0.0, life - one.restart_hours) / life
             worth = value * share - quote.spot_usd_per_gpu_hour * gpus - (hours * value + usd) / life
-            found.append(Option(worth, Wish(gpus, 0, name), MOVES if carries else STARTS))
+            found.append(RankedHolding(worth, Wish(gpus, 0, name), MOVES if carries else STARTS))
         return [one for one in found if one.usd_per_hour >= 0.0]
 
     def _value(self, view: View) -> float:

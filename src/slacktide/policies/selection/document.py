@@ -13,7 +13,7 @@ from slacktide.core.arrays import Floats
 from slacktide.core.errors import FileError, InputError, shown
 from slacktide.policies.selection import rate as rates
 from slacktide.policies.selection.hedge import Hedge, Open, Tally
-from slacktide.policies.selection.history import Leader, Point, Trail
+from slacktide.policies.selection.history import Leader, RegretPoint, Trail
 
 FORMAT = "slacktide-learn"
 VERSION = 1
@@ -138,9 +138,11 @@ def _tally(found: dict[str, Any]) -> Tally:
     return tally
 
 
-def _point(found: list[Any]) -> Point:
+def _point(found: list[Any]) -> RegretPoint:
     jobs, regret, bound, weights = found
-    return Point(int(jobs), float(regret), float(bound), {int(arm): float(share) for arm, share in weights})
+    return RegretPoint(
+        int(jobs), float(regret), float(bound), {int(arm): float(share) for arm, share in weights}
+    )
 
 
 def _numbers(found: Any, count: int, *, above: float = -1e-300, most: float = math.inf) -> Floats:

@@ -31,7 +31,7 @@ import numpy as np
 from slacktide.core.arrays import Floats
 from slacktide.core.errors import InputError, UnknownNameError, shown
 from slacktide.policies.selection.history import Leader, Trail
-from slacktide.policies.selection.rate import Adaptive, Rate
+from slacktide.policies.selection.rate import Adaptive, LearningRate
 
 GRAIN = 2.0**-32
 """Utilities are rounded to this, so that sums over two million jobs are exact."""
@@ -78,14 +78,18 @@ class Hedge:
     """Weights over named arms, a draw for each job that begins, an update for each that ends."""
 
     def __init__(
-        self, arms: Sequence[str], *, prior: Mapping[str, float] | None = None, rate: Rate | None = None
+        self,
+        arms: Sequence[str],
+        *,
+        prior: Mapping[str, float] | None = None,
+        rate: LearningRate | None = None,
     ) -> None:
         """Begin with nothing learned; `prior` gives shares of trust (equal unless given) to all arms."""
         self.arms = tuple(arms)
         if not self.arms or len(set(self.arms)) != len(self.arms):
             raise InputError(f"arms must be at least one name, each given once, got {list(self.arms)[:9]}")
         self.prior = _normalised(self.arms, prior)
-        self.rate: Rate = Adaptive() if rate is None else rate
+        self.rate: LearningRate = Adaptive() if rate is None else rate
         self.utility: Floats = np.zeros(len(self.arms))
         self.tally = Tally()
         self.open: dict[str, Open] = {}

@@ -21,7 +21,7 @@ class Leader(NamedTuple):
     arm: str
 
 
-class Point(NamedTuple):
+class RegretPoint(NamedTuple):
     """The learner after a number of jobs."""
 
     jobs: int
@@ -34,7 +34,7 @@ class Point(NamedTuple):
 class Trail:
     """Points in time, evenly thinned as they become many."""
 
-    def __init__(self, points: list[Point] | None = None, stride: int = 1) -> None:
+    def __init__(self, points: list[RegretPoint] | None = None, stride: int = 1) -> None:
         self.points = [] if points is None else points
         self.stride = stride
 
@@ -43,7 +43,7 @@ class Trail:
         if jobs % self.stride:
             return
         seen = np.flatnonzero(weights >= WORTH_DRAWING)
-        self.points.append(Point(jobs, regret, bound, {int(arm): float(weights[arm]) for arm in seen}))
+        self.points.append(RegretPoint(jobs, regret, bound, {int(arm): float(weights[arm]) for arm in seen}))
         if len(self.points) > MOST_POINTS:
             self.stride *= 2
             self.points = [point for point in self.points if point.jobs % self.stride == 0]

@@ -30,7 +30,7 @@ CAUTION = 0.1
 """What the adaptive rate takes the gaps to be before the first one: it should not believe a single job."""
 
 
-class Rate(Protocol):
+class LearningRate(Protocol):
     """The rate of the next job, from what has ended so far; it never grows."""
 
     def eta(self, arms: int, ended: int, gap: float) -> float:
@@ -43,7 +43,7 @@ class Rate(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Fixed:
+class FixedRate:
     """One rate for a number of jobs known beforehand."""
 
     jobs: int
@@ -81,20 +81,21 @@ class Adaptive:
         return math.sqrt(ended * math.log(arms)) + 2.0 + CAUTION
 
 
-RATES: dict[str, type[Fixed] | type[Anytime] | type[Adaptive]] = {
-    "fixed": Fixed,
+RATES: dict[str, type[FixedRate] | type[Anytime] | type[Adaptive]] = {
+    "fixed": FixedRate,
     "anytime": Anytime,
     "adaptive": Adaptive,
 }
 
 
-def written(rate: Rate) -> dict[str, Any]:
+def written(rate: LearningRate) -> dict[str, Any]:
     """Return a rate as `{name: {parameter: value}}`."""
-    assert isinstance(rate, Fixed | Anytime | Adaptive)
-    return {type(rate).__name__.lower(): asdict(rate)}
+    assert isinstance(rate, FixedRate | Anytime | Adaptive)
+    name = next(name for name, kind in RATES.items() if isinstance(rate, kind))
+    return {name: asdict(rate)}
 
 
-def made(spec: Mapping[str, Any]) -> Rate:
+def made(spec: Mapping[str, Any]) -> LearningRate:
     """Make a rate from `{name: {parameter: value}}`; raises InputError for an unknown name."""
     ((name, parameters),) = spec.items()
     if name not in RATES:

@@ -67,7 +67,7 @@ def forget(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-class Saved:
+class LearnedStateFile:
     """A state on disk that may be changed by several processes, one at a time."""
 
     def __init__(self, path: Path, fresh: Callable[[], Hedge]) -> None:

@@ -56,7 +56,7 @@ class GpuHourBill:
     idle_gpu_hours: float
 
     @classmethod
-    def of(cls, sums: ledger.Bill) -> GpuHourBill:
+    def of(cls, sums: ledger.StretchSums) -> GpuHourBill:
         """Split what all stretches of a stream come to, which rents on demand only."""
         unused, rounding = sums.idle_gpu_hours, sums.rounding_gpu_hours
         all_of_it, pause = sums.on_demand_gpu_hours, sums.pause_gpu_hours

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slacktide.physics.ledger import Bill
+from slacktide.physics.ledger import StretchSums
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,4 +13,4 @@ class BillPart:
 
     names: tuple[str, ...]
     """Which part it is, in the order of the keys that the bill is divided by; empty: of no job."""
-    bill: Bill
+    bill: StretchSums

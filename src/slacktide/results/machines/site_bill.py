@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slacktide.physics.ledger import Audit, Bill
+from slacktide.physics.ledger import Audit, StretchSums
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +15,7 @@ class PayerBill:
     """The job's id; empty for the site itself, which pays for machines that no job holds."""
     status: str
     """The job's; empty for the site."""
-    bill: Bill
+    bill: StretchSums
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,5 +24,5 @@ class SiteBill:
 
     payers: tuple[PayerBill, ...]
     """The jobs in the order they came; the site last, where it paid for anything."""
-    total: Bill
+    total: StretchSums
     audit: Audit

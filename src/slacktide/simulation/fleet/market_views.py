@@ -18,7 +18,7 @@ from slacktide.core.arrays import Ints
 from slacktide.core.errors import InputError, UnknownNameError
 from slacktide.core.types import TIME_TOLERANCE_HOURS, Allocation, JobState, Quote, Sighting
 from slacktide.market.forecast.on_tape import OnTape
-from slacktide.market.moment import Moment, PoolView
+from slacktide.market.market_view import MarketView, PoolView
 from slacktide.market.tape import Past, Tape, first_hours
 from slacktide.market.tapes import Tapes
 from slacktide.physics.pace import KNOWN
@@ -156,7 +156,7 @@ class MarketRows:
         first = math.floor(submitted / slot_hours + 1e-9)
         own = site.slot - first
         name, here = self.name(place), where.index(int(jobs.pool[place]))
-        moment = Moment(
+        moment = MarketView(
             self._pasts.tapes.some(where), own * slot_hours, here, spot.by_others(name), first * slot_hours,
             spot.on_demand_by_others(name),
         )  # fmt: skip

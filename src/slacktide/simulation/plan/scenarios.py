@@ -50,7 +50,7 @@ def scenarios(
 class _History(NamedTuple):
     """What is known of a pool and its neighbours, from which models are learned that may be true."""
 
-    levels: markov.Levels
+    levels: markov.StateCuts
     pools: tuple[tuple[Ints, Floats], ...]
     """Of each pool, its own first: the spot GPUs offered, and the hours of the day."""
     slot_hours: float
@@ -80,7 +80,7 @@ class _History(NamedTuple):
         return of_slot
 
 
-def _history(levels: markov.Levels, pool: Pool, neighbours: tuple[Pool, ...]) -> _History:
+def _history(levels: markov.StateCuts, pool: Pool, neighbours: tuple[Pool, ...]) -> _History:
     own, at = Past.of(pool), len(pool) - 1
     others = [Past.of(other, first_hours(other, pool, 0)) for other in neighbours]
     now = own.begin_hours(at)
@@ -113,7 +113,7 @@ def _price_paths(past: Floats, slots: int, paths: int, seed: int) -> list[Floats
     return [window * (past[-1] / window[0]) if window[0] > 0 else window for window in windows]
 
 
-def _now(levels: markov.Levels, pool: Pool, at: int) -> markov.Now:
+def _now(levels: markov.StateCuts, pool: Pool, at: int) -> markov.Now:
     level = levels.level(pool.spot_gpus[: at + 1])
     return markov.Now(int(level[-1]), int(markov.ages(level)[-1]))
 

@@ -47,7 +47,7 @@ class Offers(NamedTuple):
     """How many GPUs there are at the cheap price."""
 
 
-class Curve(NamedTuple):
+class SpeedupHull(NamedTuple):
     """The concave hull of a job's speedup, from no GPU to the widest."""
 
     gpus: Floats
@@ -116,7 +116,7 @@ def _least_at(function: Callable[[float], float], low: float, high: float) -> fl
     return inner if at_inner < at_outer else outer
 
 
-def _worth(offers: Offers, curve: Curve, price: float) -> float:
+def _worth(offers: Offers, curve: SpeedupHull, price: float) -> float:
     """Return what all slots are worth together, with work at a price."""
     cheap, usual = curve.best(offers.cheap_usd, price), curve.best(offers.usual_usd, price)
     gpus = np.maximum(usual, np.minimum(cheap, offers.cheap_gpus))
@@ -135,12 +135,12 @@ def _offers(frame: Numbers, future: Future) -> Offers:
     return Offers(hours, np.minimum(spot, on_demand), on_demand, gpus)
 
 
-def _curve(job: Job, frame: Numbers) -> Curve:
+def _curve(job: Job, frame: Numbers) -> SpeedupHull:
     points = ((0.0, 0.0), *((float(width), float(frame.terms.rate[width])) for width in job.widths))
     corners = concave_hull(points)
     fastest = max(range(len(corners)), key=lambda place: corners[place][1])
     gpus, rate = (np.array(column) for column in zip(*corners[: fastest + 1], strict=True))
-    return Curve(gpus, rate)
+    return SpeedupHull(gpus, rate)
 
 
 def late_work(frame: Numbers, future: Future) -> Late:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from slacktide.core.arrays import Ints
-from slacktide.solvers.clairvoyant.frame import Frame, Numbers
+from slacktide.solvers.clairvoyant.frame import JobFrame, Numbers
 from slacktide.solvers.clairvoyant.sweep import Edge, Future, Grid
 
 BEAM = 64
@@ -16,7 +16,7 @@ BEAM = 64
 makes more of them look alike, so that twice as many are."""
 
 
-class Values(NamedTuple):
+class SlotValues(NamedTuple):
     """The values of states, slot by slot, for as many slots as are kept at once."""
 
     inside: Grid
@@ -30,7 +30,7 @@ class Values(NamedTuple):
     """The lowest grid point that can have been reached by each slot."""
 
 
-class Labels(NamedTuple):
+class PathLabels(NamedTuple):
     """The ways to have come to each slot that are worth following, and the best way to an end."""
 
     counts: Ints
@@ -59,13 +59,13 @@ def empty_future(frame: Numbers) -> Future:
     return Future(np.empty(slots), np.empty(slots), np.empty(slots, dtype=np.int64), np.zeros(late + 1))
 
 
-def empty_edge(frame: Frame) -> Edge:
+def empty_edge(frame: JobFrame) -> Edge:
     """Allocate the edge of what a hard deadline allows."""
     shape = (frame.terms.deadline_slots + 1, len(frame.pauses.left_hours), len(frame.spot))
     return Edge(np.zeros(shape), np.zeros(shape), np.zeros(shape, dtype=np.int64))
 
 
-def empty_values(frame: Frame) -> Values:
+def empty_values(frame: JobFrame) -> SlotValues:
     """Allocate the values of one segment, and of the first slot of each."""
     state = (len(frame.pauses.left_hours), len(frame.spot))
     slots, points = frame.terms.deadline_slots, frame.last + 2
@@ -74,7 +74,7 @@ def empty_values(frame: Frame) -> Values:
     widths = len(frame.terms.rate) if (fewer != frame.pauses.restart).any() else 0
     low = np.full(slots + 1, frame.last)
     low[1:] -= frame.shift[frame.pauses.restart].max() + frame.shift.max() * np.arange(slots)
-    return Values(
+    return SlotValues(
         inside=np.empty((frame.segment + 1, *state, points)),
         rows=np.empty((frame.segment + 1, *state), dtype=np.int64),
         kept=np.empty((segments + 1 if segments > 1 else 0, *state, points)),
@@ -84,12 +84,12 @@ def empty_values(frame: Frame) -> Values:
     )
 
 
-def empty_labels(frame: Frame) -> Labels:
+def empty_labels(frame: JobFrame) -> PathLabels:
     """Allocate the labels of every slot: one where the grid is exact, else BEAM or twice as many."""
     slots = frame.terms.deadline_slots + 1
     beam = 2 * BEAM if frame.terms.whole_slots else BEAM
     shape = (slots, 1 if frame.exact else beam)
-    return Labels(
+    return PathLabels(
         counts=np.zeros(slots, dtype=np.int64),
         holding=np.zeros(shape, dtype=np.int64),
         left=np.zeros(shape, dtype=np.int64),

@@ -52,7 +52,7 @@ from slacktide.core.types import Job
 from slacktide.market.base import Pool
 from slacktide.solvers.clairvoyant.buffers import empty_edge, empty_future, empty_labels, empty_values
 from slacktide.solvers.clairvoyant.forward_run import solve_starts
-from slacktide.solvers.clairvoyant.frame import Frame, frame
+from slacktide.solvers.clairvoyant.frame import JobFrame, frame
 from slacktide.solvers.clairvoyant.runtime_estimate import fits
 from slacktide.solvers.clairvoyant.sweep import NEVER
 from slacktide.solvers.clairvoyant.wide import WideSolver
@@ -214,7 +214,7 @@ def _check_starts(job: Job, pool: Pool, starts: Sequence[int]) -> None:
 
 
 def solve_with(
-    kernel: Callable[..., None], numbers: Frame, job: Job, pool: Pool, starts: Sequence[int]
+    kernel: Callable[..., None], numbers: JobFrame, job: Job, pool: Pool, starts: Sequence[int]
 ) -> tuple[Ints, Ints, Floats, Floats]:
     """Solve from each start with `solve_starts`, plain or compiled.
 
@@ -232,7 +232,7 @@ def solve_with(
     return spot, on_demand, table, promised
 
 
-def _estimate(numbers: Frame, job: Job, promised: float, utility: float) -> float:
+def _estimate(numbers: JobFrame, job: Job, promised: float, utility: float) -> float:
     """Return what the grid promised as a utility; a plan that cannot be in time is its own estimate."""
     if promised <= 0.5 * NEVER:
         return utility

@@ -22,8 +22,8 @@ from slacktide.core.arrays import Floats, Ints
 from slacktide.core.compiled import compilable
 from slacktide.core.types import UNLIMITED_GPUS, JobState, Quote
 from slacktide.physics.physics import WORK_TOLERANCE_HOURS, lose
-from slacktide.solvers.clairvoyant.buffers import Labels, Values
-from slacktide.solvers.clairvoyant.frame import GRID_TOLERANCE, Frame, Numbers
+from slacktide.solvers.clairvoyant.buffers import PathLabels, SlotValues
+from slacktide.solvers.clairvoyant.frame import GRID_TOLERANCE, JobFrame, Numbers
 from slacktide.solvers.clairvoyant.sweep import (
     NEVER,
     Edge,
@@ -47,7 +47,7 @@ SAME = 1e-9
 
 
 class Label(NamedTuple):
-    """One way to have come to a slot; the fields are those of `Labels`."""
+    """One way to have come to a slot; the fields are those of `PathLabels`."""
 
     holding: int
     left: int
@@ -83,7 +83,9 @@ def copy_slot(values: Grid, rows: Ints, other: Grid, other_rows: Ints) -> None:
 
 
 @compilable
-def sweep_segment(frame: Frame, future: Future, edge: Edge, values: Values, first: int, count: int) -> None:
+def sweep_segment(
+    frame: JobFrame, future: Future, edge: Edge, values: SlotValues, first: int, count: int
+) -> None:
     """Compute the values of a segment's slots out of those just after it, which are in their place."""
     for i in range(count - 1, -1, -1):
         slot = first + i
@@ -95,7 +97,7 @@ def sweep_segment(frame: Frame, future: Future, edge: Edge, values: Values, firs
 
 
 @compilable
-def sweep(frame: Frame, future: Future, edge: Edge, values: Values) -> None:
+def sweep(frame: JobFrame, future: Future, edge: Edge, values: SlotValues) -> None:
     """Sweep back from the deadline; leaves the first segment's values, and the start of every other."""
     slots, size = frame.terms.deadline_slots, frame.segment
     segments = (slots + size - 1) // size
@@ -112,7 +114,7 @@ def sweep(frame: Frame, future: Future, edge: Edge, values: Values) -> None:
 
 
 @compilable
-def sweep_again(frame: Frame, future: Future, edge: Edge, values: Values, slot: int) -> None:
+def sweep_again(frame: JobFrame, future: Future, edge: Edge, values: SlotValues, slot: int) -> None:
     """Compute the values of the segment that begins with a slot once more, if they are not there."""
     segment = slot // frame.segment
     if segment > 0 and slot == segment * frame.segment:
@@ -123,13 +125,13 @@ def sweep_again(frame: Frame, future: Future, edge: Edge, values: Values, slot: 
 
 
 @compilable
-def work_tolerance(frame: Frame) -> float:
+def work_tolerance(frame: JobFrame) -> float:
     """Return the work by which a state may miss a hard deadline's edge and the physics still finish it."""
     return float(0.5 * WORK_TOLERANCE_HOURS * frame.terms.rate[frame.terms.fastest])
 
 
 @compilable
-def lowest_score(labels: Labels, slot: int) -> float:
+def lowest_score(labels: PathLabels, slot: int) -> float:
     """Return the score that a new label must pass to get a place in a slot."""
     if labels.counts[slot] < labels.score.shape[1]:
         return 0.5 * NEVER
@@ -140,7 +142,7 @@ def lowest_score(labels: Labels, slot: int) -> float:
 
 
 @compilable
-def keep(labels: Labels, slot: int, new: Label) -> None:
+def keep(labels: PathLabels, slot: int, new: Label) -> None:
     """Put a label among those of its slot: in place of one it makes useless, or a free one, or the worst.
 
     Of two labels in the same state, one with no more work left and no more paid makes the other useless.
@@ -169,7 +171,7 @@ def keep(labels: Labels, slot: int, new: Label) -> None:
 
 
 @compilable
-def note_end(labels: Labels, slot: int, target: int, parent: int, score: float) -> None:
+def note_end(labels: PathLabels, slot: int, target: int, parent: int, score: float) -> None:
     """Note the end of a job with this target in this slot, if it is the best so far."""
     if score > labels.end_score[0]:
         labels.end_score[0] = score
@@ -178,8 +180,8 @@ def note_end(labels: Labels, slot: int, target: int, parent: int, score: float) 
 
 @compilable
 def branch(
-    frame: Frame, future: Future, edge: Edge, later: Grid, rows: Ints, prices: Floats,
-    labels: Labels, slot: int, parent: int,
+    frame: JobFrame, future: Future, edge: Edge, later: Grid, rows: Ints, prices: Floats,
+    labels: PathLabels, slot: int, parent: int,
 ) -> None:  # fmt: skip
     """Try every target from one label of a slot.
 
@@ -228,7 +230,9 @@ def branch(
 
 
 @compilable
-def search(frame: Frame, future: Future, edge: Edge, values: Values, labels: Labels, plan: Ints) -> float:
+def search(
+    frame: JobFrame, future: Future, edge: Edge, values: SlotValues, labels: PathLabels, plan: Ints
+) -> float:
     """Find the plan of greatest value; fills in the targets by slot, returns what the grid promised.
 
     Leaves the plan empty (-1 in every slot) when a hard deadline cannot be met.
@@ -289,8 +293,8 @@ def replay(frame: Numbers, future: Future, plan: Ints, spot: Ints, on_demand: In
 
 @compilable
 def solve_starts(
-    frame: Frame, spot_usd: Floats, on_demand_usd: Floats, spot_gpus: Ints, starts: Ints,
-    future: Future, edge: Edge, values: Values, labels: Labels, plan: Ints,
+    frame: JobFrame, spot_usd: Floats, on_demand_usd: Floats, spot_gpus: Ints, starts: Ints,
+    future: Future, edge: Edge, values: SlotValues, labels: PathLabels, plan: Ints,
     spot: Ints, on_demand: Ints, out: Grid, promised: Floats,
 ) -> None:  # fmt: skip
     """Solve the job from each start; one row of `out` each. The plan arrays keep the last one's."""

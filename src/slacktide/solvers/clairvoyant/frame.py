@@ -45,7 +45,7 @@ FEWEST_CELLS = 64
 
 
 class Numbers(Protocol):
-    """What every solver of the clairvoyant's problem knows of a job; `Frame` says what the names mean."""
+    """What every solver of the clairvoyant's problem knows of a job; `JobFrame` says what the names mean."""
 
     @property
     def terms(self) -> Slotted: ...
@@ -63,7 +63,7 @@ class Numbers(Protocol):
     def pauses(self) -> Pauses: ...
 
 
-class Frame(NamedTuple):
+class JobFrame(NamedTuple):
     """A job, its holdings, its pauses and its grid, in the form compiled code reads."""
 
     terms: Slotted
@@ -91,7 +91,7 @@ class Frame(NamedTuple):
     """Slots whose values are kept together; earlier ones are computed again when they are needed."""
 
 
-def frame(job: Job, slot_hours: float, accuracy: float, *, may_be_exact: bool = True) -> Frame:
+def frame(job: Job, slot_hours: float, accuracy: float, *, may_be_exact: bool = True) -> JobFrame:
     """Prepare a job for slots of this length; a cell is this share of the work unless an exact one exists.
 
     Raises InputError when the accuracy is not a share or the job has too many holdings.
@@ -121,7 +121,7 @@ def frame(job: Job, slot_hours: float, accuracy: float, *, may_be_exact: bool = 
         last, first = min(most, math.ceil(finer / accuracy)), 0.0
         step = bare.work_gpu_hours / last
     shift, weight, finishing = _transitions(bare, gains, step, first, last)
-    return Frame(
+    return JobFrame(
         terms=bare,
         hard=job.hard,
         value_usd=float(job.value_usd),

@@ -21,14 +21,14 @@ LEVELS = (96, 64, 48, 36, 27, 20, 15, 11, 8, 6, 4)
 """How many levels of spot GPUs are tried to be told apart; the first that fits is taken."""
 
 
-class Holdings(NamedTuple):
+class HoldingPairs(NamedTuple):
     """Numbered pairs of spot and on-demand GPUs; number 0 is none of either."""
 
     spot: Ints
     on_demand: Ints
 
 
-class Levels(NamedTuple):
+class GpuLevels(NamedTuple):
     """The numbers of spot and of on-demand GPUs that occur in holdings, each ascending from 0."""
 
     spot: Ints
@@ -45,16 +45,16 @@ def count_all(job: Job, most_spot_gpus: int) -> int:
     return 1 + sum(min(width, most_spot_gpus) + 1 for width in job.widths)
 
 
-def all_holdings(job: Job, most_spot_gpus: int) -> Holdings:
+def all_holdings(job: Job, most_spot_gpus: int) -> HoldingPairs:
     """Return every holding that a job may have where at the most this many spot GPUs are offered."""
     totals = (0, *job.widths)
     spots = [np.arange(min(total, most_spot_gpus) + 1, dtype=np.int64) for total in totals]
     width = np.repeat(np.array(totals, dtype=np.int64), [len(each) for each in spots])
     spot = np.concatenate(spots)
-    return Holdings(spot, width - spot)
+    return HoldingPairs(spot, width - spot)
 
 
-def holdings_within(job: Job, fastest: int, most_spot_gpus: int, most: int) -> Holdings:
+def holdings_within(job: Job, fastest: int, most_spot_gpus: int, most: int) -> HoldingPairs:
     """Return all holdings of a job if they are at most this many, else those of as many levels as fit."""
     if count_all(job, most_spot_gpus) <= most:
         return all_holdings(job, most_spot_gpus)
@@ -65,7 +65,7 @@ def holdings_within(job: Job, fastest: int, most_spot_gpus: int, most: int) -> H
     return some
 
 
-def some_holdings(job: Job, fastest: int, most_spot_gpus: int, levels: int) -> Holdings:
+def some_holdings(job: Job, fastest: int, most_spot_gpus: int, levels: int) -> HoldingPairs:
     """Return holdings made of about this many levels of spot GPUs and some more of on-demand GPUs."""
     widest, allowed = job.max_gpus, set(job.widths)
     spots = _spread(min(widest, most_spot_gpus), levels)
@@ -75,15 +75,15 @@ def some_holdings(job: Job, fastest: int, most_spot_gpus: int, levels: int) -> H
     pairs |= {(width, 0) for width in ends if width <= most_spot_gpus} | {(0, 0)}
     ordered = sorted(pairs, key=lambda pair: (sum(pair), pair[0]))
     spot, on_demand = np.array(ordered, dtype=np.int64).T
-    return Holdings(np.ascontiguousarray(spot), np.ascontiguousarray(on_demand))
+    return HoldingPairs(np.ascontiguousarray(spot), np.ascontiguousarray(on_demand))
 
 
-def levels_of(holdings: Holdings, widest: int) -> Levels:
+def levels_of(holdings: HoldingPairs, widest: int) -> GpuLevels:
     """Return the levels that occur in holdings of up to this many GPUs."""
     spot, of_spot = np.unique(holdings.spot, return_inverse=True)
     on_demand, of_on_demand = np.unique(holdings.on_demand, return_inverse=True)
     below = np.searchsorted(spot, np.arange(widest + 1), side="right") - 1
-    return Levels(spot, on_demand, *(each.astype(np.int64) for each in (of_spot, of_on_demand, below)))
+    return GpuLevels(spot, on_demand, *(each.astype(np.int64) for each in (of_spot, of_on_demand, below)))
 
 
 def _spread(most: int, count: int) -> Iterable[int]:

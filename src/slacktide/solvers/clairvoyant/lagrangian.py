@@ -33,7 +33,7 @@ from slacktide.core.compiled import compilable
 from slacktide.core.types import TIME_TOLERANCE_HOURS
 from slacktide.physics.physics import WORK_TOLERANCE_HOURS
 from slacktide.solvers.clairvoyant.forward_run import replay
-from slacktide.solvers.clairvoyant.holdings import Levels
+from slacktide.solvers.clairvoyant.holdings import GpuLevels
 from slacktide.solvers.clairvoyant.sweep import NEVER, Future, Grid, usd_per_hour, window_hours, worth
 from slacktide.solvers.lattice import Pauses, kind_of_move
 from slacktide.solvers.slotted import Slotted
@@ -51,11 +51,11 @@ class Wide(NamedTuple):
     worthless_after_hours: float
     spot: Ints
     on_demand: Ints
-    levels: Levels
+    levels: GpuLevels
     pauses: Pauses
 
 
-class Room(NamedTuple):
+class SweepBuffers(NamedTuple):
     """The memory of one sweep."""
 
     later: Grid
@@ -87,7 +87,7 @@ def weigh(wide: Wide, future: Future, slot: int, price: float, pause: int, later
 
 
 @compilable
-def best_parts(wide: Wide, room: Room) -> None:
+def best_parts(wide: Wide, room: SweepBuffers) -> None:
     """Fill in the best target within every pair of levels: a two-dimensional running maximum."""
     levels = wide.levels
     for spot in range(len(levels.spot)):
@@ -107,7 +107,7 @@ def best_parts(wide: Wide, room: Room) -> None:
 
 
 @compilable
-def sweep_priced(wide: Wide, future: Future, price: float, room: Room, targets: Targets) -> float:
+def sweep_priced(wide: Wide, future: Future, price: float, room: SweepBuffers, targets: Targets) -> float:
     """Sweep back from the deadline with work at a price; fills targets[slot, left, holding], returns J_0.
 
     Where only J_0 is wanted, one slot of targets is room enough.

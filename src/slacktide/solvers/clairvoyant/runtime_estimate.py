@@ -5,7 +5,7 @@ from __future__ import annotations
 from slacktide.core.errors import InputError
 from slacktide.core.types import Job
 from slacktide.solvers.clairvoyant.buffers import BEAM
-from slacktide.solvers.clairvoyant.frame import Frame, frame
+from slacktide.solvers.clairvoyant.frame import JobFrame, frame
 
 MOST_HOLDINGS = 1_500
 """With more holdings than this, 54 GPUs, a grid is not even tried to be laid out."""
@@ -24,7 +24,7 @@ def fits(job: Job, slot_hours: float, accuracy: float, effort_s: float) -> bool:
         return not 0.0 < accuracy <= 1.0  # a mistake of the caller's, which the grid itself will tell
 
 
-def grid_s(numbers: Frame) -> float:
+def grid_s(numbers: JobFrame) -> float:
     """Return about how long one start takes on the grid, in seconds of CPU."""
     holdings, pauses = len(numbers.spot), numbers.pauses
     lefts = len(pauses.left_hours)

@@ -32,7 +32,7 @@ import numpy as np
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.compiled import compilable
 from slacktide.core.types import TIME_TOLERANCE_HOURS
-from slacktide.solvers.clairvoyant.frame import GRID_TOLERANCE, Frame, Numbers
+from slacktide.solvers.clairvoyant.frame import GRID_TOLERANCE, JobFrame, Numbers
 from slacktide.solvers.lattice import kind_of_move, pause_ahead
 
 NEVER = -1e30
@@ -79,7 +79,7 @@ def worth(frame: Numbers, finish_hours: float) -> float:
 
 
 @compilable
-def late_value(frame: Frame, future: Future, pause: float, work: float) -> float:
+def late_value(frame: JobFrame, future: Future, pause: float, work: float) -> float:
     """Return the value less cost of the termination configuration, begun at the deadline's slot."""
     terms = frame.terms
     if frame.hard:
@@ -96,7 +96,7 @@ def late_value(frame: Frame, future: Future, pause: float, work: float) -> float
 
 
 @compilable
-def late_pause(frame: Frame, left: int, holding: int) -> float:
+def late_pause(frame: JobFrame, left: int, holding: int) -> float:
     """Return the pause with which the termination configuration begins: all spot is let go, or lost."""
     kind = kind_of_move(frame.spot[holding], frame.on_demand[holding], 0, frame.terms.fastest)
     return pause_ahead(frame.terms, kind, frame.pauses.left_hours[left])
@@ -119,7 +119,7 @@ def usd_per_hour(frame: Numbers, future: Future, slot: int, holding: int) -> flo
 
 
 @compilable
-def find_edge(frame: Frame, future: Future, edge: Edge) -> None:
+def find_edge(frame: JobFrame, future: Future, edge: Edge) -> None:
     """Fill in how much work each state can still do by the deadline, and at what cost."""
     slots, holdings, lefts = frame.terms.deadline_slots, len(frame.spot), len(frame.pauses.left_hours)
     most, value = np.zeros(holdings), np.zeros(holdings)
@@ -145,14 +145,14 @@ def find_edge(frame: Frame, future: Future, edge: Edge) -> None:
 
 
 @compilable
-def point_below(frame: Frame, work: float) -> int:
+def point_below(frame: JobFrame, work: float) -> int:
     """Return the highest grid point that is not above an amount of work; -1 if all are."""
     position = (work - frame.first_gpu_hours) / frame.cell_gpu_hours
     return min(int(np.floor(position + GRID_TOLERANCE)), frame.last)
 
 
 @compilable
-def set_edge(frame: Frame, edge: Edge, slot: int, most: float, value: float) -> None:
+def set_edge(frame: JobFrame, edge: Edge, slot: int, most: float, value: float) -> None:
     """Give every state of a slot the same edge."""
     top = point_below(frame, most) if frame.hard else frame.last
     for left in range(len(frame.pauses.left_hours)):
@@ -164,7 +164,7 @@ def set_edge(frame: Frame, edge: Edge, slot: int, most: float, value: float) -> 
 
 @compilable
 def edge_stay(
-    frame: Frame, future: Future, edge: Edge, slot: int, left: int, most: Floats, value: Floats
+    frame: JobFrame, future: Future, edge: Edge, slot: int, left: int, most: Floats, value: Floats
 ) -> None:
     """Let each holding that the market leaves alone stay as it is."""
     if frame.pauses.stay[left] == frame.pauses.restart:
@@ -177,7 +177,7 @@ def edge_stay(
 
 @compilable
 def edge_fewer(
-    frame: Frame, future: Future, edge: Edge, slot: int, left: int, most: Floats, value: Floats
+    frame: JobFrame, future: Future, edge: Edge, slot: int, left: int, most: Floats, value: Floats
 ) -> None:
     """Let each holding go over to any part of itself; there are few holdings, so pair by pair."""
     shrink = frame.pauses.shrink[frame.pauses.stay[left]]
@@ -210,7 +210,7 @@ def take_edge(edge: Edge, slot: int, left: int, holding: int, most: float, value
 
 @compilable
 def edge_targets(
-    frame: Frame, future: Future, edge: Edge, slot: int, pause: int, most: Floats, value: Floats
+    frame: JobFrame, future: Future, edge: Edge, slot: int, pause: int, most: Floats, value: Floats
 ) -> None:
     """Compute the work and the value of going into a slot with each target under one pause."""
     terms, window = frame.terms, window_hours(frame, slot)
@@ -228,7 +228,7 @@ def edge_targets(
 
 
 @compilable
-def fill_deadline(frame: Frame, future: Future, values: Grid, rows: Ints) -> None:
+def fill_deadline(frame: JobFrame, future: Future, values: Grid, rows: Ints) -> None:
     """Write the value of each state at the deadline's slot, where the termination configuration begins."""
     for left in range(len(frame.pauses.left_hours)):
         for holding in range(len(frame.spot)):
@@ -279,7 +279,7 @@ def raise_to_between(target: Floats, near: Floats, far: Floats, weight: float, p
 
 @compilable
 def raise_to_target(
-    frame: Frame, future: Future, edge: Edge, slot: int, holding: int, pause: int,
+    frame: JobFrame, future: Future, edge: Edge, slot: int, holding: int, pause: int,
     low: int, later: Grid, later_rows: Ints, row: Floats,
 ) -> None:  # fmt: skip
     """Raise a row of values, from point `low` on, to C_g^q: going into the slot with one target."""
@@ -318,7 +318,7 @@ def raise_to_target(
 
 
 @compilable
-def close_edge(frame: Frame, low: int, top: int, most: float, value: float, row: Floats) -> None:
+def close_edge(frame: JobFrame, low: int, top: int, most: float, value: float, row: Floats) -> None:
     """Continue a row one point beyond its top, straight through the value at the edge itself."""
     if not frame.hard or top >= frame.last or top < low:
         return
@@ -329,7 +329,7 @@ def close_edge(frame: Frame, low: int, top: int, most: float, value: float, row:
 
 @compilable
 def step_back(
-    frame: Frame, future: Future, edge: Edge, slot: int, low: int,
+    frame: JobFrame, future: Future, edge: Edge, slot: int, low: int,
     later: Grid, later_rows: Ints,
     values: Grid, rows: Ints, subset: Grid,
 ) -> None:  # fmt: skip
@@ -385,7 +385,7 @@ def step_back(
 
 @compilable
 def best_subsets(
-    frame: Frame, future: Future, edge: Edge, slot: int, pause: int, low: int,
+    frame: JobFrame, future: Future, edge: Edge, slot: int, pause: int, low: int,
     later: Grid, later_rows: Ints, subset: Grid,
 ) -> None:  # fmt: skip
     """Fill subset[s, o] with the best target of at most s spot and o on-demand GPUs, under one pause."""

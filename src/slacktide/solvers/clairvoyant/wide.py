@@ -16,14 +16,14 @@ from slacktide.solvers.clairvoyant.buffers import empty_future
 from slacktide.solvers.clairvoyant.forward_run import look_ahead, replay
 from slacktide.solvers.clairvoyant.frame import check_pauses, without_losses
 from slacktide.solvers.clairvoyant.holdings import (
-    Holdings,
+    HoldingPairs,
     all_holdings,
     count_all,
     holdings_within,
     levels_of,
 )
 from slacktide.solvers.clairvoyant.lagrangian import (
-    Room,
+    SweepBuffers,
     Targets,
     Wide,
     better_plan,
@@ -52,7 +52,7 @@ MOST_STATES = 12_000_000
 """The most states whose targets are kept, 4 bytes each, three times over."""
 
 
-class Solved(NamedTuple):
+class BestPlan(NamedTuple):
     """The best plan found from one start, and what a better one could gain at the most."""
 
     spot_gpus: Ints
@@ -62,11 +62,11 @@ class Solved(NamedTuple):
     spare_usd: float
 
 
-class Memory(NamedTuple):
+class WideBuffers(NamedTuple):
     """Arrays that every start uses again."""
 
     future: Future
-    room: Room
+    room: SweepBuffers
     targets: tuple[Targets, Targets, Targets]
     plan: Ints
     best_plan: Ints
@@ -106,7 +106,7 @@ class WideSolver:
         """Whether all holdings of the job were tried."""
         return len(self.wide.spot) == count_all(self._job, int(self._pool.spot_gpus.max()))
 
-    def solve(self, start: int) -> Solved:
+    def solve(self, start: int) -> BestPlan:
         """Find a plan from one start, and bound what any other could gain."""
         pool, wide, memory = self._pool, self.wide, self._memory
         compiled(look_ahead)(
@@ -123,7 +123,7 @@ class WideSolver:
                 most = min(most, self._bound(found))
         compiled(replay)(wide, memory.future, memory.best_plan, memory.spot, memory.on_demand, row)
         spare = max(0.0, most - best) if best > 0.5 * NEVER else 0.0
-        return Solved(memory.spot.copy(), memory.on_demand.copy(), row, spare)
+        return BestPlan(memory.spot.copy(), memory.on_demand.copy(), row, spare)
 
     def _bound(self, found: Bracket) -> float:
         """Return the bound over all holdings; infinite where sweeping them would take too long."""
@@ -137,7 +137,7 @@ class WideSolver:
         return _above(whole, future, _empty_room(whole), late, found.price_usd, targets)
 
 
-def _wide(job: Job, terms: Slotted, holdings: Holdings) -> Wide:
+def _wide(job: Job, terms: Slotted, holdings: HoldingPairs) -> Wide:
     return Wide(
         terms=terms,
         hard=job.hard,
@@ -150,21 +150,21 @@ def _wide(job: Job, terms: Slotted, holdings: Holdings) -> Wide:
     )
 
 
-def _empty_memory(wide: Wide) -> Memory:
+def _empty_memory(wide: Wide) -> WideBuffers:
     future = empty_future(wide)
     slots = len(future.spot_gpus)
     shape = wide.terms.deadline_slots, len(wide.pauses.left_hours), len(wide.spot)
     low, high, spare = (np.zeros(shape, dtype=np.int32) for _ in range(3))
     plan, best_plan, spot, on_demand = (np.zeros(slots, dtype=np.int64) for _ in range(4))
-    return Memory(future, _empty_room(wide), (low, high, spare), plan, best_plan, spot, on_demand)
+    return WideBuffers(future, _empty_room(wide), (low, high, spare), plan, best_plan, spot, on_demand)
 
 
-def _empty_room(wide: Wide) -> Room:
+def _empty_room(wide: Wide) -> SweepBuffers:
     state = len(wide.pauses.left_hours), len(wide.spot)
     levels = len(wide.levels.spot), len(wide.levels.on_demand)
     anew, kept, fewer = (np.empty(state[1]) for _ in range(3))
     best, which = np.empty(levels), np.empty(levels, dtype=np.int64)
-    return Room(np.empty(state), np.empty(state), anew, kept, fewer, best, which)
+    return SweepBuffers(np.empty(state), np.empty(state), anew, kept, fewer, best, which)
 
 
 def _bent(wide: Wide, bend: float) -> Wide:
@@ -174,7 +174,7 @@ def _bent(wide: Wide, bend: float) -> Wide:
     return wide._replace(terms=wide.terms._replace(rate=bent))
 
 
-def _bracket(wide: Wide, bent: Wide, memory: Memory, price: float) -> Bracket:
+def _bracket(wide: Wide, bent: Wide, memory: WideBuffers, price: float) -> Bracket:
     """Close in on the price at which the work is just done, from a first guess."""
     late, work = late_work(wide, memory.future), wide.terms.work_gpu_hours
     low, high, free = memory.targets
@@ -199,13 +199,15 @@ def _between(lower: float, upper: float) -> float:
     return math.sqrt(lower * upper) if lower > 0.0 else upper / 1.5
 
 
-def _above(wide: Wide, future: Future, room: Room, late: Late, price: float, targets: Targets) -> float:
+def _above(
+    wide: Wide, future: Future, room: SweepBuffers, late: Late, price: float, targets: Targets
+) -> float:
     """Return the bound that a price of work shows; fills in its targets."""
     value = compiled(sweep_priced)(wide, future, price, room, targets)
     return float(late.head(price)[0] - price * wide.terms.work_gpu_hours + value)
 
 
-def _plan(wide: Wide, memory: Memory, found: Bracket, row: Floats, best: float) -> float:
+def _plan(wide: Wide, memory: WideBuffers, found: Bracket, row: Floats, best: float) -> float:
     """Leave the best plan so far in `memory.best_plan`; returns its utility, NEVER where none is in time."""
     switches = np.unique(np.linspace(0, wide.terms.deadline_slots, SWITCHES).round().astype(np.int64))
     utility = compiled(better_plan)(

@@ -23,7 +23,7 @@ MOST_WORK = 1e6
 """Dearest prices per GPU-hour that work is worth when nothing but work counts."""
 
 
-class Frame(NamedTuple):
+class WindowFrame(NamedTuple):
     """A window in bare numbers.
 
     A holding of s spot and o on-demand GPUs is the cell s * side + o; cell 0 holds nothing. A level
@@ -64,7 +64,7 @@ class Frame(NamedTuple):
 
 
 @compilable
-def frame(terms: Slotted, state: JobState, slot: int, quotes: Floats, reserve: float) -> Frame:
+def frame(terms: Slotted, state: JobState, slot: int, quotes: Floats, reserve: float) -> WindowFrame:
     """Write a window as numbers: `quotes` has rows (spot USD, on-demand USD, spot GPUs) from `slot` on."""
     slots = min(len(quotes), terms.deadline_slots - slot)
     side = len(terms.fit)
@@ -85,7 +85,7 @@ def frame(terms: Slotted, state: JobState, slot: int, quotes: Floats, reserve: f
         most[width] = max(most[width - 1], terms.rate[terms.fit[width]])
     end = min((slot + slots) * terms.slot_hours, terms.deadline_hours)
     done = state.progress_gpu_hours
-    return Frame(
+    return WindowFrame(
         slots, side, side * side, hours, billed, usd, offered, terms.rate, most, terms.fit, terms.whole_slots,
         terms.restart_hours, pauses, nexts,
         state.spot_gpus * side + state.on_demand_gpus, len(pauses) - 1,
@@ -159,7 +159,7 @@ def live(
 
 
 @compilable
-def outcome(frame: Frame, plan: Ints) -> tuple[float, float, float, float]:
+def outcome(frame: WindowFrame, plan: Ints) -> tuple[float, float, float, float]:
     """Return a plan's progress and cost until the job is done, and as if it never were."""
     side, rates, usd, pauses, nexts = (
         frame.side, frame.rate, frame.usd, frame.pauses, frame.nexts

@@ -19,9 +19,9 @@ import numpy as np
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.compiled import compilable
 from slacktide.solvers.lattice import kind_of_move
-from slacktide.solvers.window.frame import Frame, fill, live
-from slacktide.solvers.window.steps import Steps, count_steps, steps_of
-from slacktide.solvers.window.values import Values
+from slacktide.solvers.window.frame import WindowFrame, fill, live
+from slacktide.solvers.window.steps import StepWorths, count_steps, steps_of
+from slacktide.solvers.window.values import HoldingValues
 
 CELL, LEVEL, PARENT, NEXT = range(4)
 GAIN, COST = range(2)
@@ -41,7 +41,7 @@ SAME_COST = 1e-12
 """Cost that makes no difference, as a share of the highest bill for the window."""
 
 
-class Labels(NamedTuple):
+class SearchLabels(NamedTuple):
     """All labels of a search, in the order in which they were found."""
 
     whole: Ints
@@ -58,7 +58,7 @@ class Bounds(NamedTuple):
     """What labels are measured by."""
 
     worth: float
-    """The price of work at which `Values` were computed."""
+    """The price of work at which `HoldingValues` were computed."""
     offset: float
     """What the Lagrangian bound adds for the limit on progress."""
     enough: float
@@ -85,7 +85,9 @@ class Best(NamedTuple):
 
 
 @compilable
-def search(frame: Frame, values: Values, worth: float, limit: float, known: float, plan: Ints) -> None:
+def search(
+    frame: WindowFrame, values: HoldingValues, worth: float, limit: float, known: float, plan: Ints
+) -> None:
     """Write the best plan's cells over `plan` if one beats the `known` value.
 
     `values` are those at the price `worth`; a plan that makes `limit` of progress at least (or at
@@ -105,7 +107,8 @@ def search(frame: Frame, values: Values, worth: float, limit: float, known: floa
 
 @compilable
 def follow_labels(
-    frame: Frame, values: Values, bounds: Bounds, steps: Steps, labels: Labels, at_most: int, known: float,
+    frame: WindowFrame, values: HoldingValues, bounds: Bounds, steps: StepWorths, labels: SearchLabels,
+    at_most: int, known: float,
     plan: Ints,
 ) -> tuple[float, bool]:  # fmt: skip
     """Move at most this many labels of each slot; return the best value, and whether none was left out."""
@@ -132,7 +135,8 @@ def follow_labels(
 
 @compilable
 def choose(
-    frame: Frame, values: Values, bounds: Bounds, steps: Steps, labels: Labels, slot: int, first: int,
+    frame: WindowFrame, values: HoldingValues, bounds: Bounds, steps: StepWorths, labels: SearchLabels,
+    slot: int, first: int,
     last: int, known: float,
 ) -> Ints:  # fmt: skip
     """Return the labels of a slot that promise more than what is known and than any rival, best first."""
@@ -150,23 +154,23 @@ def choose(
 
 
 @compilable
-def least_difference(frame: Frame) -> float:
+def least_difference(frame: WindowFrame) -> float:
     """Return the cost that is more than a rounding error."""
     return float(SAME_COST * frame.highest_usd * frame.side * frame.billed.sum())
 
 
 @compilable
-def empty_labels(frame: Frame) -> Labels:
+def empty_labels(frame: WindowFrame) -> SearchLabels:
     """Make room for labels, the root among them."""
     room = 1 + 2 * frame.cells
     whole = np.full((room, 4), -1)
     whole[0, CELL], whole[0, LEVEL] = frame.root_cell, frame.root_level
     newest = np.empty(len(frame.pauses) * frame.cells, dtype=np.int64)
-    return Labels(whole, np.zeros((room, 2)), newest, np.empty(BUCKETS + 1))
+    return SearchLabels(whole, np.zeros((room, 2)), newest, np.empty(BUCKETS + 1))
 
 
 @compilable
-def grown(labels: Labels) -> Labels:
+def grown(labels: SearchLabels) -> SearchLabels:
     """Return the same labels with room for twice as many."""
     count = len(labels.whole)
     whole, real = np.full((2 * count, 4), -1), np.zeros((2 * count, 2))
@@ -174,11 +178,11 @@ def grown(labels: Labels) -> Labels:
         for column in range(4):
             whole[label, column] = labels.whole[label, column]
         real[label, GAIN], real[label, COST] = labels.real[label, GAIN], labels.real[label, COST]
-    return Labels(whole, real, labels.newest, labels.cheapest)
+    return SearchLabels(whole, real, labels.newest, labels.cheapest)
 
 
 @compilable
-def note_cheapest(labels: Labels, first: int, last: int, width: float) -> None:
+def note_cheapest(labels: SearchLabels, first: int, last: int, width: float) -> None:
     """Note the least cost of the labels of a slot that have done this much or more."""
     cheapest = labels.cheapest
     fill(cheapest, np.inf)
@@ -190,7 +194,7 @@ def note_cheapest(labels: Labels, first: int, last: int, width: float) -> None:
 
 
 @compilable
-def is_outdone(frame: Frame, labels: Labels, label: int, width: float) -> bool:
+def is_outdone(frame: WindowFrame, labels: SearchLabels, label: int, width: float) -> bool:
     """Whether a rival in any state can follow whatever this label will do, and is no worse off."""
     cell, gain = labels.whole[label, CELL], labels.real[label, GAIN]
     slip = frame.restart * frame.most[cell // frame.side + cell % frame.side]
@@ -200,7 +204,13 @@ def is_outdone(frame: Frame, labels: Labels, label: int, width: float) -> bool:
 
 @compilable
 def promise(
-    frame: Frame, values: Values, bounds: Bounds, steps: Steps, labels: Labels, slot: int, label: int
+    frame: WindowFrame,
+    values: HoldingValues,
+    bounds: Bounds,
+    steps: StepWorths,
+    labels: SearchLabels,
+    slot: int,
+    label: int,
 ) -> float:
     """Return the most that a plan through this label can be worth."""
     cell, level = labels.whole[label, CELL], labels.whole[label, LEVEL]
@@ -215,7 +225,8 @@ def promise(
 
 @compilable
 def move(
-    frame: Frame, values: Values, bounds: Bounds, steps: Steps, labels: Labels, slot: int, label: int,
+    frame: WindowFrame, values: HoldingValues, bounds: Bounds, steps: StepWorths, labels: SearchLabels,
+    slot: int, label: int,
     first: int, count: int, best: Best,
 ) -> tuple[int, Best]:  # fmt: skip
     """Move one label to every holding of its slot that may lead to the best plan.
@@ -265,7 +276,7 @@ def move(
 
 @compilable
 def add(
-    frame: Frame, labels: Labels, first: int, count: int, parent: int, cell: int, level: int,
+    frame: WindowFrame, labels: SearchLabels, first: int, count: int, parent: int, cell: int, level: int,
     gain: float, cost: float, slack: float,
 ) -> bool:  # fmt: skip
     """Write a label at `count` unless a rival in its state is as good; void the rivals that it beats."""
@@ -288,7 +299,7 @@ def add(
 
 
 @compilable
-def unroll(labels: Labels, best: Best, plan: Ints) -> None:
+def unroll(labels: SearchLabels, best: Best, plan: Ints) -> None:
     """Write the cells of the best plan, if the search found one."""
     if best.slot < 0:
         return

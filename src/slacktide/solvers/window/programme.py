@@ -41,9 +41,9 @@ from slacktide.core.arrays import Floats, Ints
 from slacktide.core.compiled import compilable, compiled
 from slacktide.core.types import Job, JobState, Quote
 from slacktide.solvers.slotted import Slotted, slotted
-from slacktide.solvers.window.frame import MOST_WORK, Frame, copy_plan, frame, outcome
+from slacktide.solvers.window.frame import MOST_WORK, WindowFrame, copy_plan, frame, outcome
 from slacktide.solvers.window.labels import SAME_WORK, least_difference, search
-from slacktide.solvers.window.values import Point, Values, empty_values, evaluate
+from slacktide.solvers.window.values import HoldingValues, PlanSums, empty_values, evaluate
 
 FREE, LINE_BINDS, OUT_OF_REACH = range(3)
 """What decided a plan: the reserve alone, the line that had to be reached, or that it could not be."""
@@ -82,13 +82,13 @@ def plan_window(
 
 
 @compilable
-def solve(window: Frame, plan: Ints) -> int:
+def solve(window: WindowFrame, plan: Ints) -> int:
     """Write the cells of the best plan and return what decided it."""
     values = empty_values(window)
     tolerance = SAME_WORK * window.high
     free = evaluate(window, values, window.reserve, plan)
     if free.gain > window.high + tolerance:
-        idle = Point(0.0, 0.0, 0.0, 0.0, 0.0)
+        idle = PlanSums(0.0, 0.0, 0.0, 0.0, 0.0)
         between(window, values, idle, free, window.high, np.zeros_like(plan), plan)
         return FREE
     if free.gain >= window.low - tolerance:
@@ -103,7 +103,13 @@ def solve(window: Frame, plan: Ints) -> int:
 
 @compilable
 def between(
-    window: Frame, values: Values, less: Point, more: Point, limit: float, less_plan: Ints, plan: Ints
+    window: WindowFrame,
+    values: HoldingValues,
+    less: PlanSums,
+    more: PlanSums,
+    limit: float,
+    less_plan: Ints,
+    plan: Ints,
 ) -> None:
     """Write the best plan where the hull crosses a limit on progress, between two plans on the hull.
 
@@ -130,7 +136,7 @@ def between(
 
 
 @compilable
-def guess(window: Frame, less: Ints, more: Ints, best: float, plan: Ints) -> float:
+def guess(window: WindowFrame, less: Ints, more: Ints, best: float, plan: Ints) -> float:
     """Try plain plans near both ends of an edge of the hull; return the best value and keep its plan.
 
     The narrower the gap between what is known and the bound, the fewer labels the search takes.
@@ -150,7 +156,7 @@ def guess(window: Frame, less: Ints, more: Ints, best: float, plan: Ints) -> flo
 
 
 @compilable
-def shape(window: Frame, less: Ints, more: Ints, width: int, since: int, tried: Ints) -> None:
+def shape(window: WindowFrame, less: Ints, more: Ints, width: int, since: int, tried: Ints) -> None:
     """Write a plan of about one width: `more` cut to it if `since` is negative, else `less` from a slot on
     filled up to it with on demand; or, counting on past the window's end, with all offered spot first.
     """

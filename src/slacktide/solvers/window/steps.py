@@ -14,7 +14,7 @@ import numpy as np
 
 from slacktide.core.arrays import Floats
 from slacktide.core.compiled import compilable
-from slacktide.solvers.window.frame import Frame
+from slacktide.solvers.window.frame import WindowFrame
 
 STEPS = 128
 """Into how many steps a window's progress is divided where widths have no step in common."""
@@ -22,7 +22,7 @@ STEPS = 128
 SAME_STEP = 1e-9
 
 
-class Steps(NamedTuple):
+class StepWorths(NamedTuple):
     """What slots can be worth by the steps of progress they make."""
 
     step: float
@@ -31,7 +31,7 @@ class Steps(NamedTuple):
 
 
 @compilable
-def count_steps(frame: Frame) -> Steps:
+def count_steps(frame: WindowFrame) -> StepWorths:
     """Value all amounts of progress from the last slot back."""
     step = step_of(frame)
     most = 0
@@ -45,11 +45,11 @@ def count_steps(frame: Frame) -> Steps:
         for width in range(frame.side):
             if frame.fit[width] == width:
                 add_width(frame, worth, slot, width, step)
-    return Steps(step, worth)
+    return StepWorths(step, worth)
 
 
 @compilable
-def step_of(frame: Frame) -> float:
+def step_of(frame: WindowFrame) -> float:
     """Return the step in which progress is counted."""
     for width in range(1, frame.side):
         times = frame.rate[width] / frame.rate[1]
@@ -65,7 +65,7 @@ def steps_of(gain: float, step: float) -> int:
 
 
 @compilable
-def add_width(frame: Frame, worth: Floats, slot: int, width: int, step: float) -> None:
+def add_width(frame: WindowFrame, worth: Floats, slot: int, width: int, step: float) -> None:
     """Let a slot hold a width, of the cheaper kind as far as it goes, wherever that is worth more."""
     spot_usd, on_demand_usd = frame.usd[slot, 0], frame.usd[slot, 1]
     spot = min(width, frame.offered[slot]) if spot_usd <= on_demand_usd else 0

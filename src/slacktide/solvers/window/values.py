@@ -16,10 +16,10 @@ import numpy as np
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.compiled import compilable
 from slacktide.solvers.lattice import RESTART, SHRINK, STAY, kind_of_move
-from slacktide.solvers.window.frame import Frame, outcome
+from slacktide.solvers.window.frame import WindowFrame, outcome
 
 
-class Values(NamedTuple):
+class HoldingValues(NamedTuple):
     """What holdings are worth at one price of work; filled by `evaluate`."""
 
     by_kind: Floats
@@ -33,7 +33,7 @@ class Values(NamedTuple):
     within_cell: Ints
 
 
-class Point(NamedTuple):
+class PlanSums(NamedTuple):
     """What a plan comes to."""
 
     value: float
@@ -47,10 +47,10 @@ class Point(NamedTuple):
 
 
 @compilable
-def empty_values(frame: Frame) -> Values:
+def empty_values(frame: WindowFrame) -> HoldingValues:
     """Make room for the values of a window."""
     slots, levels, cells = frame.slots, len(frame.pauses), frame.cells
-    return Values(
+    return HoldingValues(
         np.empty((slots, levels, 3, cells)),
         np.zeros((slots + 1, levels, cells)),
         np.empty((slots, levels, cells), dtype=np.int64),
@@ -60,7 +60,7 @@ def empty_values(frame: Frame) -> Values:
 
 
 @compilable
-def evaluate(frame: Frame, values: Values, worth: float, plan: Ints) -> Point:
+def evaluate(frame: WindowFrame, values: HoldingValues, worth: float, plan: Ints) -> PlanSums:
     """Value everything at this price of work, write the best plan's cells, and say what it comes to."""
     for slot in range(frame.slots - 1, -1, -1):
         for level in range(frame.root_level if slot == 0 else 0, len(frame.pauses)):
@@ -73,11 +73,11 @@ def evaluate(frame: Frame, values: Values, worth: float, plan: Ints) -> Point:
         level = next_level(frame, level, cell, plan[slot])
         cell = plan[slot]
     real_gain, real_cost, gain, cost = outcome(frame, plan)
-    return Point(values.ahead[0, frame.root_level, frame.root_cell], gain, cost, real_gain, real_cost)
+    return PlanSums(values.ahead[0, frame.root_level, frame.root_cell], gain, cost, real_gain, real_cost)
 
 
 @compilable
-def value_targets(frame: Frame, values: Values, slot: int, level: int, worth: float) -> int:
+def value_targets(frame: WindowFrame, values: HoldingValues, slot: int, level: int, worth: float) -> int:
     """Value every holding of a slot by the kind of move that leads to it, and the best shrink within each.
 
     Returns the best target of a restart, the idle one where nothing is better.
@@ -118,7 +118,7 @@ def value_targets(frame: Frame, values: Values, slot: int, level: int, worth: fl
 
 
 @compilable
-def value_sources(frame: Frame, values: Values, slot: int, level: int, best: int) -> None:
+def value_sources(frame: WindowFrame, values: HoldingValues, slot: int, level: int, best: int) -> None:
     """Find the best move out of every holding; of equal ones staying wins, then shrinking."""
     last_spot = frame.root_cell // frame.side if slot == 0 else frame.offered[slot - 1]
     side, fit, offered = frame.side, frame.fit, frame.offered[slot]
@@ -139,7 +139,7 @@ def value_sources(frame: Frame, values: Values, slot: int, level: int, best: int
 
 
 @compilable
-def next_level(frame: Frame, level: int, cell: int, target: int) -> int:
+def next_level(frame: WindowFrame, level: int, cell: int, target: int) -> int:
     """Return the level at the end of a slot that began with a move from one cell to another."""
     if target == 0:
         return 0

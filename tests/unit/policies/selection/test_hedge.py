@@ -11,7 +11,7 @@ import pytest
 
 from slacktide.core.errors import InputError
 from slacktide.policies.selection.hedge import Hedge
-from slacktide.policies.selection.rate import Adaptive, Anytime, Fixed, Rate, made, written
+from slacktide.policies.selection.rate import Adaptive, Anytime, FixedRate, LearningRate, made, written
 
 ARMS = ("a", "b", "c")
 
@@ -36,7 +36,7 @@ def test_fixed_rate_is_the_multiplicative_update() -> None:
     weights = np.full(3, 1 / 3)
     for utilities in ((1.0, 0.5, 0.0), (0.25, 0.5, 1.0)):
         weights = weights * np.exp(eta * np.array(utilities))
-    found = taught((1.0, 0.5, 0.0), (0.25, 0.5, 1.0), rate=Fixed(2)).weights
+    found = taught((1.0, 0.5, 0.0), (0.25, 0.5, 1.0), rate=FixedRate(2)).weights
     assert found == pytest.approx(weights / weights.sum(), rel=1e-12)
 
 
@@ -73,8 +73,8 @@ def test_draws_follow_the_weights_and_the_key_alone() -> None:
     assert len({hedge.draw("x", seed=seed) for seed in range(40)}) > 1
 
 
-@pytest.mark.parametrize("rate", [Fixed(4), Anytime()])
-def test_any_order_of_ends_gives_the_same_weights_to_the_last_bit(rate: Rate) -> None:
+@pytest.mark.parametrize("rate", [FixedRate(4), Anytime()])
+def test_any_order_of_ends_gives_the_same_weights_to_the_last_bit(rate: LearningRate) -> None:
     rng = np.random.default_rng(1)
     jobs = {str(number): rng.random(3) for number in range(4)}
     found = set()
@@ -202,9 +202,9 @@ def test_the_trail_is_thinned_and_never_long() -> None:
 
 
 def test_rates_are_written_and_read() -> None:
-    for rate in (Fixed(9), Anytime(), Adaptive()):
+    for rate in (FixedRate(9), Anytime(), Adaptive()):
         assert made(written(rate)) == rate
     with pytest.raises(InputError, match="did you mean 'fixed'"):
         made({"fixt": {}})
     with pytest.raises(InputError, match="jobs must be >= 1"):
-        Fixed(0)
+        FixedRate(0)

@@ -16,8 +16,8 @@ from slacktide.policies.ahap import Ahap
 from slacktide.policies.selection.document import to_json
 from slacktide.policies.selection.hedge import Hedge
 from slacktide.policies.selection.policy_set import AUTO, AUTO_SET, fresh, name_of
-from slacktide.policies.selection.rate import Adaptive, Anytime, Fixed, Rate
-from slacktide.policies.selection.state_file import Saved, save
+from slacktide.policies.selection.rate import Adaptive, Anytime, FixedRate, LearningRate
+from slacktide.policies.selection.state_file import LearnedStateFile, save
 from slacktide.policies.stochastic_horizon import StochasticHorizon
 from slacktide.policies.uniform_progress import UniformProgress
 from slacktide.policies.view import View
@@ -95,8 +95,8 @@ def test_a_replay_sees_only_forecasts_of_the_time(market: Market) -> None:
     assert both[0] == both[1]
 
 
-@pytest.mark.parametrize("rate", [Fixed(60), Anytime(), Adaptive()], ids=["fixed", "anytime", "adaptive"])
-def test_a_stream_learns_within_its_bound(market: Market, rate: Rate) -> None:
+@pytest.mark.parametrize("rate", [FixedRate(60), Anytime(), Adaptive()], ids=["fixed", "anytime", "adaptive"])
+def test_a_stream_learns_within_its_bound(market: Market, rate: LearningRate) -> None:
     policies = make_arms(FEW)
     hedge = Hedge(tuple(policies), rate=rate)
     records = select(random_tasks(HARD, market, 60), policies, hedge)
@@ -124,7 +124,7 @@ def test_a_stream_of_overlapping_jobs_ends_with_the_same_weights(market: Market)
 def test_a_stream_on_disk_equals_one_in_memory(market: Market, tmp_path: Path) -> None:
     policies = make_arms(SIMPLE)
     memory = Hedge(tuple(policies))
-    saved = Saved(tmp_path / "learn.json", lambda: Hedge(tuple(policies)))
+    saved = LearnedStateFile(tmp_path / "learn.json", lambda: Hedge(tuple(policies)))
     tasks = random_tasks(HARD, market, 12)
     assert select(tasks, policies, memory, seed=4) == select(tasks, policies, saved, seed=4)
     assert saved.path.read_text() == to_json(memory)
@@ -136,7 +136,7 @@ def test_an_interrupted_stream_leaves_nothing_open(market: Market, tmp_path: Pat
             raise KeyboardInterrupt
 
     policies = make_arms([*SIMPLE, Broken()])
-    saved = Saved(tmp_path / "learn.json", lambda: Hedge(tuple(policies)))
+    saved = LearnedStateFile(tmp_path / "learn.json", lambda: Hedge(tuple(policies)))
     with pytest.raises(KeyboardInterrupt):
         select(random_tasks(HARD, market, 5), policies, saved, at_once=3)
     assert (saved.read().open, saved.read().ended) == ({}, 0)
@@ -215,8 +215,8 @@ def test_a_learned_policy_that_is_not_installed_is_named(tmp_path: Path) -> None
         arms_of(hedge)
 
 
-@pytest.mark.parametrize("rate", [Fixed(80), Adaptive()], ids=["fixed", "adaptive"])
-def test_regret_on_real_markets_keeps_its_bound(real_data: Path, rate: Rate) -> None:
+@pytest.mark.parametrize("rate", [FixedRate(80), Adaptive()], ids=["fixed", "adaptive"])
+def test_regret_on_real_markets_keeps_its_bound(real_data: Path, rate: LearningRate) -> None:
     market = open_market(str(real_data / "markets" / "gcp-h100-2025.csv.gz"), slot_hours=0.5)
     policies = make_arms(FEW)
     hedge = Hedge(tuple(policies), rate=rate)

@@ -15,13 +15,13 @@ import pytest
 from slacktide.core.errors import FileError, InputError
 from slacktide.policies.selection.document import from_json, to_json
 from slacktide.policies.selection.hedge import Hedge
-from slacktide.policies.selection.rate import Adaptive, Anytime, Fixed, Rate
-from slacktide.policies.selection.state_file import Saved, default_path, forget, load, locked, save
+from slacktide.policies.selection.rate import Adaptive, Anytime, FixedRate, LearningRate
+from slacktide.policies.selection.state_file import LearnedStateFile, default_path, forget, load, locked, save
 
 ARMS = tuple(f"arm-{number}" for number in range(7))
 
 
-def fresh(rate: Rate | None = None) -> Hedge:
+def fresh(rate: LearningRate | None = None) -> Hedge:
     return Hedge(ARMS, prior={arm: 1.0 + number for number, arm in enumerate(ARMS)}, rate=rate)
 
 
@@ -32,8 +32,8 @@ def step(hedge: Hedge, number: int) -> None:
         hedge.end(f"job-{number - 3}", np.random.default_rng(number).random(len(ARMS)))
 
 
-@pytest.mark.parametrize("rate", [Fixed(40), Anytime(), Adaptive()], ids=lambda rate: type(rate).__name__)
-def test_saving_and_resuming_equals_never_stopping(rate: Rate) -> None:
+@pytest.mark.parametrize("rate", [FixedRate(40), Anytime(), Adaptive()], ids=lambda rate: type(rate).__name__)
+def test_saving_and_resuming_equals_never_stopping(rate: LearningRate) -> None:
     whole, resumed = fresh(rate), fresh(rate)
     for number in range(40):
         step(whole, number)
@@ -129,7 +129,7 @@ def test_a_folder_and_bytes_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_change_that_fails_changes_nothing(tmp_path: Path) -> None:
-    saved = Saved(tmp_path / "deep" / "learn.json", fresh)
+    saved = LearnedStateFile(tmp_path / "deep" / "learn.json", fresh)
     with saved.changing() as hedge:
         step(hedge, 0)
     before = saved.path.read_bytes()

@@ -21,17 +21,17 @@ from slacktide.market.formats.reading.samples import (
     MAX_USD_PER_GPU_HOUR,
     MOST_MICROS,
     STOCK_COLUMN,
-    Place,
+    SamplePlace,
     Samples,
     micros_of,
 )
 
-Placing: TypeAlias = Callable[[int], Place]
+Placing: TypeAlias = Callable[[int], SamplePlace]
 Record: TypeAlias = tuple[int, int, int, int, float, float, int]
 """Number of the row, time, pool, spot GPUs, spot price, on-demand price, on-demand GPUs."""
 
 
-class Row(NamedTuple):
+class CellRow(NamedTuple):
     """The cells of one record and its number: the line it begins on, or its place in the table."""
 
     number: int
@@ -44,7 +44,7 @@ class Cell(NamedTuple):
     text: str
     name: str
     path: str
-    place: Place
+    place: SamplePlace
 
     def error(self, must: str) -> FileError:
         """Make the error that says what must hold for this cell and what came."""
@@ -98,17 +98,17 @@ class Cell(NamedTuple):
         return number
 
 
-def in_lines(number: int) -> Place:
+def in_lines(number: int) -> SamplePlace:
     """Say where a row of a text file is."""
-    return Place(number)
+    return SamplePlace(number)
 
 
-def in_rows(number: int) -> Place:
+def in_rows(number: int) -> SamplePlace:
     """Say where a row of a file without lines is."""
-    return Place(None, f"row {number}")
+    return SamplePlace(None, f"row {number}")
 
 
-def plain_samples(names: Sequence[str], rows: Iterable[Row], path: str, place: Placing) -> Samples:
+def plain_samples(names: Sequence[str], rows: Iterable[CellRow], path: str, place: Placing) -> Samples:
     """Read rows one by one into samples; raises FileError with the place of the first mistake."""
     pools: dict[str, int] = {}
     types: dict[str, str] = {}
@@ -133,7 +133,7 @@ def plain_samples(names: Sequence[str], rows: Iterable[Row], path: str, place: P
 
 def records_of(
     names: Sequence[str],
-    rows: Iterable[Row],
+    rows: Iterable[CellRow],
     pools: dict[str, int],
     path: str,
     place: Placing,
@@ -160,7 +160,7 @@ def records_of(
         yield record
 
 
-def _check_cells(row: Row, cells: int, path: str, place: Place) -> None:
+def _check_cells(row: CellRow, cells: int, path: str, place: SamplePlace) -> None:
     if len(row.cells) != cells:
         raise FileError(
             f"a row must have {cells} cells like the header, got {len(row.cells)}",
@@ -176,11 +176,11 @@ def _take_type(cell: Cell, pool: str, types: dict[str, str]) -> None:
 
 
 def _record(
-    row: Row,
+    row: CellRow,
     where: Sequence[int | None],
     pools: dict[str, int],
     path: str,
-    place: Place,
+    place: SamplePlace,
     stock: Cell,
     uncounted_gpus: str,
 ) -> Record:

@@ -7,24 +7,24 @@ import io
 from collections.abc import Iterator, Sequence
 
 from slacktide.core.errors import FileError, listed, shown, unknown_name
-from slacktide.market.formats.reading.cells import Row
+from slacktide.market.formats.reading.cells import CellRow
 
 
-def rows_of(text: str, path: str, first_line: int = 1) -> Iterator[Row]:
+def rows_of(text: str, path: str, first_line: int = 1) -> Iterator[CellRow]:
     """Yield the records of a CSV text, the header first; blank lines are passed over but counted."""
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     line = first_line
     try:
         for cells in reader:
             if any(cell.strip() for cell in cells):
-                yield Row(line, cells)
+                yield CellRow(line, cells)
             line = first_line + reader.line_num
     except csv.Error as error:
         raise FileError(f"must be well-formed CSV, got: {error}", path=path, line=line) from None
 
 
 def header_of(
-    rows: Iterator[Row], wanted: Sequence[str], path: str, optional: Sequence[str] = ()
+    rows: Iterator[CellRow], wanted: Sequence[str], path: str, optional: Sequence[str] = ()
 ) -> list[str]:
     """Take the header and return its names; raises FileError unless each wanted one is there once."""
     header = next(rows, None)

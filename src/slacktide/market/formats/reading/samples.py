@@ -54,7 +54,7 @@ class Irregular:
         _one_of("duplicates", self.duplicates, ("refuse", "first", "last"))
 
 
-class Place(NamedTuple):
+class SamplePlace(NamedTuple):
     """Where a sample stands in its file: a line, or words where a file has no lines."""
 
     line: int | None
@@ -74,7 +74,7 @@ class Samples:
     spot_gpus: Ints
     spot_usd_per_gpu_hour: Floats
     on_demand_usd_per_gpu_hour: Floats
-    place: Callable[[int], Place]
+    place: Callable[[int], SamplePlace]
     """Finds a row in the file; may be slow, for it is only asked when something is wrong."""
     gpu_types: tuple[str, ...] = ()
     """The GPU type of each pool, empty where it is not known; none at all where no pool's is."""

@@ -21,13 +21,13 @@ from slacktide.market.formats.reading.samples import (
     MICROS_PER_HOUR,
     MOST_MICROS,
     STOCK_COLUMN,
-    Place,
+    SamplePlace,
     Samples,
     micros_of,
 )
 
 
-def arrow_samples(table: Any, path: str, place: Callable[[int], Place]) -> Samples | None:
+def arrow_samples(table: Any, path: str, place: Callable[[int], SamplePlace]) -> Samples | None:
     """Return what an Arrow table in our columns says; None if any number cannot be, or nothing is there."""
     import pyarrow as pa
 

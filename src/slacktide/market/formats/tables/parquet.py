@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from slacktide.core.errors import FileError, InputError
 from slacktide.market.base import Market, Pool
-from slacktide.market.formats.reading.cells import Row, in_rows, plain_samples
+from slacktide.market.formats.reading.cells import CellRow, in_rows, plain_samples
 from slacktide.market.formats.reading.csv_rows import header_problem
 from slacktide.market.formats.reading.samples import (
     COLUMNS,
@@ -109,11 +109,11 @@ def _cast(table: Any) -> Any:
     return pa.table(encoded).unify_dictionaries()
 
 
-def _rows(table: Any) -> list[Row]:
+def _rows(table: Any) -> list[CellRow]:
     columns = [_values(column) for column in table.columns]
     records = zip(*columns, strict=True)
     return [
-        Row(number, ["" if value is None else str(value) for value in record])
+        CellRow(number, ["" if value is None else str(value) for value in record])
         for number, record in enumerate(records, start=1)
     ]
 

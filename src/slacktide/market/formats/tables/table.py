@@ -31,7 +31,7 @@ from slacktide.market.formats.reading.samples import (
     PRICE_COLUMNS,
     STOCK_COLUMN,
     Irregular,
-    Place,
+    SamplePlace,
     Samples,
     is_header,
 )
@@ -157,7 +157,7 @@ def _arrow(data: bytes, header: list[str], offset: int, zone: str | None) -> Any
     ).unify_dictionaries()
 
 
-def _line_of(data: bytes, path: str, row: int) -> Place:
+def _line_of(data: bytes, path: str, row: int) -> SamplePlace:
     """Find the line of a row again, by reading up to it."""
     rows = rows_of(as_text(data, path), path)
     return in_lines(next(islice(rows, row + 1, None)).number)

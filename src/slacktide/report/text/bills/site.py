@@ -48,12 +48,12 @@ def _name(one: PayerBill) -> str:
     return words.plain(one.payer, 40) if one.payer else SITE
 
 
-def _row(name: str, status: str, bill: ledger.Bill) -> tuple[str, ...]:
+def _row(name: str, status: str, bill: ledger.StretchSums) -> tuple[str, ...]:
     hours = f"{bill.spot_gpu_hours:,.2f}", f"{bill.on_demand_gpu_hours:,.2f}"
     return (name, status, *hours, cents(bill.spot_usd), cents(bill.on_demand_usd), cents(bill.cost_usd))
 
 
-def amounts(bill: ledger.Bill) -> dict[str, float]:
+def amounts(bill: ledger.StretchSums) -> dict[str, float]:
     """Return what a bill comes to under its documented keys."""
     return {
         "cost_usd": bill.cost_usd,

@@ -55,7 +55,7 @@ class PoolViews(Sequence[PoolView], ABC):
         """Return one of them."""
 
 
-class Moment(PoolViews):
+class MarketView(PoolViews):
     """All pools of a market at one moment; nothing is made before somebody asks for it."""
 
     __slots__ = (
@@ -104,11 +104,13 @@ class Moment(PoolViews):
             self._seen[pool] = PoolView(name, offer(whole, *others), notice)
         return self._seen[pool]
 
-    def beside(self, by_others: Mapping[str, int], on_demand_by_others: Mapping[str, int] = ALONE) -> Moment:
+    def beside(
+        self, by_others: Mapping[str, int], on_demand_by_others: Mapping[str, int] = ALONE
+    ) -> MarketView:
         """Return the same moment for a job beside others, who hold this spot and on demand, by pool."""
         return self._like(by_others, on_demand_by_others, self._notice_hours)
 
-    def warned(self, notice_hours: float | None) -> Moment:
+    def warned(self, notice_hours: float | None) -> MarketView:
         """Return the same moment for a job that was warned that its spot goes in this time."""
         if notice_hours == self._notice_hours:
             return self
@@ -116,8 +118,8 @@ class Moment(PoolViews):
 
     def _like(
         self, by_others: Mapping[str, int], on_demand: Mapping[str, int], notice_hours: float | None
-    ) -> Moment:
-        return Moment(
+    ) -> MarketView:
+        return MarketView(
             self._tapes, self.hours, self.own, by_others, self._since_hours, on_demand, notice_hours
         )
 

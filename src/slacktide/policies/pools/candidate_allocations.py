@@ -22,7 +22,7 @@ FINE, NEAR, COARSE, WIDEST_HOURS = 3, 6, 0.12, 0.5
 """Cells of slack: so many to a start, up to so many starts; then wider by this share of the slack."""
 
 
-class Seat(NamedTuple):
+class CandidateAllocation(NamedTuple):
     """A pool with GPUs in it; pools are numbered among those that are weighed."""
 
     pool: int
@@ -37,20 +37,20 @@ def widths_of(terms: Terms, levels: int) -> tuple[int, ...]:
     return (*(int(terms.fit[max(share, 1)]) or int(terms.fastest) for share in shares), int(terms.fastest))
 
 
-def seats_of(widths: Sequence[Sequence[int]], home: int, home_gpus: int) -> tuple[Seat, ...]:
+def seats_of(widths: Sequence[Sequence[int]], home: int, home_gpus: int) -> tuple[CandidateAllocation, ...]:
     """Return the seats: widths on spot, those below the fastest also with the rest on demand, and home."""
     found = []
     for pool, ascending in enumerate(widths):
         for level, gpus in enumerate(ascending, 1):
             if level == 1 or gpus > ascending[level - 2]:
-                found.append(Seat(pool, level, gpus, 0))
+                found.append(CandidateAllocation(pool, level, gpus, 0))
                 if gpus < ascending[-1]:
-                    found.append(Seat(pool, level, gpus, ascending[-1] - gpus))
-    return (*found, Seat(home, 0, 0, home_gpus))
+                    found.append(CandidateAllocation(pool, level, gpus, ascending[-1] - gpus))
+    return (*found, CandidateAllocation(home, 0, 0, home_gpus))
 
 
 def numbers_of(
-    seats: Sequence[Seat],
+    seats: Sequence[CandidateAllocation],
     levels: Sequence[int],
     terms: Sequence[Terms],
     quotes: Sequence[Quote],
