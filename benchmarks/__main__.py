@@ -29,6 +29,7 @@ NAMES = (
     "engine",
     "snapshots",
     "local_start",
+    "imports",
     "warm",
     "budget",
     "fleet",
