@@ -1,7 +1,8 @@
 """How many modules of Slacktide the process of `slacktide run` has loaded when its job has ended.
 
 `python -m benchmarks imports`: the NumPy example on a fast clock, in a process and a folder of its own. Each
-module costs a start some time and a reader of a traceback some thought. A minute, and more where kernels must be compiled.
+module costs a start some time and a reader of a traceback some thought. A minute, and more where kernels must
+be compiled.
 """
 
 from __future__ import annotations

@@ -147,7 +147,7 @@ class MoneyRecord:
 
     meter: Meter = field(default_factory=Meter)
     """The most that it held in the slot that was last paid."""
-    bill: Bill = field(default_factory=Bill)
+    bill: StretchSums = field(default_factory=StretchSums)
 
 
 @dataclass(slots=True)
