@@ -47,7 +47,9 @@ class Desk:
         files = FilesRead()
         self.engine = Engine(store, Replay(), open_lane=files.lane)
         self.values = EnvValues(folder / "values")
-        self.intake = Intake(self.engine, clock, Saved(folder / "learn.json", fresh), files, self.values)
+        self.intake = Intake(
+            self.engine, clock, LearnedStateFile(folder / "learn.json", fresh), files, self.values
+        )
         self.journal = Journal(store)
         self.defaults = defaults or Defaults()
 

@@ -46,7 +46,7 @@ class Intake:
     """Takes jobs in for a controller, and answers requests."""
 
     def __init__(
-        self, engine: Engine, clock: Clock, learned: Saved, files: FilesRead, values: EnvValues
+        self, engine: Engine, clock: Clock, learned: LearnedStateFile, files: FilesRead, values: EnvValues
     ) -> None:
         self._engine, self._clock, self._learned, self._files = engine, clock, learned, files
         self._values = values
