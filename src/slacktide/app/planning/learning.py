@@ -12,7 +12,7 @@ from slacktide.core.errors import InputError
 from slacktide.files.job import read_job_file
 from slacktide.policies.selection.hedge import Hedge
 from slacktide.policies.selection.policy_set import fresh, policy_set
-from slacktide.policies.selection.state_file import Saved, default_path, forget
+from slacktide.policies.selection.state_file import LearnedStateFile, default_path, forget
 from slacktide.simulation.compare import Progress
 from slacktide.simulation.parallel.base import HERE, Spread
 from slacktide.simulation.policy_runs import setting_for
