@@ -1,4 +1,4 @@
-"""Policies side by side: the same job from the same starts."""
+"""What a comparison of policies comes to: the same job from the same starts."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Comparison:
     """One run per policy, all from the same start, with every decision kept."""
     clairvoyant_spare_usd: float | None = None
     """What the best plans could gain on average over those of the clairvoyant, at the most; None where those
-    are the best, as far as a grid can tell."""
+    are the best, as far as a grid shows."""
     truth: Truths = AS_SAID
     """What the job really was from each start; all runs from there met the same."""
     sight: str = ""

@@ -1,4 +1,4 @@
-"""The back-test of many starts at once, compiled: the same source as the plain one, in a loop."""
+"""Many starts of one policy in one pool, compiled: the twin of `plain.run`."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ def run_starts(
 ) -> None:
     """Run the job from each start; one row of `out` each, in the order of COLUMNS.
 
-    `told` is what the job says of itself, `terms` what it is; `stock` has the on-demand GPUs of each slot, or
-    one number for all. Those that are held stay held.
+    `told` is what the job's file says of it, `terms` what it is; `stock` has the on-demand GPUs of each slot,
+    or one number for all. Those that are held stay held.
     """
     slots = len(spot_gpus)
     for row in range(len(starts)):
@@ -83,6 +83,7 @@ def run_starts(
         slot = 0
         pace, mean = first_pace, told
         while state.finish_hours == np.inf and not state.exhausted:
+            # After the end of the market only on demand is left, at the last price.
             at = min(starts[row] + slot, slots - 1)
             offered = spot_gpus[at] if starts[row] + slot < slots else 0
             left = lose(terms, state, offered)
@@ -100,6 +101,7 @@ def run_starts(
             spot, on_demand = cut(terms, quote, choice.spot_gpus, choice.on_demand_gpus)
             dropped = given_up(terms, left, spot, on_demand, left.pool)
             lost_work += state.progress_gpu_hours - left.progress_gpu_hours + dropped
+            # Nothing of this slot was paid before, since holdings change at borders: an empty meter.
             lived = live(
                 terms, tariff, max_cost_usd, left, Meter(-1, -1, 0, 0), slot, now, hours, quote, left.pool,
                 spot, on_demand,
@@ -108,7 +110,7 @@ def run_starts(
             learned = learn(pace, told, left, state, lived.passed.productive_hours)
             moved = abs(learned.mean - pace.mean) + abs(learned.slope - pace.slope)
             pace = learned
-            if moved > 0.0:
+            if moved > 0.0:  # terms at another pace are costly to make, and most slots measure nothing new
                 mean = believed(told, pace)
             spot_hours += spot * lived.passed.hours
             on_demand_hours += on_demand * lived.passed.hours
@@ -125,7 +127,7 @@ def run_starts(
 def can_compile(policy: Policy, pool: Pool) -> bool:
     """Whether a policy, and any policy it wraps, is a rule that can be compiled for a pool.
 
-    A pool that warns depends on what is held, which a rule is not told: who heeds warnings runs plainly.
+    Warnings depend on what is held, which a compiled rule does not see: policies that heed them run plainly.
     """
     inner = innermost(policy)
     is_rule = isinstance(inner, RulePolicy | PreparedPolicy)
@@ -192,6 +194,7 @@ def run_table(
     job: Job, pool: Pool, policy: RulePolicy, starts: Sequence[int], *, setting: Setting = USUAL
 ) -> Floats:
     """Run a rule policy from many starts, compiled; one row per start, columns as in COLUMNS."""
+    # All others lie between these two, and the compiled loop checks no bounds.
     for start in (min(starts), max(starts)):
         plain.check_start(job, pool, start)
     context = Context(forecast_table(setting.forecaster, pool, setting.horizon))

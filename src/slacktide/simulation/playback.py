@@ -27,9 +27,9 @@ class Playback:
     def at(self, slot: int, own: int = 0, spot_gpus: int = 0) -> MarketView:
         """Let time pass up to a slot of the job, which is in one of the pools and holds this spot there.
 
-        A slot of before is played back anew. Of what is to come, the moment knows a warning and nothing else.
+        An earlier slot is played back from the start. Of what is to come, the moment knows only a warning.
         """
-        if slot < self._slot:
+        if slot < self._slot:  # tapes only grow, so going back means to begin anew
             self._tapes = self._begin()
         self._slot = slot
         hours = slot * self._pools[0].slot_hours

@@ -173,7 +173,7 @@ def _replays(
     tasks: Sequence[Task], policies: Mapping[str, Policy], setting: Callable[[Pool], Setting], spread: Spread
 ) -> Iterator[Replayed]:
     """Yield what every policy would have earned from each job, in their order."""
-    # By identity: pools are told apart by that, and equal jobs are one job.
+    # By identity: comparing pools by their prices would be slow, and a job given twice travels once.
     pools = {id(task.pool): task.pool for task in tasks}
     jobs = {id(task.job): task.job for task in tasks}
     shared = Replays(policies, tuple(jobs.values()), tuple((pool, setting(pool)) for pool in pools.values()))

@@ -34,7 +34,7 @@ class Spread(Protocol):
 
 
 class Here:
-    """Does one task after another in this process, each when its result is asked for."""
+    """Does one task after another in this process, each when its result is needed."""
 
     workers = 1
 

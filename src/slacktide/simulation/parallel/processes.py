@@ -21,7 +21,7 @@ class Processes:
     """Does tasks in several processes, which end when this is left, or with this process however it ends."""
 
     def __init__(self, workers: int | None = None) -> None:
-        """Use so many processes, or one for each core that this process may use."""
+        """Use this many processes, or one for each core that this process may use."""
         if workers is not None and workers < 1:
             raise InputError(f"processes must be >= 1, got {workers}")
         self.workers = workers or usable_cores()
@@ -77,7 +77,7 @@ _mine: dict[str, parcel.Parcel] = {}
 
 
 def _begin() -> None:
-    """End when whoever asked has gone: it may have been killed."""
+    """End with the process that started this one, also where that was killed."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

@@ -25,7 +25,7 @@ def reach(address: str) -> None:
     """See that something listens there; raises InputError for what is no address, OSError where nothing does.
 
     Ray takes 127.0.0.1 for this machine's address in its network. A cluster that listens on loopback alone is
-    not there, so in that case Ray is told to keep to the loopback.
+    not there, so in that case Ray is made to keep to the loopback.
     """
     if "ray" in sys.modules and sys.modules["ray"].is_initialized():
         return
