@@ -1,4 +1,4 @@
-"""What the engine asks of whoever holds the GPUs: make it so, look, let go. Facts come back, never money."""
+"""The contract of back ends, which hold GPUs for the engine. They report facts, never money."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class LaunchSpec:
 
 
 class WorkerFailure(NamedTuple):
-    """A worker that ended although nobody asked it to."""
+    """A worker that ended although it was not told to."""
 
     rank: int
     exit_code: int
@@ -74,7 +74,7 @@ class JobProgress(NamedTuple):
 
 
 class BackendStatus(NamedTuple):
-    """What is, by the back end's own knowledge."""
+    """What there is of a job, by the back end's own knowledge."""
 
     attempt: int = 0
     """The set of workers that all of this is about: an older one than ordered until that has gone."""
@@ -223,7 +223,7 @@ class RentsMachines(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendPlace:
-    """What a back end is told when it is made."""
+    """What a back end is made with."""
 
     folder: Path = Path(".")
     """Where it may keep files; nobody else writes below it, except under names that begin with a dot."""

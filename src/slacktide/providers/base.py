@@ -1,7 +1,7 @@
-"""What is asked of whoever rents machines out: rent one, end some, list ours. Nothing else rents or ends.
+"""The contract of providers, which rent machines: rent one, end some, list ours. Nothing else rents or ends.
 
 A provider keeps no account of its own: which machines are wanted is in the journal, as open tickets. A ticket
-is the key by which asking twice gives one machine, so whoever was not answered asks again with the same one.
+is the key that makes a request safe to repeat: the same ticket never gives a second machine.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class Machine(NamedTuple):
     state: MachineState
     address: str = ""
     why: str = ""
-    """Of an end that nobody here asked for: INTERRUPTED, or a few other words."""
+    """Of an end that was not requested here: INTERRUPTED, or a few other words."""
     notice_s: float | None = None
     """How long it has left, where the provider has said so; a machine itself may know sooner."""
     since_utc: datetime | None = None
-    """From when on it is paid for, by the provider's own account; None where that is not told."""
+    """From when on it is paid for, by the provider's own account; None where it does not report that."""
     until_utc: datetime | None = None
 
     @property
@@ -44,7 +44,7 @@ class Machine(NamedTuple):
 
 
 class NoCapacity(BackendError):
-    """There is no such machine to be had just now; final for this ticket, with which none will ever come."""
+    """No such machine is available just now; final for this ticket, with which none will ever come."""
 
 
 class Spent(BackendError):
@@ -52,16 +52,16 @@ class Spent(BackendError):
 
 
 class Unreachable(BackendError):
-    """No answer, or a refusal for now: perhaps it was done. Ask again with the same ticket."""
+    """No answer, or a refusal for now: perhaps it was done. Try again with the same ticket."""
 
 
 class Refused(InputError):
-    """The provider will not, and asking again will not help: credentials or settings are wrong."""
+    """The provider will not, and trying again will not help: credentials or settings are wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Renter:
-    """What a provider is told when it is made: for whom it rents, and what machines are to join."""
+    """What a provider is made with: for whom it rents, and what machines are to join."""
 
     owner: str = "nobody"
     """The journal's id, which no other journal has; every machine carries it."""

@@ -1,4 +1,4 @@
-"""One step of a keeper: close what is over or too much, end strays, ask, open what is missing."""
+"""One step of the reconciler: close what is over or too much, end strays, request, open what is missing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MINUTES = 60.0
 
 @dataclass(slots=True)
 class ReconcilerMemory:
-    """What a keeper remembers from step to step; losing it costs time and no money."""
+    """What the reconciler remembers from step to step; losing it costs time and no money."""
 
     retries: RetryTable
     seen_hours: dict[str, float] = field(default_factory=dict)

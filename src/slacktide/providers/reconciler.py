@@ -1,9 +1,9 @@
 """Brings what is rented to what is wanted. Nothing else rents machines or ends them.
 
-A ticket is written down before anybody is asked with it, and closed before its machine is ended. So at any
-crash an open ticket without a machine is asked for again, which gives no second one, and a machine without
-an open ticket is ended. All that must survive is in the diary and in the provider's list; what a keeper
-remembers besides only makes it patient.
+A ticket is written down before the provider receives it, and closed before its machine is ended. So at any
+crash an open ticket without a machine is requested again, which gives no second one, and a machine without
+an open ticket is ended. All that must survive is in the diary and in the provider's list; what a reconciler
+remembers in addition only makes it patient.
 """
 
 from __future__ import annotations

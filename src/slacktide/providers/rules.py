@@ -1,4 +1,4 @@
-"""What a keeper goes by, what it is told at each step, and what it answers."""
+"""What a reconciler goes by, what it is given at each step, and what it returns."""
 
 from __future__ import annotations
 

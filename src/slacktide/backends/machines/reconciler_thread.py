@@ -1,7 +1,7 @@
-"""A keeper of machines in a thread of its own, because a provider may take seconds to answer.
+"""The reconciler of machines in a thread of its own, because a provider may take seconds to answer.
 
-What it writes down is written by the thread that owns the journal, when that comes by: the keeper waits for
-it, so nothing is asked of a provider that the journal does not explain.
+What it writes down is written by the thread that owns the journal, when that comes by: the reconciler
+waits for it, so a provider receives no request that the journal does not explain.
 """
 
 from __future__ import annotations
