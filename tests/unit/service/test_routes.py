@@ -609,3 +609,12 @@ def test_a_request_that_is_not_as_documented_is_told_what_must_hold_and_what_cam
 def test_a_truth_value_in_an_address_is_true_or_false(house: House) -> None:
     answer = house.ask("GET", "/api/v1/cost?text=1")
     assert (answer.status, answer.message) == (400, "text must be true or false, got '1'")
+
+
+@pytest.mark.parametrize(
+    "query", ["events?after=null", "jobs?limit=null", "jobs?health=null", "jobs?limit=NULL"]
+)
+def test_a_parameter_that_is_given_has_a_value(house: House, query: str) -> None:
+    answer = house.ask("GET", f"/api/v1/{query}")
+    assert (answer.status, "must have a value or be left out" in answer.message) == (400, True)
+    assert house.ask("GET", "/api/v1/jobs?name=null").json == {"jobs": []}

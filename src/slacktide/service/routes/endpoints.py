@@ -123,6 +123,9 @@ def query_of(request: Request, kind: type[Parameters]) -> Parameters:
         # The library also takes 0, 1 and TRUE for truth values, which the description of the API does not.
         if schema["type"] == "boolean" and given.get(name, "true") not in ("true", "false"):
             raise InputError(f"{name} must be true or false, got {shown(given[name])}")
+        # It takes the text null for an absent value, too, where the API has a number or a choice.
+        if given.get(name, "").lower() == "null" and (schema["type"] != "string" or "enum" in schema):
+            raise InputError(f"{name} must have a value or be left out, got {shown(given[name])}")
     found: Parameters = as_request(kind, given, from_text=True)
     return found
 
