@@ -22,7 +22,7 @@ from slacktide.journal.store.lease import JournalLease, is_held
 # Says which child it has, 0 for none, and holds the lease until its input ends or it is killed.
 HOLDER = """
 import os, subprocess, sys
-from slacktide.journal.store.lease import Lease, is_held
+from slacktide.journal.store.lease import JournalLease, is_held
 
 def alone():
     return 0
@@ -40,7 +40,7 @@ def fork():
 def start():
     return subprocess.Popen(["cat"], stdin=0, close_fds=False).pid
 
-with Lease(sys.argv[1]):
+with JournalLease(sys.argv[1]):
     print({"alone": alone, "fork": fork, "start": start}[sys.argv[2]](), flush=True)
     sys.stdin.read()
 """
