@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,24 @@ def test_imports_point_one_way(module: Path) -> None:
         other = part(target.split("."))
         where = f"{module.relative_to(SOURCE)}:{line} imports {target}"
         assert may_import(mine, other), f"{where}, which comes after {mine}"
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    names = {
+        ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in MODULES
+    }
+    graph: dict[str, set[str]] = {}
+    for name, path in names.items():
+        uses = graph.setdefault(name, set())
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                inner = {f"{node.module}.{alias.name}" for alias in node.names}
+                uses |= {one if one in names else str(node.module) for one in inner} & set(names)
+            elif isinstance(node, ast.Import):
+                uses |= {alias.name for alias in node.names} & set(names)
+        uses -= {name, PRODUCT}
+    TopologicalSorter(graph).prepare()  # raises CycleError, which names the modules
 
 
 OPEN_TO_COMMANDS = {"cli", "app", "client", "service", "report", "core", "results", "journal", "physics"}

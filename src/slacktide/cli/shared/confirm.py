@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from slacktide.cli.shared.output import ProgressBar, say
+from slacktide.core.errors import InputError
 
 if TYPE_CHECKING:
     from slacktide.app.planning.plan import PlanRequest
@@ -66,3 +67,12 @@ def _show_plan(request: PlanRequest) -> str:
         result = make_plan(request, progress=bar)
     click.echo(f"{page(result)}\n")
     return result.pool if result.moving is None else ""
+
+
+def confirm_forgetting(what: str, *, sure: bool) -> None:
+    """Ask before everything is forgotten; raises InputError without a terminal to ask on."""
+    if sure:
+        return
+    if not sys.stdin.isatty():
+        raise InputError(f"forgetting {what} must be confirmed, got no terminal to ask on; give -y")
+    click.confirm(f"forget everything learned in {what}?", abort=True, err=True)

@@ -10,7 +10,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
@@ -23,6 +23,9 @@ PATIENCE_S = 2.0
 """Work shorter than this shows no progress."""
 TICK_S = 1.0
 """How often a terminal shows the seconds so far."""
+
+WARNING = "WARNING: "
+"""The beginning of a sentence that must not be overlooked."""
 
 
 def is_terminal(*, err: bool = False) -> bool:
@@ -130,3 +133,10 @@ def _report_wait(what: str, over: threading.Event, patience_s: float) -> None:
         click.echo(f"\r\033[K{what} ... {time.monotonic() - began:.0f} s", err=True, nl=False)
         shown = not over.wait(TICK_S)
     click.echo("\r\033[K", err=True, nl=False)
+
+
+def warn(assumptions: Sequence[str]) -> None:
+    """Print on stderr what must not be overlooked of a plan."""
+    for sentence in assumptions:
+        if sentence.startswith(WARNING):
+            click.echo(sentence, err=True)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slacktide.cli.shared import options as common
+from slacktide.cli.shared.confirm import confirm_forgetting
 from slacktide.cli.shared.journals import check_left_to_server, is_on_command_line, remote
-from slacktide.cli.shared.output import ProgressBar, echo_json
+from slacktide.cli.shared.output import ProgressBar, echo_json, warn
 
 if TYPE_CHECKING:
     from slacktide.app.jobs.submission import Submission
@@ -24,8 +25,6 @@ READING = ("slot_hours", "gaps", "spot_usd", "on_demand_usd")
 
 def plan_on_server(job: str, given: Mapping[str, Any]) -> None:
     """Plan a job on a server, print the plan and write its files."""
-    from slacktide.cli.commands.jobs.plan import warn
-
     with remote(given["server"]) as journal, ProgressBar("planning") as bar:
         found = journal.plan(plan_question(journal, job, given, _wants(given, "text")), _progress_on(bar))
     made = found.pop("made", {})  # texts and pictures for us, no part of the JSON output
@@ -55,8 +54,6 @@ def backtest_on_server(job: str, given: Mapping[str, Any]) -> None:
 
 def learn_on_server(job: str | None, given: Mapping[str, Any]) -> None:
     """Show or train a server's trust in policies, print it and write its picture."""
-    from slacktide.cli.commands.research.learn import confirm_forgetting
-
     check_left_to_server(("on", "state"))
     wants = _wants({**given, "report": None}, "text")
     with remote(given["server"]) as journal, ProgressBar("learning") as bar:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,13 +10,10 @@ import click
 
 from slacktide.cli.shared import options as common
 from slacktide.cli.shared.journals import is_remote, journal_path, place_options
-from slacktide.cli.shared.output import ProgressBar, echo_json
+from slacktide.cli.shared.output import ProgressBar, echo_json, warn
 
 if TYPE_CHECKING:
     from slacktide.results.plan import JobPlan
-
-WARNING = "WARNING: "
-"""The beginning of a sentence that must not be overlooked."""
 
 
 @click.command()
@@ -59,13 +56,6 @@ def plan(job: str, **given: Any) -> None:
         click.echo(page(made))
     warn(made.assumptions)
     _write(made, given)
-
-
-def warn(assumptions: Sequence[str]) -> None:
-    """Print on stderr what must not be overlooked of a plan."""
-    for sentence in assumptions:
-        if sentence.startswith(WARNING):
-            click.echo(sentence, err=True)
 
 
 def _write(made: JobPlan, given: Mapping[str, Any]) -> None:

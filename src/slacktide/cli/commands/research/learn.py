@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from slacktide.cli.shared import options as common
+from slacktide.cli.shared.confirm import confirm_forgetting
 from slacktide.cli.shared.journals import is_remote, server_option
 from slacktide.cli.shared.output import ProgressBar, echo_json, print_rich
 from slacktide.core.errors import InputError
@@ -74,15 +74,6 @@ def _reset(path: Path, *, sure: bool) -> None:
 
     forget(path)
     click.echo(f"forgot {path}", err=True)
-
-
-def confirm_forgetting(what: str, *, sure: bool) -> None:
-    """Ask before everything is forgotten; raises InputError without a terminal to ask on."""
-    if sure:
-        return
-    if not sys.stdin.isatty():
-        raise InputError(f"forgetting {what} must be confirmed, got no terminal to ask on; give -y")
-    click.confirm(f"forget everything learned in {what}?", abort=True, err=True)
 
 
 def _teach(path: Path, job: str, given: dict[str, Any]) -> Hedge:
