@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from slacktide.allocators.view import FleetView, Wanted
     from slacktide.app.fleets.simulate import simulate, simulate_fleet
-    from slacktide.app.fleets.simulate_request import FleetQuestion, SimulateRequest
+    from slacktide.app.fleets.simulate_request import SimulateRequest
     from slacktide.app.jobs.controller import Controller
     from slacktide.app.jobs.submission import Submission
     from slacktide.app.journal.journal import Journal, open_journal
@@ -43,7 +43,7 @@ _HOMES = {
     "slacktide.app.jobs.controller": ("Controller",),
     "slacktide.app.journal.journal": ("Journal", "open_journal"),
     "slacktide.app.fleets.simulate": ("simulate", "simulate_fleet"),
-    "slacktide.app.fleets.simulate_request": ("FleetQuestion", "SimulateRequest"),
+    "slacktide.app.fleets.simulate_request": ("SimulateRequest",),
     "slacktide.app.planning.plan": ("plan",),
     "slacktide.app.jobs.submission": ("Submission",),
     "slacktide.budget.classes": ("JobClass",),
@@ -71,7 +71,6 @@ __all__ = [
     "Amdahl",
     "Controller",
     "Fleet",
-    "FleetQuestion",
     "FleetView",
     "InfeasibleError",
     "InputError",

@@ -98,13 +98,9 @@ class SimulateRequest:
         return market if pool is None else replace(market, pools=(market.pool(pool),))
 
 
-FleetQuestion = SimulateRequest
-"""The name of a request in earlier versions."""
-
-
 def without_market(option: str) -> InputError:
     """Return the error of an option that needs a market, where there is none."""
     return InputError(f"{option} must come with a market, got none; name --market, or 'market:' in the file")
 
 
-__all__ = ["FleetQuestion", "SimulateRequest", "read_fleet_file", "without_market"]
+__all__ = ["SimulateRequest", "read_fleet_file", "without_market"]
