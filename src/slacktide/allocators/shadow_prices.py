@@ -1,4 +1,4 @@
-"""The allocator of a fleet: deadlines, best effort, one budget and one spot market, by prices."""
+"""Allocates a fleet by prices of money and spot; refuses hard deadlines that cannot be kept."""
 
 from __future__ import annotations
 

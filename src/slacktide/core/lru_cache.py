@@ -1,4 +1,4 @@
-"""What was worked out from pasts, kept by name: a cache that holds no market and survives new rows."""
+"""A cache of the values that were used last, kept by name, so that it holds no market."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What time does to work. No price, no deadline's consequence, no policy in here.
+"""How far a job gets with the GPUs it holds: pauses, progress, checkpoints, losses, the latest safe start.
+
+No price, no deadline's consequence and no policy is in here.
 
 Everybody who lets time pass calls these functions: back-tests plain and compiled, the simulator of streams,
 the live engine, replays. The rules are functions of bare numbers (`pause_on_change`, `ends_in_hours`,

@@ -1,4 +1,4 @@
-"""What a job really is, apart from what its file says: so that back-tests show what a wrong file costs."""
+"""The real work and speed of a job whose file is wrong, for back-tests."""
 
 from __future__ import annotations
 

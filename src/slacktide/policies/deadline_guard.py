@@ -1,4 +1,6 @@
-"""The promise to be in time, as a wrapper round any policy."""
+"""Switches a job to on-demand GPUs before waiting any longer could miss its hard deadline; wraps any policy.
+
+Jobs that may move between pools: `pools/rescue`; jobs of a fleet: `allocators.prices.deadline_guarantees`."""
 
 from __future__ import annotations
 

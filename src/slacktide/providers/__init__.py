@@ -1,5 +1,5 @@
-"""Providers rent machines: the contract, the keeper that alone rents and ends, and a module or folder for
+"""Providers rent machines: the contract, the reconciler that alone rents and ends, and a module or folder for
 each.
 
-Begin with `base`; a new provider is one file here. `keeper` brings what is rented to what is wanted.
+Begin with `base`; a new provider is one file here. `reconciler` brings what is rented to what is wanted.
 """

@@ -1,4 +1,4 @@
-"""Online choice among policies: draw one for each job, and learn from all of them when it is over.
+"""Trains the choice behind `policy: auto` on starts of a past market: one draw for each job, all learn.
 
 `select` does it for a stream of jobs on past markets; `resolve_policy` is where `policy: auto` becomes a
 policy for a user's job.

@@ -1,4 +1,4 @@
 """The parts of `shadow-prices`: what jobs still cost, bids, the price of money, promises and the reserve.
 
-Begin with `bids`.
+Begin with `spot_auction`.
 """

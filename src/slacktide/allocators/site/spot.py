@@ -1,4 +1,4 @@
-"""Who holds what where: what is left for a job, and whose spot goes when the market takes some back."""
+"""Which job holds which GPUs of which pool, what is left, and whose spot goes when the market takes some."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
 """Fleets and streams: simulated, put on a budget, and learned from tables of past jobs.
 
-Begin with `fleets`.
+Begin with `simulate`.
 """

@@ -1,4 +1,4 @@
-"""Taking jobs in, by the controller's own process or at a request, or saying why not."""
+"""Checks a submission and writes it into the journal, or says why it is refused."""
 
 from __future__ import annotations
 

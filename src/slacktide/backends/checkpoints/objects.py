@@ -1,4 +1,4 @@
-"""A folder of a store, through a pyarrow file system: read, written whole or not at all, listed, removed."""
+"""A folder of a store, through a pyarrow file system: files are read, written whole, listed and removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The checkpoints of one job in a store, so that a kill at any moment leaves the last one whole.
+"""Saves and loads a job's checkpoints in a store: files first, the manifest last, so a kill leaves one whole.
 
     <root>/<owner>/<job>/blobs/<sha256>.<nonce>                      the content of a file
     <root>/<owner>/<job>/manifests/<attempt>-<number>-<nonce>.json   one whole checkpoint, written last

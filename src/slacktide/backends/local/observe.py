@@ -1,4 +1,4 @@
-"""What is to be said of a job from what was last seen of it."""
+"""Makes the status of a job from the last look at its processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is to be said of a job from what its machines last told."""
+"""Makes the status of a job from the last answers of its machines."""
 
 from __future__ import annotations
 

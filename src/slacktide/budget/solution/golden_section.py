@@ -1,4 +1,4 @@
-"""Phases with a speedup of the user's own: nothing is known but its values."""
+"""Widths for user-defined speedups, by numerical search."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a job can be taken into its fleet: an allocator that makes promises decides before."""
+"""Asks a fleet's allocator whether it can promise a new job; the rule is the allocator's `admit`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
 """One job at work: its market, its policy, its pace, and what becomes of each stretch.
 
-Begin with `lane`.
+Begin with `job_context`.
 """

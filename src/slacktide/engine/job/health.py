@@ -1,4 +1,4 @@
-"""The outlook of a job in one word, computed from what it holds and what could still save it."""
+"""Whether a job will meet its deadline: on time, at risk, late; computed from what it holds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
 """The state of a journal: a fold over its events, and snapshots of it.
 
-Begin with `world` (all jobs) and `track` (one job).
+Begin with `journal_state` (all jobs) and `job_record` (one job).
 """

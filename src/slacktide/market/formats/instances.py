@@ -1,4 +1,4 @@
-"""GPUs and on-demand prices of common machines, for files that say neither."""
+"""Which GPUs machines have, and the on-demand and spot prices assumed where a file gives none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stream whose jobs do not depend on one another, all at once.
+"""Streams whose jobs do not affect each other, computed at once by formula.
 
 Where every job has its widths from the start, starts at once and shares no node with others, what it takes
 is a formula of its class and its size; only the peak needs an order of events. For a job of size z that goes
