@@ -35,7 +35,7 @@ def test_prices_are_followed_shown_and_planned_with(
     monkeypatch.setenv("SLACKTIDE_HOME", str(tmp_path / "home"))
     first = invoke("follow", azure, "--zones", "eastus,westus3", "--every", "10m", "--once", "-o", "m.csv")
     assert first.exit_code == 0, first.output
-    assert "2 pools, 4032 rows written" in first.stdout
+    assert "2 pools, 4,032 rows written" in first.stdout
     again = invoke("follow", azure, "--zones", "eastus,westus3", "--every", "10m", "--once", "-o", "m.csv")
     assert again.exit_code == 0
     shown = invoke("show", "m.csv")

@@ -95,8 +95,8 @@ def test_a_new_controller_finds_it_whether_its_worker_lives_or_has_ended(
 INNER = """
 import os, signal, time
 from pathlib import Path
-from slacktide.backends.local import Launch, Processes
-inner = Processes(Path("inner"), "inner-owner")
+from slacktide.backends.local import Launch, LocalProcesses
+inner = LocalProcesses(Path("inner"), "inner-owner")
 here = Path(".").absolute()
 run = "echo $$ > pid.part; mv pid.part pid; exec sleep 1000"
 inner.register(Launch(job_id="job", run=run, workdir=here, checkpoint_dir=here / "c", grace_s=3600.0))

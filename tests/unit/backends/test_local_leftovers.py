@@ -258,11 +258,11 @@ RUN = (
 CONTROLLER = """
 import random, sys, time
 from pathlib import Path
-from slacktide.backends.local import Launch, Processes
+from slacktide.backends.local import Launch, LocalProcesses
 
 root, owner, run, attempt = Path(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4])
 random.seed(sys.argv[5])
-processes = Processes(root / "root", owner)
+processes = LocalProcesses(root / "root", owner)
 processes.register(Launch(job_id="job", run=run, workdir=root, checkpoint_dir=root / "c", grace_s=0.1))
 while True:
     attempt += 1

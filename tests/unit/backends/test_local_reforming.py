@@ -285,11 +285,11 @@ def test_the_next_controller_ends_who_is_not_wanted_once(
 CONTROLLER = """
 import random, sys, time
 from pathlib import Path
-from slacktide.backends.local import Launch, Processes
+from slacktide.backends.local import Launch, LocalProcesses
 
 root, owner, run, attempt = Path(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4])
 random.seed(sys.argv[5])
-processes = Processes(root / "root", owner)
+processes = LocalProcesses(root / "root", owner)
 processes.register(Launch(job_id="job", run=run, workdir=root, checkpoint_dir=root / "c", grace_s=5.0))
 processes.sweep({"job": attempt} if attempt else {})
 width = 1

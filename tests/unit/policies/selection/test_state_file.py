@@ -142,9 +142,9 @@ WRITER = """
 import sys
 from pathlib import Path
 from slacktide.policies.selection.hedge import Hedge
-from slacktide.policies.selection.state_file import Saved
+from slacktide.policies.selection.state_file import LearnedStateFile
 path, name, jobs = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-saved = Saved(path, lambda: Hedge(["a", "b"]))
+saved = LearnedStateFile(path, lambda: Hedge(["a", "b"]))
 for number in range(jobs):
     with saved.changing() as hedge:
         hedge.begin(f"{name}-{number}")
