@@ -146,14 +146,14 @@ class RulePolicy(Protocol):
     """
 
     def rule(self, context: Context) -> tuple[Callable[..., RuleChoice], tuple[Any, ...]]:
-        """Return the marked function `(parameters, sight) -> Choice` and its parameters.
+        """Return the marked function `(parameters, sight) -> RuleChoice` and its parameters.
 
         A rule that remembers keeps an array among its parameters and clears it in slot 0.
         """
         ...
 
     def reasons(self) -> tuple[str, ...]:
-        """Return the words for the numbers in `Choice.why`."""
+        """Return the words for the numbers in `RuleChoice.why`."""
         ...
 
 

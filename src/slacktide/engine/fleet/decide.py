@@ -142,7 +142,8 @@ class FleetDecision:
 
     def _as_it_is(self, ask: PendingDecision) -> Allocation:
         lane = self.context.lane(ask.track)
-        state = ordered(ask, lane)
+        # Without a market an allocator is shown what jobs hold, so this is what it leaves as it is.
+        state = ask.state if self.cluster is not None else ordered(ask, lane)
         pool = lane.at(state.pool).market_pool.name if state.gpus else None
         return Allocation(state.spot_gpus, state.on_demand_gpus, pool, Reason("as-it-is"))
 

@@ -235,7 +235,7 @@ class JobContext:
 def pace_of(lane: JobContext, track: JobRecord) -> Pace:
     """Return what is believed of a job's pace: what its file says until something was measured.
 
-    A job of a fleet is taken at its word until then: `fleet_pace.belief` says where it is to be measured.
+    A job of a fleet is taken at its word until then: `StepContext.belief` says where it is to be measured.
     """
     if track.progress.pace is not None:
         return track.progress.pace
