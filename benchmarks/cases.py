@@ -129,7 +129,7 @@ def engine_step(ever_jobs: int = 0, *, on_disk: bool = False) -> Task:
     def work() -> None:
         for slot in range(ENGINE_STEPS):
             engine.step(slot * SLOT_HOURS)
-        assert len(engine.world.active) == ENGINE_JOBS
+        assert len(engine.state.active) == ENGINE_JOBS
 
     return Task(work, ENGINE_JOBS * ENGINE_STEPS, "job and step")
 
@@ -137,7 +137,7 @@ def engine_step(ever_jobs: int = 0, *, on_disk: bool = False) -> Task:
 def _engine(ever_jobs: int, *, on_disk: bool = False) -> Engine:
     from slacktide.backends.replay import Replay
     from slacktide.engine.engine import Engine
-    from slacktide.engine.job.job_context import make_lane
+    from slacktide.engine.job.job_context import make_context
     from slacktide.journal.events import Ended, Event, Submitted
     from slacktide.journal.store.memory import MemoryStore
     from slacktide.market.source import open_market
@@ -156,8 +156,8 @@ def _engine(ever_jobs: int, *, on_disk: bool = False) -> Engine:
         before += [submitted(done.job), done]
     store.append(before)
     soft = replace(_job(), value_usd=500.0, worthless_after_hours=36.0)  # without the guard, which costs time
-    lane = make_lane(soft, market, market.pools[0], _Constant(), 0)
-    engine = Engine(store, Replay(), open_lane=lambda _: lane)
+    context = make_context(soft, market, market.pools[0], _Constant(), 0)
+    engine = Engine(store, Replay(), open_job=lambda _: context)
     for number in range(ENGINE_JOBS):
         engine.submit(submitted(f"job-{number}"))
     return engine

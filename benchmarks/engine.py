@@ -13,7 +13,7 @@ from slacktide.core.speedup import Amdahl
 from slacktide.core.types import Job
 from slacktide.engine.bills.bill import audit
 from slacktide.engine.engine import Engine
-from slacktide.engine.job.job_context import JobContext, make_lane
+from slacktide.engine.job.job_context import JobContext, make_context
 from slacktide.journal.events import Submitted
 from slacktide.journal.store.base import Store
 from slacktide.journal.store.memory import MemoryStore
@@ -28,7 +28,7 @@ MARKET = "synthetic:h100?days=10&slot=30m&seed=5"
 JOBS = 20
 
 
-def lanes() -> list[JobContext]:
+def contexts() -> list[JobContext]:
     """Return jobs of 48 half hours, each under another policy, from another start and in a pool of its own.
 
     Jobs of one pool share its spot; alone in theirs they are what the back-test says.
@@ -45,16 +45,16 @@ def lanes() -> list[JobContext]:
     )
     places = [replace(market.pools[0], name=f"pool-{number}") for number in range(JOBS)]
     return [
-        make_lane(job, Market((place,)), place, policies.make(names[number % len(names)]), 7 * number)
+        make_context(job, Market((place,)), place, policies.make(names[number % len(names)]), 7 * number)
         for number, place in enumerate(places)
     ]
 
 
 def run(store: Store, given: list[JobContext]) -> tuple[int, Engine]:
     """Run all jobs at once on replay, and return how many steps a job took in all."""
-    by_id = {f"job-{number}": lane for number, lane in enumerate(given)}
-    engine = Engine(store, Replay(), open_lane=lambda submitted: by_id[submitted.job])
-    for job, lane in by_id.items():
+    by_id = {f"job-{number}": context for number, context in enumerate(given)}
+    engine = Engine(store, Replay(), open_job=lambda submitted: by_id[submitted.job])
+    for job, context in by_id.items():
         engine.submit(
             Submitted(
                 job=job,
@@ -63,13 +63,13 @@ def run(store: Store, given: list[JobContext]) -> tuple[int, Engine]:
                 submitted_utc="",
                 path="",
                 policy="",
-                slot_hours=lane.slot_hours,
-                start_slot=lane.start_slot,
+                slot_hours=context.slot_hours,
+                start_slot=context.start_slot,
             )
         )
     slot = steps = 0
-    while engine.world.active:
-        steps += len(engine.world.active)
+    while engine.state.active:
+        steps += len(engine.state.active)
         engine.step(slot * 0.5)
         slot += 1
     return steps, engine
@@ -78,14 +78,16 @@ def run(store: Store, given: list[JobContext]) -> tuple[int, Engine]:
 def back_test(given: list[JobContext]) -> list[Run]:
     """Run the same jobs in the plain back-test."""
     return [
-        plain.run(lane.job, lane.pool, lane.policy, start=lane.start_slot, setting=lane.setting)
-        for lane in given
+        plain.run(
+            context.job, context.pool, context.policy, start=context.start_slot, setting=context.setting
+        )
+        for context in given
     ]
 
 
 def main() -> None:
     """Print the time of a step, with the journal in memory and on disk, and the cents that differ."""
-    given = lanes()
+    given = contexts()
     back_test(given)
     seconds, results = best(lambda: back_test(given))
     slots = sum(len(one.slots) for one in results)
@@ -103,12 +105,12 @@ def main() -> None:
             each = 1000 * taken / steps
             print(f"{name:<28}{each:>22.3f}{each / (1000 * seconds / slots):>22.2f}")
     differ = sum(
-        round(one.cost_usd, 2) != round(track.progress.state.cost_usd, 2)
-        for one, track in zip(results, engine.world.jobs.values(), strict=True)
+        round(one.cost_usd, 2) != round(record.progress.state.cost_usd, 2)
+        for one, record in zip(results, engine.state.jobs.values(), strict=True)
     )
     clean = sum(
-        audit(track, lane, engine.store.read()).clean
-        for track, lane in zip(engine.world.jobs.values(), given, strict=True)
+        audit(record, context, engine.store.read()).clean
+        for record, context in zip(engine.state.jobs.values(), given, strict=True)
     )
     print(f"bills that differ from the back-test by a cent: {differ} of {JOBS}")
     print(f"bills whose audit is clean: {clean} of {JOBS}")

@@ -82,14 +82,14 @@ def _written(path: Path) -> None:
     began, one = time.perf_counter(), list(_lived_through())
     begin = [event for event in one if not isinstance(event, Ended)]
     again = [event for event in one if isinstance(event, Lived | Decided)]
-    world = JournalState()
+    state = JournalState()
     with SqliteStore(path) as store:
         for number in range(JOBS):
             events = [*begin, *_repeated(again, EVENTS // JOBS - len(one)), one[-1]]
             for record in store.append([_renamed(event, f"job-{number}") for event in events]):
-                world.apply(record)
-        keep(store, world)
-    print(f"{world.seq:,} events of {JOBS} jobs written in {time.perf_counter() - began:.0f} s")
+                state.apply(record)
+        keep(store, state)
+    print(f"{state.seq:,} events of {JOBS} jobs written in {time.perf_counter() - began:.0f} s")
 
 
 def _repeated(events: Sequence[Event], count: int) -> Iterator[Event]:

@@ -16,7 +16,7 @@ from slacktide.app.jobs.controller import Controller, Setup
 from slacktide.backends.replay import Replay
 from slacktide.engine.engine import Engine
 from slacktide.journal.events import Event, Lived, Submitted
-from slacktide.journal.state.snapshots import keep, read_world
+from slacktide.journal.state.snapshots import keep, read_state
 from slacktide.journal.store.base import Snapshot
 from slacktide.journal.store.memory import MemoryStore
 from slacktide.journal.store.sqlite import SqliteStore
@@ -77,7 +77,7 @@ def _lived_through() -> Iterator[Event]:
         )
     )
     slot = 0
-    while engine.world.active:
+    while engine.state.active:
         engine.step(slot * pool.slot_hours)
         slot += 1
     return (record.event for record in store.read())
@@ -98,7 +98,7 @@ def _prepared(path: Path, *, kept: bool) -> Path:
     """Leave a snapshot of the journal in it, or none that can be used."""
     with SqliteStore(path) as store:
         if kept:
-            keep(store, read_world(store))
+            keep(store, read_state(store))
         else:
             store.snapshot(Snapshot(0, "of no code", b""))
     return path

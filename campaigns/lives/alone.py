@@ -10,7 +10,7 @@ from slacktide.backends.replay import Replay
 from slacktide.core.speedup import Amdahl
 from slacktide.core.types import Job
 from slacktide.engine.engine import Engine
-from slacktide.engine.job.job_context import JobContext, make_lane
+from slacktide.engine.job.job_context import JobContext, make_context
 from slacktide.journal.events import CancellationAsked, Event, Lived, PreemptionAsked, Submitted
 from slacktide.journal.state.journal_state import JobRecord
 from slacktide.journal.store.memory import MemoryStore
@@ -34,7 +34,7 @@ SUBMITTED = Submitted(
 
 
 @st.composite
-def lanes(draw: st.DrawFn) -> JobContext:
+def contexts(draw: st.DrawFn) -> JobContext:
     """Draw a job on a market that gives, takes and changes its prices."""
     rows = [
         st.floats(0.1, 3.0, allow_subnormal=False),
@@ -55,7 +55,7 @@ def lanes(draw: st.DrawFn) -> JobContext:
         max_cost_usd=draw(st.none() | st.floats(1.0, 40.0)),
         billing=draw(st.sampled_from(["second", "slot"])),
     )
-    return make_lane(job, Market((pool,)), pool, policies.make(draw(st.sampled_from(POLICIES))), 0)
+    return make_context(job, Market((pool,)), pool, policies.make(draw(st.sampled_from(POLICIES))), 0)
 
 
 @st.composite
@@ -83,16 +83,16 @@ class Driven:
 
     def __init__(
         self,
-        lane: JobContext,
+        context: JobContext,
         moments: list[float],
         asked: dict[int, Event] | None = None,
         restarts: frozenset[int] = frozenset(),
     ) -> None:
-        self.lane, self.store = lane, MemoryStore()
+        self.job_context, self.store = context, MemoryStore()
         self.engine = self._engine()
         self.engine.submit(SUBMITTED)
         for number, now in enumerate(moments):
-            if not self.engine.world.active:
+            if not self.engine.state.active:
                 break
             if number in restarts:
                 self.engine = self._engine()
@@ -102,12 +102,12 @@ class Driven:
             self.engine.step(now)
 
     def _engine(self) -> Engine:
-        return Engine(self.store, Replay(), open_lane=lambda _: self.lane)
+        return Engine(self.store, Replay(), open_job=lambda _: self.job_context)
 
     @property
-    def track(self) -> JobRecord:
+    def record(self) -> JobRecord:
         """The job as the journal tells it."""
-        return self.engine.world.jobs["job"]
+        return self.engine.state.jobs["job"]
 
     @property
     def stretches(self) -> list[Priced]:

@@ -7,7 +7,7 @@ import json
 
 from hypothesis import strategies as st
 
-from campaigns.lives.site import FIRST_SLOT, POLICIES, SLOT_HOURS, lanes, markets
+from campaigns.lives.site import FIRST_SLOT, POLICIES, SLOT_HOURS, contexts, markets
 from slacktide.allocators.base import allocators
 from slacktide.allocators.view import begin
 from slacktide.budget.classes import JobClass
@@ -16,7 +16,7 @@ from slacktide.budget.fleet import Fleet
 from slacktide.core.speedup import Amdahl, Power
 from slacktide.core.types import Job, Phase
 from slacktide.engine.fleet.fleets import LiveFleet
-from slacktide.engine.job.job_context import JobContext, make_lane
+from slacktide.engine.job.job_context import JobContext, make_context
 from slacktide.journal.events import ClusterSized, Kept, Lived, Submitted
 from slacktide.journal.store.memory import MemoryStore
 from slacktide.market.base import Market
@@ -35,7 +35,7 @@ MEMBERS = ("fixed-width", "online-width", "efficiency-band", "fifo", "equi")
 class Site:
     """Jobs by themselves, jobs of a fleet, and who decides about those."""
 
-    lanes: dict[str, JobContext]
+    job_contexts: dict[str, JobContext]
     classes: dict[str, str]
     """The class of each job of the fleet."""
     fleet: Fleet
@@ -43,11 +43,11 @@ class Site:
 
     def submitted(self, job: str) -> Submitted:
         """Return what the journal says of a job that was submitted."""
-        lane = self.lanes[job]
+        context = self.job_contexts[job]
         return Submitted(
-            job=job, at_hours=lane.terms.submitted_hours, text="", submitted_utc="", path="",
-            policy=json.dumps(self.allocator), slot_hours=SLOT_HOURS, start_slot=lane.start_slot,
-            origin_hours=lane.origin_hours, fleet="a fleet" if job in self.classes else "",
+            job=job, at_hours=context.terms.submitted_hours, text="", submitted_utc="", path="",
+            policy=json.dumps(self.allocator), slot_hours=SLOT_HOURS, start_slot=context.start_slot,
+            origin_hours=context.origin_hours, fleet="a fleet" if job in self.classes else "",
             fleet_class=self.classes.get(job, ""),
         )  # fmt: skip
 
@@ -63,21 +63,21 @@ def members(draw: st.DrawFn, market: Market) -> tuple[str, JobContext]:
     one = draw(st.sampled_from(CLASSES))
     size, slot, share = draw(st.floats(0.2, 3.0)), draw(st.integers(0, 8)), draw(st.sampled_from([0.0, 0.3]))
     phases = tuple(Phase(phase.work_gpu_hours * size, phase.speedup) for phase in one.phases)
-    lane = make_lane(
+    context = make_context(
         dataclasses.replace(one.job, phases=phases), market, market.pools[0], policies.make("on-demand"),
         FIRST_SLOT + slot, began_hours=(slot + share) * SLOT_HOURS, origin_hours=slot * SLOT_HOURS,
     )  # fmt: skip
-    return one.name, lane
+    return one.name, context
 
 
 @st.composite
 def sites(draw: st.DrawFn, tasks: st.SearchStrategy[Job] | None = None) -> Site:
     """Draw a site; `tasks` are the jobs by themselves, where not any will do."""
     market = draw(markets())
-    alone = draw(st.lists(lanes(market, POLICIES, tasks), max_size=3))
+    alone = draw(st.lists(contexts(market, POLICIES, tasks), max_size=3))
     fleet = draw(st.lists(members(market), min_size=1, max_size=5))
-    named = {f"alone-{number}": lane for number, lane in enumerate(alone)}
-    named |= {f"member-{number}": lane for number, (_, lane) in enumerate(fleet)}
+    named = {f"alone-{number}": context for number, context in enumerate(alone)}
+    named |= {f"member-{number}": context for number, (_, context) in enumerate(fleet)}
     in_order = dict(sorted(named.items(), key=lambda pair: pair[1].terms.submitted_hours))
     nodes, grace = draw(st.sampled_from([1, 4])), draw(st.sampled_from([0.0, 0.2]))
     return Site(

@@ -11,7 +11,7 @@ from slacktide.backends.replay import Replay
 from slacktide.core.speedup import Amdahl
 from slacktide.core.types import Allocation, Job
 from slacktide.engine.engine import Engine
-from slacktide.engine.job.job_context import JobContext, make_lane
+from slacktide.engine.job.job_context import JobContext, make_context
 from slacktide.journal.events import Submitted
 from slacktide.journal.state.journal_state import JournalState
 from slacktide.journal.store.memory import MemoryStore
@@ -74,7 +74,7 @@ def jobs(draw: st.DrawFn) -> Job:
 
 
 @st.composite
-def lanes(
+def contexts(
     draw: st.DrawFn,
     market: Market,
     names: Sequence[str | Policy],
@@ -82,7 +82,7 @@ def lanes(
 ) -> JobContext:
     """Draw a job that is submitted anywhere inside a slot of the site, into one of its pools."""
     slot, share = draw(st.integers(0, LATEST_SLOT)), draw(st.sampled_from([0.0, 0.2, 0.5, 0.999]))
-    return make_lane(
+    return make_context(
         draw(jobs() if tasks is None else tasks),
         market,
         draw(st.sampled_from(market.pools)),
@@ -97,30 +97,30 @@ def lanes(
 def sites(draw: st.DrawFn, names: Sequence[str | Policy], fewest: int, most: int) -> dict[str, JobContext]:
     """Draw some jobs of one site, in the order in which they are submitted."""
     market = draw(markets())
-    drawn = draw(st.lists(lanes(market, names), min_size=fewest, max_size=most))
-    drawn.sort(key=lambda lane: lane.terms.submitted_hours)
-    return {f"job-{number}": lane for number, lane in enumerate(drawn)}
+    drawn = draw(st.lists(contexts(market, names), min_size=fewest, max_size=most))
+    drawn.sort(key=lambda context: context.terms.submitted_hours)
+    return {f"job-{number}": context for number, context in enumerate(drawn)}
 
 
-def submitted(job: str, lane: JobContext) -> Submitted:
+def submitted(job: str, context: JobContext) -> Submitted:
     """Return what the journal says of a job that was submitted."""
     return Submitted(
-        job=job, at_hours=lane.terms.submitted_hours, text="", submitted_utc="", path="", policy="",
-        slot_hours=SLOT_HOURS, start_slot=lane.start_slot, origin_hours=lane.origin_hours,
+        job=job, at_hours=context.terms.submitted_hours, text="", submitted_utc="", path="", policy="",
+        slot_hours=SLOT_HOURS, start_slot=context.start_slot, origin_hours=context.origin_hours,
     )  # fmt: skip
 
 
 def lived(site: dict[str, JobContext], *, steps_per_slot: int = 1) -> tuple[MemoryStore, JournalState]:
     """Run the jobs of a site to their ends: a step at every border, and one whenever a job is submitted."""
     store = MemoryStore()
-    engine = Engine(store, Replay(), open_lane=lambda event: site[event.job])
-    arrivals = {lane.terms.submitted_hours for lane in site.values()}
+    engine = Engine(store, Replay(), open_job=lambda event: site[event.job])
+    arrivals = {context.terms.submitted_hours for context in site.values()}
     ticks = {tick * SLOT_HOURS / steps_per_slot for tick in range(6 * SLOTS * steps_per_slot)}
     for now in sorted(arrivals | ticks):
-        for job, lane in site.items():
-            if lane.terms.submitted_hours == now:
-                engine.submit(submitted(job, lane))
+        for job, context in site.items():
+            if context.terms.submitted_hours == now:
+                engine.submit(submitted(job, context))
         engine.step(now)
-        if len(engine.world.jobs) == len(site) and not engine.world.active:
+        if len(engine.state.jobs) == len(site) and not engine.state.active:
             break
-    return store, engine.world
+    return store, engine.state

@@ -117,7 +117,7 @@ class Controller:
 
     def __init__(
         self, folder: Path, owner: str, network: Network, fate: Fate, rules: Rules,
-        specs: tuple[MachineKind, ...], lease_s: float, open_lane: Callable[[Submitted], JobContext],
+        specs: tuple[MachineKind, ...], lease_s: float, open_job: Callable[[Submitted], JobContext],
     ) -> None:  # fmt: skip
         self._network, fate.dead = network, False
         now = network.now
@@ -132,7 +132,7 @@ class Controller:
         )  # fmt: skip
         link = SimulatedLink(network)
         self.backend = OnNetwork(place, NodeAccess(link, lease_s, now=now, threads=False))
-        self.engine = Engine(self.store, self.backend, open_lane=open_lane)
+        self.engine = Engine(self.store, self.backend, open_job=open_job)
 
     def step(self) -> None:
         """Do all that is due now."""

@@ -39,18 +39,18 @@ def check_step(life: Life) -> None:
 def check_end(life: Life) -> None:
     """See that all work was done, nothing is left, and all bills agree."""
     assert life.controller is not None
-    world, store = life.controller.engine.world, life.controller.store
+    state, store = life.controller.engine.state, life.controller.store
     if life.cloud.living:
         raise Finding(f"{len(life.cloud.living)} machines are left")
     if any(crew.alive for crew in life.truth.crews):
         raise Finding("workers are left")
     for job, work in life.truth.works.items():
-        track = world.jobs[job]
-        if track.status != "succeeded" or not work.finished:
-            raise Finding(f"{job} must succeed with all work done, but it is {track.status}: {work}")
-        if track.progress.failures:
-            raise Finding(f"{track.progress.failures} losses of {job} were taken for failures of its own")
-        checked = audit(track, life.controller.engine.lane(track), store.read())
+        record = state.jobs[job]
+        if record.status != "succeeded" or not work.finished:
+            raise Finding(f"{job} must succeed with all work done, but it is {record.status}: {work}")
+        if record.progress.failures:
+            raise Finding(f"{record.progress.failures} losses of {job} were taken for failures of its own")
+        checked = audit(record, life.controller.engine.job_context(record), store.read())
         if not checked.clean:
             raise Finding(f"the audit of {job} is not clean: {checked}")
     _bills(life)
@@ -61,12 +61,14 @@ def _bills(life: Life) -> None:
     assert life.controller is not None
     engine, store = life.controller.engine, life.controller.store
     paid = [record.event.priced for record in store.read() if isinstance(record.event, Lived)]
-    lanes = {job: engine.lane(track) for job, track in engine.world.jobs.items()}
-    counted = owed(paid, lanes)
-    for job, track in engine.world.jobs.items():
+    contexts = {job: engine.job_context(job_record) for job, job_record in engine.state.jobs.items()}
+    counted = owed(paid, contexts)
+    for job, job_record in engine.state.jobs.items():
         usd = counted[job].usd if job in counted else 0.0
-        if abs(track.money.bill.cost_usd - usd) > CLOSE_USD:
-            raise Finding(f"{job}: the bill is {track.money.bill.cost_usd:.9f}, its stretches are {usd:.9f}")
+        if abs(job_record.money.bill.cost_usd - usd) > CLOSE_USD:
+            raise Finding(
+                f"{job}: the bill is {job_record.money.bill.cost_usd:.9f}, its stretches are {usd:.9f}"
+            )
 
 
 def _machines(life: Life) -> None:
@@ -93,8 +95,8 @@ def state(life: Life) -> str:
         return "no controller"
     engine = life.controller.engine
     jobs = {
-        job: (track.status, track.holding.order, track.progress.blocked)
-        for job, track in engine.world.jobs.items()
+        job: (record.status, record.holding.order, record.progress.blocked)
+        for job, record in engine.state.jobs.items()
     }
-    tickets = len(engine.world.tickets.open)
+    tickets = len(engine.state.tickets.open)
     return f"{jobs}, {tickets} open tickets, {len(life.cloud.living)} machines, kills {life.counts['kills']}"

@@ -16,7 +16,7 @@ from campaigns.machines.controllers import Controller, Fate, Killed
 from campaigns.machines.network import HOUR_S, Faults, Network
 from campaigns.machines.truth import Truth, Work
 from slacktide.core import machine_clock as boot
-from slacktide.engine.job.job_context import JobContext, lane_of
+from slacktide.engine.job.job_context import JobContext, context_of
 from slacktide.journal.events import JournalMade, Submitted
 from slacktide.journal.state.tickets import MachineKind
 from slacktide.providers.base import INTERRUPTED
@@ -84,7 +84,7 @@ class Life:
             longest_wait_hours=60 * SECOND,
         )  # fmt: skip
         self.counts: Counter[str] = Counter()
-        self._lanes: dict[str, JobContext] = {}
+        self._job_contexts: dict[str, JobContext] = {}
         self._is_full = self.rng.random() < 0.125
         self.controller: Controller | None = None
 
@@ -160,10 +160,10 @@ class Life:
             )
         )  # fmt: skip
 
-    def _lane(self, submitted: Submitted) -> JobContext:
-        if submitted.job not in self._lanes:
-            self._lanes[submitted.job] = lane_of(submitted)
-        return self._lanes[submitted.job]
+    def _job_context(self, submitted: Submitted) -> JobContext:
+        if submitted.job not in self._job_contexts:
+            self._job_contexts[submitted.job] = context_of(submitted)
+        return self._job_contexts[submitted.job]
 
     # ---------------------------------------------------------------- time
 
@@ -190,9 +190,9 @@ class Life:
 
     def _take_charge(self) -> None:
         self.controller = Controller(
-            self.folder, OWNER, self.network, self.fate, self.rules, self.specs, LEASE_S, self._lane
+            self.folder, OWNER, self.network, self.fate, self.rules, self.specs, LEASE_S, self._job_context
         )
-        if self.controller.engine.world.jobs:
+        if self.controller.engine.state.jobs:
             self.controller.engine.recover()
 
     def _kill(self) -> None:
@@ -216,7 +216,7 @@ class Life:
         if self.controller is None:
             return False
         engine = self.controller.engine
-        ended = bool(engine.world.jobs) and not engine.world.active
+        ended = bool(engine.state.jobs) and not engine.state.active
         return ended and engine.idle and self.counts["kills"] >= self._kills
 
 

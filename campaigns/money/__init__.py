@@ -57,13 +57,13 @@ def _counted(life: Life) -> dict[str, int]:
     """Live one life, see that the laws hold, and say what happened in it."""
     lived = Lived(life)
     laws.check(lived)
-    alone = [lane for job, lane in life.site.lanes.items() if job not in life.site.classes]
-    for lane in alone:
-        laws.check_back_test(lane)
-    ended = Counter(f"{track.status.replace('_', ' ')}" for track in lived.engine.world.jobs.values())
+    alone = [context for job, context in life.site.job_contexts.items() if job not in life.site.classes]
+    for context in alone:
+        laws.check_back_test(context)
+    ended = Counter(f"{record.status.replace('_', ' ')}" for record in lived.engine.state.jobs.values())
     return {
         "lives": 1,
-        "jobs": len(life.site.lanes),
+        "jobs": len(life.site.job_contexts),
         **ended,
         "deaths at a write": lived.deaths,
         "back-tests": len(alone),

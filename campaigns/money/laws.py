@@ -29,35 +29,35 @@ NOTHING = Sum(0.0, 0.0, 0.0)
 def check(lived: Lived) -> None:
     """See that every law holds."""
     paid = stretches(lived.store)
-    counted = owed(paid, lived.life.site.lanes)
-    for job, lane in lived.life.site.lanes.items():
-        _job(lived, job, lane, counted.get(job, NOTHING).usd)
+    counted = owed(paid, lived.life.site.job_contexts)
+    for job, context in lived.life.site.job_contexts.items():
+        _job(lived, job, context, counted.get(job, NOTHING).usd)
     _all(lived, paid, sum(one.usd for one in counted.values()))
     _fleet(lived, paid)
 
 
-def _job(lived: Lived, job: str, lane: JobContext, counted_usd: float) -> None:
-    track = lived.engine.world.jobs[job]
-    if track.ended is None:
-        raise Finding(f"{job} must be over, but it is {track.status}")
-    checked = audit(track, lane, lived.store.read())
+def _job(lived: Lived, job: str, context: JobContext, counted_usd: float) -> None:
+    record = lived.engine.state.jobs[job]
+    if record.ended is None:
+        raise Finding(f"{job} must be over, but it is {record.status}")
+    checked = audit(record, context, lived.store.read())
     if not checked.clean:
         raise Finding(f"the audit of {job} is not clean: {checked}")
-    _same(f"{job}: bill and recount", track.money.bill.cost_usd, counted_usd)
+    _same(f"{job}: bill and recount", record.money.bill.cost_usd, counted_usd)
     _same(f"{job}: audit and recount", checked.cost_usd, counted_usd)
-    _same(f"{job}: state and recount", track.progress.state.cost_usd, counted_usd)
-    _within(job, counted_usd, lane)
+    _same(f"{job}: state and recount", record.progress.state.cost_usd, counted_usd)
+    _within(job, counted_usd, context)
 
 
-def _within(what: str, usd: float, lane: JobContext) -> None:
-    most = lane.job.max_cost_usd
+def _within(what: str, usd: float, context: JobContext) -> None:
+    most = context.job.max_cost_usd
     if most is not None and usd > most + CLOSE_USD:
         raise Finding(f"{what} cost {usd:.6f} USD at max_cost {most:.6f}")
 
 
 def _all(lived: Lived, paid: list[Priced], counted_usd: float) -> None:
-    lanes = lived.life.site.lanes
-    checked = ledger.audit(paid, lambda payer: lanes[payer].tariff if payer in lanes else BY_THE_SECOND)
+    contexts = lived.life.site.job_contexts
+    checked = ledger.audit(paid, lambda payer: contexts[payer].tariff if payer in contexts else BY_THE_SECOND)
     _same("all: audit and recount", checked.cost_usd, counted_usd)
     _same("all: bill and recount", ledger.bill(paid).cost_usd, counted_usd)
     # What nobody chose to hold is paid as it was held: slots that nobody saw, workers on their way out.
@@ -81,7 +81,7 @@ def _chosen(lived: Lived) -> Iterator[Priced]:
 def _fleet(lived: Lived, paid: list[Priced]) -> None:
     """A fleet's GPU-hours are those of its jobs and machines; a fixed cluster is never above the budget."""
     site = lived.life.site
-    for fleet in lived.engine.world.fleets.values():
+    for fleet in lived.engine.state.fleets.values():
         own = [one for one in paid if not one.stretch.payer.startswith("alone")]
         _same("the fleet's GPU-hours", fleet.spent_gpu_hours, ledger.bill(own).gpu_hours)
         if fleet.cluster.rented:
@@ -95,19 +95,19 @@ def _fleet(lived: Lived, paid: list[Priced]) -> None:
                 raise Finding(f"{record.event.nodes} nodes were asked for, but the budget is {most:g}")
 
 
-def check_back_test(lane: JobContext) -> None:
+def check_back_test(context: JobContext) -> None:
     """A back-test's bill is a recount of what it held, and keeps to the maximum cost."""
-    run = plain.run(lane.job, lane.market_pool, lane.policy, start=lane.start_slot)
+    run = plain.run(context.job, context.market_pool, context.policy, start=context.start_slot)
     # A back-test numbers its slots from its start on, a market from its own beginning.
     lived = [slot.lived for slot in run.slots]
     moved = [
         one._replace(stretch=one.stretch._replace(slot=one.stretch.slot + run.start_slot)) for one in lived
     ]
-    (counted,) = owed(moved, {one.stretch.payer: lane for one in moved}).values()
+    (counted,) = owed(moved, {one.stretch.payer: context for one in moved}).values()
     _same("a back-test: bill and recount", run.cost_usd, counted.usd)
     _same("a back-test: spot GPU-hours", run.spot_gpu_hours, counted.spot_gpu_hours)
     _same("a back-test: on-demand GPU-hours", run.on_demand_gpu_hours, counted.on_demand_gpu_hours)
-    _within("a back-test", counted.usd, lane)
+    _within("a back-test", counted.usd, context)
 
 
 def _same(what: str, one: float, other: float) -> None:

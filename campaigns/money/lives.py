@@ -74,7 +74,7 @@ def lives(draw: st.DrawFn) -> Life:
     site = draw(mixed.sites(tasks()))
     looks = draw(st.sampled_from([1, 3]))
     requests = st.tuples(
-        st.integers(0, 12 * looks), st.integers(0, len(site.lanes) - 1), st.none() | st.integers(1, 5)
+        st.integers(0, 12 * looks), st.integers(0, len(site.job_contexts) - 1), st.none() | st.integers(1, 5)
     )
     return Life(
         site,
@@ -97,17 +97,17 @@ class Lived:
     def _live(self) -> None:
         site, looks = self.life.site, self.life.looks_a_slot
         ticks = {tick * SLOT_HOURS / looks + self.life.late_hours for tick in range(LAST_SLOT * looks)}
-        arrivals = {lane.terms.submitted_hours for lane in site.lanes.values()}
+        arrivals = {context.terms.submitted_hours for context in site.job_contexts.values()}
         for number, now in enumerate(sorted(ticks | arrivals)):
             self._look(number, now)
-            if len(self.engine.world.jobs) == len(site.lanes) and not self.engine.world.active:
+            if len(self.engine.state.jobs) == len(site.job_contexts) and not self.engine.state.active:
                 break
         while not self._survive(self._close):
             pass
 
     def _look(self, number: int, now: float) -> None:
-        for job, lane in self.life.site.lanes.items():
-            if lane.terms.submitted_hours == now:
+        for job, context in self.life.site.job_contexts.items():
+            if context.terms.submitted_hours == now:
                 self._submit(job)
         for event in self._asked(number, now):
             MemoryStore.append(self.store, [event])  # by somebody else, who does not die
@@ -119,18 +119,18 @@ class Lived:
         self.engine.close()
 
     def _submit(self, job: str) -> None:
-        while job not in self.engine.world.jobs:
+        while job not in self.engine.state.jobs:
             self._survive(lambda: self.engine.submit(self.life.site.submitted(job)))
 
     def _asked(self, number: int, now: float) -> Iterable[Event]:
-        names = list(self.life.site.lanes)
+        names = list(self.life.site.job_contexts)
         for when, which, gpus in self.life.asked:
-            track = self.engine.world.jobs.get(names[which])
-            if when == number and track is not None and track.active:
+            record = self.engine.state.jobs.get(names[which])
+            if when == number and record is not None and record.active:
                 yield (
-                    CancellationAsked(job=track.job, at_hours=now)
+                    CancellationAsked(job=record.job, at_hours=now)
                     if gpus is None
-                    else PreemptionAsked(job=track.job, at_hours=now, spot_gpus=gpus)
+                    else PreemptionAsked(job=record.job, at_hours=now, spot_gpus=gpus)
                 )
 
     def _survive(self, act: Callable[[], object]) -> bool:
@@ -146,4 +146,6 @@ class Lived:
 
     def _engine(self) -> Engine:
         site = self.life.site
-        return Engine(self.store, Replay(), open_lane=lambda one: site.lanes[one.job], open_fleet=site.opened)
+        return Engine(
+            self.store, Replay(), open_job=lambda one: site.job_contexts[one.job], open_fleet=site.opened
+        )

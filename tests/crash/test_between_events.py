@@ -10,7 +10,7 @@ from slacktide.backends.replay import Replay
 from slacktide.core.types import Job, Order
 from slacktide.engine.bills.bill import audit
 from slacktide.engine.engine import Engine
-from slacktide.engine.job.job_context import JobContext, make_lane
+from slacktide.engine.job.job_context import JobContext, make_context
 from slacktide.journal.events import Decided, Event, Lived, Record, Sight, Submitted
 from slacktide.journal.store.memory import MemoryStore
 from slacktide.market.source import open_market
@@ -55,24 +55,24 @@ class Watched(Replay):
 def lane_of_test() -> JobContext:
     market = open_market("synthetic:volatile?seed=11&days=3&slot=30m")
     job = Job(work_gpu_hours=14, deadline_hours=6, widths=(1, 2, 4), restart_hours=0.1, checkpoint_hours=0.25)
-    return make_lane(job, market, market.pools[0], policies.make("uniform-progress"), 12)
+    return make_context(job, market, market.pools[0], policies.make("uniform-progress"), 12)
 
 
-def lane_over_pools(sight: Sight) -> JobContext:
-    """Return the lane of a job that moves, and tries pools in vain where it does not see them."""
+def context_over_pools(sight: Sight) -> JobContext:
+    """Return the context of a job that moves, and tries pools in vain where it does not see them."""
     market = open_market("synthetic:volatile?seed=8&days=3&slot=30m&pools=3")
     job = Job(
         work_gpu_hours=14, deadline_hours=9, widths=(2,), restart_hours=0.1, checkpoint_hours=0.25,
         checkpoint_gb=50,
     )  # fmt: skip
     ground = PoolOptions.of(job, "", market)
-    return make_lane(job, market, ground.pools[0], EagerFailover(), 12, ground=ground, sight=sight)
+    return make_context(job, market, ground.pools[0], EagerFailover(), 12, ground=ground, sight=sight)
 
 
-def drive(store: MemoryStore, lane: JobContext) -> None:
+def drive(store: MemoryStore, context: JobContext) -> None:
     """Run a controller from wherever the journal stands until all is done or it is killed."""
-    engine = Engine(store, Watched(), open_lane=lambda _: lane)
-    if not engine.world.jobs:
+    engine = Engine(store, Watched(), open_job=lambda _: context)
+    if not engine.state.jobs:
         text = Submitted(
             job="job",
             at_hours=0.0,
@@ -82,20 +82,20 @@ def drive(store: MemoryStore, lane: JobContext) -> None:
             policy="",
             slot_hours=0.5,
             start_slot=12,
-            pool=lane.home.name,
-            pools=lane.pool_names if lane.ground is not None else (),
-            sight=lane.sight,
+            pool=context.home.name,
+            pools=context.pool_names if context.ground is not None else (),
+            sight=context.sight,
         )
         engine.submit(text)
     engine.recover()
-    tick = round(engine.world.now_hours / lane.slot_hours)
-    while engine.world.active:
-        engine.step(tick * lane.slot_hours)
+    tick = round(engine.state.now_hours / context.slot_hours)
+    while engine.state.active:
+        engine.step(tick * context.slot_hours)
         backend = engine.backend
         assert isinstance(backend, Watched)
-        for track in engine.world.active:
+        for record in engine.state.active:
             # What the back end was told is what the journal says, always.
-            assert backend.held[track.job] == track.holding.order
+            assert backend.held[record.job] == record.holding.order
         tick += 1
 
 
@@ -103,57 +103,57 @@ def facts(store: MemoryStore) -> list[Event]:
     return [record.event for record in store.read() if isinstance(record.event, Decided | Lived)]
 
 
-def _whole(lane: JobContext) -> MemoryStore:
+def _whole(context: JobContext) -> MemoryStore:
     store = MemoryStore()
-    drive(store, lane)
+    drive(store, context)
     return store
 
 
-LANES: dict[str, Callable[[], JobContext]] = {
+CONTEXTS: dict[str, Callable[[], JobContext]] = {
     "in one pool": lane_of_test,
-    "over pools": lambda: lane_over_pools("feed"),
-    "over pools that are tried": lambda: lane_over_pools("tried"),
+    "over pools": lambda: context_over_pools("feed"),
+    "over pools that are tried": lambda: context_over_pools("tried"),
 }
 
 
-@pytest.mark.parametrize("kind", LANES)
+@pytest.mark.parametrize("kind", CONTEXTS)
 @pytest.mark.parametrize("before", [True, False], ids=["before the write", "after the write"])
 def test_a_kill_at_any_write_changes_nothing(before: bool, kind: str) -> None:
-    lane = LANES[kind]()
-    whole = facts(_whole(lane))
+    context = CONTEXTS[kind]()
+    whole = facts(_whole(context))
     killed = 0
     for when in range(1, 100):
         store = Fragile(when, before=before)
         try:
-            drive(store, lane)
+            drive(store, context)
             break
         except Killed:
             killed += 1
-        drive(store, lane)
+        drive(store, context)
         assert facts(store) == whole
     assert killed > 8
 
 
-@pytest.mark.parametrize("kind", LANES)
+@pytest.mark.parametrize("kind", CONTEXTS)
 def test_a_kill_at_every_write_still_ends(kind: str) -> None:
     """A controller that never survives more than one write gets there all the same."""
-    lane = LANES[kind]()
-    whole = facts(_whole(lane))
+    context = CONTEXTS[kind]()
+    whole = facts(_whole(context))
     store = Fragile(1, before=False)
     for _ in range(200):
         try:
-            drive(store, lane)
+            drive(store, context)
             break
         except Killed:
             store._left = 1
     assert facts(store) == whole
-    engine = Engine(store, Replay(), open_lane=lambda _: lane)
-    assert audit(engine.world.jobs["job"], lane, store.read()).clean
+    engine = Engine(store, Replay(), open_job=lambda _: context)
+    assert audit(engine.state.jobs["job"], context, store.read()).clean
 
 
 @pytest.mark.parametrize("sight", ["feed", "tried"])
 def test_the_job_over_pools_moves_and_tries(sight: Sight) -> None:
-    told = facts(_whole(lane_over_pools(sight)))
+    told = facts(_whole(context_over_pools(sight)))
     assert len({one.pool for one in told if isinstance(one, Decided) and one.spot_gpus}) > 1
     assert sum(one.priced.charge.move_usd for one in told if isinstance(one, Lived)) > 0.0
     assert any(one.missed for one in told if isinstance(one, Decided)) == (sight == "tried")

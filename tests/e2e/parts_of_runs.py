@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from slacktide.journal.state.journal_state import JournalState
-from slacktide.journal.state.snapshots import read_world
+from slacktide.journal.state.snapshots import read_state
 from slacktide.journal.store.sqlite import SqliteStore
 
 ROOT = Path(__file__).parents[2]
@@ -66,12 +66,12 @@ def write_table(path: Path, slots: int) -> None:
     path.write_text("\n".join([head, *rows, ""]), encoding="utf-8")
 
 
-def world_of(journal: Path) -> JournalState:
-    """Read a journal; an empty world while there is none, or while it is just being made."""
+def state_of(journal: Path) -> JournalState:
+    """Read a journal; an empty state while there is none, or while it is just being made."""
     if not journal.exists() or journal.stat().st_size == 0:
         return JournalState()
     with SqliteStore(journal, create=False) as store:
-        return read_world(store)
+        return read_state(store)
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
@@ -84,8 +84,8 @@ def wait_until(condition: Callable[[], bool]) -> None:
 
 def progressed(journal: Path, job: str = "counting", *, share: float = 0.05) -> bool:
     """Whether a job's workers have told of some progress."""
-    track = world_of(journal).jobs.get(job)
-    return track is not None and track.progress.state.progress_gpu_hours > share * 12
+    record = state_of(journal).jobs.get(job)
+    return record is not None and record.progress.state.progress_gpu_hours > share * 12
 
 
 def later(*steps: Callable[[], object]) -> threading.Thread:

@@ -16,7 +16,7 @@ import pytest
 
 from slacktide.cli import run
 from slacktide.journal.events import HealthChanged
-from slacktide.journal.state.snapshots import read_world
+from slacktide.journal.state.snapshots import read_state
 from slacktide.journal.store.sqlite import SqliteStore
 from tests.unit.app.alerts.parts_of_alerts import Receiver, receiver
 
@@ -92,7 +92,7 @@ def test_alerts_come_signed_over_failures_and_kills(
         wait_until(lambda: "done" in kinds(there))
         server.kill()  # while the webhook, which failed, is about to be tried again
         with SqliteStore(journal) as store:  # as if it had been killed just after it wrote this
-            at_hours = read_world(store).now_hours
+            at_hours = read_state(store).now_hours
             store.append([HealthChanged(job="second", at_hours=at_hours, health="at-risk")])
         (tmp_path / "go").touch()
         server.start()

@@ -8,7 +8,7 @@ import pytest
 
 from slacktide.cli import run
 
-from .parts_of_runs import SPEED, later, wait_until, world_of, write_table
+from .parts_of_runs import SPEED, later, state_of, wait_until, write_table
 
 SCRIPT = """\
 name: {name}
@@ -35,7 +35,7 @@ def test_a_script_that_knows_nothing_is_preempted_and_billed(
     journal: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def lost() -> bool:
-        return world_of(journal).jobs["script"].progress.lost_gpu_hours > 0
+        return state_of(journal).jobs["script"].progress.lost_gpu_hours > 0
 
     def listed() -> None:
         run(["jobs"])
@@ -43,9 +43,9 @@ def test_a_script_that_knows_nothing_is_preempted_and_billed(
 
     asking = later(
         lambda: wait_until(
-            lambda: "script" in world_of(journal).jobs and world_of(journal).jobs["script"].progress.estimated
+            lambda: "script" in state_of(journal).jobs and state_of(journal).jobs["script"].progress.estimated
         ),
-        lambda: wait_until(lambda: world_of(journal).jobs["script"].progress.state.progress_gpu_hours > 0),
+        lambda: wait_until(lambda: state_of(journal).jobs["script"].progress.state.progress_gpu_hours > 0),
         lambda: run(["preempt", "script", "--gpus", "1"]),
         lambda: wait_until(lost),
         listed,
@@ -53,8 +53,8 @@ def test_a_script_that_knows_nothing_is_preempted_and_billed(
     assert run(["run", write(tmp_path, WAITS), "-y", "--speed", SPEED]) == 0
     asking.join()
     out = capsys.readouterr().out
-    track = world_of(journal).jobs["script"]
-    assert (track.status, track.progress.failures) == ("succeeded", 0), "who never reports cannot hang"
+    record = state_of(journal).jobs["script"]
+    assert (record.status, record.progress.failures) == ("succeeded", 0), "who never reports cannot hang"
     assert "GPU-hours of work lost" in out
     assert "estimated from time and width" in out
     assert "(est.)" in out
@@ -65,8 +65,8 @@ def test_progress_is_found_in_what_a_script_prints(
     journal: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def heard() -> bool:
-        track = world_of(journal).jobs.get("script")
-        return track is not None and track.progress.reported_gpu_hours == pytest.approx(3.0)
+        record = state_of(journal).jobs.get("script")
+        return record is not None and record.progress.reported_gpu_hours == pytest.approx(3.0)
 
     asking = later(lambda: wait_until(heard), (tmp_path / "go").touch)
     job = write(tmp_path, f"echo step 5/20; {WAITS}", more="progress: {log: 'step (\\d+)/(\\d+)'}\n")

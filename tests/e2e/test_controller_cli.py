@@ -16,7 +16,7 @@ from slacktide.journal.events import Opened, SubmissionAsked, SubmissionRefused,
 from slacktide.journal.store.lease import is_held
 from slacktide.journal.store.sqlite import SqliteStore
 
-from .parts_of_runs import counting, progressed, wait_until, workers_of, world_of, write_job
+from .parts_of_runs import counting, progressed, state_of, wait_until, workers_of, write_job
 from .test_run_cli import check_documented, started
 
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -33,7 +33,7 @@ def controller(journal: Path) -> Iterator[Start]:
 
     def start(*options: str) -> subprocess.Popen[str]:
         running.append(started("controller", "--speed", SPEED, *options))
-        wait_until(lambda: is_held(journal) and world_of(journal).controller is not None)
+        wait_until(lambda: is_held(journal) and state_of(journal).controller is not None)
         return running[-1]
 
     yield start
@@ -57,7 +57,7 @@ def told(journal: Path, *kinds: type) -> list[object]:
 
 
 def status_of(journal: Path, job: str) -> str:
-    return world_of(journal).jobs[job].status
+    return state_of(journal).jobs[job].status
 
 
 def test_jobs_of_other_processes_run_and_the_next_controller_goes_on(
@@ -134,7 +134,7 @@ def test_a_killed_controller_is_seen_to_be_gone_and_its_jobs_are_taken_up(
     controller(*FROM_THE_START)
     wait_until(lambda: len(told(journal, Opened)) == 2)
     wait_until(lambda: status_of(journal, "long") == "cancelled")
-    wait_until(lambda: "next" in world_of(journal).jobs and status_of(journal, "next") == "succeeded")
+    wait_until(lambda: "next" in state_of(journal).jobs and status_of(journal, "next") == "succeeded")
 
 
 def test_refusals_exit_with_their_own_code_and_reason(
@@ -187,7 +187,7 @@ def test_a_run_takes_up_submissions_that_wait_and_they_can_be_withdrawn(
     out, err = capsys.readouterr()
     assert "one succeeded: $" in out
     assert f"refused {tmp_path / 'three.yaml'} (key three): " in err
-    assert list(world_of(journal).jobs) == ["one"]
+    assert list(state_of(journal).jobs) == ["one"]
     assert run(["run", "--resume"]) == 2
     assert "an unfinished job must exist, but all have" in capsys.readouterr().err
     assert run(["submit", write_job(tmp_path, "true", name="two"), "--key", "two"]) == 103

@@ -8,7 +8,7 @@ import pytest
 
 from slacktide.cli import run
 
-from .parts_of_runs import SPEED, counting, world_of, write_job
+from .parts_of_runs import SPEED, counting, state_of, write_job
 
 
 def test_a_job_that_is_not_done_at_its_hard_deadline_is_stopped(
@@ -19,9 +19,9 @@ def test_a_job_that_is_not_done_at_its_hard_deadline_is_stopped(
     out = capsys.readouterr().out
     assert "its deadline has passed and after_deadline is 'stop'" in out
     assert "counting was stopped unfinished at its deadline: $" in out
-    track = world_of(journal).jobs["counting"]
-    assert track.status == "deadline_missed"
-    assert track.holding.order is None
+    record = state_of(journal).jobs["counting"]
+    assert record.status == "deadline_missed"
+    assert record.holding.order is None
 
 
 def test_what_a_plan_refuses_is_not_run_either(
@@ -38,4 +38,4 @@ def test_what_a_plan_refuses_is_not_run_either(
     assert needed > 20.0, "what it needs is not what it may spend"
     assert "if there were no max_cost" in answers[0]
     assert not (tmp_path / "started").exists()
-    assert not world_of(journal).jobs
+    assert not state_of(journal).jobs

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from slacktide.engine.bills.bill import audit
-from slacktide.engine.job.job_context import lane_of
+from slacktide.engine.job.job_context import context_of
 from slacktide.journal.events import Preempted
-from slacktide.journal.state.snapshots import read_world
+from slacktide.journal.state.snapshots import read_state
 from slacktide.journal.store.sqlite import SqliteStore
 
 
@@ -23,15 +23,15 @@ def test_demo_trains_through_preemptions_and_ends_with_a_bill(tmp_path: Path) ->
     done = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     with SqliteStore(out / "journal.db") as store:
-        world, records = read_world(store), list(store.read())
-    (track,) = world.jobs.values()
-    lane = lane_of(track.submitted)
-    assert track.status == "succeeded"
-    assert "stochastic-horizon" in track.submitted.policy
-    assert track.ended is not None
-    assert lane.job.on_time(track.ended.finish_hours)
+        state, records = read_state(store), list(store.read())
+    (job_record,) = state.jobs.values()
+    context = context_of(job_record.submitted)
+    assert job_record.status == "succeeded"
+    assert "stochastic-horizon" in job_record.submitted.policy
+    assert job_record.ended is not None
+    assert context.job.on_time(job_record.ended.finish_hours)
     assert sum(isinstance(record.event, Preempted) for record in records) >= 2
-    checked = audit(track, lane, records)
+    checked = audit(job_record, context, records)
     assert checked.clean
     assert re.search(rf"total +[0-9.]+ +{checked.cost_usd:.2f}", done.stdout)
     assert "clairvoyant" in done.stdout

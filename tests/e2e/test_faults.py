@@ -22,9 +22,9 @@ from .parts_of_runs import (
     counting,
     later,
     progressed,
+    state_of,
     wait_until,
     workers_of,
-    world_of,
     write_job,
     write_table,
 )
@@ -41,8 +41,8 @@ def told(journal: Path, *kinds: type) -> list[object]:
 
 
 def only(journal: Path) -> JobRecord:
-    (track,) = world_of(journal).jobs.values()
-    return track
+    (record,) = state_of(journal).jobs.values()
+    return record
 
 
 def test_a_job_that_crashes_at_once_is_tried_again_and_given_up(
@@ -75,7 +75,7 @@ def test_a_checkpoint_folder_that_cannot_be_written_is_refused(
     (tmp_path / "ckpt-counting").write_text("a file stands in its place", encoding="utf-8")
     assert run(["run", write_job(tmp_path, "true"), "--speed", SPEED]) == 2
     assert "checkpoint folder must be writable" in capsys.readouterr().err
-    assert not world_of(journal).jobs
+    assert not state_of(journal).jobs
 
 
 def test_a_workdir_that_is_not_there_is_refused(
@@ -114,10 +114,10 @@ def test_a_job_that_outlives_its_trace_goes_on_on_demand_and_is_late(journal: Pa
     job = write_job(tmp_path, counting(2000), deadline="5h")
     write_table(tmp_path / "market.csv", 10)
     assert run(["run", job, "--speed", "7200"]) == 100
-    track = only(journal)
-    assert track.status == "deadline_missed"
+    record = only(journal)
+    assert record.status == "deadline_missed"
     decided = [event for event in told(journal, Decided) if isinstance(event, Decided)]
-    past = [event for event in decided if event.slot + track.submitted.start_slot >= 10]
+    past = [event for event in decided if event.slot + record.submitted.start_slot >= 10]
     assert past
     assert all(event.spot_gpus == 0 and event.on_demand_gpus > 0 for event in past)
 

@@ -22,7 +22,7 @@ from slacktide.testing.fake_provider import Cloud, Fake
 from tests.parts_of_ray import needs_ray, ray_cluster
 from tests.unit.backends.parts_of_clouds import CloudLink, end_all, hours
 
-from .parts_of_runs import SLOTS, counting, world_of
+from .parts_of_runs import SLOTS, counting, state_of
 
 SPEED = "600"
 """A slot in three seconds: machines have the time to come ..."""
@@ -75,7 +75,7 @@ def rented(journal: Path) -> Iterator[str]:
     backends.register(Rented)
     yield "rented"
     del backends._classes["rented"]
-    end_all(world_of(journal).id)
+    end_all(state_of(journal).id)
 
 
 def write(folder: Path) -> list[str]:
@@ -95,15 +95,15 @@ def write(folder: Path) -> list[str]:
 
 def check(journal: Path) -> None:
     """See that both kinds of GPUs were rented at once, and that money and spot are accounted for."""
-    tracks = world_of(journal).jobs
-    assert {name: track.status for name, track in tracks.items()} in (
+    records = state_of(journal).jobs
+    assert {name: record.status for name, record in records.items()} in (
         {"due": "succeeded", "soon": "succeeded"},
         {"due": "deadline_missed", "soon": "succeeded"},
     )
-    assert tracks["due"].money.bill.on_demand_usd > 0.0
-    assert tracks["soon"].money.bill.spot_usd > 0.0
-    assert 0.0 < sum(track.progress.state.cost_usd for track in tracks.values()) <= BUDGET_USD
-    if tracks["due"].progress.state.finish_hours > DUE_HOURS:
+    assert records["due"].money.bill.on_demand_usd > 0.0
+    assert records["soon"].money.bill.spot_usd > 0.0
+    assert 0.0 < sum(record.progress.state.cost_usd for record in records.values()) <= BUDGET_USD
+    if records["due"].progress.state.finish_hours > DUE_HOURS:
         return  # a machine so slow that nothing was promised any more: then they may share the spot in turn
     assert rented_at_once(journal)
 
@@ -135,7 +135,7 @@ def test_a_fleet_on_a_market_runs_on_rented_machines(
 ) -> None:
     assert finished(write(tmp_path), rented, SPEED)
     check(journal)
-    assert not world_of(journal).tickets.open, "all machines were given back"
+    assert not state_of(journal).tickets.open, "all machines were given back"
     assert run(["cost"]) == 0
     assert "no spot was sold twice" in capsys.readouterr().out
 

@@ -19,7 +19,7 @@ from slacktide.journal.events import Ended, Opened, Released
 from slacktide.journal.store.lease import is_held
 from slacktide.journal.store.sqlite import SqliteStore
 
-from .parts_of_runs import counting, wait_until, workers_of, world_of, write_job
+from .parts_of_runs import counting, state_of, wait_until, workers_of, write_job
 
 RETRIES = "retries: {failures: 0}\n"
 SPEED, SLOW_S = "3600", 600.0
@@ -55,7 +55,7 @@ def on_terminal(*arguments: str) -> Iterator[tuple[subprocess.Popen[bytes], int]
 
 def working(journal: Path, folder: Path) -> bool:
     """Whether workers of a job are there, and the journal knows it."""
-    return any(track.holding.order for track in world_of(journal).active) and bool(workers_of(folder))
+    return any(record.holding.order for record in state_of(journal).active) and bool(workers_of(folder))
 
 
 def working_on_terminal(journal: Path, master: int) -> bool:
@@ -107,7 +107,7 @@ def test_row_10_with_on_hangup_continue_it_goes_on_without_a_screen(
             wait_until(lambda: bool(told(journal, Ended)))
             process.send_signal(signal.SIGTERM)
         assert process.wait(SLOW_S) == 0
-    assert world_of(journal).jobs["counting"].status == "succeeded"
+    assert state_of(journal).jobs["counting"].status == "succeeded"
     assert len(told(journal, Opened)) == 1
 
 
@@ -138,7 +138,7 @@ def test_row_10_jobs_of_a_killed_controller_are_unattended(
 ) -> None:
     command = [sys.executable, "-m", "slacktide", "run", write_job(tmp_path, counting(100_000))]
     process = subprocess.Popen([*command, "--speed", SPEED], stdout=subprocess.DEVNULL)
-    wait_until(lambda: any(track.status == "running" for track in world_of(journal).active))
+    wait_until(lambda: any(record.status == "running" for record in state_of(journal).active))
     assert run(["jobs"]) == 0
     assert " running " in capsys.readouterr().out
     process.kill()

@@ -17,7 +17,7 @@ from slacktide.journal.events import Closed
 from slacktide.journal.store.lease import is_held
 from slacktide.journal.store.sqlite import SqliteStore
 
-from .parts_of_runs import counting, wait_until, workers_of, world_of, write_job
+from .parts_of_runs import counting, state_of, wait_until, workers_of, write_job
 from .test_run_cli import started
 
 SLOW_S = 600.0
@@ -45,7 +45,7 @@ def first(journal: Path) -> Iterator[subprocess.Popen[str]]:
     """A controller in a process of its own, in charge of the journal."""
     process = started("controller", "--backend", "replay", "--speed", "3600")
     with ended(process):
-        wait_until(lambda: is_held(journal) and world_of(journal).controller is not None)
+        wait_until(lambda: is_held(journal) and state_of(journal).controller is not None)
         yield process
 
 
@@ -67,7 +67,7 @@ def test_row_11_a_second_controller_by_a_linked_file_or_folder_is_refused(
 
 def stopped_at(controller: Controller, hours: float) -> None:
     """Run until an hour of the market, then let go in order."""
-    controller.run(stopping=lambda: controller.world.now_hours >= hours, poll_s=0.001)
+    controller.run(stopping=lambda: controller.state.now_hours >= hours, poll_s=0.001)
 
 
 def test_row_11_a_journal_that_was_moved_with_its_runs_goes_on(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_row_11_a_journal_that_was_moved_with_its_runs_goes_on(tmp_path: Path) -
     with Controller(old / "journal.db", dry(tmp_path)) as controller:
         controller.submit(Submission.read(job))
         stopped_at(controller, 1.0)
-        assert controller.world.jobs["counting"].active
+        assert controller.state.jobs["counting"].active
     for path in (old / "journal.db", old / "journal.runs"):
         if path.exists():
             path.rename(new / path.name)
@@ -87,7 +87,7 @@ def test_row_11_a_journal_that_was_moved_with_its_runs_goes_on(tmp_path: Path) -
         assert not any(str(old) in str(record.event) for record in store.read()), "nothing names its place"
     with Controller(new / "journal.db", dry(tmp_path)) as controller:
         controller.run(poll_s=0.001)
-        assert controller.world.jobs["counting"].status == "succeeded"
+        assert controller.state.jobs["counting"].status == "succeeded"
         assert controller.journal.cost_of_all().bill.audit.clean
 
 
@@ -118,7 +118,7 @@ def test_row_14_a_controller_whose_journal_is_cut_short_lets_go_and_says_so(
     assert run(["submit", write_job(tmp_path, counting(100_000)), "--no-wait"]) == 0
     process = started("controller", "--speed", "3600")
     with ended(process) as printed:
-        wait_until(lambda: any(track.holding.order for track in world_of(journal).active))
+        wait_until(lambda: any(record.holding.order for record in state_of(journal).active))
         wait_until(lambda: bool(workers_of(tmp_path)))
         lose(journal)
         wait_until(lambda: process.poll() is not None)

@@ -12,7 +12,7 @@ from slacktide.files.fleet.fleet import read_fleet_file
 from slacktide.journal.events import Lived
 from slacktide.journal.store.sqlite import SqliteStore
 
-from .parts_of_runs import SPEED, counting, world_of, write_table
+from .parts_of_runs import SPEED, counting, state_of, write_table
 
 FLEET = """\
 budget: 6 gpus
@@ -56,11 +56,11 @@ def test_jobs_of_a_stream_run_on_the_widths_of_their_class(
     file = read_fleet_file(fleet)
     plan = optimal_widths(file.classes, file.budget_gpus)
     widths = {one.name: [share.gpus for share in one.phases[0]] for one in plan.classes}
-    tracks = world_of(journal).jobs
+    records = state_of(journal).jobs
     for job, kind in (("a", "narrow"), ("b", "wide"), ("c", "narrow")):
-        track = tracks[job]
-        assert track.status == "succeeded"
-        assert track.money.bill.spot_usd == 0.0
+        record = records[job]
+        assert record.status == "succeeded"
+        assert record.money.bill.spot_usd == 0.0
         assert held(journal, job) <= set(widths[kind])
     assert "fixed-width" in capsys.readouterr().out
 
@@ -75,9 +75,9 @@ def test_jobs_with_and_without_deadlines_share_a_market(
     text = due.read_text(encoding="utf-8").replace("class: wide", "deadline: 30h")
     due.write_text(text, encoding="utf-8")
     assert run(["run", *jobs, "--fleet", str(fleet), "--speed", SPEED]) == 0
-    tracks = world_of(journal).jobs
-    assert [track.status for track in tracks.values()] == ["succeeded"] * 3
-    assert sum(track.money.bill.spot_usd for track in tracks.values()) > 0.0
+    records = state_of(journal).jobs
+    assert [record.status for record in records.values()] == ["succeeded"] * 3
+    assert sum(record.money.bill.spot_usd for record in records.values()) > 0.0
     assert run(["cost"]) == 0
     assert "no spot was sold twice" in capsys.readouterr().out
     assert run(["why", "b"]) == 0

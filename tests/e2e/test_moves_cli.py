@@ -12,7 +12,7 @@ from slacktide.cli import run
 from slacktide.journal.events import Decided, Resumed
 from slacktide.journal.store.sqlite import SqliteStore
 
-from .parts_of_runs import workers_of, world_of
+from .parts_of_runs import state_of, workers_of
 
 EAST, WEST = "aws/us-east-1a", "aws/us-west-2a"
 OWN = """
@@ -86,10 +86,10 @@ def test_a_job_moves_and_goes_on_from_its_checkpoint(
         capsys, "run", "job.yaml", "--yes", "--speed", SPEED, "--start", "10", "--journal", str(journal)
     )
     assert f"moves to {WEST}: holds 2 spot (from {EAST}, moving costs $1.00 and 1m20s; wanted" in told
-    track = world_of(journal).jobs["counting"]
-    assert track.status == "succeeded"
-    assert track.holding.moves == 1
-    assert track.submitted.pools == (EAST, WEST)
+    job_record = state_of(journal).jobs["counting"]
+    assert job_record.status == "succeeded"
+    assert job_record.holding.moves == 1
+    assert job_record.submitted.pools == (EAST, WEST)
     with SqliteStore(journal, create=False) as store:
         events = [record.event for record in store.read()]
     moved = next(event for event in events if isinstance(event, Decided) and event.moved_from)
@@ -97,7 +97,7 @@ def test_a_job_moves_and_goes_on_from_its_checkpoint(
     assert moved.state.progress_gpu_hours > 0.0
     resumed = next(event for event in events if isinstance(event, Resumed) and event.attempt == moved.attempt)
     assert resumed.after_gpu_hours > 0.0, "it went on from its checkpoint"
-    assert track.money.bill.move_usd == pytest.approx(1.0)
+    assert job_record.money.bill.move_usd == pytest.approx(1.0)
     cost = json.loads(invoke(capsys, "cost", "counting", "--journal", str(journal), "-o", "json"))
     assert cost["audit"]["clean"]
     assert (cost["pools"], cost["moves"]) == ([EAST, WEST], 1)
@@ -110,8 +110,8 @@ def test_a_job_with_a_pool_named_stays_there(folder: Path, capsys: pytest.Captur
     journal = folder / "journal.db"
     arguments = ("--speed", SPEED, "--start", "16", "--pool", WEST, "--journal", str(journal))
     invoke(capsys, "run", "job.yaml", "--yes", *arguments)
-    track = world_of(journal).jobs["counting"]
-    assert (track.submitted.pool, track.submitted.pools) == (WEST, ())
+    record = state_of(journal).jobs["counting"]
+    assert (record.submitted.pool, record.submitted.pools) == (WEST, ())
 
 
 def test_pools_that_are_not_there_are_bad_input(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,9 +25,9 @@ from .parts_of_runs import (
     PATIENCE_S,
     counting,
     progressed,
+    state_of,
     wait_until,
     workers_of,
-    world_of,
     write_job,
     write_table,
 )
@@ -63,8 +63,8 @@ def told(journal: Path, *kinds: type) -> list[object]:
         return [record.event for record in store.read() if isinstance(record.event, kinds)]
 
 
-def track(journal: Path, job: str = "counting") -> JobRecord:
-    return world_of(journal).jobs[job]
+def record(journal: Path, job: str = "counting") -> JobRecord:
+    return state_of(journal).jobs[job]
 
 
 def send(pids: list[int], number: signal.Signals) -> None:
@@ -109,9 +109,9 @@ def test_workers_told_to_stop_from_outside_have_not_succeeded(
     beside = running()
     send(workers_of(tmp_path), signal.SIGTERM)  # as a logout or `systemctl stop` would
     wait_until(lambda: bool(told(journal, Lost)))
-    wait_until(lambda: track(journal).holding.attempt > 1)
-    assert track(journal).active
-    assert track(journal).progress.failures == 0
+    wait_until(lambda: record(journal).holding.attempt > 1)
+    assert record(journal).active
+    assert record(journal).progress.failures == 0
     beside.send_signal(signal.SIGTERM)
     assert beside.wait(PATIENCE_S) == 101
     cancel_and_end(journal, tmp_path)
@@ -124,7 +124,7 @@ def test_controller_and_workers_told_to_stop_together_leave_a_job_that_goes_on(
     beside = running()
     send([*workers_of(tmp_path), beside.pid], signal.SIGTERM)  # as a reboot does
     assert beside.wait(PATIENCE_S) == 101
-    assert track(journal).active
+    assert record(journal).active
     assert not told(journal, Ended, WorkerFailed)
     cancel_and_end(journal, tmp_path)
 
@@ -143,13 +143,13 @@ def test_what_was_let_go_in_trouble_is_lost_and_begins_again(
         with pytest.raises(RuntimeError, match="unforeseen"):
             controller.run(show=fall)
     assert workers_of(tmp_path) == []  # they were told to stop, and the journal knows nothing of it
-    before = track(journal).holding.attempt
+    before = record(journal).holding.attempt
     again = begin("run", "--resume", "-y")
-    wait_until(lambda: track(journal).holding.attempt > before)
+    wait_until(lambda: record(journal).holding.attempt > before)
     again.send_signal(signal.SIGTERM)
     assert again.wait(PATIENCE_S) == 101
-    assert track(journal).active
-    assert track(journal).progress.failures == 0
+    assert record(journal).active
+    assert record(journal).progress.failures == 0
     assert not told(journal, Ended)
     audited(journal)
     cancel_and_end(journal, tmp_path)
@@ -165,7 +165,7 @@ def test_another_journal_at_the_same_path_does_not_adopt_the_old_one_s_run(
     capsys.readouterr()
     assert run(["run", job, "-y", "--speed", "3600"]) == 2
     assert "belong" in capsys.readouterr().err
-    assert not world_of(journal).jobs
+    assert not state_of(journal).jobs
 
 
 def test_a_job_that_ends_while_no_controller_is_there_ends_when_it_did(
@@ -174,16 +174,16 @@ def test_a_job_that_ends_while_no_controller_is_there_ends_when_it_did(
     beside = running(steps=900)
     beside.kill()
     beside.wait(PATIENCE_S)
-    killed_hours = world_of(journal).now_hours
+    killed_hours = state_of(journal).now_hours
     wait_until(lambda: workers_of(tmp_path) == [])  # it has finished by itself
     time.sleep(6.5)  # more than an hour of the market, in which nothing is held
     assert run(["run", "--resume", "-y"]) == 0
-    ended = track(journal).ended
+    ended = record(journal).ended
     assert ended is not None
-    assert ended.finish_hours > killed_hours - track(journal).began_hours
+    assert ended.finish_hours > killed_hours - record(journal).began_hours
     stretches = [event.priced.stretch for event in told(journal, Lived)]  # type: ignore[attr-defined]
-    assert stretches[-1].to_hours == pytest.approx(ended.finish_hours + track(journal).began_hours, abs=0.01)
-    assert world_of(journal).now_hours > stretches[-1].to_hours + 0.9
+    assert stretches[-1].to_hours == pytest.approx(ended.finish_hours + record(journal).began_hours, abs=0.01)
+    assert state_of(journal).now_hours > stretches[-1].to_hours + 0.9
     audited(journal)
 
 
@@ -193,14 +193,14 @@ def test_after_a_power_cut_nothing_is_paid_for_the_time_without_power(
     beside = running()
     send([beside.pid, *workers_of(tmp_path)], signal.SIGKILL)
     beside.wait(PATIENCE_S)
-    cut = world_of(journal).now_hours
+    cut = state_of(journal).now_hours
     wait_until(lambda: workers_of(tmp_path) == [])
     time.sleep(7.0)  # more than an hour of the market
     job = begin("run", "--resume", "-y")
     wait_until(lambda: bool(told(journal, Lost)))
     job.send_signal(signal.SIGTERM)
     assert job.wait(PATIENCE_S) == 101
-    assert track(journal).progress.failures == 0
+    assert record(journal).progress.failures == 0
     stretches = [event.priced.stretch for event in told(journal, Lived)]  # type: ignore[attr-defined]
     dark = [one for one in stretches if cut + 0.5 < one.from_hours < cut + 1.0 and one.gpus]
     assert dark == []
@@ -220,15 +220,15 @@ def test_a_missing_secret_or_market_blocks_one_job_and_not_the_others(
     assert beside.wait(PATIENCE_S) == 101
     monkeypatch.delenv("TOKEN")
     job = begin("controller")
-    wait_until(lambda: not track(journal, "plain").active)
-    wait_until(lambda: bool(track(journal, "secret").progress.blocked))
-    assert track(journal, "plain").status == "succeeded"
-    assert "TOKEN" in track(journal, "secret").progress.blocked
+    wait_until(lambda: not record(journal, "plain").active)
+    wait_until(lambda: bool(record(journal, "secret").progress.blocked))
+    assert record(journal, "plain").status == "succeeded"
+    assert "TOKEN" in record(journal, "secret").progress.blocked
     assert run(["cancel", "secret"]) == 0
-    wait_until(lambda: not track(journal, "secret").active)
+    wait_until(lambda: not record(journal, "secret").active)
     job.send_signal(signal.SIGTERM)
     assert job.wait(PATIENCE_S) == 0
-    assert track(journal, "secret").status == "cancelled"
+    assert record(journal, "secret").status == "cancelled"
     assert "hush" not in (tmp_path / "said.txt").read_text(encoding="utf-8")
 
 
@@ -242,12 +242,12 @@ def test_a_vanished_market_blocks_and_can_be_cancelled(
     assert run(["run", "--resume", "-y"]) == 101
     assert "blocked: " in capsys.readouterr().err
     job = begin("controller")
-    wait_until(lambda: bool(track(journal).progress.blocked))
+    wait_until(lambda: bool(record(journal).progress.blocked))
     assert run(["cancel", "counting"]) == 0
-    wait_until(lambda: not track(journal).active)
+    wait_until(lambda: not record(journal).active)
     job.send_signal(signal.SIGTERM)
     assert job.wait(PATIENCE_S) == 0
-    assert track(journal).status == "cancelled"
+    assert record(journal).status == "cancelled"
     write_table(tmp_path / "market.csv", 600)
 
 
@@ -257,5 +257,5 @@ def test_a_job_that_exits_0_before_its_work_is_done_has_failed(
     quits = "echo '{\"done\": 0.3}' >> $SLACKTIDE_PROGRESS"
     job = write_job(tmp_path, f"|\n  {quits}", more="retries: {failures: 0}\n")
     assert run(["run", job, "-y", "--speed", "3600"]) == 100
-    assert track(journal).status == "failed"
+    assert record(journal).status == "failed"
     assert "before its work was done" in capsys.readouterr().out

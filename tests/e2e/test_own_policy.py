@@ -10,7 +10,7 @@ import pytest
 
 from slacktide.cli import run
 
-from .parts_of_runs import ROOT, counting, world_of, write_job
+from .parts_of_runs import ROOT, counting, state_of, write_job
 
 EXAMPLE = ROOT / "examples" / "policy"
 FLEET = """\
@@ -51,8 +51,8 @@ def test_it_runs_a_job_and_the_journal_names_its_file(
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     assert run(["run", str(job), "-y", "--backend", "replay", "--speed", "36000"]) == 0
-    (track,) = world_of(journal).jobs.values()
-    assert json.loads(track.submitted.policy) == f"{tmp_path / 'patient.py'}:Patient"
+    (record,) = state_of(journal).jobs.values()
+    assert json.loads(record.submitted.policy) == f"{tmp_path / 'patient.py'}:Patient"
     assert "patient.py:Patient" in capsys.readouterr().out
 
 
@@ -66,5 +66,5 @@ def test_a_fleet_file_brings_its_own_allocator(
     assert "\nmine," in capsys.readouterr().out
     job = write_job(tmp_path, counting(40), more="class: small\n")
     assert run(["run", job, "--fleet", str(fleet), "-y", "--backend", "replay", "--speed", "36000"]) == 0
-    (track,) = world_of(journal).jobs.values()
-    assert json.loads(track.submitted.policy) == f"{tmp_path / 'mine.py'}:Mine"
+    (record,) = state_of(journal).jobs.values()
+    assert json.loads(record.submitted.policy) == f"{tmp_path / 'mine.py'}:Mine"

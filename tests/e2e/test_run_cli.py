@@ -27,9 +27,9 @@ from .parts_of_runs import (
     counting,
     later,
     progressed,
+    state_of,
     wait_until,
     workers_of,
-    world_of,
     write_job,
 )
 
@@ -112,7 +112,7 @@ def test_unfinished_jobs_stay_on_their_back_end(
     assert run(["run", job, "--backend", "lokal"]) == 2
     assert run(["cancel", "counting"]) == 0
     assert run(["run", "--resume"]) == 103
-    assert world_of(journal).backend == "replay"
+    assert state_of(journal).backend == "replay"
     assert run(["run", job, "--backend", "lokal"]) == 2
     assert "did you mean 'local'" in capsys.readouterr().err
 
@@ -154,7 +154,7 @@ def test_preempted_on_request_then_cancelled(
     journal: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def preempted() -> bool:
-        return world_of(journal).jobs["counting"].holding.preemptions > 0
+        return state_of(journal).jobs["counting"].holding.preemptions > 0
 
     asking = later(
         lambda: wait_until(lambda: progressed(journal, share=0.0)),
@@ -219,7 +219,7 @@ def test_sigterm_stops_as_ctrl_c_does(journal: Path, tmp_path: Path) -> None:
 
 def test_clients_follow_until_the_end(journal: Path, tmp_path: Path) -> None:
     first = started("run", write_job(tmp_path, counting(300)), "--speed", SPEED)
-    wait_until(lambda: "counting" in world_of(journal).jobs)
+    wait_until(lambda: "counting" in state_of(journal).jobs)
     events, logs = started("events", "counting", "-f"), started("logs", "counting", "-f")
     told, printed, done = (process.communicate(timeout=90) for process in (events, logs, first))
     assert (events.returncode, logs.returncode, first.returncode) == (0, 0, 0), (told, printed, done)
@@ -244,8 +244,8 @@ def test_money_ends_before_the_work(
     job = write_job(tmp_path, counting(100_000), more="max_cost: 60 usd\n")
     assert run(["run", job, "--speed", SPEED]) == 101
     assert "was stopped before it would cost more than its max_cost" in capsys.readouterr().out
-    track = world_of(journal).jobs["counting"]
-    assert track.money.bill.cost_usd <= 60.0
+    record = state_of(journal).jobs["counting"]
+    assert record.money.bill.cost_usd <= 60.0
 
 
 def test_two_jobs_run_side_by_side(journal: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

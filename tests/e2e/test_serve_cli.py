@@ -16,7 +16,7 @@ from slacktide.client.remote import RemoteJournal
 from slacktide.journal.events import SubmissionAsked, Submitted
 from slacktide.journal.store.sqlite import SqliteStore
 
-from .parts_of_runs import wait_until, world_of
+from .parts_of_runs import state_of, wait_until
 from .parts_of_servers import Server, Submitter
 
 KILLS = int(os.environ.get("SLACKTIDE_KILLS", "4"))
@@ -103,7 +103,7 @@ def test_no_submission_is_lost_or_doubled_by_kills(journal: Path) -> None:
     draw, clients = random.Random(3), [Submitter(server, f"client{number}") for number in range(3)]
     try:
         _kill_under_load(server, clients, draw)
-        wait_until(lambda: not world_of(journal).requests.waiting)
+        wait_until(lambda: not state_of(journal).requests.waiting)
     finally:
         ended = server.stop()
     accepted = {key: job for client in clients for key, job in client.accepted.items()}

@@ -17,7 +17,7 @@ from slacktide.backends.workers.job_folder import progress_path
 from slacktide.cli import run
 from slacktide.journal.state.journal_state import JournalState
 
-from .parts_of_runs import ROOT, later, wait_until, world_of, write_job
+from .parts_of_runs import ROOT, later, state_of, wait_until, write_job
 
 NUMPY = (sys.executable, "-m", "slacktide.demo.train", "--steps", "400", "--checkpoint-every", "20")
 LORA = (
@@ -28,9 +28,9 @@ PACE = ("--step-seconds", "0.02", "--parallel-share", "0.5")
 SLOW_PACE = ("--step-seconds", "0.2", "--parallel-share", "0.5")
 
 
-def is_answered(world: JournalState) -> bool:
+def is_answered(state: JournalState) -> bool:
     """Say whether the engine has done what was asked, or the job ended before it could."""
-    return world.jobs["counting"].requests.preemption is None or not world.active
+    return state.jobs["counting"].requests.preemption is None or not state.active
 
 
 def last_line(progress: Path) -> dict[str, object]:
@@ -86,15 +86,15 @@ def test_a_preempted_job_learns_what_one_that_was_not_does(
             for step in (
                 lambda share=share: wait_until(lambda: share_done(progress) > share),
                 lambda: run(["preempt", "counting"]),
-                lambda: wait_until(lambda: is_answered(world_of(journal))),
+                lambda: wait_until(lambda: is_answered(state_of(journal))),
             )
         )
     )
     assert run(["run", job, "--speed", "900"]) == 0
     taking.join()
-    track = world_of(journal).jobs["counting"]
-    assert track.holding.preemptions == 2
-    assert track.holding.starts >= 3
+    record = state_of(journal).jobs["counting"]
+    assert record.holding.preemptions == 2
+    assert record.holding.starts >= 3
     said = last_line(progress)
     assert said["done"] == 1.0
     assert loss(said) == pytest.approx(alone(command, tmp_path / "alone"), rel=tolerance)

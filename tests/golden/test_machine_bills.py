@@ -13,7 +13,7 @@ from slacktide.cli import run
 from slacktide.core.types import JobState, Quote
 from slacktide.engine.job.journal_market import make_journal
 from slacktide.journal.events import ClockSet, Event, Lived
-from slacktide.journal.state.snapshots import read_world
+from slacktide.journal.state.snapshots import read_state
 from slacktide.journal.state.tickets import Fact, MachineKind, Tickets
 from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.physics.ledger import Priced, Stretch
@@ -57,7 +57,7 @@ class Book:
         self.store.append(facts)
 
     def tickets(self) -> Tickets:
-        return read_world(self.store).tickets
+        return read_state(self.store).tickets
 
 
 def held(begin: float, end: float, spot: int, on_demand: int) -> Event:
@@ -82,7 +82,7 @@ def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     with SqliteStore(path, clock=time.utc) as store:
         make_journal(store)
         store.append([ClockSet(at_hours=0.0, epoch_utc=EPOCH.isoformat(), speed=1.0)])
-        provider = Fake(Renter(owner=read_world(store).id), cloud=cloud)
+        provider = Fake(Renter(owner=read_state(store).id), cloud=cloud)
         keeper = Reconciler(provider, Book(store), Rules(usd_per_hour=PRICES), token="t")
         for minute in range(130):
             time.hours = minute * MINUTE

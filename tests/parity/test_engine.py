@@ -14,7 +14,7 @@ from slacktide.core.types import UNLIMITED_GPUS, Job
 from slacktide.engine.bills.bill import audit, bill
 from slacktide.engine.bills.result import run_result, yardsticks
 from slacktide.engine.engine import Engine
-from slacktide.engine.job.job_context import JobContext, make_lane
+from slacktide.engine.job.job_context import JobContext, make_context
 from slacktide.journal.events import Decided, Lived, Preempted, Submitted
 from slacktide.journal.state.journal_state import JournalState
 from slacktide.journal.store.memory import MemoryStore
@@ -58,7 +58,7 @@ def with_stock_outs(where: Market, seed: int) -> Market:
     return dataclasses.replace(where, pools=tuple(pools))
 
 
-def submission(job: str, lane: JobContext) -> Submitted:
+def submission(job: str, context: JobContext) -> Submitted:
     return Submitted(
         job=job,
         at_hours=0.0,
@@ -66,18 +66,18 @@ def submission(job: str, lane: JobContext) -> Submitted:
         submitted_utc="2026-01-01T00:00:00+00:00",
         path="",
         policy=json.dumps("x"),
-        slot_hours=lane.slot_hours,
-        start_slot=lane.start_slot,
+        slot_hours=context.slot_hours,
+        start_slot=context.start_slot,
     )
 
 
-def run_engine(lane: JobContext) -> tuple[MemoryStore, Engine]:
+def run_engine(context: JobContext) -> tuple[MemoryStore, Engine]:
     store = MemoryStore()
-    engine = Engine(store, Replay(), open_lane=lambda _: lane)
-    engine.submit(submission("job", lane))
+    engine = Engine(store, Replay(), open_job=lambda _: context)
+    engine.submit(submission("job", context))
     slot = 0
-    while engine.world.active:
-        engine.step(slot * lane.slot_hours)
+    while engine.state.active:
+        engine.step(slot * context.slot_hours)
         slot += 1
     return store, engine
 
@@ -90,9 +90,9 @@ def test_engine_on_replay_is_the_back_test(policy: str, kind: str, stock_outs: b
     for seed in (3, 4):
         where = with_stock_outs(market(seed), seed) if stock_outs else market(seed)
         pool, start = where.pools[1], 20
-        lane = make_lane(job, where, pool, policies.make(policy), start)
-        told = plain.run(job, pool, lane.policy, start=start, setting=setting_for(where, pool, None))
-        store, engine = run_engine(lane)
+        context = make_context(job, where, pool, policies.make(policy), start)
+        told = plain.run(job, pool, context.policy, start=start, setting=setting_for(where, pool, None))
+        store, engine = run_engine(context)
         events = [record.event for record in store.read()]
         decided = [event for event in events if isinstance(event, Decided)]
         lived = [event for event in events if isinstance(event, Lived)]
@@ -104,13 +104,13 @@ def test_engine_on_replay_is_the_back_test(policy: str, kind: str, stock_outs: b
             assert mine.why == theirs.wanted.reason.rule
             assert paid.state == theirs.after
             assert paid.priced.charge == theirs.lived.charge
-        track = engine.world.jobs["job"]
-        assert track.progress.state.cost_usd == told.cost_usd
+        job_record = engine.state.jobs["job"]
+        assert job_record.progress.state.cost_usd == told.cost_usd
         assert sum(isinstance(event, Preempted) for event in events) == told.preemptions
-        assert track.progress.lost_gpu_hours == pytest.approx(told.lost_gpu_hours)
-        assert track.ended is not None
-        assert track.ended.finish_hours == told.finish_hours
-        checked = audit(track, lane, store.read())
+        assert job_record.progress.lost_gpu_hours == pytest.approx(told.lost_gpu_hours)
+        assert job_record.ended is not None
+        assert job_record.ended.finish_hours == told.finish_hours
+        checked = audit(job_record, context, store.read())
         assert checked.clean, checked
         assert checked.cost_usd == pytest.approx(told.cost_usd, abs=1e-9)
         shown, expected = run_result(events, job, pool, ""), result_of(told, job, pool)
@@ -143,10 +143,10 @@ def test_on_a_market_that_warns_the_engine_is_the_back_test(policy: str, kind: s
     for seed in (3, 4, 5):
         where = warning(market(seed), 1.0)
         pool, start = where.pools[1], 20
-        lane = make_lane(job, where, pool, policies.make(policy), start)
+        context = make_context(job, where, pool, policies.make(policy), start)
         setting = setting_for(where, pool, None)
-        told = plain.run(job, pool, lane.policy, start=start, setting=setting)
-        store, engine = run_engine(lane)
+        told = plain.run(job, pool, context.policy, start=start, setting=setting)
+        store, engine = run_engine(context)
         decided = [record.event for record in store.read() if isinstance(record.event, Decided)]
         assert len(decided) == len(told.slots)
         for mine, theirs in zip(decided, told.slots, strict=True):
@@ -154,7 +154,7 @@ def test_on_a_market_that_warns_the_engine_is_the_back_test(policy: str, kind: s
             assert mine.signals == theirs.wanted.reason.signals
             assert (mine.spot_gpus, mine.on_demand_gpus) == (theirs.spot_gpus, theirs.on_demand_gpus)
             warned += "notice_hours" in mine.signals
-        assert engine.world.jobs["job"].progress.state.cost_usd == told.cost_usd
+        assert engine.state.jobs["job"].progress.state.cost_usd == told.cost_usd
         (many,) = run_many(job, pool, policies.make(policy), [start], name="", setting=setting)
         assert many.cost_usd == told.cost_usd, "what was worked out for a start decides the same"
     assert (warned > 0) == (policy != "uniform-progress"), "only who heeds warnings speaks of them"
@@ -163,10 +163,10 @@ def test_on_a_market_that_warns_the_engine_is_the_back_test(policy: str, kind: s
 @pytest.mark.parametrize("kind", sorted(JOBS))
 def test_what_stands_beside_a_run_costs_what_its_bill_says(kind: str) -> None:
     where = market(3)
-    lane = make_lane(JOBS[kind], where, where.pools[0], policies.make("uniform-progress"), 5)
-    _, engine = run_engine(lane)
-    paid = bill(engine.world.jobs["job"], lane)
-    beside = {run.policy: run.bill.cost_usd for run in yardsticks(lane, lane.job)}
+    context = make_context(JOBS[kind], where, where.pools[0], policies.make("uniform-progress"), 5)
+    _, engine = run_engine(context)
+    paid = bill(engine.state.jobs["job"], context)
+    beside = {run.policy: run.bill.cost_usd for run in yardsticks(context, context.job)}
     assert beside == pytest.approx(
         {ON_DEMAND_ALONE: paid.on_demand_alone_usd, CLAIRVOYANT: paid.clairvoyant_usd}
     )
@@ -175,21 +175,21 @@ def test_what_stands_beside_a_run_costs_what_its_bill_says(kind: str) -> None:
 def test_nothing_stands_beside_a_job_without_a_deadline() -> None:
     where = market(3)
     job = Job(work_gpu_hours=4, widths=(1, 2))
-    assert yardsticks(make_lane(job, where, where.pools[0], policies.make("on-demand"), 5), job) == []
+    assert yardsticks(make_context(job, where, where.pools[0], policies.make("on-demand"), 5), job) == []
 
 
 @pytest.mark.parametrize("kind", sorted(JOBS))
 def test_stepping_more_often_changes_nothing(kind: str) -> None:
     where = market(3)
-    lane = make_lane(JOBS[kind], where, where.pools[0], policies.make("uniform-progress"), 5)
+    context = make_context(JOBS[kind], where, where.pools[0], policies.make("uniform-progress"), 5)
     often = MemoryStore()
-    engine = Engine(often, Replay(), open_lane=lambda _: lane)
-    engine.submit(submission("job", lane))
+    engine = Engine(often, Replay(), open_job=lambda _: context)
+    engine.submit(submission("job", context))
     tick = 0
-    while engine.world.active:
-        engine.step(tick * lane.slot_hours / 4)
+    while engine.state.active:
+        engine.step(tick * context.slot_hours / 4)
         tick += 1
-    rarely, _ = run_engine(lane)
+    rarely, _ = run_engine(context)
     first, second = (
         [r.event for r in store.read() if isinstance(r.event, Decided)] for store in (often, rarely)
     )
@@ -198,11 +198,11 @@ def test_stepping_more_often_changes_nothing(kind: str) -> None:
     ]
 
 
-def test_the_world_is_a_fold_over_the_journal() -> None:
+def test_the_state_is_a_fold_over_the_journal() -> None:
     where = market(4)
-    lane = make_lane(JOBS["hard"], where, where.pools[0], policies.make("maximal-spot"), 0)
-    store, engine = run_engine(lane)
+    context = make_context(JOBS["hard"], where, where.pools[0], policies.make("maximal-spot"), 0)
+    store, engine = run_engine(context)
     again = JournalState()
     for record in store.read():
         again.apply(record)
-    assert dataclasses.asdict(again) == dataclasses.asdict(engine.world)
+    assert dataclasses.asdict(again) == dataclasses.asdict(engine.state)

@@ -20,10 +20,10 @@ from slacktide.core.register import Spec
 from slacktide.core.types import Job, Phase
 from slacktide.engine.engine import Engine
 from slacktide.engine.fleet.fleets import LiveFleet
-from slacktide.engine.job.job_context import JobContext, make_lane
+from slacktide.engine.job.job_context import JobContext, make_context
 from slacktide.journal.events import Kept, Lived, Remembered, Submitted
 from slacktide.journal.state.journal_state import JournalState
-from slacktide.journal.state.snapshots import keep, read_world
+from slacktide.journal.state.snapshots import keep, read_state
 from slacktide.journal.store.memory import MemoryStore
 from slacktide.market.base import Market, Pool
 from slacktide.physics import ledger
@@ -62,9 +62,9 @@ def member(where: Ground, number: int) -> Job:
     return dataclasses.replace(template.job, phases=phases)
 
 
-def lane(where: Ground, number: int) -> JobContext:
+def job_context(where: Ground, number: int) -> JobContext:
     arrival = float(where.stream.arrival_hours[number])
-    return make_lane(
+    return make_context(
         member(where, number), Market((POOL,)), POOL, policies.make("on-demand"), 0,
         began_hours=arrival, origin_hours=0.0,
     )  # fmt: skip
@@ -100,7 +100,9 @@ class Lives:
         self.told: StreamRun = run_events(
             self.where.stream, self.where.fleet, allocators.make(spec), watch=self._note, last_call=False
         )
-        self.lanes = {str(number): lane(self.where, number) for number in range(len(self.where.stream))}
+        self.job_contexts = {
+            str(number): job_context(self.where, number) for number in range(len(self.where.stream))
+        }
         self.store, self.spec = MemoryStore(), spec
         self.engine = self.open()
         self._live(between, crash_every)
@@ -113,7 +115,7 @@ class Lives:
         return Engine(
             self.store,
             Replay(),
-            open_lane=lambda event: self.lanes[event.job],
+            open_job=lambda event: self.job_contexts[event.job],
             open_fleet=opened(self.spec, self.where.fleet),
         )
 
@@ -132,7 +134,7 @@ class Lives:
 
     def check(self) -> None:
         """See that all jobs took as long as simulated, and that all GPU-hours are the same, by their use."""
-        ended = [self.engine.world.jobs[str(number)].ended for number in range(len(self.where.stream))]
+        ended = [self.engine.state.jobs[str(number)].ended for number in range(len(self.where.stream))]
         hours = [np.nan if one is None else one.finish_hours for one in ended]
         np.testing.assert_allclose(hours, self.told.response_hours, rtol=1e-9, atol=1e-9)
         self.engine.close()
@@ -179,12 +181,12 @@ def test_with_restarts_looked_at_more_often_and_begun_anew_on_the_way_it_is_the_
     Lives(spec, begun(SETTINGS["everything"](0.05)), between=1, crash_every=40).check()
 
 
-def test_the_world_of_a_fleet_is_a_fold_over_its_journal() -> None:
+def test_the_state_of_a_fleet_is_a_fold_over_its_journal() -> None:
     lives = Lives("online-width", SETTINGS["everything"](0.05))
     again = JournalState()
     for record in lives.store.read():
         again.apply(record)
-    assert dataclasses.asdict(again) == dataclasses.asdict(lives.engine.world)
+    assert dataclasses.asdict(again) == dataclasses.asdict(lives.engine.state)
 
 
 def knows(lives: Lives, store: MemoryStore) -> list[object]:
@@ -206,9 +208,9 @@ def test_what_an_allocator_knows_follows_from_a_snapshot_at_any_cut_and_the_rest
         plain, kept = MemoryStore(), MemoryStore()
         plain.append(events[:end])
         kept.append(events[: end // 2])
-        keep(kept, read_world(kept))
+        keep(kept, read_state(kept))
         kept.append(events[end // 2 : end])
-        assert repr(read_world(kept)) == repr(read_world(plain))
+        assert repr(read_state(kept)) == repr(read_state(plain))
         assert knows(lives, kept) == knows(lives, plain)
         written = [one.memory for one in events[:end] if isinstance(one, Remembered) and one.memory]
         exact, asked = MemoryStore(), [at for at in range(end) if isinstance(events[at], Remembered)]

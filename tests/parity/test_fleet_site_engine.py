@@ -24,10 +24,10 @@ from slacktide.core.types import UNLIMITED_GPUS, Job, Phase, PoolChoice, Refusal
 from slacktide.engine.engine import Engine
 from slacktide.engine.fleet.fleets import LiveFleet
 from slacktide.engine.fleet.market import FleetMarket
-from slacktide.engine.job.job_context import JobContext, make_lane
+from slacktide.engine.job.job_context import JobContext, make_context
 from slacktide.journal.events import Event, Lived, Record, Submitted
 from slacktide.journal.state.journal_state import JournalState
-from slacktide.journal.state.snapshots import read_world
+from slacktide.journal.state.snapshots import read_state
 from slacktide.journal.store.memory import MemoryStore
 from slacktide.market.base import Market, Pool
 from slacktide.market.pools.moves import Moves
@@ -121,7 +121,7 @@ class Lives:
         self.refused: dict[int, str] = {}
         self.money: dict[float, tuple[float, float]] = {}
         self.told = run_fleet(where, self.allocator(), watch=self._note)
-        self.lanes = {str(number): self._lane(one) for number, one in enumerate(where.members)}
+        self.job_contexts = {str(number): self._job_context(one) for number, one in enumerate(where.members)}
         self.store, self.seen = store or MemoryStore(), list[FleetView]()
         self.engine = self.open()
         self._live(between, crash_every, late_hours)
@@ -136,11 +136,11 @@ class Lives:
         self.moments.append(view.now_hours)
         self.money[view.now_hours] = (view.site.money.spent_usd, view.site.money.ever_usd)
 
-    def _lane(self, one: Member) -> JobContext:
+    def _job_context(self, one: Member) -> JobContext:
         where = self.where
         ground = PoolOptions.of(one.job, where.gpu, where.market)
         own = math.floor(one.submitted_hours / SLOT_HOURS + 1e-9)
-        return make_lane(
+        return make_context(
             one.job, where.market, ground.pools[0], policies.make("on-demand"), where.start + own,
             began_hours=one.submitted_hours, origin_hours=own * SLOT_HOURS,
             ground=ground if len(ground.pools) > 1 else None,
@@ -149,7 +149,7 @@ class Lives:
     def open(self) -> Engine:
         """Return a new engine on what the journal tells so far."""
         return Engine(
-            self.store, Replay(), open_lane=lambda event: self.lanes[event.job], open_fleet=self._opened
+            self.store, Replay(), open_job=lambda event: self.job_contexts[event.job], open_fleet=self._opened
         )
 
     def _opened(self, first: Submitted) -> LiveFleet:
@@ -162,21 +162,21 @@ class Lives:
         return run
 
     def submitted(self, number: int) -> Submitted:
-        lane = self.lanes[str(number)]
+        context = self.job_contexts[str(number)]
         return Submitted(
             job=str(number),
-            at_hours=lane.terms.submitted_hours,
+            at_hours=context.terms.submitted_hours,
             text="",
             submitted_utc="",
             path="",
             policy=json.dumps("any"),
-            pool=lane.home.name,
+            pool=context.home.name,
             slot_hours=SLOT_HOURS,
-            start_slot=lane.start_slot,
-            origin_hours=lane.origin_hours,
+            start_slot=context.start_slot,
+            origin_hours=context.origin_hours,
             fleet="a fleet",
             fleet_class="any",
-            pools=lane.pool_names if lane.ground is not None else (),
+            pools=context.pool_names if context.ground is not None else (),
         )
 
     def _live(self, between: int, crash_every: int, late_hours: float) -> None:
@@ -207,7 +207,7 @@ class Lives:
                 self._begin_anew()
 
     def _submit(self, number: int) -> None:
-        if str(number) in self.engine.world.jobs:
+        if str(number) in self.engine.state.jobs:
             return  # it was written by one who was killed then
         before = self.store.last_seq()
         try:
@@ -223,7 +223,7 @@ class Lives:
         """See that all jobs took as long and cost as much as simulated, and that no spot was sold twice."""
         assert self.refused.keys() == self.told.refused.keys()
         taken = [number for number in range(len(self.where.members)) if number not in self.refused]
-        jobs = [self.engine.world.jobs[str(number)] for number in taken]
+        jobs = [self.engine.state.jobs[str(number)] for number in taken]
         hours = [math.nan if job.ended is None else job.ended.at_hours for job in jobs]
         np.testing.assert_allclose(hours, self.told.finish_hours[taken], atol=1e-6)
         np.testing.assert_allclose(
@@ -245,11 +245,11 @@ class Lives:
         ]
 
     def audit(self) -> None:
-        checked = ledger.audit(self.stretches(), lambda payer: self.lanes[payer].tariff)
+        checked = ledger.audit(self.stretches(), lambda payer: self.job_contexts[payer].tariff)
         assert checked.clean, checked
-        costs = [job.progress.state.cost_usd for job in self.engine.world.jobs.values()]
+        costs = [job.progress.state.cost_usd for job in self.engine.state.jobs.values()]
         assert checked.cost_usd == pytest.approx(sum(costs), abs=1e-6)
-        (fleet,) = self.engine.world.fleets.values()
+        (fleet,) = self.engine.state.fleets.values()
         assert fleet.spending.total_usd == pytest.approx(sum(costs), abs=1e-6)
 
 
@@ -376,7 +376,7 @@ def test_a_late_look_sells_no_spot_twice_and_pays_every_stretch_once(late_hours:
 
 def test_jobs_of_these_tests_do_all_that_is_to_be_the_same() -> None:
     lives = Lives(ALLOCATORS[0], scene(0))
-    jobs = lives.engine.world.jobs.values()
+    jobs = lives.engine.state.jobs.values()
     assert sum(job.holding.moves for job in jobs) > 3
     assert sum(job.holding.preemptions for job in jobs) > 3
     assert sum(job.money.bill.move_usd for job in jobs) > 0.0
@@ -386,14 +386,14 @@ def test_jobs_of_these_tests_do_all_that_is_to_be_the_same() -> None:
     )
 
 
-def test_the_world_of_a_fleet_on_a_market_is_a_fold_over_its_journal() -> None:
+def test_the_state_of_a_fleet_on_a_market_is_a_fold_over_its_journal() -> None:
     lives = Lives(ALLOCATORS[0], scene(1))
     again = JournalState()
     for record in lives.store.read():
         again.apply(record)
-    assert dataclasses.asdict(again) == dataclasses.asdict(lives.engine.world)
+    assert dataclasses.asdict(again) == dataclasses.asdict(lives.engine.state)
     lives.engine.keep()
-    assert dataclasses.asdict(read_world(lives.store)) == dataclasses.asdict(again)
+    assert dataclasses.asdict(read_state(lives.store)) == dataclasses.asdict(again)
 
 
 @pytest.mark.parametrize("seed", [9, 10, 11])

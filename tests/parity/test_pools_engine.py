@@ -13,7 +13,7 @@ from slacktide.backends.replay import Replay
 from slacktide.core.types import UNLIMITED_GPUS, Job, PoolChoice
 from slacktide.engine.bills.bill import audit
 from slacktide.engine.engine import Engine
-from slacktide.engine.job.job_context import JobContext, make_lane
+from slacktide.engine.job.job_context import JobContext, make_context
 from slacktide.journal.events import Decided, Lived, Preempted, Sight, Submitted
 from slacktide.journal.state.journal_state import JournalState
 from slacktide.journal.store.memory import MemoryStore
@@ -80,12 +80,12 @@ def with_stock_outs(where: Market, seed: int) -> Market:
     return dataclasses.replace(where, pools=tuple(pools))
 
 
-def lane_over(job: Job, where: Market, policy: Policy, sight: Sight = "feed") -> JobContext:
+def context_over(job: Job, where: Market, policy: Policy, sight: Sight = "feed") -> JobContext:
     ground = PoolOptions.of(job, "", where)
-    return make_lane(job, where, ground.pools[0], policy, START, ground=ground, sight=sight)
+    return make_context(job, where, ground.pools[0], policy, START, ground=ground, sight=sight)
 
 
-def submission(lane: JobContext) -> Submitted:
+def submission(context: JobContext) -> Submitted:
     return Submitted(
         job="job",
         at_hours=0.0,
@@ -93,21 +93,21 @@ def submission(lane: JobContext) -> Submitted:
         submitted_utc="2026-01-01T00:00:00+00:00",
         path="",
         policy=json.dumps("x"),
-        pool=lane.home.name,
-        slot_hours=lane.slot_hours,
-        start_slot=lane.start_slot,
-        pools=lane.pool_names,
-        sight=lane.sight,
+        pool=context.home.name,
+        slot_hours=context.slot_hours,
+        start_slot=context.start_slot,
+        pools=context.pool_names,
+        sight=context.sight,
     )
 
 
-def run_engine(lane: JobContext, steps_a_slot: int = 1) -> tuple[MemoryStore, Engine]:
+def run_engine(context: JobContext, steps_a_slot: int = 1) -> tuple[MemoryStore, Engine]:
     store = MemoryStore()
-    engine = Engine(store, Replay(), open_lane=lambda _: lane)
-    engine.submit(submission(lane))
+    engine = Engine(store, Replay(), open_job=lambda _: context)
+    engine.submit(submission(context))
     tick = 0
-    while engine.world.active:
-        engine.step(tick * lane.slot_hours / steps_a_slot)
+    while engine.state.active:
+        engine.step(tick * context.slot_hours / steps_a_slot)
         tick += 1
     return store, engine
 
@@ -126,9 +126,9 @@ def test_engine_on_replay_is_the_back_test(kind: str, policy: str, sight: Sight,
     job = JOBS[kind]
     for seed in (3, 4, 5):
         where = with_stock_outs(market(seed), seed) if stock_outs else market(seed)
-        lane = lane_over(job, where, POLICIES[policy], sight)
+        context = context_over(job, where, POLICIES[policy], sight)
         expected = told(job, where, POLICIES[policy], sight)
-        store, engine = run_engine(lane)
+        store, engine = run_engine(context)
         events = [record.event for record in store.read()]
         decided = [event for event in events if isinstance(event, Decided)]
         lived = [event for event in events if isinstance(event, Lived)]
@@ -145,12 +145,12 @@ def test_engine_on_replay_is_the_back_test(kind: str, policy: str, sight: Sight,
                 assert (paid.priced.stretch.pool, paid.priced.stretch.quote) == (stretch.pool, stretch.quote)
             assert paid.state == theirs.after
             assert paid.priced.charge == theirs.lived.charge
-        track = engine.world.jobs["job"]
-        assert track.progress.state.cost_usd == expected.cost_usd
+        job_record = engine.state.jobs["job"]
+        assert job_record.progress.state.cost_usd == expected.cost_usd
         assert sum(isinstance(event, Preempted) for event in events) == expected.preemptions
-        assert track.ended is not None
-        assert track.ended.finish_hours == expected.finish_hours
-        checked = audit(track, lane, store.read())
+        assert job_record.ended is not None
+        assert job_record.ended.finish_hours == expected.finish_hours
+        checked = audit(job_record, context, store.read())
         assert checked.clean, checked
         assert checked.cost_usd == pytest.approx(expected.cost_usd, abs=1e-9)
 
@@ -162,7 +162,7 @@ def test_on_a_market_that_warns_the_engine_is_the_back_test(kind: str, sight: Si
     for seed in (3, 4, 5):
         where = warning(market(seed), 1.0)
         expected = told(job, where, RoamingHorizon(), sight)
-        store, engine = run_engine(lane_over(job, where, RoamingHorizon(), sight))
+        store, engine = run_engine(context_over(job, where, RoamingHorizon(), sight))
         decided = [record.event for record in store.read() if isinstance(record.event, Decided)]
         assert len(decided) == len(expected.slots)
         for mine, theirs in zip(decided, expected.slots, strict=True):
@@ -170,7 +170,7 @@ def test_on_a_market_that_warns_the_engine_is_the_back_test(kind: str, sight: Si
             assert (mine.instead, mine.memory) == (theirs.wanted.instead, theirs.wanted.memory)
             assert mine.signals == theirs.wanted.reason.signals
             warned += "notice_hours" in mine.signals
-        assert engine.world.jobs["job"].progress.state.cost_usd == expected.cost_usd
+        assert engine.state.jobs["job"].progress.state.cost_usd == expected.cost_usd
     assert warned > 0
 
 
@@ -178,10 +178,10 @@ def test_jobs_of_this_test_move_and_pay_for_it() -> None:
     fees, moves = [], []
     for seed in (3, 4, 5):
         for job in JOBS.values():
-            _, engine = run_engine(lane_over(job, market(seed), RoamingHorizon()))
-            track = engine.world.jobs["job"]
-            fees.append(track.money.bill.move_usd)
-            moves.append(track.holding.moves)
+            _, engine = run_engine(context_over(job, market(seed), RoamingHorizon()))
+            record = engine.state.jobs["job"]
+            fees.append(record.money.bill.move_usd)
+            moves.append(record.holding.moves)
     assert sum(fees) > 0.0
     assert sum(moves) > len(moves) // 2
 
@@ -189,8 +189,8 @@ def test_jobs_of_this_test_move_and_pay_for_it() -> None:
 @pytest.mark.parametrize("kind", sorted(JOBS))
 @pytest.mark.parametrize("sight", ["feed", "tried"])
 def test_stepping_more_often_changes_nothing(kind: str, sight: Sight) -> None:
-    lane = lane_over(JOBS[kind], market(3), EagerFailover(), sight)
-    often, rarely = run_engine(lane, 4), run_engine(lane)
+    context = context_over(JOBS[kind], market(3), EagerFailover(), sight)
+    often, rarely = run_engine(context, 4), run_engine(context)
     first, second = (
         [
             (one.slot, one.pool, one.spot_gpus, one.on_demand_gpus)
@@ -200,18 +200,18 @@ def test_stepping_more_often_changes_nothing(kind: str, sight: Sight) -> None:
         for store, _ in (often, rarely)
     )
     assert first == second
-    costs = [engine.world.jobs["job"].progress.state.cost_usd for _, engine in (often, rarely)]
+    costs = [engine.state.jobs["job"].progress.state.cost_usd for _, engine in (often, rarely)]
     assert costs[0] == pytest.approx(costs[1], abs=1e-9)
 
 
 @pytest.mark.parametrize("sight", ["feed", "tried"])
-def test_the_world_is_a_fold_over_the_journal(sight: Sight) -> None:
-    store, engine = run_engine(lane_over(JOBS["hard"], market(4), EagerFailover(), sight))
+def test_the_state_is_a_fold_over_the_journal(sight: Sight) -> None:
+    store, engine = run_engine(context_over(JOBS["hard"], market(4), EagerFailover(), sight))
     again = JournalState()
     for record in store.read():
         again.apply(record)
-    assert dataclasses.asdict(again) == dataclasses.asdict(engine.world)
-    assert bool(engine.world.jobs["job"].holding.sightings) == (sight == "tried")
+    assert dataclasses.asdict(again) == dataclasses.asdict(engine.state)
+    assert bool(engine.state.jobs["job"].holding.sightings) == (sight == "tried")
 
 
 @pytest.mark.parametrize("sight", ["feed", "tried"])
@@ -220,7 +220,7 @@ def test_a_feed_that_grows_is_decided_about_as_if_it_had_been_recorded(
     policy: str, sight: Sight, tmp_path: Path
 ) -> None:
     where, job = market(8), JOBS["hard"]
-    recorded, _ = run_engine(lane_over(job, where, POLICIES[policy], sight))
+    recorded, _ = run_engine(context_over(job, where, POLICIES[policy], sight))
     write_table(where, tmp_path / "whole.csv")
     head, *rows = (tmp_path / "whole.csv").read_text(encoding="utf-8").splitlines(keepends=True)
     at = head.split(",").index("time_utc")
@@ -229,15 +229,15 @@ def test_a_feed_that_grows_is_decided_about_as_if_it_had_been_recorded(
     feed.write_text(head + "".join(rows[:begun]), encoding="utf-8")
     live = Feed(f"feed:{feed}")
     ground = PoolOptions.of(job, "", live.market)
-    lane = make_lane(
+    context = make_context(
         job, live.market, ground.pools[0], POLICIES[policy], START, feed=live, ground=ground, sight=sight
     )
     store = MemoryStore()
-    engine = Engine(store, Replay(), open_lane=lambda _: lane)
-    engine.submit(submission(lane))
+    engine = Engine(store, Replay(), open_job=lambda _: context)
+    engine.submit(submission(context))
     slot = 0
-    while engine.world.active:
-        engine.step(slot * lane.slot_hours)
+    while engine.state.active:
+        engine.step(slot * context.slot_hours)
         with feed.open("a", encoding="utf-8") as file:
             file.write("".join(rows[begun + 3 * slot : begun + 3 * slot + 3]))
         slot += 1

@@ -21,30 +21,30 @@ def test_deadlines_hold_beside_a_fleet_and_every_gpu_hour_is_paid_once(
     site: Site, ticks: int, late_hours: float
 ) -> None:
     store = MemoryStore()
-    engine = Engine(store, Replay(), open_lane=lambda one: site.lanes[one.job], open_fleet=site.opened)
+    engine = Engine(store, Replay(), open_job=lambda one: site.job_contexts[one.job], open_fleet=site.opened)
     moments = {tick * SLOT_HOURS / ticks + late_hours for tick in range(8 * SLOTS * ticks)}
-    for now in sorted(moments | {lane.terms.submitted_hours for lane in site.lanes.values()}):
-        for job, lane in site.lanes.items():
-            if lane.terms.submitted_hours == now:
+    for now in sorted(moments | {context.terms.submitted_hours for context in site.job_contexts.values()}):
+        for job, context in site.job_contexts.items():
+            if context.terms.submitted_hours == now:
                 engine.submit(site.submitted(job))
         engine.step(now)
-        if len(engine.world.jobs) == len(site.lanes) and not engine.world.active:
+        if len(engine.state.jobs) == len(site.job_contexts) and not engine.state.active:
             break
     engine.close()
-    for job, lane in site.lanes.items():
-        ended = engine.world.jobs[job].ended
+    for job, context in site.job_contexts.items():
+        ended = engine.state.jobs[job].ended
         assert ended is not None, job
         assert ended.status == "succeeded", (job, ended)
-        assert lane.job.on_time(ended.finish_hours), job
+        assert context.job.on_time(ended.finish_hours), job
     by_the_second = tariff_of("second", SLOT_HOURS)
-    tariffs = {job: lane.tariff for job, lane in site.lanes.items()}
+    tariffs = {job: context.tariff for job, context in site.job_contexts.items()}
     checked = ledger.audit(stretches(store), lambda payer: tariffs.get(payer, by_the_second))
     assert checked.clean, checked
-    (fleet,) = engine.world.fleets.values()
+    (fleet,) = engine.state.fleets.values()
     of_fleet = [one for one in stretches(store) if not one.stretch.payer.startswith("alone")]
     assert abs(fleet.spent_gpu_hours - ledger.bill(of_fleet).gpu_hours) < 1e-6
     assert fleet.cluster.rented == 0
     if site.opened(fleet.first).owns_machines:
         assert abs(fleet.spent_gpu_hours - rented_gpu_hours(store)) < 1e-6
-    keep(store, engine.world)
-    assert repr(known(store)) == repr(engine.world)
+    keep(store, engine.state)
+    assert repr(known(store)) == repr(engine.state)

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from campaigns.lives.site import POLICIES, SLOT_HOURS, SLOTS, Always, lanes, lived, markets, sites
+from campaigns.lives.site import POLICIES, SLOT_HOURS, SLOTS, Always, contexts, lived, markets, sites
 from slacktide.allocators.site.spot import Claim, Spot
 from slacktide.core.types import Job, JobState
-from slacktide.engine.job.job_context import JobContext, make_lane
+from slacktide.engine.job.job_context import JobContext, make_context
 from slacktide.journal.events import Lived, Preempted
 from slacktide.market.base import Market, Pool
 from slacktide.physics import ledger, physics
@@ -21,12 +21,12 @@ from tests.parts_of_effort import examples
 
 def check(site: dict[str, JobContext], *, steps_per_slot: int = 1) -> None:
     """See that nobody was late, nothing was sold twice, and every bill is right."""
-    store, world = lived(site, steps_per_slot=steps_per_slot)
-    for job, lane in site.items():
-        ended = world.jobs[job].ended
+    store, state = lived(site, steps_per_slot=steps_per_slot)
+    for job, context in site.items():
+        ended = state.jobs[job].ended
         assert ended is not None, job
         assert ended.status == "succeeded", (job, ended)
-        assert lane.job.on_time(ended.finish_hours), (job, ended.finish_hours, lane.job.deadline_hours)
+        assert context.job.on_time(ended.finish_hours), (job, ended.finish_hours, context.job.deadline_hours)
     stretches = [record.event.priced for record in store.read() if isinstance(record.event, Lived)]
     checked = ledger.audit(stretches, lambda payer: site[payer].tariff)
     assert checked.clean, checked
@@ -59,7 +59,7 @@ def test_who_has_the_least_time_is_asked_first(first: str, offered: str) -> None
     spot_gpus = [4] * SLOTS if offered == "when they come" else [0] * 3 + [4] * (SLOTS - 3)
     market = Market((Pool("here", SLOT_HOURS, [1.0] * SLOTS, [4.0] * SLOTS, spot_gpus),))  # type: ignore[arg-type]
     site = {
-        name: make_lane(
+        name: make_context(
             Job(work_gpu_hours=4, deadline_hours=hours, widths=(4,)), market, market.pools[0], Always(4), 0
         )
         for name, hours in (("tight", 6.0), ("loose", 9.0))
@@ -74,7 +74,7 @@ def test_the_market_takes_the_youngest_spot_by_force_whoever_is_asked_first(old_
     spot_gpus = [4] * 3 + [2] * (SLOTS - 3)
     market = Market((Pool("here", SLOT_HOURS, [1.0] * SLOTS, [4.0] * SLOTS, spot_gpus),))  # type: ignore[arg-type]
     site = {
-        name: make_lane(
+        name: make_context(
             Job(work_gpu_hours=5, deadline_hours=hours, widths=(2,), checkpoint_hours=4.0),
             market, market.pools[0], Always(2), slot, began_hours=slot * SLOT_HOURS,
         )
@@ -89,13 +89,14 @@ def test_the_market_takes_the_youngest_spot_by_force_whoever_is_asked_first(old_
 def test_an_audit_of_all_jobs_finds_spot_that_was_sold_twice() -> None:
     market = Market((Pool("here", SLOT_HOURS, [1.0] * SLOTS, [4.0] * SLOTS, [4] * SLOTS),))  # type: ignore[arg-type]
     job = Job(work_gpu_hours=4, deadline_hours=12, widths=(4,))
-    lane = make_lane(job, market, market.pools[0], policies.make("maximal-spot"), 0)
-    alone = [lived({name: lane})[0] for name in ("one", "two")]
+    context = make_context(job, market, market.pools[0], policies.make("maximal-spot"), 0)
+    alone = [lived({name: context})[0] for name in ("one", "two")]
     both = [r.event.priced for store in alone for r in store.read() if isinstance(r.event, Lived)]
     moved = [one._replace(stretch=one.stretch._replace(payer=str(n))) for n, one in enumerate(both)]
-    assert ledger.audit(both[:2], lambda payer: lane.tariff).clean
+    assert ledger.audit(both[:2], lambda payer: context.tariff).clean
     assert (
-        "8 spot GPUs held in here, of 4 offered" in ledger.audit(moved, lambda payer: lane.tariff).oversold[0]
+        "8 spot GPUs held in here, of 4 offered"
+        in ledger.audit(moved, lambda payer: context.tariff).oversold[0]
     )
 
 
@@ -120,9 +121,9 @@ def test_the_youngest_lose_first_and_no_more_than_must(held: list[Claim], offere
                 assert left[older.job] == older.spot_gpus
 
 
-@given(lane=markets().flatmap(lambda market: lanes(market, ["on-demand"])))
+@given(context=markets().flatmap(lambda market: contexts(market, ["on-demand"])))
 @settings(max_examples=50)
-def test_on_demand_from_the_submission_on_would_be_in_time(lane: JobContext) -> None:
-    begins = physics.latest_start(lane.terms, 0.0)
-    assert begins >= lane.terms.submitted_hours - 1e-9
-    assert math.isfinite(physics.on_demand_finish(lane.terms, JobState(), begins, lane.terms.fastest))
+def test_on_demand_from_the_submission_on_would_be_in_time(context: JobContext) -> None:
+    begins = physics.latest_start(context.terms, 0.0)
+    assert begins >= context.terms.submitted_hours - 1e-9
+    assert math.isfinite(physics.on_demand_finish(context.terms, JobState(), begins, context.terms.fastest))

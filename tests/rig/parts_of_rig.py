@@ -16,7 +16,7 @@ from pathlib import Path
 
 from slacktide.backends.processes import process_table
 from slacktide.journal.state.journal_state import JobRecord, JournalState
-from slacktide.journal.state.snapshots import read_world
+from slacktide.journal.state.snapshots import read_state
 from slacktide.journal.store.sqlite import SqliteStore
 from tests.parts_of_files import paths_below
 
@@ -245,16 +245,16 @@ class Rig:
             path.write_text("\n".join([head, *rows, ""]), encoding="utf-8")
         return path
 
-    def world(self) -> JournalState:
+    def state(self) -> JournalState:
         """Read the journal; an empty one while there is none."""
         if not self.journal.exists() or not self.journal.stat().st_size:
             return JournalState()
         with SqliteStore(self.journal, create=False) as store:
-            return read_world(store)
+            return read_state(store)
 
-    def track(self) -> JobRecord | None:
+    def record(self) -> JobRecord | None:
         """Return what the journal tells of the job."""
-        return self.world().jobs.get("ring")
+        return self.state().jobs.get("ring")
 
     def diary(self, what: str) -> list[tuple[int, int]]:
         """Return the attempts and steps that rank 0 has put down as `began`, or as `saved`."""

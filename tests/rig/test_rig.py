@@ -95,8 +95,8 @@ class Play:
         """Start the machines, a controller and the job."""
         self.rig.join(2, 3, 4)
         self.rig.take_charge(LONG_LEASE_S)
-        self.rig.until(lambda: self.rig.world().controller, "a controller")
-        self.rig.watch.owner = self.rig.world().id
+        self.rig.until(lambda: self.rig.state().controller, "a controller")
+        self.rig.watch.owner = self.rig.state().id
         self.rig.submit()
         # A machine that joins late has it begin with what there is.
         self.rig.until(self._is_settled, "the job to hold all spot")
@@ -108,8 +108,8 @@ class Play:
         )
 
     def _is_settled(self) -> bool:
-        track = self.rig.track()
-        order = None if track is None else track.holding.order
+        record = self.rig.record()
+        order = None if record is None else record.holding.order
         saved = {attempt for attempt, _ in self.rig.diary("saved")}
         return order is not None and order.spot_gpus == GPUS and order.attempt in saved
 
@@ -138,10 +138,10 @@ class Play:
         self.rig.until(lambda: set(found := self.rig.find(host, "-m", AGENT)) - set(old), f"an agent {found}")
 
     def kill_controller(self) -> None:
-        before = self.rig.world().controller
+        before = self.rig.state().controller
         self.rig.kill_controller()
         self.rig.take_charge(LEASE_S)
-        self.rig.until(lambda: self.rig.world().controller != before, "another controller")
+        self.rig.until(lambda: self.rig.state().controller != before, "another controller")
 
     def cut_shortly(self) -> None:
         host = list(self.rig.carriers().values())[-1]
@@ -199,8 +199,8 @@ class Play:
         return f"; meanwhile: {told[:30]}..."
 
     def _trouble(self) -> str:
-        track = self.rig.track()
-        return "" if track is None else track.progress.blocked
+        record = self.rig.record()
+        return "" if record is None else record.progress.blocked
 
     def fill_disk(self) -> str:
         """Fill the disk of a machine with an agent until its workers have ended, and make room again."""
@@ -222,18 +222,20 @@ class Play:
     def finish(self) -> None:
         """Let the job end by itself, and see that nothing of it is left anywhere."""
         (self.rig.shared / "finish").touch()
-        self.rig.until(lambda: (track := self.rig.track()) and track.ended, "the end of the job")
-        track = self.rig.track()
-        assert track is not None
-        assert (track.status, track.progress.failures) == ("succeeded", 0), "no loss is the job's own failure"
+        self.rig.until(lambda: (record := self.rig.record()) and record.ended, "the end of the job")
+        record = self.rig.record()
+        assert record is not None
+        assert (record.status, record.progress.failures) == ("succeeded", 0), (
+            "no loss is the job's own failure"
+        )
         assert self.rig.watch.names() == [], "no worker is left anywhere"
         assert self.rig.stop_controller() == 0
         self.note("the job ends", "succeeded, no failure counted, nothing left")
 
     def check(self) -> None:
         """See that the laws hold over the whole play."""
-        watch, track = self.rig.watch, self.rig.track()
-        assert track is not None
+        watch, record = self.rig.watch, self.rig.record()
+        assert record is not None
         assert watch.mixed == [], "workers of two attempts lived at once"
         assert watch.most == GPUS, "never more workers than one set has"
         began, saved = self.rig.diary("began"), self.rig.diary("saved")
@@ -242,7 +244,7 @@ class Play:
         )
         assert {steps for _, steps in began[1:]} <= {steps for _, steps in saved}, "from a checkpoint"
         assert "no gap, no overlap" in self.rig.slacktide("cost")
-        bill = track.money.bill
+        bill = record.money.bill
         billed_s = (bill.spot_gpu_hours + bill.on_demand_gpu_hours) * 3600.0 / SPEED
         off_s = START_S * len(watch.starts)
         more_s = KNOWN_S * self.lost

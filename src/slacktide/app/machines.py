@@ -16,7 +16,7 @@ from slacktide.engine.bills.machine_account import compared
 from slacktide.engine.bills.machine_bill import machine_bill
 from slacktide.files.machines import MachinesFile, read_machines_file
 from slacktide.journal.events import Rented
-from slacktide.journal.state.snapshots import read_world
+from slacktide.journal.state.snapshots import read_state
 from slacktide.journal.state.tickets import MachineKind, Ticket
 from slacktide.journal.store.real_path import real_path
 from slacktide.providers.base import Machine, Renter, Surveying
@@ -149,13 +149,13 @@ def _account(request: MachinesRequest) -> Account:
     if request.journal is None and not path.exists():
         return Account()
     with open_journal(path) as journal:
-        world = read_world(journal.store)
+        state = read_state(journal.store)
         times = {
             record.event.ticket: record.time_utc
             for record in journal.store.read(job="")
             if isinstance(record.event, Rented)
         }
-    return Account(world.id, dict(world.tickets.open), times)
+    return Account(state.id, dict(state.tickets.open), times)
 
 
 def _status(file: MachinesFile, account: Account, owner: str, machine: Machine) -> MachineStatus:

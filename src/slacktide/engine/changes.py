@@ -15,7 +15,7 @@ T = TypeVar("T")
 class Directive(NamedTuple):
     """An order to the back end about one job."""
 
-    track: JobRecord
+    record: JobRecord
     spot_left: int | None = None
     """How much spot the market left, where it took some: a back end that plays the market takes it first."""
     order: Order | None = None

@@ -25,7 +25,7 @@ from slacktide.engine.job.account import StretchAccount
 from slacktide.engine.job.availability import SpotSeen
 from slacktide.engine.job.blocked_jobs import Troubles, said
 from slacktide.engine.job.changed_market import digest_now
-from slacktide.engine.job.job_context import JobContext, lane_of
+from slacktide.engine.job.job_context import JobContext, context_of
 from slacktide.engine.job.launch_spec import launch_of
 from slacktide.engine.step import take_step
 from slacktide.engine.step_context import StepContext, claims
@@ -47,25 +47,25 @@ class Engine:
         store: Store,
         backend: Backend,
         *,
-        open_lane: Callable[[Submitted], JobContext] = lane_of,
+        open_job: Callable[[Submitted], JobContext] = context_of,
         open_fleet: Callable[[Submitted], LiveFleet] = open_fleet,
         notice_s: float = 0.0,
-        world: JournalState | None = None,
+        state: JournalState | None = None,
     ) -> None:
         """Read the journal; `notice_s` is how long workers are warned before the market takes them.
 
-        `world` is what was read of it already.
+        `state` is what was read of it already.
         """
-        self.world = known(store) if world is None else world
+        self.state = known(store) if state is None else state
         self.store, self.backend = store, backend
-        self.context = StepContext(self.world, store, backend, open_lane, open_fleet)
+        self.context = StepContext(self.state, store, backend, open_job, open_fleet)
         """What steps read."""
         self._notice_s = notice_s
         self._behind = False
         self._acted: set[str] = set()
         """The jobs whose order was carried out in this step."""
         self._stepped_hours = math.inf
-        self._kept_seq = self.world.seq
+        self._kept_seq = self.state.seq
         self._spot_seen: SpotSeen | None = None
         """What our tries showed of spot; only needed once there is a market that does not show it itself."""
         self.read_on()
@@ -79,32 +79,32 @@ class Engine:
         """
         self._forget()
         jobs = self.context.jobs
-        lane = jobs.add(submitted)
+        job_context = jobs.add(submitted)
         try:
-            complete = _completed(submitted, lane)
+            complete = _completed(submitted, job_context)
             if complete.fleet:
                 check_admitted(self.context, complete)
             # The back end may still refuse it, so it gets the job before the journal does.
-            self.backend.enter(launch_of(submitted.job, lane.file))
-            self.write([*self._opening(submitted, lane), complete])
+            self.backend.enter(launch_of(submitted.job, job_context.file))
+            self.write([*self._opening(submitted, job_context), complete])
         except BaseException:
             jobs.drop(submitted.job)
-            if submitted.fleet and key_of(submitted) not in self.world.fleets:
+            if submitted.fleet and key_of(submitted) not in self.state.fleets:
                 self.context.fleets.forget(key_of(submitted))
             raise
-        return lane
+        return job_context
 
     def recover(self) -> None:
         """Compare the journal with what the back end really holds: adopt what it explains, end the rest."""
         self.retry(all_jobs=True)
         orders = [
-            track.holding.order for track in self.context.jobs.able() if track.holding.order is not None
+            record.holding.order for record in self.context.jobs.able() if record.holding.order is not None
         ]
         self.backend.sweep(orders)
         self._miss_what_vanished()
-        for track in self.context.jobs.able():
-            if track.holding.order is not None:
-                self.backend.hold(track.holding.order)
+        for record in self.context.jobs.able():
+            if record.holding.order is not None:
+                self.backend.hold(record.holding.order)
 
     def retry(self, *, all_jobs: bool = False) -> None:
         """Try again what kept single jobs from going on: their market, their file, what starts their workers.
@@ -113,11 +113,11 @@ class Engine:
         """
         troubles = self.troubles
         stuck = {*troubles.having("market"), *troubles.having("launch")}
-        for track in self.world.active:
-            if all_jobs or track.job in stuck:
-                troubles.note(track.job, "market", _found_wrong(self.lane, track))
-                if track.job in self.context.jobs:
-                    troubles.note(track.job, "launch", _found_wrong(self._enter, track))
+        for record in self.state.active:
+            if all_jobs or record.job in stuck:
+                troubles.note(record.job, "market", _found_wrong(self.job_context, record))
+                if record.job in self.context.jobs:
+                    troubles.note(record.job, "launch", _found_wrong(self._enter, record))
 
     def step(self, now_hours: float) -> None:
         """Do all that is due at this time of the market clock."""
@@ -126,17 +126,17 @@ class Engine:
         self._teach_feeds()
         self.context.gaps.append(now - min(self._stepped_hours, now))
         self._stepped_hours = now
-        for track in active:
-            if track.holding.order is not None:
+        for record in active:
+            if record.holding.order is not None:
                 # An order may be repeated, so what was written but not acted on is made up for here.
-                self.backend.hold(track.holding.order)
-        self.context.facts = self.backend.look(self.world.unended)
+                self.backend.hold(record.holding.order)
+        self.context.facts = self.backend.look(self.state.unended)
         self.context.spot = self.context.spot_at(now)
         self._acted.clear()
         self.perform(take_step(self.context, active, now))
         self._see_what_came(now)
         self._note_troubles(now)
-        if is_due(self.world, self._kept_seq):
+        if is_due(self.state, self._kept_seq):
             self.keep()
 
     def release(self) -> None:
@@ -145,9 +145,9 @@ class Engine:
 
     def abandon(self) -> None:
         """Let go of all workers without the journal; the next controller will see them gone."""
-        for track in self.world.active:
-            if track.holding.order is not None:
-                self.backend.hold(track.holding.order._replace(ending=True))
+        for record in self.state.active:
+            if record.holding.order is not None:
+                self.backend.hold(record.holding.order._replace(ending=True))
 
     @property
     def idle(self) -> bool:
@@ -155,24 +155,24 @@ class Engine:
         if isinstance(self.backend, RentsMachines) and self.backend.rented:
             return False
         return all(
-            self.context.status(track.job).gone
-            if self.troubles.has(track.job, "market")
-            else track.requests.released
-            for track in self.world.active
+            self.context.status(record.job).gone
+            if self.troubles.has(record.job, "market")
+            else record.requests.released
+            for record in self.state.active
         )
 
     @property
     def most_hours(self) -> float:
         """How much of the market's time may pass between two steps without a slot passing unseen."""
-        slots = (self.world.jobs[job].submitted.slot_hours for job in self.world.unended)
+        slots = (self.state.jobs[job].submitted.slot_hours for job in self.state.unended)
         return min(slots, default=math.inf) / STEPS_A_SLOT
 
     def close(self) -> None:
         """Give back the machines of fleets whose jobs are all over."""
-        for track, run in self.context.fleets:
-            if not track.present:
-                now_hours = max(self.world.now_hours, track.accounted_hours)
-                self.perform(FleetStep(self.context, track, run, (), now_hours).let_go())
+        for fleet, run in self.context.fleets:
+            if not fleet.present:
+                now_hours = max(self.state.now_hours, fleet.accounted_hours)
+                self.perform(FleetStep(self.context, fleet, run, (), now_hours).let_go())
 
     @property
     def facts(self) -> Mapping[str, BackendStatus]:
@@ -184,31 +184,31 @@ class Engine:
         """What keeps single jobs from going on."""
         return self.context.troubles
 
-    def lane(self, track: JobRecord) -> JobContext:
+    def job_context(self, record: JobRecord) -> JobContext:
         """Return a job's context, made from the journal where this engine did not take the job in."""
-        return self.context.lane(track)
+        return self.context.job_context(record)
 
-    def lane_of(self, job: str) -> JobContext:
+    def context_of(self, job: str) -> JobContext:
         """Return the context of a job that is being taken in or was."""
         return self.context.jobs.named(job)
 
-    def account(self, track: JobRecord, now_hours: float) -> StretchAccount | None:
+    def account(self, record: JobRecord, now_hours: float) -> StretchAccount | None:
         """Return what the stretch that a job is in has done and cost so far; None when it is in none."""
-        return self.context.account(track, now_hours)
+        return self.context.account(record, now_hours)
 
     def read_on(self) -> None:
         """Take into account what others have appended to the journal."""
-        self._take_in(self.store.read(after=self.world.seq))
+        self._take_in(self.store.read(after=self.state.seq))
 
     def write(self, events: Sequence[Event]) -> None:
         """Append events, all or none, and take them into account."""
         records = self.store.append(events)
-        if records and records[0].seq == self.world.seq + 1:
+        if records and records[0].seq == self.state.seq + 1:
             self._take_in(records)
         else:  # another process appended a request in between
             self.read_on()
-        for job in {event.job for event in events} & self.world.jobs.keys():
-            for claim in claims(self.world.jobs[job]):
+        for job in {event.job for event in events} & self.state.jobs.keys():
+            for claim in claims(self.state.jobs[job]):
                 self.context.spot.hold(claim)
 
     def perform(self, changes: Iterable[Change]) -> None:
@@ -218,40 +218,40 @@ class Engine:
         """
         for change in changes:
             self.write(change.events)
-            for track, spot_left, order in change.directives:
+            for record, spot_left, order in change.directives:
                 if spot_left is not None and isinstance(self.backend, Preemptable):
-                    self.backend.take(track.job, spot_left, self._notice_s)
-                given = track.holding.order if order is None else order
+                    self.backend.take(record.job, spot_left, self._notice_s)
+                given = record.holding.order if order is None else order
                 assert given is not None
                 self.backend.hold(given)
-                self._acted.add(track.job)
+                self._acted.add(record.job)
 
     def keep(self) -> None:
         """Leave a snapshot in the journal, so that the next reader need not begin at its beginning."""
-        keep(self.store, self.world)
-        self._kept_seq = self.world.seq
+        keep(self.store, self.state)
+        self._kept_seq = self.state.seq
 
     # ---------------------------------------------------------------- its own
 
     def _forget(self) -> None:
         """Let go of what is known of all but the last jobs that ended: a controller may run for months."""
         self.context.jobs.drop_ended()
-        for job in self.context.reports.keys() - set(self.world.unended):
+        for job in self.context.reports.keys() - set(self.state.unended):
             del self.context.reports[job]
 
-    def _enter(self, track: JobRecord) -> None:
-        worked = track.progress.state.progress_gpu_hours > 0
-        self.backend.enter(launch_of(track.job, self.lane(track).file, worked=worked))
+    def _enter(self, record: JobRecord) -> None:
+        worked = record.progress.state.progress_gpu_hours > 0
+        self.backend.enter(launch_of(record.job, self.job_context(record).file, worked=worked))
 
     def _miss_what_vanished(self) -> None:
         """Begin anew what the journal knows to have been there and of which no trace is left."""
-        facts = self.backend.look(self.world.unended)
-        for track in self.context.jobs.able():
-            order, held = track.holding.order, track.holding.held
+        facts = self.backend.look(self.state.unended)
+        for record in self.context.jobs.able():
+            order, held = record.holding.order, record.holding.held
             if order is None or order.ending or held is None or not held.gpus:
                 continue
-            if track.holding.held_attempt == order.attempt and has_no_trace(order, facts[track.job]):
-                self.write(vanished(track, order))
+            if record.holding.held_attempt == order.attempt and has_no_trace(order, facts[record.job]):
+                self.write(vanished(record, order))
 
     def _teach_feeds(self) -> None:
         """Let markets that report prices only know what our tries have shown of spot."""
@@ -267,11 +267,11 @@ class Engine:
         return self._spot_seen
 
     def _note_troubles(self, now_hours: float) -> None:
-        for track in self.world.active:
-            self.troubles.note(track.job, "machine", self.context.status(track.job).trouble)
-        news = self.troubles.news(self.world.active, now_hours)
+        for record in self.state.active:
+            self.troubles.note(record.job, "machine", self.context.status(record.job).trouble)
+        news = self.troubles.news(self.state.active, now_hours)
         trouble = next((feed.trouble for feed in self.context.jobs.feeds()), "")
-        if trouble != self.world.feed_trouble:
+        if trouble != self.state.feed_trouble:
             news.append(FeedTroubled(at_hours=now_hours, why=trouble))
         if news:
             self.write(news)
@@ -279,38 +279,40 @@ class Engine:
     def _see_what_came(self, now_hours: float) -> None:
         """Note what is held at once of what was ordered in this step: it is paid for from now on."""
         seen = [
-            track
-            for track in self.world.active
-            if track.job in self._acted and track.holding.begun is not None
+            record
+            for record in self.state.active
+            if record.job in self._acted and record.holding.begun is not None
         ]
         if seen:
-            now = self.backend.look([track.job for track in seen])
+            now = self.backend.look([record.job for record in seen])
             self.context.facts = {**self.context.facts, **now}
-        for track in seen:
-            assert track.holding.begun is not None
-            at_hours = max(now_hours, track.holding.begun.from_hours)
-            self.perform(note_held(self.context, track, self.context.facts[track.job], at_hours))
+        for record in seen:
+            assert record.holding.begun is not None
+            at_hours = max(now_hours, record.holding.begun.from_hours)
+            self.perform(note_held(self.context, record, self.context.facts[record.job], at_hours))
 
     def _take_in(self, records: Iterable[Record]) -> None:
         for record in records:
-            self.world.apply(record)
+            self.state.apply(record)
             self.context.fleets.apply(record)
             if self._spot_seen is not None:
                 self._spot_seen.apply(record)
 
-    def _opening(self, submitted: Submitted, lane: JobContext) -> list[Event]:
+    def _opening(self, submitted: Submitted, job_context: JobContext) -> list[Event]:
         """Say on which market all jobs run, where the journal does not say so yet."""
-        if self.world.site is not None:
+        if self.state.site is not None:
             return []
-        slot = lane.start_slot
-        start_utc, market = lane.market_pool.time(slot).isoformat(), submitted.market
+        slot = job_context.start_slot
+        start_utc, market = job_context.market_pool.time(slot).isoformat(), submitted.market
         digest = digest_now(market, start_utc) if market else ""
-        return [SiteOpened(at_hours=lane.begins(slot), market=market, start_utc=start_utc, digest=digest)]
+        return [
+            SiteOpened(at_hours=job_context.begins(slot), market=market, start_utc=start_utc, digest=digest)
+        ]
 
     def _forward(self, now_hours: float) -> float:
         """Return the time, which never goes back; a clock that did is noted."""
-        latest = self.world.now_hours
-        if now_hours < latest - TIME_TOLERANCE_HOURS and self.world.active:
+        latest = self.state.now_hours
+        if now_hours < latest - TIME_TOLERANCE_HOURS and self.state.active:
             why = "the clock went back; market time stops until the clock has caught up"
             if not self._behind:
                 self.write([ClockJumped(at_hours=latest, from_hours=now_hours, why=why)])
@@ -320,18 +322,20 @@ class Engine:
         return max(now_hours, latest)
 
 
-def _completed(submitted: Submitted, lane: JobContext) -> Submitted:
+def _completed(submitted: Submitted, job_context: JobContext) -> Submitted:
     """Return a submission with what a list of jobs shows of it, so that lists need not read job files."""
     complete = dataclasses.replace(
-        submitted, work_gpu_hours=lane.job.work_gpu_hours, deadline_hours=lane.job.deadline_hours
+        submitted,
+        work_gpu_hours=job_context.job.work_gpu_hours,
+        deadline_hours=job_context.job.deadline_hours,
     )
     return dataclasses.replace(complete, fleet_class=class_of(complete)) if complete.fleet else complete
 
 
-def _found_wrong(try_it: Callable[[JobRecord], object], track: JobRecord) -> str:
+def _found_wrong(try_it: Callable[[JobRecord], object], record: JobRecord) -> str:
     """Return what goes wrong with a job; empty when nothing does."""
     try:
-        try_it(track)
+        try_it(record)
     except Exception as error:
         return said(error)
     return ""

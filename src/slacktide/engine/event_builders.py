@@ -43,14 +43,14 @@ def decided(
     )
 
 
-def lived(track: JobRecord, one: StretchAccount, *, let_go: bool = False) -> Lived:
+def lived(record: JobRecord, one: StretchAccount, *, let_go: bool = False) -> Lived:
     """Say what a stretch of time did and cost."""
     state = one.state._replace(spot_gpus=0, on_demand_gpus=0, pause_hours=0.0) if let_go else one.state
-    return Lived(job=track.job, at_hours=one.to_hours, priced=one.priced, state=state)
+    return Lived(job=record.job, at_hours=one.to_hours, priced=one.priced, state=state)
 
 
 def preempted(
-    track: JobRecord,
+    record: JobRecord,
     slot: int,
     at_hours: float,
     before: JobState,
@@ -61,7 +61,7 @@ def preempted(
 ) -> Preempted:
     """Say which spot workers were taken, by whom, and what work went with them."""
     return Preempted(
-        job=track.job,
+        job=record.job,
         at_hours=at_hours,
         actor="user" if asked else "market",
         why=why,
@@ -73,8 +73,8 @@ def preempted(
 
 
 def ended(
-    track: JobRecord, status: Status, why: str, at_hours: float, finish_hours: float = math.inf
+    record: JobRecord, status: Status, why: str, at_hours: float, finish_hours: float = math.inf
 ) -> Ended:
     """Say that a job is over; its finish counts from its own beginning."""
-    own_hours = float(finish_hours - track.began_hours)
-    return Ended(job=track.job, at_hours=at_hours, why=why, status=status, finish_hours=own_hours)
+    own_hours = float(finish_hours - record.began_hours)
+    return Ended(job=record.job, at_hours=at_hours, why=why, status=status, finish_hours=own_hours)

@@ -26,7 +26,7 @@ from slacktide.policies.view import goes_where_it_may, stays_in
 class Fulfilment(NamedTuple):
     """What a job is given of what it wants."""
 
-    lane: JobContext
+    job_context: JobContext
     """Where."""
     spot_gpus: int
     on_demand_gpus: int
@@ -44,48 +44,52 @@ def fulfil(
     A new set of workers begins where the holding changes, and where some were just taken. Raises InputError
     for a wish in a pool that the job may not use. The first `known_missed` wishes are known to be in vain.
     """
-    track, state = ask.track, ask.state
-    lane, spot, on_demand, missed, unstocked = fulfilment(context, ask, wish, known_missed)
-    pool, begun = lane.market_pool.name, ask.begun
-    if lane.ground is not None:
-        begun = begun._replace(quote=lane.quote(begun.slot))
-    before = track.holding.order or state  # what was ordered may not be there yet, and is not ordered again
+    record, state = ask.record, ask.state
+    job_context, spot, on_demand, missed, unstocked = fulfilment(context, ask, wish, known_missed)
+    pool, begun = job_context.market_pool.name, ask.begun
+    if job_context.ground is not None:
+        begun = begun._replace(quote=job_context.quote(begun.slot))
+    before = record.holding.order or state  # what was ordered may not be there yet, and is not ordered again
     changed = ask.taken is not None or (spot, on_demand) != (before.spot_gpus, before.on_demand_gpus)
-    changed |= track.holding.order is not None and track.holding.order.pool != pool and spot + on_demand > 0
-    attempt = context.next_attempt(track) if changed else track.holding.attempt
-    wanted = Order(track.job, attempt, pool, spot, on_demand)
-    context.spot.hold(Claim(track.job, pool, wanted.spot_gpus, begun.from_hours, wanted.on_demand_gpus))
-    order = context.lasting(track, state, begun, wanted)
-    none = nothing_yet(track, context.status(track.job), attempt, begun.from_hours, order.gpus)
-    lost = physics.given_up(lane.terms, state, spot, on_demand, lane.here if lane.ground else state.pool)
-    decision = decided(begun, state, order, wish, lost_gpu_hours=lost, wanted_pool=_first(lane, state, wish))
+    changed |= record.holding.order is not None and record.holding.order.pool != pool and spot + on_demand > 0
+    attempt = context.next_attempt(record) if changed else record.holding.attempt
+    wanted = Order(record.job, attempt, pool, spot, on_demand)
+    context.spot.hold(Claim(record.job, pool, wanted.spot_gpus, begun.from_hours, wanted.on_demand_gpus))
+    order = context.lasting(record, state, begun, wanted)
+    none = nothing_yet(record, context.status(record.job), attempt, begun.from_hours, order.gpus)
+    lost = physics.given_up(
+        job_context.terms, state, spot, on_demand, job_context.here if job_context.ground else state.pool
+    )
+    decision = decided(
+        begun, state, order, wish, lost_gpu_hours=lost, wanted_pool=_first(job_context, state, wish)
+    )
     decision = dataclasses.replace(
         decision,
         missed=missed,
         unstocked=unstocked,
         notice_hours=ask.notice_hours,
-        **_journey(lane, track, state, order),
+        **_journey(job_context, record, state, order),
     )
-    return [decision, *none, *_health(context, ask, lane, order, wish.reason)]
+    return [decision, *none, *_health(context, ask, job_context, order, wish.reason)]
 
 
-def _journey(lane: JobContext, track: JobRecord, state: JobState, order: Order) -> dict[str, Any]:
+def _journey(job_context: JobContext, record: JobRecord, state: JobState, order: Order) -> dict[str, Any]:
     """Say from where a job moves with an order, and what that costs; nothing where it does not."""
-    ran = track.money.bill.gpu_hours > 0.0 or state.gpus > 0  # its first stretch may not be written yet
-    if lane.ground is None or lane.here == state.pool or not order.gpus or not ran:
+    ran = record.money.bill.gpu_hours > 0.0 or state.gpus > 0  # its first stretch may not be written yet
+    if job_context.ground is None or job_context.here == state.pool or not order.gpus or not ran:
         return {}
     carries = state.progress_gpu_hours > 0.0
-    hours = float(lane.terms.move_hours[state.pool]) if carries else 0.0
+    hours = float(job_context.terms.move_hours[state.pool]) if carries else 0.0
     return {
-        "moved_from": lane.pool_names[state.pool],
-        "move_usd": lane.move_usd(state),
+        "moved_from": job_context.pool_names[state.pool],
+        "move_usd": job_context.move_usd(state),
         "move_hours": hours,
     }
 
 
-def _first(lane: JobContext, state: JobState, wish: Allocation) -> str:
+def _first(job_context: JobContext, state: JobState, wish: Allocation) -> str:
     """Return the pool of the first wish of a job that may move; empty for one that stays."""
-    return "" if lane.ground is None else wish.pool or lane.pool_names[state.pool]
+    return "" if job_context.ground is None else wish.pool or job_context.pool_names[state.pool]
 
 
 def fulfilment(
@@ -96,63 +100,63 @@ def fulfilment(
     Where none is had whole and the last one lacks on-demand GPUs only, what there is of it is given. So it is
     of the one wish for a job of a fleet on a market: its allocator saw what every pool has.
     """
-    lane = context.lane(ask.track)
-    if lane.ground is None:
-        stays_in(wish, lane.market_pool.name, ask.track.job)
-        return _cut(context, ask, lane, Wish(wish.spot_gpus, wish.on_demand_gpus), ask.begun.quote)
-    goes_where_it_may(wish, lane.pool_names, ask.track.job)
-    here = lane.at(ask.state.pool)
+    job_context = context.job_context(ask.record)
+    if job_context.ground is None:
+        stays_in(wish, job_context.market_pool.name, ask.record.job)
+        return _cut(context, ask, job_context, Wish(wish.spot_gpus, wish.on_demand_gpus), ask.begun.quote)
+    goes_where_it_may(wish, job_context.pool_names, ask.record.job)
+    here = job_context.at(ask.state.pool)
     unstocked: tuple[int, ...] = ()
     for missed, each in list(enumerate(wish.wishes))[known_missed:]:
         there = here if each.pool is None else here.named(each.pool)
         quote = there.quote(ask.begun.slot)
         left = _left(context, ask, there, quote)
-        if each.spot_gpus > left.spot_gpus and not ask.track.fleet:
+        if each.spot_gpus > left.spot_gpus and not ask.record.fleet:
             continue
         stocked = physics.is_stocked(there.terms, left, each.spot_gpus, each.on_demand_gpus)
         if stocked or missed == len(wish.instead):
             found = _cut(context, ask, there, each, quote)
             nothing = found.spot_gpus + found.on_demand_gpus == 0
-            return found._replace(missed=missed, lane=here if nothing else there, unstocked=unstocked)
+            return found._replace(missed=missed, job_context=here if nothing else there, unstocked=unstocked)
         unstocked = (*unstocked, missed)
     return Fulfilment(here, 0, 0, len(wish.wishes), unstocked)
 
 
-def _left(context: StepContext, ask: PendingDecision, lane: JobContext, quote: Quote) -> Quote:
+def _left(context: StepContext, ask: PendingDecision, job_context: JobContext, quote: Quote) -> Quote:
     """Return what others leave of what a pool offers, and of what the job's fleet may hold on demand."""
-    left = _left_in_pool(context, ask, lane, quote)
-    quota = context.fleets.quota_left(ask.track, context.spot)
+    left = _left_in_pool(context, ask, job_context, quote)
+    quota = context.fleets.quota_left(ask.record, context.spot)
     return left._replace(on_demand_gpus=min(left.on_demand_gpus, quota))
 
 
-def _left_in_pool(context: StepContext, ask: PendingDecision, lane: JobContext, quote: Quote) -> Quote:
+def _left_in_pool(context: StepContext, ask: PendingDecision, job_context: JobContext, quote: Quote) -> Quote:
     """Return what others leave of what a pool offers, what the job holds or has ordered there included.
 
     Jobs of a fleet that rents all on demand, at one price, are not limited by a stock.
     """
-    track, pool = ask.track, lane.market_pool.name
-    by_others = context.spot.by_others(track.job).get(pool, 0)
-    if quote.on_demand_gpus >= UNLIMITED_GPUS or context.fleets.is_unlimited(track):
+    record, pool = ask.record, job_context.market_pool.name
+    by_others = context.spot.by_others(record.job).get(pool, 0)
+    if quote.on_demand_gpus >= UNLIMITED_GPUS or context.fleets.is_unlimited(record):
         return offer(quote._replace(on_demand_gpus=UNLIMITED_GPUS), by_others)
-    left = offer(quote, by_others, context.spot.on_demand_by_others(track.job).get(pool, 0))
-    is_there = lane.ground is None or lane.here == ask.state.pool
+    left = offer(quote, by_others, context.spot.on_demand_by_others(record.job).get(pool, 0))
+    is_there = job_context.ground is None or job_context.here == ask.state.pool
     ordered = (
-        track.holding.order.on_demand_gpus
-        if track.holding.order is not None and track.holding.order.pool == pool
+        record.holding.order.on_demand_gpus
+        if record.holding.order is not None and record.holding.order.pool == pool
         else 0
     )
     return left.keeping(max(ask.state.on_demand_gpus if is_there else 0, ordered))
 
 
 def _cut(
-    context: StepContext, ask: PendingDecision, lane: JobContext, wish: Wish, quote: Quote
+    context: StepContext, ask: PendingDecision, job_context: JobContext, wish: Wish, quote: Quote
 ) -> Fulfilment:
     """Cut a wish to what can be had in a pool."""
-    left = _left(context, ask, lane, quote)
-    spot, on_demand = physics.cut(lane.terms, left, wish.spot_gpus, wish.on_demand_gpus)
-    room = context.capacity(lane.market_pool.name)
-    spot, on_demand = cut_to_capacity(context.spot, room, ask.track.job, lane, left, spot, on_demand)
-    return Fulfilment(lane, int(spot), int(on_demand))
+    left = _left(context, ask, job_context, quote)
+    spot, on_demand = physics.cut(job_context.terms, left, wish.spot_gpus, wish.on_demand_gpus)
+    room = context.capacity(job_context.market_pool.name)
+    spot, on_demand = cut_to_capacity(context.spot, room, ask.record.job, job_context, left, spot, on_demand)
+    return Fulfilment(job_context, int(spot), int(on_demand))
 
 
 NOT_COVERED = (
@@ -162,24 +166,26 @@ OUTRAN = "it reports nothing and is not done after the work of its file, so nobo
 
 
 def _health(
-    context: StepContext, ask: PendingDecision, lane: JobContext, order: Order, reason: Reason
+    context: StepContext, ask: PendingDecision, job_context: JobContext, order: Order, reason: Reason
 ) -> list[Event]:
     """Say so where the outlook of a job changes with what it is to hold."""
     hours = ask.begun.from_hours
     pace = context.belief(ask)
-    terms = believed(lane.terms, pace)
-    all_terms = tuple(believed(one, pace) for one in lane.all_terms) if lane.ground is not None else ()
+    terms = believed(job_context.terms, pace)
+    all_terms = (
+        tuple(believed(one, pace) for one in job_context.all_terms) if job_context.ground is not None else ()
+    )
     word, why = health(
-        terms, pace, ask.state, hours, lane.slot_hours, order.spot_gpus, order.on_demand_gpus, all_terms,
-        lane.here,
+        terms, pace, ask.state, hours, job_context.slot_hours, order.spot_gpus, order.on_demand_gpus,
+        all_terms, job_context.here,
     )  # fmt: skip
     if (
-        ask.track.progress.estimated
+        ask.record.progress.estimated
         and physics.work_hours(terms, ask.state.progress_gpu_hours, terms.fastest) <= 0.0
     ):
         word, why = "at-risk", OUTRAN
     if reason.rule == BUDGET_SHORT and word in ("measuring", "on-time"):
         word, why = "at-risk", NOT_COVERED
-    if word == ask.track.progress.health:
+    if word == ask.record.progress.health:
         return []
-    return [HealthChanged(job=ask.track.job, at_hours=hours, health=word, why=why)]
+    return [HealthChanged(job=ask.record.job, at_hours=hours, health=word, why=why)]

@@ -102,7 +102,7 @@ class GivingBack:
     def watch(self) -> None:
         """Look whether machines are all that is left, and for how long; it is said once."""
         backend = self._engine.backend
-        if self._engine.world.active or not isinstance(backend, RentsMachines) or not backend.rented:
+        if self._engine.state.active or not isinstance(backend, RentsMachines) or not backend.rented:
             self._since = None
         elif self._since is None:
             self._since = self._monotonic()
@@ -116,7 +116,7 @@ class GivingBack:
 def _let_go(engine: Engine, sleep: Callable[[float], None], monotonic: Callable[[], float]) -> None:
     """Stop all workers without the journal, and see them gone."""
     engine.abandon()
-    jobs = [track.job for track in engine.world.active if track.holding.order is not None]
+    jobs = [record.job for record in engine.state.active if record.holding.order is not None]
     until = monotonic() + LETTING_GO_S
     while monotonic() < until:
         with contextlib.suppress(BackendError):  # what could not be ended now is tried again

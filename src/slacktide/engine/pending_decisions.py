@@ -22,7 +22,7 @@ from slacktide.policies.view import View
 class PendingDecision(NamedTuple):
     """A job that is to be decided about: where it stands, and what is written before the decision."""
 
-    track: JobRecord
+    record: JobRecord
     state: JobState
     """What it holds and has done; spot that the market has just taken is already gone from it."""
     begun: Begun
@@ -42,67 +42,67 @@ class Shown:
     """Makes the views of jobs one by one, when they are read."""
 
     def __init__(
-        self, pending: Sequence[PendingDecision], lane_of: Callable[[JobRecord], JobContext]
+        self, pending: Sequence[PendingDecision], context_of: Callable[[JobRecord], JobContext]
     ) -> None:
-        self._asks, self._lane_of = pending, lane_of
+        self._asks, self._context_of = pending, context_of
 
     def name(self, place: int) -> str:
         """Return the name of the job at a place."""
-        return self._asks[place].track.job
+        return self._asks[place].record.job
 
     def view(self, place: int, spot: Spot) -> View:
         """Return its view; what others hold by this account is gone from what it is offered."""
         ask = self._asks[place]
-        track, begun, lane = ask.track, ask.begun, self._lane_of(ask.track)
-        return lane.view(
-            track.job, ask.state, begun.slot, begun.from_hours, track.progress.memory,
-            spot.by_others(track.job), believed_of(lane, ask), _seen(ask),
-            spot.on_demand_by_others(track.job), ask.notice_hours,
+        record, begun, context = ask.record, ask.begun, self._context_of(ask.record)
+        return context.view(
+            record.job, ask.state, begun.slot, begun.from_hours, record.progress.memory,
+            spot.by_others(record.job), believed_of(context, ask), _seen(ask),
+            spot.on_demand_by_others(record.job), ask.notice_hours,
         )  # fmt: skip
 
 
 def _seen(ask: PendingDecision) -> Mapping[str, tuple[Sighting, ...]]:
     """Return what a job has seen of its pools, with what this moment shows of the one that it is in."""
-    track, hours = ask.track, ask.begun.from_hours
-    if track.submitted.sight != "tried" or not (ask.state.spot_gpus or ask.taken is not None):
-        return track.holding.sightings
+    record, hours = ask.record, ask.begun.from_hours
+    if record.submitted.sight != "tried" or not (ask.state.spot_gpus or ask.taken is not None):
+        return record.holding.sightings
     most = MAX_GPUS if ask.taken is None else ask.state.spot_gpus
-    here = track.submitted.pools[ask.state.pool]
+    here = record.submitted.pools[ask.state.pool]
     now = Sighting(hours, ask.state.spot_gpus, most)
-    return {**track.holding.sightings, here: (*track.holding.sightings.get(here, ()), now)}
+    return {**record.holding.sightings, here: (*record.holding.sightings.get(here, ()), now)}
 
 
-def believed_of(lane: JobContext, ask: PendingDecision) -> Pace:
+def believed_of(context: JobContext, ask: PendingDecision) -> Pace:
     """Return what is believed of a job's speed as it is decided about."""
-    return pace_of(lane, ask.track) if ask.pace is None else ask.pace
+    return pace_of(context, ask.record) if ask.pace is None else ask.pace
 
 
 def view_of_all(
     pending: Sequence[PendingDecision],
     now_hours: float,
     spot: Spot,
-    lane_of: Callable[[JobRecord], JobContext],
+    context_of: Callable[[JobRecord], JobContext],
 ) -> FleetView:
     """Show jobs that are of no fleet: each is of its own kind, and rents what it holds."""
     gpus = sum(ask.state.gpus for ask in pending)
     return FleetView(
         now_hours=now_hours,
         fleet=None,
-        jobs=columns(pending, lane_of),
+        jobs=columns(pending, context_of),
         due=range(len(pending)),
         ready_gpus=gpus,
         rented_gpus=gpus,
-        spent_gpu_hours=sum(ask.track.money.bill.gpu_hours for ask in pending),
+        spent_gpu_hours=sum(ask.record.money.bill.gpu_hours for ask in pending),
         spot=spot,
-        shown=Shown(pending, lane_of),
+        shown=Shown(pending, context_of),
     )
 
 
-def columns(pending: Sequence[PendingDecision], lane_of: Callable[[JobRecord], JobContext]) -> JobColumns:
+def columns(pending: Sequence[PendingDecision], context_of: Callable[[JobRecord], JobContext]) -> JobColumns:
     """Write jobs as columns, each of its own kind."""
     places = np.arange(len(pending))
     states = [ask.state for ask in pending]
-    terms = [lane_of(ask.track).terms for ask in pending]
+    terms = [context_of(ask.record).terms for ask in pending]
     pairs = zip(terms, states, strict=True)
     return JobColumns(
         ids=places,

@@ -38,34 +38,39 @@ STOPPING = Reason("stopping")
 
 def take_step(context: StepContext, active: Sequence[JobRecord], now_hours: float) -> Changes:
     """Do all that is due for these jobs at this time of the market clock."""
-    for track in active:
-        yield from note_resumed(context, track, context.facts[track.job], now_hours)
-        yield from note_reports(context, track, context.facts[track.job])
-    due = [track for track in active if _is_due(context, track, now_hours)]
+    for record in active:
+        yield from note_resumed(context, record, context.facts[record.job], now_hours)
+        yield from note_reports(context, record, context.facts[record.job])
+    due = [record for record in active if _is_due(context, record, now_hours)]
     pending = yield from _turn(context, due, now_hours)
-    turned = {ask.track.job for ask in pending}
-    for track in active:
-        if track.holding.begun is not None and track.job not in turned:
+    turned = {ask.record.job for ask in pending}
+    for record in active:
+        if record.holding.begun is not None and record.job not in turned:
             yield from watch(
-                context, track, context.facts[track.job], max(now_hours, track.holding.begun.from_hours)
+                context, record, context.facts[record.job], max(now_hours, record.holding.begun.from_hours)
             )
     waiting = [
-        track for track in active if track.active and track.holding.begun is None and track.job not in turned
+        record
+        for record in active
+        if record.active and record.holding.begun is None and record.job not in turned
     ]
-    for track in waiting:
-        ask = yield from _begin(context, track, now_hours)
+    for record in waiting:
+        ask = yield from _begin(context, record, now_hours)
         if ask is not None:
             pending.append(ask)
     yield from _decide(context, pending, now_hours)
 
 
-def _is_due(context: StepContext, track: JobRecord, now_hours: float) -> bool:
+def _is_due(context: StepContext, record: JobRecord, now_hours: float) -> bool:
     """Whether the slot of a job's open stretch is over."""
-    return track.holding.begun is not None and context.lane(track).slot(now_hours) > track.holding.begun.slot
+    return (
+        record.holding.begun is not None
+        and context.job_context(record).slot(now_hours) > record.holding.begun.slot
+    )
 
 
 def _turn(
-    context: StepContext, tracks: Sequence[JobRecord], now_hours: float
+    context: StepContext, records: Sequence[JobRecord], now_hours: float
 ) -> Changing[list[PendingDecision]]:
     """Account for the slots that have passed, and say who is to be decided about in the next.
 
@@ -73,21 +78,21 @@ def _turn(
     does not decide.
     """
     over = []
-    for track in tracks:
-        over.append((track, (yield from _caught_up(context, track, now_hours))))
-    asked = [(track, one) for track, one in over if one is not None and track.requests.ending is None]
-    for track, one in over:
-        if one is not None and track.requests.ending is not None:
-            yield from _go_on(context, track, one, STOPPING)
-    _lose(context, [track for track, _ in asked], now_hours)
-    pending = [_turned(context, track, one) for track, one in asked]
-    urgent = [ask for ask in pending if _is_pressing(context, ask.track, now_hours)]
+    for record in records:
+        over.append((record, (yield from _caught_up(context, record, now_hours))))
+    asked = [(record, one) for record, one in over if one is not None and record.requests.ending is None]
+    for record, one in over:
+        if one is not None and record.requests.ending is not None:
+            yield from _go_on(context, record, one, STOPPING)
+    _lose(context, [record for record, _ in asked], now_hours)
+    pending = [_turned(context, record, one) for record, one in asked]
+    urgent = [ask for ask in pending if _is_pressing(context, ask.record, now_hours)]
     yield from _keep_what_is_left(context, urgent)
     return [ask for ask in pending if ask not in urgent]
 
 
-def _is_pressing(context: StepContext, track: JobRecord, now_hours: float) -> bool:
-    return pressing(context, track, context.facts[track.job], now_hours) is not None
+def _is_pressing(context: StepContext, record: JobRecord, now_hours: float) -> bool:
+    return pressing(context, record, context.facts[record.job], now_hours) is not None
 
 
 def _keep_what_is_left(
@@ -98,130 +103,130 @@ def _keep_what_is_left(
     for ask in pending:
         state = ask.state
         wish = Allocation(
-            state.spot_gpus, state.on_demand_gpus, reason=reason, memory=ask.track.progress.memory
+            state.spot_gpus, state.on_demand_gpus, reason=reason, memory=ask.record.progress.memory
         )
         events += (*ask.before, *fulfil(context, ask, wish))
     if pending:
-        yield Change.of(events, (Directive(ask.track, ask.taken) for ask in pending))
+        yield Change.of(events, (Directive(ask.record, ask.taken) for ask in pending))
 
 
-def _caught_up(context: StepContext, track: JobRecord, now_hours: float) -> Changing[StretchAccount | None]:
+def _caught_up(context: StepContext, record: JobRecord, now_hours: float) -> Changing[StretchAccount | None]:
     """Return a job's stretch up to the border of the present slot; None where the job ended before it."""
-    lane, facts = context.lane(track), context.facts[track.job]
-    slot = lane.slot(now_hours)
-    assert track.holding.begun is not None
-    if slot > track.holding.begun.slot + 1:
-        yield Change((_unseen(track, now_hours, slot - track.holding.begun.slot - 1),))
+    job_context, facts = context.job_context(record), context.facts[record.job]
+    slot = job_context.slot(now_hours)
+    assert record.holding.begun is not None
+    if slot > record.holding.begun.slot + 1:
+        yield Change((_unseen(record, now_hours, slot - record.holding.begun.slot - 1),))
     while True:
-        border = lane.begins(track.holding.begun.slot + 1)
-        yield from note_begun(context, track, facts, border)
+        border = job_context.begins(record.holding.begun.slot + 1)
+        yield from note_begun(context, record, facts, border)
         if facts.gone and facts.until_hours <= border:
-            yield from note_held(context, track, facts, border)
-        one = account(lane, track, facts, border)
+            yield from note_held(context, record, facts, border)
+        one = account(job_context, record, facts, border)
         if one.state.ended:
-            yield from finish(context, track, one)
+            yield from finish(context, record, one)
             return None
-        if track.holding.begun.slot + 1 == slot:
+        if record.holding.begun.slot + 1 == slot:
             return one
-        yield from _go_on(context, track, one, UNSEEN)
+        yield from _go_on(context, record, one, UNSEEN)
 
 
-def _unseen(track: JobRecord, now_hours: float, slots: int) -> ClockJumped:
-    assert track.holding.begun is not None
+def _unseen(record: JobRecord, now_hours: float, slots: int) -> ClockJumped:
+    assert record.holding.begun is not None
     return ClockJumped(
-        job=track.job,
+        job=record.job,
         at_hours=now_hours,
-        from_hours=track.holding.begun.from_hours,
+        from_hours=record.holding.begun.from_hours,
         why=f"{slots} slots passed without a decision; they are billed as held",
     )
 
 
-def _go_on(context: StepContext, track: JobRecord, one: StretchAccount, reason: Reason) -> Changes:
+def _go_on(context: StepContext, record: JobRecord, one: StretchAccount, reason: Reason) -> Changes:
     """Go over into the next slot with what is held."""
-    order = track.holding.order
+    order = record.holding.order
     assert order is not None
-    begun = _next_slot(context, track, one)
-    wish = Allocation(order.spot_gpus, order.on_demand_gpus, reason=reason, memory=track.progress.memory)
-    same = context.lasting(track, one.state, begun, order)
-    events = lived(track, one), decided(begun, one.state, same, wish, track.requests.ending)
-    yield Change(events, (Directive(track),))
+    begun = _next_slot(context, record, one)
+    wish = Allocation(order.spot_gpus, order.on_demand_gpus, reason=reason, memory=record.progress.memory)
+    same = context.lasting(record, one.state, begun, order)
+    events = lived(record, one), decided(begun, one.state, same, wish, record.requests.ending)
+    yield Change(events, (Directive(record),))
 
 
-def _next_slot(context: StepContext, track: JobRecord, one: StretchAccount) -> Begun:
+def _next_slot(context: StepContext, record: JobRecord, one: StretchAccount) -> Begun:
     slot = one.priced.stretch.slot + 1
-    return Begun(slot, one.to_hours, context.lane(track).quote(slot))
+    return Begun(slot, one.to_hours, context.job_context(record).quote(slot))
 
 
-def _lose(context: StepContext, tracks: Sequence[JobRecord], now_hours: float) -> None:
+def _lose(context: StepContext, records: Sequence[JobRecord], now_hours: float) -> None:
     """Find out whose spot goes in each pool where the new slot offers less than is held."""
-    offered = {lane.market_pool.name: lane for lane in map(context.lane, tracks)}
-    for pool, lane in offered.items():
-        left = lane.quote(lane.slot(now_hours)).spot_gpus
-        context.spot.lose(pool, left, [track.job for track in tracks])
+    offered = {job_context.market_pool.name: job_context for job_context in map(context.job_context, records)}
+    for pool, job_context in offered.items():
+        left = job_context.quote(job_context.slot(now_hours)).spot_gpus
+        context.spot.lose(pool, left, [record.job for record in records])
 
 
-def _turned(context: StepContext, track: JobRecord, one: StretchAccount) -> PendingDecision:
+def _turned(context: StepContext, record: JobRecord, one: StretchAccount) -> PendingDecision:
     """Say where a job stands at the beginning of a slot, what the market takes already gone."""
-    begun = _next_slot(context, track, one)
-    left = physics.lose(context.lane(track).terms, one.state, context.spot.held(track.job))
-    learned = revised(context, track, one)
-    passed: tuple[Event, ...] = (lived(track, one), *([] if learned is None else [learned]))
+    begun = _next_slot(context, record, one)
+    left = physics.lose(context.job_context(record).terms, one.state, context.spot.held(record.job))
+    learned = revised(context, record, one)
+    passed: tuple[Event, ...] = (lived(record, one), *([] if learned is None else [learned]))
     pace = None if learned is None else learned.pace
-    notice = _notice_hours(context, track, left, begun)
+    notice = _notice_hours(context, record, left, begun)
     if left.spot_gpus >= one.state.spot_gpus:
-        return PendingDecision(track, one.state, begun, passed, pace=pace, notice_hours=notice)
+        return PendingDecision(record, one.state, begun, passed, pace=pace, notice_hours=notice)
     why = f"the market left {format_count(begun.quote.spot_gpus, 'spot GPU')}"
-    taken = preempted(track, begun.slot, begun.from_hours, one.state, left, why)
+    taken = preempted(record, begun.slot, begun.from_hours, one.state, left, why)
     return PendingDecision(
-        track, left, begun, (*passed, taken), left.spot_gpus, pace=pace, notice_hours=notice
+        record, left, begun, (*passed, taken), left.spot_gpus, pace=pace, notice_hours=notice
     )
 
 
-def _notice_hours(context: StepContext, track: JobRecord, state: JobState, begun: Begun) -> float | None:
+def _notice_hours(context: StepContext, record: JobRecord, state: JobState, begun: Begun) -> float | None:
     """Return in which time spot goes that a job holds: as the market warns, else as the back end does."""
     if not state.spot_gpus:
         return None
-    lane, facts, order = context.lane(track), context.facts[track.job], track.holding.order
-    if lane.warns:
-        safe = context.spot.safe_gpus(track.job)
-        hours = lane.notice_hours(begun.slot, state, begun.from_hours, safe)
+    job_context, facts, order = context.job_context(record), context.facts[record.job], record.holding.order
+    if job_context.warns:
+        safe = context.spot.safe_gpus(record.job)
+        hours = job_context.notice_hours(begun.slot, state, begun.from_hours, safe)
         if hours is not None:
             return hours
     # A warning to an older set of workers is no news: they have been replaced.
     return facts.notice_hours if order is not None and facts.attempt == order.attempt else None
 
 
-def _begin(context: StepContext, track: JobRecord, now_hours: float) -> Changing[PendingDecision | None]:
+def _begin(context: StepContext, record: JobRecord, now_hours: float) -> Changing[PendingDecision | None]:
     """Say where a job stands that is in no stretch yet, or in none any more; None where it is let go."""
-    if track.requests.cancelled:
-        yield Change((ended(track, "cancelled", ASKED, now_hours),))
+    if record.requests.cancelled:
+        yield Change((ended(record, "cancelled", ASKED, now_hours),))
         return None
     if context.releasing:
-        if not track.requests.released:
-            yield Change((Released(job=track.job, at_hours=now_hours, why=STOPS),))
+        if not record.requests.released:
+            yield Change((Released(job=record.job, at_hours=now_hours, why=STOPS),))
         return None
-    lane = context.lane(track)
-    if now_hours >= lane.stops_hours:
-        yield Change((ended(track, "deadline_missed", STOPS_LATE, now_hours),))
+    job_context = context.job_context(record)
+    if now_hours >= job_context.stops_hours:
+        yield Change((ended(record, "deadline_missed", STOPS_LATE, now_hours),))
         return None
-    slot = lane.slot(now_hours)
-    begins = lane.begins(slot)
+    slot = job_context.slot(now_hours)
+    begins = job_context.begins(slot)
     at_hours = begins if abs(now_hours - begins) < TIME_TOLERANCE_HOURS else now_hours
-    return PendingDecision(track, track.progress.state, Begun(slot, at_hours, lane.quote(slot)))
+    return PendingDecision(record, record.progress.state, Begun(slot, at_hours, job_context.quote(slot)))
 
 
 def _decide(context: StepContext, pending: Sequence[PendingDecision], now_hours: float) -> Changes:
     """Ask about all jobs at once: those by themselves each by its own policy, a fleet's by its allocator."""
-    yield from _decide_each(context, [ask for ask in pending if not ask.track.fleet], now_hours)
+    yield from _decide_each(context, [ask for ask in pending if not ask.record.fleet], now_hours)
     stuck = set(context.troubles.having("market"))
     if any(stuck & set(fleet.present) for fleet in context.state.fleets.values()):
         return  # an allocator cannot be shown jobs whose market is gone
-    for track, run in context.fleets:
-        given = [ask for ask in pending if ask.track.fleet == track.key]
-        yield from _renew(context, track, run, given, now_hours)
-        for hours, these in _by_moment(given, now_hours, track):
-            yield from _finish_ended(context, track, hours)
-            step = FleetStep(context, track, run, these, hours)
+    for fleet, run in context.fleets:
+        given = [ask for ask in pending if ask.record.fleet == fleet.key]
+        yield from _renew(context, fleet, run, given, now_hours)
+        for hours, these in _by_moment(given, now_hours, fleet):
+            yield from _finish_ended(context, fleet, hours)
+            step = FleetStep(context, fleet, run, these, hours)
             if context.releasing and not these:
                 yield from step.let_go()
             else:
@@ -230,7 +235,7 @@ def _decide(context: StepContext, pending: Sequence[PendingDecision], now_hours:
 
 def _renew(
     context: StepContext,
-    track: FleetRecord,
+    fleet: FleetRecord,
     run: LiveFleet,
     given: Sequence[PendingDecision],
     now_hours: float,
@@ -238,17 +243,17 @@ def _renew(
     """Ask at the very moment at which money was renewed since the last step, unless a slot began since."""
     if run.market is None or context.releasing or any(ask.before for ask in given):
         return
-    since = run.renewed_hours(track, now_hours)
+    since = run.renewed_hours(fleet, now_hours)
     if -math.inf < run.asked_hours < since - TIME_TOLERANCE_HOURS and since < now_hours:
-        yield from FleetStep(context, track, run, (), since).take()
+        yield from FleetStep(context, fleet, run, (), since).take()
 
 
 def _finish_ended(context: StepContext, fleet: FleetRecord, now_hours: float) -> Changes:
     """End jobs that were decided about at a border and have ended since: no decision is due for them."""
-    for track in [context.state.jobs[name] for name in fleet.present]:
-        one = None if track.requests.ending is not None else context.account(track, now_hours)
+    for record in [context.state.jobs[name] for name in fleet.present]:
+        one = None if record.requests.ending is not None else context.account(record, now_hours)
         if one is not None and one.state.ended:
-            yield from finish(context, track, one)
+            yield from finish(context, record, one)
 
 
 def _by_moment(
@@ -274,15 +279,15 @@ def _decide_each(context: StepContext, pending: Sequence[PendingDecision], now_h
 
     Workers of a job that cannot be launched cannot be started: it keeps what it holds, and claims no more.
     """
-    stuck = [ask for ask in pending if context.troubles.has(ask.track.job, "launch")]
+    stuck = [ask for ask in pending if context.troubles.has(ask.record.job, "launch")]
     yield from _keep_what_is_left(context, stuck, BLOCKED)
     pending = [ask for ask in pending if ask not in stuck]
     if not pending:
         return
-    by_job = {ask.track.job: ask for ask in pending}
-    view = view_of_all(pending, now_hours, context.spot, context.lane)
+    by_job = {ask.record.job: ask for ask in pending}
+    view = view_of_all(pending, now_hours, context.spot, context.job_context)
     wanted = Each(lambda job: Careful(context.jobs.named(job).policy, context.troubles)).decide(view)
     events: list[Event] = []
     for job, wish in wanted.items():
         events += (*by_job[job].before, *fulfil(context, by_job[job], wish))
-    yield Change.of(events, (Directive(by_job[job].track, by_job[job].taken) for job in wanted))
+    yield Change.of(events, (Directive(by_job[job].record, by_job[job].taken) for job in wanted))

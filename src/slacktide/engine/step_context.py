@@ -75,12 +75,12 @@ class StepContext:
         self.gaps: deque[float] = deque([0.0], maxlen=GAPS_KEPT)
         """The times between the last steps, on the market's clock."""
         self.jobs = JobContexts(state, open_job, self.troubles)
-        self.fleets = LiveFleets(store, state, lambda track: self.lane(track).terms, open_fleet)
+        self.fleets = LiveFleets(store, state, lambda record: self.job_context(record).terms, open_fleet)
         self._backend = backend
 
-    def lane(self, track: JobRecord) -> JobContext:
+    def job_context(self, record: JobRecord) -> JobContext:
         """Return a job's context in the pool in which its workers are to be, or where it was last."""
-        return self.jobs.of(track)
+        return self.jobs.of(record)
 
     def status(self, job: str) -> BackendStatus:
         """Return what the back end reported of a job; an empty status where it reported nothing."""
@@ -97,72 +97,72 @@ class StepContext:
     def spot_at(self, now_hours: float) -> Spot:
         """Return who holds what at this time of the market clock, by what was ordered and came."""
         able = self.jobs.able()
-        contexts = map(self.lane, able) if isinstance(self._backend, Bounded) else ()
+        contexts = map(self.job_context, able) if isinstance(self._backend, Bounded) else ()
         return Spot(
-            (claim for track in able for claim in claims(track)),
+            (claim for record in able for claim in claims(record)),
             scarce_spot(contexts, self.capacity, now_hours),
         )
 
-    def account(self, track: JobRecord, now_hours: float) -> StretchAccount | None:
+    def account(self, record: JobRecord, now_hours: float) -> StretchAccount | None:
         """Return what the stretch that a job is in has done and cost so far; None when it is in none."""
-        if track.holding.begun is None or self.troubles.has(track.job, "market"):
+        if record.holding.begun is None or self.troubles.has(record.job, "market"):
             return None
-        lane = self.lane(track)
-        until = min(now_hours, lane.begins(track.holding.begun.slot + 1))
-        return account(lane, track, self.status(track.job), max(until, track.holding.begun.from_hours))
+        context = self.job_context(record)
+        until = min(now_hours, context.begins(record.holding.begun.slot + 1))
+        return account(context, record, self.status(record.job), max(until, record.holding.begun.from_hours))
 
-    def lasting(self, track: JobRecord, state: JobState, begun: Begun, order: Order) -> Order:
+    def lasting(self, record: JobRecord, state: JobState, begun: Begun, order: Order) -> Order:
         """Return an order that ends early enough for all to be gone before the money is.
 
         That of a job that stops at its deadline ends there at the latest.
         """
-        stop_hours = self.stop_hours(track.job)
-        if self.status(track.job).finished is not None:
+        stop_hours = self.stop_hours(record.job)
+        if self.status(record.job).finished is not None:
             # The median, because a machine that slept once is no measure of the steps to come.
             stop_hours += STEPS_IN_RESERVE * median_low(self.gaps)
-        lane = self.lane(track).named(order.pool)
-        ends = money_ends(lane, track, state, begun, order, stop_hours)
-        return order._replace(until_hours=min(ends, lane.stops_hours))
+        context = self.job_context(record).named(order.pool)
+        ends = money_ends(context, record, state, begun, order, stop_hours)
+        return order._replace(until_hours=min(ends, context.stops_hours))
 
-    def next_attempt(self, track: JobRecord) -> int:
+    def next_attempt(self, record: JobRecord) -> int:
         """Return a number that no set of workers of a job has ever had."""
-        return max(track.holding.attempt, self.status(track.job).newest_attempt) + 1
+        return max(record.holding.attempt, self.status(record.job).newest_attempt) + 1
 
     def belief(self, ask: PendingDecision) -> Pace:
         """Return what is believed of the pace of a job as it is decided about.
 
         A job of a fleet in a dry run has the pace of its file, as it has in a simulation.
         """
-        lane, track = self.lane(ask.track), ask.track
-        if not track.fleet or ask.pace is not None or track.progress.pace is not None:
-            return pace_of(lane, track) if ask.pace is None else ask.pace
-        dry = self.status(track.job).finished is None
-        return KNOWN if dry or not self.fleets.shares_market(track) else prior(lane.job.work_spread)
+        context, record = self.job_context(ask.record), ask.record
+        if not record.fleet or ask.pace is not None or record.progress.pace is not None:
+            return pace_of(context, record) if ask.pace is None else ask.pace
+        dry = self.status(record.job).finished is None
+        return KNOWN if dry or not self.fleets.shares_market(record) else prior(context.job.work_spread)
 
 
-def claims(track: JobRecord) -> list[Claim]:
+def claims(record: JobRecord) -> list[Claim]:
     """Return what a job holds; what it has left behind in another pool is not free until it has gone."""
-    order, added = track.holding.order, track.holding.spot_added_hours
+    order, added = record.holding.order, record.holding.spot_added_hours
     if order is None:
-        return [Claim(track.job, "", 0, added), *_left_behind(track, NOTHING)]
-    held = track.holding.held or NOTHING  # still there, though less was ordered
+        return [Claim(record.job, "", 0, added), *_left_behind(record, NOTHING)]
+    held = record.holding.held or NOTHING  # still there, though less was ordered
     left = NOTHING
-    if held.gpus and track.held_pool != order.pool:
+    if held.gpus and record.held_pool != order.pool:
         held, left = NOTHING, held
     spot, on_demand = max(order.spot_gpus, held.spot_gpus), max(order.on_demand_gpus, held.on_demand_gpus)
-    return [Claim(track.job, order.pool, spot, added, on_demand), *_left_behind(track, left)]
+    return [Claim(record.job, order.pool, spot, added, on_demand), *_left_behind(record, left)]
 
 
-def _left_behind(track: JobRecord, held: Holding) -> list[Claim]:
+def _left_behind(record: JobRecord, held: Holding) -> list[Claim]:
     """Return what a job that may move holds that has still to end in a pool that it left."""
-    if not track.submitted.pools:
+    if not record.submitted.pools:
         return []
     return [
         Claim(
-            f"{track.job} left",
-            track.held_pool,
+            f"{record.job} left",
+            record.held_pool,
             held.spot_gpus,
-            track.holding.spot_added_hours,
+            record.holding.spot_added_hours,
             held.on_demand_gpus,
         )
     ]

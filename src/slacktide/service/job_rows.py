@@ -26,26 +26,26 @@ class JobRows:
         self._ended: dict[str, tuple[JobStatus, Row]] = {}
         self._packed: dict[int, bytes] = {}
 
-    def of(self, track: JobRecord, world: JournalState, in_charge: bool) -> tuple[JobStatus, Row]:
+    def of(self, record: JobRecord, state: JournalState, in_charge: bool) -> tuple[JobStatus, Row]:
         """Return where a job stands, and its row."""
-        known = self._ended.get(track.job)
+        known = self._ended.get(record.job)
         if known is None:
-            status = listed(track, world, in_charge=in_charge)
+            status = listed(record, state, in_charge=in_charge)
             known = status, jobs_report.as_json(status)
-            if track.ended is not None and track.job in world.jobs.at_hand:  # no more can happen to it
-                self._ended[track.job] = known
+            if record.ended is not None and record.job in state.jobs.at_hand:  # no more can happen to it
+                self._ended[record.job] = known
         return known
 
-    def at_hand(self, world: JournalState, in_charge: bool, only: Iterable[str] | None) -> dict[str, Row]:
+    def at_hand(self, state: JournalState, in_charge: bool, only: Iterable[str] | None) -> dict[str, Row]:
         """Return the rows of jobs that need not be unpacked; of some of them, or of all."""
-        tracks = world.jobs.at_hand
-        for job in self._ended.keys() - tracks.keys():
+        records = state.jobs.at_hand
+        for job in self._ended.keys() - records.keys():
             del self._ended[job]
-        names = tracks if only is None else [job for job in only if job in tracks]
-        return {job: self.of(tracks[job], world, in_charge)[1] for job in names}
+        names = records if only is None else [job for job in only if job in records]
+        return {job: self.of(records[job], state, in_charge)[1] for job in names}
 
     def newest_first(
-        self, places: dict[str, int], rows: Mapping[str, Row], world: JournalState
+        self, places: dict[str, int], rows: Mapping[str, Row], state: JournalState
     ) -> Iterator[Row]:
         """Yield the rows of all jobs; `rows` are those at hand, `places` says where the others are packed."""
         opened: tuple[int, dict[str, Row]] = (AT_HAND, {})
@@ -54,19 +54,19 @@ class JobRows:
                 yield rows[job]
                 continue
             if opened[0] != places[job]:
-                opened = places[job], self._unpacked(places[job], world)
+                opened = places[job], self._unpacked(places[job], state)
             yield opened[1][job]
 
-    def _unpacked(self, block: int, world: JournalState) -> dict[str, Row]:
+    def _unpacked(self, block: int, state: JournalState) -> dict[str, Row]:
         if block not in self._packed:
-            self._packed[block] = zlib.compress(json.dumps(_rows(world.jobs, block, world)).encode(), 6)
+            self._packed[block] = zlib.compress(json.dumps(_rows(state.jobs, block, state)).encode(), 6)
         found: dict[str, Row] = json.loads(zlib.decompress(self._packed[block]))
         return found
 
 
-def _rows(jobs: Jobs, block: int, world: JournalState) -> dict[str, Row]:
+def _rows(jobs: Jobs, block: int, state: JournalState) -> dict[str, Row]:
     """Return the rows of jobs that have ended: no controller need be in charge of them."""
     return {
-        track.job: jobs_report.as_json(listed(track, world, in_charge=False))
-        for track in jobs.unpacked(block)
+        record.job: jobs_report.as_json(listed(record, state, in_charge=False))
+        for record in jobs.unpacked(block)
     }

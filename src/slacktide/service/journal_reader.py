@@ -86,7 +86,7 @@ class JournalReader:
         self._history = UploadHistory(self.uploads, self.store, keep_days)
         self._news: deque[Record] = deque()
         self.fold = StateCache(self.store, self._news.append)
-        self.journal = Journal(self.store, path, world=self.fold)
+        self.journal = Journal(self.store, path, state=self.fold)
         self._stories, self._courses = DecisionHistories(self.store), Timelines(self.store)
         self._fleet_courses = FleetTimelines(self.store)
         self._explaining = threading.Lock()
@@ -107,7 +107,7 @@ class JournalReader:
         return await loop.run_in_executor(self._threads, functools.partial(do, *args, **kwargs))
 
     @contextmanager
-    def world(self) -> Iterator[JournalState]:
+    def state(self) -> Iterator[JournalState]:
         """Return the state of the journal by now, which does not change inside the block."""
         with self.fold.lock:
             yield self.fold()
@@ -123,9 +123,9 @@ class JournalReader:
 
     def news(self) -> tuple[list[Told], int]:
         """Read what is new, and return what was not told yet, with the journal's last event."""
-        with self.world() as world:
+        with self.state() as state:
             records = [self._news.popleft() for _ in range(len(self._news))]
-            return [Told(record, _submitted(world, record)) for record in records], world.seq
+            return [Told(record, _submitted(state, record)) for record in records], state.seq
 
     def page(self, after: int, job: str | None, most: int) -> Sequence[Told]:
         """Return what happened after an event, at most so much."""
@@ -133,8 +133,8 @@ class JournalReader:
 
     def ended_by(self, job: str) -> int | None:
         """Return the number of an event by which a job had ended; None where it has not."""
-        with self.world() as world:
-            return world.seq if job in world.jobs and job not in world.unended else None
+        with self.state() as state:
+            return state.seq if job in state.jobs and job not in state.unended else None
 
     def jobs(self, keep: Callable[[Row], bool], most: int | None, *, active: bool = False) -> list[Row]:
         """List jobs, the newest `most` of those that are to be kept, in the order they came.
@@ -142,51 +142,53 @@ class JournalReader:
         `active`: only those that have not ended.
         """
         in_charge = self.in_charge
-        with self.world() as world:
-            only = world.unended if active else None
-            rows = self._rows.at_hand(world, in_charge, only)
-            places = dict.fromkeys(world.unended, AT_HAND) if active else world.jobs.places.copy()
+        with self.state() as state:
+            only = state.unended if active else None
+            rows = self._rows.at_hand(state, in_charge, only)
+            places = dict.fromkeys(state.unended, AT_HAND) if active else state.jobs.places.copy()
         # What is packed does not change, so other requests need not wait while it is unpacked.
-        kept = filter(keep, self._rows.newest_first(places, rows, world))
+        kept = filter(keep, self._rows.newest_first(places, rows, state))
         return [*islice(kept, most)][::-1]
 
     def job(self, job: str) -> dict[str, Any]:
         """Tell one job: its row, and what a list has no room for."""
         in_charge = self.in_charge
-        with self.world() as world:
-            track = requests.track_of(world, job)
-            return {**self._rows.of(track, world, in_charge)[1], **_details(track)}
+        with self.state() as state:
+            record = requests.record_of(state, job)
+            return {**self._rows.of(record, state, in_charge)[1], **_details(record)}
 
     def holdings(self) -> list[dict[str, Any]]:
         """Tell which jobs hold GPUs in which pool."""
-        with self.world() as world:
-            found = [(track, held_by(track)) for track in world.active]
+        with self.state() as state:
+            found = [(record, held_by(record)) for record in state.active]
             return [
                 {
-                    "job": track.job,
-                    "pool": track.submitted.pool if track.holding.order is None else track.holding.order.pool,
+                    "job": record.job,
+                    "pool": record.submitted.pool
+                    if record.holding.order is None
+                    else record.holding.order.pool,
                     "spot_gpus": held.spot_gpus,
                     "on_demand_gpus": held.on_demand_gpus,
                 }
-                for track, held in found
+                for record, held in found
                 if held.gpus
             ]
 
     def why(self, job: str) -> list[str]:
         """Say why a job holds what it holds."""
         in_charge = self.in_charge
-        with self.world() as world:
-            status = listed(requests.track_of(world, job), world, in_charge=in_charge)
+        with self.state() as state:
+            status = listed(requests.record_of(state, job), state, in_charge=in_charge)
         with self._explaining:
             return [self.paths.out_of(one) for one in explain(status, self._stories.events(job))]
 
     def course(self, job: str) -> dict[str, Any]:
         """Tell the course of a job so far: points for pictures, and the last of what happened."""
         in_charge = self.in_charge
-        with self.world() as world:
-            track = requests.track_of(world, job)
-            one, _ = self._rows.of(track, world, in_charge)
-            over, submitted = not track.active, track.submitted
+        with self.state() as state:
+            job_record = requests.record_of(state, job)
+            one, _ = self._rows.of(job_record, state, in_charge)
+            over, submitted = not job_record.active, job_record.submitted
         with self._explaining:
             course = self._courses.of(job)
             points, told = drawn(course, one.spot_gpus, one.on_demand_gpus, over=over), [*course.happenings]
@@ -202,10 +204,10 @@ class JournalReader:
         """Tell the course of a fleet so far; raises UnknownJobError where there is no such one."""
         with self._explaining:
             moments = [*self._fleet_courses.of(fleet)]
-        with self.world() as world:
-            if fleet not in world.fleets:
-                raise requests.UnknownJobError("a fleet", fleet, world.fleets)
-            points = fleet_drawn(world.fleets[fleet], world, moments)
+        with self.state() as state:
+            if fleet not in state.fleets:
+                raise requests.UnknownJobError("a fleet", fleet, state.fleets)
+            points = fleet_drawn(state.fleets[fleet], state, moments)
         return {"fleet": fleet, "points": values.plain(points)}
 
     def logs(
@@ -215,8 +217,8 @@ class JournalReader:
 
         `follow`: more may come, so that a line is told when it has its end.
         """
-        with self.world() as world:
-            over = not requests.track_of(world, job).active
+        with self.state() as state:
+            over = not requests.record_of(state, job).active
         printed = self.journal.printed(job, rank, attempt, after)
         lines, length = [], 0
         for line in printed.more(last=over or not follow):
@@ -250,12 +252,12 @@ class JournalReader:
             raise
 
     def _is_known(self, request: SubmitRequest, key: str) -> bool:
-        with self.world() as world:
-            asked, answer = world.requests.waiting.get(key), world.requests.answers.get(key)
+        with self.state() as state:
+            asked, answer = state.requests.waiting.get(key), state.requests.answers.get(key)
             if asked is not None:
                 before = asked.text
             elif answer is not None and answer.job:
-                before = world.jobs[answer.job].submitted.text
+                before = state.jobs[answer.job].submitted.text
             else:
                 return answer is not None
         if asked is None and answer is not None:
@@ -282,9 +284,9 @@ class JournalReader:
         now_s = time.time() if now_s is None else now_s
         self.uploads.sweep(now_s)
         folders = self.uploads.folders()  # before the journal is read: what comes later is not among them
-        with self.world() as world:
-            spent = self._history.spent(world, folders, now_s)
-            orphans = self._history.orphans(world, folders, now_s)
+        with self.state() as state:
+            spent = self._history.spent(state, folders, now_s)
+            orphans = self._history.orphans(state, folders, now_s)
         for name in spent:
             self.uploads.remove(name, -math.inf, now_s)
         for name in orphans:
@@ -292,15 +294,15 @@ class JournalReader:
 
     def answer(self, key: str) -> RequestAnswer | None:
         """Return what became of a request, None while it waits; raises UnknownJobError for no such one."""
-        with self.world() as world:
-            if key not in world.requests.waiting and key not in world.requests.answers:
-                raise requests.UnknownJobError("a request", key, world.requests.waiting)
-            return world.requests.answers.get(key)
+        with self.state() as state:
+            if key not in state.requests.waiting and key not in state.requests.answers:
+                raise requests.UnknownJobError("a request", key, state.requests.waiting)
+            return state.requests.answers.get(key)
 
 
-def _submitted(world: JournalState, record: Record) -> Any:
-    track = world.jobs.get(record.event.job)
-    return None if track is None else track.submitted
+def _submitted(state: JournalState, record: Record) -> Any:
+    job_record = state.jobs.get(record.event.job)
+    return None if job_record is None else job_record.submitted
 
 
 def _happening(record: Record, submitted: Submitted, paths: ServerPaths) -> dict[str, Any]:
@@ -317,8 +319,8 @@ def _projected_hours(one: JobStatus) -> float | None:
     return one.hours / share if LEAST_SHARE <= share < 1 else None
 
 
-def _details(track: JobRecord) -> dict[str, Any]:
-    told = track.submitted
+def _details(record: JobRecord) -> dict[str, Any]:
+    told = record.submitted
     return {
         **dataclasses.asdict(terms_of(told.text, told.path)),
         "key": told.key,
@@ -326,11 +328,11 @@ def _details(track: JobRecord) -> dict[str, Any]:
         "home_pool": told.pool,
         "pools": list(told.pools),
         "class": told.fleet_class,
-        "attempt": track.holding.attempt,
-        "failures": track.progress.failures,
-        "restarts": track.restarts,
-        "lost_gpu_hours": track.progress.lost_gpu_hours,
-        "spot_usd": track.money.bill.spot_usd,
-        "on_demand_usd": track.money.bill.on_demand_usd,
-        "began_hours": track.began_hours,
+        "attempt": record.holding.attempt,
+        "failures": record.progress.failures,
+        "restarts": record.restarts,
+        "lost_gpu_hours": record.progress.lost_gpu_hours,
+        "spot_usd": record.money.bill.spot_usd,
+        "on_demand_usd": record.money.bill.on_demand_usd,
+        "began_hours": record.began_hours,
     }

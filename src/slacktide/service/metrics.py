@@ -69,53 +69,58 @@ class Counts:
         yield from self.reads.lines()
 
 
-def world_lines(world: JournalState, *, in_charge: bool) -> Iterator[str]:
+def state_lines(journal_state: JournalState, *, in_charge: bool) -> Iterator[str]:
     """Yield the figures of a journal's jobs."""
-    active = world.active
-    states = Counter(world.ended.states)
-    states.update(status_of(track, world, in_charge=in_charge) for track in active)
-    recent = [track for track in world.jobs.at_hand.values() if _is_recent(track, world)]
+    active = journal_state.active
+    states = Counter(journal_state.ended.states)
+    states.update(status_of(record, journal_state, in_charge=in_charge) for record in active)
+    recent = [record for record in journal_state.jobs.at_hand.values() if _is_recent(record, journal_state)]
     yield from _family(
         "slacktide_jobs",
         "gauge",
         "Jobs by state.",
         (({"state": state}, count) for state, count in states.items()),
     )
-    yield from _family("slacktide_events_total", "counter", "Events in the journal.", [({}, world.seq)])
     yield from _family(
-        "slacktide_cost_usd_total", "counter", "What all jobs cost.", _totals(world, active, "usd")
+        "slacktide_events_total", "counter", "Events in the journal.", [({}, journal_state.seq)]
+    )
+    yield from _family(
+        "slacktide_cost_usd_total", "counter", "What all jobs cost.", _totals(journal_state, active, "usd")
     )
     yield from _family(
         "slacktide_gpu_seconds_total",
         "counter",
         "GPU time that all jobs held.",
-        _totals(world, active, "gpu_hours", 3600.0),
+        _totals(journal_state, active, "gpu_hours", 3600.0),
     )
     yield from _family(
         "slacktide_job_cost_usd_total", "counter", "What a job cost.",
-        ((_labels(track, kind), usd) for track in recent for kind, usd in _amounts(spent_by(track), "usd")),
+        ((_labels(one, kind), usd) for one in recent for kind, usd in _amounts(spent_by(one), "usd")),
     )  # fmt: skip
     yield from _family(
         "slacktide_job_gpus", "gauge", "GPUs that a job holds.",
-        ((_labels(track, kind), gpus) for track in recent for kind, gpus in _held(track)),
+        ((_labels(record, kind), gpus) for record in recent for kind, gpus in _held(record)),
     )  # fmt: skip
     yield from _family(
         "slacktide_job_progress_ratio", "gauge", "Share of a job's work that is done.",
         (
-            ({"job": track.job}, track.progress.state.progress_gpu_hours / task_of(track)[0])
-            for track in recent
+            ({"job": record.job}, record.progress.state.progress_gpu_hours / task_of(record)[0])
+            for record in recent
         ),
     )  # fmt: skip
     yield from _family(
         "slacktide_job_elapsed_seconds", "gauge", "How long a job has been under way, on the market's clock.",
-        (({"job": track.job}, 3600.0 * elapsed_hours(track, world.now_hours)) for track in recent),
+        (({"job": record.job}, 3600.0 * elapsed_hours(record, journal_state.now_hours)) for record in recent),
     )  # fmt: skip
     yield from _family(
         "slacktide_job_preemptions_total", "counter", "How often the market took spot GPUs from a job.",
-        (({"job": track.job}, track.holding.preemptions) for track in recent),
+        (({"job": record.job}, record.holding.preemptions) for record in recent),
     )  # fmt: skip
     yield from _family(
-        "slacktide_machines", "gauge", "Machines with an open ticket.", [({}, len(world.tickets.open))]
+        "slacktide_machines",
+        "gauge",
+        "Machines with an open ticket.",
+        [({}, len(journal_state.tickets.open))],
     )
 
 
@@ -131,28 +136,28 @@ def hook_lines(hooks: Sequence[HookStatus]) -> Iterator[str]:
         yield from _family(name, kind, said, (({"hook": one.name}, getattr(one, count)) for one in hooks))
 
 
-def _is_recent(track: JobRecord, world: JournalState) -> bool:
-    return track.ended is None or world.now_hours - track.ended.at_hours < RECENT_HOURS
+def _is_recent(record: JobRecord, state: JournalState) -> bool:
+    return record.ended is None or state.now_hours - record.ended.at_hours < RECENT_HOURS
 
 
-def _labels(track: JobRecord, kind: str) -> dict[str, str]:
-    return {"job": track.job, "capacity_type": kind, "pool": track.paid_pool}
+def _labels(record: JobRecord, kind: str) -> dict[str, str]:
+    return {"job": record.job, "capacity_type": kind, "pool": record.paid_pool}
 
 
 def _amounts(spent: JobSpending, unit: str) -> tuple[tuple[str, float], ...]:
     return ("spot", getattr(spent, f"spot_{unit}")), ("on-demand", getattr(spent, f"on_demand_{unit}"))
 
 
-def _held(track: JobRecord) -> tuple[tuple[str, int], ...]:
-    held = held_by(track)
+def _held(record: JobRecord) -> tuple[tuple[str, int], ...]:
+    held = held_by(record)
     return ("spot", held.spot_gpus), ("on-demand", held.on_demand_gpus)
 
 
 def _totals(
-    world: JournalState, active: Iterable[JobRecord], unit: str, times: float = 1.0
+    state: JournalState, active: Iterable[JobRecord], unit: str, times: float = 1.0
 ) -> Iterator[tuple[Mapping[str, str], float]]:
     sums: Counter[tuple[str, str]] = Counter()
-    spent = [*world.ended.pools.items(), *((track.submitted.pool, spent_by(track)) for track in active)]
+    spent = [*state.ended.pools.items(), *((record.submitted.pool, spent_by(record)) for record in active)]
     for pool, one in spent:
         for kind, amount in _amounts(one, unit):
             sums[kind, pool] += amount  # type: ignore[assignment]

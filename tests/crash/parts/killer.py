@@ -20,7 +20,7 @@ from slacktide.app.jobs.controller import Controller, Setup
 from slacktide.app.jobs.submission import Submission
 from slacktide.engine.bills.bill import audit, bill
 from slacktide.journal.events import Decided, Preempted, WorkerFailed
-from slacktide.journal.state.snapshots import read_world
+from slacktide.journal.state.snapshots import read_state
 from slacktide.journal.store.sqlite import SqliteStore
 
 
@@ -65,24 +65,24 @@ def main(folder: str, kills: int, seed: int, speed: float) -> None:
 def found(journal: Path, killed: int, code: int) -> dict[str, object]:
     """Say what the journal tells."""
     with SqliteStore(journal) as store:
-        world = read_world(store)
+        state = read_state(store)
         records = list(store.read())
-    (track,) = world.jobs.values()
-    from slacktide.engine.job.job_context import lane_of
+    (job_record,) = state.jobs.values()
+    from slacktide.engine.job.job_context import context_of
 
-    lane = lane_of(track.submitted)
-    checked = audit(track, lane, records)
-    paid = bill(track, lane)
+    context = context_of(job_record.submitted)
+    checked = audit(job_record, context, records)
+    paid = bill(job_record, context)
     return {
         "killed": killed,
         "code": code,
-        "status": track.status,
+        "status": job_record.status,
         "gaps": list(checked.gaps),
         "wrong": list(checked.wrong),
         "cost_usd": paid.cost_usd,
         "audited_usd": checked.cost_usd,
         "preemptions": sum(isinstance(record.event, Preempted) for record in records),
-        "moves": track.holding.moves,
+        "moves": job_record.holding.moves,
         "decisions": sum(isinstance(record.event, Decided) for record in records),
         "failures": [record.event.why for record in records if isinstance(record.event, WorkerFailed)],
     }

@@ -9,7 +9,7 @@ import time
 STEPS = int(sys.argv[1])
 EVERY = 5
 checkpoint = os.path.join(os.environ["SLACKTIDE_CHECKPOINT_DIR"], "step")
-rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+rank, state = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 stop: list[int] = []
 signal.signal(signal.SIGTERM, lambda *_: stop.append(1))
 
@@ -44,8 +44,8 @@ if rank == 0:
     append(checkpoint + ".log", f"began {step}")
 while step < STEPS and not stop:
     time.sleep(0.01)
-    step += world
-    if rank == 0 and step % EVERY < world:
+    step += state
+    if rank == 0 and step % EVERY < state:
         save(step)
 if rank == 0:
     save(step)

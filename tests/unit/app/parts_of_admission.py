@@ -45,7 +45,7 @@ class Desk:
         self.seconds = 0.0
         clock = Clock(3600.0, seconds=lambda: self.seconds)
         files = FilesRead()
-        self.engine = Engine(store, Replay(), open_lane=files.lane)
+        self.engine = Engine(store, Replay(), open_job=files.job_context)
         self.values = EnvValues(folder / "values")
         self.intake = Intake(
             self.engine, clock, LearnedStateFile(folder / "learn.json", fresh), files, self.values

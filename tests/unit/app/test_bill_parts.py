@@ -80,7 +80,7 @@ def test_owners_are_told_from_job_files(tmp_path: Path) -> None:
         path.write_text(f"{text}\nowner: {owner}\n")
         desk.intake.take(Submission.read(str(path)))
     tick = 0
-    while desk.engine.world.active:
+    while desk.engine.state.active:
         desk.engine.step(0.25 * tick)
         tick += 1
     journal = Journal(store)

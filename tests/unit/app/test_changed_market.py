@@ -29,7 +29,7 @@ from .parts_of_admission import MARKET, Desk, write_job
 @pytest.fixture(autouse=True)
 def no_clairvoyant(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out what compiles for a while and has no part in this."""
-    monkeypatch.setattr("slacktide.engine.bills.bill._clairvoyant", lambda lane, job: None)
+    monkeypatch.setattr("slacktide.engine.bills.bill._clairvoyant", lambda context, job: None)
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def begun(store: Store, folder: Path, source: str) -> Desk:
 
 def finished(desk: Desk) -> None:
     tick = 0
-    while desk.engine.world.active:
+    while desk.engine.state.active:
         desk.engine.step(0.25 * tick)
         tick += 1
 
@@ -118,14 +118,14 @@ def test_row_14_no_job_goes_on_with_a_changed_market_in_silence(tmp_path: Path, 
     with SqliteStore(journal) as store:
         engine = Engine(store, Replay())
         with pytest.raises(InputError, match="the market must stay as it was when the jobs of this journal"):
-            engine.lane(engine.world.jobs["job"])
+            engine.job_context(engine.state.jobs["job"])
     market.write_bytes(gzip.compress(original))
     market.rename(f"{market}.gz")
     market.write_bytes(original)
     in_another_process()
     with SqliteStore(journal) as store:
         engine = Engine(store, Replay())
-        engine.lane(engine.world.jobs["job"])
+        engine.job_context(engine.state.jobs["job"])
 
 
 def test_a_market_that_is_put_back_is_noticed_by_the_controller_that_refused_it(
@@ -139,11 +139,11 @@ def test_a_market_that_is_put_back_is_noticed_by_the_controller_that_refused_it(
         engine = Engine(store, Replay())
         engine.recover()
         engine.step(0.7)
-        assert engine.world.jobs["job"].progress.blocked
+        assert engine.state.jobs["job"].progress.blocked
         market.write_bytes(original)
         engine.retry()
         engine.step(0.8)
-        assert not engine.world.jobs["job"].progress.blocked
+        assert not engine.state.jobs["job"].progress.blocked
 
 
 def test_row_14_no_second_job_is_taken_in_on_a_changed_market(tmp_path: Path, market: Path) -> None:
@@ -174,12 +174,12 @@ def fed(path: Path, slots: int, usd: float = 2.0) -> None:
     path.write_text(HEADER + "".join(rows), encoding="utf-8")
 
 
-def lane_again(journal: Path) -> None:
+def reopen_context(journal: Path) -> None:
     """Take up the job in another process, as far as its market is concerned."""
     in_another_process()
     with SqliteStore(journal) as store:
         engine = Engine(store, Replay())
-        engine.lane(engine.world.jobs["job"])
+        engine.job_context(engine.state.jobs["job"])
 
 
 def test_row_14_a_feed_may_grow_but_not_change(tmp_path: Path) -> None:
@@ -190,16 +190,16 @@ def test_row_14_a_feed_may_grow_but_not_change(tmp_path: Path) -> None:
         (site,) = [record.event for record in store.read() if isinstance(record.event, SiteOpened)]
     assert len(site.digest) == 64
     append(path, "2026-01-03T01:40:00Z,here,3,1.0,8.0\n")  # once more in the slot in which the job began
-    lane_again(journal)
+    reopen_context(journal)
     for slots in (101, 150):
         fed(path, slots)
-        lane_again(journal)
+        reopen_context(journal)
     append(path, "2026-01-04T03:00:00Z,here,3,1.0,8.0\n2026-01-04T03:00:00Z,new,3,1.0,8.0\n")
-    lane_again(journal)
+    reopen_context(journal)
     for slots, usd in ((150, 3.0), (50, 2.0)):
         fed(path, slots, usd)
         with pytest.raises(InputError, match=r"prices\.csv: the market must stay as it was"):
-            lane_again(journal)
+            reopen_context(journal)
 
 
 def append(path: Path, text: str) -> None:

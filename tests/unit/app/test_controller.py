@@ -17,7 +17,7 @@ from slacktide.app.journal.journal import open_journal
 from slacktide.app.journal.live_status import Standings
 from slacktide.journal.events import Ended, Event, Record, Submitted
 from slacktide.journal.state.journal_state import JournalState
-from slacktide.journal.state.snapshots import read_world
+from slacktide.journal.state.snapshots import read_state
 from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.policies.selection.policy_set import fresh
 
@@ -52,14 +52,14 @@ def test_a_controller_reads_every_event_once_and_later_ones_only_the_rest(
     journal = Path(shutil.copy(FINISHED, tmp_path))
     with Controller(journal, dry(tmp_path)) as controller:
         # What it wrote itself, that it took charge, it need not read.
-        assert controller.engine.world.seq - 1 == len(read) == len(set(read))
+        assert controller.engine.state.seq - 1 == len(read) == len(set(read))
         assert len(read) > 20
     with SqliteStore(journal) as store:
         last = store.last_seq()
     read.clear()
     with Controller(journal, dry(tmp_path)) as controller:
         assert read == [last + 1, last + 2]  # that the clock was set, and where it stands
-        assert "finished" in controller.world.jobs
+        assert "finished" in controller.state.jobs
 
 
 def test_who_asks_begins_with_the_snapshot_too(tmp_path: Path, read: list[int]) -> None:
@@ -68,7 +68,7 @@ def test_who_asks_begins_with_the_snapshot_too(tmp_path: Path, read: list[int]) 
         pass
     read.clear()
     with SqliteStore(journal) as store:
-        assert read_world(store).jobs["finished"].status == "succeeded"
+        assert read_state(store).jobs["finished"].status == "succeeded"
     assert read == []
 
 
@@ -108,7 +108,7 @@ class Wall:
         self._controller, self._conditions = controller, list(conditions)
 
     def __call__(self) -> bool:
-        if self._conditions and self._conditions[0](self._controller.world):
+        if self._conditions and self._conditions[0](self._controller.state):
             self._conditions.pop(0)
         return not self._conditions
 
@@ -126,17 +126,17 @@ def test_a_controller_stays_when_its_jobs_have_ended_and_the_market_begins_anew(
     journal, path = tmp_path / "journal.db", write_job(tmp_path)
     asked(journal, path, "a")
 
-    def ended_then_ask_again(world: JournalState) -> bool:
-        if "job" not in world.jobs or world.active:
+    def ended_then_ask_again(state: JournalState) -> bool:
+        if "job" not in state.jobs or state.active:
             return False
         asked(journal, path, "b")
         return True
 
     with Controller(journal, fast(tmp_path)) as controller:
-        stop = Wall(controller, ended_then_ask_again, lambda world: len(world.jobs) == 2 and not world.active)
+        stop = Wall(controller, ended_then_ask_again, lambda state: len(state.jobs) == 2 and not state.active)
         controller.run(staying=True, stopping=stop, poll_s=0.001)
-        assert [track.status for track in controller.world.jobs.values()] == ["succeeded"] * 2
-        slots = {track.submitted.start_slot for track in controller.world.jobs.values()}
+        assert [job_record.status for job_record in controller.state.jobs.values()] == ["succeeded"] * 2
+        slots = {job_record.submitted.start_slot for job_record in controller.state.jobs.values()}
         assert len(slots) == 1, "a recorded market does not come to its end while nothing runs"
         assert controller.journal.cost_of_all().bill.audit.clean
     with SqliteStore(journal) as store:
@@ -151,18 +151,18 @@ def test_the_clock_of_a_fleet_on_a_market_goes_on_though_no_job_is_left(tmp_path
     setup = replace(fast(tmp_path), defaults=Defaults(fleet=fleet))
     spent: list[float] = []
 
-    def over(world: JournalState) -> bool:
-        return len(world.jobs) > len(spent) and not world.active
+    def over(state: JournalState) -> bool:
+        return len(state.jobs) > len(spent) and not state.active
 
     for key in ("a", "b"):
         asked(journal, path, key)
         with Controller(journal, setup) as controller:
             stop = Wall(controller, over)
             controller.run(staying=True, stopping=stop, poll_s=0.001)
-            (track,) = controller.world.fleets.values()
-            spent.append(track.spending.total_usd)
-            assert track.spending.total_usd == pytest.approx(
-                sum(job.progress.state.cost_usd for job in controller.world.jobs.values())
+            (record,) = controller.state.fleets.values()
+            spent.append(record.spending.total_usd)
+            assert record.spending.total_usd == pytest.approx(
+                sum(job.progress.state.cost_usd for job in controller.state.jobs.values())
             )
     assert 0.0 < spent[0] < spent[1]
 
@@ -172,13 +172,13 @@ def test_what_was_asked_while_a_controller_stops_waits_for_the_next(tmp_path: Pa
     with Controller(journal, fast(tmp_path)) as controller:
         asked(journal, write_job(tmp_path), "a")
         controller.run(staying=True, stopping=lambda: True)
-        assert list(controller.world.requests.waiting) == ["a"]
+        assert list(controller.state.requests.waiting) == ["a"]
     with open_journal(journal) as client:
         assert not client.in_charge
         assert client.wait("a") is None
     with Controller(journal, fast(tmp_path)) as controller:
         controller.run(poll_s=0.001)
-        assert controller.world.jobs["job"].status == "succeeded"
+        assert controller.state.jobs["job"].status == "succeeded"
         assert controller.journal.wait("a") == "job"
 
 
@@ -188,7 +188,7 @@ def test_a_run_takes_in_what_others_ask_for_and_ends_with_it(tmp_path: Path) -> 
         controller.submit(Submission.read(write_job(tmp_path)))
         asked(journal, write_job(tmp_path, name="other.yaml", policy="on-demand"), "a")
         controller.run(poll_s=0.001)
-        assert [track.status for track in controller.world.jobs.values()] == ["succeeded"] * 2
+        assert [record.status for record in controller.state.jobs.values()] == ["succeeded"] * 2
         assert controller.active_of(write_job(tmp_path)) is None
 
 
@@ -198,7 +198,7 @@ def test_a_controller_learns_in_quiet(tmp_path: Path, monkeypatch: pytest.Monkey
     journal = tmp_path / "journal.db"
     asked(journal, write_job(tmp_path, policy="auto"), "a")
     with Controller(journal, fast(tmp_path)) as controller:
-        stop = Wall(controller, lambda world: "job" in world.jobs and world.jobs["job"].progress.learned)
+        stop = Wall(controller, lambda state: "job" in state.jobs and state.jobs["job"].progress.learned)
         controller.run(staying=True, stopping=stop, poll_s=0.001)
 
 

@@ -14,7 +14,7 @@ from slacktide.app.jobs.submission import Submission
 from slacktide.cli import run
 from slacktide.core.types import Quote
 from slacktide.journal.events import ClockSet, Decided, Event, Held, Kept, Lived
-from slacktide.journal.state.snapshots import read_world
+from slacktide.journal.state.snapshots import read_state
 from slacktide.journal.store.memory import MemoryStore
 from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.physics.ledger import Priced, Stretch
@@ -32,14 +32,14 @@ def two(tmp_path: Path) -> MemoryStore:
     for _ in range(2):
         desk.intake.take(Submission.read(path))
     tick = 0
-    while desk.engine.world.active:
+    while desk.engine.state.active:
         desk.engine.step(0.25 * tick)
         tick += 1
     return store
 
 
 def cost_of(store: MemoryStore) -> SiteBill:
-    return site_cost(read_world(store), store.read(), in_charge=True).bill
+    return site_cost(read_state(store), store.read(), in_charge=True).bill
 
 
 def changed(store: MemoryStore, change: Callable[[Event], Event]) -> MemoryStore:
@@ -49,9 +49,9 @@ def changed(store: MemoryStore, change: Callable[[Event], Event]) -> MemoryStore
 
 
 def test_every_job_is_on_the_bill_and_the_sum_is_theirs(two: MemoryStore) -> None:
-    found, tracks = cost_of(two), read_world(two).jobs
+    found, records = cost_of(two), read_state(two).jobs
     assert [one.payer for one in found.payers] == ["job", "job-2"]
-    assert [one.bill for one in found.payers] == [track.money.bill for track in tracks.values()]
+    assert [one.bill for one in found.payers] == [record.money.bill for record in records.values()]
     assert found.total.cost_usd == pytest.approx(sum(one.bill.cost_usd for one in found.payers))
     assert found.audit.clean
     assert found.audit.cost_usd == pytest.approx(found.total.cost_usd)

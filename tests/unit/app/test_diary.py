@@ -33,7 +33,7 @@ def test_what_a_back_end_rents_is_in_the_journal_and_known_to_the_next_controlle
             keeper = Reconciler(fake, diary_of(controller), Rules())
             for _ in range(2):
                 keeper.step({SPOT: 1}, controller.clock.hours())
-            assert len(controller.world.tickets.open) == 1
+            assert len(controller.state.tickets.open) == 1
     assert len(cloud.instances) == 1
     with open_journal(journal) as told:
         kinds = [record.event for record in told.store.read() if isinstance(record.event, Rented | Joined)]

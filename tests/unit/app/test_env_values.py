@@ -71,7 +71,7 @@ def test_a_request_waits_for_a_controller_in_another_shell(
         controller.answer()
         assert kept(journal) == ["job-job.json"]
         controller.run()
-        assert controller.world.jobs["job"].status == "succeeded"
+        assert controller.state.jobs["job"].status == "succeeded"
         assert (tmp_path / "seen").read_text() == f"got {CANARY}\n"
         assert kept(journal) == []
         assert not in_the_journal(journal)
@@ -90,7 +90,7 @@ def test_the_next_controller_in_another_shell_finds_the_values(
     monkeypatch.delenv("TAKEN")
     with Controller(journal, setup(tmp_path)) as controller:
         controller.run()
-        assert controller.world.jobs["job"].status == "succeeded"
+        assert controller.state.jobs["job"].status == "succeeded"
     assert (tmp_path / "seen").read_text() == f"got {CANARY}\n"
     assert kept(journal) == []
 

@@ -10,7 +10,7 @@ import pytest
 from slacktide.app.costs.costs import machine_costs, site_cost
 from slacktide.app.jobs.submission import Submission
 from slacktide.journal.events import ClockSet, Joined, Rented, Returned
-from slacktide.journal.state.snapshots import read_world
+from slacktide.journal.state.snapshots import read_state
 from slacktide.journal.store.memory import MemoryStore
 
 from .parts_of_admission import Desk, write_job
@@ -39,16 +39,16 @@ def test_jobs_use_what_is_rented_and_the_rest_is_idle(tmp_path: Path) -> None:
         ])  # fmt: skip
     desk = Desk(store, tmp_path)
     desk.intake.take(Submission.read(write_job(tmp_path)))
-    while desk.engine.world.active:
+    while desk.engine.state.active:
         desk.engine.step(wall.hours)
         wall.hours += 0.25
     end = wall.hours
     store.append([Returned(at_hours=end, ticket=kind, cause="not-wanted") for kind in ("spot", "on-demand")])
     wall.hours = end + 5.0
-    world = read_world(store)
-    found = site_cost(world, store.read(), in_charge=True).machines
+    state = read_state(store)
+    found = site_cost(state, store.read(), in_charge=True).machines
     assert found is not None
-    total, (job,) = found.bill.total, world.jobs.values()
+    total, (job,) = found.bill.total, state.jobs.values()
     assert (total.machines, total.hours, total.cost_usd) == (2, 2 * end, 20.0 * end)
     used = job.money.bill.spot_gpu_hours + job.money.bill.on_demand_gpu_hours
     assert used > 1.0

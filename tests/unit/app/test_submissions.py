@@ -26,12 +26,12 @@ from slacktide.app.markets.market import MarketSpec
 from slacktide.core import files
 from slacktide.core.errors import BackendError, InfeasibleError, InputError, SlacktideError
 from slacktide.core.types import Refusal
-from slacktide.engine.job.job_context import lane_of
+from slacktide.engine.job.job_context import context_of
 from slacktide.files import job as job_file
 from slacktide.journal.events import ClockSet, Event, Record, SubmissionAsked, SubmissionRefused, Submitted
 from slacktide.journal.state.journal_state import JournalState
 from slacktide.journal.state.requests import RequestAnswer
-from slacktide.journal.state.snapshots import read_world
+from slacktide.journal.state.snapshots import read_state
 from slacktide.journal.store.base import Store
 from slacktide.journal.store.env_values import job_values
 from slacktide.journal.store.memory import MemoryStore
@@ -62,7 +62,7 @@ def test_a_request_becomes_a_job_that_knows_its_key(store: Store, tmp_path: Path
     assert [asked.key for asked in desk.journal.waiting()] == ["k"]
     desk.answer()
     assert kinds(store) == ["SubmissionAsked", "SiteOpened", "Submitted"]
-    assert desk.engine.world.jobs["job"].submitted.key == "k"
+    assert desk.engine.state.jobs["job"].submitted.key == "k"
     assert desk.journal.wait("k") == "job"
     desk.answer()
     assert len(kinds(store)) == 3
@@ -76,7 +76,7 @@ def test_the_same_key_twice_is_one_job_and_other_keys_are_others(store: Store, t
     ask(store, path, "a")
     desk.answer()
     assert kinds(store).count("Submitted") == kinds(store).count("SubmissionAsked") == 2
-    assert desk.engine.world.requests.answers == {"a": RequestAnswer("job"), "b": RequestAnswer("job-2")}
+    assert desk.engine.state.requests.answers == {"a": RequestAnswer("job"), "b": RequestAnswer("job-2")}
 
 
 def test_two_clients_who_race_with_one_key_get_one_job(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_two_clients_who_race_with_one_key_get_one_job(tmp_path: Path) -> None:
     store.append([record.event for record in store.read()])
     desk = Desk(store, tmp_path)
     desk.answer()
-    assert list(desk.engine.world.jobs) == ["job"]
+    assert list(desk.engine.state.jobs) == ["job"]
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_what_nobody_foresaw_is_an_answer_too(
     ask(store, write_job(tmp_path), "k")
     monkeypatch.setattr("slacktide.app.jobs.admission.rehearse", broken)
     desk.answer()
-    assert desk.engine.world.requests.answers["k"] == RequestAnswer("", "ZeroDivisionError: of a policy", 1)
+    assert desk.engine.state.requests.answers["k"] == RequestAnswer("", "ZeroDivisionError: of a policy", 1)
     with pytest.raises(SlacktideError, match="of a policy"):
         desk.journal.wait("k")
 
@@ -170,13 +170,13 @@ def test_a_controller_killed_between_reading_and_answering_leaves_each_request_o
         first.answer()
     second = Desk(store, tmp_path)
     second.answer()
-    answers = second.engine.world.requests.answers
+    answers = second.engine.state.requests.answers
     assert {key: answer.job for key, answer in answers.items()} == {
         "good": "job",
         "bad": "",
         "other": "job-2",
     }
-    assert second.engine.world.requests.waiting == {}
+    assert second.engine.state.requests.waiting == {}
     assert (kinds(store).count("Submitted"), kinds(store).count("SubmissionRefused")) == (2, 1)
 
 
@@ -197,7 +197,7 @@ def test_trouble_with_the_disk_is_no_answer(tmp_path: Path) -> None:
         desk.answer()
     store.full = False
     desk.answer()
-    assert desk.engine.world.requests.answers == {"k": RequestAnswer("job")}
+    assert desk.engine.state.requests.answers == {"k": RequestAnswer("job")}
 
 
 def once(error: BaseException, real: Callable[..., Any]) -> Callable[..., Any]:
@@ -231,7 +231,7 @@ def test_a_disk_that_is_full_for_a_moment_refuses_no_job_that_was_accepted(
         with pytest.raises(BackendError):
             desk.answer()
         desk.answer()
-        assert desk.engine.world.requests.answers == {key: RequestAnswer("job")}, "it was not refused"
+        assert desk.engine.state.requests.answers == {key: RequestAnswer("job")}, "it was not refused"
 
 
 def test_values_that_a_full_disk_does_not_take_are_no_mistake_of_who_asks(
@@ -257,12 +257,12 @@ def test_secrets_stay_out_of_the_journal_and_are_found_where_the_file_lies(
     monkeypatch.delenv("TAKEN")
     desk.answer()
     assert "hush-hush" not in repr(list(store.read()))
-    lane = desk.engine.lane_of("job")
-    assert lane.file is not None
-    assert lane.file.envs == {"TAKEN": None}
-    assert "hush-hush" not in repr(lane.file) + repr(lane.file.secrets)
+    context = desk.engine.context_of("job")
+    assert context.file is not None
+    assert context.file.envs == {"TAKEN": None}
+    assert "hush-hush" not in repr(context.file) + repr(context.file.secrets)
     kept = desk.values.of(job_values("job"))
-    assert secrets_of(lane.file, kept) == {"TOKEN": "hush-hush", "TAKEN": "from here"}
+    assert secrets_of(context.file, kept) == {"TOKEN": "hush-hush", "TAKEN": "from here"}
 
 
 def test_a_job_file_is_read_once_in_each_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,9 +292,9 @@ def test_a_deadline_with_a_date_counts_from_the_moment_that_the_journal_names(tm
     desk = Desk(store, tmp_path)
     ask(store, write_job(tmp_path, deadline=date), "k")
     desk.answer()
-    submitted = desk.engine.world.jobs["job"].submitted
-    assert submitted.deadline_hours == lane_of(submitted).job.deadline_hours < 12.0
-    assert desk.engine.lane_of("job").terms.deadline_hours == lane_of(submitted).terms.deadline_hours
+    submitted = desk.engine.state.jobs["job"].submitted
+    assert submitted.deadline_hours == context_of(submitted).job.deadline_hours < 12.0
+    assert desk.engine.context_of("job").terms.deadline_hours == context_of(submitted).terms.deadline_hours
 
 
 def test_two_jobs_of_a_file_may_not_share_a_checkpoint_folder(tmp_path: Path) -> None:
@@ -337,7 +337,7 @@ def test_jobs_with_a_class_are_of_the_controllers_stream_and_others_by_themselve
     store.append([asked_for(write_job(tmp_path), job_class="small")])
     desk = Desk(store, tmp_path, defaults)
     desk.answer()
-    submitted = desk.engine.world.jobs["job"].submitted
+    submitted = desk.engine.state.jobs["job"].submitted
     assert (submitted.fleet, json.loads(submitted.policy)) == (FLEET.text, "online-width")
     assert job_file.parse_job(submitted.text).fleet_class == "small"
 
@@ -378,7 +378,7 @@ def test_a_new_clock_keeps_what_waits(tmp_path: Path) -> None:
     store = MemoryStore()
     ask(store, write_job(tmp_path), "k")
     store.append([ClockSet(at_hours=0.0, epoch_utc=datetime.now(UTC).isoformat(), speed=1.0)])
-    assert list(read_world(store).requests.waiting) == ["k"]
+    assert list(read_state(store).requests.waiting) == ["k"]
     submitted = [record.event for record in store.read() if isinstance(record.event, Submitted)]
     assert submitted == []
 
@@ -389,7 +389,7 @@ def test_a_submission_that_waits_can_be_withdrawn(store: Store, tmp_path: Path) 
     assert desk.journal.cancel("k")
     assert desk.journal.waiting() == []
     desk.answer()
-    assert desk.engine.world.jobs == {}
+    assert desk.engine.state.jobs == {}
     with pytest.raises(WithdrawnError, match="withdrawn by the user") as caught:
         desk.journal.wait("k")
     assert caught.value.exit_code == 103
@@ -406,8 +406,8 @@ def test_a_submission_that_is_withdrawn_while_it_is_taken_in_does_not_run(
     assert desk.journal.cancel("k")  # which the controller has not heard of when it writes
     desk.intake.answer(desk.defaults)
     desk.engine.step(0.0)
-    assert desk.engine.world.jobs["job"].status == "cancelled"
-    assert desk.engine.world.jobs["job"].money.bill.cost_usd == 0.0
+    assert desk.engine.state.jobs["job"].status == "cancelled"
+    assert desk.engine.state.jobs["job"].money.bill.cost_usd == 0.0
 
 
 def test_a_submission_that_was_taken_in_a_moment_before_is_cancelled(store: Store, tmp_path: Path) -> None:
@@ -415,13 +415,13 @@ def test_a_submission_that_was_taken_in_a_moment_before_is_cancelled(store: Stor
     ask(store, write_job(tmp_path), "k")
 
     def late() -> JournalState:
-        world = read_world(store)
+        state = read_state(store)
         desk.answer()
-        return world
+        return state
 
     assert not ask_cancellation(store, "k", look=late)
     desk.engine.step(0.0)
-    assert desk.engine.world.jobs["job"].status == "cancelled"
+    assert desk.engine.state.jobs["job"].status == "cancelled"
     assert desk.journal.wait("k") == "job"
 
 
@@ -444,12 +444,12 @@ def test_every_job_is_in_a_fleet_on_a_market_unless_it_has_a_policy_of_its_own(t
     soon.write_text(text.replace("deadline: 12h\n", ""), encoding="utf-8")
     ask(store, str(soon), "soon")
     desk.answer()
-    jobs = {track.submitted.key: track.submitted for track in desk.engine.world.jobs.values()}
+    jobs = {record.submitted.key: record.submitted for record in desk.engine.state.jobs.values()}
     assert (jobs["due"].fleet, jobs["due"].fleet_class) == (MARKET_FLEET.text, "")
     assert json.loads(jobs["due"].policy) == {"patient-spot": {"width": 2, "wait_hours": 0.5}}
     assert len(jobs["due"].pools) == len(jobs["soon"].pools) == 3
     assert jobs["alone"].fleet == ""
-    assert len(desk.engine.world.fleets) == 1
+    assert len(desk.engine.state.fleets) == 1
 
 
 def test_what_a_fleet_cannot_promise_is_refused_and_nothing_else_is_written(
@@ -468,10 +468,10 @@ def test_what_a_fleet_cannot_promise_is_refused_and_nothing_else_is_written(
     for key in ("a", "b"):
         ask(store, write_job(tmp_path, market=POOLS), key)
         desk.answer()
-        desk.engine.step(desk.engine.world.now_hours)
-    answer = desk.engine.world.requests.answers["b"]
+        desk.engine.step(desk.engine.state.now_hours)
+    answer = desk.engine.state.requests.answers["b"]
     assert (answer.job, answer.exit_code) == ("", InfeasibleError.exit_code)
     assert "may need 412 USD; 300 are left; it could be promised with a deadline of 9h30m" in answer.why
-    assert list(desk.engine.world.jobs) == ["job"]
+    assert list(desk.engine.state.jobs) == ["job"]
     with pytest.raises(InfeasibleError, match="could be promised"):
         desk.journal.wait("b")

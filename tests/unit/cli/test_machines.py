@@ -62,7 +62,7 @@ def journal() -> str:
             made.store.append([ticket])
         joined = Joined(at_hours=0.1, ticket="1-a", machine="i-000001", address="ip", boot_hours=0.1)
         made.store.append([joined])
-        owner = made._world().id
+        owner = made._state().id
     rent(owner, "1-a")
     rent(owner, "9-orphan")
     rent("another", "1-b")

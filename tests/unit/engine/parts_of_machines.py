@@ -10,7 +10,7 @@ from slacktide.backends.replay import Replay
 from slacktide.core.types import Job, Order
 from slacktide.engine.bills.bill import audit
 from slacktide.engine.engine import Engine
-from slacktide.engine.job.job_context import JobContext, make_lane
+from slacktide.engine.job.job_context import JobContext, make_context
 from slacktide.journal.events import Event, Submitted
 from slacktide.journal.store.memory import MemoryStore
 from slacktide.market.base import Market, Pool
@@ -24,13 +24,13 @@ SUBMITTED = Submitted(
 )
 
 
-def lane(
+def context(
     policy: str | Policy = "on-demand", prices: Sequence[float] = (1.0,), offered: int = 4, **numbers: object
 ) -> JobContext:
     job = Job(**{"work_gpu_hours": 40.0, "deadline_hours": 20.0, "widths": (4,), **numbers})  # type: ignore[arg-type]
     spot = [*prices, *[prices[-1]] * (SLOTS - len(prices))]
     place = Pool("here", SLOT, spot, [4.0] * SLOTS, [offered] * SLOTS)  # type: ignore[arg-type]
-    return make_lane(job, Market((place,)), place, policies.make(policy), 0)
+    return make_context(job, Market((place,)), place, policies.make(policy), 0)
 
 
 class Machine(Replay):
@@ -65,13 +65,13 @@ class Machine(Replay):
 
 class Bench:
     def __init__(self, where: JobContext, machine: Machine | None = None) -> None:
-        self.lane, self.store, self.machine = where, MemoryStore(), machine or Machine()
+        self.job_context, self.store, self.machine = where, MemoryStore(), machine or Machine()
         self.engine = self.reopened()
         pools = where.pool_names if where.ground is not None else ()
         self.engine.submit(dataclasses.replace(SUBMITTED, pools=pools, sight=where.sight))
 
     def reopened(self) -> Engine:
-        self.engine = Engine(self.store, self.machine, open_lane=lambda _: self.lane)
+        self.engine = Engine(self.store, self.machine, open_job=lambda _: self.job_context)
         return self.engine
 
     def step(self, *hours: float) -> None:
@@ -85,10 +85,10 @@ class Bench:
         self.store.append([event])
 
     @property
-    def track(self):  # type: ignore[no-untyped-def]
-        return self.engine.world.jobs["job"]
+    def record(self):  # type: ignore[no-untyped-def]
+        return self.engine.state.jobs["job"]
 
     @property
     def usd(self) -> float:
-        assert audit(self.track, self.lane, self.store.read()).clean
-        return float(self.track.money.bill.cost_usd)
+        assert audit(self.record, self.job_context, self.store.read()).clean
+        return float(self.record.money.bill.cost_usd)

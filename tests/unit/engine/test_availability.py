@@ -209,16 +209,16 @@ def test_the_engine_decides_by_what_tries_showed_and_tells_when_prices_stop(tmp_
     wanted = Submission.read(str(file), market=MarketSpec(source=f"feed:{feed}"))
     engine = Engine(store, Replay())
     engine.submit(entry(wanted, wanted.file, job="tried", at_hours=0.0, now=now))
-    track = engine.world.jobs["tried"]
+    job_record = engine.state.jobs["tried"]
     engine.step(0.0)
-    assert track.holding.begun is not None
-    assert track.holding.order is not None
-    assert (track.holding.begun.quote.spot_gpus, track.holding.order.spot_gpus) == (7, 7)
+    assert job_record.holding.begun is not None
+    assert job_record.holding.order is not None
+    assert (job_record.holding.begun.quote.spot_gpus, job_record.holding.order.spot_gpus) == (7, 7)
     store.append([rented("2"), joined("2")])
     with feed.open("a", encoding="utf-8") as lines:
         lines.write(f"2026-11-01T22:00:00Z,{POOL},3.0,12.0\n")
     engine.step(0.5)
-    assert track.holding.begun.quote.spot_gpus == 16
+    assert job_record.holding.begun.quote.spot_gpus == 16
     for slot in range(2, 2 + STALE_SLOTS):
         engine.step(0.5 * slot)
     told = [record.event.why for record in store.read() if isinstance(record.event, FeedTroubled)]
@@ -226,4 +226,4 @@ def test_the_engine_decides_by_what_tries_showed_and_tells_when_prices_stop(tmp_
     assert "prices must keep coming, got none after 2026-11-01 22:00 UTC" in told[0]
     engine.step(0.5 * (2 + STALE_SLOTS))
     assert len([record for record in store.read() if isinstance(record.event, FeedTroubled)]) == 1
-    assert engine.world.feed_trouble == told[0]
+    assert engine.state.feed_trouble == told[0]

@@ -13,7 +13,7 @@ from slacktide.backends.replay import Replay
 from slacktide.core.errors import FileError, InputError
 from slacktide.core.types import Allocation, Job
 from slacktide.engine.engine import Engine
-from slacktide.engine.job.job_context import JobContext, make_lane
+from slacktide.engine.job.job_context import JobContext, make_context
 from slacktide.journal.events import Blocked, CancellationAsked, Event, Submitted, Unblocked
 from slacktide.journal.store.memory import MemoryStore
 from slacktide.market.base import Market, Pool
@@ -38,10 +38,10 @@ def submitted(job: str) -> Submitted:
     )  # fmt: skip
 
 
-def lane() -> JobContext:
+def context() -> JobContext:
     job = Job(work_gpu_hours=12.0, deadline_hours=10.0, widths=(4,))
     place = Pool("here", SLOT, [1.0] * SLOTS, [4.0] * SLOTS, [4] * SLOTS)  # type: ignore[arg-type]
-    return make_lane(job, Market((place,)), place, policies.make("on-demand"), 0)
+    return make_context(job, Market((place,)), place, policies.make("on-demand"), 0)
 
 
 class Fussy(Replay):
@@ -67,20 +67,20 @@ class Bench:
     def __init__(self) -> None:
         self.store, self.backend = MemoryStore(), Fussy()
         self.missing: set[str] = set()
-        self.lanes = {"good": lane(), "bad": lane()}
+        self.job_contexts = {"good": context(), "bad": context()}
         self.engine = self.opened()
-        for job in self.lanes:
+        for job in self.job_contexts:
             self.engine.submit(submitted(job))
         self.engine.step(0.0)
 
     def opened(self) -> Engine:
-        self.engine = Engine(self.store, self.backend, open_lane=self._lane)
+        self.engine = Engine(self.store, self.backend, open_job=self._job_context)
         return self.engine
 
-    def _lane(self, told: Submitted) -> JobContext:
+    def _job_context(self, told: Submitted) -> JobContext:
         if told.job in self.missing:
             raise FileError("must be a file, found none", path=Path("market.csv"))
-        return self.lanes[told.job]
+        return self.job_contexts[told.job]
 
     def told(self, *kinds: type[Event]) -> list[Event]:
         return [record.event for record in self.store.read() if isinstance(record.event, kinds)]
@@ -90,7 +90,7 @@ class Bench:
             self.engine.step(from_hours + number * 0.25)
 
     def status(self, job: str) -> str:
-        return self.engine.world.jobs[job].status
+        return self.engine.state.jobs[job].status
 
     def ask_to_cancel(self, job: str) -> None:
         self.store.append([CancellationAsked(job=job, at_hours=0.0, actor="user")])
@@ -104,7 +104,7 @@ def test_a_job_whose_market_is_gone_is_blocked_and_the_others_go_on() -> None:
     assert bench.status("good") == "succeeded"
     (blocked,) = bench.told(Blocked)
     assert (blocked.job, blocked.why) == ("bad", "market.csv: must be a file, found none")
-    assert bench.engine.world.jobs["bad"].progress.blocked
+    assert bench.engine.state.jobs["bad"].progress.blocked
 
 
 def test_a_job_whose_market_is_gone_can_be_cancelled_and_is_billed() -> None:
@@ -116,7 +116,7 @@ def test_a_job_whose_market_is_gone_can_be_cancelled_and_is_billed() -> None:
     bench.engine.step(0.25)
     bench.engine.step(0.3)
     assert bench.status("bad") == "cancelled"
-    assert bench.engine.world.jobs["bad"].money.bill.cost_usd == pytest.approx(4 * 4.0 * 0.25, rel=0.3)
+    assert bench.engine.state.jobs["bad"].money.bill.cost_usd == pytest.approx(4 * 4.0 * 0.25, rel=0.3)
     assert bench.status("good") == "running"
 
 
@@ -148,20 +148,20 @@ def test_a_job_that_cannot_be_launched_claims_no_spot() -> None:
     bench = Bench()
     place = Pool("here", SLOT, [1.0] * SLOTS, [4.0] * SLOTS, [4] * SLOTS)  # type: ignore[arg-type]
     job = Job(work_gpu_hours=12.0, deadline_hours=18.0, widths=(4,))
-    both = make_lane(job, Market((place,)), place, policies.make("maximal-spot"), 0)
-    bench.lanes = {"bad": both, "good": both}
+    both = make_context(job, Market((place,)), place, policies.make("maximal-spot"), 0)
+    bench.job_contexts = {"bad": both, "good": both}
     bench.engine.release()
     bench.engine.step(0.1)
     bench.engine.step(0.2)
-    assert all(track.holding.order is None for track in bench.engine.world.jobs.values()), (
+    assert all(record.holding.order is None for record in bench.engine.state.jobs.values()), (
         "the scene: all let go"
     )
     bench.backend.refused.add("bad")
     bench.opened().recover()
     bench.engine.step(0.6)
     bench.engine.step(1.1)
-    jobs = bench.engine.world.jobs
-    orders = {name: track.holding.order for name, track in jobs.items()}
+    jobs = bench.engine.state.jobs
+    orders = {name: record.holding.order for name, record in jobs.items()}
     assert orders["good"] is not None
     assert (orders["good"].spot_gpus, orders["good"].on_demand_gpus) == (4, 0)
     assert orders["bad"] is not None
@@ -193,12 +193,12 @@ class Falling:
 
 def test_a_policy_that_fails_leaves_its_job_with_what_it_holds() -> None:
     bench, policy = Bench(), Falling()
-    bench.lanes["bad"] = dataclasses.replace(bench.lanes["bad"], policy=policy)
+    bench.job_contexts["bad"] = dataclasses.replace(bench.job_contexts["bad"], policy=policy)
     bench.opened().recover()
     bench.engine.step(0.5)
     (blocked,) = bench.told(Blocked)
     assert (blocked.job, "its policy failed" in blocked.why) == ("bad", True)
-    assert bench.engine.world.jobs["bad"].holding.order.gpus == 4  # type: ignore[union-attr]
+    assert bench.engine.state.jobs["bad"].holding.order.gpus == 4  # type: ignore[union-attr]
     policy.well = True
     bench.run_out(0.5)
     assert (bench.status("bad"), bench.status("good")) == ("succeeded", "succeeded")

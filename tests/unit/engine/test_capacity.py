@@ -9,7 +9,7 @@ from slacktide.core.errors import BackendError
 from slacktide.engine.clock import Clock
 from slacktide.engine.loop import live
 
-from .parts_of_machines import Bench, Machine, lane
+from .parts_of_machines import Bench, Machine, context
 
 WIDTHS = (1, 2, 3, 4)
 
@@ -26,7 +26,7 @@ class Small(Machine):
 
 
 def bench(policy: str, room: PoolRoom) -> Bench:
-    made = Bench(lane(policy, widths=WIDTHS))
+    made = Bench(context(policy, widths=WIDTHS))
     made.machine = Small(room)
     made.reopened()
     return made
@@ -68,7 +68,7 @@ class Rents(Machine):
 
 
 def test_nothing_ends_before_machines_are_given_back_and_why_not_is_said() -> None:
-    one = Bench(lane("on-demand"))
+    one = Bench(context("on-demand"))
     one.machine = Rents()
     one.reopened()
     one.step(0.0)
@@ -79,7 +79,7 @@ def test_nothing_ends_before_machines_are_given_back_and_why_not_is_said() -> No
         one.engine, Clock(1.0, 0.2), complain=said.append, sleep=lambda _: None,
         monotonic=lambda: next(time_s), poll_s=0.0,
     )  # fmt: skip
-    assert one.track.ended is not None
+    assert one.record.ended is not None
     assert len(said) == 1
     assert "2 machines must be given back" in str(said[0])
     assert "the cloud does not answer" in str(said[0])

@@ -15,8 +15,8 @@ from slacktide.core.types import Job, Order
 from slacktide.engine.bills.bill import audit
 from slacktide.engine.clock import Clock
 from slacktide.engine.engine import Engine
-from slacktide.engine.job.contexts import KEPT_LANES
-from slacktide.engine.job.job_context import JobContext, RetryLimits, make_lane
+from slacktide.engine.job.contexts import KEPT_CONTEXTS
+from slacktide.engine.job.job_context import JobContext, RetryLimits, make_context
 from slacktide.engine.loop import live
 from slacktide.journal.events import (
     CancellationAsked,
@@ -50,12 +50,12 @@ def pool(spot_gpus: int = 4) -> Pool:
     return Pool("here", SLOT, [1.0] * SLOTS, [4.0] * SLOTS, [spot_gpus] * SLOTS)  # type: ignore[arg-type]
 
 
-def lane(
+def context(
     policy: str = "maximal-spot", *, patience: RetryLimits | None = None, **numbers: object
 ) -> JobContext:
     job = Job(**{"work_gpu_hours": 12.0, "deadline_hours": 10.0, "widths": (1, 2, 4), **numbers})  # type: ignore[arg-type]
     place = pool()
-    made = make_lane(job, Market((place,)), place, policies.make(policy), 0)
+    made = make_context(job, Market((place,)), place, policies.make(policy), 0)
     return made if patience is None else dataclasses.replace(made, patience=patience)
 
 
@@ -101,12 +101,12 @@ class Bench:
     """An engine with one job, stepped by hand."""
 
     def __init__(self, where: JobContext) -> None:
-        self.lane, self.store, self.backend = where, MemoryStore(), Scripted()
+        self.job_context, self.store, self.backend = where, MemoryStore(), Scripted()
         self.engine = self.reopened()
         self.engine.submit(SUBMITTED)
 
     def reopened(self) -> Engine:
-        return Engine(self.store, self.backend, open_lane=lambda _: self.lane)
+        return Engine(self.store, self.backend, open_job=lambda _: self.job_context)
 
     def step(self, *hours: float) -> None:
         for now in hours:
@@ -120,12 +120,12 @@ class Bench:
         return [event.priced.stretch for event in self.events(Lived) if isinstance(event, Lived)]
 
     @property
-    def track(self):  # type: ignore[no-untyped-def]
-        return self.engine.world.jobs["job"]
+    def record(self):  # type: ignore[no-untyped-def]
+        return self.engine.state.jobs["job"]
 
 
 def test_a_decision_is_in_the_journal_before_it_is_acted_on() -> None:
-    bench = Bench(lane())
+    bench = Bench(context())
 
     class Strict(Scripted):
         def hold(self, order: Order) -> None:
@@ -136,29 +136,29 @@ def test_a_decision_is_in_the_journal_before_it_is_acted_on() -> None:
     bench.backend = Strict()
     bench.engine.backend = bench.backend
     bench.step(*(slot * SLOT for slot in range(12)))
-    assert not bench.engine.world.active
+    assert not bench.engine.state.active
 
 
 def test_cancelling_lets_go_and_pays_until_all_are_gone() -> None:
-    bench = Bench(lane())
+    bench = Bench(context())
     bench.step(0.0, 0.2)
     bench.store.append([CancellationAsked(job="job", at_hours=0.2, actor="user")])
     bench.backend.gone = False
     bench.step(0.25, 0.3)
-    assert bench.track.status == "cancelling"
+    assert bench.record.status == "cancelling"
     assert bench.backend.orders[-1].ending
     bench.backend.gone = True
     bench.step(0.4)
-    assert bench.track.status == "cancelled"
+    assert bench.record.status == "cancelled"
     (lived,) = bench.events(Lived)
     assert isinstance(lived, Lived)
     assert lived.priced.stretch.to_hours == pytest.approx(0.4)
-    assert bench.track.money.bill.spot_usd == pytest.approx(0.4 * 4 * 1.0)
-    assert audit(bench.track, bench.lane, bench.store.read()).clean
+    assert bench.record.money.bill.spot_usd == pytest.approx(0.4 * 4 * 1.0)
+    assert audit(bench.record, bench.job_context, bench.store.read()).clean
 
 
 def test_a_stop_across_a_slot_is_paid_slot_by_slot() -> None:
-    bench = Bench(lane())
+    bench = Bench(context())
     bench.step(0.0, 0.4)
     bench.backend.gone = False
     bench.engine.release()
@@ -167,17 +167,17 @@ def test_a_stop_across_a_slot_is_paid_slot_by_slot() -> None:
     bench.step(1.3)
     assert [one.to_hours for one in bench.stretches] == pytest.approx([0.5, 1.0, 1.3])
     assert bench.engine.idle
-    assert audit(bench.track, bench.lane, bench.store.read()).clean
+    assert audit(bench.record, bench.job_context, bench.store.read()).clean
 
 
 def test_releasing_keeps_the_job_and_a_new_engine_takes_it_up() -> None:
-    bench = Bench(lane())
+    bench = Bench(context())
     bench.step(0.0, 0.5, 0.7)
     bench.engine.release()
     bench.step(0.8, 0.81)
     assert bench.events(Released)
     assert bench.engine.idle
-    done = bench.track.progress.state.progress_gpu_hours
+    done = bench.record.progress.state.progress_gpu_hours
     assert done > 0
     bench.engine = bench.reopened()
     bench.engine.recover()
@@ -185,15 +185,15 @@ def test_releasing_keeps_the_job_and_a_new_engine_takes_it_up() -> None:
 
     bench.engine.write([Opened(at_hours=0.81, pid=1, host="here", version="0")])
     bench.step(2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 5.5)
-    assert bench.track.status == "succeeded"
-    assert bench.track.holding.starts == 2
-    checked = audit(bench.track, bench.lane, bench.store.read())
+    assert bench.record.status == "succeeded"
+    assert bench.record.holding.starts == 2
+    checked = audit(bench.record, bench.job_context, bench.store.read())
     assert checked.clean
-    assert bench.track.money.bill.cost_usd == pytest.approx(checked.cost_usd)
+    assert bench.record.money.bill.cost_usd == pytest.approx(checked.cost_usd)
 
 
 def test_a_job_that_fails_is_begun_again_and_given_up_after_its_retries() -> None:
-    bench = Bench(lane(patience=RetryLimits(failures=2, backoff_s=1.0), checkpoint_hours=5.0))
+    bench = Bench(context(patience=RetryLimits(failures=2, backoff_s=1.0), checkpoint_hours=5.0))
     bench.step(0.0)
     bench.backend.failure = WorkerFailure(1, 7)
     bench.step(0.01)
@@ -202,21 +202,21 @@ def test_a_job_that_fails_is_begun_again_and_given_up_after_its_retries() -> Non
     bench.step(0.02)
     assert bench.backend.orders[-1].delay_s == 2.0
     bench.step(0.03, 0.04)
-    assert bench.track.status == "failed"
+    assert bench.record.status == "failed"
     assert len(bench.events(WorkerFailed)) == 3
 
 
 def test_new_checkpointed_work_forgives_earlier_failures() -> None:
-    bench = Bench(lane(patience=RetryLimits(failures=1)))
+    bench = Bench(context(patience=RetryLimits(failures=1)))
     for now in (0.0, 0.1, 0.5, 0.6, 1.0, 1.1):
         bench.backend.failure = WorkerFailure(0, 1) if now % SLOT else None
         bench.step(now)
     assert len(bench.events(WorkerFailed)) == 3
-    assert bench.track.active
+    assert bench.record.active
 
 
 def test_a_command_that_does_not_exist_is_not_tried_again() -> None:
-    bench = Bench(lane())
+    bench = Bench(context())
     bench.step(0.0)
     bench.backend.failure = WorkerFailure(0, 127, hopeless=True, what="no such command")
     bench.step(0.01, 0.02)
@@ -227,7 +227,7 @@ def test_a_command_that_does_not_exist_is_not_tried_again() -> None:
 
 
 def test_what_a_back_end_was_warned_of_is_told_when_the_next_slot_begins() -> None:
-    bench = Bench(lane("stochastic-horizon", restart_hours=0.1, checkpoint_hours=3.0))
+    bench = Bench(context("stochastic-horizon", restart_hours=0.1, checkpoint_hours=3.0))
     bench.step(0.0, 0.5)
     bench.backend.notice_hours = 0.4
     bench.step(0.7, 1.0)
@@ -244,7 +244,7 @@ def test_what_a_back_end_was_warned_of_is_told_when_the_next_slot_begins() -> No
 def test_the_warning_of_the_market_comes_before_that_of_the_back_end() -> None:
     place = dataclasses.replace(pool(), notice_hours=1.0, spot_gpus=np.array([4] * 5 + [0] * 35))
     job = Job(work_gpu_hours=12.0, deadline_hours=10.0, widths=(1, 2, 4))
-    bench = Bench(make_lane(job, Market((place,)), place, policies.make("maximal-spot"), 0))
+    bench = Bench(make_context(job, Market((place,)), place, policies.make("maximal-spot"), 0))
     bench.backend.notice_hours = 0.2
     bench.step(0.0, 0.5, 1.0, 1.5, 2.0, 2.5)
     told = [event.notice_hours for event in bench.events(Decided) if isinstance(event, Decided)]
@@ -252,7 +252,7 @@ def test_the_warning_of_the_market_comes_before_that_of_the_back_end() -> None:
 
 
 def test_a_silent_job_is_noticed() -> None:
-    bench = Bench(lane(patience=RetryLimits(silent_s=60)))
+    bench = Bench(context(patience=RetryLimits(silent_s=60)))
     bench.step(0.0, 0.1)
     bench.backend.silent_s = 61.0
     bench.step(0.2)
@@ -261,15 +261,15 @@ def test_a_silent_job_is_noticed() -> None:
 
 
 def test_preemptions_may_be_limited() -> None:
-    bench = Bench(lane(patience=RetryLimits(preemptions=0)))
+    bench = Bench(context(patience=RetryLimits(preemptions=0)))
     bench.step(0.0, 0.1)
     bench.store.append([PreemptionAsked(job="job", at_hours=0.1, actor="user")])
     bench.step(0.2, 0.3, 0.4)
-    assert bench.track.status == "failed"
+    assert bench.record.status == "failed"
 
 
 def test_a_user_may_take_spot_workers_away() -> None:
-    bench = Bench(lane())
+    bench = Bench(context())
     bench.step(0.0, 0.1)
     bench.store.append([PreemptionAsked(job="job", at_hours=0.1, actor="user", spot_gpus=2)])
     bench.step(0.2)
@@ -278,104 +278,104 @@ def test_a_user_may_take_spot_workers_away() -> None:
     assert (preempted.spot_before, preempted.spot_left, preempted.actor) == (4, 2, "user")
     assert bench.backend.taken == [2]
     assert bench.backend.orders[-1].gpus == 2
-    assert bench.track.holding.order.attempt == 2
+    assert bench.record.holding.order.attempt == 2
     bench.step(*(slot * SLOT for slot in range(1, 12)))
-    assert bench.track.status == "succeeded"
-    assert audit(bench.track, bench.lane, bench.store.read()).clean
+    assert bench.record.status == "succeeded"
+    assert audit(bench.record, bench.job_context, bench.store.read()).clean
 
 
 def test_taking_spot_where_none_is_held_changes_nothing() -> None:
-    bench = Bench(lane("on-demand"))
+    bench = Bench(context("on-demand"))
     bench.step(0.0, 0.1)
     bench.store.append([PreemptionAsked(job="job", at_hours=0.1, actor="user")])
     bench.step(0.2, 0.3)
-    assert bench.track.holding.preemptions == 0
-    assert bench.track.requests.preemption is None
-    assert bench.track.holding.attempt == 1
-    assert bench.track.progress.state.spot_gpus == 0
+    assert bench.record.holding.preemptions == 0
+    assert bench.record.requests.preemption is None
+    assert bench.record.holding.attempt == 1
+    assert bench.record.progress.state.spot_gpus == 0
 
 
 def test_max_cost_stops_before_it_is_passed() -> None:
-    bench = Bench(lane("on-demand", work_gpu_hours=30.0, max_cost_usd=20.0, widths=(4,)))
+    bench = Bench(context("on-demand", work_gpu_hours=30.0, max_cost_usd=20.0, widths=(4,)))
     bench.backend.margin_hours, bench.backend.finished = 0.1, False
     now = 0.0
-    while bench.engine.world.active:
+    while bench.engine.state.active:
         bench.step(now)
         now += 0.01
-    assert bench.track.status == "budget_exhausted"
-    assert 16.0 < bench.track.money.bill.on_demand_usd <= 20.0
+    assert bench.record.status == "budget_exhausted"
+    assert 16.0 < bench.record.money.bill.on_demand_usd <= 20.0
 
 
 def test_whole_slots_stop_before_a_slot_begins_that_the_money_does_not_pay() -> None:
-    bench = Bench(lane("on-demand", work_gpu_hours=30.0, max_cost_usd=20.0, widths=(4,), billing="slot"))
+    bench = Bench(context("on-demand", work_gpu_hours=30.0, max_cost_usd=20.0, widths=(4,), billing="slot"))
     bench.backend.margin_hours, bench.backend.finished = 0.1, False
     now = 0.0
-    while bench.engine.world.active:
+    while bench.engine.state.active:
         bench.step(now)
         now += 0.01
-    assert bench.track.status == "budget_exhausted"
-    assert bench.track.money.bill.on_demand_usd == pytest.approx(2 * SLOT * 4 * 4.0)
+    assert bench.record.status == "budget_exhausted"
+    assert bench.record.money.bill.on_demand_usd == pytest.approx(2 * SLOT * 4 * 4.0)
     assert bench.stretches[-1].to_hours < 2 * SLOT
-    assert audit(bench.track, bench.lane, bench.store.read()).clean
+    assert audit(bench.record, bench.job_context, bench.store.read()).clean
 
 
 def test_an_order_says_how_long_its_money_lasts() -> None:
-    bench = Bench(lane("on-demand", work_gpu_hours=30.0, max_cost_usd=20.0, widths=(4,)))
+    bench = Bench(context("on-demand", work_gpu_hours=30.0, max_cost_usd=20.0, widths=(4,)))
     bench.backend.margin_hours, bench.backend.finished = 0.1, False
     bench.step(0.0)
     assert bench.backend.orders[-1].until_hours == pytest.approx(20.0 / 16.0 - 0.1)
     bench.step(0.5)
     assert bench.backend.orders[-1].until_hours == pytest.approx(20.0 / 16.0 - 0.1)
-    assert Bench(lane()).engine.world.jobs["job"].holding.order is None
+    assert Bench(context()).engine.state.jobs["job"].holding.order is None
 
 
 def test_workers_that_say_nothing_are_estimated_but_end_only_when_they_say_so() -> None:
-    bench = Bench(lane(restart_hours=0.1))
+    bench = Bench(context(restart_hours=0.1))
     bench.backend.finished = False
     bench.step(0.0, 0.5, 1.0)
-    assert bench.track.progress.state.progress_gpu_hours == pytest.approx(4 * 0.9)
+    assert bench.record.progress.state.progress_gpu_hours == pytest.approx(4 * 0.9)
     assert all(one.estimated for one in bench.stretches)
     bench.step(*(slot * SLOT for slot in range(3, 10)))
-    assert bench.track.active
-    assert bench.track.progress.state.progress_gpu_hours == 12.0
+    assert bench.record.active
+    assert bench.record.progress.state.progress_gpu_hours == 12.0
     bench.backend.finished = True
     bench.step(4.75)
-    assert bench.track.status == "succeeded"
-    assert bench.track.ended.finish_hours == 4.75
-    assert bench.track.money.bill.cost_usd == pytest.approx(4.75 * 4)
-    assert audit(bench.track, bench.lane, bench.store.read()).clean
+    assert bench.record.status == "succeeded"
+    assert bench.record.ended.finish_hours == 4.75
+    assert bench.record.money.bill.cost_usd == pytest.approx(4.75 * 4)
+    assert audit(bench.record, bench.job_context, bench.store.read()).clean
 
 
 def test_silent_workers_that_fail_are_not_forgiven_and_begin_again() -> None:
-    bench = Bench(lane(patience=RetryLimits(failures=1), restart_hours=0.1))
+    bench = Bench(context(patience=RetryLimits(failures=1), restart_hours=0.1))
     bench.backend.finished = False
     bench.step(0.0)
     bench.backend.failure = WorkerFailure(0, 3)
     bench.step(0.3)
     bench.backend.failure = None
     bench.step(0.5)
-    assert bench.track.progress.state.progress_gpu_hours == pytest.approx(4 * 0.1)
+    assert bench.record.progress.state.progress_gpu_hours == pytest.approx(4 * 0.1)
     bench.backend.failure = WorkerFailure(0, 3)
     bench.step(0.7, 0.71)
-    assert bench.track.status == "failed"
+    assert bench.record.status == "failed"
 
 
 def test_what_workers_report_counts_and_until_they_do_what_is_checkpointed() -> None:
-    bench = Bench(lane(restart_hours=0.1))
+    bench = Bench(context(restart_hours=0.1))
     bench.backend.finished, bench.backend.progress = False, JobProgress(0.5, 0.25)
     bench.step(0.0, 0.5)
-    assert bench.track.progress.state.progress_gpu_hours == 3.0
+    assert bench.record.progress.state.progress_gpu_hours == 3.0
     bench.backend.progress = JobProgress(0.75, 0.5, at_hours=0.9)
     bench.step(1.0)
-    assert bench.track.progress.state.progress_gpu_hours == 9.0
-    assert bench.track.progress.state.checkpointed_gpu_hours == 6.0
+    assert bench.record.progress.state.progress_gpu_hours == 9.0
+    assert bench.record.progress.state.checkpointed_gpu_hours == 6.0
     assert bench.stretches[-1].productive_hours == 0.5
     assert not bench.stretches[-1].estimated
-    assert bench.track.money.bill.spot_usd == pytest.approx(4.0)
+    assert bench.record.money.bill.spot_usd == pytest.approx(4.0)
 
 
 def test_spot_that_the_back_end_lost_is_a_preemption() -> None:
-    bench = Bench(lane())
+    bench = Bench(context())
     bench.step(0.0)
     bench.backend.taken_by_the_market = 2
     bench.step(0.2)
@@ -383,27 +383,27 @@ def test_spot_that_the_back_end_lost_is_a_preemption() -> None:
     (preempted,) = bench.events(Preempted)
     assert isinstance(preempted, Preempted)
     assert (preempted.spot_before, preempted.spot_left, preempted.actor) == (4, 2, "market")
-    assert bench.track.holding.order.attempt == 2
+    assert bench.record.holding.order.attempt == 2
     bench.step(*(slot * SLOT for slot in range(1, 12)))
-    assert bench.track.status == "succeeded"
-    assert audit(bench.track, bench.lane, bench.store.read()).clean
+    assert bench.record.status == "succeeded"
+    assert audit(bench.record, bench.job_context, bench.store.read()).clean
 
 
 def test_a_clock_that_goes_back_does_no_harm() -> None:
-    bench = Bench(lane())
+    bench = Bench(context())
     bench.step(0.0, 0.5, 1.0, 0.3, 0.4)
     assert len(bench.events(ClockJumped)) == 1
     bench.step(*(slot * SLOT for slot in range(3, 12)))
-    assert bench.track.status == "succeeded"
-    assert audit(bench.track, bench.lane, bench.store.read()).clean
+    assert bench.record.status == "succeeded"
+    assert audit(bench.record, bench.job_context, bench.store.read()).clean
 
 
 def test_slots_that_nobody_saw_are_paid_as_they_were_held() -> None:
-    bench = Bench(lane(work_gpu_hours=30.0))
+    bench = Bench(context(work_gpu_hours=30.0))
     bench.step(0.0, 0.5, 3.0)
     assert len(bench.events(ClockJumped)) == 1
-    assert bench.track.money.bill.spot_usd == pytest.approx(3.0 * 4)
-    assert audit(bench.track, bench.lane, bench.store.read()).clean
+    assert bench.record.money.bill.spot_usd == pytest.approx(3.0 * 4)
+    assert audit(bench.record, bench.job_context, bench.store.read()).clean
 
 
 def test_health_follows_the_outlook() -> None:
@@ -411,7 +411,7 @@ def test_health_follows_the_outlook() -> None:
     job = Job(
         work_gpu_hours=12.0, deadline_hours=4.0, widths=(4,), value_usd=100.0, worthless_after_hours=8.0
     )
-    made = make_lane(job, Market((place,)), place, policies.make("ahanp"), 0)
+    made = make_context(job, Market((place,)), place, policies.make("ahanp"), 0)
     bench = Bench(made)
     bench.step(*(slot * SLOT for slot in range(14)))
     words = [event.health for event in bench.events(HealthChanged)]  # type: ignore[attr-defined]
@@ -435,7 +435,7 @@ class Ticking:
 
 
 def test_a_full_disk_is_waited_out() -> None:
-    time, bench = Ticking(), Bench(lane())
+    time, bench = Ticking(), Bench(context())
     complaints: list[BackendError] = []
 
     class Full(MemoryStore):
@@ -445,7 +445,7 @@ def test_a_full_disk_is_waited_out() -> None:
             return super().append(events)
 
     full = Full()
-    engine = Engine(full, bench.backend, open_lane=lambda _: bench.lane)
+    engine = Engine(full, bench.backend, open_job=lambda _: bench.job_context)
     engine.submit(SUBMITTED)
     live(
         engine,
@@ -455,12 +455,12 @@ def test_a_full_disk_is_waited_out() -> None:
         complain=complaints.append,
     )
     assert len(complaints) == 1
-    assert engine.world.jobs["job"].status == "succeeded"
-    assert audit(engine.world.jobs["job"], bench.lane, full.read()).clean
+    assert engine.state.jobs["job"].status == "succeeded"
+    assert audit(engine.state.jobs["job"], bench.job_context, full.read()).clean
 
 
 def test_a_disk_that_stays_full_lets_go_of_everything() -> None:
-    time, bench = Ticking(), Bench(lane())
+    time, bench = Ticking(), Bench(context())
 
     class Full(MemoryStore):
         def append(self, events):  # type: ignore[no-untyped-def]
@@ -468,29 +468,29 @@ def test_a_disk_that_stays_full_lets_go_of_everything() -> None:
                 raise BackendError("no room on the disk")
             return super().append(events)
 
-    engine = Engine(Full(), bench.backend, open_lane=lambda _: bench.lane)
+    engine = Engine(Full(), bench.backend, open_job=lambda _: bench.job_context)
     engine.submit(SUBMITTED)
     with pytest.raises(BackendError, match="no room"):
         live(engine, time.clock(1800.0), sleep=time.sleep, monotonic=time.monotonic)
     assert bench.backend.orders[-1].ending
 
 
-def test_an_engine_that_runs_for_long_keeps_the_lanes_of_few_jobs_that_ended() -> None:
+def test_an_engine_that_runs_for_long_keeps_the_contexts_of_few_jobs_that_ended() -> None:
     made: list[str] = []
 
     def opened(event: Submitted) -> JobContext:
         made.append(event.job)
-        return lane("on-demand", work_gpu_hours=0.1)
+        return context("on-demand", work_gpu_hours=0.1)
 
-    engine = Engine(MemoryStore(), Replay(), open_lane=opened)
-    for number in range(KEPT_LANES + 10):
+    engine = Engine(MemoryStore(), Replay(), open_job=opened)
+    for number in range(KEPT_CONTEXTS + 10):
         now = number * 1.0
         engine.submit(dataclasses.replace(SUBMITTED, job=f"job-{number}", at_hours=now))
         engine.step(now)
         engine.step(now + SLOT)
-    assert not engine.world.active
+    assert not engine.state.active
     made.clear()
-    engine.lane_of(f"job-{KEPT_LANES}")
+    engine.context_of(f"job-{KEPT_CONTEXTS}")
     assert made == []
-    engine.lane_of("job-0")
+    engine.context_of("job-0")
     assert made == ["job-0"]

@@ -18,7 +18,7 @@ from slacktide.core.types import Allocation, Job, Order, Reason
 from slacktide.engine.engine import Engine
 from slacktide.engine.fleet.fleets import LiveFleet
 from slacktide.engine.fleet.market import FleetMarket
-from slacktide.engine.job.job_context import JobContext, make_lane
+from slacktide.engine.job.job_context import JobContext, make_context
 from slacktide.files.job import parse_job
 from slacktide.journal.events import CancellationAsked, Decided, Lived, PreemptionAsked, Remembered, Submitted
 from slacktide.journal.store.memory import MemoryStore
@@ -95,12 +95,12 @@ class Site:
     def __init__(self, where: Market | None = None, backend: Replay | None = None) -> None:
         self.market, self.store = where or market(), MemoryStore()
         self.told: Told = Told()
-        self.lanes: dict[str, JobContext] = {}
+        self.job_contexts: dict[str, JobContext] = {}
         self.allowance = Allowance()
         self.engine = Engine(
             self.store,
             backend or Replay(),
-            open_lane=lambda one: self.lanes[one.job],
+            open_job=lambda one: self.job_contexts[one.job],
             open_fleet=self.opened,
         )
 
@@ -116,7 +116,7 @@ class Site:
     ) -> None:
         ground = None if alone else PoolOptions.of(job, "", self.market)
         pool, slot = self.market.pools[0], int(at_hours / SLOT)
-        self.lanes[name] = make_lane(
+        self.job_contexts[name] = make_context(
             job, self.market, pool, policies.make(alone or "on-demand"), slot, began_hours=at_hours,
             origin_hours=slot * SLOT, ground=ground,
         )  # fmt: skip
@@ -140,7 +140,7 @@ class Site:
         )
 
     def order(self, name: str) -> tuple[str, int, int]:
-        order = self.engine.world.jobs[name].holding.order
+        order = self.engine.state.jobs[name].holding.order
         assert order is not None
         return order.pool, order.spot_gpus, order.on_demand_gpus
 
@@ -259,7 +259,7 @@ def test_jobs_keep_what_they_hold_when_the_allocator_fails(wanted: Callable[[], 
     site.told.decide = lambda view: wanted()  # type: ignore[assignment, method-assign, return-value]
     site.engine.step(0.5)
     assert site.order("first") == ("zone-1", 4, 0)
-    assert why in site.engine.world.jobs["first"].progress.blocked
+    assert why in site.engine.state.jobs["first"].progress.blocked
 
 
 def test_spot_of_a_job_that_went_after_a_border_is_free_only_then() -> None:
@@ -273,7 +273,7 @@ def test_spot_of_a_job_that_went_after_a_border_is_free_only_then() -> None:
     site.told.wants = {1: (0, 8, 0)}
     for now in (0.53, 0.6, 1.0, 1.5):
         site.engine.step(now)
-    assert site.engine.world.jobs["goes"].ended is not None
+    assert site.engine.state.jobs["goes"].ended is not None
     assert site.order("stays") == ("zone-0", 8, 0)
     assert site.clean()
 
@@ -299,8 +299,8 @@ def test_a_job_that_says_nothing_has_the_priority_and_patience_of_its_class() ->
     site.submit("first")
     file = parse_job("resources: {accelerators: 'H100:1'}\nwork: 4 gpu-hours\ndeadline: none\npriority: 2\n")
     site.submit("second")
-    site.lanes["second"] = dataclasses.replace(site.lanes["second"], file=file)
-    site.engine.context.jobs._found["second"] = site.lanes["second"]
+    site.job_contexts["second"] = dataclasses.replace(site.job_contexts["second"], file=file)
+    site.engine.context.jobs._found["second"] = site.job_contexts["second"]
     site.engine.step(0.0)
     shown = site.told.views[-1].site
     assert shown is not None
@@ -319,7 +319,7 @@ def test_what_was_spent_before_a_fleet_file_was_changed_is_spent() -> None:
     site.engine.step(0.75)
     shown = site.told.views[-1].site
     assert shown is not None
-    assert len(site.engine.world.fleets) == 2
+    assert len(site.engine.state.fleets) == 2
     assert shown.money.spent_usd == pytest.approx(8 * 1.0 * 0.75), "half an hour is written, the rest is not"
 
 
@@ -342,8 +342,8 @@ def test_what_is_reserved_and_what_an_hour_is_worth_is_in_the_journal() -> None:
     site.engine.step(0.0)
     told = [record.event for record in site.store.read() if isinstance(record.event, Remembered)]
     assert (told[-1].reserved_usd, told[-1].usd_per_job_hour) == (12.5, 0.75)
-    track = next(iter(site.engine.world.fleets.values()))
-    assert (track.reserved_usd, track.usd_per_job_hour) == (12.5, 0.75)
+    job_record = next(iter(site.engine.state.fleets.values()))
+    assert (job_record.reserved_usd, job_record.usd_per_job_hour) == (12.5, 0.75)
     Priced.standing = Standing(reserved_usd=1.0)
     site.engine.step(SLOT)
-    assert (track.reserved_usd, track.usd_per_job_hour) == (1.0, None), "no price yet is no number"
+    assert (job_record.reserved_usd, job_record.usd_per_job_hour) == (1.0, None), "no price yet is no number"

@@ -21,7 +21,7 @@ from slacktide.core.types import Job, Order
 from slacktide.engine.engine import Engine
 from slacktide.engine.fleet.fleets import LiveFleet
 from slacktide.engine.fleet.market import FleetMarket
-from slacktide.engine.job.job_context import JobContext, make_lane
+from slacktide.engine.job.job_context import JobContext, make_context
 from slacktide.journal.events import Decided, HealthChanged, PaceRevised, Submitted
 from slacktide.journal.store.memory import MemoryStore
 from slacktide.market.base import Market, Pool
@@ -112,10 +112,10 @@ class Life:
     ) -> None:
         self.market, self.jobs, self.store = where, jobs, MemoryStore()
         self.spec, self.allowance = spec, Allowance(budget_usd, 1000.0)
-        self.lanes = {name: self._lane(job) for name, job in jobs.items()}
+        self.job_contexts = {name: self._job_context(job) for name, job in jobs.items()}
         self.backend = Workers(jobs, paces)
         self.engine = Engine(
-            self.store, self.backend, open_lane=lambda one: self.lanes[one.job], open_fleet=self._opened
+            self.store, self.backend, open_job=lambda one: self.job_contexts[one.job], open_fleet=self._opened
         )
         self.views: list[FleetView] = []
         self.refused: dict[str, str] = {}
@@ -123,10 +123,10 @@ class Life:
             self._submit(name)
         self._live()
 
-    def _lane(self, job: Job) -> JobContext:
+    def _job_context(self, job: Job) -> JobContext:
         ground = PoolOptions.of(job, "", self.market) if len(self.market.pools) > 1 else None
         pool, policy = self.market.pools[0], policies.make("on-demand")
-        return make_lane(job, self.market, pool, policy, 0, ground=ground)
+        return make_context(job, self.market, pool, policy, 0, ground=ground)
 
     def _opened(self, first: Submitted) -> LiveFleet:
         inner, views = begin(allocators.make(self.spec), None), self.views
@@ -144,8 +144,8 @@ class Life:
         return run
 
     def _submit(self, name: str) -> None:
-        lane = self.lanes[name]
-        pools = lane.pool_names if lane.ground is not None else ()
+        context = self.job_contexts[name]
+        pools = context.pool_names if context.ground is not None else ()
         try:
             self.engine.submit(
                 Submitted(
@@ -158,7 +158,7 @@ class Life:
                     slot_hours=SLOT,
                     start_slot=0,
                     origin_hours=0.0,
-                    pool=lane.home.name,
+                    pool=context.home.name,
                     fleet="fleet",
                     fleet_class="any",
                     pools=pools,
@@ -172,19 +172,19 @@ class Life:
             now = tick * TICK
             self.backend.work(now)
             self.engine.step(now)
-            if all(math.isinf(self.jobs[track.job].deadline_hours) for track in self.engine.world.active):
+            if all(math.isinf(self.jobs[record.job].deadline_hours) for record in self.engine.state.active):
                 return
 
     @property
     def late(self) -> list[str]:
         """The jobs that were not done by their deadline."""
-        ended = {name: track.ended for name, track in self.engine.world.jobs.items()}
+        ended = {name: record.ended for name, record in self.engine.state.jobs.items()}
         due = {name: one for name, one in ended.items() if self.jobs[name].deadline_hours < math.inf}
         return [name for name, one in due.items() if one is None or one.status != "succeeded"]
 
     @property
     def spent_usd(self) -> float:
-        return sum(track.progress.state.cost_usd for track in self.engine.world.jobs.values())
+        return sum(record.progress.state.cost_usd for record in self.engine.state.jobs.values())
 
     def events(self, kind: type) -> list:  # type: ignore[type-arg]
         return [record.event for record in self.store.read() if isinstance(record.event, kind)]
@@ -234,8 +234,8 @@ def lived(seed: int, spec: str, spread: float, pools: int = 1) -> Life:
 def test_none_is_late_whatever_files_say_where_on_demand_has_time_to_spare(spec: str, pools: int) -> None:
     for seed in range(3):
         one = lived(seed, spec, USUAL_SPREAD, pools)
-        assert not one.late, f"{seed}: {one.late} of {list(one.engine.world.jobs)}"
-        assert len(one.engine.world.jobs) > 3
+        assert not one.late, f"{seed}: {one.late} of {list(one.engine.state.jobs)}"
+        assert len(one.engine.state.jobs) > 3
 
 
 def test_files_that_are_believed_are_late() -> None:
@@ -246,7 +246,7 @@ def test_files_that_are_believed_are_late() -> None:
 def test_bids_go_by_the_mean_and_promises_by_the_safe_pace() -> None:
     one = lived(0, "shadow-prices", USUAL_SPREAD)
     last = {event.job: event.pace for event in one.events(PaceRevised)}
-    assert len(last) == len(one.engine.world.jobs)
+    assert len(last) == len(one.engine.state.jobs)
     for job, pace in last.items():
         assert mean_factor(pace, 8) == pytest.approx(one.backend.paces[job], rel=0.15)
     slower = 0

@@ -72,7 +72,7 @@ def run(
     store = MemoryStore()
     engine = Engine(store, Replay())
     tick = handed_in = 0
-    while handed_in < 12 or engine.world.active:
+    while handed_in < 12 or engine.state.active:
         now = tick * 0.05
         if tick % 10 == 0 and handed_in < 12:
             kind = "wide" if handed_in % 3 == 2 else "narrow"
@@ -95,18 +95,18 @@ def test_fixed_width_gives_every_job_its_width_at_once() -> None:
     plan = optimal_widths(file.classes, file.budget_gpus)
     allowed = {one.name: {width.gpus for width in one.phases[0]} for one in plan.classes}
     store, engine = run("fixed-width")
-    for track in engine.world.jobs.values():
-        kind = "wide" if int(track.job.split("-")[1]) % 3 == 2 else "narrow"
-        decided = [r.event for r in store.read(job=track.job) if isinstance(r.event, Decided)]
+    for record in engine.state.jobs.values():
+        kind = "wide" if int(record.job.split("-")[1]) % 3 == 2 else "narrow"
+        decided = [r.event for r in store.read(job=record.job) if isinstance(r.event, Decided)]
         assert {one.on_demand_gpus for one in decided} <= allowed[kind]
         assert len({one.on_demand_gpus for one in decided}) == 1
-        assert track.status == "succeeded"
-        assert track.holding.starts == 1
+        assert record.status == "succeeded"
+        assert record.holding.starts == 1
         width = decided[0].on_demand_gpus
         speedup = next(one for one in file.classes if one.name == kind).phases[0].speedup
         hours = (4.0 if kind == "wide" else 2.0) / speedup(width)
-        assert track.ended is not None
-        assert track.ended.finish_hours == pytest.approx(hours)
+        assert record.ended is not None
+        assert record.ended.finish_hours == pytest.approx(hours)
 
 
 def decisions(store: MemoryStore) -> list[tuple[str, float, int]]:
@@ -159,9 +159,9 @@ def test_a_cluster_of_fixed_size_is_paid_until_it_is_given_back() -> None:
     engine.close()
     assert [nodes for _, nodes in sizes(store)] == [7, 0]
     (began, _), (over, _) = sizes(store)
-    held = sum(track.money.bill.gpu_hours for track in engine.world.jobs.values())
+    held = sum(record.money.bill.gpu_hours for record in engine.state.jobs.values())
     assert held + unused(store, "idle") == pytest.approx(7 * (over - began))
-    (fleet,) = engine.world.fleets.values()
+    (fleet,) = engine.state.fleets.values()
     assert fleet.spent_gpu_hours == pytest.approx(7 * (over - began))
     assert fleet.cluster.rented == 0
 
@@ -171,7 +171,7 @@ def test_nodes_come_after_their_provisioning_and_their_rest_is_paid() -> None:
         "one-width", fleet=f"{FLEET}stream: {{node_gpus: 8, provisioning: 6m, idle_grace: 3m}}\n"
     )
     engine.close()
-    first = engine.world.jobs["job-0"]
+    first = engine.state.jobs["job-0"]
     decided = [r.event for r in store.read(job="job-0") if isinstance(r.event, Decided)]
     assert [(one.at_hours, one.on_demand_gpus) for one in decided[:2]] == [(0.0, 0), (pytest.approx(0.1), 4)]
     assert first.ended is not None
@@ -181,7 +181,7 @@ def test_nodes_come_after_their_provisioning_and_their_rest_is_paid() -> None:
     stretches = [r.event.priced for r in store.read() if isinstance(r.event, Lived | Kept)]
     checked = ledger.audit(stretches, lambda payer: tariff_of("second", 0.5))
     assert checked.clean, checked
-    (fleet,) = engine.world.fleets.values()
+    (fleet,) = engine.state.fleets.values()
     paid = ledger.bill(stretches)
     assert fleet.spent_gpu_hours == pytest.approx(paid.gpu_hours)
 
@@ -199,15 +199,15 @@ def test_letting_go_gives_the_machines_back_and_a_new_engine_rents_them_again(
         engine.step(now)
     assert engine.idle
     assert [nodes for _, nodes in sizes(store)] == [7, 0]
-    (fleet,) = engine.world.fleets.values()
+    (fleet,) = engine.state.fleets.values()
     assert fleet.spent_gpu_hours == pytest.approx(7 * sizes(store)[1][0])
     engine = Engine(store, Replay())
     engine.recover()
     engine.write([Opened(at_hours=moments[-1], pid=1, host="here", version="0")])
     engine.step(1.0)
     assert [nodes for _, nodes in sizes(store)] == [7, 0, 7]
-    assert engine.world.jobs["job-0"].holding.order is not None
-    assert engine.world.jobs["job-0"].holding.order.gpus == 4
+    assert engine.state.jobs["job-0"].holding.order is not None
+    assert engine.state.jobs["job-0"].holding.order.gpus == 4
 
 
 class ByArrival:
@@ -238,7 +238,7 @@ def test_an_allocator_may_read_rows_and_name_only_the_jobs_that_change() -> None
         ("job-1", 0),
         ("job-1", 6),
     ]
-    assert not engine.world.active
+    assert not engine.state.active
 
 
 def test_a_wish_for_another_pool_is_refused() -> None:
@@ -252,7 +252,7 @@ def test_a_wish_for_another_pool_is_refused() -> None:
     engine = Engine(MemoryStore(), Replay(), open_fleet=opened)
     engine.submit(replace(member("job-0", "wide", 0.0), pool=pool_name()))
     engine.step(0.0)
-    job = engine.world.jobs["job-0"]
+    job = engine.state.jobs["job-0"]
     assert re.search(r"must stay in the job's pool, .*, got 'elsewhere'", job.progress.blocked)
     assert job.holding.order is not None
     assert job.holding.order.gpus == 0
@@ -266,13 +266,13 @@ def test_two_fleets_of_a_journal_keep_their_machines_apart() -> None:
         one = member(f"job-{number}", "wide", 0.0, policy=policy)
         engine.submit(replace(one, pool=pool_name(), fleet=fleet))
     tick = 0
-    while engine.world.active:
+    while engine.state.active:
         engine.step(tick * 0.07)
         tick += 1
     engine.close()
     stretches = [r.event.priced for r in store.read() if isinstance(r.event, Lived | Kept)]
     assert ledger.audit(stretches, lambda payer: tariff_of("second", 0.5)).clean
-    fleets = engine.world.fleets.values()
+    fleets = engine.state.fleets.values()
     assert [fleet.came for fleet in fleets] == [2, 2]
     assert sum(fleet.spent_gpu_hours for fleet in fleets) == pytest.approx(ledger.bill(stretches).gpu_hours)
 
@@ -309,13 +309,13 @@ def test_machines_that_workers_on_their_way_out_use_are_kept_beside_the_others(
         engine.submit(replace(one, pool=pool_name()))
     for now in (0.0, 0.1, 0.2):
         engine.step(now)
-    before = engine.world.jobs["goes"].holding.order.on_demand_gpus  # type: ignore[union-attr]
+    before = engine.state.jobs["goes"].holding.order.on_demand_gpus  # type: ignore[union-attr]
     store.append([CancellationAsked(job="goes", at_hours=0.25)])
     engine.step(0.45)
-    (fleet,) = engine.world.fleets.values()
-    assert engine.world.jobs["goes"].requests.ending is not None, "the scene: it is on its way out"
-    assert engine.world.jobs["is-done"].ended is not None, "the scene: so the allocator was asked"
-    staying = engine.world.jobs["stays"].holding.order.on_demand_gpus  # type: ignore[union-attr]
+    (fleet,) = engine.state.fleets.values()
+    assert engine.state.jobs["goes"].requests.ending is not None, "the scene: it is on its way out"
+    assert engine.state.jobs["is-done"].ended is not None, "the scene: so the allocator was asked"
+    staying = engine.state.jobs["stays"].holding.order.on_demand_gpus  # type: ignore[union-attr]
     assert fleet.cluster.rented * fleet.cluster.node_gpus >= staying + before
 
 
@@ -327,7 +327,7 @@ def test_a_job_that_ended_between_a_border_and_the_late_look_at_it_is_over_and_n
     engine.step(0.0)
     engine.submit(replace(member("comes", "wide", 0.53, work=40.0, policy="equi"), pool=pool_name()))
     engine.step(0.53)
-    end = engine.world.jobs["is-done"].ended
+    end = engine.state.jobs["is-done"].ended
     assert end is not None
     assert 0.5 < end.at_hours < 0.53, "the scene: it ends after the border and before the look"
     events = [record.event for record in store.read()]

@@ -54,7 +54,7 @@ def engine() -> Engine:
 
 
 def test_the_first_job_opens_the_site_and_writes_it_once(engine: Engine) -> None:
-    site, pool = engine.world.site, open_market(MARKET).pools[0]
+    site, pool = engine.state.site, open_market(MARKET).pools[0]
     assert site is not None
     assert (site.at_hours, site.start_utc) == (0.2, pool.time(10).isoformat())
     assert json.loads(site.market) == {"spec": MARKET}
@@ -67,13 +67,13 @@ def test_the_first_job_opens_the_site_and_writes_it_once(engine: Engine) -> None
 def test_a_later_job_stands_where_the_others_do(
     engine: Engine, hours: float, slot: int, origin: float
 ) -> None:
-    later = ask(hours, engine.world.site, deadline="3h", name="later")
+    later = ask(hours, engine.state.site, deadline="3h", name="later")
     assert later.start_slot == slot
     assert later.origin_hours == pytest.approx(origin)
-    lanes = engine.lane_of("job"), engine.submit(later)
+    contexts = engine.context_of("job"), engine.submit(later)
     for now in (hours, hours + 0.1, hours + 7.77):
-        assert lanes[0].slot(now) == lanes[1].slot(now)
-    assert lanes[1].terms.deadline_hours == hours + 3.0
+        assert contexts[0].slot(now) == contexts[1].slot(now)
+    assert contexts[1].terms.deadline_hours == hours + 3.0
 
 
 def test_pools_that_begin_at_other_times_stand_at_one_time_of_the_market() -> None:
@@ -91,17 +91,17 @@ def test_pools_that_begin_at_other_times_stand_at_one_time_of_the_market() -> No
 )
 def test_another_market_is_refused_with_the_remedy(engine: Engine, given: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=r"must keep its market.*name another journal with --journal"):
-        ask(1.0, engine.world.site, **given)
-    assert ask(1.0, engine.world.site, source=MARKET).market == ask(1.0, engine.world.site).market
+        ask(1.0, engine.state.site, **given)
+    assert ask(1.0, engine.state.site, source=MARKET).market == ask(1.0, engine.state.site).market
 
 
 def test_a_market_that_does_not_reach_to_the_deadline_is_refused(engine: Engine) -> None:
     hours = 0.2 + (len(open_market(MARKET).pools[0]) - 10) * 0.5 - 12.0
-    assert ask(hours, engine.world.site).start_slot > 10
+    assert ask(hours, engine.state.site).start_slot > 10
     with pytest.raises(InputError, match=r"must cover the deadline of 12 h, got 11.9 h of it.*--journal"):
-        ask(hours + 0.1, engine.world.site)
+        ask(hours + 0.1, engine.state.site)
     with pytest.raises(InputError, match="start must stay 10"):
-        ask(1.0, engine.world.site, start=11)
+        ask(1.0, engine.state.site, start=11)
 
 
 def test_a_feed_is_joined_at_its_present_by_the_first_job_and_by_later_ones(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_a_feed_is_joined_at_its_present_by_the_first_job_and_by_later_ones(tmp_
 
 def test_a_clock_that_is_set_anew_has_no_site_yet(engine: Engine) -> None:
     engine.write([ClockSet(at_hours=0.0, epoch_utc=NOW.isoformat(), speed=1.0)])
-    assert engine.world.site is None
+    assert engine.state.site is None
 
 
 def test_unfinished_jobs_of_before_are_refused_with_the_remedy(tmp_path: Path) -> None:

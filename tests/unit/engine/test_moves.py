@@ -10,7 +10,7 @@ import pytest
 
 from slacktide.backends.base import JobProgress, PoolRoom
 from slacktide.core.types import MAX_GPUS, Allocation, Job, Reason, Sighting, Wish
-from slacktide.engine.job.job_context import JobContext, make_lane
+from slacktide.engine.job.job_context import JobContext, make_context
 from slacktide.journal.events import Blocked, Decided, Held, Lived, Sight
 from slacktide.journal.state.journal_state import JournalState
 from slacktide.market.base import Market, Pool
@@ -35,7 +35,7 @@ class Script:
         return Allocation(*first, reason=Reason("script"), instead=tuple(rest))
 
 
-def lane(by_slot: Mapping[int, tuple[Wish, ...]], sight: Sight = "feed", **numbers: object) -> JobContext:
+def context(by_slot: Mapping[int, tuple[Wish, ...]], sight: Sight = "feed", **numbers: object) -> JobContext:
     given = {"work_gpu_hours": 40.0, "deadline_hours": 25.0, "widths": (4,), "value_usd": 1.0}
     job = Job(**{**given, "worthless_after_hours": 26.0, "checkpoint_gb": 50.0, **numbers})  # type: ignore[arg-type]
     pools = tuple(
@@ -44,14 +44,14 @@ def lane(by_slot: Mapping[int, tuple[Wish, ...]], sight: Sight = "feed", **numbe
     )
     market = Market(pools)
     ground = PoolOptions.of(job, "", market)
-    return make_lane(job, market, pools[0], Script(by_slot), 0, ground=ground, sight=sight)
+    return make_context(job, market, pools[0], Script(by_slot), 0, ground=ground, sight=sight)
 
 
 MOVES = {0: (Wish(4, 0, EAST),), 1: (Wish(4, 0, WEST),)}
 
 
 def test_the_set_that_was_left_is_paid_where_it_is_until_it_has_gone() -> None:
-    bench = Bench(lane(MOVES))
+    bench = Bench(context(MOVES))
     bench.step(0.0)
     bench.machine.says(attempt=1, spot_gpus=4, since_hours=0.0, progress=JobProgress(0.04, 0.04, 0.4))
     bench.step(0.1, 0.5, 0.6)
@@ -59,38 +59,38 @@ def test_the_set_that_was_left_is_paid_where_it_is_until_it_has_gone() -> None:
     bench.machine.is_gone(0.7)
     bench.step(0.8)
     assert bench.usd == pytest.approx(4 * HERE_USD * 0.7)
-    assert bench.track.progress.state.pool == 0, "nothing is there yet"
-    assert bench.track.money.bill.move_usd == 0.0
+    assert bench.record.progress.state.pool == 0, "nothing is there yet"
+    assert bench.record.money.bill.move_usd == 0.0
     bench.machine.says(attempt=2, spot_gpus=4, since_hours=0.9, progress=JobProgress(0.04, 0.04))
     bench.step(0.9, 1.0)
-    assert bench.track.progress.state.pool == 1
-    assert bench.track.holding.moves == 1
+    assert bench.record.progress.state.pool == 1
+    assert bench.record.holding.moves == 1
     assert bench.usd == pytest.approx(4 * HERE_USD * 0.7 + MOVE_USD + 4 * THERE_USD * 0.1)
     assert {one.priced.stretch.pool for one in bench.events(Lived) if one.priced.stretch.gpus} == {EAST, WEST}  # type: ignore[attr-defined]
 
 
 def test_as_many_workers_elsewhere_are_not_taken_for_those_that_were_left() -> None:
     """Both sets are of one size, and between two looks the one has gone and the other has come."""
-    bench = Bench(lane(MOVES))
+    bench = Bench(context(MOVES))
     bench.step(0.0)
     bench.machine.says(attempt=1, spot_gpus=4, since_hours=0.0, progress=JobProgress(0.04, 0.04, 0.4))
     bench.step(0.1, 0.5)
     bench.machine.says(attempt=2, spot_gpus=4, since_hours=0.6, progress=JobProgress(0.04, 0.04))
     bench.step(0.7)
-    assert bench.track.held_pool == WEST
+    assert bench.record.held_pool == WEST
     assert bench.events(Held)[-1].attempt == 2  # type: ignore[attr-defined]
     bench.step(1.0)
     assert bench.usd == pytest.approx(4 * HERE_USD * 0.6 + MOVE_USD + 4 * THERE_USD * 0.4)
 
 
 def test_a_job_that_has_done_nothing_has_nothing_to_carry() -> None:
-    bench = Bench(lane(MOVES))
+    bench = Bench(context(MOVES))
     bench.machine.says(attempt=0, spot_gpus=0, pending_gpus=4)
     bench.step(0.0, 0.5)
     bench.machine.says(attempt=2, spot_gpus=4, since_hours=0.5)
     bench.step(0.6, 1.0)
-    assert bench.track.progress.state.pool == 1
-    assert (bench.track.holding.moves, bench.track.money.bill.move_usd) == (0, 0.0)
+    assert bench.record.progress.state.pool == 1
+    assert (bench.record.holding.moves, bench.record.money.bill.move_usd) == (0, 0.0)
 
 
 class Full(Machine):
@@ -108,12 +108,12 @@ TRIES = {0: (Wish(4, 0, WEST), Wish(4, 0, EAST), Wish(0, 4, EAST))}
 
 
 def test_a_wish_without_machines_gives_way_to_the_next_one_in_the_same_step() -> None:
-    bench = Bench(lane(TRIES), Full(WEST))
+    bench = Bench(context(TRIES), Full(WEST))
     bench.step(0.0)
     order = bench.machine.orders[-1]
     assert (order.pool, order.spot_gpus, order.attempt) == (EAST, 4, 1)
     assert bench.events(Decided)[-1].missed == 1  # type: ignore[attr-defined]
-    nowhere = Bench(lane(TRIES), Full(WEST, EAST))
+    nowhere = Bench(context(TRIES), Full(WEST, EAST))
     nowhere.step(0.0)
     order = nowhere.machine.orders[-1]
     assert (order.pool, order.spot_gpus, order.on_demand_gpus) == (EAST, 0, 4)
@@ -121,7 +121,7 @@ def test_a_wish_without_machines_gives_way_to_the_next_one_in_the_same_step() ->
 
 @pytest.mark.parametrize("sight", ["feed", "tried"])
 def test_spot_that_never_comes_gives_way_to_the_next_wish_before_the_slot_is_over(sight: Sight) -> None:
-    bench = Bench(lane(TRIES, sight), Full())
+    bench = Bench(context(TRIES, sight), Full())
     bench.machine.says(attempt=0, spot_gpus=0, pending_gpus=4)
     bench.step(0.0)
     assert bench.machine.orders[-1].pool == WEST
@@ -131,8 +131,8 @@ def test_spot_that_never_comes_gives_way_to_the_next_wish_before_the_slot_is_ove
     order = bench.machine.orders[-1]
     assert (order.pool, order.spot_gpus, order.attempt) == (EAST, 4, 2)
     assert bench.events(Decided)[-1].why == "next-wish"
-    assert bench.track.holding.preemptions == 0, "nobody took what was never there"
-    seen = bench.track.holding.sightings
+    assert bench.record.holding.preemptions == 0, "nobody took what was never there"
+    seen = bench.record.holding.sightings
     if sight == "feed":
         assert not seen
     else:
@@ -141,19 +141,19 @@ def test_spot_that_never_comes_gives_way_to_the_next_wish_before_the_slot_is_ove
     again = JournalState()
     for record in bench.store.read():
         again.apply(record)
-    assert again.jobs["job"] == bench.track
+    assert again.jobs["job"] == bench.record
 
 
 def test_a_pool_that_the_job_may_not_use_is_its_policys_failure() -> None:
-    bench = Bench(lane({0: (Wish(4, 0, "gcp/us-east5-a"),)}))
+    bench = Bench(context({0: (Wish(4, 0, "gcp/us-east5-a"),)}))
     bench.step(0.0)
     (blocked,) = bench.events(Blocked)
     assert "gcp/us-east5-a" in blocked.why
-    assert bench.track.active
+    assert bench.record.active
 
 
 def test_a_loss_in_the_new_pool_is_one_of_that_pool() -> None:
-    bench = Bench(lane(MOVES, "tried"))
+    bench = Bench(context(MOVES, "tried"))
     bench.step(0.0)
     bench.machine.says(attempt=1, spot_gpus=4, since_hours=0.0, progress=JobProgress(0.04, 0.04, 0.4))
     bench.step(0.1, 0.5)
@@ -163,6 +163,6 @@ def test_a_loss_in_the_new_pool_is_one_of_that_pool() -> None:
         attempt=2, spot_gpus=0, taken_spot_gpus=4, stopped=True, progress=JobProgress(0.05, 0.05, 0.6)
     )
     bench.step(0.8)
-    assert bench.track.holding.preemptions == 1
-    assert bench.track.holding.sightings[WEST][-1] == Sighting(0.8, 0, 0)
-    assert bench.track.progress.state.pool == 1
+    assert bench.record.holding.preemptions == 1
+    assert bench.record.holding.sightings[WEST][-1] == Sighting(0.8, 0, 0)
+    assert bench.record.progress.state.pool == 1

@@ -25,7 +25,7 @@ from slacktide.policies.base import policies
 from slacktide.policies.deadline_guard import DeadlineGuard
 from slacktide.report.live.lines import EventLines
 
-from .parts_of_machines import SUBMITTED, Bench, lane
+from .parts_of_machines import SUBMITTED, Bench, context
 
 HALF = 0.5
 """The pace of these workers over that of their file: 4 GPU-hours an hour, so 0.1 of the work."""
@@ -45,7 +45,7 @@ def measured(bench: Bench) -> list[PaceRevised]:
 
 
 def test_pace_restart_and_checkpoints_are_measured_from_reports() -> None:
-    bench = Bench(lane(work_spread=USUAL_SPREAD, restart_hours=0.1))
+    bench = Bench(context(work_spread=USUAL_SPREAD, restart_hours=0.1))
     bench.step(0.0, 0.1)
     at_half_pace(bench, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0, 1.1)
     first, *others = measured(bench)
@@ -61,7 +61,7 @@ def test_pace_restart_and_checkpoints_are_measured_from_reports() -> None:
 
 
 def test_a_restart_of_workers_that_stay_begins_when_they_are_told_to_re_form() -> None:
-    bench = Bench(lane(work_spread=USUAL_SPREAD, restart_hours=0.1))
+    bench = Bench(context(work_spread=USUAL_SPREAD, restart_hours=0.1))
     bench.step(0.0)
     bench.machine.says(attempt=1, progress=JobProgress(0.01, 0.01, 0.1), reform_hours=math.inf)
     bench.step(0.1, 0.2)
@@ -74,7 +74,7 @@ def test_a_restart_of_workers_that_stay_begins_when_they_are_told_to_re_form() -
 
 
 def test_a_controller_that_comes_later_measures_no_restart() -> None:
-    bench = Bench(lane(work_spread=USUAL_SPREAD))
+    bench = Bench(context(work_spread=USUAL_SPREAD))
     bench.step(0.0)
     bench.reopened()
     bench.machine.says(attempt=1, progress=JobProgress(0.05, 0.05, 1.0))
@@ -83,7 +83,7 @@ def test_a_controller_that_comes_later_measures_no_restart() -> None:
 
 
 def test_a_job_that_reports_nothing_is_taken_at_its_files_word_until_it_reports() -> None:
-    bench = Bench(lane(work_spread=USUAL_SPREAD, restart_hours=0.1))
+    bench = Bench(context(work_spread=USUAL_SPREAD, restart_hours=0.1))
     bench.step(0.0, 0.2, 0.5)
     (silent,) = measured(bench)
     assert math.isinf(silent.pace.hours)
@@ -97,7 +97,7 @@ def test_a_job_that_reports_nothing_is_taken_at_its_files_word_until_it_reports(
 
 
 def test_a_margin_that_a_file_states_is_kept_in_silence() -> None:
-    bench = Bench(lane(work_spread=0.3, restart_hours=0.1))
+    bench = Bench(context(work_spread=0.3, restart_hours=0.1))
     bench.step(0.0, 0.2, 0.5)
     (silent,) = measured(bench)
     assert silent.pace.variance == prior(0.3).variance
@@ -105,14 +105,14 @@ def test_a_margin_that_a_file_states_is_kept_in_silence() -> None:
 
 
 def test_a_job_whose_file_is_certain_is_never_measured() -> None:
-    bench = Bench(lane())
+    bench = Bench(context())
     bench.step(0.0, 0.1)
     at_half_pace(bench, 0.2, 0.4, 0.6, 1.0, 1.1)
     assert not measured(bench)
 
 
 def test_the_outlook_goes_by_the_evidence() -> None:
-    bench = Bench(lane(work_spread=USUAL_SPREAD, deadline_hours=11.0))
+    bench = Bench(context(work_spread=USUAL_SPREAD, deadline_hours=11.0))
     bench.step(0.0, 0.1)
     at_half_pace(bench, 0.2, 0.4, 0.6, 1.0, 1.1, 1.6)
     words = [event.health for event in bench.events(HealthChanged) if isinstance(event, HealthChanged)]
@@ -121,18 +121,20 @@ def test_the_outlook_goes_by_the_evidence() -> None:
 
 
 def test_a_bill_compares_with_the_work_as_it_was_measured() -> None:
-    bench = Bench(lane(work_spread=USUAL_SPREAD))
-    believed_bill = bill(bench.track, bench.lane)
+    bench = Bench(context(work_spread=USUAL_SPREAD))
+    believed_bill = bill(bench.record, bench.job_context)
     bench.step(0.0, 0.1)
     at_half_pace(bench, 0.2, 0.4, 0.6, 1.0, 1.1, 1.6, 2.1)
-    found = bill(bench.track, bench.lane)
+    found = bill(bench.record, bench.job_context)
     assert found.measured_work_gpu_hours == pytest.approx(80.0, rel=0.1), (
         "on 1 GPU, where nothing was measured"
     )
     assert found.on_demand_alone_usd is not None
     assert believed_bill.on_demand_alone_usd is not None
     assert found.on_demand_alone_usd == pytest.approx(2 * believed_bill.on_demand_alone_usd, rel=0.05)
-    phased = as_measured(bench.track, dataclasses.replace(bench.lane.job, phases=bench.lane.job.parts))
+    phased = as_measured(
+        bench.record, dataclasses.replace(bench.job_context.job, phases=bench.job_context.job.parts)
+    )
     assert phased.work_hours(4) == pytest.approx(20.0, rel=0.05)
 
 
@@ -143,14 +145,14 @@ def lived_at_half_pace(spread: float) -> float:
     """
     waits = DeadlineGuard(policies.make("maximal-spot"))
     bench = Bench(
-        lane(
+        context(
             waits, offered=0, widths=(1, 2, 4), deadline_hours=24.0, restart_hours=0.1,
             checkpoint_hours=0.25, work_spread=spread,
         )
     )  # fmt: skip
     done = saved = began = 0.0
     attempt, ticks = 0, 0
-    while bench.track.ended is None and ticks < 600:
+    while bench.record.ended is None and ticks < 600:
         now = ticks * 0.1
         order = bench.machine.orders[-1] if bench.machine.orders else None
         if order is not None and order.gpus and not order.ending:
@@ -168,8 +170,8 @@ def lived_at_half_pace(spread: float) -> float:
             bench.machine.says()
         bench.step(now)
         ticks += 1
-    assert bench.track.ended is not None
-    return float(bench.track.ended.finish_hours)
+    assert bench.record.ended is not None
+    return float(bench.record.ended.finish_hours)
 
 
 def test_a_job_twice_as_slow_as_its_file_is_in_time_unless_the_file_is_believed() -> None:
@@ -214,7 +216,7 @@ def test_only_a_pace_that_moved_is_told_in_a_log() -> None:
 
 
 def test_a_silent_job_that_goes_on_after_the_work_of_its_file_is_not_on_time() -> None:
-    bench = Bench(lane(work_spread=USUAL_SPREAD, deadline_hours=30.0))
+    bench = Bench(context(work_spread=USUAL_SPREAD, deadline_hours=30.0))
     bench.machine.says(attempt=1, finished=False)
     bench.step(*(float(hour) for hour in range(16)))
     told = [event for event in bench.events(HealthChanged) if isinstance(event, HealthChanged)]

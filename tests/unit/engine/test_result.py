@@ -10,7 +10,7 @@ import pytest
 
 from slacktide.engine.bills.bill import bill
 from slacktide.engine.bills.result import run_result, yardsticks
-from slacktide.engine.job.job_context import lane_of
+from slacktide.engine.job.job_context import context_of
 from slacktide.journal.events import Decided, Lived, Preempted
 from slacktide.journal.state.journal_state import JournalState
 from slacktide.journal.store.base import Store
@@ -33,23 +33,23 @@ def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[St
 
 def test_a_run_is_what_its_events_add_up_to(journal: tuple[Store, str]) -> None:
     store, job = journal
-    world = JournalState()
+    state = JournalState()
     for record in store.read():
-        world.apply(record)
-    track = world.jobs[job]
-    lane = lane_of(track.submitted)
+        state.apply(record)
+    job_record = state.jobs[job]
+    context = context_of(job_record.submitted)
     events = [record.event for record in store.read(job=job)]
-    run = run_result(events, lane.job, lane.pool, "policy")
-    assert run.bill == track.money.bill
+    run = run_result(events, context.job, context.pool, "policy")
+    assert run.bill == job_record.money.bill
     assert len(run.decisions) == sum(isinstance(event, Decided) for event in events)
     assert len(run.laps) == sum(isinstance(event, Lived) for event in events)
     assert sum(one.lost_gpus for one in run.losses) == sum(
         event.spot_before - event.spot_left for event in events if isinstance(event, Preempted)
     )
-    assert (len(run.losses), len(run.restarts)) == (track.holding.preemptions, track.restarts)
-    assert run.lost_gpu_hours == pytest.approx(track.progress.lost_gpu_hours)
-    assert run.status == (None if track.ended is None else track.ended.status)
-    assert run.laps[-1].after_gpu_hours == track.progress.state.progress_gpu_hours
+    assert (len(run.losses), len(run.restarts)) == (job_record.holding.preemptions, job_record.restarts)
+    assert run.lost_gpu_hours == pytest.approx(job_record.progress.lost_gpu_hours)
+    assert run.status == (None if job_record.ended is None else job_record.ended.status)
+    assert run.laps[-1].after_gpu_hours == job_record.progress.state.progress_gpu_hours
     assert decisions(run).rows
-    text = page([run, *yardsticks(lane, lane.job)], bill(track, lane), events)
+    text = page([run, *yardsticks(context, context.job)], bill(job_record, context), events)
     assert text.count("<svg") == 4

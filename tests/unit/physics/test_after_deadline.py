@@ -11,14 +11,14 @@ import pytest
 from slacktide.core.errors import InputError
 from slacktide.core.types import AFTER_DEADLINE, AfterDeadline, Job
 from slacktide.engine.failures_and_ends import spent
-from slacktide.engine.job.job_context import make_lane
+from slacktide.engine.job.job_context import make_context
 from slacktide.journal.events import Decided, Ended
 from slacktide.market.base import Market, Pool
 from slacktide.policies.base import policies
 from slacktide.results.run import result_of
 from slacktide.simulation import batch, plain
 from slacktide.simulation.policy_runs import run_in_detail
-from tests.unit.engine.test_engine import Bench, lane
+from tests.unit.engine.test_engine import Bench, context
 
 SLOTS = 40
 
@@ -68,34 +68,34 @@ def test_the_clairvoyant_ends_what_it_begins() -> None:
 @pytest.mark.parametrize("after", AFTER_DEADLINE)
 def test_the_engine_does_what_the_back_test_does(after: AfterDeadline) -> None:
     task, pool, policy = job(after), market(), policies.make("uniform-progress")
-    run = plain.run(task, pool, make_lane(task, Market((pool,)), pool, policy, 0).policy)
-    bench = Bench(make_lane(task, Market((pool,)), pool, policy, 0))
+    run = plain.run(task, pool, make_context(task, Market((pool,)), pool, policy, 0).policy)
+    bench = Bench(make_context(task, Market((pool,)), pool, policy, 0))
     bench.step(*np.arange(0.0, 19.5, 0.5))
     (ended,) = bench.events(Ended)
     assert isinstance(ended, Ended)
-    assert bench.track.money.bill.cost_usd == pytest.approx(run.cost_usd)
+    assert bench.record.money.bill.cost_usd == pytest.approx(run.cost_usd)
     assert ended.finish_hours == pytest.approx(run.finish_hours)
     assert ended.status == "deadline_missed"
     assert ("after_deadline" in ended.why) == (after == "stop")
 
 
 def test_real_workers_are_stopped_at_the_deadline() -> None:
-    bench = Bench(lane(work_gpu_hours=39.0, deadline_hours=10.0, after_deadline="stop"))
+    bench = Bench(context(work_gpu_hours=39.0, deadline_hours=10.0, after_deadline="stop"))
     bench.backend.finished, bench.backend.gone = False, False
     bench.step(*np.arange(0.0, 10.0, 0.5), 9.9)
     assert not bench.events(Ended)
     assert bench.backend.orders[-1].until_hours == 10.0, "whoever holds them lets go by itself"
     bench.step(10.01)
-    assert bench.track.requests.ending == "deadline_missed"
+    assert bench.record.requests.ending == "deadline_missed"
     last = bench.events(Decided)[-1]
     assert "after_deadline" in last.why
     bench.backend.gone = True
     bench.step(10.02)
-    assert bench.track.status == "deadline_missed"
+    assert bench.record.status == "deadline_missed"
 
 
 def test_a_job_that_is_taken_up_after_its_deadline_is_not_begun_again() -> None:
-    bench = Bench(lane(work_gpu_hours=39.0, after_deadline="stop"))
+    bench = Bench(context(work_gpu_hours=39.0, after_deadline="stop"))
     bench.step(0.0, 0.2)
     bench.engine.release()
     bench.step(0.3, 0.4)
@@ -112,7 +112,7 @@ def test_a_stop_at_the_greatest_cost_says_the_limit_the_reserve_and_what_was_spe
         "max_cost allows $25.00, and $0.00 was spent; "
         "the reserve for stopping would be $103.30, and only $25.00 are left"
     )
-    bench = Bench(lane(max_cost_usd=3.0, after_deadline="stop"))
+    bench = Bench(context(max_cost_usd=3.0, after_deadline="stop"))
     bench.step(*np.arange(0.0, 10.0, 0.5))
     (ended,) = bench.events(Ended)
     assert isinstance(ended, Ended)

@@ -117,7 +117,7 @@ class House:
         )
         self.lease = JournalLease(self.path)
         self.lease.__enter__()
-        self.engine = Engine(self.store, Replay(), open_lane=files.lane)
+        self.engine = Engine(self.store, Replay(), open_job=files.job_context)
         self.engine.read_on()
         saved = LearnedStateFile(folder / "learn.json", fresh)
         self._intake = Intake(self.engine, clock, saved, files, values_of(self.path))

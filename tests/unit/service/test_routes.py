@@ -360,7 +360,7 @@ def test_jobs_that_ended_long_ago_are_told_as_all_others(
     before = [house.ask("GET", path).json for path in paths]
     monkeypatch.setattr(jobs, "KEPT_ENDED", 0)
     monkeypatch.setattr(jobs, "BLOCK_JOBS", 1)
-    house.journal_reader.fold._world = None  # so that it is read anew
+    house.journal_reader.fold._state = None  # so that it is read anew
     assert not house.journal_reader.fold().jobs.at_hand
     assert [house.ask("GET", path).json for path in paths] == before
 

@@ -36,7 +36,7 @@ def submit(house: House, text: str) -> int:
     house.take_in()
     answer = house.ask("GET", f"/api/v1/requests/{sent.json['key']}")
     assert answer.status == 200, answer.message
-    return house.engine.world.jobs[answer.json["job"]].submitted.start_slot
+    return house.engine.state.jobs[answer.json["job"]].submitted.start_slot
 
 
 def planned(house: House, text: str, **asked: object) -> tuple[str, int]:

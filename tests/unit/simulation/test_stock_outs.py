@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from slacktide.backends.replay import Replay
 from slacktide.core.types import UNLIMITED_GPUS, Allocation, Job, Quote, Wish
 from slacktide.engine.engine import Engine
-from slacktide.engine.job.job_context import make_lane
+from slacktide.engine.job.job_context import make_context
 from slacktide.journal.events import Decided, Submitted
 from slacktide.journal.store.memory import MemoryStore
 from slacktide.market.base import Market, Pool
@@ -159,21 +159,21 @@ def test_a_stock_that_no_job_exhausts_changes_nothing(seed: int, policy: str, af
 
 def test_jobs_of_one_site_share_a_stock() -> None:
     where = Market((pool([6]),))
-    lanes = {name: make_lane(JOB, where, where.pools[0], OnDemand(), 0) for name in ("one", "two")}
+    contexts = {name: make_context(JOB, where, where.pools[0], OnDemand(), 0) for name in ("one", "two")}
     store = MemoryStore()
-    engine = Engine(store, Replay(), open_lane=lambda submitted: lanes[submitted.job])
-    for name, lane in lanes.items():
+    engine = Engine(store, Replay(), open_job=lambda submitted: contexts[submitted.job])
+    for name, context in contexts.items():
         engine.submit(
             Submitted(
                 job=name, at_hours=0.0, text="", submitted_utc="2026-01-01T00:00:00+00:00", path="",
-                policy=json.dumps("x"), slot_hours=lane.slot_hours, start_slot=0, pool="a",
+                policy=json.dumps("x"), slot_hours=context.slot_hours, start_slot=0, pool="a",
             )
         )  # fmt: skip
     for hours in (0.0, 1.0, 2.0):
         engine.step(hours)
         decided = [record.event for record in store.read() if isinstance(record.event, Decided)]
         assert sorted(event.on_demand_gpus for event in decided[-2:]) == [2, 4]
-    while engine.world.active:
+    while engine.state.active:
         engine.step(hours)
         hours += 1.0
     assert {event.on_demand_gpus for event in decided if event.job == "two"} <= {2, 4}

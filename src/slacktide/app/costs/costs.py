@@ -45,16 +45,16 @@ class SiteCost(NamedTuple):
     """The bill of machines that were rented; None where none ever were."""
 
 
-def billed(track: JobRecord, world: JournalState, lane: JobContext, *, in_charge: bool) -> Bill:
+def billed(record: JobRecord, state: JournalState, context: JobContext, *, in_charge: bool) -> Bill:
     """Draw up the bill of a job beside what others would have paid."""
-    status = status_of(track, world, in_charge=in_charge)
-    return dataclasses.replace(job_bill(track, lane), status=status)
+    status = status_of(record, state, in_charge=in_charge)
+    return dataclasses.replace(job_bill(record, context), status=status)
 
 
 def job_cost(
-    track: JobRecord,
-    world: JournalState,
-    lane: Callable[[JobRecord], JobContext],
+    record: JobRecord,
+    state: JournalState,
+    context: Callable[[JobRecord], JobContext],
     site: SiteOpened | None,
     records: Iterable[Record],
     *,
@@ -64,29 +64,29 @@ def job_cost(
 
     Where its market is gone, nobody can say what others would have paid.
     """
-    pricing = pricing_of(track.submitted, site)
-    checked = audit_at(track, pricing.tariff, pricing.quote, records)
+    pricing = pricing_of(record.submitted, site)
+    checked = audit_at(record, pricing.tariff, pricing.quote, records)
     notes = (pricing.note,) if pricing.note else ()
     try:
-        return JobCost(billed(track, world, lane(track), in_charge=in_charge), checked, notes)
+        return JobCost(billed(record, state, context(record), in_charge=in_charge), checked, notes)
     except SlacktideError as error:
-        status = status_of(track, world, in_charge=in_charge)
-        alone = dataclasses.replace(own_bill(track, pricing.job), status=status, market_gone=True)
+        status = status_of(record, state, in_charge=in_charge)
+        alone = dataclasses.replace(own_bill(record, pricing.job), status=status, market_gone=True)
         return JobCost(alone, checked, notes or (str(error),))
 
 
-def site_cost(world: JournalState, records: Iterable[Record], *, in_charge: bool) -> SiteCost:
+def site_cost(state: JournalState, records: Iterable[Record], *, in_charge: bool) -> SiteCost:
     """Add up what every job and the machines that none used cost, and audit all stretches together."""
     told = list(records)
     own = [record.event.priced for record in told if isinstance(record.event, Kept)]
     lived = [record.event.priced for record in told if isinstance(record.event, Lived)]
     payers = [
-        PayerBill(track.job, status_of(track, world, in_charge=in_charge), track.money.bill)
-        for track in world.jobs.values()
+        PayerBill(job_record.job, status_of(job_record, state, in_charge=in_charge), job_record.money.bill)
+        for job_record in state.jobs.values()
     ]
     if own:
         payers.append(PayerBill("", "", bill(own)))
-    pricing = _pricing(world, told)
+    pricing = _pricing(state, told)
     found = SiteBill(tuple(payers), bill([*lived, *own]), site_audit(pricing, told))
     notes = tuple(dict.fromkeys(one.note for one in pricing.values() if one.note))
     return SiteCost(found, notes, machine_costs(told))
@@ -99,9 +99,9 @@ def machine_costs(told: Iterable[Record], until_utc: datetime | None = None) -> 
     return MachineCosts(bill_of_all, machine_use(records)) if bill_of_all.lines else None
 
 
-def _pricing(world: JournalState, told: Iterable[Record]) -> dict[str, BillPricing]:
+def _pricing(state: JournalState, told: Iterable[Record]) -> dict[str, BillPricing]:
     sites = sites_of(told)
-    return {track.job: pricing_of(track.submitted, sites.get(track.job)) for track in world.jobs.values()}
+    return {record.job: pricing_of(record.submitted, sites.get(record.job)) for record in state.jobs.values()}
 
 
 class RunTold(NamedTuple):
@@ -112,11 +112,11 @@ class RunTold(NamedTuple):
     events: tuple[Event, ...]
 
 
-def run_told(track: JobRecord, lane: JobContext, events: Iterable[Event]) -> RunTold:
+def run_told(record: JobRecord, context: JobContext, events: Iterable[Event]) -> RunTold:
     """Return a job's run from its journal; raises InputError when nothing was run yet."""
     kept = tuple(events)
-    run = run_result(kept, lane.job, lane.at(0).pool, policy_of(track))
-    return RunTold((run, *yardsticks(lane, as_measured(track, lane.job))), kept)
+    run = run_result(kept, context.job, context.at(0).pool, policy_of(record))
+    return RunTold((run, *yardsticks(context, as_measured(record, context.job))), kept)
 
 
 __all__ = ["JobCost", "RunTold", "SiteCost", "billed", "job_cost", "machine_costs", "run_told", "site_cost"]

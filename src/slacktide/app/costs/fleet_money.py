@@ -71,15 +71,15 @@ class FleetStatus:
     """What is kept for deadlines that were promised, should all spot be gone; None where it does not say."""
 
 
-def fleets(world: JournalState) -> list[FleetStatus]:
+def fleets(state: JournalState) -> list[FleetStatus]:
     """Tell the money of every fleet on the present clock."""
-    return [_status(track, world) for track in world.fleets.values()]
+    return [_status(record, state) for record in state.fleets.values()]
 
 
-def allowance_of(track: FleetRecord, world: JournalState) -> Allowance | None:
+def allowance_of(fleet: FleetRecord, state: JournalState) -> Allowance | None:
     """Return what a fleet may spend when, on its own clock; None where its budget is not money over time."""
-    found = parse_fleet(track.first.fleet, path=track.first.fleet_path).allowance
-    return None if found is None else placed(found, track.origin_hours, world.site)
+    found = parse_fleet(fleet.first.fleet, path=fleet.first.fleet_path).allowance
+    return None if found is None else placed(found, fleet.origin_hours, state.site)
 
 
 def placed(allowance: Allowance, origin_hours: float, site: SiteOpened | None) -> Allowance:
@@ -90,46 +90,46 @@ def placed(allowance: Allowance, origin_hours: float, site: SiteOpened | None) -
     return dataclasses.replace(allowance, start=start)
 
 
-def spent_usd_at(track: FleetRecord, allowance: Allowance | None, hours: float) -> float:
+def spent_usd_at(fleet: FleetRecord, allowance: Allowance | None, hours: float) -> float:
     """Return what a fleet had spent at an hour of its clock in the period of that moment."""
     since = -math.inf if allowance is None else allowance.period(hours).since_hours
-    spending, origin = track.spending, track.origin_hours
+    spending, origin = fleet.spending, fleet.origin_hours
     return spending.since(origin + since) - spending.since(origin + hours)
 
 
-def _status(track: FleetRecord, world: JournalState) -> FleetStatus:
-    allowance = allowance_of(track, world)
-    now = world.now_hours - track.origin_hours
+def _status(fleet: FleetRecord, state: JournalState) -> FleetStatus:
+    allowance = allowance_of(fleet, state)
+    now = state.now_hours - fleet.origin_hours
     period = None if allowance is None else allowance.period(now)
     since = 0.0 if period is None else max(period.since_hours, 0.0)
-    spent = spent_usd_at(track, allowance, now)
+    spent = spent_usd_at(fleet, allowance, now)
     ends = math.inf if period is None else period.until_hours
     known = now - since > TIME_TOLERANCE_HOURS and math.isfinite(ends)
     return FleetStatus(
-        fleet=track.key,
-        file=PurePath(track.first.fleet_path).name,
-        allocator=policy_name(track.first.policy),
-        jobs=track.present,
-        came=track.came,
-        by_class=dict(track.of_class),
-        classes=_classes(track, world),
+        fleet=fleet.key,
+        file=PurePath(fleet.first.fleet_path).name,
+        allocator=policy_name(fleet.first.policy),
+        jobs=fleet.present,
+        came=fleet.came,
+        by_class=dict(fleet.of_class),
+        classes=_classes(fleet, state),
         hours=now,
-        spent_gpu_hours=track.spent_gpu_hours,
-        spent_usd=track.spending.total_usd,
+        spent_gpu_hours=fleet.spent_gpu_hours,
+        spent_usd=fleet.spending.total_usd,
         period_budget_usd=None if period is None else period.budget_usd,
         period_spent_usd=spent,
         period_since_hours=None if period is None else period.since_hours,
         period_until_hours=ends if math.isfinite(ends) else None,
         projected_usd=spent / (now - since) * (ends - since) if known else None,
-        usd_per_job_hour=track.usd_per_job_hour,
-        reserved_usd=track.reserved_usd,
+        usd_per_job_hour=fleet.usd_per_job_hour,
+        reserved_usd=fleet.reserved_usd,
     )
 
 
-def _classes(track: FleetRecord, world: JournalState) -> tuple[ClassStatus, ...]:
+def _classes(fleet: FleetRecord, state: JournalState) -> tuple[ClassStatus, ...]:
     """Count the jobs of each class, in the order in which the first of each came."""
-    present = [world.jobs[job] for job in track.present]
-    return tuple(_class(name, came, present) for name, came in track.of_class.items())
+    present = [state.jobs[job] for job in fleet.present]
+    return tuple(_class(name, came, present) for name, came in fleet.of_class.items())
 
 
 def _class(name: str, came: int, present: Sequence[JobRecord]) -> ClassStatus:

@@ -14,7 +14,7 @@ from slacktide.core.errors import InputError, SlacktideError
 from slacktide.core.types import JobState
 from slacktide.engine.clock import Clock
 from slacktide.engine.engine import Engine
-from slacktide.engine.job.job_context import JobContext, lane_of, lane_on
+from slacktide.engine.job.job_context import JobContext, context_from_file, context_of
 from slacktide.engine.job.placement import placed
 from slacktide.engine.job.policy_learning import begin_learning, drop_lesson, foresee
 from slacktide.files.job import JobFile, parse_job
@@ -27,19 +27,19 @@ from slacktide.policies.selection.state_file import LearnedStateFile
 
 
 class FilesRead:
-    """Job files that were read already, so that a job that is taken in is not read again for its lane."""
+    """Job files that were read already, so that a job that is taken in is not read again for its context."""
 
     def __init__(self) -> None:
         self._files: dict[str, JobFile] = {}
 
     def keep(self, job: str, file: JobFile) -> None:
-        """Remember the file of a job until its lane is made."""
+        """Remember the file of a job until its context is made."""
         self._files[job] = file
 
-    def lane(self, submitted: Submitted) -> JobContext:
-        """Make the lane of a job."""
+    def job_context(self, submitted: Submitted) -> JobContext:
+        """Make the context of a job."""
         file = self._files.pop(submitted.job, None)
-        return lane_of(submitted) if file is None else lane_on(submitted, file)
+        return context_of(submitted) if file is None else context_from_file(submitted, file)
 
 
 class Intake:
@@ -50,7 +50,7 @@ class Intake:
     ) -> None:
         self._engine, self._clock, self._learned, self._files = engine, clock, learned, files
         self._values = values
-        for key in engine.world.requests.answers:  # one who was killed may have left them
+        for key in engine.state.requests.answers:  # one who was killed may have left them
             values.drop(request_values(key))
         self.tidy()
 
@@ -61,20 +61,20 @@ class Intake:
         again and again. Only trouble of the disk is none: it is raised, and the request waits until the disk
         takes the job.
         """
-        world = self._engine.world
-        for asked in list(world.requests.waiting.values()):
+        state = self._engine.state
+        for asked in list(state.requests.waiting.values()):
             try:
                 self.take(defaults.submission(asked, self._values.of(request_values(asked.key))))
             except Exception as error:
-                if asked.key in world.requests.answers or is_of_the_disk(error):
+                if asked.key in state.requests.answers or is_of_the_disk(error):
                     raise  # it was taken in, and something else is wrong; or it will be, later
-                self._engine.write([_refusal(asked.key, world.now_hours, error)])
+                self._engine.write([_refusal(asked.key, state.now_hours, error)])
             self._values.drop(request_values(asked.key))
 
     def tidy(self) -> None:
         """Remove what was kept for jobs that are over, or never came to be."""
         for job in self._values.jobs():
-            if job not in self._engine.world.unended:
+            if job not in self._engine.state.unended:
                 self._values.drop(job_values(job))
 
     def take(self, submission: Submission) -> JobRecord:
@@ -82,18 +82,18 @@ class Intake:
 
         Raises BackendError when the disk does not take it.
         """
-        world, now, name = self._engine.world, datetime.now(UTC), submission.file.job.name
-        check_alone(submission, world)
-        file, job, hours = submission.at(now), free_id(world, name), self._clock.hours()
-        told = entry(submission, file, job=job, at_hours=hours, now=now, site=world.site)
-        lane = lane_on(foresee(told, name, self._learned), file)
-        rehearse(lane, told)
+        state, now, name = self._engine.state, datetime.now(UTC), submission.file.job.name
+        check_alone(submission, state)
+        file, job, hours = submission.at(now), free_id(state, name), self._clock.hours()
+        told = entry(submission, file, job=job, at_hours=hours, now=now, site=state.site)
+        context = context_from_file(foresee(told, name, self._learned), file)
+        rehearse(context, told)
         # The job's time begins now, not when it was asked for: some policies compile for a minute at first.
         now = datetime.now(UTC)
         file = submission.at(now)
         with needing_space("a job that is taken in"):
-            self._keep(self._stamped(told, now, file, lane.pool), file, submission)
-        return world.jobs[job]
+            self._keep(self._stamped(told, now, file, context.pool), file, submission)
+        return state.jobs[job]
 
     def _keep(self, told: Submitted, file: JobFile, submission: Submission) -> None:
         """Write down that a job was taken in, with all that it needs."""
@@ -109,27 +109,27 @@ class Intake:
 
     def _stamped(self, told: Submitted, now: datetime, file: JobFile, pool: Pool) -> Submitted:
         """Return an entry that says this moment, and where the market stands at it."""
-        site = self._engine.world.site
+        site = self._engine.state.site
         present = dataclasses.replace(told, at_hours=self._clock.hours(), submitted_utc=now.isoformat())
         return present if site is None else placed(present, file.job, pool, None, site)
 
 
-def rehearse(lane: JobContext, told: Submitted) -> None:
+def rehearse(context: JobContext, told: Submitted) -> None:
     """Let a job's policy decide once, for nothing, so that the first real decision comes at once."""
     if not told.fleet:
-        decision_of(lane.policy, lane.view(told.job, JobState(), lane.start_slot, told.at_hours, ()))
+        decision_of(context.policy, context.view(told.job, JobState(), context.start_slot, told.at_hours, ()))
 
 
-def check_alone(submission: Submission, world: JournalState) -> None:
+def check_alone(submission: Submission, state: JournalState) -> None:
     """Raise InputError where another job is writing into the same checkpoint folder, unless that is meant."""
     file = submission.file
     folder = _checkpoint_folder(file)
     if folder is None or file.checkpoint_shared:
         return
-    for track in world.active:
-        if _checkpoint_folder_of(track) == folder:
+    for record in state.active:
+        if _checkpoint_folder_of(record) == folder:
             raise InputError(
-                f"{file.path}: only one job at a time may use a checkpoint folder, but {track.job} has not "
+                f"{file.path}: only one job at a time may use a checkpoint folder, but {record.job} has not "
                 f"ended and also writes into {folder}; wait for it, give another 'dir' under checkpoint or "
                 "leave it out, or write 'shared: true' next to it if both should use it"
             )
@@ -142,24 +142,24 @@ def _checkpoint_folder(file: JobFile) -> str | None:
     return os.path.realpath(Path(file.path).absolute().parent / file.checkpoint_dir)
 
 
-def _checkpoint_folder_of(track: JobRecord) -> str | None:
+def _checkpoint_folder_of(record: JobRecord) -> str | None:
     try:
-        now = datetime.fromisoformat(track.submitted.submitted_utc)
-        return _checkpoint_folder(parse_job(track.submitted.text, path=track.submitted.path, now=now))
+        now = datetime.fromisoformat(record.submitted.submitted_utc)
+        return _checkpoint_folder(parse_job(record.submitted.text, path=record.submitted.path, now=now))
     except SlacktideError:  # a file of before that is not read any more is that job's own trouble
         return None
 
 
-def active_of(world: JournalState, path: str) -> JobRecord | None:
+def active_of(state: JournalState, path: str) -> JobRecord | None:
     """Return the job of a file that has not ended, if there is one."""
-    return next((track for track in world.active if track.submitted.path == path), None)
+    return next((record for record in state.active if record.submitted.path == path), None)
 
 
-def free_id(world: JournalState, name: str) -> str:
+def free_id(state: JournalState, name: str) -> str:
     """Return the job's name, with a number if an earlier job has it."""
-    if name not in world.jobs:
+    if name not in state.jobs:
         return name
-    return next(free for number in range(2, 10**9) if (free := f"{name}-{number}") not in world.jobs)
+    return next(free for number in range(2, 10**9) if (free := f"{name}-{number}") not in state.jobs)
 
 
 def _refusal(key: str, at_hours: float, error: Exception) -> SubmissionRefused:

@@ -30,7 +30,7 @@ from slacktide.engine.loop import POLL_S, live
 from slacktide.files.machines import read_machines_file
 from slacktide.journal.events import ClockSet, Closed, Event, JournalMade, Opened, Record
 from slacktide.journal.state.journal_state import JournalState
-from slacktide.journal.state.snapshots import read_world
+from slacktide.journal.state.snapshots import read_state
 from slacktide.journal.store.base import Store
 from slacktide.journal.store.env_values import job_values
 from slacktide.journal.store.lease import JournalLease
@@ -98,17 +98,19 @@ class Controller:
             self._lease = stack.enter_context(JournalLease(self.path))
             self.store: Store = stack.enter_context(SqliteStore(self.path))
             make_journal(self.store)
-            world = read_world(self.store)
-            check_resumable(world)
-            self.journal_id = world.id or self._named_late(world)
-            self.opened_seq = world.seq
-            self.clock = self._first_clock(world)
-            machines = self._machines_path(world)
-            name, files = self._backend_name(world, rents=bool(machines)), FilesRead()
+            state = read_state(self.store)
+            check_resumable(state)
+            self.journal_id = state.id or self._named_late(state)
+            self.opened_seq = state.seq
+            self.clock = self._first_clock(state)
+            machines = self._machines_path(state)
+            name, files = self._backend_name(state, rents=bool(machines)), FilesRead()
             backend = backends.make({name: {"place": self._place(machines)}})
             stack.callback(backend.close)
             notice_s = self._setup.notice_s
-            self.engine = Engine(self.store, backend, open_lane=files.lane, notice_s=notice_s, world=world)
+            self.engine = Engine(
+                self.store, backend, open_job=files.job_context, notice_s=notice_s, state=state
+            )
             if machines and not isinstance(backend, RentingBackend):
                 raise InputError(
                     f"machines must be rented with a back end that can, such as {RENTING_BACKEND}, got "
@@ -131,8 +133,8 @@ class Controller:
         with self._stack:
             if kind is None and self.engine.idle:
                 self.engine.close()
-                self.engine.write([Closed(at_hours=self.engine.world.now_hours)])
-            if kind is None:  # what was broken off may have left the world half told
+                self.engine.write([Closed(at_hours=self.engine.state.now_hours)])
+            if kind is None:  # what was broken off may have left the state half folded
                 self.engine.keep()
 
     def submit(self, submission: Submission) -> str:
@@ -141,8 +143,8 @@ class Controller:
 
     def active_of(self, path: str) -> str | None:
         """Return the job of a file that has not ended, if there is one."""
-        track = active_of(self.world, str(Path(path).absolute()))
-        return None if track is None else track.job
+        record = active_of(self.state, str(Path(path).absolute()))
+        return None if record is None else record.job
 
     def run(
         self,
@@ -179,9 +181,9 @@ class Controller:
 
     def answer(self) -> None:
         """Answer the requests that wait; for the first job after a pause the market begins anew."""
-        if self.world.requests.waiting:
+        if self.state.requests.waiting:
             # The policy of a stream counts its hours from the first job on.
-            if not (self.world.active or self.world.site is None or self._setup.defaults.fleet):
+            if not (self.state.active or self.state.site is None or self._setup.defaults.fleet):
                 self._set_clock()
             self._intake.answer(self._setup.defaults)
 
@@ -197,29 +199,29 @@ class Controller:
     def without_market(self) -> dict[str, str]:
         """Return the jobs that have not ended and whose market or file cannot be opened, with the reason."""
         troubles = self.engine.troubles
-        return {job: troubles.of(job) for job in troubles.having("market") if job in self.world.unended}
+        return {job: troubles.of(job) for job in troubles.having("market") if job in self.state.unended}
 
     def began(self) -> dict[str, float]:
         """Return when each job that has not ended began, on the market's clock."""
-        return {track.job: track.began_hours for track in self.world.active}
+        return {record.job: record.began_hours for record in self.state.active}
 
     def news(self, after: int) -> Iterator[Record]:
         """Yield what stands in the journal after an event."""
         return self.store.read(after=after)
 
     @property
-    def world(self) -> JournalState:
+    def state(self) -> JournalState:
         """All that the journal tells."""
-        return self.engine.world
+        return self.engine.state
 
     @property
     def journal(self) -> Journal:
         """What clients may ask of the journal, answered from what the controller knows."""
-        return Journal(self.store, self.path, world=lambda: self.world, lane=self.engine.lane)
+        return Journal(self.store, self.path, state=lambda: self.state, context=self.engine.job_context)
 
     def _tell_of_clocks(self) -> list[Event]:
         """Say what the clocks did that nobody would expect of them."""
-        if not self.world.active:
+        if not self.state.active:
             return []
         jumped = jumped_wall(self.clock)
         slowed = slowed_down(self.clock, STEPS_A_SLOT * self.engine.most_hours)
@@ -234,51 +236,51 @@ class Controller:
     def _alert(self, tell: Callable[[str], None]) -> None:
         """Let alerts know that there may be something new, and hand on what is to be said of hooks."""
         if self._alerting is not None:
-            self._alerting.heard(self.world.seq)
+            self._alerting.heard(self.state.seq)
             for line in self._alerting.said():
                 tell(f"alerts: {line}")
 
     def _learn_in_quiet(self) -> None:
         """Learn when nothing is held and all was shown, because it takes a while."""
-        quiet = self.engine.idle and self._seen_seq == self.world.seq
-        self._seen_seq = self.world.seq
-        if quiet and self._learned_seq != self.world.seq:
+        quiet = self.engine.idle and self._seen_seq == self.state.seq
+        self._seen_seq = self.state.seq
+        if quiet and self._learned_seq != self.state.seq:
             self._learn()
 
     def _learn(self) -> None:
         """Let the learner know how its choices went."""
-        for job in [job for job in self.world.unlearned if job not in self._lessons]:
+        for job in [job for job in self.state.unlearned if job not in self._lessons]:
             from slacktide.engine.job.policy_learning import learn_from
 
-            learn_from(self.engine, self.world.jobs[job], self._learned)
-        self._lessons = frozenset(self.world.unlearned)
-        self._learned_seq = self.world.seq
+            learn_from(self.engine, self.state.jobs[job], self._learned)
+        self._lessons = frozenset(self.state.unlearned)
+        self._learned_seq = self.state.seq
 
-    def _backend_name(self, world: JournalState, *, rents: bool) -> str:
+    def _backend_name(self, state: JournalState, *, rents: bool) -> str:
         """Return the back end that jobs which have not ended run on, or the one that was named."""
         named = self._setup.backend
-        if _is_in_use(world) and named not in (None, world.backend):
+        if _is_in_use(state) and named not in (None, state.backend):
             raise InputError(
-                f"the back end must stay {world.backend} while jobs of this journal are unfinished, got "
+                f"the back end must stay {state.backend} while jobs of this journal are unfinished, got "
                 f"{named}; leave it out, or give another journal with --journal"
             )
         default = RENTING_BACKEND if rents else DEFAULT_BACKEND
-        return world.backend if _is_in_use(world) else named or default
+        return state.backend if _is_in_use(state) else named or default
 
-    def _machines_path(self, world: JournalState) -> str:
+    def _machines_path(self, state: JournalState) -> str:
         """Return the machines file by which machines are rented already, or the one that was named."""
         named = "" if self._setup.machines is None else str(self._setup.machines.absolute())
-        if world.tickets.open and world.machines and named not in ("", world.machines):
+        if state.tickets.open and state.machines and named not in ("", state.machines):
             raise InputError(
-                f"the machines file must stay {world.machines} while machines of it are rented, got {named}; "
+                f"the machines file must stay {state.machines} while machines of it are rented, got {named}; "
                 "leave it out, or give another journal with --journal"
             )
-        return named or (world.machines if _is_in_use(world) else "")
+        return named or (state.machines if _is_in_use(state) else "")
 
-    def _named_late(self, world: JournalState) -> str:
+    def _named_late(self, state: JournalState) -> str:
         """Give a journal of before the name that its workers were given then: a digest of where it lies."""
         name = hashlib.sha256(str(self.path).encode()).hexdigest()[:16]
-        self.store.append([JournalMade(at_hours=world.now_hours, id=name)])
+        self.store.append([JournalMade(at_hours=state.now_hours, id=name)])
         return name
 
     def _place(self, machines: str) -> BackendPlace:
@@ -299,34 +301,36 @@ class Controller:
             speed=self.clock.speed,
             now_hours=self.clock.hours,
             diary=EngineMachineLog(lambda: self.engine),
-            secrets=lambda job: secrets_of(self.engine.lane_of(job).file, self._values.of(job_values(job))),
+            secrets=lambda job: secrets_of(
+                self.engine.context_of(job).file, self._values.of(job_values(job))
+            ),
         )
 
-    def _first_clock(self, world: JournalState) -> Clock:
+    def _first_clock(self, state: JournalState) -> Clock:
         """Go on with the clock of jobs that have not ended, or set it anew; write down where it stands."""
-        clock = self._clock_of(world)
+        clock = self._clock_of(state)
         self.store.append([clock.anchor()])
         return clock
 
-    def _clock_of(self, world: JournalState) -> Clock:
+    def _clock_of(self, state: JournalState) -> Clock:
         wanted = self._setup.speed
-        if self._goes_on(world) and world.clock is not None:
-            speed = world.clock.speed
+        if self._goes_on(state) and state.clock is not None:
+            speed = state.clock.speed
             if wanted is not None and wanted != speed:
                 raise InputError(
                     f"speed must stay {speed:g} while jobs of this journal are unfinished, got {wanted:g}; "
                     "leave it out, or give another journal with --journal"
                 )
-            return Clock(speed, resumed_hours(world.clock, world.anchor, world.now_hours))
+            return Clock(speed, resumed_hours(state.clock, state.anchor, state.now_hours))
         clock = Clock(1.0 if wanted is None else wanted)
         self.store.append([_clock_set(clock)])
         return clock
 
-    def _goes_on(self, world: JournalState) -> bool:
+    def _goes_on(self, state: JournalState) -> bool:
         """Whether the clock must go on: jobs have not ended, or a fleet's money is counted on it."""
         defaults = self._setup.defaults
         counts = defaults.fleet is not None and defaults.fleet.shares_market(defaults.policy)
-        return bool(world.active or (counts and world.fleets and self._setup.speed in _speeds(world)))
+        return bool(state.active or (counts and state.fleets and self._setup.speed in _speeds(state)))
 
     def _set_clock(self) -> None:
         """Set the clock anew, and with it the market: a recorded one would otherwise come to its end."""
@@ -336,7 +340,7 @@ class Controller:
 
     def _opened(self, backend: str, machines: str) -> Opened:
         return Opened(
-            at_hours=self.engine.world.now_hours,
+            at_hours=self.engine.state.now_hours,
             pid=os.getpid(),
             host=platform.node(),
             version=version("slacktide"),
@@ -345,14 +349,14 @@ class Controller:
         )
 
 
-def _is_in_use(world: JournalState) -> bool:
+def _is_in_use(state: JournalState) -> bool:
     """Say whether a journal has unfinished jobs, or machines."""
-    return bool(world.active or world.tickets.open)
+    return bool(state.active or state.tickets.open)
 
 
-def _speeds(world: JournalState) -> tuple[float | None, ...]:
+def _speeds(state: JournalState) -> tuple[float | None, ...]:
     """Return the speeds with which a clock can go on as it did."""
-    return (None,) if world.clock is None else (None, world.clock.speed)
+    return (None,) if state.clock is None else (None, state.clock.speed)
 
 
 def _clock_set(clock: Clock) -> ClockSet:

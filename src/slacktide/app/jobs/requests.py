@@ -52,11 +52,11 @@ class WithdrawnError(SlacktideError):
     http_status = 409
 
 
-def track_of(world: JournalState, job: str) -> JobRecord:
+def record_of(state: JournalState, job: str) -> JobRecord:
     """Return a job of a journal; raises UnknownJobError with a guess."""
-    if job not in world.jobs:
-        raise UnknownJobError("a job", job, [*world.jobs, *world.requests.waiting])
-    return world.jobs[job]
+    if job not in state.jobs:
+        raise UnknownJobError("a job", job, [*state.jobs, *state.requests.waiting])
+    return state.jobs[job]
 
 
 def ask_preemption(store: Store, job: str, gpus: int | None, *, look: Look | None = None) -> None:
@@ -64,9 +64,9 @@ def ask_preemption(store: Store, job: str, gpus: int | None, *, look: Look | Non
 
     `look` tells what the journal tells, for one who has read it already.
     """
-    world = _looking(store, look)()
-    _asked_of(world, job)
-    store.append([PreemptionAsked(job=job, at_hours=world.now_hours, actor="user", spot_gpus=gpus)])
+    state = _looking(store, look)()
+    _asked_of(state, job)
+    store.append([PreemptionAsked(job=job, at_hours=state.now_hours, actor="user", spot_gpus=gpus)])
 
 
 def ask_cancellation(store: Store, job: str, *, look: Look | None = None) -> bool:
@@ -76,27 +76,27 @@ def ask_cancellation(store: Store, job: str, *, look: Look | None = None) -> boo
     the job is to be cancelled; after us, and the job is cancelled as soon as it is there (`JournalState`).
     """
     look = _looking(store, look)
-    world = look()
-    if job not in world.requests.waiting or job in world.jobs:
-        _ask_cancellation(store, _asked_of(world, job), world)
+    state = look()
+    if job not in state.requests.waiting or job in state.jobs:
+        _ask_cancellation(store, _asked_of(state, job), state)
         return False
     withdrawn = WithdrawnError.exit_code
     store.append(
         [
             SubmissionRefused(
-                at_hours=world.now_hours, actor="user", key=job, exit_code=withdrawn, why=WITHDRAWN
+                at_hours=state.now_hours, actor="user", key=job, exit_code=withdrawn, why=WITHDRAWN
             )
         ]
     )
-    world = look()
-    taken_in = world.requests.answers[job].job
+    state = look()
+    taken_in = state.requests.answers[job].job
     if taken_in:
-        _ask_cancellation(store, world.jobs[taken_in], world)
+        _ask_cancellation(store, state.jobs[taken_in], state)
     return not taken_in
 
 
-def _ask_cancellation(store: Store, track: JobRecord, world: JournalState) -> None:
-    store.append([CancellationAsked(job=track.job, at_hours=world.now_hours, actor="user")])
+def _ask_cancellation(store: Store, record: JobRecord, state: JournalState) -> None:
+    store.append([CancellationAsked(job=record.job, at_hours=state.now_hours, actor="user")])
 
 
 def check_key(key: str) -> None:
@@ -119,12 +119,12 @@ def ask_submission(
     `values` is where values of variables that the job takes over are kept for the controller.
     """
     key = submission.key or secrets.token_hex(8)
-    world = _looking(store, look)()
-    if key not in world.requests.waiting and key not in world.requests.answers:
+    state = _looking(store, look)()
+    if key not in state.requests.waiting and key not in state.requests.answers:
         keyed = dataclasses.replace(submission, key=key)
         _keep_values(values, keyed)
         try:
-            store.append([request(keyed, world.now_hours, job_class)])
+            store.append([request(keyed, state.now_hours, job_class)])
         except SlacktideError:
             if values is not None:
                 values.drop(request_values(key))
@@ -160,9 +160,9 @@ def await_answer(
     look, look_at = _looking(store, look), monotonic()
     while True:
         gone = monotonic() >= look_at and not in_charge()
-        world = look()  # after it was asked who is there: the last act may have been the answer
-        if gone or key in world.requests.answers:
-            return world.requests.answers.get(key)
+        state = look()  # after it was asked who is there: the last act may have been the answer
+        if gone or key in state.requests.answers:
+            return state.requests.answers.get(key)
         look_at = look_at if monotonic() < look_at else monotonic() + LOOK_S
         sleep(ANSWER_S)
 
@@ -173,11 +173,11 @@ def refusal(answer: RequestAnswer) -> SlacktideError:
     return kinds.get(answer.exit_code, SlacktideError)(answer.why)
 
 
-def _asked_of(world: JournalState, job: str) -> JobRecord:
-    track = track_of(world, job)
-    if not track.active:
-        raise InputError(f"job {job!r} must not have ended, but it has ended: {track.status}")
-    return track
+def _asked_of(state: JournalState, job: str) -> JobRecord:
+    record = record_of(state, job)
+    if not record.active:
+        raise InputError(f"job {job!r} must not have ended, but it has ended: {record.status}")
+    return record
 
 
 def _looking(store: Store, look: Look | None) -> Look:

@@ -63,13 +63,13 @@ class FleetTimelines:
             del moments[-2::-2]  # the newest stays
 
 
-def drawn(track: FleetRecord, world: JournalState, moments: Iterable[Moment]) -> list[FleetPoint]:
+def drawn(fleet: FleetRecord, state: JournalState, moments: Iterable[Moment]) -> list[FleetPoint]:
     """Put what was spent beside what an allocator said, on the clock of its fleet."""
-    allowance = allowance_of(track, world)
+    allowance = allowance_of(fleet, state)
     return [
         FleetPoint(
-            hours=one.at_hours - track.origin_hours,
-            spent_usd=spent_usd_at(track, allowance, one.at_hours - track.origin_hours),
+            hours=one.at_hours - fleet.origin_hours,
+            spent_usd=spent_usd_at(fleet, allowance, one.at_hours - fleet.origin_hours),
             reserved_usd=one.reserved_usd,
             usd_per_job_hour=one.usd_per_job_hour,
         )

@@ -20,7 +20,7 @@ from slacktide.app.journal.state_cache import StateCache
 from slacktide.backends.base import BackendPlace, backends
 from slacktide.core.errors import InputError
 from slacktide.engine.bills.pricing import sites_of
-from slacktide.engine.job.job_context import JobContext, lane_of
+from slacktide.engine.job.job_context import JobContext, context_of
 from slacktide.engine.job.journal_market import make_journal
 from slacktide.journal.events import Record, SubmissionAsked, Submitted
 from slacktide.journal.state.journal_state import JobRecord, JournalState
@@ -53,16 +53,16 @@ class Journal:
         store: Store,
         path: Path | None = None,
         *,
-        world: Callable[[], JournalState] | None = None,
-        lane: Callable[[JobRecord], JobContext] | None = None,
+        state: Callable[[], JournalState] | None = None,
+        context: Callable[[JobRecord], JobContext] | None = None,
     ) -> None:
         """Look at a journal through its store; `path` is where it lies, if anywhere.
 
-        A controller says what it knows already: all that the journal tells, and its jobs' lanes.
+        A controller says what it knows already: all that the journal tells, and its jobs' contexts.
         """
         self.store, self.path = store, path
-        self._world = world or StateCache(store)
-        self._lane = lane or (lambda track: lane_of(track.submitted))
+        self._state = state or StateCache(store)
+        self._job_context = context or (lambda record: context_of(record.submitted))
 
     def __enter__(self) -> Self:
         return self
@@ -75,19 +75,19 @@ class Journal:
     @property
     def in_charge(self) -> bool:
         """Whether a controller is there to act on what is asked."""
-        return self._world().controller is not None if self.path is None else is_held(self.path)
+        return self._state().controller is not None if self.path is None else is_held(self.path)
 
     def submit(self, submission: Submission, *, job_class: str = "") -> str:
         """Ask that a job be run, and return the key of the request; the same key asks for the same job."""
         values = None if self.path is None else values_of(self.path)
-        return requests.ask_submission(self.store, submission, job_class, values=values, look=self._world)
+        return requests.ask_submission(self.store, submission, job_class, values=values, look=self._state)
 
     def wait(self, key: str) -> str | None:
         """Wait for the answer to a request, and return the job's id; None when no controller is in charge.
 
         Raises what the controller met when it refused the job: InputError, InfeasibleError and the like.
         """
-        answer = requests.await_answer(self.store, key, lambda: self.in_charge, look=self._world)
+        answer = requests.await_answer(self.store, key, lambda: self.in_charge, look=self._state)
         if answer is not None and not answer.job:
             raise requests.refusal(answer)
         return None if answer is None else answer.job
@@ -97,24 +97,24 @@ class Journal:
 
         A submission that waits is withdrawn by its key; returns whether that was done, at once and for good.
         """
-        return requests.ask_cancellation(self.store, job, look=self._world)
+        return requests.ask_cancellation(self.store, job, look=self._state)
 
     def preempt(self, job: str, spot_gpus: int | None = None) -> None:
         """Ask that spot workers be taken from a job, as the market would; None means all."""
-        requests.ask_preemption(self.store, job, spot_gpus, look=self._world)
+        requests.ask_preemption(self.store, job, spot_gpus, look=self._state)
 
     def jobs(self) -> list[JobStatus]:
         """List every job, as of the last event."""
-        world, in_charge = self._now()
-        return [listed(track, world, in_charge=in_charge) for track in world.jobs.values()]
+        state, in_charge = self._now()
+        return [listed(record, state, in_charge=in_charge) for record in state.jobs.values()]
 
     def waiting(self) -> list[SubmissionAsked]:
         """List the requests that no controller has answered yet."""
-        return list(self._world().requests.waiting.values())
+        return list(self._state().requests.waiting.values())
 
     def unfinished(self) -> dict[str, str]:
         """Return the job file of every job that has not ended, by the job's id."""
-        return {track.job: track.submitted.path for track in self._world().active}
+        return {record.job: record.submitted.path for record in self._state().active}
 
     def events(
         self, job: str | None = None, *, follow: bool = False, after: int = 0, most: int | None = None
@@ -123,72 +123,74 @@ class Journal:
 
         No more than `most` are told.
         """
-        track, left = None if job is None else requests.track_of(self._world(), job), most
+        record, left = None if job is None else requests.record_of(self._state(), job), most
         while True:
-            over = track is not None and not track.active
+            over = record is not None and not record.active
             for told in self._told(job, after, left):
                 after = told.record.seq
                 yield told
             if not follow or over or most is not None:
                 return
             time.sleep(FOLLOW_S)
-            self._world()
+            self._state()
 
     def _told(self, job: str | None, after: int, most: int | None) -> Iterator[Told]:
-        jobs, came = self._world().jobs, dict[str, Submitted]()
+        jobs, came = self._state().jobs, dict[str, Submitted]()
         for record in islice(self.store.read(after=after, job=job), most):
             event = record.event
             if isinstance(event, Submitted):  # which may have come after the look at all jobs
                 came[event.job] = event
-            track = jobs.get(event.job)
-            yield Told(record, came.get(event.job) if track is None else track.submitted)
+            job_record = jobs.get(event.job)
+            yield Told(record, came.get(event.job) if job_record is None else job_record.submitted)
 
     def why(self, job: str) -> list[str]:
         """Say in plain sentences why a job holds what it holds, the newest decision first."""
-        world, in_charge = self._now()
-        status = listed(requests.track_of(world, job), world, in_charge=in_charge)
+        state, in_charge = self._now()
+        status = listed(requests.record_of(state, job), state, in_charge=in_charge)
         return explain(status, [told.record.event for told in self.events(job)])
 
     def logs(
         self, job: str, *, rank: int | None = None, attempt: int | None = None, follow: bool = False
     ) -> Iterator[LogLine]:
         """Yield what the workers of a job printed; `follow` goes on until it has ended."""
-        track, printed = requests.track_of(self._world(), job), self.printed(job, rank, attempt)
+        record, printed = requests.record_of(self._state(), job), self.printed(job, rank, attempt)
         while True:
-            over = not track.active
+            over = not record.active
             yield from printed.more(last=over or not follow)
             if over or not follow:
                 return
             time.sleep(FOLLOW_S)
-            self._world()
+            self._state()
 
     def printed(
         self, job: str, rank: int | None = None, attempt: int | None = None, after: str = ""
     ) -> Printed:
         """Return what the workers of a job printed, from a place on that was told before."""
-        world = self._world()
-        requests.track_of(world, job)
+        state = self._state()
+        requests.record_of(state, job)
         place = (
             BackendPlace(owner="reader")
             if self.path is None
             else BackendPlace(folder=runs_of(self.path), owner="reader")
         )
-        return Printed(backends.make({world.backend: {"place": place}}), job, rank, attempt, after)
+        return Printed(backends.make({state.backend: {"place": place}}), job, rank, attempt, after)
 
     def bill(self, job: str) -> Bill:
         """Draw up the bill of a job, beside what others would have paid."""
-        world, in_charge = self._now()
-        track = requests.track_of(world, job)
-        return billed(track, world, self._lane(track), in_charge=in_charge)
+        state, in_charge = self._now()
+        record = requests.record_of(state, job)
+        return billed(record, state, self._job_context(record), in_charge=in_charge)
 
     def cost(self, job: str) -> JobCost:
         """Return the bill of a job and its audit, in which every stretch is priced again."""
-        world, in_charge = self._now()
-        track = requests.track_of(world, job)
+        state, in_charge = self._now()
+        job_record = requests.record_of(state, job)
         own = list(self.store.read(job=job))
         # What concerns no job tells on which market it stands.
         told = sorted([*self.store.read(job=""), *own[:1]], key=lambda record: record.seq)
-        return job_cost(track, world, self._lane, sites_of(told).get(job), own, in_charge=in_charge)
+        return job_cost(
+            job_record, state, self._job_context, sites_of(told).get(job), own, in_charge=in_charge
+        )
 
     def cost_told(self, job: str | None = None) -> CostTold:
         """Return the bill of a job, or of the whole journal, as it is told."""
@@ -196,18 +198,20 @@ class Journal:
 
     def cost_of_all(self) -> SiteCost:
         """Return what every job and the site itself paid, and the audit of all stretches together."""
-        world, in_charge = self._now()
-        return site_cost(world, self.store.read(), in_charge=in_charge)
+        state, in_charge = self._now()
+        return site_cost(state, self.store.read(), in_charge=in_charge)
 
     def run(self, job: str) -> RunTold:
         """Return the run of a job, as pictures and pages need it; raises InputError where nothing was run."""
-        track = requests.track_of(self._world(), job)
-        return run_told(track, self._lane(track), (record.event for record in self.store.read(job=job)))
+        job_record = requests.record_of(self._state(), job)
+        return run_told(
+            job_record, self._job_context(job_record), (record.event for record in self.store.read(job=job))
+        )
 
     def _now(self) -> tuple[JournalState, bool]:
         """Return all that the journal tells, and whether a controller is in charge."""
-        before, world = self.in_charge, self._world()
-        return world, before or self.in_charge  # one may have come or gone while the journal was read
+        before, state = self.in_charge, self._state()
+        return state, before or self.in_charge  # one may have come or gone while the journal was read
 
 
 def open_journal(path: str | Path | None = None, *, create: bool = False) -> Journal:

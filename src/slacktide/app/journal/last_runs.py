@@ -16,7 +16,7 @@ from slacktide.engine.bills.bill import measured_pace
 from slacktide.files.job import parse_job
 from slacktide.journal.events import Ended, PaceRevised, Record
 from slacktide.journal.state.journal_state import JobRecord, JournalState
-from slacktide.journal.state.snapshots import read_world
+from slacktide.journal.state.snapshots import read_state
 from slacktide.journal.store.real_path import real_path
 from slacktide.physics.pace import is_measured, mean_factor, whole_work
 from slacktide.results.last_runs import LastRun, LastRuns, WidthMeasured
@@ -35,7 +35,7 @@ def last_runs(journal: Path, name: str) -> LastRuns | None:
         return None
     try:
         with open_journal(journal) as opened:
-            found = _measured(read_world(opened.store), name)
+            found = _measured(read_state(opened.store), name)
             if not found:
                 return None
             last, _ = found[-1]
@@ -43,41 +43,41 @@ def last_runs(journal: Path, name: str) -> LastRuns | None:
     except SlacktideError:
         return None
     works = [
-        whole_work(track.progress.pace, job.work_gpu_hours)
-        for track, job in found
-        if track.progress.pace is not None
+        whole_work(record.progress.pace, job.work_gpu_hours)
+        for record, job in found
+        if record.progress.pace is not None
     ]
     return LastRuns(len(found), sum(works) / len(works), _last(*found[-1], records))
 
 
-def _measured(world: JournalState, name: str) -> list[tuple[JobRecord, Job]]:
+def _measured(state: JournalState, name: str) -> list[tuple[JobRecord, Job]]:
     """Return the last runs of this name that succeeded and were measured, oldest first, with their jobs."""
     alike = re.compile(rf"{re.escape(name)}(-[0-9]+)?")
-    alike_jobs = world.jobs.walk([job for job in world.jobs if alike.fullmatch(job)])
-    named = [track for track in alike_jobs if _was_measured(track)]
-    read = ((track, _file_of(track)) for track in named[-MOST_RUNS:])
+    alike_jobs = state.jobs.walk([job for job in state.jobs if alike.fullmatch(job)])
+    named = [record for record in alike_jobs if _was_measured(record)]
+    read = ((record, _file_of(record)) for record in named[-MOST_RUNS:])
     # A job that is called NAME-2 looks like the second run of NAME; its file says which it is.
-    return [(track, job) for track, job in read if job is not None and job.name == name]
+    return [(record, job) for record, job in read if job is not None and job.name == name]
 
 
-def _was_measured(track: JobRecord) -> bool:
+def _was_measured(record: JobRecord) -> bool:
     """Whether a run was done by real workers that reported: a dry run takes the file's word for it."""
-    done, pace = track.ended is not None and track.ended.status == "succeeded", measured_pace(track)
-    return done and track.holding.held_attempt > 0 and pace is not None and is_measured(pace)
+    done, pace = record.ended is not None and record.ended.status == "succeeded", measured_pace(record)
+    return done and record.holding.held_attempt > 0 and pace is not None and is_measured(pace)
 
 
-def _file_of(track: JobRecord) -> Job | None:
+def _file_of(record: JobRecord) -> Job | None:
     """Return the job as its file said it; None where the file cannot be read as it could then."""
-    told = track.submitted
+    told = record.submitted
     try:
         return parse_job(told.text, path=told.path, now=datetime.fromisoformat(told.submitted_utc)).job
     except InputError:
         return None
 
 
-def _last(track: JobRecord, job: Job, records: Iterable[Record]) -> LastRun:
+def _last(job_record: JobRecord, job: Job, records: Iterable[Record]) -> LastRun:
     hours: dict[int, float] = defaultdict(float)
-    ended, pace = datetime.fromtimestamp(0, UTC), track.progress.pace
+    ended, pace = datetime.fromtimestamp(0, UTC), job_record.progress.pace
     assert pace is not None
     for record in records:
         if isinstance(record.event, PaceRevised):
@@ -85,7 +85,7 @@ def _last(track: JobRecord, job: Job, records: Iterable[Record]) -> LastRun:
         elif isinstance(record.event, Ended):
             ended = record.time_utc
     return LastRun(
-        job=track.job,
+        job=job_record.job,
         ended_utc=ended,
         work_gpu_hours=whole_work(pace, job.work_gpu_hours),
         work_spread_share=math.expm1(math.sqrt(max(pace.variance, 0.0))),

@@ -25,71 +25,71 @@ BLOCKED = "blocked"
 """The state of a job that something keeps from going on."""
 
 
-def listed(track: JobRecord, world: JournalState, *, in_charge: bool) -> JobStatus:
+def listed(record: JobRecord, state: JournalState, *, in_charge: bool) -> JobStatus:
     """Say where a job stands, as of the journal's last event; `in_charge`: a controller is there just now."""
-    held = held_by(track)
-    work_gpu_hours, deadline_hours = task_of(track)
+    held = held_by(record)
+    work_gpu_hours, deadline_hours = task_of(record)
     return JobStatus(
-        name=track.job,
-        policy=policy_of(track),
-        status=status_of(track, world, in_charge=in_charge),
-        health=health_of(track, world.now_hours, deadline_hours),
-        hours=elapsed_hours(track, world.now_hours),
+        name=record.job,
+        policy=policy_of(record),
+        status=status_of(record, state, in_charge=in_charge),
+        health=health_of(record, state.now_hours, deadline_hours),
+        hours=elapsed_hours(record, state.now_hours),
         spot_gpus=held.spot_gpus,
         on_demand_gpus=held.on_demand_gpus,
-        progress_gpu_hours=track.progress.state.progress_gpu_hours,
-        cost_usd=track.money.bill.cost_usd,
-        preemptions=track.holding.preemptions,
-        submitted_utc=track.submitted.submitted_utc.replace("+00:00", "Z"),
+        progress_gpu_hours=record.progress.state.progress_gpu_hours,
+        cost_usd=record.money.bill.cost_usd,
+        preemptions=record.holding.preemptions,
+        submitted_utc=record.submitted.submitted_utc.replace("+00:00", "Z"),
         work_gpu_hours=work_gpu_hours,
         deadline_hours=deadline_hours if math.isfinite(deadline_hours) else None,
-        progress_estimated=track.progress.estimated and track.active,
-        blocked=track.progress.blocked or None,
-        pool=track.paid_pool if track.submitted.pools and track.holding.order is not None else None,
-        moves=track.holding.moves,
-        owner=owner_of(track.submitted),
-        job_class=class_of(track.submitted),
+        progress_estimated=record.progress.estimated and record.active,
+        blocked=record.progress.blocked or None,
+        pool=record.paid_pool if record.submitted.pools and record.holding.order is not None else None,
+        moves=record.holding.moves,
+        owner=owner_of(record.submitted),
+        job_class=class_of(record.submitted),
     )
 
 
-def held_by(track: JobRecord) -> Holding:
+def held_by(record: JobRecord) -> Holding:
     """Return what a job really holds; in a dry run, what was ordered for it."""
-    if track.holding.order is None:
+    if record.holding.order is None:
         return NOTHING
-    return track.holding.held or Holding(track.holding.order.spot_gpus, track.holding.order.on_demand_gpus)
+    return record.holding.held or Holding(record.holding.order.spot_gpus, record.holding.order.on_demand_gpus)
 
 
-def status_of(track: JobRecord, world: JournalState, *, in_charge: bool) -> str:
+def status_of(record: JobRecord, state: JournalState, *, in_charge: bool) -> str:
     """Return a job's state in the words users see.
 
     `released` when it was let go in order, `unattended` when its controller is gone without a word: nobody
     knows then whether its workers still run; `blocked` when something keeps it from holding anything.
     """
-    if not track.active:
-        return track.status
-    if track.requests.released or world.controller is None:
+    if not record.active:
+        return record.status
+    if record.requests.released or state.controller is None:
         return "released"
     if not in_charge:
         return UNATTENDED
-    return BLOCKED if track.progress.blocked and not held_by(track).gpus else track.status
+    return BLOCKED if record.progress.blocked and not held_by(record).gpus else record.status
 
 
-def policy_of(track: JobRecord) -> str:
+def policy_of(record: JobRecord) -> str:
     """Return the policy of a job as users write it."""
-    return policy_name(track.submitted.policy)
+    return policy_name(record.submitted.policy)
 
 
-def health_of(track: JobRecord, now_hours: float, deadline_hours: float) -> str:
+def health_of(record: JobRecord, now_hours: float, deadline_hours: float) -> str:
     """Return the outlook of a job: as it was last told, but late once its deadline has passed."""
-    done = track.ended is not None and track.ended.status == "succeeded"
-    late = elapsed_hours(track, now_hours) > deadline_hours + TIME_TOLERANCE_HOURS
-    return "late" if late and not done else track.progress.health
+    done = record.ended is not None and record.ended.status == "succeeded"
+    late = elapsed_hours(record, now_hours) > deadline_hours + TIME_TOLERANCE_HOURS
+    return "late" if late and not done else record.progress.health
 
 
-def elapsed_hours(track: JobRecord, now_hours: float) -> float:
+def elapsed_hours(record: JobRecord, now_hours: float) -> float:
     """Return how long a job has been under way, or was."""
-    end = now_hours if track.ended is None else track.ended.at_hours
-    return max(0.0, end - track.began_hours)
+    end = now_hours if record.ended is None else record.ended.at_hours
+    return max(0.0, end - record.began_hours)
 
 
 def owner_of(submitted: Submitted) -> str:
@@ -121,9 +121,9 @@ def _written(text: str, path: str) -> _Written:
     return _Written(file.owner, file.fleet_class or "")
 
 
-def task_of(track: JobRecord) -> tuple[float, float]:
+def task_of(record: JobRecord) -> tuple[float, float]:
     """Return the GPU-hours of work of a job and its deadline; its market need not be there any more."""
-    told = track.submitted
+    told = record.submitted
     if told.work_gpu_hours > 0:
         return told.work_gpu_hours, told.deadline_hours
     # A journal of before does not say it, so the job file is read.

@@ -27,43 +27,47 @@ class Standings:
 
     def of(self, job: str, now_hours: float) -> Standing | None:
         """Say where a job stands now; None where its market is gone, so that nobody can say."""
-        engine, track = self._controller.engine, self._controller.world.jobs[job]
+        engine, record = self._controller.engine, self._controller.state.jobs[job]
         if engine.troubles.has(job, "market"):
             return None
-        lane, one, facts = engine.lane(track), engine.account(track, now_hours), engine.facts.get(job)
-        bill = track.money.bill if one is None else added(track.money.bill, one.priced)
-        state, held = track.progress.state if one is None else one.state, held_by(track)
-        hours, measured = elapsed_hours(track, now_hours), as_measured(track, lane.job)
-        alone_usd = self._whole_usd(job, lane, measured)
+        context, one, facts = (
+            engine.job_context(record),
+            engine.account(record, now_hours),
+            engine.facts.get(job),
+        )
+        bill = record.money.bill if one is None else added(record.money.bill, one.priced)
+        state, held = record.progress.state if one is None else one.state, held_by(record)
+        hours, measured = elapsed_hours(record, now_hours), as_measured(record, context.job)
+        alone_usd = self._whole_usd(job, context, measured)
         projected = _projected(measured, hours, state.progress_gpu_hours, bill.cost_usd, alone_usd)
         return Standing(
             name=job,
-            job=lane.job,
-            policy=policy_of(track),
-            pool=lane.market_pool.name,
-            status=status_of(track, self._controller.world, in_charge=True),
-            health=health_of(track, now_hours, lane.job.deadline_hours),
+            job=context.job,
+            policy=policy_of(record),
+            pool=context.market_pool.name,
+            status=status_of(record, self._controller.state, in_charge=True),
+            health=health_of(record, now_hours, context.job.deadline_hours),
             hours=hours,
             projected_hours=projected[0],
             projected_usd=projected[1],
-            quotes=_quotes(lane, lane.slot(_shown_until(track, now_hours))),
+            quotes=_quotes(context, context.slot(_shown_until(record, now_hours))),
             spot_gpus=held.spot_gpus,
             on_demand_gpus=held.on_demand_gpus,
             progress_gpu_hours=state.progress_gpu_hours,
-            estimated=track.progress.estimated if one is None else _is_estimate(track, one),
+            estimated=record.progress.estimated if one is None else _is_estimate(record, one),
             spot_usd=bill.spot_usd,
             on_demand_usd=bill.on_demand_usd,
             on_demand_alone_usd=alone_usd,
             metrics={} if facts is None else facts.metrics,
-            may_move=lane.ground is not None,
+            may_move=context.ground is not None,
             move_usd=bill.move_usd,
         )
 
-    def _whole_usd(self, job: str, lane: JobContext, measured: Job) -> float | None:
+    def _whole_usd(self, job: str, context: JobContext, measured: Job) -> float | None:
         """Return what the whole work would cost on demand, worked out anew when its pace is revised."""
         known = self._alone.get(job)
         if known is None or known[0] != measured:
-            run = on_demand_alone(lane, measured)
+            run = on_demand_alone(context, measured)
             known = self._alone[job] = measured, None if run is None else run.cost_usd
         return known[1]
 
@@ -86,16 +90,16 @@ def _projected(
     return max(soonest, job.deadline_hours), cost_usd + alone_usd * (1 - share)
 
 
-def _is_estimate(track: JobRecord, one: StretchAccount) -> bool:
+def _is_estimate(record: JobRecord, one: StretchAccount) -> bool:
     """Whether real workers never reported how much is done; in a dry run nobody does."""
-    return one.priced.stretch.estimated and track.holding.held is not None
+    return one.priced.stretch.estimated and record.holding.held is not None
 
 
-def _shown_until(track: JobRecord, now_hours: float) -> float:
-    return track.began_hours + elapsed_hours(track, now_hours)
+def _shown_until(record: JobRecord, now_hours: float) -> float:
+    return record.began_hours + elapsed_hours(record, now_hours)
 
 
-def _quotes(lane: JobContext, slot: int) -> list[Quote]:
+def _quotes(context: JobContext, slot: int) -> list[Quote]:
     """Return what the market offered in the last slots, the present one last, also before the job began."""
     first = max(0, slot - SHOWN_SLOTS + 1)
-    return [lane.quote(each) for each in range(first, slot + 1)]
+    return [context.quote(each) for each in range(first, slot + 1)]

@@ -21,15 +21,15 @@ class StateCache:
     def __init__(self, store: Store, hear: Callable[[Record], None] = lambda record: None) -> None:
         """Name the journal, and who is to hear of every event that is read, once and in order."""
         self._store, self._hear = store, hear
-        self._world: JournalState | None = None
+        self._state: JournalState | None = None
         self.lock = threading.RLock()
 
     def __call__(self) -> JournalState:
         """Return all that the journal tells by now."""
         with self.lock:
-            if self._world is None:
-                self._world = known(self._store)
-            for record in self._store.read(after=self._world.seq):
-                self._world.apply(record)
+            if self._state is None:
+                self._state = known(self._store)
+            for record in self._store.read(after=self._state.seq):
+                self._state.apply(record)
                 self._hear(record)
-            return self._world
+            return self._state

@@ -14,7 +14,7 @@ from slacktide.app.planning.live_prices import with_spot_seen
 from slacktide.core.errors import InputError
 from slacktide.engine.job.journal_market import standing
 from slacktide.journal.events import SiteOpened
-from slacktide.journal.state.snapshots import read_world
+from slacktide.journal.state.snapshots import read_state
 from slacktide.market.base import Market, Pool
 from slacktide.market.live.feed import open_feed
 from slacktide.market.source import open_market
@@ -53,7 +53,7 @@ def journal_market(journal: Path, usual: MarketSpec) -> tuple[Market, SiteOpened
     Before the first job it is the one that is usual, and nothing says where it stands.
     """
     with open_journal(journal) as opened:
-        site = read_world(opened.store).site
+        site = read_state(opened.store).site
     return with_spot_seen(usual.open() if site is None else _opened(site.market), journal), site
 
 

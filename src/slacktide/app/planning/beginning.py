@@ -14,7 +14,7 @@ from slacktide.core.types import Job
 from slacktide.engine.job.journal_market import same_market, standing
 from slacktide.engine.job.placement import stand, start_of, wanted_slot, whole_spec
 from slacktide.journal.events import SiteOpened
-from slacktide.journal.state.snapshots import read_world
+from slacktide.journal.state.snapshots import read_state
 from slacktide.journal.store.real_path import real_path
 from slacktide.market.base import Pool
 from slacktide.market.spec import absolute, is_feed
@@ -79,13 +79,13 @@ def _present(
         return None
     try:
         with open_journal(journal) as opened:
-            world = read_world(opened.store)
-            under_way = opened.in_charge and (world.active or world.fleets)
+            state = read_state(opened.store)
+            under_way = opened.in_charge and (state.active or state.fleets)
     except SlacktideError:
         return None
-    if world.site is None or not under_way or not _is_on(world.site, market, written):
+    if state.site is None or not under_way or not _is_on(state.site, market, written):
         return None
-    return world.site, world.now_hours
+    return state.site, state.now_hours
 
 
 def _is_on(site: SiteOpened, market: MarketSpec, written: str | None) -> bool:

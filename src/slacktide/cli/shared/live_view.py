@@ -52,7 +52,7 @@ class ControllerScreen:
         self._controller, self._jobs = controller, list(jobs)
         self._screen, self._note, self._shown_note = screen, note, ""
         self._standings = Standings(controller)
-        self._seq, self._began_seq = after, controller.world.seq
+        self._seq, self._began_seq = after, controller.state.seq
         self._teller = EventLines(named=named or len(self._jobs) > 1)
         for job, began_hours in controller.began().items():
             self._teller.know(job, began_hours)

@@ -29,66 +29,66 @@ AS_SAID = 1e-9
 """A pace whose logarithm is nearer to 0 than this is that of the file."""
 
 
-def bill(track: JobRecord, lane: JobContext) -> Bill:
+def bill(record: JobRecord, context: JobContext) -> Bill:
     """Draw up the bill of a job, ended or not, beside what others would have paid."""
-    job = as_measured(track, lane.job)
-    alone = on_demand_alone(lane, job)
-    best = _clairvoyant(lane, job) if lane.ground is None else _clairvoyant_over_pools(lane, job)
+    job = as_measured(record, context.job)
+    alone = on_demand_alone(context, job)
+    best = _clairvoyant(context, job) if context.ground is None else _clairvoyant_over_pools(context, job)
     return dataclasses.replace(
-        own_bill(track, lane.job),
+        own_bill(record, context.job),
         on_demand_alone_usd=None if alone is None else alone.cost_usd,
         clairvoyant_usd=None if best is None else best.cost_usd,
         clairvoyant_spare_usd=best.spare_usd if isinstance(best, Plan) else None,
     )
 
 
-def own_bill(track: JobRecord, job: Job) -> Bill:
+def own_bill(record: JobRecord, job: Job) -> Bill:
     """Draw up the bill of a job by itself: its market need not be there any more."""
-    finish = math.inf if track.ended is None else track.ended.finish_hours
+    finish = math.inf if record.ended is None else record.ended.finish_hours
     return Bill(
-        job=track.job,
-        status=track.status,
-        cost_usd=track.money.bill.cost_usd,
-        spot_usd=track.money.bill.spot_usd,
-        on_demand_usd=track.money.bill.on_demand_usd,
-        spot_gpu_hours=track.money.bill.spot_gpu_hours,
-        on_demand_gpu_hours=track.money.bill.on_demand_gpu_hours,
+        job=record.job,
+        status=record.status,
+        cost_usd=record.money.bill.cost_usd,
+        spot_usd=record.money.bill.spot_usd,
+        on_demand_usd=record.money.bill.on_demand_usd,
+        spot_gpu_hours=record.money.bill.spot_gpu_hours,
+        on_demand_gpu_hours=record.money.bill.on_demand_gpu_hours,
         work_gpu_hours=job.work_gpu_hours,
-        done_gpu_hours=track.progress.state.progress_gpu_hours,
+        done_gpu_hours=record.progress.state.progress_gpu_hours,
         finish_hours=finish,
         deadline_hours=job.deadline_hours,
         on_time=math.isfinite(finish) and job.on_time(finish),
-        preemptions=track.holding.preemptions,
-        restarts=track.restarts,
-        failures=track.progress.failures,
-        lost_gpu_hours=track.progress.lost_gpu_hours,
+        preemptions=record.holding.preemptions,
+        restarts=record.restarts,
+        failures=record.progress.failures,
+        lost_gpu_hours=record.progress.lost_gpu_hours,
         on_demand_alone_usd=None,
         clairvoyant_usd=None,
-        progress_estimated=track.progress.estimated,
-        measured_work_gpu_hours=_measured_work(track, job),
-        pools=tuple(one.pool for one in track.holding.stations) if track.submitted.pools else (),
-        moves=track.holding.moves,
-        move_usd=track.money.bill.move_usd,
+        progress_estimated=record.progress.estimated,
+        measured_work_gpu_hours=_measured_work(record, job),
+        pools=tuple(one.pool for one in record.holding.stations) if record.submitted.pools else (),
+        moves=record.holding.moves,
+        move_usd=record.money.bill.move_usd,
     )
 
 
-def measured_pace(track: JobRecord) -> Pace | None:
+def measured_pace(record: JobRecord) -> Pace | None:
     """Return the pace that a job was measured to have; None where it reported nothing."""
-    pace = track.progress.pace
-    return None if pace is None or track.progress.estimated or not 0.0 < pace.hours < math.inf else pace
+    pace = record.progress.pace
+    return None if pace is None or record.progress.estimated or not 0.0 < pace.hours < math.inf else pace
 
 
-def _measured_work(track: JobRecord, job: Job) -> float | None:
-    pace = measured_pace(track)
+def _measured_work(record: JobRecord, job: Job) -> float | None:
+    pace = measured_pace(record)
     return None if pace is None else whole_work(pace, job.work_gpu_hours)
 
 
-def as_measured(track: JobRecord, job: Job) -> Job:
+def as_measured(record: JobRecord, job: Job) -> Job:
     """Return a job as fast as it was measured to be, for others to be compared with; else as its file says.
 
     Its work stays as said, for progress is told in shares of that; its speedups are what was measured.
     """
-    pace = measured_pace(track)
+    pace = measured_pace(record)
     if pace is None or max(abs(pace.mean), abs(pace.slope), pace.restarts) < AS_SAID:
         return job
     restart, shrink = mean_restart(pace, job.restart_hours), job.shrink_hours
@@ -98,10 +98,10 @@ def as_measured(track: JobRecord, job: Job) -> Job:
     return dataclasses.replace(paced, restart_hours=restart, shrink_hours=shrink)
 
 
-def on_demand_alone(lane: JobContext, job: Job) -> Run | None:
+def on_demand_alone(context: JobContext, job: Job) -> Run | None:
     """Return how the whole work would have gone all on demand; None when the market does not reach that far.
 
-    `job` is the lane's as it was measured to be.
+    `job` is the context's as it was measured to be.
 
     Without the maximum cost: the question is what the work costs, not where it would be stopped. No market
     reaches to the end of a job without a deadline.
@@ -110,66 +110,69 @@ def on_demand_alone(lane: JobContext, job: Job) -> Run | None:
         return None
     job = dataclasses.replace(job, max_cost_usd=None)
     try:
-        if lane.ground is not None:
-            return _cheapest_alone(lane, job)
-        return plain.run(job, lane.pool, policies.make("on-demand"), start=lane.start_slot)
+        if context.ground is not None:
+            return _cheapest_alone(context, job)
+        return plain.run(job, context.pool, policies.make("on-demand"), start=context.start_slot)
     except SlacktideError:
         return None
 
 
-def _cheapest_alone(lane: JobContext, job: Job) -> Run:
+def _cheapest_alone(context: JobContext, job: Job) -> Run:
     """Return how the work would have gone all on demand in the pool where that is cheapest."""
     return min(
         (
-            plain.run(one, there.pool, policies.make("on-demand"), start=there.own_slot(lane.start_slot))
-            for one, there in _everywhere(lane, job)
+            plain.run(one, there.pool, policies.make("on-demand"), start=there.own_slot(context.start_slot))
+            for one, there in _everywhere(context, job)
         ),
         key=lambda run: (not run.on_time, run.cost_usd),
     )
 
 
-def _everywhere(lane: JobContext, job: Job) -> list[tuple[Job, JobContext]]:
+def _everywhere(context: JobContext, job: Job) -> list[tuple[Job, JobContext]]:
     """Return a job as it was measured to be in each pool that it may use."""
-    assert lane.ground is not None
+    assert context.ground is not None
     found = []
-    for at, one in enumerate(lane.ground.places.jobs):
+    for at, one in enumerate(context.ground.places.jobs):
         width = one.widths[0]
-        place = UsablePool("", one.widths, lane.job.work_hours(width) / one.work_hours(width))
-        found.append((job_at(job, place), lane.at(at)))
+        place = UsablePool("", one.widths, context.job.work_hours(width) / one.work_hours(width))
+        found.append((job_at(job, place), context.at(at)))
     return found
 
 
-def _clairvoyant_over_pools(lane: JobContext, job: Job) -> Schedule | None:
+def _clairvoyant_over_pools(context: JobContext, job: Job) -> Schedule | None:
     """Return what one who knew all pools would have done; None where that cannot be said."""
-    assert lane.ground is not None
+    assert context.ground is not None
     if math.isinf(job.deadline_hours):
         return None
-    jobs, lanes = zip(*_everywhere(lane, job), strict=True)
-    _, hours, usd, _ = lane.ground.places
+    jobs, contexts = zip(*_everywhere(context, job), strict=True)
+    _, hours, usd, _ = context.ground.places
     try:
-        found = optimum(jobs, [there.pool for there in lanes], lane.start_slot, hours, usd)
+        found = optimum(jobs, [there.pool for there in contexts], context.start_slot, hours, usd)
     except SlacktideError:
         return None
     return found if math.isfinite(found.cost_usd) else None
 
 
-def _clairvoyant(lane: JobContext, job: Job) -> Plan | None:
+def _clairvoyant(context: JobContext, job: Job) -> Plan | None:
     if math.isinf(job.deadline_hours):
         return None
     try:
-        return clairvoyant(job, lane.pool, lane.start_slot)
+        return clairvoyant(job, context.pool, context.start_slot)
     except SlacktideError:
         return None
 
 
-def audit(track: JobRecord, lane: JobContext, records: Iterable[Record]) -> Audit:
+def audit(record: JobRecord, context: JobContext, records: Iterable[Record]) -> Audit:
     """Price every stretch of a job again at its market's quotes, or for a feed at the journal's."""
     # A row of a feed may come after its slot was decided about, so the journal's quote counts there.
-    return audit_at(track, lane.tariff, lane.quote_at if lane.feed is None else None, records)
+    return audit_at(record, context.tariff, context.quote_at if context.feed is None else None, records)
 
 
 def audit_at(
-    track: JobRecord, tariff: Tariff, quote: Callable[[str, int], Quote] | None, records: Iterable[Record]
+    job_record: JobRecord,
+    tariff: Tariff,
+    quote: Callable[[str, int], Quote] | None,
+    records: Iterable[Record],
 ) -> Audit:
     """Price every stretch of a job again, and see that they join without gap or overlap.
 
@@ -178,7 +181,7 @@ def audit_at(
     told = [
         (record.seq, record.event)
         for record in records
-        if record.event.job == track.job and isinstance(record.event, Lived)
+        if record.event.job == job_record.job and isinstance(record.event, Lived)
     ]
     stretches = [at_market(event.priced, quote) for _, event in told]
     again = ledger.audit(stretches, lambda payer: tariff, name=lambda number: f"event {told[number][0]}")

@@ -43,24 +43,24 @@ def run_result(events: Iterable[Event], job: Job, pool: Pool, policy: str) -> Ru
     return result
 
 
-def yardsticks(lane: JobContext, job: Job) -> list[RunResult]:
+def yardsticks(context: JobContext, job: Job) -> list[RunResult]:
     """Return how on demand alone and the clairvoyant would have gone, as far as the market reaches.
 
-    `job` is the lane's as it was measured to be.
+    `job` is the context's as it was measured to be.
 
     Both begin with the slot in which the job was submitted, and no market reaches to the end of a job
     without a deadline.
     """
-    found = {ON_DEMAND_ALONE: on_demand_alone(lane, job), CLAIRVOYANT: _clairvoyant(lane, job)}
+    found = {ON_DEMAND_ALONE: on_demand_alone(context, job), CLAIRVOYANT: _clairvoyant(context, job)}
     named = [dataclasses.replace(run, policy=name) for name, run in found.items() if run is not None]
-    return [result_of(run, lane.job, lane.at(0).pool) for run in named]
+    return [result_of(run, context.job, context.at(0).pool) for run in named]
 
 
-def _clairvoyant(lane: JobContext, job: Job) -> Run | None:
-    if math.isinf(job.deadline_hours) or lane.ground is not None:  # the bill has the one over pools
+def _clairvoyant(context: JobContext, job: Job) -> Run | None:
+    if math.isinf(job.deadline_hours) or context.ground is not None:  # the bill has the one over pools
         return None
     try:
-        return run_in_detail(job, lane.pool, None, lane.start_slot, name=CLAIRVOYANT)
+        return run_in_detail(job, context.pool, None, context.start_slot, name=CLAIRVOYANT)
     except SlacktideError:
         return None
 

@@ -58,26 +58,26 @@ def _present(
     context: StepContext, fleet: FleetRecord, spot: Spot, now_hours: float
 ) -> Iterator[PendingDecision]:
     """Yield where the jobs of a fleet stand; spot that a new slot takes is already gone."""
-    for track in (context.state.jobs[name] for name in fleet.present):
-        one = context.account(track, now_hours)
-        if track.requests.ending is not None or (one is not None and one.state.ended):
+    for record in (context.state.jobs[name] for name in fleet.present):
+        one = context.account(record, now_hours)
+        if record.requests.ending is not None or (one is not None and one.state.ended):
             continue
-        if one is None or track.holding.begun is None:
-            yield _waiting(context, track, now_hours)
+        if one is None or record.holding.begun is None:
+            yield _waiting(context, record, now_hours)
             continue
-        left = physics.lose(context.lane(track).terms, one.state, spot.held(track.job))
-        begun = track.holding.begun._replace(from_hours=one.to_hours)
-        yield PendingDecision(track, left, begun, (lived(track, one),), inside=True)
+        left = physics.lose(context.job_context(record).terms, one.state, spot.held(record.job))
+        begun = record.holding.begun._replace(from_hours=one.to_hours)
+        yield PendingDecision(record, left, begun, (lived(record, one),), inside=True)
 
 
 def _coming(context: StepContext, fleet: FleetRecord, submitted: Submitted) -> PendingDecision:
-    track = JobRecord.of(submitted)
-    track.fleet, track.number = fleet.key, fleet.came
-    track.number_of_class = fleet.of_class.get(submitted.fleet_class, 0)
-    return _waiting(context, track, submitted.at_hours)
+    record = JobRecord.of(submitted)
+    record.fleet, record.number = fleet.key, fleet.came
+    record.number_of_class = fleet.of_class.get(submitted.fleet_class, 0)
+    return _waiting(context, record, submitted.at_hours)
 
 
-def _waiting(context: StepContext, track: JobRecord, now_hours: float) -> PendingDecision:
-    lane = context.lane(track)
-    slot = lane.slot(now_hours)
-    return PendingDecision(track, track.progress.state, Begun(slot, now_hours, lane.quote(slot)))
+def _waiting(context: StepContext, record: JobRecord, now_hours: float) -> PendingDecision:
+    job_context = context.job_context(record)
+    slot = job_context.slot(now_hours)
+    return PendingDecision(record, record.progress.state, Begun(slot, now_hours, job_context.quote(slot)))

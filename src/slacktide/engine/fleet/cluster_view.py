@@ -18,7 +18,7 @@ class ClusterView:
     """A fleet as its allocator is shown it."""
 
     context: StepContext
-    track: FleetRecord
+    fleet: FleetRecord
     run: LiveFleet
     pending: Sequence[PendingDecision]
     cluster: Cluster
@@ -26,49 +26,51 @@ class ClusterView:
 
     def view(self, ready_nodes: int, leaving_gpus: int = 0) -> FleetView:
         """Return the view in which this many nodes can be used, but for GPUs in use by workers that leave."""
-        track, cluster, held = self.track, self.cluster, sum(ask.state.gpus for ask in self.pending)
+        record, cluster, held = self.fleet, self.cluster, sum(ask.state.gpus for ask in self.pending)
         owns = self.run.owns_machines
         return FleetView(
-            now_hours=self.now_hours - track.began_hours,
+            now_hours=self.now_hours - record.began_hours,
             fleet=self.run.fleet,
             jobs=self._columns(),
             due=range(len(self.pending)),
             ready_gpus=max(0, ready_nodes * cluster.node_gpus - leaving_gpus) if owns else held,
             rented_gpus=cluster.rented * cluster.node_gpus if owns else held,
-            spent_gpu_hours=track.spent_gpu_hours + sum(map(_open_gpu_hours, self.pending)),
+            spent_gpu_hours=record.spent_gpu_hours + sum(map(_open_gpu_hours, self.pending)),
             spot=self.context.spot,
-            shown=Shown(self.pending, self.context.lane),
+            shown=Shown(self.pending, self.context.job_context),
         )
 
     def _columns(self) -> JobColumns:
-        jobs, plain = [ask.track for ask in self.pending], columns(self.pending, self.context.lane)
+        jobs, plain = [ask.record for ask in self.pending], columns(self.pending, self.context.job_context)
         return plain._replace(
             ids=whole([job.number for job in jobs]),
             kind=whole([self.run.kind(job) for job in jobs]),
             number=whole([job.number_of_class for job in jobs]),
             phase=whole([self._phase(ask) for ask in self.pending]),
-            submitted_hours=plain.submitted_hours - self.track.began_hours,
+            submitted_hours=plain.submitted_hours - self.fleet.began_hours,
             work_gpu_hours=plain.work_gpu_hours if self.run.knows_sizes else None,
         )
 
     def _phase(self, ask: PendingDecision) -> int:
-        terms = self.context.lane(ask.track).terms
-        return self.run.phase(ask.track, ask.state.progress_gpu_hours, terms)
+        terms = self.context.job_context(ask.record).terms
+        return self.run.phase(ask.record, ask.state.progress_gpu_hours, terms)
 
 
 def _open_gpu_hours(ask: PendingDecision) -> float:
     """Return what a job has been rented in a stretch that is not written yet."""
-    if not ask.inside or ask.track.holding.begun is None or ask.track.holding.order is None:
+    if not ask.inside or ask.record.holding.begun is None or ask.record.holding.order is None:
         return 0.0
-    return ask.track.holding.order.gpus * max(0.0, ask.begun.from_hours - ask.track.holding.begun.from_hours)
+    return ask.record.holding.order.gpus * max(
+        0.0, ask.begun.from_hours - ask.record.holding.begun.from_hours
+    )
 
 
-def being_let_go(context: StepContext, track: FleetRecord, now_hours: float) -> int:
+def being_let_go(context: StepContext, fleet: FleetRecord, now_hours: float) -> int:
     """Return the GPUs that are in use by workers on their way out, or that went only after this moment."""
-    jobs = (context.state.jobs[name] for name in track.present)
+    jobs = (context.state.jobs[name] for name in fleet.present)
     gone = [
         job.holding.order.on_demand_gpus
         for job in jobs
         if job.requests.ending is not None and job.holding.order is not None
     ]
-    return sum(gone) + track.held_after(now_hours)
+    return sum(gone) + fleet.held_after(now_hours)

@@ -55,7 +55,7 @@ class FleetDecision:
     """All jobs of one fleet at the moment at which they are decided about, in the order they came."""
 
     context: StepContext
-    track: FleetRecord
+    fleet: FleetRecord
     run: LiveFleet
     pending: Sequence[PendingDecision]
     now_hours: float
@@ -67,22 +67,22 @@ class FleetDecision:
 
         With `cut`, stretches end here also of jobs that go on as they are.
         """
-        track, run = self.track, self.run
+        fleet, run = self.fleet, self.run
         # Machines of a fleet's own stay with it when workers go, so only a market has to be held back.
-        gone = track.spans_after(self.now_hours) if self.cluster is None else []
-        with _held_back(self.context, track.key, gone):
+        gone = fleet.spans_after(self.now_hours) if self.cluster is None else []
+        with _held_back(self.context, fleet.key, gone):
             wishes, machines = self._carefully()
             given = self._given_on_market(wishes) if self.cluster is None else self._given_by_cluster(wishes)
             written = [(ask, own.events) for ask, own in zip(self.pending, given, strict=True)]
             written = [(ask, events) for ask, events in written if cut or events]
-            batch: list[Event] = [*remembered(track, run, self.now_hours), *machines]
+            batch: list[Event] = [*remembered(fleet, run, self.now_hours), *machines]
             for ask, events in written:
                 batch += [*ask.before, *events]
-            yield Change.of(batch, (Directive(ask.track, ask.taken) for ask, events in written if events))
-        run.asked_hours, run.asked_orders = self.now_hours, orders_of(self.context, track)
+            yield Change.of(batch, (Directive(ask.record, ask.taken) for ask, events in written if events))
+        run.asked_hours, run.asked_orders = self.now_hours, orders_of(self.context, fleet)
         # A fleet that forgets whom it decided about decides again: what is being given back is free then.
         short = any(one.lacks for one in given) and any(one.gives_back for one in given)
-        run.asked_about = None if short else track.settled_at(self.now_hours)
+        run.asked_about = None if short else fleet.settled_at(self.now_hours)
 
     # ---------------------------------------------------------------- what is wanted
 
@@ -96,30 +96,30 @@ class FleetDecision:
             decided = [self._as_it_is(ask) for ask in self.pending], []
             why = f"its fleet's allocator failed: {said(error)}"
         for ask in self.pending:
-            self.context.troubles.note(ask.track.job, "policy", why)
+            self.context.troubles.note(ask.record.job, "policy", why)
         return decided
 
     def _check_pool(self, ask: PendingDecision, wish: Allocation) -> None:
         """Raise InputError unless a wish is for pools that the job may use: without a market, its own."""
-        lane = self.context.lane(ask.track)
+        job_context = self.context.job_context(ask.record)
         if self.cluster is None:
-            goes_where_it_may(wish, lane.pool_names, ask.track.job)
+            goes_where_it_may(wish, job_context.pool_names, ask.record.job)
         else:
-            stays_in(wish, lane.market_pool.name, ask.track.job)
+            stays_in(wish, job_context.market_pool.name, ask.record.job)
 
     def _decided(self) -> tuple[list[Allocation], list[ClusterSized]]:
         """Return what each job is to have, and the size of the cluster where that changes."""
         allocator, cluster = self.run.allocator, self.cluster
         if cluster is None:
             view = site_view(
-                self.context, self.track, self.run, self.pending, self.context.spot, self.now_hours
+                self.context, self.fleet, self.run, self.pending, self.context.spot, self.now_hours
             )
             assert view.site is not None
             pools = [pool.name for pool in view.site.pools]
             return self._wishes(allocator.decide(view), pools, view.site.jobs.pool.tolist()), []
-        shown = ClusterView(self.context, self.track, self.run, self.pending, cluster, self.now_hours)
+        shown = ClusterView(self.context, self.fleet, self.run, self.pending, cluster, self.now_hours)
         # Machines of jobs that are being let go are in use until their workers have gone.
-        leaving_gpus = being_let_go(self.context, self.track, self.now_hours)
+        leaving_gpus = being_let_go(self.context, self.fleet, self.now_hours)
         if isinstance(allocator, Sizing):
             wanted_gpus = allocator.rent_gpus(shown.view(cluster.ready))
             # They are kept in addition to those that are wanted, but none is rented for their sake.
@@ -136,15 +136,15 @@ class FleetDecision:
         """Request this many nodes; the cluster is then as it will be."""
         if not self.run.owns_machines:
             return []
-        event = sized(self.track, self.now_hours, nodes, cluster)
+        event = sized(self.fleet, self.now_hours, nodes, cluster)
         cluster.ask(nodes, self.now_hours)
         return [] if event is None else [event]
 
     def _as_it_is(self, ask: PendingDecision) -> Allocation:
-        lane = self.context.lane(ask.track)
+        job_context = self.context.job_context(ask.record)
         # Without a market an allocator is shown what jobs hold, so this is what it leaves as it is.
-        state = ask.state if self.cluster is not None else ordered(ask, lane)
-        pool = lane.at(state.pool).market_pool.name if state.gpus else None
+        state = ask.state if self.cluster is not None else ordered(ask, job_context)
+        pool = job_context.at(state.pool).market_pool.name if state.gpus else None
         return Allocation(state.spot_gpus, state.on_demand_gpus, pool, Reason("as-it-is"))
 
     def _wishes(
@@ -155,7 +155,7 @@ class FleetDecision:
         On a market `names` are its pools and `present` the place of each job among them.
         """
         if not isinstance(decision, Wanted):
-            return [decision.get(ask.track.job, self._as_it_is(ask)) for ask in self.pending]
+            return [decision.get(ask.record.job, self._as_it_is(ask)) for ask in self.pending]
         count, on_demand = len(self.pending), decision.on_demand_gpus
         spot = np.zeros_like(on_demand) if decision.spot_gpus is None else decision.spot_gpus
         pools = present if decision.pool is None else decision.pool.tolist()
@@ -183,7 +183,7 @@ class FleetDecision:
     def _given_by_cluster(self, wishes: Sequence[Allocation]) -> list[_Given]:
         """Give jobs what the machines of the fleet have room for."""
         assert self.cluster is not None
-        leaving_gpus = being_let_go(self.context, self.track, self.now_hours)
+        leaving_gpus = being_let_go(self.context, self.fleet, self.now_hours)
         gpus = self.cluster.ready * self.cluster.node_gpus - leaving_gpus
         held = whole([ask.state.on_demand_gpus for ask in self.pending])
         wanted = whole([wish.on_demand_gpus for wish in wishes])
@@ -199,15 +199,15 @@ class FleetDecision:
         """Give jobs what their pools have, those with a hard deadline before others."""
         for ask, wish in zip(self.pending, wishes, strict=True):
             _give_up(self.context, ask, wish)
-        hard = [is_hard(self.context.lane(ask.track).job) for ask in self.pending]
+        hard = [is_hard(self.context.job_context(ask.record).job) for ask in self.pending]
         order = sorted(range(len(self.pending)), key=lambda place: not hard[place])
         found = {place: _given(self.context, self.pending[place], wishes[place]) for place in order}
         return [found[place] for place in range(len(self.pending))]
 
 
-def orders_of(context: StepContext, track: FleetRecord) -> dict[str, tuple[int, int]]:
+def orders_of(context: StepContext, fleet: FleetRecord) -> dict[str, tuple[int, int]]:
     """Return what each job of a fleet is to hold: where that changed, something happened to a job."""
-    jobs = (context.state.jobs[name] for name in track.present)
+    jobs = (context.state.jobs[name] for name in fleet.present)
     return {
         job.job: (job.holding.order.spot_gpus, job.holding.order.on_demand_gpus)
         for job in jobs
@@ -231,47 +231,47 @@ def _held_back(context: StepContext, fleet: str, gone: Sequence[HeldSpan]) -> It
 
 def _give_up(context: StepContext, ask: PendingDecision, wish: Allocation) -> None:
     """Let a job hold no more than it wants of what it has: the rest is there for others."""
-    track, lane = ask.track, context.lane(ask.track)
-    pool = wish.pool or lane.at(ask.state.pool).market_pool.name
-    spot, on_demand = kept_in(ask, lane, pool)
-    _claim(context, track, pool, min(spot, wish.spot_gpus), min(on_demand, wish.on_demand_gpus))
-    if pool != track.held_pool:
-        spot, on_demand = leaving(track, track.held_pool)
-        left = Claim(f"{track.job} left", track.held_pool, spot, track.holding.spot_added_hours, on_demand)
+    record, job_context = ask.record, context.job_context(ask.record)
+    pool = wish.pool or job_context.at(ask.state.pool).market_pool.name
+    spot, on_demand = kept_in(ask, job_context, pool)
+    _claim(context, record, pool, min(spot, wish.spot_gpus), min(on_demand, wish.on_demand_gpus))
+    if pool != record.held_pool:
+        spot, on_demand = leaving(record, record.held_pool)
+        left = Claim(f"{record.job} left", record.held_pool, spot, record.holding.spot_added_hours, on_demand)
         context.spot.hold(left)
 
 
-def _claim(context: StepContext, track: JobRecord, pool: str, spot: int, on_demand: int) -> None:
+def _claim(context: StepContext, record: JobRecord, pool: str, spot: int, on_demand: int) -> None:
     """Let a job hold this in a pool, and what its workers there have not given back yet."""
-    held = leaving(track, pool)
+    held = leaving(record, pool)
     context.spot.hold(
-        Claim(track.job, pool, max(spot, held[0]), track.holding.spot_added_hours, max(on_demand, held[1]))
+        Claim(record.job, pool, max(spot, held[0]), record.holding.spot_added_hours, max(on_demand, held[1]))
     )
 
 
 def _given(context: StepContext, ask: PendingDecision, wish: Allocation) -> _Given:
     """Give a job what there is of what it wants; without events where it goes on as it is."""
-    found, track = fulfilment(context, ask, wish), ask.track
-    pool, now = found.lane.market_pool.name, (found.spot_gpus, found.on_demand_gpus)
-    same = kept_in(ask, context.lane(track), pool) == now
+    found, record = fulfilment(context, ask, wish), ask.record
+    pool, now = found.job_context.market_pool.name, (found.spot_gpus, found.on_demand_gpus)
+    same = kept_in(ask, context.job_context(record), pool) == now
     events = [] if ask.inside and ask.taken is None and same else fulfil(context, ask, wish)
-    _claim(context, track, pool, *now)
-    held = leaving(track, track.held_pool)
-    gives_back = held > (0, 0) and (track.held_pool != pool or held[0] > now[0] or held[1] > now[1])
+    _claim(context, record, pool, *now)
+    held = leaving(record, record.held_pool)
+    gives_back = held > (0, 0) and (record.held_pool != pool or held[0] > now[0] or held[1] > now[1])
     return _Given(events, now != (wish.spot_gpus, wish.on_demand_gpus), gives_back)
 
 
-def remembered(track: FleetRecord, run: LiveFleet, now_hours: float) -> list[Remembered]:
+def remembered(fleet: FleetRecord, run: LiveFleet, now_hours: float) -> list[Remembered]:
     """Let an allocator that can write down what it knows do so; on a market, say when it was asked."""
     allocator = run.allocator
     if not isinstance(allocator, Remembering):
-        return [] if run.market is None else [Remembered(at_hours=now_hours, fleet=track.key, memory="")]
+        return [] if run.market is None else [Remembered(at_hours=now_hours, fleet=fleet.key, memory="")]
     memory = json.dumps(allocator.remember(), allow_nan=False)
-    news = "" if memory == track.memory else memory
+    news = "" if memory == fleet.memory else memory
     reserved, hour = (None, None) if not isinstance(allocator, Pricing) else _prices(allocator.standing)
     return [
         Remembered(
-            at_hours=now_hours, fleet=track.key, memory=news, reserved_usd=reserved, usd_per_job_hour=hour
+            at_hours=now_hours, fleet=fleet.key, memory=news, reserved_usd=reserved, usd_per_job_hour=hour
         )
     ]
 

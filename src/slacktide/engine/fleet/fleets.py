@@ -86,11 +86,11 @@ class LiveFleet:
             self._tables = KindTables(self.market.names)
         return self._tables
 
-    def renewed_hours(self, track: FleetRecord, now_hours: float) -> float:
+    def renewed_hours(self, fleet: FleetRecord, now_hours: float) -> float:
         """Return when money was last renewed, on the market's clock; never where it is all the time."""
         if self.allowance.renewal == "rolling":
             return -np.inf
-        return track.origin_hours + self.allowance.period(now_hours - track.origin_hours).since_hours
+        return fleet.origin_hours + self.allowance.period(now_hours - fleet.origin_hours).since_hours
 
     @property
     def owns_machines(self) -> bool:
@@ -111,16 +111,16 @@ class LiveFleet:
         """Whether the allocator is shown how much work jobs have."""
         return needs_sizes(self.allocator)
 
-    def kind(self, track: JobRecord) -> int:
+    def kind(self, record: JobRecord) -> int:
         """Return which of the classes a job is of; on a market it may be of none, which comes after them."""
-        named = class_of(track.submitted)
+        named = class_of(record.submitted)
         return self.classes[named] if self.market is None else self.classes.get(named, len(self.classes))
 
-    def phase(self, track: JobRecord, progress_gpu_hours: float, terms: physics.Terms) -> int:
+    def phase(self, record: JobRecord, progress_gpu_hours: float, terms: physics.Terms) -> int:
         """Return the phase that a job is in; where it has not the phases of its class, by its share done."""
         if self.fleet is None or self.market is not None:
             return physics.phase_of(terms, progress_gpu_hours)
-        first, last = self.fleet.stages.first[self.kind(track) :][:2]
+        first, last = self.fleet.stages.first[self.kind(record) :][:2]
         if len(terms.phase_ends_gpu_hours) == last - first:
             return physics.phase_of(terms, progress_gpu_hours)
         shares = np.cumsum(self.fleet.stages.work_gpu_hours[first:last])
@@ -134,89 +134,89 @@ class LiveFleets:
     def __init__(
         self,
         store: Store,
-        world: JournalState,
+        state: JournalState,
         terms_of: Callable[[JobRecord], physics.Terms],
         open_fleet: Callable[[Submitted], LiveFleet],
     ) -> None:
-        self._store, self._world, self._terms_of, self._open = store, world, terms_of, open_fleet
+        self._store, self._state, self._terms_of, self._open = store, state, terms_of, open_fleet
         self._runs: dict[str, LiveFleet] = {}
 
     def __iter__(self) -> Iterator[tuple[FleetRecord, LiveFleet]]:
         """Yield every fleet of this clock, also those without a job: they may want to be asked."""
-        return ((track, self.run(track)) for track in list(self._world.fleets.values()))
+        return ((fleet, self.run(fleet)) for fleet in list(self._state.fleets.values()))
 
-    def run(self, track: FleetRecord) -> LiveFleet:
+    def run(self, fleet: FleetRecord) -> LiveFleet:
         """Return a fleet as it runs, its allocator knowing all that is in the journal."""
-        if track.key not in self._runs:
-            run = self._runs[track.key] = self._open(track.first)
-            unknown = self._recall(track, run)
+        if fleet.key not in self._runs:
+            run = self._runs[fleet.key] = self._open(fleet.first)
+            unknown = self._recall(fleet, run)
             if isinstance(run.allocator, Learning):
-                self._tell(track, run, unknown)
-        return self._runs[track.key]
+                self._tell(fleet, run, unknown)
+        return self._runs[fleet.key]
 
-    def _recall(self, track: FleetRecord, run: LiveFleet) -> Iterable[Record]:
+    def _recall(self, fleet: FleetRecord, run: LiveFleet) -> Iterable[Record]:
         """Let an allocator recall what was written down last; return the records that are not in it.
 
         Where an earlier version wrote it in a form that is not read any more, these are all of its fleet.
         """
-        recalls = isinstance(run.allocator, Remembering) and bool(track.memory)
+        recalls = isinstance(run.allocator, Remembering) and bool(fleet.memory)
         if isinstance(run.allocator, Remembering) and recalls:
             try:
-                run.allocator.recall(json.loads(track.memory))
+                run.allocator.recall(json.loads(fleet.memory))
             except OldMemory:
-                return dropwhile(lambda record: record.event.job != track.first.job, self._store.read())
+                return dropwhile(lambda record: record.event.job != fleet.first.job, self._store.read())
         if run.market is not None or recalls:
-            run.asked_hours, run.asked_about = track.asked_hours, track.asked_about
-        return self._store.read(after=track.memory_seq)
+            run.asked_hours, run.asked_about = fleet.asked_hours, fleet.asked_about
+        return self._store.read(after=fleet.memory_seq)
 
     def shares_market(self, job: JobRecord) -> bool:
         """Whether a job is of a fleet on a market."""
-        track = self._world.fleets.get(job.fleet)
-        return track is not None and self.run(track).market is not None
+        fleet = self._state.fleets.get(job.fleet)
+        return fleet is not None and self.run(fleet).market is not None
 
     def quota_left(self, job: JobRecord, spot: Spot) -> int:
         """Return how many on-demand GPUs the other jobs of its fleet leave to a job."""
-        track = self._world.fleets.get(job.fleet)
-        quota = UNLIMITED_GPUS if track is None else self.run(track).on_demand_gpus
-        if track is None or quota >= UNLIMITED_GPUS:
+        fleet = self._state.fleets.get(job.fleet)
+        quota = UNLIMITED_GPUS if fleet is None else self.run(fleet).on_demand_gpus
+        if fleet is None or quota >= UNLIMITED_GPUS:
             return UNLIMITED_GPUS
-        return max(0, quota - spot.on_demand_of(one for one in track.present if one != job.job))
+        return max(0, quota - spot.on_demand_of(one for one in fleet.present if one != job.job))
 
     def is_unlimited(self, job: JobRecord) -> bool:
         """Whether a job is of a fleet that rents on demand as if there were any number of GPUs."""
-        track = self._world.fleets.get(job.fleet)
-        return track is not None and self.run(track).market is None
+        fleet = self._state.fleets.get(job.fleet)
+        return fleet is not None and self.run(fleet).market is None
 
     def forget(self, key: str) -> None:
         """Forget a fleet that did not come to be."""
         self._runs.pop(key, None)
 
     def apply(self, record: Record) -> None:
-        """Take an event of the journal into account, the world already knowing it."""
+        """Take an event of the journal into account, the state already knowing it."""
         if isinstance(record.event, ClockSet):
             self._runs.clear()  # fleets are of one clock
-        job = self._world.jobs.get(record.event.job)
-        track = None if job is None else self._world.fleets.get(job.fleet)
-        if track is None or track.key not in self._runs:
+        job = self._state.jobs.get(record.event.job)
+        fleet = None if job is None else self._state.fleets.get(job.fleet)
+        if fleet is None or fleet.key not in self._runs:
             return
-        run = self._runs[track.key]
+        run = self._runs[fleet.key]
         if isinstance(run.allocator, Learning):
-            self._tell(track, run, (record,))
+            self._tell(fleet, run, (record,))
 
-    def _tell(self, track: FleetRecord, run: LiveFleet, records: Iterable[Record]) -> None:
+    def _tell(self, fleet: FleetRecord, run: LiveFleet, records: Iterable[Record]) -> None:
         assert isinstance(run.allocator, Learning)
         for record in records:
-            if record.seq > self._world.seq:
+            if record.seq > self._state.seq:
                 return
-            job = self._world.jobs.get(record.event.job)
-            if job is not None and job.fleet == track.key:
-                for fact in self._facts(track, run, job, record):
+            job = self._state.jobs.get(record.event.job)
+            if job is not None and job.fleet == fleet.key:
+                for fact in self._facts(fleet, run, job, record):
                     run.allocator.learn(fact)
 
-    def _facts(self, track: FleetRecord, run: LiveFleet, job: JobRecord, record: Record) -> Iterator[Fact]:
+    def _facts(self, fleet: FleetRecord, run: LiveFleet, job: JobRecord, record: Record) -> Iterator[Fact]:
         """Say what an event of a job means to an allocator."""
         event, kind = record.event, run.kind(job)
-        hours = event.at_hours - track.began_hours
+        hours = event.at_hours - fleet.began_hours
         if isinstance(event, Submitted):
             yield Arrived(hours, job.number, kind)
         elif isinstance(event, Lived):

@@ -38,35 +38,35 @@ class KindTables:
         self._kinds: Kinds | None = None
         self._shapes: dict[str, Hashable] = {}
 
-    def of(self, lanes: Sequence[tuple[str, JobContext]]) -> tuple[Kinds, list[int]]:
-        """Return the tables, and which row of them each of these jobs is; a job is named with its lane."""
-        self._shapes = {job: self._shapes.get(job) or _shape(lane) for job, lane in lanes}
+    def of(self, contexts: Sequence[tuple[str, JobContext]]) -> tuple[Kinds, list[int]]:
+        """Return the tables, and which row of them each of these jobs is; a job is named with its context."""
+        self._shapes = {job: self._shapes.get(job) or _shape(context) for job, context in contexts}
         if len(self._rows) > len(set(self._shapes.values())) + SPARE_KINDS:
             self._rows, self._places, self._kinds = {}, [], None
-        for job, lane in lanes:
+        for job, context in contexts:
             if self._shapes[job] not in self._rows:
                 self._rows[self._shapes[job]] = len(self._rows)
-                self._places.append((_places(lane), self.where(lane)))
+                self._places.append((_places(context), self.where(context)))
                 self._kinds = None
         if self._kinds is None:
             places, where = zip(*self._places, strict=True)
             self._kinds = kinds_of(places, where, len(self._pools))
-        return self._kinds, [self._rows[self._shapes[job]] for job, _ in lanes]
+        return self._kinds, [self._rows[self._shapes[job]] for job, _ in contexts]
 
-    def where(self, lane: JobContext) -> list[int]:
+    def where(self, context: JobContext) -> list[int]:
         """Return which of the fleet's pools are those that a job may use, in the job's own order."""
-        return [self._pools.index(name) for name in lane.pool_names]
+        return [self._pools.index(name) for name in context.pool_names]
 
 
-def _places(lane: JobContext) -> Places:
-    if lane.ground is not None:
-        return lane.ground.places
-    return Places((lane.job,), np.zeros((1, 1)), np.zeros((1, 1)))
+def _places(context: JobContext) -> Places:
+    if context.ground is not None:
+        return context.ground.places
+    return Places((context.job,), np.zeros((1, 1)), np.zeros((1, 1)))
 
 
-def _shape(lane: JobContext) -> Hashable:
+def _shape(context: JobContext) -> Hashable:
     """Return all of a job but its work, its deadline and its worth: jobs that share it are of one kind."""
-    job = lane.job
+    job = context.job
     shares = [round(part.work_gpu_hours / job.work_gpu_hours, SHARE_DIGITS) for part in job.parts]
     phases = tuple(Phase(share, part.speedup) for share, part in zip(shares, job.parts, strict=True))
     alike = dataclasses.replace(
@@ -79,7 +79,7 @@ def _shape(lane: JobContext) -> Hashable:
         max_cost_usd=None,
         work_spread=0.0,
     )
-    return alike, lane.pool_names
+    return alike, context.pool_names
 
 
 class JobStanding(NamedTuple):
@@ -91,27 +91,27 @@ class JobStanding(NamedTuple):
     spot_until_hours: float
 
 
-def standing(ask: PendingDecision, lane: JobContext, pace: Pace = KNOWN) -> JobStanding:
+def standing(ask: PendingDecision, context: JobContext, pace: Pace = KNOWN) -> JobStanding:
     """Say what a job has at the moment of a decision; workers that are on their way count, and pause."""
-    track = ask.track
-    idle_hours, spot_hours = track.holding.idle_since_hours, track.holding.spot_until_hours
+    record = ask.record
+    idle_hours, spot_hours = record.holding.idle_since_hours, record.holding.spot_until_hours
     for event in ask.before:
         if isinstance(event, Lived):
-            idle_hours, spot_hours = without_gpus(track, event.priced.stretch)
-    return JobStanding(ordered(ask, lane, pace), idle_hours, spot_hours)
+            idle_hours, spot_hours = without_gpus(record, event.priced.stretch)
+    return JobStanding(ordered(ask, context, pace), idle_hours, spot_hours)
 
 
-def ordered(ask: PendingDecision, lane: JobContext, pace: Pace = KNOWN) -> JobState:
+def ordered(ask: PendingDecision, context: JobContext, pace: Pace = KNOWN) -> JobState:
     """Return a job as if all that was ordered for it had come; what the market took is gone."""
-    track, state = ask.track, ask.state
-    order = track.holding.order
-    if order is None or not order.gpus or ask.taken is not None or has_all(track):
+    record, state = ask.record, ask.state
+    order = record.holding.order
+    if order is None or not order.gpus or ask.taken is not None or has_all(record):
         return state
-    there = lane.named(order.pool)
+    there = context.named(order.pool)
     pause_hours = mean_restart(pace, there.terms.restart_hours)
     if there.here != state.pool and state.progress_gpu_hours > 0.0:
         pause_hours += float(there.terms.move_hours[state.pool])
-    pool = state.pool if lane.ground is None else there.here
+    pool = state.pool if context.ground is None else there.here
     return state._replace(
         spot_gpus=order.spot_gpus, on_demand_gpus=order.on_demand_gpus, pool=pool, pause_hours=pause_hours
     )
@@ -119,7 +119,7 @@ def ordered(ask: PendingDecision, lane: JobContext, pace: Pace = KNOWN) -> JobSt
 
 def lives_of(
     pending: Sequence[PendingDecision],
-    lanes: Sequence[JobContext],
+    contexts: Sequence[JobContext],
     paces: Sequence[Pace],
     tables: KindTables,
     origin_hours: float,
@@ -129,31 +129,33 @@ def lives_of(
 
     Where a job says nothing of its priority and patience, the template of its class counts.
     """
-    classes = [templates.get(ask.track.submitted.fleet_class) for ask in pending]
-    kinds, said = tables.of([(ask.track.job, lane) for ask, lane in zip(pending, lanes, strict=True)])
-    standings = [standing(*one) for one in zip(pending, lanes, paces, strict=True)]
+    classes = [templates.get(ask.record.submitted.fleet_class) for ask in pending]
+    kinds, said = tables.of(
+        [(ask.record.job, context) for ask, context in zip(pending, contexts, strict=True)]
+    )
+    standings = [standing(*one) for one in zip(pending, contexts, paces, strict=True)]
     states = [one.state for one in standings]
-    where = [tables.where(lane) for lane in lanes]
+    where = [tables.where(context) for context in contexts]
     speeds = [
-        speed_of(lane, pace, state.progress_gpu_hours, hard=is_hard(lane.job))
-        for lane, pace, state in zip(lanes, paces, states, strict=True)
+        speed_of(context, pace, state.progress_gpu_hours, hard=is_hard(context.job))
+        for context, pace, state in zip(contexts, paces, states, strict=True)
     ]
     paced = with_speeds(kinds, said, speeds, where)
-    submitted = _since([ask.track.began_hours for ask in pending], origin_hours)
-    jobs = [lane.job for lane in lanes]
+    submitted = _since([ask.record.began_hours for ask in pending], origin_hours)
+    jobs = [context.job for context in contexts]
     pools = [there[state.pool] for there, state in zip(where, states, strict=True)]
     return paced.kinds, JobTables(
         kind=paced.kind,
         safe_kind=paced.safe_kind,
         said_kind=whole(said),
         measure_gpus=_measure_gpus(speeds, where, kinds.fastest.shape[1]),
-        ends_gpu_hours=_ends(lanes, kinds.phase_share.shape[1]),
+        ends_gpu_hours=_ends(contexts, kinds.phase_share.shape[1]),
         submitted_hours=submitted,
         deadline_hours=submitted + np.array([job.deadline_hours for job in jobs]),
         worthless_hours=submitted + np.array([_worthless_hours(job) for job in jobs]),
         value_usd=np.array([job.value_usd for job in jobs]),
-        weight=np.array([_weight(*one) for one in zip(lanes, classes, strict=True)]),
-        patience_hours=np.array([_patience_hours(*one) for one in zip(lanes, classes, strict=True)]),
+        weight=np.array([_weight(*one) for one in zip(contexts, classes, strict=True)]),
+        patience_hours=np.array([_patience_hours(*one) for one in zip(contexts, classes, strict=True)]),
         pool=whole(pools),
         spot_gpus=whole([state.spot_gpus for state in states]),
         on_demand_gpus=whole([state.on_demand_gpus for state in states]),
@@ -163,7 +165,7 @@ def lives_of(
         since_checkpoint_hours=np.array([state.since_checkpoint_hours for state in states]),
         cost_usd=np.array([state.cost_usd for state in states]),
         added_hours=np.maximum(
-            _since([ask.track.holding.spot_added_hours for ask in pending], origin_hours), 0.0
+            _since([ask.record.holding.spot_added_hours for ask in pending], origin_hours), 0.0
         ),
         idle_since_hours=_since([one.idle_since_hours for one in standings], origin_hours),
         spot_until_hours=_since([one.spot_until_hours for one in standings], origin_hours),
@@ -175,11 +177,11 @@ def _since(hours: Sequence[float], origin_hours: float) -> Floats:
     return since
 
 
-def _ends(lanes: Sequence[JobContext], phases: int) -> Floats:
+def _ends(contexts: Sequence[JobContext], phases: int) -> Floats:
     """Return the progress at which each phase of each job is over; after the last one, all its work."""
-    ends = np.empty((len(lanes), phases))
-    for row, lane in zip(ends, lanes, strict=True):
-        own = lane.terms.phase_ends_gpu_hours
+    ends = np.empty((len(contexts), phases))
+    for row, context in zip(ends, contexts, strict=True):
+        own = context.terms.phase_ends_gpu_hours
         row[:] = own[-1]
         row[: len(own)] = own
     return ends
@@ -204,31 +206,33 @@ def is_hard(job: Job) -> bool:
     return job.deadline_hours < math.inf and _worthless_hours(job) <= job.deadline_hours
 
 
-def _weight(lane: JobContext, template: JobTemplate | None) -> float:
+def _weight(context: JobContext, template: JobTemplate | None) -> float:
     """Return how much an hour of a job's waiting counts."""
-    if lane.file is not None and lane.file.priority is not None:
-        return lane.file.priority
+    if context.file is not None and context.file.priority is not None:
+        return context.file.priority
     return 1.0 if template is None else template.weight
 
 
-def _patience_hours(lane: JobContext, template: JobTemplate | None) -> float:
+def _patience_hours(context: JobContext, template: JobTemplate | None) -> float:
     """Return how long a job may wait before it rents on demand; not a number: as the allocator thinks."""
-    if lane.file is not None and lane.file.patience_hours is not None:
-        return lane.file.patience_hours
+    if context.file is not None and context.file.patience_hours is not None:
+        return context.file.patience_hours
     return math.nan if template is None else template.patience_hours
 
 
-def kept_in(ask: PendingDecision, lane: JobContext, pool: str) -> tuple[int, int]:
+def kept_in(ask: PendingDecision, context: JobContext, pool: str) -> tuple[int, int]:
     """Return what a job has in a pool, of spot and on demand."""
-    state = ordered(ask, lane)
-    return (state.spot_gpus, state.on_demand_gpus) if lane.pool_names[_at(lane, state)] == pool else (0, 0)
+    state = ordered(ask, context)
+    return (
+        (state.spot_gpus, state.on_demand_gpus) if context.pool_names[_at(context, state)] == pool else (0, 0)
+    )
 
 
-def _at(lane: JobContext, state: JobState) -> int:
-    return 0 if lane.ground is None else state.pool
+def _at(context: JobContext, state: JobState) -> int:
+    return 0 if context.ground is None else state.pool
 
 
-def leaving(track: JobRecord, pool: str) -> tuple[int, int]:
+def leaving(record: JobRecord, pool: str) -> tuple[int, int]:
     """Return what real workers still hold in a pool, of spot and on demand, whatever is ordered."""
-    held = track.holding.held
-    return (0, 0) if held is None or not held.gpus or track.held_pool != pool else (held[0], held[1])
+    held = record.holding.held
+    return (0, 0) if held is None or not held.gpus or record.held_pool != pool else (held[0], held[1])

@@ -17,29 +17,29 @@ from slacktide.results.stretches import USES
 
 
 def kept_until(
-    track: FleetRecord, held: Sequence[HeldSpan], lane: JobContext, until_hours: float
+    fleet: FleetRecord, held: Sequence[HeldSpan], context: JobContext, until_hours: float
 ) -> list[Kept]:
     """Account for a fleet's machines from the last time on: what its jobs did not use is the fleet's to pay.
 
     `held` is what its jobs hold in stretches that are not over.
     """
-    if until_hours <= track.accounted_hours + TIME_TOLERANCE_HOURS:
+    if until_hours <= fleet.accounted_hours + TIME_TOLERANCE_HOURS:
         return []
-    spans = (*track.recent, *held)
-    cluster = dataclasses.replace(track.cluster)
-    moments = _moments(track.accounted_hours, until_hours, spans, cluster, lane)
+    spans = (*fleet.recent, *held)
+    cluster = dataclasses.replace(fleet.cluster)
+    moments = _moments(fleet.accounted_hours, until_hours, spans, cluster, context)
     found: list[Kept] = []
     for begin, end in itertools.pairwise(moments):
         cluster.arrive(begin)
         used = sum(span.gpus for span in spans if span.from_hours <= begin and end <= span.to_hours)
         unused = zip(USES[1:], cluster.unused(used), strict=True)
-        found += [_kept(track, lane, begin, end, use, gpus) for use, gpus in unused if gpus > 0]
+        found += [_kept(fleet, context, begin, end, use, gpus) for use, gpus in unused if gpus > 0]
     return found
 
 
-def sized(track: FleetRecord, now_hours: float, nodes: int, like: Cluster) -> ClusterSized | None:
+def sized(fleet: FleetRecord, now_hours: float, nodes: int, like: Cluster) -> ClusterSized | None:
     """Ask for this many nodes; None where that changes nothing."""
-    after = dataclasses.replace(track.cluster)
+    after = dataclasses.replace(fleet.cluster)
     after.arrive(now_hours)
     before = dataclasses.replace(after)
     after.take_form(like.node_gpus, like.provisioning_hours, like.grace_hours)
@@ -48,7 +48,7 @@ def sized(track: FleetRecord, now_hours: float, nodes: int, like: Cluster) -> Cl
         return None
     return ClusterSized(
         at_hours=now_hours,
-        fleet=track.key,
+        fleet=fleet.key,
         nodes=nodes,
         node_gpus=like.node_gpus,
         provisioning_hours=like.provisioning_hours,
@@ -57,13 +57,13 @@ def sized(track: FleetRecord, now_hours: float, nodes: int, like: Cluster) -> Cl
 
 
 def _moments(
-    begin: float, end: float, spans: Sequence[HeldSpan], cluster: Cluster, lane: JobContext
+    begin: float, end: float, spans: Sequence[HeldSpan], cluster: Cluster, context: JobContext
 ) -> list[float]:
     """Return the moments at which anything changes between two, both included."""
     changes = {each for span in spans for each in (span.from_hours, span.to_hours)}
     changes |= set(_transitions(dataclasses.replace(cluster), end))
-    first, last = lane.slot(begin), lane.slot(end)
-    changes |= {lane.begins(slot) for slot in range(first + 1, last + 1)}
+    first, last = context.slot(begin), context.slot(end)
+    changes |= {context.begins(slot) for slot in range(first + 1, last + 1)}
     return [begin, *sorted(each for each in changes if begin < each < end), end]
 
 
@@ -74,21 +74,21 @@ def _transitions(cluster: Cluster, until_hours: float) -> Iterator[float]:
         cluster.arrive(hours)
 
 
-def _kept(track: FleetRecord, lane: JobContext, begin: float, end: float, use: Use, gpus: int) -> Kept:
-    slot = lane.slot(begin)
+def _kept(fleet: FleetRecord, context: JobContext, begin: float, end: float, use: Use, gpus: int) -> Kept:
+    slot = context.slot(begin)
     hours = end - begin
-    quote = lane.quote(slot)
+    quote = context.quote(slot)
     charge, _ = price(BY_THE_SECOND, Meter(), slot, 0, quote, 0, gpus, hours, 0.0)
     stretch = Stretch(
-        payer=f"fleet:{track.key}",
+        payer=f"fleet:{fleet.key}",
         use=use,
         slot=slot,
         from_hours=begin,
         to_hours=end,
         held_hours=hours,
-        pool=lane.market_pool.name,
+        pool=context.market_pool.name,
         spot_gpus=0,
         on_demand_gpus=gpus,
         quote=quote,
     )
-    return Kept(at_hours=end, fleet=track.key, priced=Priced(stretch, charge))
+    return Kept(at_hours=end, fleet=fleet.key, priced=Priced(stretch, charge))

@@ -39,12 +39,12 @@ class PacedKinds(NamedTuple):
     safe_kind: Ints
 
 
-def speed_of(lane: JobContext, pace: Pace, progress_gpu_hours: float, *, hard: bool) -> Speed | None:
+def speed_of(context: JobContext, pace: Pace, progress_gpu_hours: float, *, hard: bool) -> Speed | None:
     """Return how fast a job is by what is believed of it; None where its file is taken at its word."""
     if pace.hours == np.inf:
         return None
-    slot_hours = lane.slot_hours
-    mean = tuple(believed(terms, pace) for terms in lane.all_terms)
+    slot_hours = context.slot_hours
+    mean = tuple(believed(terms, pace) for terms in context.all_terms)
     if is_measured(pace):
         slow = tuple(safe(terms, pace, progress_gpu_hours, slot_hours, Z) for terms in mean)
         return Speed(mean, slow, (0,) * len(mean))

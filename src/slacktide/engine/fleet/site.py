@@ -20,28 +20,28 @@ from slacktide.physics.ledger import Priced
 
 def site_view(
     context: StepContext,
-    track: FleetRecord,
+    fleet: FleetRecord,
     run: LiveFleet,
     pending: Sequence[PendingDecision],
     spot: Spot,
     now_hours: float,
 ) -> FleetView:
     """Return what may be known of a fleet at a moment; `spot` says who holds what, of all jobs."""
-    market, lanes = run.market, [context.lane(ask.track) for ask in pending]
+    market, job_contexts = run.market, [context.job_context(ask.record) for ask in pending]
     assert market is not None
     paces = [context.belief(ask) for ask in pending]
-    kinds, jobs = lives_of(pending, lanes, paces, run.tables, track.origin_hours, run.templates)
-    hours = market.hours(now_hours, track.origin_hours)
+    kinds, jobs = lives_of(pending, job_contexts, paces, run.tables, fleet.origin_hours, run.templates)
+    hours = market.hours(now_hours, fleet.origin_hours)
     slot = market.slot(hours)
     moment, gpus = market.at(slot), int(jobs.gpus.sum())
     site = SiteView(
         slot=slot,
         slot_hours=market.slot_hours,
         next_hours=(slot + 1) * market.slot_hours,
-        pools=_offered(moment, spot, [ask.track.job for ask in pending]),
+        pools=_offered(moment, spot, [ask.record.job for ask in pending]),
         kinds=kinds,
         jobs=jobs,
-        money=money(context, track, run, pending, now_hours),
+        money=money(context, fleet, run, pending, now_hours),
         known=moment,
         on_demand_gpus=run.on_demand_gpus,
     )
@@ -52,9 +52,9 @@ def site_view(
         due=range(len(pending)),
         ready_gpus=gpus,
         rented_gpus=gpus,
-        spent_gpu_hours=track.spent_gpu_hours,
+        spent_gpu_hours=fleet.spent_gpu_hours,
         spot=spot,
-        shown=Shown(pending, context.lane),
+        shown=Shown(pending, context.job_context),
         site=site,
     )
 
@@ -71,10 +71,10 @@ def _offered(moment: MarketView, spot: Spot, jobs: Sequence[str]) -> tuple[PoolV
 def _columns(
     context: StepContext, pending: Sequence[PendingDecision], kinds: Kinds, jobs: JobTables
 ) -> JobColumns:
-    return columns(pending, context.lane)._replace(
-        ids=whole([ask.track.number for ask in pending]),
+    return columns(pending, context.job_context)._replace(
+        ids=whole([ask.record.number for ask in pending]),
         kind=jobs.said_kind,
-        number=whole([ask.track.number_of_class for ask in pending]),
+        number=whole([ask.record.number_of_class for ask in pending]),
         submitted_hours=jobs.submitted_hours,
         spot_gpus=jobs.spot_gpus,
         on_demand_gpus=jobs.on_demand_gpus,
@@ -85,7 +85,7 @@ def _columns(
 
 def money(
     context: StepContext,
-    track: FleetRecord,
+    fleet: FleetRecord,
     run: LiveFleet,
     pending: Sequence[PendingDecision],
     now_hours: float,
@@ -95,29 +95,29 @@ def money(
     What was spent under the same file before it was changed is spent too; where periods are counted from the
     beginning of a fleet, so begin anew with it, what was spent so in the length of one.
     """
-    period = run.allowance.period(now_hours - track.origin_hours)
-    since = period.since_hours + track.origin_hours
-    running = list(_running(context, track, pending, now_hours))
+    period = run.allowance.period(now_hours - fleet.origin_hours)
+    since = period.since_hours + fleet.origin_hours
+    running = list(_running(context, fleet, pending, now_hours))
     after = (one for one in running if one.stretch.to_hours > since + TIME_TOLERANCE_HOURS)
     fixed = run.allowance.renewal == "fixed"
     before = _spent_before(
-        context, track, now_hours - run.allowance.period_hours if fixed else since, now_hours
+        context, fleet, now_hours - run.allowance.period_hours if fixed else since, now_hours
     )
     return Money(
         budget_usd=period.budget_usd,
-        spent_usd=track.spending.since(since) + sum(one.charge.usd for one in after) + before,
+        spent_usd=fleet.spending.since(since) + sum(one.charge.usd for one in after) + before,
         usd_per_hour=run.allowance.usd_per_hour,
         since_hours=period.since_hours,
         until_hours=period.until_hours,
-        ever_usd=track.spending.total_usd + sum(one.charge.usd for one in running),
+        ever_usd=fleet.spending.total_usd + sum(one.charge.usd for one in running),
     )
 
 
-def _spent_before(context: StepContext, track: FleetRecord, since_hours: float, now_hours: float) -> float:
+def _spent_before(context: StepContext, fleet: FleetRecord, since_hours: float, now_hours: float) -> float:
     """Return what other fleets of the same file, as it was before it was changed or is by now, have spent."""
-    path, spent = track.first.fleet_path, 0.0
+    path, spent = fleet.first.fleet_path, 0.0
     for other in context.state.fleets.values():
-        if path and other.key != track.key and other.first.fleet_path == path:
+        if path and other.key != fleet.key and other.first.fleet_path == path:
             running = _running(context, other, (), now_hours)
             spent += other.spending.since(since_hours)
             spent += sum(one.charge.usd for one in running if one.stretch.to_hours > since_hours)
@@ -125,14 +125,14 @@ def _spent_before(context: StepContext, track: FleetRecord, since_hours: float, 
 
 
 def _running(
-    context: StepContext, track: FleetRecord, pending: Sequence[PendingDecision], now_hours: float
+    context: StepContext, fleet: FleetRecord, pending: Sequence[PendingDecision], now_hours: float
 ) -> Iterator[Priced]:
     """Yield stretches up to now that are not written yet: also of jobs that are being let go."""
     for event in (event for ask in pending for event in ask.before):
         if isinstance(event, Lived):
             yield event.priced
-    asked = {ask.track.job for ask in pending}
-    others = (context.state.jobs[name] for name in track.present if name not in asked)
+    asked = {ask.record.job for ask in pending}
+    others = (context.state.jobs[name] for name in fleet.present if name not in asked)
     for one in (context.account(job, now_hours) for job in others):
         if one is not None:
             yield one.priced

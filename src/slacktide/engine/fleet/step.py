@@ -30,7 +30,7 @@ from slacktide.journal.state.journal_state import JobRecord
 class Inside(NamedTuple):
     """A job in the middle of a stretch, and the stretch so far."""
 
-    track: JobRecord
+    record: JobRecord
     one: StretchAccount
     phase: int
 
@@ -40,7 +40,7 @@ class FleetStep:
     """A fleet at one moment."""
 
     context: StepContext
-    track: FleetRecord
+    fleet: FleetRecord
     run: LiveFleet
     given: Sequence[PendingDecision]
     """Its jobs that must be decided about: they wait, or a slot began."""
@@ -51,10 +51,10 @@ class FleetStep:
     """Its machines as they are now."""
 
     def __post_init__(self) -> None:
-        given = {ask.track.job for ask in self.given}
-        jobs = [self.context.state.jobs[name] for name in self.track.present if name not in given]
+        given = {ask.record.job for ask in self.given}
+        jobs = [self.context.state.jobs[name] for name in self.fleet.present if name not in given]
         self.inside = [each for each in map(self._inside, jobs) if each is not None]
-        self.cluster = dataclasses.replace(self.track.cluster)
+        self.cluster = dataclasses.replace(self.fleet.cluster)
         self.cluster.arrive(self.now_hours)
 
     def take(self) -> Changes:
@@ -62,19 +62,19 @@ class FleetStep:
         if self.run.market is not None:
             yield from self._take_on_market()
             return
-        wake_hours = self.track.began_hours + self.run.wake_hours
+        wake_hours = self.fleet.began_hours + self.run.wake_hours
         woken = self.run.asked_hours < wake_hours <= self.now_hours
         over = [
-            each for each in self.inside if each.phase != self._phase(each.track, each.track.progress.state)
+            each for each in self.inside if each.phase != self._phase(each.record, each.record.progress.state)
         ]
-        others = self.run.asked_about != self.track.present
-        came = self.cluster.coming < self.track.cluster.coming
+        others = self.run.asked_about != self.fleet.present
+        came = self.cluster.coming < self.fleet.cluster.coming
         if self.given or woken or over or others or came:
             written = yield from self._pass(self.inside if woken else over)
             fleet = self.run.fleet
             assert fleet is not None
             self.cluster.take_form(fleet.node_gpus, fleet.provisioning_hours, fleet.idle_grace_hours)
-            inner = [_inner(each, each.track.job in written) for each in self.inside]
+            inner = [_inner(each, each.record.job in written) for each in self.inside]
             given = [ask._replace(before=()) for ask in self.given]  # by now it is written
             yield from self._decision([*given, *inner], self.cluster).take()
         elif self._account_is_due():
@@ -85,10 +85,10 @@ class FleetStep:
 
         At a renewal all stretches end, so that what they cost is known to be of the period that is over.
         """
-        run, orders = self.run, orders_of(self.context, self.track)
-        since = run.renewed_hours(self.track, self.now_hours)
+        run, orders = self.run, orders_of(self.context, self.fleet)
+        since = run.renewed_hours(self.fleet, self.now_hours)
         renewed = run.asked_hours < since - TIME_TOLERANCE_HOURS
-        others = run.asked_about != self.track.present or run.asked_orders not in (None, orders)
+        others = run.asked_about != self.fleet.present or run.asked_orders not in (None, orders)
         if not (self.given or self.inside) or not (self.given or others or renewed):
             return
         rolling = run.allowance.renewal == "rolling"  # when which part was spent matters to the minute
@@ -96,8 +96,8 @@ class FleetStep:
         yield from self._decision(pending, None).take(cut=renewed or rolling)
 
     def _decision(self, pending: Iterable[PendingDecision], cluster: Cluster | None) -> FleetDecision:
-        in_order = sorted(pending, key=lambda ask: ask.track.number)
-        return FleetDecision(self.context, self.track, self.run, in_order, self.now_hours, cluster)
+        in_order = sorted(pending, key=lambda ask: ask.record.number)
+        return FleetDecision(self.context, self.fleet, self.run, in_order, self.now_hours, cluster)
 
     def let_go(self) -> Changes:
         """Give all machines back once no job holds any of them: no step will look after them."""
@@ -106,7 +106,7 @@ class FleetStep:
         events = list(self._kept(()))
         if self.cluster.rented:
             without_grace = dataclasses.replace(self.cluster, grace_hours=0.0)
-            nothing = sized(self.track, self.now_hours, 0, without_grace)
+            nothing = sized(self.fleet, self.now_hours, 0, without_grace)
             events += [] if nothing is None else [nothing]
         yield Change.of(events)
 
@@ -121,15 +121,15 @@ class FleetStep:
 
     def _phase(self, job: JobRecord, state: JobState) -> int:
         """Return the phase of a job; its stretches are cut where one ends, so they are of one phase."""
-        return self.run.phase(job, state.progress_gpu_hours, self.context.lane(job).terms)
+        return self.run.phase(job, state.progress_gpu_hours, self.context.job_context(job).terms)
 
     def _pass(self, cut: Sequence[Inside]) -> Changing[set[str]]:
         """Write what has passed, so that the allocator knows it; return whose stretch is over."""
         events: list[Event] = [event for ask in self.given for event in ask.before]
         working = [each for each in cut if each.one.hours > 0 and each.one.priced.stretch.gpus > 0]
-        yield Change.of([*events, *(lived(each.track, each.one) for each in working)])
-        jobs = {each.track.job for each in working}
-        yield Change.of(self._kept([each for each in self.inside if each.track.job not in jobs]))
+        yield Change.of([*events, *(lived(each.record, each.one) for each in working)])
+        jobs = {each.record.job for each in working}
+        yield Change.of(self._kept([each for each in self.inside if each.record.job not in jobs]))
         return jobs
 
     def _kept(self, going_on: Sequence[Inside]) -> Sequence[Event]:
@@ -137,33 +137,33 @@ class FleetStep:
         if not self.run.owns_machines:
             return ()
         held = [_span(each.one) for each in going_on] + [_span(one) for one in self._letting_go()]
-        return kept_until(self.track, held, self._lane, self.now_hours)
+        return kept_until(self.fleet, held, self._job_context, self.now_hours)
 
     def _letting_go(self) -> list[StretchAccount]:
         """Return the stretches of jobs that are being let go, and hold what they hold until it is gone."""
-        jobs = (self.context.state.jobs[name] for name in self.track.present)
+        jobs = (self.context.state.jobs[name] for name in self.fleet.present)
         found = (self.context.account(job, self.now_hours) for job in jobs if job.requests.ending is not None)
         return [one for one in found if one is not None]
 
     @property
-    def _lane(self) -> JobContext:
-        return self.context.jobs.named(self.track.first.job)
+    def _job_context(self) -> JobContext:
+        return self.context.jobs.named(self.fleet.first.job)
 
     def _account_is_due(self) -> bool:
         """Whether a slot is over since machines were accounted for, or the last of them is gone."""
-        if not self.track.cluster.rented:
+        if not self.fleet.cluster.rented:
             return False
-        slot = self._lane.slot
-        return not self.cluster.rented or slot(self.now_hours) > slot(self.track.accounted_hours)
+        slot = self._job_context.slot
+        return not self.cluster.rented or slot(self.now_hours) > slot(self.fleet.accounted_hours)
 
 
 def _inner(each: Inside, written: bool) -> PendingDecision:
     """Say where a job stands in the middle of a stretch, which is cut here only if something changes."""
-    begun, one = each.track.holding.begun, each.one
+    begun, one = each.record.holding.begun, each.one
     assert begun is not None
-    before = () if written or one.hours <= 0 else (lived(each.track, one),)
+    before = () if written or one.hours <= 0 else (lived(each.record, one),)
     return PendingDecision(
-        each.track, one.state, begun._replace(from_hours=one.to_hours), before, inside=True
+        each.record, one.state, begun._replace(from_hours=one.to_hours), before, inside=True
     )
 
 

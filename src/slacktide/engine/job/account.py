@@ -38,92 +38,95 @@ class StretchAccount(NamedTuple):
         return self.priced.stretch.to_hours - self.priced.stretch.from_hours
 
 
-def account(lane: JobContext, track: JobRecord, facts: BackendStatus, to_hours: float) -> StretchAccount:
+def account(context: JobContext, record: JobRecord, facts: BackendStatus, to_hours: float) -> StretchAccount:
     """Say what a job's open stretch did and cost until a moment of its slot."""
-    begun, order = track.holding.begun, track.holding.order
+    begun, order = record.holding.begun, record.holding.order
     assert begun is not None
     assert order is not None
-    hours = _hours(lane, begun, _end_hours(track, facts, to_hours))
+    hours = _hours(context, begun, _end_hours(record, facts, to_hours))
     pool, quote = order.pool, begun.quote
     if facts.finished is None:
         spot, on_demand = order.spot_gpus, order.on_demand_gpus
         state, _, charge, passed = ledger.live(
-            lane.terms, lane.tariff, lane.job.money_usd, track.progress.state, track.money.meter, begun.slot,
-            begun.from_hours, hours, quote, _pool(lane, track), spot, on_demand, _move_usd(lane, track),
+            context.terms, context.tariff, context.job.money_usd, record.progress.state, record.money.meter,
+            begun.slot, begun.from_hours, hours, quote, _pool(context, record), spot, on_demand,
+            _move_usd(context, record),
         )  # fmt: skip
     else:
-        spot, on_demand = track.holding.held or (order.spot_gpus, order.on_demand_gpus)
-        if lane.ground is not None and track.paid_pool != pool:  # an older set, elsewhere, has still to end
-            pool = track.paid_pool
-            quote = lane.named(pool).quote(begun.slot)
-        state, passed = _worked(lane, track, facts, begun.from_hours, hours)
+        spot, on_demand = record.holding.held or (order.spot_gpus, order.on_demand_gpus)
+        if (
+            context.ground is not None and record.paid_pool != pool
+        ):  # an older set, elsewhere, has still to end
+            pool = record.paid_pool
+            quote = context.named(pool).quote(begun.slot)
+        state, passed = _worked(context, record, facts, begun.from_hours, hours)
         held = hours if spot + on_demand else 0.0
-        at = track.progress.state.pool if lane.ground is None else lane.index(pool)
+        at = record.progress.state.pool if context.ground is None else context.index(pool)
         charge, _ = price(
-            lane.tariff,
-            track.money.meter,
+            context.tariff,
+            record.money.meter,
             begun.slot,
             at,
             quote,
             spot,
             on_demand,
             held,
-            _move_usd(lane, track),
+            _move_usd(context, record),
         )
-        state = state._replace(cost_usd=track.progress.state.cost_usd + charge.usd)
+        state = state._replace(cost_usd=record.progress.state.cost_usd + charge.usd)
     one = ledger.priced(
-        track.job, pool, begun.slot, begun.from_hours, quote, spot, on_demand, charge, passed,
-        state.progress_gpu_hours - track.progress.state.progress_gpu_hours, estimated=facts.progress is None,
+        record.job, pool, begun.slot, begun.from_hours, quote, spot, on_demand, charge, passed,
+        state.progress_gpu_hours - record.progress.state.progress_gpu_hours, estimated=facts.progress is None,
     )  # fmt: skip
     if not state.ended:
         one = one._replace(stretch=one.stretch._replace(to_hours=float(to_hours)))
     return StretchAccount(one, bare(state))
 
 
-def _pool(lane: JobContext, track: JobRecord) -> int:
+def _pool(context: JobContext, record: JobRecord) -> int:
     """Return where a job is in its open stretch: where it was, until workers have come elsewhere."""
-    assert track.holding.order is not None
-    came = lane.ground is not None and track.holding.order.gpus > 0 and has_all(track)
-    return lane.here if came else track.progress.state.pool
+    assert record.holding.order is not None
+    came = context.ground is not None and record.holding.order.gpus > 0 and has_all(record)
+    return context.here if came else record.progress.state.pool
 
 
-def _move_usd(lane: JobContext, track: JobRecord) -> float:
+def _move_usd(context: JobContext, record: JobRecord) -> float:
     """Return what it costs that its workers came to another pool in its open stretch."""
-    return lane.move_usd(track.progress.state) if _pool(lane, track) == lane.here else 0.0
+    return context.move_usd(record.progress.state) if _pool(context, record) == context.here else 0.0
 
 
-def has_finished(track: JobRecord, facts: BackendStatus) -> bool:
+def has_finished(record: JobRecord, facts: BackendStatus) -> bool:
     """Whether real workers of what was ordered have done all the work."""
-    order = track.holding.order
+    order = record.holding.order
     assert order is not None
     return bool(facts.finished and facts.attempt == order.attempt and order.gpus and not order.ending)
 
 
-def _end_hours(track: JobRecord, facts: BackendStatus, to_hours: float) -> float:
+def _end_hours(record: JobRecord, facts: BackendStatus, to_hours: float) -> float:
     """Return when a stretch up to a moment ends: where the work was done before it, then."""
-    assert track.holding.begun is not None
-    if not has_finished(track, facts):
+    assert record.holding.begun is not None
+    if not has_finished(record, facts):
         return to_hours
-    return min(to_hours, max(facts.until_hours, track.holding.begun.from_hours))
+    return min(to_hours, max(facts.until_hours, record.holding.begun.from_hours))
 
 
 def money_ends(
-    lane: JobContext, track: JobRecord, state: JobState, begun: Begun, order: Order, stop_hours: float
+    context: JobContext, record: JobRecord, state: JobState, begun: Begun, order: Order, stop_hours: float
 ) -> float:
     """Return when a job that is to hold this from now on must begin to let go, for its money to last.
 
     The reserve is what letting go may take, for all that is or will be held, at the worst quote so far.
     """
-    if math.isinf(lane.job.money_usd):
+    if math.isinf(context.job.money_usd):
         return math.inf
-    held = track.holding.held or NOTHING
+    held = record.holding.held or NOTHING
     spot, on_demand = max(order.spot_gpus, held.spot_gpus), max(order.on_demand_gpus, held.on_demand_gpus)
-    rest_hours = lane.begins(begun.slot + 1) - begun.from_hours
-    left_usd = lane.job.money_usd - state.cost_usd - (lane.move_usd(state) if order.gpus else 0.0)
-    pool = state.pool if lane.ground is None else lane.here
+    rest_hours = context.begins(begun.slot + 1) - begun.from_hours
+    left_usd = context.job.money_usd - state.cost_usd - (context.move_usd(state) if order.gpus else 0.0)
+    pool = state.pool if context.ground is None else context.here
     return begun.from_hours + lasts_hours(
-        lane.tariff, track.money.meter, begun.slot, pool, begun.quote, spot, on_demand, left_usd, rest_hours,
-        stop_hours, lane.worst_quote(begun.slot),
+        context.tariff, record.money.meter, begun.slot, pool, begun.quote, spot, on_demand, left_usd,
+        rest_hours, stop_hours, context.worst_quote(begun.slot),
     )  # fmt: skip
 
 
@@ -149,91 +152,97 @@ def bare(state: JobState) -> JobState:
     )
 
 
-def _hours(lane: JobContext, begun: Begun, to_hours: float) -> float:
+def _hours(context: JobContext, begun: Begun, to_hours: float) -> float:
     """Return how long a stretch is; a whole slot is exactly as long as in a back-test."""
-    begins, ends = lane.begins(begun.slot), lane.begins(begun.slot + 1)
+    begins, ends = context.begins(begun.slot), context.begins(begun.slot + 1)
     if max(abs(begun.from_hours - begins), abs(to_hours - ends)) < TIME_TOLERANCE_HOURS:
-        return lane.slot_hours
+        return context.slot_hours
     return max(0.0, to_hours - begun.from_hours)
 
 
 def _worked(
-    lane: JobContext, track: JobRecord, facts: BackendStatus, from_hours: float, hours: float
+    context: JobContext, record: JobRecord, facts: BackendStatus, from_hours: float, hours: float
 ) -> tuple[JobState, Passed]:
     """Return a job with real workers after these hours, its cost not yet added."""
-    order = track.holding.order
+    order = record.holding.order
     assert order is not None
     if facts.progress is None:
-        state, passed = _estimated(lane, track, from_hours, hours)
+        state, passed = _estimated(context, record, from_hours, hours)
     else:
         spoken = facts.attempt == order.attempt and facts.progress.at_hours > -math.inf
-        state, passed = _reported(lane, track, facts.progress, from_hours + hours, hours, spoken=spoken)
+        state, passed = _reported(context, record, facts.progress, from_hours + hours, hours, spoken=spoken)
     ends = from_hours + hours >= facts.until_hours - TIME_TOLERANCE_HOURS or math.isinf(facts.until_hours)
-    if ends and has_finished(track, facts):
-        state = _done(lane, state, from_hours + hours)
+    if ends and has_finished(record, facts):
+        state = _done(context, state, from_hours + hours)
     return state, passed
 
 
 def _estimated(
-    lane: JobContext, track: JobRecord, from_hours: float, hours: float
+    context: JobContext, record: JobRecord, from_hours: float, hours: float
 ) -> tuple[JobState, Passed]:
     """Estimate by physics what silent workers do; only they themselves can say that they have finished.
 
     Workers that were started again inside the stretch begin where the stretch had its last checkpoint.
     """
-    order, state, begun = track.holding.order, track.progress.state, from_hours
+    order, state, begun = record.holding.order, record.progress.state, from_hours
     assert order is not None
-    if not has_all(track):
-        waiting = _between_pools(lane, track) or state
+    if not has_all(record):
+        waiting = _between_pools(context, record) or state
         return waiting, Passed(hours, hours if order.gpus else 0.0, 0.0)
-    if from_hours < track.holding.attempt_hours <= from_hours + hours:
+    if from_hours < record.holding.attempt_hours <= from_hours + hours:
         safe = state.checkpointed_gpu_hours
         state = state._replace(spot_gpus=0, on_demand_gpus=0, progress_gpu_hours=safe)
-        begun = track.holding.attempt_hours
-    ends = lane.terms.phase_ends_gpu_hours.copy()
+        begun = record.holding.attempt_hours
+    ends = context.terms.phase_ends_gpu_hours.copy()
     ends[-1] = math.inf
-    endless = lane.terms._replace(work_gpu_hours=math.inf, phase_ends_gpu_hours=ends)
-    pool = _pool(lane, track)
+    endless = context.terms._replace(work_gpu_hours=math.inf, phase_ends_gpu_hours=ends)
+    pool = _pool(context, record)
     state, passed = physics.pass_time(
         endless, state, begun, from_hours + hours - begun, pool, order.spot_gpus, order.on_demand_gpus
     )
     state = state._replace(
-        progress_gpu_hours=min(state.progress_gpu_hours, lane.terms.work_gpu_hours),
-        checkpointed_gpu_hours=min(state.checkpointed_gpu_hours, lane.terms.work_gpu_hours),
+        progress_gpu_hours=min(state.progress_gpu_hours, context.terms.work_gpu_hours),
+        checkpointed_gpu_hours=min(state.checkpointed_gpu_hours, context.terms.work_gpu_hours),
     )
     paused = hours - passed.productive_hours if order.gpus else 0.0
     return state, Passed(hours, paused, passed.productive_hours)
 
 
 def _reported(
-    lane: JobContext, track: JobRecord, progress: JobProgress, to_hours: float, hours: float, *, spoken: bool
+    context: JobContext,
+    record: JobRecord,
+    progress: JobProgress,
+    to_hours: float,
+    hours: float,
+    *,
+    spoken: bool,
 ) -> tuple[JobState, Passed]:
     """Return a job as its workers report it; until they do, only what is checkpointed counts."""
-    terms, order, before = lane.terms, track.holding.order, track.progress.state
+    terms, order, before = context.terms, record.holding.order, record.progress.state
     assert order is not None
     rate = float(terms.rate[physics.phase_of(terms, before.progress_gpu_hours), order.gpus])
     safe = _safe_gpu_hours(terms, before, progress, rate, spoken=spoken)
     done = progress.done_share * terms.work_gpu_hours if spoken else safe
-    waited = to_hours - track.holding.attempt_hours
+    waited = to_hours - record.holding.attempt_hours
     rate *= (
-        mean_factor(track.progress.pace, order.gpus)
-        if track.progress.pace is not None and order.gpus
+        mean_factor(record.progress.pace, order.gpus)
+        if record.progress.pace is not None and order.gpus
         else 1.0
     )
     gained = max(0.0, done - before.progress_gpu_hours)
     productive = min(hours, gained / rate) if rate > 0 else 0.0
-    there = order if has_all(track) else _between_pools(lane, track) or before
+    there = order if has_all(record) else _between_pools(context, record) or before
     restart = (
         terms.restart_hours
-        if track.progress.pace is None
-        else mean_restart(track.progress.pace, terms.restart_hours)
+        if record.progress.pace is None
+        else mean_restart(record.progress.pace, terms.restart_hours)
     )
-    if lane.ground is not None and before.progress_gpu_hours > 0.0:
-        restart += float(terms.move_hours[track.holding.left_pool])
+    if context.ground is not None and before.progress_gpu_hours > 0.0:
+        restart += float(terms.move_hours[record.holding.left_pool])
     state = before._replace(
         spot_gpus=there.spot_gpus,
         on_demand_gpus=there.on_demand_gpus,
-        pool=_pool(lane, track),
+        pool=_pool(context, record),
         pause_hours=max(0.0, restart - waited) if not spoken and order.gpus else 0.0,
         progress_gpu_hours=done,
         checkpointed_gpu_hours=safe,
@@ -259,26 +268,26 @@ def _safe_gpu_hours(
     return max(known, done - terms.checkpoint_hours * rate)
 
 
-def has_all(track: JobRecord) -> bool:
+def has_all(record: JobRecord) -> bool:
     """Whether all that was ordered is held; the job does nothing before."""
-    order, held = track.holding.order, track.holding.held
+    order, held = record.holding.order, record.holding.held
     assert order is not None
     if held is None:
         return True
-    elsewhere = held.gpus > 0 and track.held_pool != order.pool
+    elsewhere = held.gpus > 0 and record.held_pool != order.pool
     return held == (order.spot_gpus, order.on_demand_gpus) and not elsewhere
 
 
-def _between_pools(lane: JobContext, track: JobRecord) -> JobState | None:
+def _between_pools(context: JobContext, record: JobRecord) -> JobState | None:
     """Return a job that left a pool and has no workers yet in the next one; None where it left none."""
-    assert track.holding.order is not None
-    if lane.ground is None or not track.holding.order.gpus or lane.here == track.progress.state.pool:
+    assert record.holding.order is not None
+    if context.ground is None or not record.holding.order.gpus or context.here == record.progress.state.pool:
         return None
-    return track.progress.state._replace(spot_gpus=0, on_demand_gpus=0, pause_hours=0.0)
+    return record.progress.state._replace(spot_gpus=0, on_demand_gpus=0, pause_hours=0.0)
 
 
-def _done(lane: JobContext, state: JobState, finish_hours: float) -> JobState:
-    work = lane.terms.work_gpu_hours
+def _done(context: JobContext, state: JobState, finish_hours: float) -> JobState:
+    work = context.terms.work_gpu_hours
     return state._replace(
         spot_gpus=0,
         on_demand_gpus=0,

@@ -46,15 +46,15 @@ class Troubles:
         """Return the jobs that have trouble from there."""
         return [job for job, found in self._found.items() if source in found]
 
-    def news(self, tracks: Iterable[JobRecord], at_hours: float) -> list[Event]:
+    def news(self, records: Iterable[JobRecord], at_hours: float) -> list[Event]:
         """Say of which jobs the trouble is new, another one, or over."""
         news: list[Event] = []
-        for track in tracks:
-            why = self.of(track.job)
-            if why and why != track.progress.blocked:
-                news.append(Blocked(job=track.job, at_hours=at_hours, why=why))
-            elif track.progress.blocked and not why:
-                news.append(Unblocked(job=track.job, at_hours=at_hours))
+        for record in records:
+            why = self.of(record.job)
+            if why and why != record.progress.blocked:
+                news.append(Blocked(job=record.job, at_hours=at_hours, why=why))
+            elif record.progress.blocked and not why:
+                news.append(Unblocked(job=record.job, at_hours=at_hours))
         return news
 
 

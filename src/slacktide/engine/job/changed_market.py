@@ -45,7 +45,7 @@ def check_unchanged(site: SiteOpened | None, market: Market) -> None:
 
 
 def market_now(written: str, feed: Feed | None) -> Market | None:
-    """Return the market that a job's lane was made on; None where no journal names it."""
+    """Return the market that a job's context was made on; None where no journal names it."""
     if feed is not None:
         return feed.market
     return market_of(written) if written else None

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 
 from slacktide.engine.job.blocked_jobs import Troubles
 from slacktide.engine.job.changed_market import check_unchanged, market_now
-from slacktide.engine.job.job_context import JobContext, lane_without_market
+from slacktide.engine.job.job_context import JobContext, context_without_market
 from slacktide.journal.events import Submitted
 from slacktide.journal.state.journal_state import JobRecord, JournalState
 from slacktide.market.live.feed import Feed
 
-KEPT_LANES = 64
+KEPT_CONTEXTS = 64
 """How many jobs that ended keep their context: the bill of a job is mostly wanted soon after its end."""
 
 
@@ -40,25 +40,25 @@ class JobContexts:
         """Forget all but the last jobs that ended: a controller may run for months."""
         # The first job of a fleet says which pool and slots its machines are billed in, also after its end.
         needed = {*self._state.unended, *(fleet.first.job for fleet in self._state.fleets.values())}
-        for job in [job for job in self._found if job not in needed][:-KEPT_LANES]:
+        for job in [job for job in self._found if job not in needed][:-KEPT_CONTEXTS]:
             del self._found[job]
 
-    def of(self, track: JobRecord) -> JobContext:
+    def of(self, record: JobRecord) -> JobContext:
         """Return a job's context in the pool in which its workers are to be, or where it was last.
 
         Raises InputError where its market or file cannot be opened, or has changed since the job began.
         """
-        if track.job not in self._found:
-            lane = self._open(track.submitted)
-            market = market_now(track.submitted.market, lane.feed)
-            if track.active and market is not None:
+        if record.job not in self._found:
+            context = self._open(record.submitted)
+            market = market_now(record.submitted.market, context.feed)
+            if record.active and market is not None:
                 check_unchanged(self._state.site, market)
-            self._found[track.job] = lane
-        lane = self._found[track.job]
+            self._found[record.job] = context
+        context = self._found[record.job]
         return (
-            lane.at(track.progress.state.pool)
-            if track.holding.order is None
-            else lane.named(track.holding.order.pool)
+            context.at(record.progress.state.pool)
+            if record.holding.order is None
+            else context.named(record.holding.order.pool)
         )
 
     def named(self, job: str) -> JobContext:
@@ -68,15 +68,15 @@ class JobContexts:
     def able(self) -> list[JobRecord]:
         """Return the jobs that can go on; one without its market can be cancelled, at its last quote."""
         stuck, able = set(self._troubles.having("market")), []
-        for track in self._state.active:
-            if track.job in stuck and not track.requests.cancelled:
+        for record in self._state.active:
+            if record.job in stuck and not record.requests.cancelled:
                 continue
-            if track.job in stuck and track.holding.begun is not None:
-                self._found[track.job] = lane_without_market(track.submitted, track.holding.begun.quote)
-                self._troubles.note(track.job, "market", "")
-            able.append(track)
+            if record.job in stuck and record.holding.begun is not None:
+                self._found[record.job] = context_without_market(record.submitted, record.holding.begun.quote)
+                self._troubles.note(record.job, "market", "")
+            able.append(record)
         return able
 
     def feeds(self) -> Iterator[Feed]:
         """Yield the feed of each open job whose market is still being written."""
-        return (lane.feed for lane in self._found.values() if lane.feed is not None)
+        return (context.feed for context in self._found.values() if context.feed is not None)

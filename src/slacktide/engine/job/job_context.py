@@ -90,13 +90,13 @@ class JobContext:
     ground: PoolOptions | None = None
     """Where it may be, for a job that may move; slots are those of its first pool."""
     here: int = 0
-    """Which of those pools this is the lane of: `market_pool` and `terms` are of that one."""
+    """Which of those pools this is the context of: `market_pool` and `terms` are of that one."""
     all_terms: tuple[physics.Terms, ...] = ()
     """The job in each of those pools."""
     sight: Sight = "feed"
 
     def at(self, pool: int) -> JobContext:
-        """Return the lane of the same job in another of its pools."""
+        """Return the context of the same job in another of its pools."""
         if self.ground is None or pool == self.here:
             return self
         return dataclasses.replace(
@@ -104,7 +104,7 @@ class JobContext:
         )
 
     def named(self, pool: str) -> JobContext:
-        """Return the lane of the same job in a pool of this name; of a job that stays, the only one."""
+        """Return the context of the same job in a pool of this name; of a job that stays, the only one."""
         return self if self.ground is None or pool == self.market_pool.name else self.at(self.index(pool))
 
     def index(self, pool: str) -> int:
@@ -232,17 +232,17 @@ class JobContext:
         return self.playback.at(slot - self.start_slot, own)
 
 
-def pace_of(lane: JobContext, track: JobRecord) -> Pace:
+def pace_of(context: JobContext, record: JobRecord) -> Pace:
     """Return what is believed of a job's pace: what its file says until something was measured.
 
     A job of a fleet is taken at its word until then: `StepContext.belief` says where it is to be measured.
     """
-    if track.progress.pace is not None:
-        return track.progress.pace
-    return KNOWN if track.fleet else prior(lane.job.work_spread)
+    if record.progress.pace is not None:
+        return record.progress.pace
+    return KNOWN if record.fleet else prior(context.job.work_spread)
 
 
-def make_lane(
+def make_context(
     job: Job,
     market: Market,
     pool: Pool,
@@ -299,14 +299,14 @@ def _patience(file: JobFile) -> RetryLimits:
     return RetryLimits(*file.retries, silent_s=file.hang_after_hours * 3600.0)
 
 
-def lane_of(submitted: Submitted) -> JobContext:
-    """Make the lane of a job from what the journal says of its submission."""
+def context_of(submitted: Submitted) -> JobContext:
+    """Make the context of a job from what the journal says of its submission."""
     now = datetime.fromisoformat(submitted.submitted_utc)
-    return lane_on(submitted, parse_job(submitted.text, path=submitted.path, now=now))
+    return context_from_file(submitted, parse_job(submitted.text, path=submitted.path, now=now))
 
 
-def lane_on(submitted: Submitted, written: JobFile) -> JobContext:
-    """Make the lane of a job whose file was read already."""
+def context_from_file(submitted: Submitted, written: JobFile) -> JobContext:
+    """Make the context of a job whose file was read already."""
     file = dataclasses.replace(written, envs={**written.envs, **submitted.envs})
     # A job of a stream has no policy of its own: the stream's policy decides about all of them.
     spec = "on-demand" if submitted.fleet else json.loads(submitted.policy)
@@ -318,14 +318,14 @@ def lane_on(submitted: Submitted, written: JobFile) -> JobContext:
         ground = PoolOptions.of(job, file.gpu, market, submitted.pools)
     elif job.pools:
         job = job_in(job, file.gpu, market, pool.name)
-    return make_lane(
+    return make_context(
         job, market, pool, policy, submitted.start_slot, file, submitted.at_hours, feed,
         submitted.origin_hours, ground, submitted.sight,
     )  # fmt: skip
 
 
-def lane_without_market(submitted: Submitted, quote: Quote) -> JobContext:
-    """Make the lane of a job whose market cannot be opened any more, at the quote it last had.
+def context_without_market(submitted: Submitted, quote: Quote) -> JobContext:
+    """Make the context of a job whose market cannot be opened any more, at the quote it last had.
 
     It is enough to let go of what the job holds and to pay for it.
     """
@@ -346,7 +346,7 @@ def lane_without_market(submitted: Submitted, quote: Quote) -> JobContext:
     market = Market(pools)
     job = dataclasses.replace(file.job, pools=())
     ground = PoolOptions.of(job, file.gpu, market, submitted.pools) if submitted.pools else None
-    return make_lane(
+    return make_context(
         job, market, pools[0], policies.make("on-demand"), submitted.start_slot, file, submitted.at_hours,
         None, submitted.origin_hours, ground,
     )  # fmt: skip

@@ -55,10 +55,10 @@ def make_journal(store: Store) -> None:
         store.append([JournalMade(at_hours=0.0, id=secrets.token_hex(8))])
 
 
-def check_resumable(world: JournalState) -> None:
+def check_resumable(state: JournalState) -> None:
     """Raise InputError where jobs go on that stand on no common market, as in journals of before."""
-    if world.active and world.site is None:
-        names = ", ".join(track.job for track in world.active)
+    if state.active and state.site is None:
+        names = ", ".join(record.job for record in state.active)
         raise InputError(
             "the unfinished jobs of a journal must share one market, but an earlier version wrote this "
             f"journal and gave each its own: {names}; finish them with that version, or submit them again: "

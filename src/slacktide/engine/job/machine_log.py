@@ -21,4 +21,4 @@ class EngineMachineLog:
 
     def tickets(self) -> Tickets:
         """Return the account as the journal has it."""
-        return self._engine().world.tickets
+        return self._engine().state.tickets

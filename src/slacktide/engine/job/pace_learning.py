@@ -33,29 +33,29 @@ SILENT = (
 )
 
 
-def note_reports(context: StepContext, track: JobRecord, facts: BackendStatus) -> Changes:
+def note_reports(context: StepContext, record: JobRecord, facts: BackendStatus) -> Changes:
     """See when workers first report and when they save; write how long they took to begin."""
-    order, progress = track.holding.order, facts.progress
-    if order is None or not order.gpus or facts.finished is None or not _is_measured(context, track):
+    order, progress = record.holding.order, facts.progress
+    if order is None or not order.gpus or facts.finished is None or not _is_measured(context, record):
         return
-    seen = context.reports.get(track.job)
+    seen = context.reports.get(record.job)
     spoken = facts.attempt == order.attempt and progress is not None and math.isfinite(progress.at_hours)
     spoken = spoken and facts.reform_hours < math.inf  # until then the old set goes on, at its own width
     if seen is None or seen.attempt != order.attempt:
-        ordered = math.inf if spoken else track.holding.attempt_hours
-        seen = context.reports[track.job] = WorkerReports(order.attempt, ordered)
+        ordered = math.inf if spoken else record.holding.attempt_hours
+        seen = context.reports[record.job] = WorkerReports(order.attempt, ordered)
     if not spoken:
         return
     assert progress is not None
     if math.isinf(seen.at_hours):
         seen.at_hours = progress.at_hours
-        seen.done_gpu_hours = progress.done_share * context.lane(track).terms.work_gpu_hours
+        seen.done_gpu_hours = progress.done_share * context.job_context(record).terms.work_gpu_hours
         seen.saved_share = progress.checkpointed_share
-        yield from _note_start(context, track, seen, facts.reform_hours)
+        yield from _note_start(context, record, seen, facts.reform_hours)
     _note_checkpoint(seen, progress)
 
 
-def _note_start(context: StepContext, track: JobRecord, seen: WorkerReports, reform_hours: float) -> Changes:
+def _note_start(context: StepContext, record: JobRecord, seen: WorkerReports, reform_hours: float) -> Changes:
     """Write how long a set of workers took from its order to its first report.
 
     Where workers stayed, they had worked until they were told to re-form.
@@ -63,14 +63,14 @@ def _note_start(context: StepContext, track: JobRecord, seen: WorkerReports, ref
     hours = seen.at_hours - max(reform_hours, seen.ordered_hours)
     if not 0.0 < hours < math.inf:
         return
-    lane, begun = context.lane(track), track.holding.begun
+    job_context, begun = context.job_context(record), record.holding.begun
     at_hours = seen.at_hours if begun is None else max(seen.at_hours, begun.from_hours)
     what = "the order" if math.isinf(reform_hours) else "being told to re-form"
     why = (
         f"its workers took {hours * 60:.1f} minutes from {what} to their first report; its file says "
-        f"{lane.terms.restart_hours * 60:.1f}"
+        f"{job_context.terms.restart_hours * 60:.1f}"
     )
-    yield Change((_event(track, at_hours, see_restart(_before(track, lane), hours), 0.0, why),))
+    yield Change((_event(record, at_hours, see_restart(_before(record, job_context), hours), 0.0, why),))
 
 
 def _note_checkpoint(seen: WorkerReports, progress: JobProgress) -> None:
@@ -81,93 +81,99 @@ def _note_checkpoint(seen: WorkerReports, progress: JobProgress) -> None:
     seen.saved_share, seen.saved_hours = progress.checkpointed_share, progress.at_hours
 
 
-def _is_measured(context: StepContext, track: JobRecord) -> bool:
+def _is_measured(context: StepContext, record: JobRecord) -> bool:
     """Whether the pace of a job is measured at all: not where its file is certain, nor in a stream.
 
     In a fleet on a market only real workers are: a dry run of it is what is simulated.
     """
-    if context.lane(track).job.work_spread == 0.0:
+    if context.job_context(record).job.work_spread == 0.0:
         return False
-    if not track.fleet:
+    if not record.fleet:
         return True
-    return context.facts[track.job].finished is not None and context.fleets.shares_market(track)
+    return context.facts[record.job].finished is not None and context.fleets.shares_market(record)
 
 
-def _before(track: JobRecord, lane: JobContext) -> Pace:
+def _before(record: JobRecord, job_context: JobContext) -> Pace:
     """Return what was believed so far of a job that is measured."""
-    return prior(lane.job.work_spread) if track.progress.pace is None else track.progress.pace
+    return prior(job_context.job.work_spread) if record.progress.pace is None else record.progress.pace
 
 
-def revised(context: StepContext, track: JobRecord, one: StretchAccount) -> PaceRevised | None:
+def revised(context: StepContext, record: JobRecord, one: StretchAccount) -> PaceRevised | None:
     """Say what a stretch that is over taught about the pace of its job; None where it taught nothing.
 
     Workers that report are measured from report to report, so that neither the start of a set of workers
     nor what came after its last report counts.
     """
-    lane, facts = context.lane(track), context.facts[track.job]
-    if track.holding.order is None or not track.holding.order.gpus or not _is_measured(context, track):
+    job_context, facts = context.job_context(record), context.facts[record.job]
+    if record.holding.order is None or not record.holding.order.gpus or not _is_measured(context, record):
         return None
-    before = _before(track, lane)
+    before = _before(record, job_context)
     if math.isinf(before.hours) and facts.progress is not None:
-        before = Pace(*prior(lane.job.work_spread)[:8], *before[8:])  # taken for silent, it speaks after all
+        before = Pace(
+            *prior(job_context.job.work_spread)[:8], *before[8:]
+        )  # taken for silent, it speaks after all
     if facts.finished is None:
         hours = one.priced.stretch.productive_hours
-        after = learn(before, lane.terms, track.progress.state, one.state, hours)
+        after = learn(before, job_context.terms, record.progress.state, one.state, hours)
     elif facts.progress is None:
-        return _silent(lane, track, before, one)
+        return _silent(job_context, record, before, one)
     else:
-        after, hours = _measured(context, track, lane, before)
+        after, hours = _measured(context, record, job_context, before)
     if after == before:
         return None
     return _event(
-        track, one.to_hours, after, float(hours), _why(lane, after, track.holding.order.gpus, hours)
+        record, one.to_hours, after, float(hours), _why(job_context, after, record.holding.order.gpus, hours)
     )
 
 
-def _event(track: JobRecord, at_hours: float, pace: Pace, hours: float, why: str) -> PaceRevised:
-    assert track.holding.order is not None
+def _event(record: JobRecord, at_hours: float, pace: Pace, hours: float, why: str) -> PaceRevised:
+    assert record.holding.order is not None
     return PaceRevised(
-        job=track.job,
+        job=record.job,
         at_hours=at_hours,
-        gpus=track.holding.order.gpus,
+        gpus=record.holding.order.gpus,
         measured_hours=hours,
         pace=Pace(*(float(number) for number in pace)),
         why=why,
     )
 
 
-def _silent(lane: JobContext, track: JobRecord, before: Pace, one: StretchAccount) -> PaceRevised | None:
+def _silent(
+    job_context: JobContext, record: JobRecord, before: Pace, one: StretchAccount
+) -> PaceRevised | None:
     """Give up measuring a job that had the time to report and did not.
 
     Where its file says how far its work may be off, that margin is kept; else the file is believed.
     """
-    had = one.to_hours - track.holding.attempt_hours
-    enough = lane.terms.restart_hours + MEASURED_HOURS - TIME_TOLERANCE_HOURS
-    if before.hours > 0.0 or had < enough or not has_all(track):
+    had = one.to_hours - record.holding.attempt_hours
+    enough = job_context.terms.restart_hours + MEASURED_HOURS - TIME_TOLERANCE_HOURS
+    if before.hours > 0.0 or had < enough or not has_all(record):
         return None
-    stated = lane.job.work_spread != USUAL_SPREAD
+    stated = job_context.job.work_spread != USUAL_SPREAD
     after = before._replace(hours=MEASURED_HOURS) if stated else KNOWN
     why = f"{SILENT}, beside the margin that it states" if stated else SILENT
-    return _event(track, one.to_hours, after, 0.0, why)
+    return _event(record, one.to_hours, after, 0.0, why)
 
 
-def _measured(context: StepContext, track: JobRecord, lane: JobContext, before: Pace) -> tuple[Pace, float]:
+def _measured(
+    context: StepContext, record: JobRecord, job_context: JobContext, before: Pace
+) -> tuple[Pace, float]:
     """Measure from the last report that counted to the newest one of the same workers."""
-    facts, order, seen = context.facts[track.job], track.holding.order, context.reports.get(track.job)
+    facts, order, seen = context.facts[record.job], record.holding.order, context.reports.get(record.job)
     progress = facts.progress
     assert order is not None
     assert progress is not None
-    if facts.attempt != order.attempt or not has_all(track) or math.isinf(progress.at_hours):
+    if facts.attempt != order.attempt or not has_all(record) or math.isinf(progress.at_hours):
         return before, 0.0
     if seen is None or seen.attempt != order.attempt or math.isinf(seen.at_hours):
         return before, 0.0
-    done, hours = progress.done_share * lane.terms.work_gpu_hours, progress.at_hours - seen.at_hours
+    done, hours = progress.done_share * job_context.terms.work_gpu_hours, progress.at_hours - seen.at_hours
     if done < seen.done_gpu_hours:
         seen.at_hours, seen.done_gpu_hours = progress.at_hours, done
         return before, 0.0
     if hours <= LEAST_HOURS or done == seen.done_gpu_hours:
         return before, 0.0
-    after = measure(before, lane.terms, order.gpus, hours, seen.done_gpu_hours, done)
+    after = measure(before, job_context.terms, order.gpus, hours, seen.done_gpu_hours, done)
     for interval in seen.intervals:
         after = see_checkpoint(after, interval)
     seen.at_hours, seen.done_gpu_hours = progress.at_hours, done
@@ -175,34 +181,35 @@ def _measured(context: StepContext, track: JobRecord, lane: JobContext, before: 
     return after, hours
 
 
-def _why(lane: JobContext, after: Pace, width: int, hours: float) -> str:
-    work = whole_work(after, lane.job.work_gpu_hours)
+def _why(job_context: JobContext, after: Pace, width: int, hours: float) -> str:
+    written = job_context.job.work_gpu_hours
+    work = whole_work(after, written)
     gpus = format_count(width, "GPU")
     return (
         f"{hours * 60:.0f} minutes on {gpus}: {mean_factor(after, width):.2f} times the pace of its "
-        f"file; all its work is about {work:.1f} GPU-hours, its file says {lane.job.work_gpu_hours:.1f}"
+        f"file; all its work is about {work:.1f} GPU-hours, its file says {written:.1f}"
     )
 
 
-def note_resumed(context: StepContext, track: JobRecord, facts: BackendStatus, now_hours: float) -> Changes:
+def note_resumed(context: StepContext, record: JobRecord, facts: BackendStatus, now_hours: float) -> Changes:
     """Write down where a new set of workers goes on, when it first says so."""
-    order, begun, progress = track.holding.order, track.holding.begun, facts.progress
-    if not track.progress.unreported or order is None or begun is None or order.ending or progress is None:
+    order, begun, progress = record.holding.order, record.holding.begun, facts.progress
+    if not record.progress.unreported or order is None or begun is None or order.ending or progress is None:
         return
     if facts.attempt != order.attempt or math.isinf(progress.at_hours):
         return
-    after = progress.done_share * context.lane(track).terms.work_gpu_hours
+    after = progress.done_share * context.job_context(record).terms.work_gpu_hours
     yield Change(
         (
             Resumed(
-                job=track.job,
+                job=record.job,
                 at_hours=max(begun.from_hours, min(now_hours, progress.at_hours)),
                 actor="worker",
                 attempt=order.attempt,
-                before_gpu_hours=track.progress.reported_gpu_hours,
+                before_gpu_hours=record.progress.reported_gpu_hours,
                 after_gpu_hours=after,
-                lost_gpu_hours=max(0.0, track.progress.reported_gpu_hours - after),
-                expected_gpu_hours=track.progress.expected_lost_gpu_hours,
+                lost_gpu_hours=max(0.0, record.progress.reported_gpu_hours - after),
+                expected_gpu_hours=record.progress.expected_lost_gpu_hours,
             ),
         )
     )

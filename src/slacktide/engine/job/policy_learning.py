@@ -39,7 +39,7 @@ def drop_lesson(submitted: Submitted, state: LearnedStateFile) -> None:
             hedge.drop(_key(submitted))
 
 
-def learn_from(engine: Engine, track: JobRecord, state: LearnedStateFile) -> None:
+def learn_from(engine: Engine, record: JobRecord, state: LearnedStateFile) -> None:
     """Replay every policy on the path of a job that ended, and tell the learner what each would have earned.
 
     A job that was cancelled or failed teaches nothing about policies.
@@ -47,24 +47,24 @@ def learn_from(engine: Engine, track: JobRecord, state: LearnedStateFile) -> Non
     from slacktide.simulation.replay import replay
     from slacktide.simulation.selection import arms_of
 
-    assert track.ended is not None
+    assert record.ended is not None
     with state.changing() as hedge:
-        key = _key(track.submitted)
+        key = _key(record.submitted)
         if key not in hedge.open:
             return
         drawn = hedge.arms[hedge.open[key].arm]
-        if track.ended.status in ("cancelled", "failed"):
+        if record.ended.status in ("cancelled", "failed"):
             hedge.drop(key)
             return
-        policies, lane = arms_of(hedge), engine.lane(track)
+        policies, context = arms_of(hedge), engine.job_context(record)
         try:
-            found = replay(lane.job, lane.pool, lane.start_slot, policies, lane.setting)
+            found = replay(context.job, context.pool, context.start_slot, policies, context.setting)
         except SlacktideError:  # the market does not reach to the deadline
             hedge.drop(key)
             return
         hedge.end(key, found.shares)
     share = float(found.shares[list(policies).index(drawn)])
-    engine.write([Learned(job=track.job, at_hours=engine.world.now_hours, policy=drawn, share=share)])
+    engine.write([Learned(job=record.job, at_hours=engine.state.now_hours, policy=drawn, share=share)])
 
 
 def _key(submitted: Submitted) -> str:

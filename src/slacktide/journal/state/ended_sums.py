@@ -30,14 +30,14 @@ class EndedSums:
     pools: dict[str, JobSpending] = field(default_factory=dict)
     """What they spent, by the pool in which they were submitted."""
 
-    def add(self, track: JobRecord) -> None:
+    def add(self, record: JobRecord) -> None:
         """Count a job that has just ended."""
-        self.states[track.status] = self.states.get(track.status, 0) + 1
-        pool = track.submitted.pool
-        self.pools[pool] = self.pools.get(pool, JobSpending()).plus(spent_by(track))
+        self.states[record.status] = self.states.get(record.status, 0) + 1
+        pool = record.submitted.pool
+        self.pools[pool] = self.pools.get(pool, JobSpending()).plus(spent_by(record))
 
 
-def spent_by(track: JobRecord) -> JobSpending:
+def spent_by(record: JobRecord) -> JobSpending:
     """Return what one job has spent so far."""
-    bill = track.money.bill
+    bill = record.money.bill
     return JobSpending(bill.spot_usd, bill.on_demand_usd, bill.spot_gpu_hours, bill.on_demand_gpu_hours)

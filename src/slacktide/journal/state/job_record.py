@@ -234,35 +234,35 @@ class JobRecord:
         return "starting" if fresh and self.progress.state.pause_hours > 0 else "running"
 
 
-def apply(track: JobRecord, event: Event) -> None:
+def apply(record: JobRecord, event: Event) -> None:
     """Take one more event of a job into account."""
     match event:
         case Decided():
-            _decided(track, event)
+            _decided(record, event)
         case Lived():
-            _lived(track, event)
+            _lived(record, event)
         case Preempted():
-            _preempted(track, event)
+            _preempted(record, event)
         case Lost():
-            _lost(track, event)
+            _lost(record, event)
         case WorkerFailed() | Stalled():
-            _lose(track, event.lost_gpu_hours, event.checkpointed_gpu_hours)
-            _failed(track, event.checkpointed_gpu_hours)
-        case Restarted() if track.holding.order is not None:
-            _new_attempt(track, event.attempt, event.at_hours, track.progress.state.pool)
-            track.holding.order = track.holding.order._replace(attempt=event.attempt, delay_s=event.delay_s)
-            track.holding.starts += 1
+            _lose(record, event.lost_gpu_hours, event.checkpointed_gpu_hours)
+            _failed(record, event.checkpointed_gpu_hours)
+        case Restarted() if record.holding.order is not None:
+            _new_attempt(record, event.attempt, event.at_hours, record.progress.state.pool)
+            record.holding.order = record.holding.order._replace(attempt=event.attempt, delay_s=event.delay_s)
+            record.holding.starts += 1
         case Released() | Ended():
-            _let_go(track, event)
+            _let_go(record, event)
         case Held():
             held = Holding(event.spot_gpus, event.on_demand_gpus)
-            track.holding.held, track.holding.held_attempt = held, event.attempt
+            record.holding.held, record.holding.held_attempt = held, event.attempt
         case PreemptionAsked():
-            track.requests.preemption = event
+            record.requests.preemption = event
         case CancellationAsked():
-            track.requests.cancelled = True
+            record.requests.cancelled = True
         case _:
-            _learn(track.progress, event)
+            _learn(record.progress, event)
 
 
 def _learn(progress: ProgressRecord, event: Event) -> None:
@@ -284,47 +284,50 @@ def _learn(progress: ProgressRecord, event: Event) -> None:
             pass
 
 
-def _preempted(track: JobRecord, event: Preempted) -> None:
-    see(track, event)
-    holding = track.holding
+def _preempted(record: JobRecord, event: Preempted) -> None:
+    see(record, event)
+    holding = record.holding
     holding.preemptions += event.spot_left < event.spot_before
-    _lose(track, event.lost_gpu_hours)
-    track.requests.preemption = None
+    _lose(record, event.lost_gpu_hours)
+    record.requests.preemption = None
     if holding.held is not None:
         # What the market took is not held any more, also while its workers are still ending.
         holding.held = holding.held._replace(spot_gpus=min(holding.held.spot_gpus, event.spot_left))
 
 
-def _let_go(track: JobRecord, event: Released | Ended) -> None:
+def _let_go(record: JobRecord, event: Released | Ended) -> None:
     """Note that no stretch is open any more: the job is over, or waits for the next controller."""
-    holding = track.holding
-    holding.order, holding.begun, track.requests.ending = None, None, None
+    holding = record.holding
+    holding.order, holding.begun, record.requests.ending = None, None, None
     if isinstance(event, Ended):
-        track.ended, holding.held, track.progress.blocked = event, None, ""
+        record.ended, holding.held, record.progress.blocked = event, None, ""
         return
-    track.requests.released = True
+    record.requests.released = True
     # None stays None: in a dry run the back end never says what is held.
     holding.held = None if holding.held is None else NOTHING
 
 
-def _decided(track: JobRecord, event: Decided) -> None:
-    if event.attempt != track.holding.attempt and event.spot_gpus + event.on_demand_gpus > 0:
-        track.holding.starts += 1
-    _new_attempt(track, event.attempt, event.at_hours, event.state.pool)
-    pools = event.pool, *track.submitted.pools[event.state.pool : event.state.pool + 1]
+def _decided(record: JobRecord, event: Decided) -> None:
+    if event.attempt != record.holding.attempt and event.spot_gpus + event.on_demand_gpus > 0:
+        record.holding.starts += 1
+    _new_attempt(record, event.attempt, event.at_hours, event.state.pool)
+    pools = event.pool, *record.submitted.pools[event.state.pool : event.state.pool + 1]
     if event.spot_gpus > event.state.spot_gpus or (event.spot_gpus and pools[0] != pools[-1]):
-        track.holding.spot_added_hours = event.at_hours
-    _lose(track, event.lost_gpu_hours)
-    see(track, event)
-    track.holding.wishes_left = event.instead[event.missed :]
+        record.holding.spot_added_hours = event.at_hours
+    _lose(record, event.lost_gpu_hours)
+    see(record, event)
+    record.holding.wishes_left = event.instead[event.missed :]
     if event.spot_gpus + event.on_demand_gpus > 0:
-        _ordered_to(track, event)
-    track.progress.memory = event.memory
-    track.requests.ending, track.requests.ending_why = event.ending, "" if event.ending is None else event.why
-    track.progress.state = event.state
-    track.progress.decisions += 1
-    track.holding.begun = Begun(event.slot, event.at_hours, event.quote)
-    track.holding.order = Order(
+        _ordered_to(record, event)
+    record.progress.memory = event.memory
+    record.requests.ending, record.requests.ending_why = (
+        event.ending,
+        "" if event.ending is None else event.why,
+    )
+    record.progress.state = event.state
+    record.progress.decisions += 1
+    record.holding.begun = Begun(event.slot, event.at_hours, event.quote)
+    record.holding.order = Order(
         event.job,
         event.attempt,
         event.pool,
@@ -335,97 +338,103 @@ def _decided(track: JobRecord, event: Decided) -> None:
     )
 
 
-def _ordered_to(track: JobRecord, event: Decided) -> None:
+def _ordered_to(record: JobRecord, event: Decided) -> None:
     """Note to which pool workers are ordered."""
-    if not track.holding.stations or track.holding.stations[-1].pool != event.pool:
-        track.holding.stations += (Station(event.attempt, event.pool),)
+    if not record.holding.stations or record.holding.stations[-1].pool != event.pool:
+        record.holding.stations += (Station(event.attempt, event.pool),)
 
 
-def _new_attempt(track: JobRecord, attempt: int, at_hours: float, pool: int) -> None:
-    if attempt != track.holding.attempt:
-        track.holding.attempt, track.holding.attempt_hours, track.holding.left_pool = attempt, at_hours, pool
-        track.progress.unreported = track.progress.reported_gpu_hours > 0.0
+def _new_attempt(record: JobRecord, attempt: int, at_hours: float, pool: int) -> None:
+    if attempt != record.holding.attempt:
+        record.holding.attempt, record.holding.attempt_hours, record.holding.left_pool = (
+            attempt,
+            at_hours,
+            pool,
+        )
+        record.progress.unreported = record.progress.reported_gpu_hours > 0.0
 
 
-def _lose(track: JobRecord, lost_gpu_hours: float, safe_gpu_hours: float = 0.0) -> None:
+def _lose(record: JobRecord, lost_gpu_hours: float, safe_gpu_hours: float = 0.0) -> None:
     """Count work as lost; what was safe beside it had been done before, too."""
-    track.progress.lost_gpu_hours += lost_gpu_hours
-    track.progress.expected_lost_gpu_hours += lost_gpu_hours
-    if track.progress.reported_gpu_hours > 0.0:
-        track.progress.reported_gpu_hours = max(
-            track.progress.reported_gpu_hours, safe_gpu_hours + lost_gpu_hours
+    record.progress.lost_gpu_hours += lost_gpu_hours
+    record.progress.expected_lost_gpu_hours += lost_gpu_hours
+    if record.progress.reported_gpu_hours > 0.0:
+        record.progress.reported_gpu_hours = max(
+            record.progress.reported_gpu_hours, safe_gpu_hours + lost_gpu_hours
         )
 
 
-def _lived(track: JobRecord, event: Lived) -> None:
+def _lived(record: JobRecord, event: Lived) -> None:
     one = event.priced.stretch
-    track.holding.moves += event.state.pool != track.progress.state.pool and track.money.bill.gpu_hours > 0.0
-    track.progress.state = event.state
+    record.holding.moves += (
+        event.state.pool != record.progress.state.pool and record.money.bill.gpu_hours > 0.0
+    )
+    record.progress.state = event.state
     if one.estimated:
-        track.progress.estimated = track.holding.held is not None
+        record.progress.estimated = record.holding.held is not None
     else:
-        track.progress.estimated = False
-        track.progress.reported_gpu_hours = max(
-            track.progress.reported_gpu_hours, event.state.progress_gpu_hours
+        record.progress.estimated = False
+        record.progress.reported_gpu_hours = max(
+            record.progress.reported_gpu_hours, event.state.progress_gpu_hours
         )
-    if track.holding.begun is not None:  # what is held goes on from here, unless a decision follows
-        track.holding.begun = track.holding.begun._replace(from_hours=event.at_hours)
-    track.money.bill = added(track.money.bill, event.priced)
-    track.holding.idle_since_hours, track.holding.spot_until_hours = without_gpus(track, one)
-    pools = track.submitted.pools
+    if record.holding.begun is not None:  # what is held goes on from here, unless a decision follows
+        record.holding.begun = record.holding.begun._replace(from_hours=event.at_hours)
+    record.money.bill = added(record.money.bill, event.priced)
+    record.holding.idle_since_hours, record.holding.spot_until_hours = without_gpus(record, one)
+    pools = record.submitted.pools
     pool = pools.index(one.pool) if one.pool in pools else event.state.pool
-    _, track.money.meter = price(
-        METERING, track.money.meter, one.slot, pool, one.quote, one.spot_gpus, one.on_demand_gpus,
+    _, record.money.meter = price(
+        METERING, record.money.meter, one.slot, pool, one.quote, one.spot_gpus, one.on_demand_gpus,
         one.held_hours, 0.0,
     )  # fmt: skip
 
 
-def without_gpus(track: JobRecord, one: Stretch) -> tuple[float, float]:
+def without_gpus(record: JobRecord, one: Stretch) -> tuple[float, float]:
     """Return since when a job has held nothing and until when it held spot, after one more stretch."""
-    idle_hours = math.inf if one.gpus else min(track.holding.idle_since_hours, one.from_hours)
-    return idle_hours, one.to_hours if one.spot_gpus else track.holding.spot_until_hours
+    idle_hours = math.inf if one.gpus else min(record.holding.idle_since_hours, one.from_hours)
+    return idle_hours, one.to_hours if one.spot_gpus else record.holding.spot_until_hours
 
 
-def _failed(track: JobRecord, safe_gpu_hours: float) -> None:
-    moved = safe_gpu_hours > track.progress.safe_at_failure_gpu_hours + 1e-9
-    track.progress.failures += 1
-    track.progress.failures_in_row = 1 if moved else track.progress.failures_in_row + 1
-    track.progress.safe_at_failure_gpu_hours = safe_gpu_hours
+def _failed(record: JobRecord, safe_gpu_hours: float) -> None:
+    moved = safe_gpu_hours > record.progress.safe_at_failure_gpu_hours + 1e-9
+    record.progress.failures += 1
+    record.progress.failures_in_row = 1 if moved else record.progress.failures_in_row + 1
+    record.progress.safe_at_failure_gpu_hours = safe_gpu_hours
 
 
-def _lost(track: JobRecord, event: Lost) -> None:
+def _lost(record: JobRecord, event: Lost) -> None:
     safe = event.checkpointed_gpu_hours
-    moved = safe > track.progress.safe_at_loss_gpu_hours + 1e-9
-    _lose(track, event.lost_gpu_hours, safe)
-    track.progress.losses_in_row = 1 if moved else track.progress.losses_in_row + 1
-    track.progress.safe_at_loss_gpu_hours = safe
+    moved = safe > record.progress.safe_at_loss_gpu_hours + 1e-9
+    _lose(record, event.lost_gpu_hours, safe)
+    record.progress.losses_in_row = 1 if moved else record.progress.losses_in_row + 1
+    record.progress.safe_at_loss_gpu_hours = safe
 
 
-def see(track: JobRecord, event: Decided | Preempted) -> None:
+def see(record: JobRecord, event: Decided | Preempted) -> None:
     """Keep what an event tells of pools to a job that knows only what it tried."""
-    if track.submitted.sight != "tried":
+    if record.submitted.sight != "tried":
         return
     if isinstance(event, Preempted):
-        if event.actor == "market" and track.holding.order is not None:
+        if event.actor == "market" and record.holding.order is not None:
             _sighted(
-                track, track.holding.order.pool, Sighting(event.at_hours, event.spot_left, event.spot_left)
+                record, record.holding.order.pool, Sighting(event.at_hours, event.spot_left, event.spot_left)
             )
         return
     if event.why == UNSEEN_SLOT:
         return
-    here = track.submitted.pools[event.state.pool]
-    known = track.holding.sightings.get(here, ())
+    here = record.submitted.pools[event.state.pool]
+    known = record.holding.sightings.get(here, ())
     if event.state.spot_gpus and not (known and known[-1].at_hours == event.at_hours):
-        _sighted(track, here, Sighting(event.at_hours, event.state.spot_gpus, MAX_GPUS))
+        _sighted(record, here, Sighting(event.at_hours, event.state.spot_gpus, MAX_GPUS))
     wishes = (Wish(event.wanted_spot_gpus, event.wanted_on_demand_gpus, event.wanted_pool), *event.instead)
     for place, wish in enumerate(wishes[: event.missed]):
         if place in event.unstocked:  # which tells nothing of spot
             continue
-        _sighted(track, wish.pool or here, Sighting(event.at_hours, 0, wish.spot_gpus - 1))
+        _sighted(record, wish.pool or here, Sighting(event.at_hours, 0, wish.spot_gpus - 1))
     for wish in wishes[event.missed : event.missed + 1]:
         if wish.spot_gpus:
-            _sighted(track, wish.pool or here, Sighting(event.at_hours, wish.spot_gpus, MAX_GPUS))
+            _sighted(record, wish.pool or here, Sighting(event.at_hours, wish.spot_gpus, MAX_GPUS))
 
 
-def _sighted(track: JobRecord, pool: str, seen: Sighting) -> None:
-    track.holding.sightings[pool] = (*track.holding.sightings.get(pool, ()), seen)
+def _sighted(record: JobRecord, pool: str, seen: Sighting) -> None:
+    record.holding.sightings[pool] = (*record.holding.sightings.get(pool, ()), seen)

@@ -39,13 +39,13 @@ class Jobs(Mapping[str, JobRecord]):
     ended: list[str] = field(default_factory=list)
     """The jobs at hand that have ended, in that order."""
 
-    def add(self, track: JobRecord) -> JobRecord:
+    def add(self, record: JobRecord) -> JobRecord:
         """Take in a job that has just come, and return it; one of the same id gives way."""
-        if track.job in self.ended:
-            self.ended.remove(track.job)
-        self.places[sys.intern(track.job)] = AT_HAND
-        self.at_hand[track.job] = track
-        return track
+        if record.job in self.ended:
+            self.ended.remove(record.job)
+        self.places[sys.intern(record.job)] = AT_HAND
+        self.at_hand[record.job] = record
+        return record
 
     def opened(self, job: str) -> JobRecord:
         """Return a job to which something happens, at hand from now on."""
@@ -80,7 +80,7 @@ class Jobs(Mapping[str, JobRecord]):
 
     def values(self) -> ValuesView[JobRecord]:
         """Return all jobs, each block unpacked once."""
-        return _Tracks(self)
+        return _Records(self)
 
     def walk(self, names: Iterable[str]) -> Iterator[JobRecord]:
         """Yield jobs by their ids; a block is unpacked once, and kept until all its jobs were told."""
@@ -118,7 +118,7 @@ class Jobs(Mapping[str, JobRecord]):
         return found
 
 
-class _Tracks(ValuesView[JobRecord]):
+class _Records(ValuesView[JobRecord]):
     """All jobs in the order they came."""
 
     def __init__(self, jobs: Jobs) -> None:
@@ -129,10 +129,10 @@ class _Tracks(ValuesView[JobRecord]):
         return self._jobs.walk(list(self._jobs))
 
 
-def _text(track: JobRecord) -> str:
-    return form(JobRecord).text(form(JobRecord).plain(track))
+def _text(record: JobRecord) -> str:
+    return form(JobRecord).text(form(JobRecord).plain(record))
 
 
 def _read(tree: Any) -> JobRecord:
-    track: JobRecord = form(JobRecord).read(tree)
-    return track
+    record: JobRecord = form(JobRecord).read(tree)
+    return record

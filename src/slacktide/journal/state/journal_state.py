@@ -1,6 +1,6 @@
 """All that is known of the jobs of a journal: a fold over its events, and nothing else.
 
-Whoever reads the same events gets the same world, so a controller that died is replaced by one
+Whoever reads the same events gets the same state, so a controller that died is replaced by one
 that reads on. Only `JournalState.apply` changes it.
 """
 
@@ -104,8 +104,8 @@ class JournalState:
             self.controller = event if isinstance(event, Opened) else None
             if isinstance(event, Opened):
                 self.backend, self.machines = event.backend, event.machines
-            for track in self.active:
-                track.requests.released = False
+            for job_record in self.active:
+                job_record.requests.released = False
         elif isinstance(event, JournalMade):
             self.id = self.id or event.id
         elif isinstance(event, ClockAnchored):
@@ -125,49 +125,49 @@ class JournalState:
             self._told(self.jobs.opened(event.job), event)
 
     def _submitted(self, event: Submitted) -> None:
-        track = self.jobs.add(JobRecord.of(event))
+        record = self.jobs.add(JobRecord.of(event))
         # Withdrawn while it was being taken in: the journal's order decides.
-        track.requests.cancelled = bool(event.key) and not self.requests.answers[event.key].job
+        record.requests.cancelled = bool(event.key) and not self.requests.answers[event.key].job
         self.unended += (event.job,)
         if event.fleet:
-            self._joined(track, event)
+            self._joined(record, event)
 
-    def _joined(self, track: JobRecord, event: Submitted) -> None:
-        track.fleet = key_of(event)
-        if track.fleet not in self.fleets:
+    def _joined(self, record: JobRecord, event: Submitted) -> None:
+        record.fleet = key_of(event)
+        if record.fleet not in self.fleets:
             began = event.at_hours
-            self.fleets[track.fleet] = FleetRecord(
-                track.fleet, event, began, memory_seq=self.seq - 1, accounted_hours=began
+            self.fleets[record.fleet] = FleetRecord(
+                record.fleet, event, began, memory_seq=self.seq - 1, accounted_hours=began
             )
-        fleet = self.fleets[track.fleet]
-        track.number, track.number_of_class = fleet.came, fleet.of_class.get(event.fleet_class, 0)
-        fleet.came, fleet.of_class[event.fleet_class] = fleet.came + 1, track.number_of_class + 1
+        fleet = self.fleets[record.fleet]
+        record.number, record.number_of_class = fleet.came, fleet.of_class.get(event.fleet_class, 0)
+        fleet.came, fleet.of_class[event.fleet_class] = fleet.came + 1, record.number_of_class + 1
         fleet.present += (event.job,)
 
-    def _told(self, track: JobRecord, event: Event) -> None:
+    def _told(self, record: JobRecord, event: Event) -> None:
         if isinstance(event, Decided | Preempted):
             self.news.apply(
-                event, track.submitted.pool if track.holding.order is None else track.holding.order.pool
+                event, record.submitted.pool if record.holding.order is None else record.holding.order.pool
             )
-        was_active = track.active
-        apply(track, event)
-        fleet = self.fleets.get(track.fleet)
+        was_active = record.active
+        apply(record, event)
+        fleet = self.fleets.get(record.fleet)
         if fleet is not None and isinstance(event, Lived):
             fleet.apply(self.seq, event)
         if isinstance(event, Learned):
             self.unlearned = _without(self.unlearned, event.job)
         if isinstance(event, Ended) and was_active:
-            self._ended(track, fleet)
-        if not track.active:
-            self.jobs.put_away(track.job)
+            self._ended(record, fleet)
+        if not record.active:
+            self.jobs.put_away(record.job)
 
-    def _ended(self, track: JobRecord, fleet: FleetRecord | None) -> None:
-        self.unended = _without(self.unended, track.job)
-        self.ended.add(track)
-        if track.submitted.learning and not track.progress.learned:
-            self.unlearned += (track.job,)
+    def _ended(self, record: JobRecord, fleet: FleetRecord | None) -> None:
+        self.unended = _without(self.unended, record.job)
+        self.ended.add(record)
+        if record.submitted.learning and not record.progress.learned:
+            self.unlearned += (record.job,)
         if fleet is not None:
-            fleet.present = _without(fleet.present, track.job)
+            fleet.present = _without(fleet.present, record.job)
 
     @property
     def active(self) -> list[JobRecord]:

@@ -1,6 +1,6 @@
-"""The world, kept in the journal for the next reader, who then folds only what came later.
+"""The state, kept in the journal for the next reader, who then folds only what came later.
 
-A snapshot is a cache. It is written as the types of the world declare it, so a new field needs nothing here.
+A snapshot is a cache. It is written as the types of the state declare it, so a new field needs nothing here.
 Its form is a digest of the code that folds: a snapshot that other code made is thrown away, never converted,
 and one that cannot be read is as good as none.
 """
@@ -32,44 +32,44 @@ READERS = (
     *(module.__name__ for module in (codec, json_objects, json_scalars, json_types, old_journals)),
     __name__,
 )
-"""What events and snapshots are read with, beside the modules in which the world's types are declared."""
+"""What events and snapshots are read with, beside the modules in which the state's types are declared."""
 
 
-def read_world(store: Store) -> JournalState:
+def read_state(store: Store) -> JournalState:
     """Return all that a journal tells: its latest snapshot, and what came after it."""
-    world = known(store)
-    for record in store.read(after=world.seq):
-        world.apply(record)
-    return world
+    state = known(store)
+    for record in store.read(after=state.seq):
+        state.apply(record)
+    return state
 
 
 def known(store: Store) -> JournalState:
-    """Return the world as the latest snapshot tells it; an empty one where no snapshot can be used."""
+    """Return the state as the latest snapshot tells it; an empty one where no snapshot can be used."""
     found = store.latest(present_form())
     if found is None or found.seq > store.last_seq():
         return JournalState()
     try:
-        world: JournalState = form(JournalState).read(json.loads(zlib.decompress(found.body)))
+        state: JournalState = form(JournalState).read(json.loads(zlib.decompress(found.body)))
     except (zlib.error, ValueError, TypeError, RecursionError, Misfit):
         return JournalState()
-    return world if world.seq == found.seq else JournalState()
+    return state if state.seq == found.seq else JournalState()
 
 
-def keep(store: Store, world: JournalState) -> None:
-    """Leave a snapshot of the world in its journal."""
+def keep(store: Store, state: JournalState) -> None:
+    """Leave a snapshot of the state in its journal."""
     try:
-        text = form(JournalState).text(form(JournalState).plain(world))
+        text = form(JournalState).text(form(JournalState).plain(state))
     except Misfit:
-        return  # a world that could not be read back is not kept
+        return  # a state that could not be read back is not kept
     # Compressed it is a tenth, and carries a checksum.
-    store.snapshot(Snapshot(world.seq, present_form(), zlib.compress(text.encode("ascii"), 1)))
+    store.snapshot(Snapshot(state.seq, present_form(), zlib.compress(text.encode("ascii"), 1)))
 
 
-def is_due(world: JournalState, kept_seq: int) -> bool:
+def is_due(state: JournalState, kept_seq: int) -> bool:
     """Whether so much has happened since the last snapshot that another one pays."""
-    packed = len(world.jobs) - len(world.jobs.at_hand)
-    weight = EVENTS_PER_JOB * len(world.jobs.at_hand) + packed // PACKED_PER_EVENT
-    return world.seq - kept_seq >= max(EVERY_EVENTS, weight)
+    packed = len(state.jobs) - len(state.jobs.at_hand)
+    weight = EVENTS_PER_JOB * len(state.jobs.at_hand) + packed // PACKED_PER_EVENT
+    return state.seq - kept_seq >= max(EVERY_EVENTS, weight)
 
 
 @cache

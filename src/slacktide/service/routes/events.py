@@ -113,5 +113,5 @@ class EventRoutes(Routes):
 
 def check_known(reader: JournalReader, job: str) -> None:
     """Raise InputError where there is no such job."""
-    with reader.world() as world:
-        requests.track_of(world, job)
+    with reader.state() as state:
+        requests.record_of(state, job)

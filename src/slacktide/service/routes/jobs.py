@@ -196,12 +196,12 @@ class JobRoutes(Routes):
     def _stamp(self, job: str) -> list[Any]:
         """Return what tells one state of a job's bill from another."""
         in_charge = self._reader.in_charge
-        with self._reader.world() as world:
-            track = requests.track_of(world, job)
+        with self._reader.state() as state:
+            record = requests.record_of(state, job)
             return [
-                track.money.bill.cost_usd,
-                track.status,
-                track.progress.state.progress_gpu_hours,
+                record.money.bill.cost_usd,
+                record.status,
+                record.progress.state.progress_gpu_hours,
                 in_charge,
             ]
 

@@ -64,9 +64,9 @@ class MarketRoutes(Routes):
 
     def _with_news(self, found: dict[str, Any]) -> dict[str, Any]:
         """Put what befell jobs in each pool beside what it offers."""
-        with self._reader.world() as world:
-            news = {pool["name"]: world.news.pools.get(pool["name"], PoolNews()) for pool in found["pools"]}
-            trouble = self._service.without_paths(world.feed_trouble)
+        with self._reader.state() as state:
+            news = {pool["name"]: state.news.pools.get(pool["name"], PoolNews()) for pool in found["pools"]}
+            trouble = self._service.without_paths(state.feed_trouble)
         now = self._service.runner.now_hours()
         pools = [{**pool, **_ago(news[pool["name"]], now)} for pool in found["pools"]]
         return {**found, "pools": pools, "feed_trouble": trouble}
@@ -126,8 +126,8 @@ class MarketRoutes(Routes):
         return Response(status_code=204)
 
     def _fleets(self) -> dict[str, Any]:
-        with self._reader.world() as world:
-            return {"fleets": values.plain(fleets(world)), "file": self._reader.fleet_file}
+        with self._reader.state() as state:
+            return {"fleets": values.plain(fleets(state)), "file": self._reader.fleet_file}
 
 
 def _ago(news: PoolNews, now_hours: float) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from slacktide.app.alerts.sending.outbox import HookStatus
 from slacktide.app.alerts.sending.verbs import statuses_for_readers
 from slacktide.core.errors import SlacktideError
-from slacktide.service.metrics import family, hook_lines, world_lines
+from slacktide.service.metrics import family, hook_lines, state_lines
 from slacktide.service.routes import forms
 from slacktide.service.routes.endpoints import Routes, endpoint
 from slacktide.service.routes.progress_stream import place_of
@@ -62,8 +62,8 @@ class ServerRoutes(Routes):
     def _figures(self) -> list[str]:
         runner, service = self._service.runner, self._service
         in_charge = self._reader.in_charge
-        with self._reader.world() as world:
-            lines = list(world_lines(world, in_charge=in_charge))
+        with self._reader.state() as state:
+            lines = list(state_lines(state, in_charge=in_charge))
         own = (
             ("slacktide_engine_steps_total", "counter", "Steps of the engine.", runner.steps),
             ("slacktide_listeners", "gauge", "Open streams of events.", service.listeners.held),
@@ -81,18 +81,18 @@ class ServerRoutes(Routes):
 
     def _journal(self) -> dict[str, Any]:
         in_charge, runner = self._reader.in_charge, self._service.runner
-        with self._reader.world() as world:
+        with self._reader.state() as state:
             waiting = [
                 {"key": asked.key, "path": self._service.without_paths(asked.path)}
-                for asked in world.requests.waiting.values()
+                for asked in state.requests.waiting.values()
             ]
             return {
-                "id": world.id,
-                "seq": world.seq,
+                "id": state.id,
+                "seq": state.seq,
                 "now_hours": runner.now_hours(),
-                "speed": None if world.clock is None else world.clock.speed,
+                "speed": None if state.clock is None else state.clock.speed,
                 "in_charge": in_charge,
-                "backend": world.backend,
-                "unfinished": list(world.unended),
+                "backend": state.backend,
+                "unfinished": list(state.unended),
                 "waiting": waiting,
             }

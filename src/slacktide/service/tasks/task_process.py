@@ -44,7 +44,7 @@ from slacktide.app.tasks import (
 )
 from slacktide.core.errors import InputError, SlacktideError, shown
 from slacktide.files.untrusted import named_in
-from slacktide.journal.state.snapshots import read_world
+from slacktide.journal.state.snapshots import read_state
 from slacktide.report.text.tables import learn as learn_report
 from slacktide.report.text.tables import machines as machines_report
 from slacktide.report.wire import backtest as backtest_wire
@@ -175,7 +175,7 @@ def _run(setting: Setting, asked: RenderRequest, progress: Progress) -> dict[str
 
 def _machines(setting: Setting, asked: NoDetails, progress: Progress) -> dict[str, Any]:
     with open_journal(setting.journal) as journal:
-        file = read_world(journal.store).machines
+        file = read_state(journal.store).machines
     rows = list_machines(MachinesRequest(file=Path(file), journal=Path(setting.journal))) if file else []
     return {"machines": [machines_report.as_json(one) for one in rows]}
 

@@ -29,18 +29,18 @@ class UploadHistory:
         self._ended_s: dict[str, float] = {}
         """When jobs ended, of those whose folders are still there."""
 
-    def spent(self, world: JournalState, folders: Iterable[str], now_s: float) -> list[str]:
+    def spent(self, state: JournalState, folders: Iterable[str], now_s: float) -> list[str]:
         """Return those of these folders whose jobs ended long enough ago."""
-        asked = {_folder(one.path) for one in world.requests.waiting.values()}
-        active = {_folder(track.submitted.path) for track in world.active}
-        jobs = {_folder(track.submitted.path): track.job for track in world.jobs.values()}
+        asked = {_folder(one.path) for one in state.requests.waiting.values()}
+        active = {_folder(record.submitted.path) for record in state.active}
+        jobs = {_folder(record.submitted.path): record.job for record in state.jobs.values()}
         over = [name for name in folders if name in jobs and name not in asked | active]
         return [name for name in over if self._ended(jobs[name]) + self._keep_s < now_s]
 
-    def orphans(self, world: JournalState, folders: Iterable[str], now_s: float) -> list[str]:
+    def orphans(self, state: JournalState, folders: Iterable[str], now_s: float) -> list[str]:
         """Return those of these folders that came to be some time ago, and that no job has."""
-        known = {_folder(one.path) for one in world.requests.waiting.values()}
-        known |= {_folder(track.submitted.path) for track in world.jobs.values()}
+        known = {_folder(one.path) for one in state.requests.waiting.values()}
+        known |= {_folder(record.submitted.path) for record in state.jobs.values()}
         return [name for name in folders if name not in known and self._uploads.age_s(name, now_s) > KEPT_S]
 
     def _ended(self, job: str) -> float:

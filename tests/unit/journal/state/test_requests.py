@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from slacktide.checks.history import history
 from slacktide.journal.events import Event, SubmissionAsked, SubmissionRefused, Submitted
 from slacktide.journal.state.requests import RequestAnswer
-from slacktide.journal.state.snapshots import keep, known, read_world
+from slacktide.journal.state.snapshots import keep, known, read_state
 from slacktide.journal.store.memory import MemoryStore
 
 SUBMITTED = next(event for event in history() if isinstance(event, Submitted))
@@ -36,9 +36,9 @@ def told(*events: Event) -> MemoryStore:
 
 def test_a_request_waits_until_it_is_answered() -> None:
     store = told(asked("a"), asked("b"), asked("c"))
-    assert list(read_world(store).requests.waiting) == ["a", "b", "c"]
+    assert list(read_state(store).requests.waiting) == ["a", "b", "c"]
     store.append([refused("b"), taken("a", "job")])
-    requests = read_world(store).requests
+    requests = read_state(store).requests
     assert list(requests.waiting) == ["c"]
     assert requests.answers == {
         "a": RequestAnswer(job="job"),
@@ -47,21 +47,21 @@ def test_a_request_waits_until_it_is_answered() -> None:
 
 
 def test_a_key_that_is_known_asks_for_nothing_new() -> None:
-    twice = read_world(told(asked("a", "name: first"), asked("a", "name: second"))).requests
+    twice = read_state(told(asked("a", "name: first"), asked("a", "name: second"))).requests
     assert twice.waiting["a"].text == "name: first"
-    again = read_world(told(asked("a"), taken("a", "job"), asked("a"))).requests
+    again = read_state(told(asked("a"), taken("a", "job"), asked("a"))).requests
     assert again.waiting == {}
 
 
 def test_what_the_controllers_own_process_hands_in_is_no_answer() -> None:
-    assert read_world(told(taken("", "job"))).requests.answers == {}
+    assert read_state(told(taken("", "job"))).requests.answers == {}
 
 
 @given(st.integers(0, 5))
 def test_a_snapshot_tells_the_same_requests(cut: int) -> None:
     events = [asked("a"), asked("b"), refused("b"), taken("a", "job"), asked("c")]
     store = told(*events[:cut])
-    keep(store, read_world(store))
+    keep(store, read_state(store))
     store.append(events[cut:])
     assert known(store).seq == cut
-    assert read_world(store) == read_world(told(*events))
+    assert read_state(store) == read_state(told(*events))

@@ -28,7 +28,7 @@ from slacktide.journal.state.snapshots import (
     keep,
     known,
     present_form,
-    read_world,
+    read_state,
 )
 from slacktide.journal.store.base import Snapshot, Store
 from slacktide.journal.store.memory import MemoryStore
@@ -38,10 +38,10 @@ JOURNALS = Path(__file__).parents[3] / "golden" / "journals"
 
 
 def folded(records: Iterator[Record]) -> JournalState:
-    world = JournalState()
+    state = JournalState()
     for record in records:
-        world.apply(record)
-    return world
+        state.apply(record)
+    return state
 
 
 def told(count: int) -> list[Event]:
@@ -53,30 +53,30 @@ def kept() -> tuple[MemoryStore, Snapshot, JournalState]:
     """A journal with a history, and a snapshot of all of it."""
     store = MemoryStore()
     store.append(history())
-    world = folded(store.read())
-    keep(store, world)
+    state = folded(store.read())
+    keep(store, state)
     found = store.latest(present_form())
     assert found is not None
-    return store, found, world
+    return store, found, state
 
 
 @pytest.mark.parametrize("journal", sorted(path.stem for path in JOURNALS.glob("*.db")))
 def test_journals_of_before_tell_the_same_from_any_cut_on(journal: str, tmp_path: Path) -> None:
     with SqliteStore(shutil.copy(JOURNALS / f"{journal}.db", tmp_path)) as store:
-        whole, world = folded(store.read()), JournalState()
+        whole, state = folded(store.read()), JournalState()
         for record in store.read():
-            world.apply(record)
-            keep(store, world)
+            state.apply(record)
+            keep(store, state)
             assert known(store).seq == record.seq
-            assert repr(read_world(store)) == repr(whole)
+            assert repr(read_state(store)) == repr(whole)
 
 
 def test_a_snapshot_of_another_form_is_not_used(kept: tuple[MemoryStore, Snapshot, JournalState]) -> None:
-    store, found, world = kept
-    assert known(store) == world
+    store, found, state = kept
+    assert known(store) == state
     store.snapshot(found._replace(form="of other code"))
     assert known(store) == JournalState()
-    assert read_world(store) == world
+    assert read_state(store) == state
 
 
 def test_the_form_is_that_of_all_code_that_folds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,8 +106,8 @@ def test_the_form_is_the_same_in_a_process_that_has_imported_nothing_else() -> N
 def test_a_damaged_snapshot_is_as_good_as_none(data: st.DataObject) -> None:
     store = MemoryStore()
     store.append(history())
-    world = folded(store.read())
-    keep(store, world)
+    state = folded(store.read())
+    keep(store, state)
     found = store.latest(present_form())
     assert found is not None
     place = data.draw(st.integers(0, len(found.body) - 1))
@@ -116,26 +116,26 @@ def test_a_damaged_snapshot_is_as_good_as_none(data: st.DataObject) -> None:
     cut = found.body[:place]
     for body in (bytes(damaged), cut):
         store.snapshot(found._replace(body=body))
-        assert known(store) in (JournalState(), world)
-        assert read_world(store) == world
+        assert known(store) in (JournalState(), state)
+        assert read_state(store) == state
 
 
 def test_a_snapshot_that_does_not_fit_is_as_good_as_none(
     kept: tuple[MemoryStore, Snapshot, JournalState],
 ) -> None:
-    store, found, world = kept
+    store, found, state = kept
     tree = json.loads(zlib.decompress(found.body))
-    wrongs: list[object] = [[], {**tree, "jobs": 3}, {**tree, "unknown": 1}, {**tree, "seq": world.seq - 1}]
+    wrongs: list[object] = [[], {**tree, "jobs": 3}, {**tree, "unknown": 1}, {**tree, "seq": state.seq - 1}]
     for wrong in wrongs:
         store.snapshot(found._replace(body=zlib.compress(json.dumps(wrong).encode())))
         assert known(store) == JournalState()
-    store.snapshot(found._replace(seq=world.seq + 1))
+    store.snapshot(found._replace(seq=state.seq + 1))
     assert known(store) == JournalState()
 
 
-def test_a_world_that_cannot_be_written_is_not_kept() -> None:
-    store, world = MemoryStore(), JournalState(now_hours=float("nan"))
-    keep(store, world)
+def test_a_state_that_cannot_be_written_is_not_kept() -> None:
+    store, state = MemoryStore(), JournalState(now_hours=float("nan"))
+    keep(store, state)
     assert store.latest(present_form()) is None
 
 
@@ -152,11 +152,11 @@ def test_the_engine_keeps_a_snapshot_every_so_many_events() -> None:
 
 
 def test_many_jobs_make_snapshots_rarer(kept: tuple[MemoryStore, Snapshot, JournalState]) -> None:
-    _, _, world = kept
-    (track,) = list(world.jobs.values())[:1]
+    _, _, state = kept
+    (record,) = list(state.jobs.values())[:1]
     many = JournalState()
     for number in range(EVERY_EVENTS):
-        many.jobs.add(dataclasses.replace(track, job=f"job-{number}"))
+        many.jobs.add(dataclasses.replace(record, job=f"job-{number}"))
     many.seq = EVENTS_PER_JOB * EVERY_EVENTS
     assert is_due(many, 0)
     assert not is_due(many, 1)
@@ -177,7 +177,7 @@ def test_an_engine_reads_only_what_came_after_the_snapshot() -> None:
     store = Counting()
     store.append([ClockSet(at_hours=0.0, epoch_utc="2026-01-01T00:00:00+00:00", speed=1.0), *told(99)])
     assert read_of(store) == 100
-    keep(store, read_world(store))
+    keep(store, read_state(store))
     store.append(told(3))
     assert read_of(store) == 3
 
@@ -186,7 +186,7 @@ def read_of(store: Counting) -> int:
     """Return how many events an engine reads when it begins."""
     before = store.read_events
     ready: Store = store
-    assert Engine(ready, Replay()).world.seq == store.last_seq()
+    assert Engine(ready, Replay()).state.seq == store.last_seq()
     return store.read_events - before
 
 

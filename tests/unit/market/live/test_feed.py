@@ -353,19 +353,19 @@ def test_the_engine_follows_a_feed_as_it_grows(feed: Path, tmp_path: Path) -> No
     path.write_text(JOB, encoding="utf-8")
     wanted = Submission.read(str(path), market=MarketSpec(source=f"feed:{feed}"))
     engine.submit(entry(wanted, wanted.file, job="fed", at_hours=0.0, now=BEGIN))
-    track = engine.world.jobs["fed"]
+    record = engine.state.jobs["fed"]
     offered = [4, 0, 2, 4, 4, 4, 4, 4, 4, 4, 4, 4]
     for slot, gpus in enumerate(offered):
         if slot > 0:
             append(feed, row(9 + slot, gpus))
         engine.step(slot * 0.5)
-        if track.holding.order is not None:
-            assert track.holding.begun is not None
-            assert track.holding.begun.quote.spot_gpus == gpus
-            assert track.holding.order.spot_gpus <= gpus
-    assert track.status == "succeeded"
-    assert track.holding.preemptions == 1
-    assert audit(track, engine.lane(track), store.read()).clean
+        if record.holding.order is not None:
+            assert record.holding.begun is not None
+            assert record.holding.begun.quote.spot_gpus == gpus
+            assert record.holding.order.spot_gpus <= gpus
+    assert record.status == "succeeded"
+    assert record.holding.preemptions == 1
+    assert audit(record, engine.job_context(record), store.read()).clean
 
 
 def test_row_7_the_engine_goes_on_when_its_feed_misbehaves(feed: Path, tmp_path: Path) -> None:
@@ -375,7 +375,7 @@ def test_row_7_the_engine_goes_on_when_its_feed_misbehaves(feed: Path, tmp_path:
     wanted = Submission.read(str(path), market=MarketSpec(source=f"feed:{feed}"))
     submitted = entry(wanted, wanted.file, job="fed", at_hours=0.0, now=BEGIN)
     engine.submit(submitted)
-    track, text = engine.world.jobs["fed"], feed.read_text(encoding="utf-8")
+    record, text = engine.state.jobs["fed"], feed.read_text(encoding="utf-8")
     harm: list[Callable[[], object]] = [
         lambda: None,
         lambda: append(feed, "nonsense\n"),
@@ -387,13 +387,13 @@ def test_row_7_the_engine_goes_on_when_its_feed_misbehaves(feed: Path, tmp_path:
     for slot, do in enumerate(harm):
         do()
         engine.step(slot * 0.5)
-        lane = engine.lane(track)
-        assert lane.feed is not None
-        assert bool(lane.feed.trouble) == (0 < slot < 5)
-        assert troubles() == ({submitted.market: lane.feed.trouble} if lane.feed.trouble else {})
+        context = engine.job_context(record)
+        assert context.feed is not None
+        assert bool(context.feed.trouble) == (0 < slot < 5)
+        assert troubles() == ({submitted.market: context.feed.trouble} if context.feed.trouble else {})
         if slot < 5:
-            assert track.holding.begun is not None
-            assert track.holding.begun.quote.spot_gpus == 4
+            assert record.holding.begun is not None
+            assert record.holding.begun.quote.spot_gpus == 4
     engine.step(3.0)
-    assert track.holding.begun is not None
-    assert track.holding.begun.quote.spot_gpus == 1
+    assert record.holding.begun is not None
+    assert record.holding.begun.quote.spot_gpus == 1

@@ -88,7 +88,7 @@ def submit_or_resume(
         _accept_waiting(controller)
     active = set(controller.journal.unfinished().values())
     if resume and not active:
-        came = "but all have" if controller.world.jobs else "got a journal without any job"
+        came = "but all have" if controller.state.jobs else "got a journal without any job"
         raise InputError(
             f"{controller.path}: an unfinished job must exist, {came}; name a job file to start it, or "
             "another journal with --journal"
@@ -110,7 +110,7 @@ def _accept_waiting(controller: Controller) -> None:
     waiting = controller.journal.waiting()
     controller.answer()
     for submission in waiting:
-        answer = controller.world.requests.answers[submission.key]
+        answer = controller.state.requests.answers[submission.key]
         if not answer.job:
             click.echo(f"refused {submission.path} (key {submission.key}): {answer.why}", err=True)
 
