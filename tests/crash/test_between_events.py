@@ -11,12 +11,13 @@ from slacktide.core.types import Job, Order
 from slacktide.engine.bills.bill import audit
 from slacktide.engine.engine import Engine
 from slacktide.engine.job.job_context import JobContext, make_context
-from slacktide.journal.events import Decided, Event, Lived, Record, Sight, Submitted
+from slacktide.journal.events import Decided, Event, Lived, Record, Sight
 from slacktide.journal.store.memory import MemoryStore
 from slacktide.market.source import open_market
 from slacktide.policies.base import policies
 from slacktide.policies.pools.eager_failover import EagerFailover
 from slacktide.simulation.pool_options import PoolOptions
+from tests import build
 
 
 class Killed(Exception):
@@ -73,14 +74,7 @@ def drive(store: MemoryStore, context: JobContext) -> None:
     """Run a controller from wherever the journal stands until all is done or it is killed."""
     engine = Engine(store, Watched(), open_job=lambda _: context)
     if not engine.state.jobs:
-        text = Submitted(
-            job="job",
-            at_hours=0.0,
-            text="",
-            submitted_utc="",
-            path="",
-            policy="",
-            slot_hours=0.5,
+        text = build.submitted(
             start_slot=12,
             pool=context.home.name,
             pools=context.pool_names if context.ground is not None else (),

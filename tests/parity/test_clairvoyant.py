@@ -25,6 +25,7 @@ from slacktide.solvers.clairvoyant.clairvoyant import clairvoyant, clairvoyant_t
 from slacktide.solvers.clairvoyant.forward_run import solve_starts
 from slacktide.solvers.clairvoyant.frame import frame
 from slacktide.solvers.slotted import Slotted, live_slot, slotted
+from tests import build
 from tests.oracles import milp
 from tests.parts_of_effort import examples
 
@@ -210,7 +211,7 @@ def large_market(seed: int) -> Pool:
         stays = slot > 0 and rng.random() < 0.65
         offered[slot] = offered[slot - 1] if stays else rng.integers(0, 9)
     spot = np.clip(1.0 + 0.3 * np.cumsum(rng.normal(0.0, 0.1, slots)), 0.3, 2.5)
-    return Pool("large", 0.5, spot, np.full(slots, 3.0), offered)
+    return build.pool(spot, 3.0, offered, name="large")
 
 
 def large_job(kind: str) -> Job:
@@ -305,7 +306,7 @@ def test_long_pause_over_many_slots() -> None:
     """One GPU, 195-second slots, a restart of 12 minutes: the pause carries over three slots."""
     rng = np.random.default_rng(7)
     offered = np.repeat(rng.integers(0, 2, 60), 10)
-    pool = Pool("long", 195 / 3600, np.full(600, 1.0), np.full(600, 3.0), offered)
+    pool = build.pool(1.0, 3.0, offered, name="long", slot_hours=195 / 3600)
     job = Job(work_gpu_hours=12.0, deadline_hours=20.0, widths=(1,), restart_hours=0.2)
     plan = clairvoyant(job, pool)
     assert plan.exact

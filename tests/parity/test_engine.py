@@ -25,6 +25,7 @@ from slacktide.policies.base import policies
 from slacktide.results.run import CLAIRVOYANT, ON_DEMAND_ALONE, result_of
 from slacktide.simulation import batch, plain
 from slacktide.simulation.policy_runs import guarded, run_many, setting_for
+from tests import build
 
 JOBS = {
     "hard": Job(
@@ -59,15 +60,8 @@ def with_stock_outs(where: Market, seed: int) -> Market:
 
 
 def submission(job: str, context: JobContext) -> Submitted:
-    return Submitted(
-        job=job,
-        at_hours=0.0,
-        text="",
-        submitted_utc="2026-01-01T00:00:00+00:00",
-        path="",
-        policy=json.dumps("x"),
-        slot_hours=context.slot_hours,
-        start_slot=context.start_slot,
+    return build.submitted(
+        job, policy=json.dumps("x"), slot_hours=context.slot_hours, start_slot=context.start_slot
     )
 
 

@@ -31,6 +31,7 @@ from slacktide.physics.tariff import tariff_of
 from slacktide.policies.base import policies
 from slacktide.results.fleets.stream import StreamRun
 from slacktide.simulation.fleet.stream_run import run_events
+from tests import build
 from tests.golden.parts_of_streams import POLICIES, SETTINGS, Ground
 from tests.parts_of_effort import examples
 
@@ -71,15 +72,11 @@ def job_context(where: Ground, number: int) -> JobContext:
 
 
 def submitted(where: Ground, number: int) -> Submitted:
-    return Submitted(
-        job=str(number),
+    return build.submitted(
+        str(number),
         at_hours=float(where.stream.arrival_hours[number]),
-        text="",
-        submitted_utc="",
-        path="",
         policy=json.dumps("any"),
         slot_hours=SLOT_HOURS,
-        start_slot=0,
         origin_hours=0.0,
         fleet="a fleet",
         fleet_class=where.fleet.classes[where.stream.class_index[number]].name,

@@ -38,6 +38,7 @@ from slacktide.simulation.fleet.market_kernel import Orders
 from slacktide.simulation.fleet.market_run import run_fleet
 from slacktide.simulation.fleet.scene import FleetScene, Member
 from slacktide.simulation.pool_options import PoolOptions
+from tests import build
 
 ALLOCATORS: tuple[Spec, ...] = (
     {"patient-spot": {"width": 4, "wait_hours": 0.7}},
@@ -163,12 +164,9 @@ class Lives:
 
     def submitted(self, number: int) -> Submitted:
         context = self.job_contexts[str(number)]
-        return Submitted(
-            job=str(number),
+        return build.submitted(
+            str(number),
             at_hours=context.terms.submitted_hours,
-            text="",
-            submitted_utc="",
-            path="",
             policy=json.dumps("any"),
             pool=context.home.name,
             slot_hours=SLOT_HOURS,

@@ -30,6 +30,7 @@ from slacktide.results.run import Run
 from slacktide.simulation import plain
 from slacktide.simulation.policy_runs import guarded
 from slacktide.simulation.pool_options import PoolOptions
+from tests import build
 
 JOBS = {
     "hard": Job(
@@ -86,12 +87,7 @@ def context_over(job: Job, where: Market, policy: Policy, sight: Sight = "feed")
 
 
 def submission(context: JobContext) -> Submitted:
-    return Submitted(
-        job="job",
-        at_hours=0.0,
-        text="",
-        submitted_utc="2026-01-01T00:00:00+00:00",
-        path="",
+    return build.submitted(
         policy=json.dumps("x"),
         pool=context.home.name,
         slot_hours=context.slot_hours,

@@ -19,7 +19,7 @@ from slacktide.budget.fleet import Fleet
 from slacktide.checks.allocators.site_cases import site_cases
 from slacktide.checks.cases import cases, random_speedup
 from slacktide.core.types import Job, Refusal
-from slacktide.market.base import Market, Pool
+from slacktide.market.base import Market
 from slacktide.policies.base import policies
 from slacktide.policies.deadline_guard import DeadlineGuard
 from slacktide.policies.view import Policy
@@ -30,6 +30,7 @@ from slacktide.simulation.fleet.market_run import run_fleet
 from slacktide.simulation.fleet.scene import FleetScene, Member
 from slacktide.simulation.fleet.stream_run import run_events
 from slacktide.simulation.pool_options import PoolOptions
+from tests import build
 
 ROUNDING = 1e-9
 """USD and hours that two ways to add up may differ by."""
@@ -135,7 +136,7 @@ def test_without_spot_it_is_the_simulator_of_streams(seed: int) -> None:
         for hours, kind, size in zip(stream.arrival_hours, stream.class_index, stream.size, strict=True)
     )
     usd = 3.0
-    market = Market((Pool("zone", 0.7, np.ones(9), np.full(9, usd), np.zeros(9, dtype=np.int64)),))
+    market = Market((build.pool(1.0, np.full(9, usd), 0, name="zone", slot_hours=0.7),))
     # Kinds of a scene are numbered as they come, classes of a fleet as they are listed.
     order = list(dict.fromkeys(stream.class_index.tolist()))
     scene = FleetScene(market, members, fleet=replace(fleet, classes=tuple(classes[kind] for kind in order)))
@@ -211,7 +212,7 @@ def test_an_allocator_is_asked_when_money_is_renewed_inside_a_slot() -> None:
         asked.append(view.now_hours)
 
     job = Job(work_gpu_hours=4.0, widths=(1,))
-    pool = Pool("zone", 1.0, np.ones(9), np.ones(9), np.zeros(9, dtype=np.int64))
+    pool = build.pool(1.0, 1.0, 0, slots=9, name="zone", slot_hours=1.0)
     scene = FleetScene(Market((pool,)), (Member(0.0, job),), Allowance(100.0, 1.6))
     run_fleet(scene, allocators.make("on-demand-widths"), watch=watch)
     assert asked == pytest.approx([0.0, 1.0, 1.6, 2.0, 3.0, 3.2])

@@ -11,9 +11,10 @@ from slacktide.allocators.prices.on_demand_quota import Windows, first_gap, most
 from slacktide.allocators.shadow_prices import ShadowPrices
 from slacktide.checks.allocators.site_cases import site_cases
 from slacktide.core.types import Job
-from slacktide.market.base import Market, Pool
+from slacktide.market.base import Market
 from slacktide.simulation.fleet.market_run import run_fleet
 from slacktide.simulation.fleet.scene import FleetScene, Member
+from tests import build
 
 
 def test_what_is_admitted_is_in_time_and_no_more_is_held_than_may_be() -> None:
@@ -37,7 +38,7 @@ def test_what_is_admitted_is_in_time_and_no_more_is_held_than_may_be() -> None:
 def fleet(*due_hours: float, quota: int = 8) -> FleetScene:
     """Return jobs that need 4 hours of 8 GPUs each, on a market without spot."""
     job = Job(work_gpu_hours=32.0, widths=(8,))
-    pool = Pool("zone", 0.5, np.ones(200), np.full(200, 4.0), np.zeros(200, dtype=np.int64))
+    pool = build.pool(1.0, 4.0, 0, slots=200, name="zone")
     members = tuple(Member(0.0, job, deadline_hours=hours) for hours in due_hours)
     return FleetScene(Market((pool,)), members, on_demand_gpus=quota)
 

@@ -22,6 +22,7 @@ from slacktide.policies.view import View
 from slacktide.simulation.plain import run_over_pools
 from slacktide.simulation.pool_options import PoolOptions
 from slacktide.solvers.pools.optimum import optimum
+from tests import build
 
 SLOTS = 60
 
@@ -152,7 +153,7 @@ def test_who_only_tries_sees_no_more_of_other_pools_than_it_tried() -> None:
 def test_a_failed_try_gives_way_to_the_next_wish_in_the_same_slot() -> None:
     up = np.array([0, 0, 1, 1, 1, 1, 1, 1, 1, 1])
     made = [
-        Pool(name, 1.0, np.full(10, usd), np.full(10, 9.0), counts)
+        build.pool(np.full(10, usd), 9.0, counts, name=name, slot_hours=1.0)
         for name, usd, counts in (("a", 1.0, up), ("b", 2.0, np.ones(10, int)))
     ]
 

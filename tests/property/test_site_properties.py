@@ -13,9 +13,10 @@ from slacktide.allocators.site.spot import Claim, Spot
 from slacktide.core.types import Job, JobState
 from slacktide.engine.job.job_context import JobContext, make_context
 from slacktide.journal.events import Lived, Preempted
-from slacktide.market.base import Market, Pool
+from slacktide.market.base import Market
 from slacktide.physics import ledger, physics
 from slacktide.policies.base import policies
+from tests import build
 from tests.parts_of_effort import examples
 
 
@@ -57,7 +58,7 @@ def test_jobs_that_share_a_market_are_in_time_and_spot_is_never_oversold(
 def test_who_has_the_least_time_is_asked_first(first: str, offered: str) -> None:
     # In time they would be in any order; asked first, the one in a hurry gets the spot that both want.
     spot_gpus = [4] * SLOTS if offered == "when they come" else [0] * 3 + [4] * (SLOTS - 3)
-    market = Market((Pool("here", SLOT_HOURS, [1.0] * SLOTS, [4.0] * SLOTS, spot_gpus),))  # type: ignore[arg-type]
+    market = Market((build.pool(1.0, 4.0, spot_gpus, slot_hours=SLOT_HOURS),))
     site = {
         name: make_context(
             Job(work_gpu_hours=4, deadline_hours=hours, widths=(4,)), market, market.pools[0], Always(4), 0
@@ -72,7 +73,7 @@ def test_who_has_the_least_time_is_asked_first(first: str, offered: str) -> None
 @pytest.mark.parametrize("old_hours", [6.0, 9.0])
 def test_the_market_takes_the_youngest_spot_by_force_whoever_is_asked_first(old_hours: float) -> None:
     spot_gpus = [4] * 3 + [2] * (SLOTS - 3)
-    market = Market((Pool("here", SLOT_HOURS, [1.0] * SLOTS, [4.0] * SLOTS, spot_gpus),))  # type: ignore[arg-type]
+    market = Market((build.pool(1.0, 4.0, spot_gpus, slot_hours=SLOT_HOURS),))
     site = {
         name: make_context(
             Job(work_gpu_hours=5, deadline_hours=hours, widths=(2,), checkpoint_hours=4.0),
@@ -87,7 +88,7 @@ def test_the_market_takes_the_youngest_spot_by_force_whoever_is_asked_first(old_
 
 
 def test_an_audit_of_all_jobs_finds_spot_that_was_sold_twice() -> None:
-    market = Market((Pool("here", SLOT_HOURS, [1.0] * SLOTS, [4.0] * SLOTS, [4] * SLOTS),))  # type: ignore[arg-type]
+    market = Market((build.pool(1.0, 4.0, 4, slots=SLOTS, slot_hours=SLOT_HOURS),))
     job = Job(work_gpu_hours=4, deadline_hours=12, widths=(4,))
     context = make_context(job, market, market.pools[0], policies.make("maximal-spot"), 0)
     alone = [lived({name: context})[0] for name in ("one", "two")]

@@ -12,9 +12,10 @@ from slacktide.allocators.view import BUDGET_SHORT
 from slacktide.budget.allowance import Allowance
 from slacktide.core.speedup import Amdahl, Power
 from slacktide.core.types import Job
-from slacktide.market.base import Market, Pool
+from slacktide.market.base import Market
 from slacktide.simulation.fleet.market_run import run_fleet
 from slacktide.simulation.fleet.scene import FleetScene, Member
+from tests import build
 from tests.parts_of_effort import examples
 
 SLOTS, JOBS = 60, 40
@@ -28,7 +29,7 @@ def scene(seed: int) -> FleetScene:
     """Return jobs, most of them with hard deadlines, on a budget of a few on-demand rescues."""
     rng = np.random.default_rng(seed)
     gpus = np.maximum(np.cumsum(rng.integers(-4, 5, SLOTS)) + 8, 0)
-    pool = Pool("zone", 1 / 6, np.full(SLOTS, 2.5), np.full(SLOTS, 10.0), gpus)
+    pool = build.pool(2.5, 10.0, gpus, name="zone", slot_hours=1 / 6)
     members = tuple(_member(rng, float(hours)) for hours in np.sort(rng.uniform(0.0, 8.0, JOBS)))
     return FleetScene(Market((pool,)), members, Allowance(float(rng.uniform(60.0, 400.0)), 10.0), again=True)
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from slacktide.core.errors import InputError
-from slacktide.market.base import Pool
 from slacktide.results.run import Run
 from slacktide_papers.deadline import convergence, places, rows, sweeps
 from slacktide_papers.deadline.gains import BEST, STRONGEST, gains
 from slacktide_papers.deadline.measure import Cell, point
 from slacktide_papers.deadline.rows import Chosen, Gain, Point
+from tests import build
 
 CELL = Cell(rows.TIGHTNESS, "here", 14.0, "14 h", (), 14.0, 2, ())
 
@@ -119,14 +119,14 @@ def test_regret_keeps_the_papers_bound_when_the_world_changes() -> None:
 
 
 def test_the_job_is_just_worth_its_on_demand_bill() -> None:
-    pool = Pool("p", 0.5, np.full(99, 1.0), np.full(99, 4.0), np.full(99, 8))
+    pool = build.pool(1.0, 4.0, 8, slots=99, name="p")
     job = places.job_of(pool, 14.0)
     assert job.value_usd == pytest.approx(1.1 * 80 * 4.0)
     assert job.worthless_after_hours == pytest.approx(21.0)
 
 
 def test_starts_lie_after_the_past_and_leave_the_deadline() -> None:
-    pool = Pool("p", 0.5, np.full(200, 1.0), np.full(200, 4.0), np.full(200, 8))
+    pool = build.pool(1.0, 4.0, 8, slots=200, name="p")
     starts = places.starts_of(places.job_of(pool, 14.0), pool, 5)
     assert (starts[0], starts[-1], len(starts)) == (40, 172, 5)
 

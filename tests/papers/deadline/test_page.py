@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from slacktide.core.errors import InputError
-from slacktide.market.base import Pool
 from slacktide_papers.deadline import rows
 from slacktide_papers.deadline.findings import finding
 from slacktide_papers.deadline.gains import gains
@@ -18,6 +16,7 @@ from slacktide_papers.deadline.places import job_of
 from slacktide_papers.deadline.rows import Chosen, Point, Reproduction, Step
 from slacktide_papers.deadline.words import headline, percent
 from slacktide_papers.reproduction import MARKER, check_folder
+from tests import build
 
 HOSTILE = "<b>$x^2$\x1b[31m"
 SERIES = (*rows.BASELINES, rows.AHANP, rows.AHAP_ARIMA, rows.AHAP_NOISY, rows.HORIZON)
@@ -33,7 +32,7 @@ def points(experiment: str) -> list[Point]:
 
 @pytest.fixture(scope="module")
 def made() -> Reproduction:
-    pool = Pool("p", 0.5, np.full(9, 1.0), np.full(9, 4.0), np.full(9, 8))
+    pool = build.pool(1.0, 4.0, 8, slots=9, name="p")
     found = [
         point
         for name in (rows.TIGHTNESS, rows.VOLATILITY, rows.NOISE, rows.PARAMETERS)

@@ -11,11 +11,12 @@ from slacktide.allocators.patient_spot import PatientSpot
 from slacktide.core.errors import InputError
 from slacktide.core.speedup import Amdahl
 from slacktide.core.types import Job
-from slacktide.market.base import Market, Pool
+from slacktide.market.base import Market
 from slacktide.simulation.fleet.market_run import run_fleet
 from slacktide.simulation.fleet.scene import FleetScene, Member
 from slacktide_papers.fleet_bound.problem import trivial_hours
 from slacktide_papers.fleet_bound.scenes import fleet_bound, fleet_bounds, problem_of
+from tests import build
 from tests.unit.simulation.test_fleet_run import scene
 
 SETTINGS = (PatientSpot(1, 4.0), PatientSpot(2, 0.5), PatientSpot(4, 1.0), PatientSpot(8, 0.0))
@@ -63,7 +64,7 @@ def test_steps_are_told() -> None:
 
 
 def test_jobs_with_soft_deadlines_are_left_out() -> None:
-    market = Market((Pool("zone", 0.5, np.ones(40), np.full(40, 5.0), np.full(40, 8)),))
+    market = Market((build.pool(1.0, 5.0, 8, slots=40, name="zone"),))
     free = Job(name="free", work_gpu_hours=2.0, speedup=Amdahl(0.9), widths=(1, 2, 4), restart_hours=0.1)
     soft = dataclasses.replace(free, name="soft", deadline_hours=3.0, worthless_after_hours=6.0)
     where = FleetScene(market, (Member(0.0, free), Member(0.1, soft)))

@@ -10,10 +10,10 @@ import pytest
 
 from slacktide.core.arrays import Floats
 from slacktide.core.errors import InputError
-from slacktide.market.base import Pool
 from slacktide.market.forecast.base import forecasters
 from slacktide_papers.forecasters.arima import Arima
 from slacktide_papers.forecasters.arma_model import ArmaSeries, estimator
+from tests import build
 
 needs_library = pytest.mark.skipif(
     "not __import__('importlib.util').util.find_spec('statsmodels')", reason="needs the extra 'arima'"
@@ -63,7 +63,7 @@ def test_notes_say_when_persistence_stood_in(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr("slacktide_papers.forecasters.arma_model.estimator", lambda: fails)
     gpus = wander(200).astype(np.int64)
-    pool = Pool("zone", 1.0, np.ones(200), np.ones(200), gpus)
+    pool = build.pool(1.0, 1.0, gpus, name="zone", slot_hours=1.0)
     assert (Arima().table(pool, 3)[:, :, 2] == gpus[:, None]).all()
     (note,) = Arima().notes(pool, 3)
     assert "fits of the availability as persistence" in note
@@ -72,7 +72,7 @@ def test_notes_say_when_persistence_stood_in(monkeypatch: pytest.MonkeyPatch) ->
 
 @needs_library
 def test_short_pool_is_persistence_and_says_so() -> None:
-    pool = Pool("zone", 1.0, np.ones(5), np.ones(5), np.arange(5))
+    pool = build.pool(1.0, 1.0, np.arange(5), name="zone", slot_hours=1.0)
     assert (Arima().table(pool, 2)[:, :, 2] == np.arange(5)[:, None]).all()
     assert all("too short" in note for note in Arima().notes(pool, 2))
 

@@ -12,11 +12,11 @@ from slacktide.allocators.site.spot import Claim, Spot
 from slacktide.allocators.view import FleetView, JobColumns
 from slacktide.core.errors import InputError
 from slacktide.core.types import Allocation, Job, JobState, Quote
-from slacktide.market.base import Pool
 from slacktide.market.market_view import PoolView, offer
 from slacktide.policies.base import LATE
 from slacktide.policies.view import View
 from slacktide.simulation import plain
+from tests import build
 
 QUOTE = Quote(1.0, 4.0, 8)
 
@@ -123,6 +123,6 @@ def test_a_back_test_refuses_a_wish_for_another_pool() -> None:
         def decide(self, view: View) -> Allocation:
             return Allocation(0, 1, pool="elsewhere")
 
-    pool = Pool("here", 0.5, [1.0] * 40, [4.0] * 40, [4] * 40)  # type: ignore[arg-type]
+    pool = build.pool(1.0, 4.0, 4, slots=40)
     with pytest.raises(InputError, match="must stay in the job's pool, 'here', got 'elsewhere'"):
         plain.run(Job(work_gpu_hours=4.0, deadline_hours=10.0, widths=(1, 2)), pool, Elsewhere())

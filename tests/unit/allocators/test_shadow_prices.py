@@ -24,6 +24,7 @@ from slacktide.market.base import Market as Pools
 from slacktide.market.base import Pool
 from slacktide.simulation.fleet.market_run import run_fleet
 from slacktide.simulation.fleet.scene import FleetScene, Member
+from tests import build
 from tests.parts_of_effort import examples
 
 NEVER_LOST = 1e-9
@@ -213,7 +214,7 @@ def test_a_soft_deadline_is_met_only_where_that_costs_less_than_it_is_worth(
     value_usd: float, in_time: bool
 ) -> None:
     gpus = np.where(np.arange(400) < 20, 0, 8)  # no spot for ten hours
-    pools = Pools((Pool("zone", 0.5, np.full(400, 1.0), np.full(400, 5.0), gpus),))
+    pools = Pools((build.pool(1.0, 5.0, gpus, name="zone"),))
     job = Job(
         work_gpu_hours=8.0, widths=(1, 2, 4), restart_hours=0.05, deadline_hours=6.0, value_usd=value_usd,
         worthless_after_hours=12.0,

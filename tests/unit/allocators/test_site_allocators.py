@@ -25,6 +25,7 @@ from slacktide.results.fleets.fleet import FleetRun, HeldStretches
 from slacktide.simulation.fleet.market_run import run_fleet
 from slacktide.simulation.fleet.scene import FleetScene, Member
 from slacktide.simulation.fleet.stream_run import run_events
+from tests import build
 
 EVERY: tuple[AnyAllocator, ...] = (PatientSpot(), EachAlone(), EarliestDeadline(), OnDemandWidths())
 
@@ -32,7 +33,7 @@ EVERY: tuple[AnyAllocator, ...] = (PatientSpot(), EachAlone(), EarliestDeadline(
 def pool(*spot_gpus: int, name: str = "zone", on_demand_usd: float = 10.0) -> Pool:
     """Return a pool with slots of an hour that offers this spot at 1 USD."""
     count = len(spot_gpus)
-    return Pool(name, 1.0, np.ones(count), np.full(count, on_demand_usd), np.array(spot_gpus))
+    return build.pool(1.0, np.full(count, on_demand_usd), spot_gpus, name=name, slot_hours=1.0)
 
 
 def members(job: Job, *jobs: tuple[float, float, float]) -> tuple[Member, ...]:
@@ -79,7 +80,7 @@ def test_the_restart_counts_in_what_a_width_is_worth() -> None:
 
 def test_a_width_on_demand_is_kept_when_prices_change() -> None:
     usd = np.array([10.0, 90.0, 90.0, 1.0])
-    market = Pool("zone", 1.0, np.ones(4), usd, np.zeros(4, dtype=np.int64))
+    market = build.pool(1.0, usd, 0, name="zone", slot_hours=1.0)
     found = run(market, members(SQRT, (0.0, 6.0, math.inf)), OnDemandWidths(40.0))
     assert set(widths(found, 0)) == {(0, 4)}
 

@@ -15,11 +15,12 @@ from slacktide.app.jobs.controller import Controller, Setup
 from slacktide.app.jobs.submission import Defaults, FleetText, Submission
 from slacktide.app.journal.journal import open_journal
 from slacktide.app.journal.live_status import Standings
-from slacktide.journal.events import Ended, Event, Record, Submitted
+from slacktide.journal.events import Ended, Event, Record
 from slacktide.journal.state.journal_state import JournalState
 from slacktide.journal.state.snapshots import read_state
 from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.policies.selection.policy_set import fresh
+from tests import build
 
 from .parts_of_admission import write_job
 
@@ -85,15 +86,11 @@ def test_a_list_of_jobs_reads_no_job_files(tmp_path: Path, capsys: pytest.Captur
 
 def _finished(job: str) -> list[Event]:
     return [
-        Submitted(
-            job=job,
-            at_hours=0.0,
+        build.submitted(
+            job,
             text="whatever is here is not read",
-            submitted_utc="2026-01-01T00:00:00+00:00",
             path="job.yaml",
             policy='"on-demand"',
-            slot_hours=0.5,
-            start_slot=0,
             work_gpu_hours=8.0,
             deadline_hours=6.0,
         ),

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from slacktide.app.journal.decision_history import DecisionHistories, DecisionHistory
 from slacktide.core.types import JobState, Quote
-from slacktide.journal.events import Decided, Ended, Event, Preempted, Submitted, WorkerFailed
+from slacktide.journal.events import Decided, Ended, Event, Preempted, WorkerFailed
 from slacktide.journal.store.memory import MemoryStore
 from slacktide.report.text.sentences.why import NO_NEW_DECISION, why
 from slacktide.results.status import JobStatus
+from tests import build
 
 STATUS = JobStatus(
     name="job",
@@ -29,19 +30,7 @@ STATUS = JobStatus(
     work_gpu_hours=4.0,
     deadline_hours=9.0,
 )
-BEGIN = Submitted(
-    job="job",
-    at_hours=0.0,
-    actor="user",
-    text="",
-    submitted_utc="2026-01-01T00:00:00+00:00",
-    path="",
-    policy='"p"',
-    market="{}",
-    pool="a",
-    slot_hours=1.0,
-    start_slot=0,
-)
+BEGIN = build.submitted(actor="user", policy='"p"', market="{}", pool="a", slot_hours=1.0)
 DECIDED = Decided(
     job="job",
     at_hours=0.0,

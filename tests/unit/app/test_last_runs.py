@@ -16,6 +16,7 @@ from slacktide.journal.events import Ended, Event, Held, PaceRevised, Submitted
 from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.physics.pace import Pace, mean_factor, prior, see
 from slacktide.report.text.tables.plan import last_words
+from tests import build
 
 ROOT = Path(__file__).parents[3]
 JOB = """\
@@ -34,11 +35,14 @@ def paced(ratio: float) -> Pace:
 
 
 def submitted(job: str, name: str) -> Submitted:
-    return Submitted(
-        job=job, at_hours=0.0, text=JOB.format(name=name), submitted_utc="2026-01-01T00:00:00+00:00",
-        path="job.yaml", policy='"on-demand"', slot_hours=0.5, start_slot=0, work_gpu_hours=40.0,
+    return build.submitted(
+        job,
+        text=JOB.format(name=name),
+        path="job.yaml",
+        policy='"on-demand"',
+        work_gpu_hours=40.0,
         deadline_hours=40.0,
-    )  # fmt: skip
+    )
 
 
 def life(

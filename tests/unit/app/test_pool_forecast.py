@@ -9,6 +9,7 @@ import pytest
 
 from slacktide.app.markets.pool_forecast import MOMENTS, forecast
 from slacktide.market.base import Market, Pool
+from tests import build
 
 SLOT = 0.5
 NOW = 400
@@ -19,7 +20,7 @@ def pool(seed: int = 0, slots: int = 500) -> Pool:
     draw = np.random.default_rng(seed)
     gpus = np.repeat(draw.integers(0, 9, slots // 5), 5)
     usd = 2.0 + 0.2 * np.sin(np.arange(slots) / 9.0) + 0.01 * draw.normal(size=slots)
-    return Pool("zone", SLOT, usd, np.full(slots, 8.0), gpus)
+    return build.pool(usd, 8.0, gpus, name="zone", slot_hours=SLOT)
 
 
 def test_the_future_is_not_looked_at() -> None:

@@ -17,8 +17,8 @@ from slacktide.cli.shared.confirm import agreed
 from slacktide.cli.shared.run_options import RunOptions
 from slacktide.cli.shared.run_report import exit_code
 from slacktide.cli.shared.signals import StopRequests
-from slacktide.journal.events import Submitted
 from slacktide.journal.store.sqlite import SqliteStore
+from tests import build
 
 JOB = str(Path(__file__).parents[3] / "examples" / "llama-lora.yaml")
 FLEET = str(Path(__file__).parents[3] / "examples" / "fleet.yaml")
@@ -97,10 +97,7 @@ def test_a_job_that_was_begun_is_not_planned_again_but_others_are_named(
     with SqliteStore(journal) as store:
         store.append(
             [
-                Submitted(
-                    job="x", at_hours=0.0, text="", submitted_utc="", path=JOB, policy="", slot_hours=1.0,
-                    start_slot=0,
-                )
+                build.submitted("x", path=JOB, slot_hours=1.0)
             ]
         )  # fmt: skip
     assert agreed(journal, plans(JOB)) == ""

@@ -10,10 +10,11 @@ import pytest
 from slacktide.core.errors import InputError
 from slacktide.core.speedup import Amdahl, Linear, Power, Speedup, Table, concave_hull
 from slacktide.core.types import Allocation, Job, PoolChoice, Reason
+from tests import build
 
 
 def job(**given: Any) -> Job:
-    return Job(**{"work_gpu_hours": 10.0, "deadline_hours": 8.0, "widths": (1, 2), **given})
+    return build.job(**{"work_gpu_hours": 10.0, "deadline_hours": 8.0, "widths": (1, 2), **given})
 
 
 def test_hard_deadline_is_worth_all_or_nothing() -> None:

@@ -7,29 +7,28 @@ from collections.abc import Mapping, Sequence
 
 from slacktide.backends.base import BackendStatus
 from slacktide.backends.replay import Replay
-from slacktide.core.types import Job, Order
+from slacktide.core.types import Order
 from slacktide.engine.bills.bill import audit
 from slacktide.engine.engine import Engine
 from slacktide.engine.job.job_context import JobContext, make_context
-from slacktide.journal.events import Event, Submitted
+from slacktide.journal.events import Event
 from slacktide.journal.store.memory import MemoryStore
-from slacktide.market.base import Market, Pool
+from slacktide.market.base import Market
 from slacktide.policies.base import policies
 from slacktide.policies.view import Policy
+from tests import build
 
 SLOT = 0.5
 SLOTS = 60
-SUBMITTED = Submitted(
-    job="job", at_hours=0.0, text="", submitted_utc="", path="", policy="", slot_hours=SLOT, start_slot=0
-)
+SUBMITTED = build.submitted(slot_hours=SLOT)
 
 
 def context(
     policy: str | Policy = "on-demand", prices: Sequence[float] = (1.0,), offered: int = 4, **numbers: object
 ) -> JobContext:
-    job = Job(**{"work_gpu_hours": 40.0, "deadline_hours": 20.0, "widths": (4,), **numbers})  # type: ignore[arg-type]
+    job = build.job(**{"work_gpu_hours": 40.0, "deadline_hours": 20.0, "widths": (4,), **numbers})
     spot = [*prices, *[prices[-1]] * (SLOTS - len(prices))]
-    place = Pool("here", SLOT, spot, [4.0] * SLOTS, [offered] * SLOTS)  # type: ignore[arg-type]
+    place = build.pool(spot, 4.0, [offered] * SLOTS, slot_hours=SLOT)
     return make_context(job, Market((place,)), place, policies.make(policy), 0)
 
 

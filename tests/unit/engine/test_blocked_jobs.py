@@ -16,9 +16,10 @@ from slacktide.engine.engine import Engine
 from slacktide.engine.job.job_context import JobContext, make_context
 from slacktide.journal.events import Blocked, CancellationAsked, Event, Submitted, Unblocked
 from slacktide.journal.store.memory import MemoryStore
-from slacktide.market.base import Market, Pool
+from slacktide.market.base import Market
 from slacktide.policies.base import policies
 from slacktide.policies.view import View
+from tests import build
 
 SLOT = 0.5
 SLOTS = 40
@@ -32,15 +33,12 @@ deadline: 10h
 
 
 def submitted(job: str) -> Submitted:
-    return Submitted(
-        job=job, at_hours=0.0, text=TEXT, submitted_utc="2026-01-01T00:00:00+00:00", path="/nowhere/job.yaml",
-        policy="", slot_hours=SLOT, start_slot=0, pool="here",
-    )  # fmt: skip
+    return build.submitted(job, text=TEXT, path="/nowhere/job.yaml", slot_hours=SLOT, pool="here")
 
 
 def context() -> JobContext:
     job = Job(work_gpu_hours=12.0, deadline_hours=10.0, widths=(4,))
-    place = Pool("here", SLOT, [1.0] * SLOTS, [4.0] * SLOTS, [4] * SLOTS)  # type: ignore[arg-type]
+    place = build.pool(1.0, 4.0, 4, slots=SLOTS, slot_hours=SLOT)
     return make_context(job, Market((place,)), place, policies.make("on-demand"), 0)
 
 
@@ -146,7 +144,7 @@ def test_a_missing_secret_blocks_one_job_only() -> None:
 
 def test_a_job_that_cannot_be_launched_claims_no_spot() -> None:
     bench = Bench()
-    place = Pool("here", SLOT, [1.0] * SLOTS, [4.0] * SLOTS, [4] * SLOTS)  # type: ignore[arg-type]
+    place = build.pool(1.0, 4.0, 4, slots=SLOTS, slot_hours=SLOT)
     job = Job(work_gpu_hours=12.0, deadline_hours=18.0, widths=(4,))
     both = make_context(job, Market((place,)), place, policies.make("maximal-spot"), 0)
     bench.job_contexts = {"bad": both, "good": both}

@@ -38,22 +38,21 @@ from slacktide.journal.store.memory import MemoryStore
 from slacktide.market.base import Market, Pool
 from slacktide.physics.ledger import Stretch
 from slacktide.policies.base import policies
+from tests import build
 
 SLOT = 0.5
 SLOTS = 40
-SUBMITTED = Submitted(
-    job="job", at_hours=0.0, text="", submitted_utc="", path="", policy="", slot_hours=SLOT, start_slot=0
-)
+SUBMITTED = build.submitted(slot_hours=SLOT)
 
 
 def pool(spot_gpus: int = 4) -> Pool:
-    return Pool("here", SLOT, [1.0] * SLOTS, [4.0] * SLOTS, [spot_gpus] * SLOTS)  # type: ignore[arg-type]
+    return build.pool(1.0, 4.0, [spot_gpus] * SLOTS, slot_hours=SLOT)
 
 
 def context(
     policy: str = "maximal-spot", *, patience: RetryLimits | None = None, **numbers: object
 ) -> JobContext:
-    job = Job(**{"work_gpu_hours": 12.0, "deadline_hours": 10.0, "widths": (1, 2, 4), **numbers})  # type: ignore[arg-type]
+    job = build.job(**numbers)
     place = pool()
     made = make_context(job, Market((place,)), place, policies.make(policy), 0)
     return made if patience is None else dataclasses.replace(made, patience=patience)

@@ -22,11 +22,12 @@ from slacktide.engine.job.job_context import JobContext, make_context
 from slacktide.files.job import parse_job
 from slacktide.journal.events import CancellationAsked, Decided, Lived, PreemptionAsked, Remembered, Submitted
 from slacktide.journal.store.memory import MemoryStore
-from slacktide.market.base import Market, Pool
+from slacktide.market.base import Market
 from slacktide.physics import ledger
 from slacktide.physics.tariff import tariff_of
 from slacktide.policies.base import policies
 from slacktide.simulation.pool_options import PoolOptions
+from tests import build
 
 SLOT = 0.5
 JOB = Job(work_gpu_hours=40.0, widths=(1, 2, 4, 8), restart_hours=0.05)
@@ -35,7 +36,7 @@ JOB = Job(work_gpu_hours=40.0, widths=(1, 2, 4, 8), restart_hours=0.05)
 def market(spot: Sequence[int] = (8, 4)) -> Market:
     return Market(
         tuple(
-            Pool(f"zone-{number}", SLOT, [1.0] * 60, [4.0] * 60, [gpus] * 60)  # type: ignore[arg-type]
+            build.pool(1.0, 4.0, [gpus] * 60, name=f"zone-{number}", slot_hours=SLOT)
             for number, gpus in enumerate(spot)
         )
     )
@@ -121,13 +122,9 @@ class Site:
             origin_hours=slot * SLOT, ground=ground,
         )  # fmt: skip
         self.engine.submit(
-            Submitted(
-                job=name,
+            build.submitted(
+                name,
                 at_hours=at_hours,
-                text="",
-                submitted_utc="",
-                path="",
-                policy="",
                 slot_hours=SLOT,
                 start_slot=slot,
                 origin_hours=slot * SLOT,

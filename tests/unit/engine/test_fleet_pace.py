@@ -24,12 +24,13 @@ from slacktide.engine.fleet.market import FleetMarket
 from slacktide.engine.job.job_context import JobContext, make_context
 from slacktide.journal.events import Decided, HealthChanged, PaceRevised, Submitted
 from slacktide.journal.store.memory import MemoryStore
-from slacktide.market.base import Market, Pool
+from slacktide.market.base import Market
 from slacktide.physics import physics
 from slacktide.physics.pace import USUAL_SPREAD, mean_factor
 from slacktide.policies.base import policies
 from slacktide.policies.deadline_guard import to_spare
 from slacktide.simulation.pool_options import PoolOptions
+from tests import build
 
 SLOT, TICK = 0.5, 0.1
 RESTART_HOURS, CHECKPOINT_HOURS = 0.1, 0.1
@@ -148,15 +149,9 @@ class Life:
         pools = context.pool_names if context.ground is not None else ()
         try:
             self.engine.submit(
-                Submitted(
-                    job=name,
-                    at_hours=0.0,
-                    text="",
-                    submitted_utc="",
-                    path="",
-                    policy="",
+                build.submitted(
+                    name,
                     slot_hours=SLOT,
-                    start_slot=0,
                     origin_hours=0.0,
                     pool=context.home.name,
                     fleet="fleet",
@@ -195,13 +190,16 @@ def market(seed: int, pools: int = 1) -> Market:
     rng = np.random.default_rng(seed)
     return Market(
         tuple(
-            Pool(
-                f"zone-{number}", SLOT, rng.uniform(1.0, 2.0, 240), np.full(240, 4.0),
+            build.pool(
+                rng.uniform(1.0, 2.0, 240),
+                4.0,
                 np.repeat(rng.integers(0, 9, 40) * rng.integers(0, 2, 40), 6),
+                name=f"zone-{number}",
+                slot_hours=SLOT,
             )
             for number in range(pools)
         )
-    )  # fmt: skip
+    )
 
 
 def fleet(seed: int, spread: float = USUAL_SPREAD) -> tuple[dict[str, Job], dict[str, float]]:

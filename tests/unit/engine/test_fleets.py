@@ -21,6 +21,7 @@ from slacktide.journal.events import CancellationAsked, ClusterSized, Decided, K
 from slacktide.journal.store.memory import MemoryStore
 from slacktide.physics import ledger
 from slacktide.physics.tariff import tariff_of
+from tests import build
 
 FLEET = """\
 budget: 7 gpus
@@ -43,17 +44,14 @@ MARKET = json.dumps({"spec": "synthetic:h100?days=2&slot=30m"})
 def member(
     job: str, kind: str, at_hours: float, *, work: float = 2.0, policy: str = "fixed-width"
 ) -> Submitted:
-    return Submitted(
-        job=job,
+    return build.submitted(
+        job,
         at_hours=at_hours,
         text=JOB.format(kind=kind, work=work, speedup=SPEEDUP.get(kind, "{power: 1}")),
-        submitted_utc="2026-01-01T00:00:00+00:00",
         path="job.yaml",
         policy=json.dumps(policy),
         market=MARKET,
         pool="h100",
-        slot_hours=0.5,
-        start_slot=0,
         fleet=FLEET,
         fleet_path="fleet.yaml",
     )

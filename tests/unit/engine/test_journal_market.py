@@ -21,8 +21,9 @@ from slacktide.engine.job.journal_market import standing
 from slacktide.files.job import parse_job
 from slacktide.journal.events import ClockSet, SiteOpened, Submitted
 from slacktide.journal.store.memory import MemoryStore
-from slacktide.market.base import EPOCH, Pool
+from slacktide.market.base import EPOCH
 from slacktide.market.source import open_market
+from tests import build
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 MARKET = "synthetic:h100?days=4&slot=30m&seed=2"
@@ -78,10 +79,10 @@ def test_a_later_job_stands_where_the_others_do(
 
 def test_pools_that_begin_at_other_times_stand_at_one_time_of_the_market() -> None:
     site = SiteOpened(at_hours=1.0, market="", start_utc=(EPOCH + timedelta(hours=5)).isoformat())
-    late = Pool("late", 0.5, [1.0] * 9, [2.0] * 9, [1] * 9, EPOCH + timedelta(hours=4))  # type: ignore[arg-type]
+    late = build.pool(1.0, 2.0, 1, slots=9, name="late", start=EPOCH + timedelta(hours=4))
     assert standing(site, late, 1.0) == (2, 1.0)
     assert standing(site, late, 2.2) == (4, 2.0)
-    odd = Pool("odd", 0.5, [1.0] * 9, [2.0] * 9, [1] * 9, EPOCH + timedelta(hours=4.25))  # type: ignore[arg-type]
+    odd = build.pool(1.0, 2.0, 1, slots=9, name="odd", start=EPOCH + timedelta(hours=4.25))
     assert standing(site, odd, 1.0) == (1, 0.75)
 
 

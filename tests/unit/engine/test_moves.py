@@ -9,13 +9,14 @@ from typing import ClassVar
 import pytest
 
 from slacktide.backends.base import JobProgress, PoolRoom
-from slacktide.core.types import MAX_GPUS, Allocation, Job, Reason, Sighting, Wish
+from slacktide.core.types import MAX_GPUS, Allocation, Reason, Sighting, Wish
 from slacktide.engine.job.job_context import JobContext, make_context
 from slacktide.journal.events import Blocked, Decided, Held, Lived, Sight
 from slacktide.journal.state.journal_state import JournalState
-from slacktide.market.base import Market, Pool
+from slacktide.market.base import Market
 from slacktide.policies.view import View
 from slacktide.simulation.pool_options import PoolOptions
+from tests import build
 
 from .parts_of_machines import SLOT, SLOTS, Bench, Machine
 
@@ -37,9 +38,9 @@ class Script:
 
 def context(by_slot: Mapping[int, tuple[Wish, ...]], sight: Sight = "feed", **numbers: object) -> JobContext:
     given = {"work_gpu_hours": 40.0, "deadline_hours": 25.0, "widths": (4,), "value_usd": 1.0}
-    job = Job(**{**given, "worthless_after_hours": 26.0, "checkpoint_gb": 50.0, **numbers})  # type: ignore[arg-type]
+    job = build.job(**{**given, "worthless_after_hours": 26.0, "checkpoint_gb": 50.0, **numbers})
     pools = tuple(
-        Pool(name, SLOT, [usd] * SLOTS, [4.0] * SLOTS, [4] * SLOTS)  # type: ignore[arg-type]
+        build.pool([usd] * SLOTS, 4.0, 4, name=name, slot_hours=SLOT)
         for name, usd in ((EAST, HERE_USD), (WEST, THERE_USD))
     )
     market = Market(pools)

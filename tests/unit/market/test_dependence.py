@@ -16,6 +16,7 @@ from slacktide.market.source import open_market
 from slacktide.market.synthetic.profiles import PROFILES, Drift, Profile, ZonesTarget
 from slacktide.market.synthetic.synthetic import synthesize
 from slacktide.market.synthetic.zones import SharedDrifts, region_of_number
+from tests import build
 
 SEEDS = range(100, 148)
 """Others than those that the parameters were fitted on, which were 0 to 23."""
@@ -66,9 +67,9 @@ def test_a_loss_counts_in_the_same_slot_and_until_an_hour_later() -> None:
 
 def test_only_the_common_time_counts() -> None:
     early = pool("a", *([1, 0] * 10))
-    late = Pool("b", 0.5, np.ones(6), np.ones(6), np.array([0, 1] * 3), early.time(4))
+    late = build.pool(1.0, 1.0, [0, 1] * 3, name="b", start=early.time(4))
     assert dependence(Market((early, late))).correlation_between == pytest.approx(-1.0)
-    coarse = Pool("b", 1.0, np.ones(6), np.ones(6), np.ones(6, dtype=np.int64))
+    coarse = build.pool(1.0, 1.0, 1, slots=6, name="b", slot_hours=1.0)
     with pytest.raises(InputError, match="one slot length and some time in common"):
         dependence(Market((early, coarse)))
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from slacktide.core.errors import FileError, InputError
-from slacktide.market.base import Pool
 from slacktide.market.formats.digest import digest
 from slacktide.market.pools.notice import warning
 from slacktide.market.series import resample
 from slacktide.market.source import open_market
+from tests import build
 
 SPEC = "synthetic:h100?days=2&pools=2&slot=10m"
 
@@ -60,4 +60,4 @@ def test_a_pool_keeps_its_notice() -> None:
 @pytest.mark.parametrize("hours", [-1.0, np.nan, np.inf])
 def test_a_pool_refuses_a_notice_that_is_no_time(hours: float) -> None:
     with pytest.raises(InputError, match="notice_hours must be >= 0"):
-        Pool("p", 1.0, np.ones(2), np.ones(2), np.array([1, 1]), notice_hours=hours)
+        build.pool(1.0, 1.0, [1, 1], name="p", slot_hours=1.0, notice_hours=hours)

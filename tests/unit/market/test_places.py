@@ -9,6 +9,7 @@ from slacktide.core.errors import InputError
 from slacktide.core.types import Job, PoolChoice
 from slacktide.market.base import Market, Pool
 from slacktide.market.pools.places import UsablePool, places_of
+from tests import build
 
 
 def market(**gpus: str) -> Market:
@@ -75,7 +76,7 @@ def test_infra_is_matched_by_the_parts_of_a_name(infra: str, pools: set[str]) ->
     there = Market(
         (
             *market(us_central1_a="H100", us_central1_b="H100", lab="H100").pools,
-            Pool("us-east-1c/p5.48xlarge", 0.5, np.ones(3), np.ones(3), np.ones(3, np.int64), gpu="H100"),
+            build.pool(1.0, 1.0, 1, slots=3, name="us-east-1c/p5.48xlarge", gpu="H100"),
         )
     )
     assert {place.pool for place in places_of(job(PoolChoice("H100", infra)), "H100", there)} == pools

@@ -13,6 +13,7 @@ from slacktide.market.base import Market, Pool
 from slacktide.market.formats.reading.samples import COLUMNS, Irregular
 from slacktide.market.formats.tables.table import read_table
 from slacktide.market.series import resample
+from tests import build
 
 BEGIN = datetime(2025, 10, 4, tzinfo=UTC)
 
@@ -37,7 +38,7 @@ def sampled(
 
 
 def pool(gpus: list[int], prices: list[float], slot_hours: float = 1.0) -> Pool:
-    return Pool("a", slot_hours, np.array(prices), np.full(len(prices), 9.0), np.array(gpus))
+    return build.pool(prices, 9.0, gpus, name="a", slot_hours=slot_hours)
 
 
 def test_a_gap_is_refused_with_its_line_and_remedy(tmp_path: Path) -> None:

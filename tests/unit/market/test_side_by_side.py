@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-import numpy as np
 import pytest
 
 from slacktide.market.base import Market, Pool
 from slacktide.market.pools.moves import Moves
 from slacktide.market.pools.side_by_side import MoveBetween, largest_gpus, moves_between, side_by_side
 from slacktide.report.text.tables.pools import comparison, moves_words
+from tests import build
 
 START = datetime(2025, 10, 4, tzinfo=UTC)
 
 
 def pool(name: str, gpus: list[int], usd: list[float]) -> Pool:
-    return Pool(name, 1.0, np.array(usd), np.full(len(usd), 10.0), np.array(gpus), START, "H100")
+    return build.pool(usd, 10.0, gpus, name=name, slot_hours=1.0, start=START, gpu="H100")
 
 
 MARKET = Market(

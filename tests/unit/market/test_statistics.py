@@ -9,12 +9,13 @@ import pytest
 
 from slacktide.market.base import Pool
 from slacktide.market.pools.statistics import autocorrelation, by_hour, describe, spells_of
+from tests import build
 
 
 def pool(gpus: list[int], slot_hours: float = 1.0, start: datetime | None = None) -> Pool:
     prices = np.linspace(1.0, 2.0, len(gpus)) if len(gpus) > 1 else np.ones(1)
     begin = start or datetime(2025, 1, 1, tzinfo=UTC)
-    return Pool("a", slot_hours, prices, np.full(len(gpus), 6.0), np.array(gpus), begin)
+    return build.pool(prices, 6.0, gpus, name="a", slot_hours=slot_hours, start=begin)
 
 
 def test_figures_counted_by_hand() -> None:
@@ -42,7 +43,7 @@ def test_a_market_without_spot_and_one_always_full_have_figures() -> None:
 
 
 def test_a_free_market_has_no_price_share() -> None:
-    free = Pool("a", 1.0, np.zeros(2), np.zeros(2), np.ones(2, dtype=int))
+    free = build.pool(0.0, 0.0, 1, slots=2, name="a", slot_hours=1.0)
     assert describe(free).price_share is None
 
 

@@ -20,6 +20,7 @@ from slacktide.market.formats.tables.table import _fast_samples, read_table, row
 from slacktide.market.live_pool import LivePool
 from slacktide.market.series import resample
 from slacktide.market.tape import Past
+from tests import build
 
 HEADER = ",".join(COLUMNS)
 ROWS = (
@@ -112,13 +113,13 @@ def test_what_is_written_is_read_back_exactly(tmp_path: Path, name: str) -> None
     rng = np.random.default_rng(0)
     pools = (
         Pool("a", 195 / 3600, rng.random(50), 1 + rng.random(50), rng.integers(0, 17, 50)),
-        Pool(
-            'b, "c" é',
-            195 / 3600,
+        build.pool(
             rng.random(70) * 1e-9,
             np.full(70, 1 / 3),
-            np.zeros(70, dtype=int),
-            datetime(2023, 2, 15, 22, 8, 16, 250000, tzinfo=UTC),
+            0,
+            name='b, "c" é',
+            slot_hours=195 / 3600,
+            start=datetime(2023, 2, 15, 22, 8, 16, 250000, tzinfo=UTC),
         ),
     )
     market = Market(pools)
@@ -130,7 +131,7 @@ def test_what_is_written_is_read_back_exactly(tmp_path: Path, name: str) -> None
 
 
 def test_parquet_keeps_assumptions_odd_slots_and_single_rows(tmp_path: Path) -> None:
-    pool = Pool("a", 1 / 7, np.ones(1), np.ones(1), np.ones(1, dtype=int))
+    pool = build.pool(1.0, 1.0, 1, slots=1, name="a", slot_hours=1 / 7)
     write_table(Market((pool,), assumptions=("Something was assumed.",)), tmp_path / "m.parquet")
     market = read_table(tmp_path / "m.parquet")
     assert market.assumptions == ("Something was assumed.",)
@@ -151,12 +152,12 @@ def test_the_fast_way_and_the_plain_way_agree(tmp_path: Path) -> None:
 def test_a_million_rows_are_read(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     pools = [
-        Pool(
-            f"p{number}",
-            1 / 12,
+        build.pool(
             np.round(rng.random(100_000), 4),
-            np.ones(100_000),
+            1.0,
             rng.integers(0, 17, 100_000),
+            name=f"p{number}",
+            slot_hours=1 / 12,
         )
         for number in range(10)
     ]

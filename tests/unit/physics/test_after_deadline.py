@@ -18,6 +18,7 @@ from slacktide.policies.base import policies
 from slacktide.results.run import result_of
 from slacktide.simulation import batch, plain
 from slacktide.simulation.policy_runs import run_in_detail
+from tests import build
 from tests.unit.engine.test_engine import Bench, context
 
 SLOTS = 40
@@ -25,12 +26,12 @@ SLOTS = 40
 
 def job(after: AfterDeadline, **numbers: object) -> Job:
     usual: dict[str, object] = {"work_gpu_hours": 20.0, "deadline_hours": 2.25, "widths": (1, 2, 4)}
-    return Job(**{**usual, "restart_hours": 0.1, "after_deadline": after, **numbers})  # type: ignore[arg-type]
+    return build.job(**{**usual, "restart_hours": 0.1, "after_deadline": after, **numbers})
 
 
 def market() -> Pool:
     gpus = np.tile([2, 2, 0, 4], SLOTS // 4)
-    return Pool("here", 0.5, np.ones(SLOTS), np.full(SLOTS, 4.0), gpus)
+    return build.pool(1.0, 4.0, gpus)
 
 
 @pytest.mark.parametrize("after", AFTER_DEADLINE)

@@ -13,20 +13,20 @@ from slacktide.physics import physics
 from slacktide.policies.base import policies
 from slacktide.policies.no_checkpoints import Unbroken
 from slacktide.simulation import batch, plain, policy_runs
+from tests import build
 
 SLOTS = 60
 
 
 def job(**numbers: object) -> Job:
-    usual = {"work_gpu_hours": 12.0, "deadline_hours": 10.0, "widths": (1, 2, 4), "restart_hours": 0.1}
-    return Job(**{**usual, "checkpoint_hours": math.inf, **numbers})  # type: ignore[arg-type]
+    return build.job(**{"restart_hours": 0.1, "checkpoint_hours": math.inf, **numbers})
 
 
 def market(seed: int = 3) -> Pool:
     rng = np.random.default_rng(seed)
     gpus = np.repeat(rng.integers(0, 5, SLOTS // 3), 3)
     usd = rng.uniform(0.5, 2.0, SLOTS)
-    return Pool("here", 0.5, usd, np.full(SLOTS, 4.0), gpus)
+    return build.pool(usd, 4.0, gpus)
 
 
 def test_finishing_after_a_change_of_workers_means_beginning_anew() -> None:
@@ -54,7 +54,7 @@ def test_plain_is_compiled_without_checkpoints() -> None:
 
 
 def test_workers_with_work_to_lose_are_kept_while_they_are_in_time() -> None:
-    pool = Pool("here", 0.5, np.ones(SLOTS), np.full(SLOTS, 4.0), np.full(SLOTS, 4))
+    pool = build.pool(1.0, 4.0, 4, slots=SLOTS)
     acting = policy_runs.guarded(policies.make("uniform-progress"), job())
     run = plain.run(job(), pool, acting)
     assert run.lost_gpu_hours == 0.0

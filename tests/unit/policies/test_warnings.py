@@ -20,6 +20,7 @@ from slacktide.simulation import batch, plain
 from slacktide.simulation.plain import run_over_pools
 from slacktide.simulation.policy_runs import guarded
 from slacktide.simulation.pool_options import PoolOptions
+from tests import build
 
 START = 352
 HEEDING = ("stochastic-horizon", "roaming-horizon")
@@ -32,7 +33,7 @@ def falling(notice_hours: float, usd: float = 0.5, name: str = "zone", falls: in
     gpus = np.concatenate([np.tile([1] * 40 + [0] * 4, 8), np.ones(80, np.int64)])
     gpus[START + falls :] = 0
     slots = len(gpus)
-    return Pool(name, 0.5, np.full(slots, usd), np.full(slots, 3.0), gpus, notice_hours=notice_hours)
+    return build.pool(np.full(slots, usd), 3.0, gpus, name=name, notice_hours=notice_hours)
 
 
 @pytest.mark.parametrize("name", HEEDING)

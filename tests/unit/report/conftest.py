@@ -14,6 +14,7 @@ from slacktide.core.types import Job
 from slacktide.market.base import Market, Pool
 from slacktide.results.comparison import Comparison
 from slacktide.simulation.compare import Starts, compare
+from tests import build
 
 START = datetime(2025, 10, 4, 22, 40, tzinfo=UTC)
 POLICIES = ("on-demand", "maximal-spot", "uniform-progress")
@@ -36,7 +37,7 @@ def job(**changes: Any) -> Job:
         "name": "llama-lora", "work_gpu_hours": 30.0, "deadline_hours": 8.0, "widths": tuple(range(1, 9)),
         "restart_hours": 0.1, "checkpoint_hours": 0.5,
     }  # fmt: skip
-    return Job(**{**usual, **changes})
+    return build.job(**{**usual, **changes})
 
 
 def make(

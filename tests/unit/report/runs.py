@@ -20,6 +20,7 @@ from slacktide.results.bill import Bill
 from slacktide.results.run import CLAIRVOYANT, ON_DEMAND_ALONE, Run, RunResult, result_of
 from slacktide.simulation import plain
 from slacktide.simulation.policy_runs import guarded, run_in_detail
+from tests import build
 
 from .conftest import NASTY, job, pool
 
@@ -29,12 +30,19 @@ BEGAN = 2.5
 
 def submitted(name: str = "job") -> Submitted:
     """Return a submission of an everyday job."""
-    return Submitted(
-        job=name, at_hours=BEGAN, actor="user", text="name: job\n", submitted_utc="2026-01-01T00:00:00+00:00",
-        path="/somewhere/job.yaml", policy=json.dumps({"uniform-progress": {"gang": True}}), learning=True,
-        market=json.dumps({"spec": "synthetic:h100"}), pool="zone-a", slot_hours=0.5, start_slot=3,
+    return build.submitted(
+        name,
+        at_hours=BEGAN,
+        actor="user",
+        text="name: job\n",
+        path="/somewhere/job.yaml",
+        policy=json.dumps({"uniform-progress": {"gang": True}}),
+        learning=True,
+        market=json.dumps({"spec": "synthetic:h100"}),
+        pool="zone-a",
+        start_slot=3,
         envs={"SIZE": "3"},
-    )  # fmt: skip
+    )
 
 
 def journal_of(run: Run, of: Job, where: Pool, *, name: str = "job") -> list[Event]:

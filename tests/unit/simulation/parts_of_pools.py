@@ -10,6 +10,7 @@ import numpy as np
 from slacktide.core.types import Job
 from slacktide.market.base import Market, Pool
 from slacktide.market.pools.moves import Moves
+from tests import build
 
 START = datetime(2025, 10, 4, tzinfo=UTC)
 NAMES = ("us-east1-b", "us-west1-a", "europe-west4-a")
@@ -40,4 +41,4 @@ def job(**changes: Any) -> Job:
         "name": "gang", "work_gpu_hours": 16.0, "deadline_hours": 8.0, "widths": (4,), "restart_hours": 0.1,
         "checkpoint_hours": 0.25, "checkpoint_gb": 20.0,
     }  # fmt: skip
-    return Job(**{**usual, **changes})
+    return build.job(**{**usual, **changes})

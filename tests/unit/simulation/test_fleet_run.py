@@ -10,9 +10,10 @@ from slacktide.budget.allowance import Allowance
 from slacktide.core.errors import InputError
 from slacktide.core.speedup import Amdahl
 from slacktide.core.types import Job
-from slacktide.market.base import Market, Pool
+from slacktide.market.base import Market
 from slacktide.simulation.fleet.market_run import run_fleet
 from slacktide.simulation.fleet.scene import FleetScene, Member
+from tests import build
 
 
 def scene(seed: int = 0, *, jobs: int = 30, pools: int = 2) -> FleetScene:
@@ -20,12 +21,8 @@ def scene(seed: int = 0, *, jobs: int = 30, pools: int = 2) -> FleetScene:
     rng = np.random.default_rng(seed)
     market = Market(
         tuple(
-            Pool(
-                f"zone-{number}",
-                0.5,
-                rng.uniform(1, 3, 200),
-                np.full(200, 10.0),
-                np.repeat(rng.integers(0, 12, 40), 5),
+            build.pool(
+                rng.uniform(1, 3, 200), 10.0, np.repeat(rng.integers(0, 12, 40), 5), name=f"zone-{number}"
             )
             for number in range(pools)
         )
@@ -76,6 +73,6 @@ def test_spot_is_never_sold_twice(seed: int) -> None:
 
 def test_jobs_must_come_in_order() -> None:
     job = Job(work_gpu_hours=1.0, widths=(1,))
-    market = Market((Pool("zone", 1.0, np.ones(3), np.ones(3), np.ones(3, dtype=np.int64)),))
+    market = Market((build.pool(1.0, 1.0, 1, slots=3, name="zone", slot_hours=1.0),))
     with pytest.raises(InputError, match="order of their submission"):
         FleetScene(market, (Member(2.0, job), Member(1.0, job)))

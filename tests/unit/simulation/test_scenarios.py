@@ -8,6 +8,7 @@ from slacktide.core.arrays import Floats
 from slacktide.core.types import Job
 from slacktide.market.base import EPOCH, Pool
 from slacktide.simulation.plan.scenarios import scenarios
+from tests import build
 
 JOB = Job(work_gpu_hours=6.0, deadline_hours=10.0, widths=(1,))
 SLOTS = 10
@@ -16,7 +17,7 @@ SLOTS = 10
 def pool(usd: Floats) -> Pool:
     gpus = np.ones(len(usd), np.int64)
     gpus[::7] = 0
-    return Pool("p", 1.0, usd, np.full(len(usd), 10.0), gpus, EPOCH)
+    return build.pool(usd, 10.0, gpus, name="p", slot_hours=1.0, start=EPOCH)
 
 
 def futures(usd: Floats) -> list[Floats]:

@@ -14,7 +14,7 @@ from slacktide.backends.replay import Replay
 from slacktide.core.types import UNLIMITED_GPUS, Allocation, Job, Quote, Wish
 from slacktide.engine.engine import Engine
 from slacktide.engine.job.job_context import make_context
-from slacktide.journal.events import Decided, Submitted
+from slacktide.journal.events import Decided
 from slacktide.journal.store.memory import MemoryStore
 from slacktide.market.base import Market, Pool
 from slacktide.policies.base import policies
@@ -29,6 +29,7 @@ from slacktide.simulation.plan.begin import Begin
 from slacktide.simulation.plan.one_pool import look_ahead
 from slacktide.simulation.policy_runs import guarded
 from slacktide.simulation.pool_options import PoolOptions
+from tests import build
 
 SLOTS = 60
 JOB = Job(work_gpu_hours=40, deadline_hours=12, widths=(1, 2, 4))
@@ -164,10 +165,7 @@ def test_jobs_of_one_site_share_a_stock() -> None:
     engine = Engine(store, Replay(), open_job=lambda submitted: contexts[submitted.job])
     for name, context in contexts.items():
         engine.submit(
-            Submitted(
-                job=name, at_hours=0.0, text="", submitted_utc="2026-01-01T00:00:00+00:00", path="",
-                policy=json.dumps("x"), slot_hours=context.slot_hours, start_slot=0, pool="a",
-            )
+            build.submitted(name, policy=json.dumps("x"), slot_hours=context.slot_hours, pool="a")
         )  # fmt: skip
     for hours in (0.0, 1.0, 2.0):
         engine.step(hours)

@@ -9,11 +9,12 @@ from slacktide.core.errors import InputError
 from slacktide.core.speedup import Linear, Power
 from slacktide.core.types import Job
 from slacktide.solvers.clairvoyant.frame import FEWEST_CELLS, frame
+from tests import build
 
 
 def job(**changes: object) -> Job:
     given: dict[str, object] = {"work_gpu_hours": 10.0, "deadline_hours": 8.0, "widths": (1, 2)}
-    return Job(**{**given, **changes})  # type: ignore[arg-type]
+    return build.job(**{**given, **changes})
 
 
 def test_holdings_are_all_pairs_of_allowed_widths() -> None:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from slacktide.core.speedup import Table
 from slacktide.core.types import Billing, Job, JobState
-from slacktide.market.base import Pool
 from slacktide.physics import physics
 from slacktide.solvers.clairvoyant.buffers import empty_future
 from slacktide.solvers.clairvoyant.forward_run import look_ahead
 from slacktide.solvers.clairvoyant.frame import frame
 from slacktide.solvers.clairvoyant.sweep import late_pause, late_value
 from slacktide.solvers.slotted import live_slot
+from tests import build
 
 
 def saturating(billing: Billing = "second") -> Job:
@@ -42,9 +41,7 @@ def test_late_pause_is_that_of_the_physics(offered: int) -> None:
 @pytest.mark.parametrize("work", [0.3, 1.5, 2.9, 4.0])
 def test_late_value_is_that_of_the_physics(billing: Billing, work: float) -> None:
     job = saturating(billing)
-    pool = Pool(
-        "test", 1.0, np.ones(7), np.array([1.0, 1.0, 1.0, 2.0, 3.0, 0.0, 4.0]), np.zeros(7, dtype=np.int64)
-    )
+    pool = build.pool(1.0, [1.0, 1.0, 1.0, 2.0, 3.0, 0.0, 4.0], 0, name="test", slot_hours=1.0)
     numbers = frame(job, 1.0, 0.01)
     future = empty_future(numbers)
     look_ahead(

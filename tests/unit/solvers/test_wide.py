@@ -24,6 +24,7 @@ from slacktide.solvers.clairvoyant.holdings import (
 )
 from slacktide.solvers.clairvoyant.runtime_estimate import fits
 from slacktide.solvers.clairvoyant.wide import WideSolver
+from tests import build
 
 MARKET = open_market("synthetic:volatile?days=4&seed=5&slot=30m").pools[0]
 
@@ -47,7 +48,7 @@ def wide(widest: int, **changes: object) -> Job:
         "speedup": speedup,
         "restart_hours": 0.1,
     }
-    return Job(**{**given, **changes})  # type: ignore[arg-type]
+    return build.job(**{**given, **changes})
 
 
 CASES = {

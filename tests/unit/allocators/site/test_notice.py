@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from slacktide.allocators.site.spot import Claim, Spot
@@ -14,12 +13,13 @@ from slacktide.simulation.plain import USUAL, run_over_pools
 from slacktide.simulation.playback import Playback
 from slacktide.simulation.pool_options import PoolOptions
 from slacktide.simulation.tries import TriedMoment
+from tests import build
 
 GPUS = (4, 4, 4, 2, 4, 0, 3)
 
 
 def pool(notice_hours: float, name: str = "zone") -> Pool:
-    return Pool(name, 0.5, np.ones(7), np.full(7, 4.0), np.array(GPUS), notice_hours=notice_hours)
+    return build.pool(1.0, 4.0, GPUS, name=name, notice_hours=notice_hours)
 
 
 def playback(*pools: Pool) -> Playback:

@@ -18,6 +18,7 @@ from slacktide.journal.codec.json_types import form
 from slacktide.journal.events import Event
 from slacktide.physics.ledger import Priced, Stretch
 from slacktide.physics.tariff import Charge
+from tests import build
 
 from .parts_of_alerts import records
 
@@ -26,11 +27,16 @@ FLEET = "budget: 100 usd/month\nmarket: synthetic:h100\n"
 
 
 def submitted(job: str = "train", text: str = FILE, fleet: str = "") -> events.Submitted:
-    return events.Submitted(
-        job=job, at_hours=0.0, text=text, submitted_utc="2026-01-01T00:00:00+00:00", path="/x/train.yaml",
-        policy='"ahap"', slot_hours=0.5, start_slot=0, work_gpu_hours=4.0, deadline_hours=12.0, fleet=fleet,
+    return build.submitted(
+        job,
+        text=text,
+        path="/x/train.yaml",
+        policy='"ahap"',
+        work_gpu_hours=4.0,
+        deadline_hours=12.0,
+        fleet=fleet,
         fleet_path="/x/team.yaml" if fleet else "",
-    )  # fmt: skip
+    )
 
 
 def health(word: Any, at_hours: float = 1.0) -> events.HealthChanged:

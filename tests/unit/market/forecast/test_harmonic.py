@@ -16,11 +16,12 @@ from slacktide.market.forecast.persistence import Persistence
 from slacktide.market.forecast.regression import PRIOR, blank, fill, fixed, waves
 from slacktide.market.forecast.score import score
 from slacktide.market.source import open_market
+from tests import build
 
 
 def pool_of(gpus: Floats, usd: Floats | None = None, slot_hours: float = 0.5) -> Pool:
     prices = np.ones(len(gpus)) if usd is None else usd
-    return Pool("zone", slot_hours, prices, np.full(len(gpus), 4.0), gpus.astype(np.int64))
+    return build.pool(prices, 4.0, gpus.astype(np.int64), name="zone", slot_hours=slot_hours)
 
 
 def test_plain_and_compiled_are_equal_to_the_last_digit() -> None:
@@ -103,7 +104,7 @@ def test_slots_beyond_its_reach_are_as_the_last_within() -> None:
 
 def test_knows_the_hour_of_a_pool_that_begins_at_noon() -> None:
     gpus = np.tile([4, 0, 4, 4], 60)
-    noon = Pool("z", 6.0, np.ones(240), np.ones(240), gpus, datetime(2025, 1, 1, 12, tzinfo=UTC))
+    noon = build.pool(1.0, 1.0, gpus, name="z", slot_hours=6.0, start=datetime(2025, 1, 1, 12, tzinfo=UTC))
     assert np.abs(Harmonic().table(noon, 1)[100:-1, 0, GPUS] - gpus[101:]).mean() < 0.2
 
 

@@ -12,11 +12,12 @@ from slacktide.market.forecast.score import Score, Scores, named, overall, score
 from slacktide.market.forecast.seasonal import Seasonal
 from slacktide.report.text.sentences.forecast import best, verdicts
 from slacktide_papers.forecasters.noisy_truth import NoisyTruth
+from tests import build
 
 
 def alternating(slots: int = 20) -> Pool:
     gpus = np.arange(slots) % 2 * 4
-    return Pool("zone", 0.5, np.full(slots, 2.0), np.full(slots, 4.0), gpus)
+    return build.pool(2.0, 4.0, gpus, name="zone")
 
 
 def test_errors_are_counted_by_hand() -> None:
@@ -41,7 +42,7 @@ def test_persistence_is_scored_once() -> None:
 
 
 def test_overall_is_the_mean_over_pools() -> None:
-    still = Pool("still", 0.5, np.full(20, 2.0), np.full(20, 4.0), np.full(20, 3))
+    still = build.pool(2.0, 4.0, 3, slots=20, name="still")
     both = overall([score(pool, {}, horizon=2) for pool in (alternating(), still)])
     assert both.scores[0].gpus_error == (2.0, 0.0)
 
@@ -84,5 +85,5 @@ def test_verdict_says_how_far_each_wins() -> None:
 
 
 def test_verdict_on_a_market_that_stands_still() -> None:
-    still = score(Pool("s", 1.0, np.ones(9), np.ones(9), np.ones(9, np.int64)), {}, horizon=2)
+    still = score(build.pool(1.0, 1.0, 1, slots=9, name="s", slot_hours=1.0), {}, horizon=2)
     assert all("never moved" in sentence for sentence in verdicts(still))

@@ -9,12 +9,13 @@ from slacktide.core.errors import InputError
 from slacktide.market.base import Pool
 from slacktide.market.forecast.base import GPUS, forecast_table
 from slacktide.market.forecast.seasonal import Seasonal
+from tests import build
 
 
 def daily(days: int, slot_hours: float = 1.0) -> Pool:
     hours = np.arange(0, 24 * days, slot_hours)
     gpus = np.where((hours % 24 >= 13) & (hours % 24 < 20), 0, 8)
-    return Pool("zone", slot_hours, 1.0 + gpus / 8, np.full(len(gpus), 4.0), gpus)
+    return build.pool(1.0 + gpus / 8, 4.0, gpus, name="zone", slot_hours=slot_hours)
 
 
 def test_beyond_the_half_life_the_days_decide() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from slacktide.core.errors import InputError
 from slacktide.core.types import Allocation, Job, Reason
-from slacktide.market.base import Market, Pool
+from slacktide.market.base import Market
 from slacktide.market.source import open_market
 from slacktide.policies.ahap import Ahap
 from slacktide.policies.selection.document import to_json
@@ -34,6 +34,7 @@ from slacktide.simulation.selection import (
     select,
 )
 from slacktide_papers.deadline.policy_set import PAPER_SET
+from tests import build
 
 HARD = Job(work_gpu_hours=30, deadline_hours=10, widths=(1, 2, 3, 4), restart_hours=0.1, checkpoint_hours=0.2)
 SOFT = dataclasses.replace(HARD, value_usd=150.0, worthless_after_hours=14.0)
@@ -79,7 +80,7 @@ def test_a_missed_hard_deadline_earns_nothing(market: Market) -> None:
 
 def test_free_gpus_for_a_worthless_result_teach_nothing() -> None:
     zeros = np.zeros(40)
-    pool = Pool("free", 0.5, zeros, zeros, np.full(40, 4))
+    pool = build.pool(zeros, zeros, 4, name="free")
     assert replay(HARD, pool, 0, make_arms(SIMPLE)).shares.tolist() == [1.0] * 3
 
 

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from slacktide.core.errors import FileError
-from slacktide.market.base import Market, Pool
+from slacktide.market.base import Market
 from slacktide.market.synthetic.profiles import PROFILES
 from slacktide.market.synthetic.synthetic import synthesize
 from slacktide.report.figures.market import plot_market
+from tests import build
 
 
 def size(path: Path) -> tuple[int, int]:
@@ -24,7 +25,7 @@ def size(path: Path) -> tuple[int, int]:
 
 
 def flat(gpus: int, slots: int) -> Market:
-    return Market((Pool("a $x$ \u4e2d", 0.5, np.ones(slots), np.zeros(slots), np.full(slots, gpus)),))
+    return Market((build.pool(1.0, 0.0, np.full(slots, gpus), name="a $x$ \u4e2d"),))
 
 
 @pytest.mark.parametrize("pools", [1, 3, 12])

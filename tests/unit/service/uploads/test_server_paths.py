@@ -10,6 +10,7 @@ import pytest
 from slacktide.journal.events import Event, FeedTroubled, Opened, SiteOpened, Submitted
 from slacktide.report.text.sentences.events import sentence
 from slacktide.service.uploads.server_paths import ServerPaths
+from tests import build
 
 PATHS = ServerPaths(Path("/srv/slacktide/journal.db"))
 TEXT = "run: python /data/train.py"
@@ -17,16 +18,12 @@ TEXT = "run: python /data/train.py"
 
 def submitted(market: str, fleet: str = "") -> Submitted:
     """Return a submission on a market."""
-    return Submitted(
-        job="a",
-        at_hours=0.0,
+    return build.submitted(
+        "a",
         text=TEXT,
-        submitted_utc="2026-01-01T00:00:00+00:00",
         path="/home/ann/secret project/job.yaml",
         policy='"on-demand"',
         market=json.dumps({"spec": market, "gaps": "hold"}),
-        slot_hours=0.5,
-        start_slot=0,
         fleet=fleet,
         fleet_path="/home/ann/fleet.yaml",
     )

@@ -1,0 +1,50 @@
+"""The nouns that tests need again and again, with usual values; a test names only what it is about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from slacktide.core.types import Job
+from slacktide.journal.events import Submitted
+from slacktide.market.base import Pool
+
+Series = float | Sequence[float] | np.ndarray[Any, Any]
+"""One value for all slots, or one per slot."""
+
+SUBMITTED_UTC = "2026-01-01T00:00:00+00:00"
+
+
+def job(**changes: Any) -> Job:
+    """Return 12 GPU-hours of work on 1, 2 or 4 GPUs that must be done in 10 hours, with changes."""
+    return Job(**{"work_gpu_hours": 12.0, "deadline_hours": 10.0, "widths": (1, 2, 4), **changes})
+
+
+def pool(
+    spot_usd: Series = 1.0,
+    on_demand_usd: Series = 4.0,
+    spot_gpus: Series = 4,
+    *,
+    slots: int | None = None,
+    name: str = "here",
+    slot_hours: float = 0.5,
+    **more: Any,
+) -> Pool:
+    """Return a pool; `slots` says how long it is where none of its series does."""
+    series = (spot_usd, on_demand_usd, spot_gpus)
+    lengths = [len(one) for one in series if not isinstance(one, float | int)]
+    count = lengths[0] if lengths else slots
+    assert count is not None, "slots must be given where all series are one value"
+    usd, fallback_usd, gpus = (np.full(count, one) if isinstance(one, float | int) else one for one in series)
+    return Pool(name, slot_hours, np.asarray(usd), np.asarray(fallback_usd), np.asarray(gpus), **more)
+
+
+def submitted(job: str = "job", **changes: Any) -> Submitted:
+    """Return the event that opens a job's history, with changes."""
+    usual = {
+        "at_hours": 0.0, "text": "", "submitted_utc": SUBMITTED_UTC, "path": "", "policy": "",
+        "slot_hours": 0.5, "start_slot": 0,
+    }  # fmt: skip
+    return Submitted(job=job, **{**usual, **changes})
