@@ -146,8 +146,8 @@ class _Job:
         # Workers of another pool would be on other machines, so they are started anew.
         self._pool = f"pool-{self._attempt}" if anew else self._pool
         self._workers.hold(self._attempt, width, self._pool)
-        told_s = self._until(self._works).told_s
-        return Took(time.monotonic() - began, math.nan if told_s is None else told_s)
+        places_sent_s = self._until(self._works).places_sent_s
+        return Took(time.monotonic() - began, math.nan if places_sent_s is None else places_sent_s)
 
     def _works(self, seen: ProcessStatus) -> bool:
         return seen.attempt == self._attempt and seen.spoken and not seen.reforming

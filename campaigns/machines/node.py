@@ -238,7 +238,7 @@ class Node:
 
     def tell(self, say: AgentMessage) -> AgentAnswer | None:
         """Hand a message to the agent, if there is one."""
-        return None if self.agent is None else self.agent.tell(say)
+        return None if self.agent is None else self.agent.handle(say)
 
     def die(self) -> None:
         """Lose all that runs here."""

@@ -91,7 +91,7 @@ class LosesTickets(Fake):
 
 
 class Smaller(Fake):
-    """Gives something else than was asked for."""
+    """Gives something else than was requested."""
 
     def rent(self, ticket: str, spec: MachineKind) -> None:
         super().rent(ticket, spec._replace(gpus=1))
@@ -156,7 +156,7 @@ BROKEN: dict[type[Fake], tuple[ProviderCheck, str]] = {
     Forgets: (checks.check_another_controller, "must know its tickets"),
     MixesOwners: (checks.check_owners, "must see its own machines only"),
     LosesTickets: (checks.check_renting, "must be listed with its ticket"),
-    Smaller: (checks.check_renting, "must be what was asked for"),
+    Smaller: (checks.check_renting, "must be what was requested"),
     EndsNothing: (checks.check_ending, "must not be listed as alive"),
     EndsAll: (checks.check_ending, "only what is named must be ended"),
     EndsOnce: (checks.check_ending, "must raise NoCapacity, Spent, Unreachable or Refused, got KeyError"),

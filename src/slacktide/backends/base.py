@@ -37,16 +37,16 @@ class LaunchSpec:
     checkpoint_keep: int = 2
     """How many checkpoints the store keeps."""
     grace_s: float = 0.0
-    """How long a worker may take to checkpoint and end once it is told to, by the wall clock."""
+    """How long a worker may take to checkpoint and end after the request to stop, by the wall clock."""
     worked: bool = False
     """Whether it has done work already, which must not be lost where the back end keeps its checkpoints."""
     progress_log: str | None = None
     """A pattern that finds progress in what rank 0 prints: one group is a share or percent, two are done and
-    total. None: the job reports progress itself, or nobody does."""
+    total. None: the job reports progress itself, or not at all."""
 
 
 class WorkerFailure(NamedTuple):
-    """A worker that ended although it was not told to."""
+    """A worker that ended by itself, without a request to stop."""
 
     rank: int
     exit_code: int
@@ -57,8 +57,8 @@ class WorkerFailure(NamedTuple):
 
 
 SavedEvidence: TypeAlias = Literal["said", "assumed", "unknown"]
-"""How it is known what a job has saved: it said so · it said how much is done, and nothing else · nobody did,
-for progress was read from what it printed."""
+"""How it is known what a job has saved: it reported that · it reported only how much is done · it reported
+nothing, and progress was read from what it printed."""
 
 
 class JobProgress(NamedTuple):
@@ -81,16 +81,16 @@ class BackendStatus(NamedTuple):
     pool: str | None = None
     spot_gpus: int = 0
     on_demand_gpus: int = 0
-    """Held now, of whichever attempt, also by workers that were told to end: this is what is paid for."""
+    """Held now, of any attempt, including workers that were requested to end: this is what is paid for."""
     pending_gpus: int = 0
     """Ordered and not there yet."""
     taken_spot_gpus: int = 0
-    """Lost since the attempt began though nobody here ended them: a loss, not a failure."""
+    """Lost since the attempt began although Slacktide did not end them: a loss, not a failure."""
     progress: JobProgress | None = None
     """None: nothing was ever said, so the engine estimates by physics."""
     finished: bool | None = None
-    """Whether all workers ended well, untold, and said that all is done where they say anything; None: nobody
-    can say, so the work ends when physics says so."""
+    """Whether all workers ended with 0, without a request to stop, and reported that all is done where they
+    report anything; None: not known, so the work ends when physics says so."""
     failure: WorkerFailure | None = None
     metrics: Mapping[str, float] = {}
     silent_s: float = 0.0
@@ -98,28 +98,29 @@ class BackendStatus(NamedTuple):
     gone: bool = False
     """Whether no worker is left."""
     lost_on_demand_gpus: int = 0
-    """On-demand machines that went though nobody here ended them: a loss too, and not a failure."""
+    """On-demand machines that disappeared although Slacktide did not end them: also a loss, and not a
+    failure."""
     stopped: bool = False
-    """Whether this attempt was told to stop, by whoever, or lost workers: it will never finish, whatever it
-    exits with, and only a new attempt goes on."""
+    """Whether this attempt was requested to stop, by anyone, or lost workers: it will never finish, whatever
+    it exits with, and only a new attempt goes on."""
     since_hours: float = math.inf
     """When the workers of this attempt were started, on the market's clock; infinite while they were not, and
-    where nobody can say."""
+    where that is not known."""
     until_hours: float = math.inf
     """When the last worker of this attempt had gone, on the market's clock: by its own note, else by the last
-    sign of life. Infinite while one lives, and where nobody can say."""
+    sign of life. Infinite while one lives, and where that is not known."""
     before_until_hours: float = math.inf
-    """When the last worker of the attempt before this one had gone; infinite where nobody can say."""
+    """When the last worker of the attempt before this one had gone; infinite where that is not known."""
     newest_attempt: int = 0
     """The highest attempt that was ever begun here: a new one must be higher."""
     trouble: str = ""
     """What keeps this job from being run here just now, in a sentence; it is no other job's trouble."""
     reform_hours: float = -math.inf
-    """When workers that stayed from the attempt before were told their places in this one: they worked until
+    """When workers that stayed from the attempt before received their places in this one: they worked until
     then. Infinite while not all have taken them, minus infinity where all workers were started."""
     notice_hours: float | None = None
-    """In how many market hours the first of the spot GPUs of this attempt go, as whoever takes them warned;
-    None: nobody did."""
+    """In how many market hours the first of the spot GPUs of this attempt are taken, where a warning came;
+    None: there was no warning."""
 
 
 PIECE_BYTES = 1 << 16
@@ -140,7 +141,7 @@ class Log(Protocol):
     def read(self, after: int) -> Iterator[bytes]:
         """Yield the lines that begin at this many bytes or later, each with its end where it has one.
 
-        A line that is longer comes in pieces of PIECE_BYTES: nobody need have all of it in memory.
+        A line that is longer comes in pieces of PIECE_BYTES, so no reader has to keep all of it in memory.
         """
         ...
 
@@ -190,7 +191,7 @@ class Preemptable(Protocol):
 
 
 class PoolRoom(NamedTuple):
-    """The most GPUs of each kind that can be had, for all jobs together; infinite where nobody knows."""
+    """The most GPUs of each kind that can be had, for all jobs together; infinite where that is not known."""
 
     spot_gpus: float = math.inf
     on_demand_gpus: float = math.inf
@@ -226,7 +227,7 @@ class BackendPlace:
     """What a back end is made with."""
 
     folder: Path = Path(".")
-    """Where it may keep files; nobody else writes below it, except under names that begin with a dot."""
+    """Where it may keep files; nothing else writes below it, except under names that begin with a dot."""
     owner: str = "nobody"
     """Whose workers they are: the journal's id, which no other journal has."""
     speed: float = 1.0
@@ -239,8 +240,8 @@ class BackendPlace:
     """Where the account of rented machines is written: the journal. Only to be used inside of a call of the
     back end, by the thread that calls it."""
     renting: Callable[[str, str], Renting] | None = None
-    """Returns from whom and how machines are rented, told the address that they are to join and the file with
-    the token for it, both perhaps empty; None: no machine is rented. Raises InputError."""
+    """Returns from which provider and how machines are rented, given the address that they join and the file
+    with the token for it, both perhaps empty; None: no machine is rented. Raises InputError."""
 
 
 backends: Register[Backend] = Register(

@@ -44,7 +44,7 @@ class Replay:
         return 0.0
 
     def logs(self, job: str) -> Sequence[Log]:
-        """Return nothing: nobody prints."""
+        """Return nothing: there are no workers that print."""
         return ()
 
     def sweep(self, orders: Sequence[Order]) -> None:

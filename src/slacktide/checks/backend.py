@@ -1,7 +1,7 @@
 """What every back end must satisfy: orders may be repeated, looking changes nothing, letting go ends.
 
 One that starts workers must prove it: `backend_workers` lets them print, report, fail, vanish and end.
-Only a dry run is let off, which says of what it holds that nobody can tell whether it has finished.
+Only a dry run is exempt: it reports of what it holds that it is not known whether it has finished.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ def check_repeating(one: BackendTrial) -> None:
 
 
 def check_looking(one: BackendTrial) -> None:
-    """Looking decides nothing: asked twice about what does not change, it answers the same twice."""
+    """Looking decides nothing: two looks at what does not change give the same answer."""
     one.enter()
     one.held(ORDER)
     first, second = one.look(), one.look()
     must(first._replace(silent_s=0.0) == second._replace(silent_s=0.0), "looking must change nothing")
     both = one.backend.look([JOB, JOB])
-    must(set(both) == {JOB}, f"a look must answer for the jobs asked about, got {sorted(both)}")
+    must(set(both) == {JOB}, f"a look must answer for the jobs requested, got {sorted(both)}")
 
 
 def check_letting_go(one: BackendTrial) -> None:
@@ -88,7 +88,7 @@ def check_sweeping(one: BackendTrial) -> None:
 
 
 def check_until(one: BackendTrial) -> None:
-    """Nothing is held beyond the end of its order, though nobody says so; a later end extends it."""
+    """Nothing is held beyond the end of its order, without another order; a later end extends it."""
     one.enter()
     one.held(ORDER._replace(until_hours=1.0))
     one.held(ORDER._replace(until_hours=2.0))

@@ -1,8 +1,8 @@
-"""What a back end that starts workers must satisfy: they run, and what they say and how they end is told.
+"""What a back end that starts workers must satisfy: they run, and their output and their ends are reported.
 
 All of it is seen from outside, by what the workers print, report and exit with, so it holds for any machine.
-A worker whose whole process group is killed stands for a machine that is lost: nobody is left there who could
-say how it ended.
+A worker whose whole process group is killed stands for a machine that is lost: no process is left there that
+could say how it ended.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from slacktide.checks.trial import FOREVER, JOB, ORDER, SECRET, BackendTrial, mu
 from slacktide.core.types import Order
 
 RANKS = range(ORDER.gpus)
-STAYS = f"trap 'echo told; exit 0' TERM; echo ready; while :; do {FOREVER} & wait; done"
-"""A job that runs until it is told to stop, and says so."""
+STAYS = f"trap 'echo stopping; exit 0' TERM; echo ready; while :; do {FOREVER} & wait; done"
+"""A job that runs until it gets SIGTERM, and prints that it did."""
 DONE = '{"done": 1}'
 PARTLY = '{"done": 0.25, "checkpointed": 0.125, "metrics": {"loss": 1.5}}'
 SPOT = ORDER._replace(spot_gpus=2, on_demand_gpus=0)
@@ -28,7 +28,7 @@ def check_running(one: BackendTrial) -> None:
     says = f'echo "$RANK of $WORLD_SIZE, $CHECK_COLOUR"; [ "${secret}" = {value} ] && echo knows'
     one.enter(f"{says}; echo end >&2", env={"CHECK_COLOUR": colour})
     one.backend.hold(ORDER)
-    one.until(lambda facts: facts.gone, "workers whose command ends must be told to be gone")
+    one.until(lambda facts: facts.gone, "workers whose command ends must be reported as gone")
     for rank in RANKS:
         printed = one.printed(rank)
         must(f"{rank} of 3, {colour}" in printed, f"a worker must know its rank and variables, got {printed}")
@@ -43,7 +43,7 @@ def check_exit_code(one: BackendTrial) -> None:
     """A worker that ends badly by itself is a failure, by its rank and code, while the others run."""
     one.enter(f'[ "$RANK" = 1 ] && exit 3; {FOREVER}')
     one.backend.hold(ORDER)
-    facts = one.until(lambda facts: facts.failure or facts.gone, "a worker that ends badly must be told")
+    facts = one.until(lambda facts: facts.failure or facts.gone, "a worker that ends badly must be reported")
     failure = facts.failure
     must(failure is not None and failure[:2] == (1, 3), f"rank 1 must have failed with 3, got {failure}")
     must(not facts.finished, "what has failed must not be finished")
@@ -54,12 +54,14 @@ def check_success(one: BackendTrial) -> None:
     """Workers that all end with 0, all done by their own word, have succeeded, and are not run again."""
     one.enter(f"echo begun; {_report(DONE)}")
     one.backend.hold(ORDER)
-    facts = one.until(lambda facts: facts.gone, "workers whose command ends must be told to be gone")
+    facts = one.until(lambda facts: facts.gone, "workers whose command ends must be reported as gone")
     for _ in range(3):
         must(facts.finished, "a job that ended with 0 and reported 1 done must be finished, at every look")
         must(not (facts.failure or facts.stopped or _lost(facts)), "a success must be nothing else")
         until_hours = facts.until_hours
-        must(-1.0 < until_hours <= one.clock.hours, f"it must be told when it ended, got {until_hours}")
+        must(
+            -1.0 < until_hours <= one.clock.hours, f"the time of its end must be reported, got {until_hours}"
+        )
         one.backend.hold(ORDER)
         facts = one.look()
     for rank in RANKS:
@@ -67,27 +69,29 @@ def check_success(one: BackendTrial) -> None:
 
 
 def check_next_attempt(one: BackendTrial) -> None:
-    """A success is told of the attempt that it was, and not of the next one."""
+    """A success is reported for the attempt that it was, and not for the next one."""
     one.enter(f'echo begun; [ "$SLACKTIDE_ATTEMPT" = 1 ] && exit 0; {FOREVER}')
     one.backend.hold(ORDER)
     one.until(lambda facts: facts.gone and facts.finished, "a job that ended with 0 must be finished")
     facts = one.held(ORDER._replace(attempt=2))
-    must(not facts.finished, "the success of an attempt must not be told of the next one")
+    must(not facts.finished, "the success of an attempt must not be reported for the next one")
     must(facts.until_hours == math.inf, "what lives must not have ended")
-    must(facts.newest_attempt == 2, f"the highest attempt begun must be told, got {facts.newest_attempt}")
+    must(facts.newest_attempt == 2, f"the highest attempt begun must be reported, got {facts.newest_attempt}")
 
 
 def check_progress(one: BackendTrial) -> None:
     """What a job reports arrives, and the last of it is believed more than an exit with 0."""
     one.enter(_report(PARTLY))
     one.backend.hold(ORDER)
-    facts = one.until(lambda facts: facts.gone and (facts.failure or facts.finished), "an end must be told")
+    facts = one.until(
+        lambda facts: facts.gone and (facts.failure or facts.finished), "an end must be reported"
+    )
     progress = facts.progress
-    must(progress is not None, "what a job reports must be told")
+    must(progress is not None, "what a job reports must be passed on")
     assert progress is not None
     shares = progress.done_share, progress.checkpointed_share
-    must(shares == (0.25, 0.125), f"the shares that a job reports must be told, got {shares}")
-    must(dict(facts.metrics) == {"loss": 1.5}, f"the metrics must be told, got {dict(facts.metrics)}")
+    must(shares == (0.25, 0.125), f"the shares that a job reports must be passed on, got {shares}")
+    must(dict(facts.metrics) == {"loss": 1.5}, f"the metrics must be passed on, got {dict(facts.metrics)}")
     must(
         not facts.finished, "a job that last reported 0.25 done must not be finished, though it ended with 0"
     )
@@ -101,21 +105,21 @@ def check_stopping(one: BackendTrial) -> None:
     one.until_printed("ready", RANKS)
     _must_be_stopped(one.let_go(ORDER))
     for rank in RANKS:
-        must("told" in one.printed(rank), "SIGTERM must reach the command before it is killed")
+        must("stopping" in one.printed(rank), "SIGTERM must reach the command before it is killed")
 
 
-def check_told(one: BackendTrial) -> None:
-    """A worker that somebody else told to stop has stopped: it has neither succeeded nor failed."""
+def check_stopped_from_outside(one: BackendTrial) -> None:
+    """A worker that was stopped from outside has stopped: it has neither succeeded nor failed."""
     one.enter(f'[ "$RANK" = 0 ] || {FOREVER}; trap "exit 0" TERM; kill -TERM 0; {FOREVER}')
     one.backend.hold(ORDER)
-    words = "a worker that was told to stop, by whoever, must be told as a stop"
+    words = "a worker that was requested to stop, by anyone, must be reported as stopped"
     facts = one.until(lambda facts: facts.stopped or facts.finished or facts.failure, words)
     _must_be_stopped(facts)
     _must_be_stopped(one.let_go(ORDER))
 
 
 def check_losing(one: BackendTrial) -> None:
-    """A worker that vanishes with all that watches it there is a loss, of its kind, and nobody's failure."""
+    """A worker that vanishes with all that watches it there is a loss, of its kind, and no failure."""
     one.enter(f'echo ready; [ "$RANK" = 1 ] && kill -9 0; {FOREVER}')
     _must_lose(one, SPOT, (1, 0))
     _must_lose(one, ON_DEMAND, (0, 1))
@@ -131,12 +135,12 @@ def check_adopting(one: BackendTrial) -> None:
     one.backend.sweep([ORDER])
     facts = one.held(ORDER, times=2)
     must(not facts.stopped and not facts.finished, "adopted workers must go on")
-    must(facts.newest_attempt == 1, f"the highest attempt begun must be told, got {facts.newest_attempt}")
+    must(facts.newest_attempt == 1, f"the highest attempt begun must be reported, got {facts.newest_attempt}")
     _must_be_stopped(one.let_go(ORDER))
     for rank in RANKS:
         printed = one.printed(rank)
         must(printed.count("ready") == 1, "adopted workers must not be started again")
-        must("told" in printed, "adopted workers must be ended as others are")
+        must("stopping" in printed, "adopted workers must be ended as others are")
 
 
 def check_ended_unseen(one: BackendTrial) -> None:
@@ -148,13 +152,13 @@ def check_ended_unseen(one: BackendTrial) -> None:
     one.enter()
     one.backend.sweep([ORDER])
     one.backend.hold(ORDER)
-    facts = one.until(lambda facts: facts.gone, "workers that ended must be told to be gone")
+    facts = one.until(lambda facts: facts.gone, "workers that ended must be reported as gone")
     failure = facts.failure
     must(failure is not None and failure[:2] == (1, 3), f"rank 1 must have failed with 3, got {failure}")
 
 
-def check_told_attempt(one: BackendTrial) -> None:
-    """An attempt that was told to stop is not run on by another controller, whatever its orders are."""
+def check_stopped_attempt(one: BackendTrial) -> None:
+    """An attempt that was requested to stop is not run on by another controller, whatever its orders are."""
     one.enter(STAYS)
     one.held(ORDER)
     one.until_printed("ready", RANKS)
@@ -163,11 +167,11 @@ def check_told_attempt(one: BackendTrial) -> None:
     one.enter(STAYS)
     one.backend.sweep([ORDER])
     one.backend.hold(ORDER)
-    facts = one.until(lambda facts: facts.gone, "an attempt that was told to stop must stay ended")
+    facts = one.until(lambda facts: facts.gone, "an attempt that was requested to stop must stay ended")
     _must_be_stopped(facts)
-    must(facts.pending_gpus == 0, "an attempt that was told to stop must not be awaited")
+    must(facts.pending_gpus == 0, "an attempt that was requested to stop must not be awaited")
     one.held(ORDER._replace(attempt=2))
-    must(one.printed(0).count("ready") == 1, "an attempt that was told to stop must not be started again")
+    must(one.printed(0).count("ready") == 1, "an attempt that was stopped must not be started again")
 
 
 def check_used_number(one: BackendTrial) -> None:
@@ -181,7 +185,7 @@ def check_used_number(one: BackendTrial) -> None:
     one.backend.hold(ORDER._replace(attempt=2))
     facts = one.until(lambda facts: facts.gone, "what no order explains must be ended")
     _must_be_stopped(facts)
-    must(facts.newest_attempt == 2, f"the highest attempt begun must be told, got {facts.newest_attempt}")
+    must(facts.newest_attempt == 2, f"the highest attempt begun must be reported, got {facts.newest_attempt}")
     one.held(ORDER._replace(attempt=3))
 
 
@@ -194,7 +198,7 @@ def check_unentered(one: BackendTrial) -> None:
     one.backend.sweep([ORDER])
     facts = one.held(ORDER)
     must(not facts.stopped, "workers of a job that could not be entered must go on")
-    must(one.backend.stop_hours(JOB) >= 0.0, "it must be told how long a stop takes, also of such a job")
+    must(one.backend.stop_hours(JOB) >= 0.0, "it must be known how long a stop takes, also of such a job")
     one.let_go(ORDER)
     one.backend.hold(ORDER._replace(attempt=2))
     one.until(lambda facts: facts.trouble, "a job that cannot be started must say why in its trouble")
@@ -207,11 +211,11 @@ def _report(line: str) -> str:
 
 
 def _must_lose(one: BackendTrial, order: Order, wanted: tuple[int, int]) -> None:
-    """Lose one worker of an order: so many spot and on-demand GPUs must be told as lost."""
+    """Lose one worker of an order: this many spot and on-demand GPUs must be reported as lost."""
     one.backend.hold(order)
     facts = one.until(
         lambda facts: facts.attempt == order.attempt and (_lost(facts) or facts.failure),
-        "a worker that vanishes must be told as a loss",
+        "a worker that vanishes must be reported as a loss",
     )
     must(facts.failure is None, f"a loss must not be a failure, got {facts.failure}")
     lost = facts.taken_spot_gpus, facts.lost_on_demand_gpus
@@ -224,7 +228,7 @@ def _lost(facts: BackendStatus) -> int:
 
 
 def _must_be_stopped(facts: BackendStatus) -> None:
-    must(facts.stopped, "an attempt that was told to stop must be told as stopped")
+    must(facts.stopped, "an attempt that was requested to stop must be reported as stopped")
     must(not facts.finished, "a stop must not be a success, though workers exit with 0")
     must(facts.failure is None, f"a stop must not be a failure, got {facts.failure}")
     must(not _lost(facts), "a stop must not be a loss")
@@ -232,6 +236,6 @@ def _must_be_stopped(facts: BackendStatus) -> None:
 
 WORKER_CHECKS = (
     check_running, check_exit_code, check_success, check_next_attempt, check_progress, check_stopping,
-    check_told, check_losing, check_adopting, check_ended_unseen, check_told_attempt, check_used_number,
-    check_unentered,
+    check_stopped_from_outside, check_losing, check_adopting, check_ended_unseen, check_stopped_attempt,
+    check_used_number, check_unentered,
 )  # fmt: skip

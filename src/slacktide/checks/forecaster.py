@@ -47,11 +47,13 @@ def never_refuses(forecaster: Forecaster, pool: Pool, rng: np.random.Generator) 
             learner.learn(pool.quote(slot))
         for horizon in (0, 1, HORIZON, 200) if slot in (-1, len(pool) - 1) else (HORIZON,):
             try:
-                told = learner.forecast(horizon)
+                forecast_quotes = learner.forecast(horizon)
             except Exception as error:
                 raise CheckFailed(f"must never refuse, got {error!r} after slot {slot} of {pool}") from error
-            if len(told) != horizon:
-                raise CheckFailed(f"{horizon} quotes must be forecast, got {len(told)} after slot {slot}")
+            if len(forecast_quotes) != horizon:
+                raise CheckFailed(
+                    f"{horizon} quotes must be forecast, got {len(forecast_quotes)} after slot {slot}"
+                )
 
 
 def forecasts_what_is_possible(forecaster: Forecaster, pool: Pool, rng: np.random.Generator) -> None:
@@ -131,9 +133,11 @@ def learns_many_as_it_learns_one_by_one(forecaster: Forecaster, pool: Pool, rng:
         )
     for slot in range(len(pool)):
         single.learn(pool.quote(slot))
-    told, expected = list(many.forecast(HORIZON)), list(single.forecast(HORIZON))
-    if told != expected:
-        raise CheckFailed(f"learning at once must equal learning one by one, got {told} and {expected}")
+    forecast_quotes, expected = list(many.forecast(HORIZON)), list(single.forecast(HORIZON))
+    if forecast_quotes != expected:
+        raise CheckFailed(
+            f"learning at once must equal learning one by one, got {forecast_quotes} and {expected}"
+        )
 
 
 def does_not_grow(forecaster: Forecaster, pool: Pool, rng: np.random.Generator) -> None:

@@ -31,8 +31,8 @@ class CheckFailed(AssertionError):
 PolicyCheck = Callable[[Policy, Case, np.random.Generator], None]
 
 
-def asks_only_for_what_is_allowed(policy: Policy, case: Case, rng: np.random.Generator) -> None:
-    """A policy never asks for more spot than is offered, nor for a width the job may not have."""
+def requests_only_what_is_allowed(policy: Policy, case: Case, rng: np.random.Generator) -> None:
+    """A policy never requests more spot than is offered, nor a width the job may not have."""
     for record in plain.run(case.job, case.pool, policy).slots:
         wanted, where = record.wanted, f"slot {record.slot} of {case}"
         if min(wanted.spot_gpus, wanted.on_demand_gpus) < 0:
@@ -55,7 +55,7 @@ def says_why(policy: Policy, case: Case, rng: np.random.Generator) -> None:
 
 
 def decides_the_same_for_the_same_view(policy: Policy, case: Case, rng: np.random.Generator) -> None:
-    """The same view gives the same decision, whatever was asked before, also after pickling."""
+    """The same view gives the same decision, whatever was decided before, also after pickling."""
     views = list(_views(policy, case))
     first = [decision_of(policy, view) for view in views]
     twin: Policy = pickle.loads(pickle.dumps(policy))
@@ -113,7 +113,7 @@ def runs_in_batch_as_it_does_plainly(policy: Policy, case: Case, rng: np.random.
 
 
 POLICY_CHECKS: tuple[PolicyCheck, ...] = (
-    asks_only_for_what_is_allowed,
+    requests_only_what_is_allowed,
     says_why,
     decides_the_same_for_the_same_view,
     cannot_see_the_future,

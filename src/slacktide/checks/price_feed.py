@@ -1,9 +1,9 @@
-"""What every source of live prices must satisfy: prices that can be, in order, of what was asked for.
+"""What every source of live prices must satisfy: plausible prices, in order, only of the zones requested.
 
     from slacktide.checks import check_feed
     check_feed(open_feed("aws:p5.48xlarge"), ["us-east-1a", "us-east-1b"])
 
-The checks ask the real source a handful of questions, and nobody pays anything.
+The checks send the real source a handful of requests, which cost nothing.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def check_feed(feed: PriceFeed, zones: Sequence[str]) -> None:
 
 def check_prices_now(feed: PriceFeed, zones: Sequence[str]) -> None:
     """Without a time there is one price of each pool, the one that holds."""
-    answer = _asked(feed, zones)
+    answer = _fetched(feed, zones)
     must(answer.prices, f"a feed must have prices in {', '.join(zones)}, got none")
     often = [pool for pool, count in Counter(price.pool for price in answer.prices).items() if count > 1]
     must(not often, f"the prices of now must be one for each pool, got more of {often[:3]}")
@@ -43,7 +43,7 @@ def check_prices_now(feed: PriceFeed, zones: Sequence[str]) -> None:
 
 def check_numbers(feed: PriceFeed, zones: Sequence[str]) -> None:
     """Prices are amounts of money, in a currency that is said, of pools that have names."""
-    answer = _asked(feed, zones)
+    answer = _fetched(feed, zones)
     code = answer.currency
     must(len(code) == 3 and code.isupper(), f"a currency must be a code such as USD, got {shown(code)}")
     for price in answer.prices:
@@ -56,12 +56,12 @@ def check_numbers(feed: PriceFeed, zones: Sequence[str]) -> None:
 
 def check_times(feed: PriceFeed, zones: Sequence[str]) -> None:
     """Times have a zone, do not lie ahead, and go forward within a pool, each once."""
-    answer = _asked(feed, zones, _since(feed))
+    answer = _fetched(feed, zones, _since(feed))
     aware = answer.asked_utc.tzinfo is not None
-    must(aware, f"the time of asking must have a time zone, got {answer.asked_utc}")
+    must(aware, f"the time of the request must have a time zone, got {answer.asked_utc}")
     must(
         abs(answer.asked_utc - datetime.now(UTC)) < timedelta(hours=1),
-        f"the time of asking must be now, got {answer.asked_utc}",
+        f"the time of the request must be now, got {answer.asked_utc}",
     )
     for price in answer.prices:
         must(price.since_utc.tzinfo is not None, f"times must have a time zone, got {price.since_utc}")
@@ -74,10 +74,10 @@ def check_times(feed: PriceFeed, zones: Sequence[str]) -> None:
 def check_since(feed: PriceFeed, zones: Sequence[str]) -> None:
     """With a time there is no more than the price that held then and the later ones, and none is missing."""
     since = _since(feed)
-    past, now = _asked(feed, zones, since), _asked(feed, zones)
+    past, now = _fetched(feed, zones, since), _fetched(feed, zones)
     for pool, times in _times(past).items():
         early = sum(time <= since for time in times)
-        must(early <= 1, f"one price at most must be of before the time asked for, got {early} of {pool}")
+        must(early <= 1, f"one price at most must be of before the time requested, got {early} of {pool}")
     missing = {price.pool for price in now.prices} - {price.pool for price in past.prices}
     must(
         not missing, f"pools that have a price now must have one since a time, got none of {sorted(missing)}"
@@ -85,33 +85,33 @@ def check_since(feed: PriceFeed, zones: Sequence[str]) -> None:
 
 
 def check_zones(feed: PriceFeed, zones: Sequence[str]) -> None:
-    """Only what was asked for is told, and of a zone that nobody has nothing is."""
+    """Only what was requested is returned, and nothing of a zone that does not exist."""
     for zone in zones:
-        told = _asked(feed, [zone]).prices
-        fits = all(price.pool.startswith(zone) for price in told)
-        must(fits, f"only pools of {zone} must be told, got {[price.pool for price in told][:3]}")
+        prices = _fetched(feed, [zone]).prices
+        fits = all(price.pool.startswith(zone) for price in prices)
+        must(fits, f"only pools of {zone} must be returned, got {[price.pool for price in prices][:3]}")
     try:
-        told = feed.prices([NOWHERE]).prices
+        prices = feed.prices([NOWHERE]).prices
     except (FeedRefused, FeedUnreachable):
         return
-    must(not told, f"a zone that does not exist must have no price, got {len(told)}")
+    must(not prices, f"a zone that does not exist must have no price, got {len(prices)}")
 
 
 def check_history(feed: PriceFeed, zones: Sequence[str]) -> None:
     """A feed says how far back it goes, and asking for more is no mistake."""
     days = feed.history_days
     must(math.isfinite(days) and days >= 0, f"history_days must be >= 0 and finite, got {days}")
-    _asked(feed, zones, datetime.now(UTC) - timedelta(days=days + 3650))
+    _fetched(feed, zones, datetime.now(UTC) - timedelta(days=days + 3650))
 
 
-def _asked(feed: PriceFeed, zones: Sequence[str], since: datetime | None = None) -> Prices:
+def _fetched(feed: PriceFeed, zones: Sequence[str], since: datetime | None = None) -> Prices:
     with _only_what_is_agreed():
         return feed.prices(zones, since)
 
 
 @contextmanager
 def _only_what_is_agreed() -> Iterator[None]:
-    """See that nothing is raised that whoever follows a feed does not expect."""
+    """See that nothing is raised that the follower of a feed does not expect."""
     try:
         yield
     except (FeedRefused, FeedUnreachable):

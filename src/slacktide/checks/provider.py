@@ -27,15 +27,15 @@ def check_provider(make: MakeProvider, spec: MachineKind) -> None:
 
 
 def check_renting(one: ProviderTrial) -> None:
-    """What is rented comes to be listed, with its ticket and as what was asked for."""
+    """What is rented comes to be listed, with its ticket and as what was requested."""
     one.rent("1")
     machine = one.alive("1")
     must(machine.id, "a machine must have an id, got an empty one")
-    must(machine.spec == one.spec, f"a machine must be what was asked for, {one.spec}, got {machine.spec}")
+    must(machine.spec == one.spec, f"a machine must be what was requested, {one.spec}, got {machine.spec}")
 
 
 def check_asking_again(one: ProviderTrial) -> None:
-    """The same ticket gives one machine, however often it is asked with."""
+    """The same ticket gives one machine, however often it is requested."""
     for _ in range(3):
         one.rent("1")
     one.alive("1")
@@ -98,7 +98,7 @@ def check_refusal(one: ProviderTrial) -> None:
     """What cannot be had is refused in words that say so, and leaves no machine."""
     nowhere = one.spec._replace(pool="no-such-zone/no-such-machine")
     try:
-        one.ask("1", nowhere)
+        one.request("1", nowhere)
     except (NoCapacity, Refused):
         one.settle()
         must(not one.is_alive("1"), "a ticket that was refused must have no machine, got one")

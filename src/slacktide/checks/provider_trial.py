@@ -1,4 +1,4 @@
-"""A provider on trial: owners of its own, questions asked again, and an end to all that was rented."""
+"""A provider on trial: owners of its own, requests that are repeated, and an end to all that was rented."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ MakeProvider: TypeAlias = Callable[[Renter], Provider]
 
 
 class ProviderTrial:
-    """A provider for one owner, and what it is asked."""
+    """A provider for one owner, and the requests to it."""
 
     def __init__(self, make: MakeProvider, spec: MachineKind, folder: Path) -> None:
-        """Make the provider for an owner that nobody else is."""
+        """Make the provider for a new owner."""
         self.spec = spec
         self._make, self._folder = make, folder
         self._renter = Renter(owner=f"check-{uuid.uuid4().hex[:12]}", folder=folder)
@@ -56,14 +56,14 @@ class ProviderTrial:
         """Go on as another controller, which knows nothing but the journal."""
         self.provider = self._make(self._renter)
 
-    def ask(self, ticket: str, spec: MachineKind) -> None:
+    def request(self, ticket: str, spec: MachineKind) -> None:
         """Rent, asking again while there is no answer; raises NoCapacity, Spent or Refused."""
         self._answer(lambda: self.provider.rent(ticket, spec))
 
     def rent(self, ticket: str) -> None:
         """Rent a machine, which there must be."""
         try:
-            self.ask(ticket, self.spec)
+            self.request(ticket, self.spec)
         except (NoCapacity, Spent, Refused) as error:
             raise CheckFailed(
                 f"a machine of {self.spec} must be there to check with, got: {error}"
@@ -110,7 +110,7 @@ class ProviderTrial:
     def close(self) -> None:
         """End all that was rented, as well as the provider can."""
         for one in (self, *self._others):
-            with suppress(CheckFailed, SlacktideError):  # what was found to be wrong has been told
+            with suppress(CheckFailed, SlacktideError):  # what was found to be wrong has been reported
                 ids = [machine.id for machine in one.listed() if machine.state != "gone"]
                 if ids:
                     one.end(*ids)

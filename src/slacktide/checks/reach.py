@@ -29,7 +29,7 @@ def find_numbers(root: object, numbers: Sequence[float]) -> list[str]:
     """Return where these numbers can be reached from an object, hidden parts of arrays included."""
     patterns = [struct.pack("=d", number) for number in numbers]
     patterns += [struct.pack("=q", int(number)) for number in numbers if number == int(number)]
-    return [_told(thing) for thing in reachable(root) if _holds(thing, numbers, patterns)]
+    return [_described(thing) for thing in reachable(root) if _holds(thing, numbers, patterns)]
 
 
 def _referred(thing: object) -> list[Any]:
@@ -50,5 +50,5 @@ def _holds(thing: object, numbers: Sequence[float], patterns: Sequence[bytes]) -
     return False
 
 
-def _told(thing: object) -> str:
+def _described(thing: object) -> str:
     return f"{type(thing).__name__} of {len(thing)}" if isinstance(thing, np.ndarray) else repr(thing)

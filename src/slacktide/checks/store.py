@@ -42,7 +42,7 @@ def gives_back_what_it_was_given(store: Store, again: Again | None) -> None:
 def keeps_the_order(store: Store, again: Again | None) -> None:
     """Numbers begin above 0 and grow from event to event, over batches of any size and empty ones."""
     _must_equal(store.last_seq(), 0, "the last number of an empty journal")
-    said = [record for size in (1, 0, 3, MANY) for record in store.append(_asked(size))]
+    said = [record for size in (1, 0, 3, MANY) for record in store.append(_requested(size))]
     numbers = [record.seq for record in said]
     if sorted(set(numbers)) != numbers or numbers[0] < 1:
         raise CheckFailed(f"numbers must grow from 1 on, got {numbers[:10]}")
@@ -62,7 +62,7 @@ def reads_on_from_a_number(store: Store, again: Again | None) -> None:
 def reads_one_job(store: Store, again: Again | None) -> None:
     """Reading one job gives its events alone; the empty name is the controller's."""
     said = store.append(history())
-    for job in (JOB, "", "other", "nobody", "%"):
+    for job in (JOB, "", "other", "no-such-job", "%"):
         wanted = [record for record in said if record.event.job == job]
         _must_equal(list(store.read(job=job)), wanted, f"events of job {job!r}")
         late = [record for record in wanted if record.seq > said[5].seq]
@@ -71,24 +71,24 @@ def reads_one_job(store: Store, again: Again | None) -> None:
 
 def writes_all_or_none(store: Store, again: Again | None) -> None:
     """A batch that cannot be written whole leaves nothing, and the next one is written as usual."""
-    said = store.append(_asked(2))
-    _must_refuse(store, lambda: iter([*_asked(3), CancellationAsked(at_hours=math.nan)]), InputError)
+    said = store.append(_requested(2))
+    _must_refuse(store, lambda: iter([*_requested(3), CancellationAsked(at_hours=math.nan)]), InputError)
     _must_refuse(store, _breaking, ZeroDivisionError)
     _must_equal(list(store.read()), said, "events after batches that were refused")
-    said += store.append(_asked(2))
+    said += store.append(_requested(2))
     _must_equal(list(store.read()), said, "events after the batch that followed")
 
 
 def ends_though_one_appends_while_reading(store: Store, again: Again | None) -> None:
     """A reader sees what stood there when it began, so that it may append what it concludes."""
-    said = store.append(_asked(MANY))
+    said = store.append(_requested(MANY))
     seen: list[Record] = []
     for record in store.read():
         if len(seen) > len(said):
             raise CheckFailed("reading must end with what stood there when it began, got later events")
         seen.append(record)
         if record.seq % 500 == 1:
-            store.append(_asked(1))
+            store.append(_requested(1))
     _must_equal(seen, said, "events that stood there when reading began")
 
 
@@ -99,9 +99,9 @@ def shares_the_journal(store: Store, again: Again | None) -> None:
     with again(store) as other:
         said = []
         for writer, reader in ((store, other), (other, store), (store, other)):
-            said += writer.append(_asked(2))
+            said += writer.append(_requested(2))
             _must_equal(list(reader.read()), said, "events that another handle reads")
-            _must_equal(reader.last_seq(), said[-1].seq, "the last number that another handle tells")
+            _must_equal(reader.last_seq(), said[-1].seq, "the last number that another handle returns")
 
 
 def remembers(store: Store, again: Again | None) -> None:
@@ -112,20 +112,20 @@ def remembers(store: Store, again: Again | None) -> None:
     store.close()
     with again(store) as later:
         _must_equal(list(later.read()), said, "events after opening again")
-        more = later.append(_asked(1))
+        more = later.append(_requested(1))
         if more[0].seq <= said[-1].seq:
             raise CheckFailed(f"numbers must go on after {said[-1].seq}, got {more[0].seq}")
 
 
 def keeps_a_snapshot(store: Store, again: Again | None) -> None:
-    """The newest snapshot comes back to who asks for its form and to nobody else; events stay the same."""
+    """The newest snapshot comes back to a reader of its form and to no other; events stay the same."""
     said, newest = store.append(history()), Snapshot(2, "form", b"\0\xffnewest")
     _must_equal(store.latest("form"), None, "the snapshot of a journal that has none")
     for snapshot in (Snapshot(1, "form", b"older"), newest):
         store.snapshot(snapshot)
         _must_equal(store.latest("form"), snapshot, "the snapshot that was kept last")
     _must_equal(store.latest("another"), None, "the snapshot of another form")
-    _must_equal(list(store.read()), said, "events beside a snapshot")
+    _must_equal(list(store.read()), said, "events next to a snapshot")
     if again is not None:
         with again(store) as other:
             _must_equal(other.latest("form"), newest, "the snapshot that another handle reads")
@@ -144,7 +144,7 @@ def can_be_closed(store: Store, again: Again | None) -> None:
     """Closing twice does no harm; using it afterwards is refused in our words."""
     store.close()
     store.close()
-    for use in (lambda: store.append(_asked(1)), store.last_seq, lambda: list(store.read())):
+    for use in (lambda: store.append(_requested(1)), store.last_seq, lambda: list(store.read())):
         try:
             use()
         except SlacktideError:
@@ -177,12 +177,12 @@ def check_store(make: Callable[[], Store], again: Again | None = None) -> None:
             check(store, again)
 
 
-def _asked(count: int) -> list[Event]:
+def _requested(count: int) -> list[Event]:
     return [replace(CancellationAsked(at_hours=1.0), job=f"job-{number}") for number in range(count)]
 
 
 def _breaking() -> Iterator[Event]:
-    yield from _asked(1)
+    yield from _requested(1)
     raise ZeroDivisionError("what makes the events fails half-way")
 
 

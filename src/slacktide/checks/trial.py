@@ -39,7 +39,7 @@ class HandClock:
 
 
 class BackendTrial:
-    """A back end, what it is told, and what it is asked."""
+    """A back end, its orders, and the looks at it."""
 
     def __init__(self, make: Make, folder: Path) -> None:
         """Make the back end; its files go into the folder."""
@@ -110,7 +110,7 @@ class BackendTrial:
 
     def close(self) -> None:
         """End everything, as well as the back end can, and close it."""
-        with suppress(CheckFailed, SlacktideError):  # what was found to be wrong has been told
+        with suppress(CheckFailed, SlacktideError):  # what was found to be wrong has been reported
             self.let_go(ORDER._replace(attempt=99))
         self.backend.close()
 

@@ -13,7 +13,7 @@ SLACKTIDE_GRACE_SECONDS and SLACKTIDE_ATTEMPT; without them it trains alone.
 - **It may be killed.** What was last saved is continued at any width. When a peer vanishes, the others leave
   at once, and rank 0 saves the last whole step before it does.
 
-Exit codes: 0 all steps are done, 2 bad input, 75 a peer was lost or did not come, 143 stopped when asked.
+Exit codes: 0 all steps are done, 2 bad input, 75 a peer was lost or did not come, 143 stopped on request.
 
 With `--step-seconds` the workers keep the pace of GPUs of that speed: the computation is real and takes
 far less, the rest of the time they sleep. The machine looks faster or slower, the result is the same.
@@ -130,26 +130,26 @@ def limited(kind: Callable[[str], float], least: float, most: float = math.inf) 
 
 
 class Stop:
-    """Knows whether a stop was asked for, and until when there is time to say so to the others."""
+    """Knows whether a stop was requested, and until when there is time to notify the others."""
 
     def __init__(self, grace_s: float) -> None:
         self.by_s = math.inf
         self._patience_s = grace_s / 2  # the other half is for saving
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._ask)
-        worker.stopping.heed()  # beside ours: while it waits to re-form, a worker must hear of a stop too
+            signal.signal(number, self._note_stop)
+        worker.stopping.heed()  # so that a stop also ends the wait in worker.reform()
 
-    def _ask(self, *_: Any) -> None:
+    def _note_stop(self, *_: Any) -> None:
         self.by_s = min(self.by_s, time.monotonic() + self._patience_s)
 
     @property
-    def asked(self) -> bool:
+    def requested(self) -> bool:
         return self.by_s < math.inf
 
     @property
     def changing(self) -> bool:
         """Whether this worker has to leave the others: to end, or to meet those of another set."""
-        return self.asked or bool(worker.resizing)
+        return self.requested or bool(worker.resizing)
 
     def rest(self, until_s: float) -> None:
         """Sleep until a moment, or until something changes."""
@@ -197,7 +197,7 @@ class Team:
             raise PeerLost(f"MASTER_ADDR:MASTER_PORT must be free to listen on, got: {error}") from error
 
     def _rank_of(self, peer: socket.socket) -> int | None:
-        """Return who is greeting, or None if it is nobody of this attempt."""
+        """Return the rank of the caller, or None if it is none of this attempt."""
         try:
             said = self._receive(peer, self._greeting(0), patience_s=1.0)
         except OSError:
@@ -220,12 +220,12 @@ class Team:
             if peer.getsockname() != peer.getpeername():
                 peer.sendall(self._greeting(self._place.rank).tobytes())
                 return self._tuned(peer)
-            peer.close()  # on loopback a caller can reach itself while nobody listens
+            peer.close()  # on loopback a caller can reach itself while no other process listens
 
     def _check_patience(self, whom: str) -> None:
-        if self._stop.asked or time.monotonic() > self._until_s:
+        if self._stop.requested or time.monotonic() > self._until_s:
             place = f"{self._place.address}:{self._place.port}"
-            raise PeerLost(f"{whom} must come to {place} within {self._patience_s:g} s, but nobody did")
+            raise PeerLost(f"{whom} must come to {place} within {self._patience_s:g} s, but none did")
 
     def _tuned(self, peer: socket.socket) -> socket.socket:
         peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # a step waits for one small message
@@ -251,7 +251,7 @@ class Team:
         return result
 
     def newest(self, step: int) -> int | None:
-        """Return the rank that has done most steps, told by each how many it has; None: none has a state."""
+        """Return the rank that has done most steps, by what each reports; None: none has a state."""
         mine = np.zeros(self._place.width)
         self.share(mine)  # rank 0 speaks first: who was sent away finds the connection closed
         mine[self._place.rank] = step + 1
@@ -408,13 +408,13 @@ class Shelf:
 
 
 class TrainingRecord:
-    """What rank 0 keeps for those who come after and tells those who watch; other ranks only remember."""
+    """What rank 0 saves for later attempts and reports to those who watch; other ranks only remember."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
         self._shelf = Shelf(worker.checkpoint_dir or Path("checkpoints"), options.seed)
         self._saved_step = 0
-        self._told_s = -math.inf
+        self._reported_s = -math.inf
 
     def begin(self) -> TrainingState:
         """Return where to go on: the newest checkpoint, or the first weights."""
@@ -424,33 +424,33 @@ class TrainingRecord:
         return state
 
     def go_on(self, state: TrainingState) -> None:
-        """Tell where a set of workers goes on, and save that if it comes from memory."""
+        """Report where a set of workers goes on, and save that if it comes from memory."""
         if state.step > self._saved_step:
             self.save(state)
         else:
-            self.tell(state)
+            self.report(state)
 
     def note(self, state: TrainingState) -> None:
         """Take note of a step: save it if it is time to, and say so now and then."""
         if state.step % self._options.checkpoint_every == 0:
             self.save(state)
-        elif time.monotonic() > self._told_s + REPORT_SECONDS:
-            self.tell(state)
+        elif time.monotonic() > self._reported_s + REPORT_SECONDS:
+            self.report(state)
 
     def save(self, state: TrainingState) -> None:
-        """Save a step unless it is saved, then tell: never the other way round."""
+        """Save a step unless it is saved, then report: never the other way round."""
         if state.step > self._saved_step:
             self._shelf.save(state)
             self._saved_step = state.step
-            self.tell(state)
+            self.report(state)
 
-    def tell(self, state: TrainingState) -> None:
-        """Tell how far it is and how far it is safe; alone, whoever reads the terminal."""
+    def report(self, state: TrainingState) -> None:
+        """Report how far it is and how far it is safe; without Slacktide, print it."""
         done, metrics = state.step / self._options.steps, measured(state.weights, self._options.seed)
         worker.progress(done, checkpointed=self._saved_step / self._options.steps, **metrics)
         if "SLACKTIDE_PROGRESS" not in os.environ:
             print(f"{done:.1%} done, {metrics}", flush=True)
-        self._told_s = time.monotonic()
+        self._reported_s = time.monotonic()
 
 
 # --- the training
@@ -459,7 +459,7 @@ class TrainingRecord:
 def train(options: Options, stop: Stop) -> bool:
     """Train in one set of workers after another; return whether all steps are done, or else to stop.
 
-    Raises ConnectionError or TimeoutError when a peer is lost and nobody says how to go on.
+    Raises ConnectionError or TimeoutError when a peer is lost and no word comes on how to go on.
     """
     state: TrainingState | None = None
     spirals(options.seed)
@@ -475,7 +475,7 @@ def train(options: Options, stop: Stop) -> bool:
         state = run.state
         if state is not None and state.step >= options.steps:
             return True
-        if stop.asked or not worker.reform():
+        if stop.requested or not worker.reform():
             if lost is not None:
                 raise lost
             return False
@@ -541,7 +541,7 @@ def main() -> int:
         return EXIT_REFUSED
     except (ConnectionError, TimeoutError) as error:
         print(f"train: {error}", file=sys.stderr)
-        return EXIT_STOPPED if stop.asked else EXIT_LOST
+        return EXIT_STOPPED if stop.requested else EXIT_LOST
 
 
 if __name__ == "__main__":

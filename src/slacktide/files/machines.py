@@ -78,7 +78,7 @@ class MachinesFile:
 
     def provider_for(self, renter: Renter) -> Provider:
         """Make the provider for an owner; raises InputError when its settings are wrong."""
-        owner = replace(renter, beside=self.folder)
+        owner = replace(renter, settings_folder=self.folder)
         if isinstance(self.provider, str):
             return providers.make({self.provider: {"renter": owner}})
         ((name, settings),) = self.provider.items()

@@ -1,5 +1,4 @@
-"""Providers rent machines: the contract, the reconciler that alone rents and ends, and a module or folder for
-each.
+"""Providers rent machines: their contract, the reconciler that rents and ends, and the providers themselves.
 
 Begin with `base`; a new provider is one file here. `reconciler` brings what is rented to what is wanted.
 """

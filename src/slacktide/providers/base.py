@@ -67,8 +67,8 @@ class Renter:
     """The journal's id, which no other journal has; every machine carries it."""
     folder: Path = Path(".")
     """Where it may keep files of this owner's."""
-    beside: Path = Path(".")
-    """From where relative paths in its settings are meant."""
+    settings_folder: Path = Path(".")
+    """The folder to which relative paths in its settings refer."""
     head: str = ""
     """What a machine joins once it is up: an address of the cluster's head; empty: it joins nothing."""
     token: str = ""

@@ -1,6 +1,6 @@
 """Machines that are simply there: a list in a file. Renting one marks it as taken; ending it sets it free.
 
-Who has which is noted in a folder beside the list, one file for each machine that is taken, which appears
+Who has which is noted in a folder next to the list, one file for each machine that is taken, which appears
 whole and at once or not at all. So several journals can share one list, and a crash leaves nothing half
 taken.
 """
@@ -29,7 +29,7 @@ KINDS = ("spot", "on-demand")
 
 
 class MachineClaim(NamedTuple):
-    """Who has a machine, as the folder tells."""
+    """The note of who has a machine."""
 
     address: str
     owner: str
@@ -85,7 +85,7 @@ class Fixed:
 
     @property
     def _path(self) -> str:
-        return str(self.renter.beside / self.file)
+        return str(self.renter.settings_folder / self.file)
 
     @property
     def _folder(self) -> Path:

@@ -52,5 +52,5 @@ class LibraryProcess:
                 if answer.get("id") == self._requests:
                     return answer
             if self._child.closed_output:
-                raise OSError("the process that asks has ended")
+                raise OSError("the process with the library has ended")
         raise TimeoutError("it took too long")

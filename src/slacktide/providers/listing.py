@@ -1,4 +1,4 @@
-"""What a provider listed, beside the tickets that are open."""
+"""What a provider listed, sorted by the tickets that are open."""
 
 from __future__ import annotations
 

@@ -58,17 +58,17 @@ class ReconcileStep:
     full: list[MachineKind] = field(default_factory=list, init=False)
     troubles: list[str] = field(default_factory=list, init=False)
     silent: bool = field(default=False, init=False)
-    """Whether the provider left a question without an answer: nothing more is asked in this step."""
+    """Whether the provider left a request without an answer: nothing more is requested in this step."""
 
     def run(self, want: Mapping[MachineKind, int]) -> Stock:
         """Do all of it, and say what there is."""
         self._look()
         self._close_what_is_over()
-        self._tell_who_joined()
+        self._note_joined()
         self._close_what_is_too_much(want)
         self._end_strays()
-        self._tell_what_leaked()
-        self._ask_for_what_is_open()
+        self._note_leaked()
+        self._request_open()
         self._open_what_is_missing(want)
         self.memory.forget(self._tickets, self.listing, self.now_hours)
         alive = {name: machine for name in self._open if (machine := self.listing.alive(name)) is not None}
@@ -162,7 +162,7 @@ class ReconcileStep:
 
     # ---------------------------------------------------------------- joining
 
-    def _tell_who_joined(self) -> None:
+    def _note_joined(self) -> None:
         joined = [
             Joined(
                 at_hours=self.now_hours,
@@ -199,11 +199,11 @@ class ReconcileStep:
         try:
             self.provider.end(ids)
         except (Unreachable, Refused) as error:
-            for name in ids:  # nobody knows whether it was done: ask again at once
+            for name in ids:  # it is not known whether it was done: repeat it at the next step
                 retries.reset(("end", name))
             self.troubles.append(f"machines could not be ended: {error}")
 
-    def _tell_what_leaked(self) -> None:
+    def _note_leaked(self) -> None:
         """Write down machines that run on although they should have ended, each once, and their end."""
         running = {one.id: one for one in self.listing.strays(self._open) if one.alive}
         since, known = self.memory.stray_hours, self._tickets.leaked
@@ -230,25 +230,25 @@ class ReconcileStep:
 
     # ---------------------------------------------------------------- asking
 
-    def _ask_for_what_is_open(self) -> None:
+    def _request_open(self) -> None:
         for ticket in list(self._open.values()):
             unlisted = ticket.id not in self.listing.of and not ticket.machine
-            if unlisted and self._may_ask(ticket.id, ticket.spec):
-                self._ask(ticket.id, ticket.spec)
+            if unlisted and self._may_request(ticket.id, ticket.spec):
+                self._request(ticket.id, ticket.spec)
 
-    def _may_ask(self, name: str, spec: MachineKind) -> bool:
+    def _may_request(self, name: str, spec: MachineKind) -> bool:
         retries = self.memory.retries
-        keys = (("ask", name), ("full", spec[:2]))
+        keys = (("rent", name), ("full", spec[:2]))
         return not self.silent and all(retries.is_due(key, self.now_hours) for key in keys)
 
-    def _ask(self, name: str, spec: MachineKind) -> None:
-        """Ask for the machine of a ticket that has been written down; a final no closes it."""
+    def _request(self, name: str, spec: MachineKind) -> None:
+        """Request the machine of a ticket that has been written down; a final no closes it."""
         retries, now = self.memory.retries, self.now_hours
         try:
             self.provider.rent(name, spec)
         except Unreachable as error:
             self.silent = True
-            retries.after_failure(("ask", name), now)
+            retries.after_failure(("rent", name), now)
             self.troubles.append(f"a machine could not be rented: {error}")
         except NoCapacity as error:
             self.full.append(spec)
@@ -262,7 +262,7 @@ class ReconcileStep:
             self.diary.note(self._returned(name, f"refused: {error}", "refused"))
         else:
             retries.reset(("full", spec[:2]))
-            retries.wait_once(("ask", name), now, self.rules.listed_within_hours)
+            retries.wait_once(("rent", name), now, self.rules.listed_within_hours)
             self.memory.promised.add(name)
 
     # ---------------------------------------------------------------- opening
@@ -296,7 +296,7 @@ class ReconcileStep:
             )
         )  # fmt: skip
         self.memory.alive_hours[name] = self.now_hours
-        self._ask(name, spec)
+        self._request(name, spec)
 
 
 def _minutes(hours: float) -> str:

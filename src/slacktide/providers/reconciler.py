@@ -36,7 +36,7 @@ class Reconciler:
         self._memory, self._stepped_hours = self._nothing_known(), -math.inf
 
     def step(self, want: Mapping[MachineKind, int], now_hours: float, use: Use = PLAIN_USE) -> Stock:
-        """List, close, end, ask, open: in this order, so that what is too much goes before more comes.
+        """List, close, end, request, open: in this order, so that what is too much goes before more comes.
 
         `want` says how many machines of each kind there should be, the most important first. Raises what the
         diary raises when nothing can be written, and then nothing was done that it does not explain.

@@ -14,7 +14,7 @@ from slacktide.providers.base import Machine
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What may be rented, at which price, and how patiently; hours are of the clock that steps are told."""
+    """What may be rented, at which price, and how patiently; hours are of the clock that steps are given."""
 
     usd_per_hour: Mapping[tuple[Capacity, str], float] = field(default_factory=dict)
     """What a machine costs, by kind and pool; one without a price counts as the most expensive."""
@@ -31,12 +31,12 @@ class Rules:
     """Between two tries of what failed, or could not be had."""
 
     def price(self, spec: MachineKind) -> float:
-        """Return what a machine costs in an hour, the most that any does where nobody says."""
+        """Return what a machine costs in an hour; without a price of its own, the most that any costs."""
         return self.usd_per_hour.get((spec.kind, spec.pool), max(self.usd_per_hour.values(), default=0.0))
 
 
 class Use(NamedTuple):
-    """What is known of the machines beside what their provider says, by their tickets."""
+    """What is known of the machines in addition to what their provider lists, by their tickets."""
 
     ready: Collection[str] | None = None
     """Those that have joined; None: a machine is ready when its provider says that it is up."""
@@ -54,7 +54,7 @@ class Stock(NamedTuple):
     machines: Mapping[str, Machine] = {}
     """Those that are alive, by their open tickets."""
     full: tuple[MachineKind, ...] = ()
-    """Asked for in this step, and not to be had: there is no capacity."""
+    """Requested in this step, and not to be had: there is no capacity."""
     trouble: str = ""
     """What keeps it from renting or ending what it should, in a sentence; empty when nothing does."""
     listed: bool = True

@@ -1,6 +1,6 @@
 """A cloud that exists only in memory, with all that goes wrong in real ones, for tests and trials.
 
-Chance comes from a seed and time from a clock that is told, so the same story happens again. It keeps an
+Chance comes from a seed and time from a clock that is given, so the same run happens again. It keeps an
 account of its own, to be compared with what the journal says.
 """
 
@@ -65,7 +65,7 @@ class FakeInstance:
     why: str = ""
     dud: bool = False
     noticed_hours: float = math.inf
-    """When it was told that it will be taken; it is taken NOTICE_HOURS later."""
+    """When it was warned that it will be taken; it is taken NOTICE_HOURS later."""
     address: str = ""
     since_utc: datetime = EPOCH
     until_utc: datetime | None = None
@@ -89,7 +89,7 @@ class Cloud:
         faults: Faults | None = None,
         boot_hours: float = 0.0,
     ) -> None:
-        """Begin with none; `clock` tells the hours, which only grow."""
+        """Begin with none; `clock` returns the hours, which only grow."""
         self.faults, self.boot_hours = faults or Faults(), boot_hours
         self.instances: dict[str, FakeInstance] = {}
         self._clock, self._random = clock, random.Random(seed)

@@ -35,7 +35,7 @@ from typing import Any
 from slacktide.worker.reforming import Resizing
 
 REPORT_SECONDS = 0.2
-"""Progress between checkpoints is written no more often than this: nobody looks more often."""
+"""Progress between checkpoints is written no more often than this: no reader looks more often."""
 _ALMOST = 1e-6
 """By how much a share may miss 0 or 1: sums of steps do."""
 
@@ -52,30 +52,30 @@ grace_seconds: float
 
 
 def __getattr__(name: str) -> Any:
-    """Read the variables when they are asked for: some launchers set them after the imports."""
+    """Read the variables at each access: some launchers set them after the imports."""
     if name in _READERS:
         return _READERS[name]()
     raise AttributeError(f"module 'slacktide.worker' has no attribute {name!r}")
 
 
 class StopFlag:
-    """True once this process was told to stop with SIGTERM: save, and end.
+    """True once this process was requested to stop by SIGTERM: save, and end.
 
     The first look turns the signal from an end into a note, so that a script that never looks is ended by it
     at once. That look has to be in the main thread. A handler that was there before is still called.
     """
 
     def __init__(self) -> None:
-        self._asked = False
+        self._requested = False
         self._process = 0
         self._before: Any = None
 
     def __bool__(self) -> bool:
         self.heed()
-        return self._asked
+        return self._requested
 
     def __repr__(self) -> str:
-        return f"<told to stop: {self._asked}>"
+        return f"<stop requested: {self._requested}>"
 
     def heed(self) -> None:
         """From now on take note of a stop and go on; raises RuntimeError where Python cannot do that."""
@@ -97,7 +97,7 @@ class StopFlag:
         signal.signal(signal.SIGTERM, self._note)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        self._asked = True
+        self._requested = True
         if callable(self._before):
             self._before(number, frame)
 
@@ -123,7 +123,7 @@ class _Reports:
         self.checkpointed: float | None = None
         self.next_s = -math.inf
 
-    def tell(self, done: float, checkpointed: float | None, metrics: Mapping[str, float]) -> None:
+    def write(self, done: float, checkpointed: float | None, metrics: Mapping[str, float]) -> None:
         """Append a line in one write, so that a kill leaves no half of it."""
         path = os.environ.get("SLACKTIDE_PROGRESS")
         if path is None or _rank() != 0:
@@ -147,7 +147,7 @@ _writing = threading.Lock()
 def progress(done: float, /, *, checkpointed: float | None = None, **metrics: float) -> None:
     """Say which share of the work is done, from 0 to 1; does nothing at other ranks than 0.
 
-    `checkpointed` is the share that is safe in a checkpoint. Left out it is what `save` was last told; a job
+    `checkpointed` is the share that is safe in a checkpoint. Left out it is what `save` last got; a job
     that never says counts as safe with all that it has done. Metrics such as `loss=1.9` are shown. It may be
     called at every step: more than a few lines a second are not written, the last one (1) always is. Raises
     ValueError for what is no share.
@@ -158,7 +158,7 @@ def progress(done: float, /, *, checkpointed: float | None = None, **metrics: fl
     elif share < 1.0 and time.monotonic() < _reports.next_s:
         return
     _reports.next_s = time.monotonic() + REPORT_SECONDS
-    _reports.tell(share, _reports.checkpointed, metrics)
+    _reports.write(share, _reports.checkpointed, metrics)
 
 
 def saved(name: str | os.PathLike[str]) -> Path | None:
@@ -245,7 +245,7 @@ def _draft(target: Path) -> Path:
 
 
 def _left_before(draft: str) -> bool:
-    """Say whether a draft is of an attempt of which nobody is left: none is, where this one began anew."""
+    """Say whether a draft is of an attempt without workers left: any older one, where this one began anew."""
     attempt = draft.partition(".of-")[2].partition(".")[0]
     return "SLACKTIDE_REFORMED" not in os.environ and attempt.isdecimal() and int(attempt) < _attempt()
 

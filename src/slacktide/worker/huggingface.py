@@ -28,12 +28,12 @@ _PREFIX = "checkpoint-"
 
 
 class SlacktideCallback(TrainerCallback):  # type: ignore[misc]
-    """Reports progress, saves and stops when told to, and marks checkpoints that are whole."""
+    """Reports progress, saves and stops on request, and marks checkpoints that are whole."""
 
     def __init__(self) -> None:
         """Hear of a stop from now on."""
         worker.stopping.heed()
-        self._told = False
+        self._stopping = False
         self._logged: dict[str, float] = {}
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
@@ -42,9 +42,9 @@ class SlacktideCallback(TrainerCallback):  # type: ignore[misc]
         worker.progress(share, checkpointed=share)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Say how far it is; when any worker was told to stop, save this step and end, at every worker."""
-        self._told = stopping_anywhere(args.device)
-        if self._told:
+        """Report how far it is; after a request to stop at any worker, save this step and end."""
+        self._stopping = stopping_anywhere(args.device)
+        if self._stopping:
             control.should_save = control.should_training_stop = True
             control.should_evaluate = False  # the grace period is for saving
         elif _share(state) < 1.0:  # the last step counts once it is saved
@@ -66,7 +66,7 @@ class SlacktideCallback(TrainerCallback):  # type: ignore[misc]
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Say that all is done, also where the training ended early by its own rule."""
-        if not self._told:
+        if not self._stopping:
             worker.progress(1.0)
 
 

@@ -28,7 +28,7 @@ KEPT = 2
 
 
 class SlacktideCallback(Callback):  # type: ignore[misc]
-    """Reports progress, saves whole checkpoints, and saves and stops when told to."""
+    """Reports progress, saves whole checkpoints, and saves and stops on request."""
 
     def __init__(self, every_steps: int = 100, folder: str | os.PathLike[str] | None = None) -> None:
         """Save after that many steps of the optimizer, into the job's folder unless another is named."""
@@ -36,7 +36,7 @@ class SlacktideCallback(Callback):  # type: ignore[misc]
             raise ValueError(f"every_steps must be >= 1, got {every_steps}")
         self._every_steps, self._folder = every_steps, _place(folder)
         self._saved_step = 0
-        self._told = False
+        self._stopping = False
         worker.stopping.heed()
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
@@ -51,19 +51,19 @@ class SlacktideCallback(Callback):  # type: ignore[misc]
     def on_train_batch_end(
         self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        """Save when it is time to; when any worker was told to stop, save and end, at every worker."""
-        self._told = stopping_anywhere(trainer.strategy.root_device)
+        """Save when it is time to; when any worker was requested to stop, save and end, at every worker."""
+        self._stopping = stopping_anywhere(trainer.strategy.root_device)
         step, share = trainer.global_step, _share(trainer)
-        if self._told or step - self._saved_step >= self._every_steps:
+        if self._stopping or step - self._saved_step >= self._every_steps:
             self._save(trainer)
         elif share is not None and share < 1.0:  # the last step counts once it is saved
             worker.progress(share, **_metrics(trainer))
-        if self._told:
+        if self._stopping:
             _stop(trainer)
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
         """Save the last step and say that all is done, also where training ended early by its own rule."""
-        if not self._told:
+        if not self._stopping:
             self._save(trainer)
             worker.progress(1.0, **_metrics(trainer))
 
@@ -100,7 +100,7 @@ def _checkpoints(folder: Path) -> list[Path]:
 
 
 def _share(trainer: Any) -> float | None:
-    """Return the share of all steps that is done; None where nobody knows how many there will be."""
+    """Return the share of all steps that is done; None where their number is not known."""
     steps = float(trainer.estimated_stepping_batches)
     return min(1.0, trainer.global_step / steps) if 0 < steps < math.inf else None
 

@@ -11,14 +11,14 @@ from slacktide import worker
 
 
 def stopping_anywhere(device: Any = "cpu") -> bool:
-    """Whether any worker was told to stop: all get the same answer, so that all stop after the same step.
+    """Whether any worker was requested to stop; the same answer at all, so they stop after the same step.
 
-    Every worker has to ask, equally often. With NCCL name the worker's GPU as `device`.
+    Every worker has to call it, equally often. With NCCL name the worker's GPU as `device`.
     """
-    told = bool(worker.stopping)
+    stopping = bool(worker.stopping)
     if not _together():
-        return told
-    count = torch.tensor([float(told)], device=device)
+        return stopping
+    count = torch.tensor([float(stopping)], device=device)
     dist.all_reduce(count)
     return bool(count.item())
 

@@ -1,7 +1,7 @@
 """How a worker goes on in another set without being started again: notes that it and its controller leave.
 
-The notes lie beside each other, under the path in SLACKTIDE_NOTES: `.able` says that this worker can do it,
-`.place` tells it its next place, `.taken` says that it has taken it.
+The notes lie next to each other, under the path in SLACKTIDE_NOTES: `.able` says that this worker can do it,
+`.place` is its next place, `.taken` says that it has taken it.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _POLL_SECONDS = 0.005
 class Resizing:
     """True once this worker has a place in another set: finish the step, save, and call `reform`."""
 
-    def __init__(self, told_to_stop: Callable[[], bool]) -> None:
-        self._told_to_stop = told_to_stop
+    def __init__(self, stop_requested: Callable[[], bool]) -> None:
+        self._stop_requested = stop_requested
         self._read: tuple[int, int] | None = None
         """Which note was the last that this worker followed, or that was none of its business."""
 
@@ -32,10 +32,10 @@ class Resizing:
         return self._next_place() is not None
 
     def __repr__(self) -> str:
-        return f"<told to re-form: {bool(self)}>"
+        return f"<re-forming requested: {bool(self)}>"
 
     def ready(self) -> bool:
-        """Say that this worker can re-form, and is ready to meet the others; False: end, it was told to stop.
+        """Say that this worker can re-form, and is ready to meet the others; False: end, for a stop came.
 
         To be called once, when all is imported and made that takes time. A worker that is added to others
         waits here: they work on until it is ready, and then all re-form together.
@@ -47,14 +47,14 @@ class Resizing:
         return "SLACKTIDE_ADDED" not in os.environ or self.reform(float("inf"))
 
     def reform(self, patience_seconds: float = PATIENCE_SECONDS) -> bool:
-        """Wait for what becomes of this worker; False: end, it was told to stop, or nobody said anything.
+        """Wait for what becomes of this worker; False: end, a stop was requested, or nothing came in time.
 
         If True, `rank`, `world_size`, `attempt` and the variables MASTER_ADDR and MASTER_PORT are those of
         its new place, and what it prints goes to the log of that. To be called after a step that all agreed
         to be the last of this set, or when a peer is gone.
         """
         until_s = time.monotonic() + patience_seconds
-        while not self._told_to_stop() and self._is_able():
+        while not self._stop_requested() and self._is_able():
             place = self._next_place()
             if place is not None:
                 self._take(place)
@@ -69,7 +69,7 @@ class Resizing:
         return notes is not None and os.path.exists(f"{notes}.able")
 
     def _next_place(self) -> dict[str, Any] | None:
-        """Return the place that this worker was told and has not taken."""
+        """Return the place that this worker received and has not taken."""
         notes = os.environ.get("SLACKTIDE_NOTES")
         if notes is None:
             return None

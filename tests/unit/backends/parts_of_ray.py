@@ -75,7 +75,7 @@ class Controller:
             number = self.numbers[one.id] = self.numbers.get(one.id, 0) + 1
             heard, packs = last.token if last else "", dict.fromkeys(lacking, pack())
             self.link.send(
-                one.id, AgentMessage(number, heard=heard, tasks=tasks, packs=packs, read={NAME: 0})
+                one.id, AgentMessage(number, last_token=heard, tasks=tasks, packs=packs, read={NAME: 0})
             )
 
     def until(self, condition: Callable[[], object]) -> None:

@@ -113,10 +113,10 @@ def test_others_work_on_until_those_who_are_added_are_ready(stage: Stage) -> Non
     stage.hold(2, [SPOT, SPOT])
     stage.processes.tick()
     seen = stage.look()
-    assert (seen.attempt, seen.reforming, seen.told_s, seen.pending_gpus) == (2, True, None, 0)
+    assert (seen.attempt, seen.reforming, seen.places_sent_s, seen.pending_gpus) == (2, True, None, 0)
     assert seen.spot_gpus == 2
     until_working(stage, 2, 2)
-    assert stage.look().told_s is not None
+    assert stage.look().places_sent_s is not None
     assert stage.log(0, 1) == "0 of 1\n"
 
 
@@ -154,7 +154,7 @@ def test_who_does_not_take_its_place_in_time_ends_the_set(stage: Stage) -> None:
     begin(stage, SPOT, SPOT)
     (stage.folder / "deaf").touch()
     stage.hold(2, [SPOT])
-    stage.until(lambda: stage.look().told_s is not None)
+    stage.until(lambda: stage.look().places_sent_s is not None)
     stage.ticks()
     assert not stage.look().stopped
     stage.time_s += 3600 + 21
@@ -342,7 +342,7 @@ def test_the_numpy_job_ends_where_one_ends_that_was_never_resized(stage: Stage) 
     for attempt, width in ((1, 2), (2, 1), (3, 3)):
         stage.hold(attempt, [SPOT] * width)
         stage.until(lambda: stage.look().attempt == attempt and not stage.look().reforming)  # noqa: B023
-        assert (stage.look().told_s is not None) == (attempt > 1)
+        assert (stage.look().places_sent_s is not None) == (attempt > 1)
         done = stage.look().done_share
         stage.until(lambda: stage.look().done_share > done)  # noqa: B023
     seen = stage.until_phase("exited", 3)

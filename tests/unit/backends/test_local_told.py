@@ -174,7 +174,19 @@ def test_a_set_up_that_was_told_to_stop_has_neither_succeeded_nor_failed(site: S
 
 
 def test_a_job_keeps_its_own_variables_whatever_their_names(site: Site) -> None:
-    names = ("run", "shell", "stem", "stop", "workdir", "line", "boot", "started", "status", "told", "home")
+    names = (
+        "run",
+        "shell",
+        "stem",
+        "stop",
+        "workdir",
+        "line",
+        "boot",
+        "started",
+        "status",
+        "stopped",
+        "home",
+    )
     site.enter(
         f"set | grep -E '^({'|'.join(names)})=' > seen; umask >> seen", env=dict.fromkeys(names, "mine")
     )

@@ -88,7 +88,9 @@ class Machine:
         self.number += 1
         assert self.agent.stdin
         assert self.agent.stdout
-        write_frame(self.agent.stdin, say._replace(number=self.number, heard=say.heard or self.heard))
+        write_frame(
+            self.agent.stdin, say._replace(number=self.number, last_token=say.last_token or self.heard)
+        )
         answer = read_frame(self.agent.stdout)
         assert isinstance(answer, AgentAnswer)
         assert answer.number == self.number
@@ -217,10 +219,10 @@ def test_word_from_who_has_not_heard_it_lately_starts_nothing(tmp_path: Path) ->
         one.knows(SLEEPS)
         old = one.ask(AgentMessage(0)).token
         time.sleep(1.1)  # what is measured: this message was on its way for longer than the lease
-        late = one.ask(AgentMessage(0, heard=old, tasks=(task(),), packs=one.packs))
+        late = one.ask(AgentMessage(0, last_token=old, tasks=(task(),), packs=one.packs))
         assert not late.heeded
         assert not one.ask(
-            AgentMessage(0, heard="from-another-life", tasks=(task(),), packs=one.packs)
+            AgentMessage(0, last_token="from-another-life", tasks=(task(),), packs=one.packs)
         ).heeded
         assert not one.living
     finally:
@@ -230,16 +232,16 @@ def test_word_from_who_has_not_heard_it_lately_starts_nothing(tmp_path: Path) ->
 def test_a_message_that_was_overtaken_or_is_of_an_earlier_controller_is_not_heeded(machine: Machine) -> None:
     machine.knows(SLEEPS)
     token = machine.ask(AgentMessage(0, life="first")).token
-    assert machine.ask(AgentMessage(0, life="first", heard=token)).heeded
+    assert machine.ask(AgentMessage(0, life="first", last_token=token)).heeded
     machine.number -= 2
     assert not machine.ask(
-        AgentMessage(0, life="first", heard=token, tasks=(task(),), packs=machine.packs)
+        AgentMessage(0, life="first", last_token=token, tasks=(task(),), packs=machine.packs)
     ).heeded
     machine.number += 1
-    assert machine.ask(AgentMessage(0, life="second", heard=token)).heeded
-    late = machine.ask(AgentMessage(0, life="first", heard=token, tasks=(task(),), packs=machine.packs))
+    assert machine.ask(AgentMessage(0, life="second", last_token=token)).heeded
+    late = machine.ask(AgentMessage(0, life="first", last_token=token, tasks=(task(),), packs=machine.packs))
     assert not late.heeded, "another controller has come after it"
-    assert machine.ask(AgentMessage(0, life="second", heard=token)).heeded
+    assert machine.ask(AgentMessage(0, life="second", last_token=token)).heeded
     assert not machine.living
 
 
@@ -249,7 +251,7 @@ def test_a_way_on_which_only_answers_are_lost_ends_the_lease_too(tmp_path: Path)
         one.knows(SLEEPS)
         one.until("running", task())
         heard = one.heard
-        wait_for(lambda: not one.living, lambda: one.ask(AgentMessage(0, heard=heard, tasks=(task(),))))
+        wait_for(lambda: not one.living, lambda: one.ask(AgentMessage(0, last_token=heard, tasks=(task(),))))
     finally:
         clear(one)
 

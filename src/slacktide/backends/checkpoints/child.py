@@ -21,7 +21,7 @@ SIGN_S = 1.0
 
 
 class _SignsOfLife:
-    """Tells the parent that bytes move, no more often than it needs to know."""
+    """Reports to the parent that bytes move, no more often than it needs to know."""
 
     def __init__(self, parent: ParentProcess) -> None:
         self._parent, self._next_s = parent, 0.0

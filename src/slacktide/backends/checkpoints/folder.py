@@ -21,7 +21,7 @@ STAMP = f"{OURS}-checkpoint.json"
 
 
 class FileState(NamedTuple):
-    """What tells whether a file is still the same."""
+    """What shows whether a file is still the same."""
 
     inode: int
     bytes: int
@@ -124,7 +124,7 @@ def safe_link(name: str, there: object) -> str:
 
 
 def read_stamp(folder: Path) -> Stamp | None:
-    """Return who last worked in a folder, None when nobody can say."""
+    """Return who last worked in a folder, None when that cannot be read."""
     try:
         with open(os.open(folder / STAMP, os.O_RDONLY | os.O_NOFOLLOW), encoding="utf-8") as file:
             fact = json.load(file)
@@ -145,11 +145,11 @@ def write_stamp(folder: Path, stamp: Stamp) -> None:
     os.replace(draft, folder / STAMP)
 
 
-def fresh_beside(folder: Path) -> Path:
+def loading_folder(folder: Path) -> Path:
     """Return an empty folder next to this one in which a checkpoint is put together; raises OSError."""
     fresh = folder.with_name(f".{folder.name}.slacktide-loading")
     if fresh.exists():
-        shutil.rmtree(fresh)  # of somebody who was killed
+        shutil.rmtree(fresh)  # of a process that was killed
     fresh.mkdir(parents=True)
     return fresh
 

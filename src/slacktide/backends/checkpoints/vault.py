@@ -286,7 +286,7 @@ class Vault:
         return stamp.attempt
 
     def _bring(self, manifest: Manifest, folder: Path) -> None:
-        fresh = disk.fresh_beside(folder)
+        fresh = disk.loading_folder(folder)
         with ThreadPoolExecutor(self.streams) as pool:
             list(pool.map(lambda item: self._get(item[1], fresh / item[0]), manifest.files.items()))
         for name, there in manifest.links.items():

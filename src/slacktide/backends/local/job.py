@@ -25,7 +25,8 @@ from slacktide.backends.workers.worker_set import WorkerSet
 from slacktide.core.errors import BackendError, InputError
 
 SIGN_S = 5.0
-"""How often to leave a sign that workers were seen alive, for the case that nobody is here when they end."""
+"""How often to leave a sign that workers were seen alive, for the case that no controller is there at their
+end."""
 
 
 class LocalJob:
@@ -44,7 +45,7 @@ class LocalJob:
         self.moved = False
         """Whether its folder was moved under its workers, who may have failed because of that."""
         self.going: list[WorkerSet] = []
-        """What an earlier controller left behind and nobody wants."""
+        """What an earlier controller left behind and no order explains."""
         self.tail: Tail | None = None
         """What the job says of itself; None until its folder was found to be ours."""
         self.printed: PrintedProgress | None = None
@@ -54,7 +55,7 @@ class LocalJob:
         self.newest = 0
         """The highest attempt that was ever begun here."""
         self.damaged: int | None = None
-        """The attempt of which nobody can read what it was to be."""
+        """The attempt whose note of what it was to be cannot be read."""
         self.trouble = ""
         """What went wrong at the last step that was tried."""
         self.began_at = now
@@ -115,7 +116,7 @@ class LocalJob:
         self.order, self._retry_at, self._held_at = order, -math.inf, now
 
     def let_go_on(self) -> None:
-        """Learn that the workers on all machines are ready: those here may be told their places."""
+        """Note that the workers on all machines are ready: those here may receive their places."""
         if self.order is not None and self.order.part is not None:
             self.order = self.order._replace(part=self.order.part._replace(go=True))
 
@@ -127,7 +128,7 @@ class LocalJob:
         if self.order is not None:
             self._pursue(self._checked(self.order), now, pick_devices)
         if self.worker_set and self.worker_set.halved:
-            self.worker_set.stop(now)  # nobody ordered a set that keeps the others
+            self.worker_set.stop(now)  # no order came for a set that keeps the others
         if self.reforming:
             self.reforming.advance(now, go=self._may_go)
         if self.reforming is None or not self.reforming.under_way:
@@ -165,7 +166,7 @@ class LocalJob:
     def adopt(self, attempt: int, now: float) -> bool:
         """Take charge of an attempt that an earlier controller began; False when none can be read.
 
-        One that was told to stop, or whose folder was moved under it, is not kept running.
+        One that was requested to stop, or whose folder was moved under it, is not kept running.
         """
         intent = folder.read_intent(self.place, attempt)
         if intent is None:
@@ -191,7 +192,7 @@ class LocalJob:
             )
 
     def not_adopted(self, attempt: int, *, lives: bool) -> None:
-        """Tell apart an attempt that was never begun, and may be now, from one that nobody can read."""
+        """Distinguish an attempt that was never begun, and may be now, from one whose note cannot be read."""
         if folder.has_intent(self.place, attempt):
             self.damaged = attempt
         elif not lives and not folder.is_begun(self.place, attempt):
@@ -390,7 +391,7 @@ class LocalJob:
 
     @property
     def _may_go(self) -> bool:
-        """Whether the workers of the set may be told their places, as far as other machines are concerned."""
+        """Whether the workers of the set may receive their places, as far as other machines are concerned."""
         if self.intent is None or not self.intent.ranks:
             return True
         order = self.order
@@ -419,7 +420,7 @@ class LocalJob:
         self._take_over(intent, stay, now)
         if leaving.workers:
             self.going.append(leaving)
-            if not intent.ranks:  # all others have been told by now
+            if not intent.ranks:  # all others have received their places by now
                 leaving.stop(now)
         return True
 
@@ -458,7 +459,7 @@ class LocalJob:
         return {} if intent.ranks else reforming.staying(worker_set, order.kinds)
 
     def _take_over(self, intent: folder.Intent, stay: Mapping[int, Worker], now: float) -> None:
-        """Make the set that was written down, and tell its workers if none has to be started."""
+        """Make the set that was written down, and send its workers their places if none has to be started."""
         for rank, worker in stay.items():
             worker.rank = rank
         ranks = zip(intent.rank_numbers, intent.kinds, strict=True)

@@ -19,7 +19,7 @@ def observe(job: LocalJob, now: float) -> ProcessStatus:
     present, lost = _present(job), [worker.kind for worker in workers if worker.lost]
     source = job.printed or tail
     progress, said_at = (source.progress, source.said_at) if source else (ReportedProgress(), None)
-    heard_at = now if source is None or said_at is None else max(job.began_at, source.grown_at)
+    grown_at = now if source is None or said_at is None else max(job.began_at, source.grown_at)
     never = (None,) * len(order.kinds) if order and not worker_set else ()
     ended_well = _ended_well(job)
     failed = worker_set.failed_rank if worker_set and not _void(job) and not job.moved else None
@@ -49,13 +49,13 @@ def observe(job: LocalJob, now: float) -> ProcessStatus:
         spoken=worker_set is not None and said_at is not None and _is_ours(job, said_at),
         metrics=tail.metrics if tail else {},
         began_s=now - job.began_at if worker_set and worker_set.attempt else None,
-        silent_s=now - heard_at if worker_set and worker_set.present else 0.0,
+        silent_s=now - grown_at if worker_set and worker_set.present else 0.0,
         setup_exit=None if job.setup.stopped else job.setup.exit_code,
         broken_lines=tail.broken_lines if tail else 0,
         newest_attempt=job.newest,
         trouble=job.trouble or _damage(job) or _trouble(job),
         reforming=job.reforming is not None and job.reforming.under_way,
-        told_s=_told_s(job, now),
+        places_sent_s=_places_sent_s(job, now),
         able=worker_set is not None and reforming.are_able(worker_set),
         leaving=bool(job.going),
         notice_s=_notice_s(job, now),
@@ -73,9 +73,9 @@ def _trouble(job: LocalJob) -> str:
     return (changing.trouble if changing else "") or (store.trouble if store else "")
 
 
-def _told_s(job: LocalJob, now: float) -> float | None:
-    told_at = job.reforming.told_at if job.reforming else None
-    return None if told_at is None else now - told_at
+def _places_sent_s(job: LocalJob, now: float) -> float | None:
+    places_sent_at = job.reforming.places_sent_at if job.reforming else None
+    return None if places_sent_at is None else now - places_sent_at
 
 
 def _is_ours(job: LocalJob, said_at: float) -> bool:

@@ -38,7 +38,7 @@ class LocalProcesses:
         )
 
     def register(self, launch: Launch) -> None:
-        """Make a job known, with its folders; told again, the new launch counts from the next start on.
+        """Make a job known, with its folders; registered again, the new launch counts from the next start on.
 
         Raises InputError for what cannot be run, BackendError when our own folder cannot be written.
         """
@@ -83,7 +83,7 @@ class LocalProcesses:
         self._jobs.taken(job_id, spot_left, notice_s).take(spot_left, notice_s, self._now())
 
     def fence(self, patience_s: float) -> bool:
-        """End all workers within this time, whoever ordered them, and begin none that was; say if any lived.
+        """End all workers within this time, by whichever order they run, and begin none; say if any lived.
 
         Only an attempt that is ordered afterwards begins anything again.
         """
@@ -102,9 +102,9 @@ class LocalProcesses:
         """Take charge of what an earlier controller left: keep these attempts, end all else.
 
         Kept workers are watched and signalled as if we had started them, and the missing ones of a set
-        that was only half begun are started when the same attempt is held again. An attempt that was told to
-        stop is not kept. To be called before the first order: a job that has one is not touched, for its
-        workers are ours. What is to go gets SIGTERM now, and SIGKILL from a later tick.
+        that was only half begun are started when the same attempt is held again. An attempt that was
+        requested to stop is not kept. To be called before the first order: a job that has one is not touched,
+        for its workers are ours. What is to go gets SIGTERM now, and SIGKILL from a later tick.
         """
         marked = leftovers.marked(self._owner)
 

@@ -1,4 +1,4 @@
-"""A back end whose workers run on machines, whoever carries messages to them, rented where that is told."""
+"""The base of back ends whose workers run on machines, rented or not, over any link to their agents."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ class NodeAccess(NamedTuple):
 
     link: Link
     lease_s: float
-    """How long workers go on when nothing is heard of their controller."""
+    """How long workers go on without a message of their controller."""
     head: str = ""
     """What rented machines are to join."""
     token: str = ""
     """The file with the token for that."""
     now: Callable[[], float] = time.monotonic
-    """Seconds of a clock that nobody sets."""
+    """Seconds of a monotonic clock, which is never set."""
     threads: bool = True
-    """Whether anything goes on between two calls; if not, somebody calls `peers.talk.turn`."""
+    """Whether anything goes on between two calls; if not, the caller has to call `peers.talk.turn`."""
 
 
 @dataclass(slots=True)
@@ -195,7 +195,7 @@ class MachineBackend(WorkerBackend):
                 busy.add(ticket)
             elif ticket not in up and peers.is_fenced(peer.host.id, now):  # none of its nodes is
                 unfit[ticket] = "it has left the cluster"
-            elif peer.host.alive and now - max(peer.heard_at, peer.met_at) > SILENT_S:
+            elif peer.host.alive and now - max(peer.last_answer_at, peer.met_at) > SILENT_S:
                 unfit[ticket] = "it has not answered for too long"
         return Use(ready=ready, unfit=unfit, busy=busy)
 

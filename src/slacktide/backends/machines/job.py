@@ -50,9 +50,9 @@ class RemoteJob:
         self.order: WorkerOrder | None = None
         self.spread: MachineSet | None = None
         self.going: list[MachineSet] = []
-        """What an earlier controller left and nobody wants, and workers that leave while others stay."""
+        """What an earlier controller left and no order explains, and workers that leave while others stay."""
         self.joining: MachineSet | None = None
-        """The set in which workers are to go on, while no machine has been told of it."""
+        """The set in which workers are to go on, while no machine has received any of it."""
         self.unplaced: tuple[Kind, ...] = ()
         """For whom there were not enough machines."""
         self.said = LastReport()
@@ -64,7 +64,7 @@ class RemoteJob:
         self._packing: Future[tuple[str, LaunchPack]] | None = None
         self._packed_for = 0
         self._lacked = False
-        """Whether a machine asked for what is to be started, and we have not packed it."""
+        """Whether a machine requested what is to be started, and we have not packed it."""
         self._formed: int | None = None
         self._elsewhere: dict[str, int] = {}
         """Machines where another attempt than ours lives, by their own word."""
@@ -85,7 +85,7 @@ class RemoteJob:
         found = {attempt: spreads.read(home, attempt) for attempt, home in homes.items()}
         written = [spread for spread in found.values() if spread is not None]
         if kept in homes and found[kept] is None and not (homes[kept] / spreads.SET_FILE).exists():
-            self._formed = kept  # nobody was ever told of it
+            self._formed = kept  # no machine ever received it
         for spread in written:
             for later in written:
                 reforming.part(spread, later.form)
@@ -120,7 +120,7 @@ class RemoteJob:
 
     # ---------------------------------------------------------------- what machines say
 
-    def hear(self, peer: Peer, seen: AgentStatus, number: int, now: float) -> None:
+    def receive(self, peer: Peer, seen: AgentStatus, number: int, now: float) -> None:
         """Take in what a machine says of this job."""
         observed, host = seen.observed, peer.host.id
         self.newest = max(self.newest, observed.newest_attempt)
@@ -146,20 +146,20 @@ class RemoteJob:
         self, spread: MachineSet, part: MachinePart, seen: AgentStatus, number: int, now: float
     ) -> None:
         observed = seen.observed
-        part.seen, part.heard_at, part.number = seen, now, number
+        part.seen, part.seen_at, part.number = seen, now, number
         if observed.gone and part.gone_at is None:
             part.gone_at = now
             part.gone_s = None if observed.gone_s is None else boot.seconds() - observed.gone_s
         if spread is not self.spread:
             return
         if observed.spoken and observed.said_s is not None:
-            self._hear_said(spread, part, now - observed.said_s, now)
+            self._take_report(spread, part, now - observed.said_s, now)
         if spread.began_at is None:
             began = [one.observed.began_s if one.observed else None for one in spread.parts.values()]
             if None not in began:
                 spread.began_at = now - min(one for one in began if one is not None)
 
-    def _hear_said(self, spread: MachineSet, part: MachinePart, at: float, now: float) -> None:
+    def _take_report(self, spread: MachineSet, part: MachinePart, at: float, now: float) -> None:
         """Believe rank 0's machine, and another one only where that has said nothing."""
         said, observed = self.said, part.observed
         assert observed is not None
@@ -177,8 +177,10 @@ class RemoteJob:
         spread = self.spread
         if spread is None or spread.failed is None or spread.broken or spread.stopping:
             return None
-        heard = (part.gone or part.number > spread.after.get(part.host, 0) for part in spread.parts.values())
-        return spread.failed.observed if all(heard) else None
+        reported = (
+            part.gone or part.number > spread.after.get(part.host, 0) for part in spread.parts.values()
+        )
+        return spread.failed.observed if all(reported) else None
 
     # ---------------------------------------------------------------- what is to be done
 
@@ -197,11 +199,11 @@ class RemoteJob:
             self.trouble = ""
 
     def _lead_on(self) -> None:
-        """Let workers take their places once all are ready, and those who leave end once all were told."""
+        """Let workers take their places once all are ready, and end those that leave after that."""
         spread = self.spread
         if spread is not None and spread.form.former:
             spread.go = spread.go or spread.able
-        if spread is None or spread.stopping or spread.places_told:
+        if spread is None or spread.stopping or spread.places_sent:
             for leaving in self.going:
                 self._stop(leaving)
 
@@ -218,21 +220,21 @@ class RemoteJob:
             if peers.is_fenced(part.host, now):
                 part.lost = True
                 part.gone_at = now
-                ago_s = now - (part.heard_at or now)
+                ago_s = now - (part.seen_at or now)
                 part.gone_s = boot.seconds() - ago_s if part.seen is not None else None
         failed = [part for part in spread.parts.values() if part.seen is not None and part.seen.failure]
         if failed and spread.failed is None and spread is self.spread:
-            spread.failed = min(failed, key=lambda part: (part.heard_at, part.ranks))
+            spread.failed = min(failed, key=lambda part: (part.seen_at, part.ranks))
             spread.after = {host: peers.talk.sent(host) for host in spread.parts}
         if spread.stopping:
             return
         if spread.broken:
             self._stop(spread)
-        # Who ends on the way may do so because of who leaves, or because others were told too late; or it has
-        # done the last step, and those who were added would wait for it.
+        # Workers may end on the way because of those that leave, or because others got their places late; or
+        # it has done the last step, and those who were added would wait for it.
         lacks_some = spread.broken or (spread is self.spread and spread.has_ended)
         new = self.spread
-        if new is not None and new.heard and new.reforming and lacks_some:
+        if new is not None and new.reported and new.reforming and lacks_some:
             self._stop(new)
 
     def _stop(self, spread: MachineSet) -> None:
@@ -272,7 +274,7 @@ class RemoteJob:
             return
         if spread is None and now >= max(order.not_before, self._retry_at):
             self._begin(order, placing, packing, now)
-        elif spread is not None and not spread.told and not spread.stopping:
+        elif spread is not None and not spread.announced and not spread.stopping:
             self._meet(spread, peers)
         if self._lacked and self.pack is None and self.launch is not None:
             self._is_packed(order, self.launch, packing, now)
@@ -308,7 +310,7 @@ class RemoteJob:
         return MachineSet(form, folder.attempt_folder(self.place, form.attempt))
 
     def _write(self, made: MachineSet, now: float) -> None:
-        """Write down a set, of which machines are told from now on; raises BackendError."""
+        """Write down a set, which machines receive from now on; raises BackendError."""
         try:
             owned_folders.make_private(made.home)
             made.write()
@@ -334,7 +336,7 @@ class RemoteJob:
         if spread.stopping or spread.broken or not reforming.is_same(spread.form, order.pool, launch):
             return False
         soon = now < self._held_at + launch.grace_s + TAKE_S
-        if not spread.heard:
+        if not spread.reported:
             return soon
         stay = reforming.staying(spread, order.kinds)
         if stay and (self.going or spread.reforming):
@@ -370,7 +372,7 @@ class RemoteJob:
         return self._made(reforming.successor(spread.form, order.attempt, order.kinds, stay, seats))
 
     def _take_over(self, spread: MachineSet, made: MachineSet, port: int, now: float) -> None:
-        """Write down the set that takes workers over; from then on the others are told of it."""
+        """Write down the set that takes workers over; from then on the other machines receive it."""
         made.form = made.form._replace(port=port)
         self.joining = None
         self._write(made, now)
@@ -408,7 +410,7 @@ class RemoteJob:
         return not_startable(attempt, self.place.name, why)
 
     def _meet(self, spread: MachineSet, peers: Peers) -> None:
-        """Learn at which port the ranks meet, and write that down before anybody is told to start."""
+        """Learn at which port the ranks meet, and write that down before any machine is to start."""
         port = self._port(spread, peers)
         if port is not None:
             spread.form = spread.form._replace(port=port)
@@ -424,11 +426,11 @@ class RemoteJob:
         return None if peer is None else peer.ports.get(self.place.name)
 
     def lacks(self, launch: str) -> bool:
-        """Say whether a machine that knows nothing of this launch is to be told what we have."""
+        """Say whether a machine that knows nothing of this launch is to receive what we have."""
         spread = self.spread
         if spread is None or launch != spread.form.launch:
             return False
-        if self.pack is None:  # an earlier controller began it, and may not have come to tell
+        if self.pack is None:  # an earlier controller began it, and perhaps had no time to send it
             self._lacked = True
             return False
         if self.pack[0] != launch:  # an earlier controller's: the files may have changed since

@@ -35,7 +35,7 @@ class LastReport(NamedTuple):
     grown_at: float = -math.inf
     attempt: int = 0
     part: str | None = None
-    """Which machine told it."""
+    """Which machine sent it."""
 
 
 class LastReportFile:

@@ -24,7 +24,7 @@ class LogCopies:
         return {name: self._offset(name) for name in names}
 
     def add(self, name: LogName, part: LogPart) -> None:
-        """Append a part that continues what is here; what was told before is passed over. Raises OSError."""
+        """Append a part that continues what is here; what came before is passed over. Raises OSError."""
         known = self._offset(name)
         text, left_out = part.text, part.after - known
         if left_out < 0:

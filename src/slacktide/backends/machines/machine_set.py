@@ -1,8 +1,8 @@
 """The workers of one attempt over several machines: begun together, ended together.
 
-It is written down before any machine is told of it, with the port where all ranks meet before any is told to
+It is written down before any machine receives it, with the port where all ranks meet before any is to
 start, so that the next controller knows where workers may be. A set that lost a part, or of which one was
-told to stop by somebody else, cannot go on: the other parts are told to end too.
+stopped from outside, cannot go on: the other parts are ended too.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class SetForm(NamedTuple):
     seats: tuple[GpuSeat, ...]
     """By rank."""
     port: int = 0
-    """Where all ranks meet; 0: not known yet, so nobody was told to start."""
+    """Where all ranks meet; 0: not known yet, so no machine has been requested to start."""
     launch: str = ""
     pool: str = ""
     script: str = ""
@@ -69,14 +69,14 @@ class MachinePart:
     ranks: tuple[int, ...]
     seen: AgentStatus | None = None
     """What its agent last said of this attempt."""
-    heard_at: float = 0.0
+    seen_at: float = 0.0
     """When it said so."""
     number: int = 0
     """In answer to which message."""
     away: bool = False
     """Whether its machine is down."""
     noticed: bool = False
-    """Whether its machine was told that it will be taken."""
+    """Whether its machine was warned that it will be taken."""
     taken_at: float = math.inf
     """When that will be, on the controller's clock."""
     lost: bool = False
@@ -84,7 +84,7 @@ class MachinePart:
     gone_s: float | None = None
     """When the last of its workers had gone, on this machine's clock."""
     gone_at: float | None = None
-    """When that was heard."""
+    """When that message came."""
     drained: bool = False
     """Whether all that it printed was copied."""
     handed_on: bool = False
@@ -128,9 +128,9 @@ class MachineSet:
     parts: dict[str, MachinePart] = field(init=False)
     """By machine."""
     failed: MachinePart | None = None
-    """The first part of which a failure was heard."""
+    """The first part that reported a failure."""
     after: dict[str, int] = field(default_factory=dict)
-    """What each machine had been sent when the failure was heard."""
+    """The number of the last message to each machine when the failure was reported."""
     began_at: float | None = None
     """When all parts had begun, on the controller's clock."""
     go: bool = False
@@ -148,8 +148,8 @@ class MachineSet:
         return self.form.attempt
 
     @property
-    def told(self) -> bool:
-        """Whether machines may have been told to start it."""
+    def announced(self) -> bool:
+        """Whether machines may have been requested to start it."""
         return self.form.port > 0
 
     @property
@@ -164,7 +164,7 @@ class MachineSet:
 
     @property
     def succeeded(self) -> bool:
-        """Whether all workers ended with 0, and nobody was told to."""
+        """Whether all workers ended with 0, and none by request."""
         return all(
             not part.broken and part.observed is not None and _ended_well(part.observed)
             for part in self.parts.values()
@@ -173,10 +173,10 @@ class MachineSet:
     @property
     def over(self) -> bool:
         """Whether nothing of it is left on any machine."""
-        return (self.stopping and not self.told) or all(part.gone for part in self.parts.values())
+        return (self.stopping and not self.announced) or all(part.gone for part in self.parts.values())
 
     @property
-    def heard(self) -> bool:
+    def reported(self) -> bool:
         """Whether every machine has said something of it to this controller."""
         return all(part.seen is not None for part in self.parts.values())
 
@@ -192,19 +192,20 @@ class MachineSet:
         return any(code is not None for codes in ends for code in codes)
 
     @property
-    def places_told(self) -> bool:
-        """Whether all workers were told their places in it, where some were taken over."""
+    def places_sent(self) -> bool:
+        """Whether all workers received their places in it, where some were taken over."""
         return all(
-            part.observed is not None and part.observed.told_s is not None for part in self.parts.values()
+            part.observed is not None and part.observed.places_sent_s is not None
+            for part in self.parts.values()
         )
 
     @property
     def reforming(self) -> bool:
         """Whether workers that were taken over are on the way into it."""
-        if not self.form.former or self.stopping or not self.told:
+        if not self.form.former or self.stopping or not self.announced:
             return False
         taken = (part.observed is not None and not part.observed.reforming for part in self.parts.values())
-        return not (self.places_told and all(taken))
+        return not (self.places_sent and all(taken))
 
     def kept(self, part: MachinePart) -> list[StayingWorker]:
         """Return those of a part's workers that were taken over."""
@@ -232,8 +233,8 @@ class MachineSet:
         return tuple(self.form.kinds[rank] for rank in part.ranks)
 
     def task(self, part: MachinePart) -> AgentTask | None:
-        """Return what a machine is to be told of its part; None while nothing is known that it could do."""
-        if not self.told:
+        """Return the task of a machine for its part; None while there is nothing that it could do."""
+        if not self.announced:
             return None
         seats = [self.form.seats[rank] for rank in part.ranks]
         devices = tuple(seat.device for seat in seats)
@@ -272,14 +273,14 @@ class MachineSet:
         return self.failed or self.parts.get(self.form.seats[0].host)
 
     def stop(self) -> None:
-        """Have all parts end; what was told to stop is never begun again, by the next controller either."""
+        """Have all parts end; a set that was stopped is never begun again, by the next controller either."""
         if not self.stopping:
             self.stopping = True
             lost = [rank for part in self.parts.values() if part.missed for rank in part.ranks]
             folder.write_stop(self.home / "stop", lost)
 
     def write(self) -> None:
-        """Put down what it is to be, before anybody is told of it; raises OSError."""
+        """Write down what it is to be, before any machine receives it; raises OSError."""
         form = {"format": 1, **self.form._asdict(), "seats": [list(seat) for seat in self.form.seats]}
         folder.write_durably(self.home / SET_FILE, json.dumps(form))
 

@@ -55,13 +55,13 @@ def observe(job: RemoteJob, now: float) -> ProcessStatus:
         newest_attempt=job.newest,
         trouble=job.trouble or _trouble(spread),
         reforming=spread is not None and spread.reforming,
-        told_s=_told_s(spread, now),
+        places_sent_s=_places_sent_s(spread, now),
         notice_s=_notice_s(sets, now),
     )
 
 
 def _notice_s(sets: Sequence[MachineSet], now: float) -> float | None:
-    """Return how long the first of the job's machines has left that was told that it will be taken.
+    """Return how long the first of the job's machines has left that was warned that it will be taken.
 
     Of workers that the market takes while their machines stay, their machines say so.
     """
@@ -70,14 +70,14 @@ def _notice_s(sets: Sequence[MachineSet], now: float) -> float | None:
         if part.noticed:
             found.append(part.taken_at - now)
         if part.observed is not None and part.observed.notice_s is not None:
-            found.append(part.observed.notice_s - (now - part.heard_at))
+            found.append(part.observed.notice_s - (now - part.seen_at))
     return max(0.0, min(found)) if found else None
 
 
 def _present(job: RemoteJob, spread: MachineSet, part: MachinePart) -> list[Kind]:
     """Return the kinds of a part's workers that are there, by the last word of its machine."""
     observed = part.observed
-    if part.lost or part.away or part.left or not spread.told:
+    if part.lost or part.away or part.left or not spread.announced:
         return []
     if part.handed_on:  # its machine speaks of all its workers together, once it speaks of the new set
         there = job.spread.parts.get(part.host) if job.spread else None
@@ -117,17 +117,17 @@ def _pending(job: RemoteJob) -> int:
 def _pending_of(spread: MachineSet, part: MachinePart) -> int:
     if part.observed is not None:
         return part.observed.pending_gpus
-    return 0 if spread.adopted and spread.told else len(part.ranks) - len(spread.kept(part))
+    return 0 if spread.adopted and spread.announced else len(part.ranks) - len(spread.kept(part))
 
 
-def _told_s(spread: MachineSet | None, now: float) -> float | None:
-    """Return how long ago all workers had been told their places."""
+def _places_sent_s(spread: MachineSet | None, now: float) -> float | None:
+    """Return how long ago all workers had received their places."""
     if spread is None or not spread.form.former:
         return None
     ago = [
-        part.observed.told_s + (now - part.heard_at)
+        part.observed.places_sent_s + (now - part.seen_at)
         for part in spread.parts.values()
-        if part.observed is not None and part.observed.told_s is not None
+        if part.observed is not None and part.observed.places_sent_s is not None
     ]
     return min(ago) if len(ago) == len(spread.parts) else None
 
@@ -181,10 +181,10 @@ def _phase(job: RemoteJob, now: float) -> Phase:
 
 
 def _phase_of(spread: MachineSet) -> Phase:
-    """Return how far a set is that nobody has told to end: as far as its slowest part."""
+    """Return how far a set is that has no request to end: as far as its slowest part."""
     phases = [part.observed.phase if part.observed else None for part in spread.parts.values()]
     if "setting-up" in phases:
         return "setting-up"
     if None in phases:
-        return "running" if spread.adopted and spread.told else "starting"
+        return "running" if spread.adopted and spread.announced else "starting"
     return "starting" if {"none", "starting"} & set(phases) else "running"

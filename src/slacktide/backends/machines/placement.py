@@ -23,7 +23,7 @@ class FreeHost(NamedTuple):
 
     host: Host
     devices: tuple[str, ...]
-    """One for each GPU that nobody uses; empty names where GPUs cannot be seen."""
+    """One for each GPU that is free; empty names where GPUs cannot be seen."""
 
 
 def fits(host: Host, kind: Kind, pool: str) -> bool:

@@ -99,7 +99,7 @@ class ReconcilerThread:
             time.sleep(0)
 
     def close(self) -> None:
-        """Let the thread end; what it waits for is refused, so that it asks for nothing more."""
+        """Let the thread end; what it waits for is refused, so that it makes no more requests."""
         self._handed.closed = True
         self._wishes.put(None)
         while not self._handed.notes.empty():
@@ -107,7 +107,7 @@ class ReconcilerThread:
             done.set_exception(BackendError("the controller has ended"))
 
     def _write(self) -> None:
-        """Write what the keeper waits for; what cannot be written is its trouble, and it asks for nothing."""
+        """Write what the reconciler waits for; if that fails it is its trouble, and nothing is requested."""
         while not self._handed.notes.empty():
             facts, done = self._handed.notes.get()
             hours = self._now_hours()

@@ -1,9 +1,9 @@
 """Workers on machines that go on in another set: who stays where, and what that set is to be.
 
 The set that there is works on until machines for the added workers and a port to meet at are found. Then the
-new one is written down with those it takes over, and only then machines are told. Each starts what is added
-there and says when all of its workers are ready. When all machines have said so, all are told to go on, and
-each tells its workers their places. Workers that leave are ended after that. Whatever does not go well on the
+new one is written down with those it takes over, and only then machines receive it. Each starts what is added
+there and reports when all of its workers are ready. When all machines have reported that, all may go on, and
+each sends its workers their places. Workers that leave are ended after that. Whatever does not go well on the
 way is answered by ending the whole set, as if none of its workers could do this.
 """
 

@@ -1,7 +1,7 @@
 """The workers of many jobs on many machines: placed, started, watched, stopped, and found again.
 
-It has the calls of `local.Processes`, whose docstrings say what they mean. What machines are told is written
-down before they are told it, and what they are told is always the whole, so a controller that dies is
+It has the calls of `LocalProcesses`, whose docstrings say what they mean. What machines receive is written
+down before it is sent, and a message is always the whole of what is wanted, so a controller that dies is
 followed by one that reads what was written and says it again.
 """
 
@@ -70,7 +70,7 @@ class MachineWorkers:
         """Why there are not as many machines as there should be, where that is known."""
 
     def register(self, launch: Launch) -> None:
-        """Make a job known, with its folders; told again, the new launch counts from the next start on."""
+        """Make a job known, with its folders; a new launch counts from the next start on."""
         job, taken_in = self._jobs.take_in(launch, self._now())
         job.launch = taken_in
 
@@ -88,17 +88,17 @@ class MachineWorkers:
         self._jobs.taken(job_id, spot_left, notice_s).take(spot_left, notice_s)
 
     def tick(self) -> None:
-        """Hear what machines say, take the next steps for all jobs, and tell machines what to do."""
+        """Receive the answers of machines, take the next steps for all jobs, and send tasks."""
         now = self._now()
         for peer, answer in self.peers.listen(now):
-            self._hear(peer, answer, now)
+            self._receive(peer, answer, now)
 
         def advance(name: str, job: RemoteJob) -> None:
             job.advance(self.peers, partial(self._placed, now), self._pack, now)
-            self._tell_wait(name, job, now)
+            self._report_wait(name, job, now)
 
         self._jobs.advance(advance)
-        if self._ready:  # before that nobody knows what is wanted, and silence would end it
+        if self._ready:  # before the first orders a message would be empty, and end all workers
             for peer in self.peers.all():
                 self.peers.say(peer, self._say(peer))
 
@@ -152,8 +152,8 @@ class MachineWorkers:
 
     # ---------------------------------------------------------------- hearing
 
-    def _hear(self, peer: Peer, answer: AgentAnswer, now: float) -> None:
-        """Take in an answer; logs first, for what ended before it was asked has printed all by then."""
+    def _receive(self, peer: Peer, answer: AgentAnswer, now: float) -> None:
+        """Take in an answer; logs first: what ended before the answer was made has printed all by then."""
         for log, text in answer.logs.items():
             try:
                 self._mirror.add(log, text)
@@ -161,12 +161,12 @@ class MachineWorkers:
                 self._jobs[log[0]].trouble = f"logs must be writable, got: {error}"
         for spread, part in self._parts(peer.host.id):
             names = spread.logs(part)
-            asked = peer.was_asked(answer.number, names)
+            requested = peer.was_requested(answer.number, names)
             grown = any(name in answer.logs for name in names)
-            part.drained = part.drained or (part.gone_at is not None and asked and not grown)
+            part.drained = part.drained or (part.gone_at is not None and requested and not grown)
         for name, seen in answer.jobs.items():
             if is_name(name):
-                self._jobs[name].hear(peer, seen, answer.number, now)
+                self._jobs[name].receive(peer, seen, answer.number, now)
 
     def _parts(self, host: str) -> Iterator[tuple[MachineSet, MachinePart]]:
         """Yield what of any set is, or was, on a machine."""
@@ -196,7 +196,7 @@ class MachineWorkers:
     ) -> tuple[GpuSeat, ...] | None:
         return place(kinds, pool, self._free(now), used)
 
-    def _tell_wait(self, name: str, job: RemoteJob, now: float) -> None:
+    def _report_wait(self, name: str, job: RemoteJob, now: float) -> None:
         """Say what a job waits for, once it has waited for a while."""
         if job.order is None or job.waited_s(now) < WAIT_S:
             return
@@ -265,9 +265,9 @@ class MachineWorkers:
 
 def _seated(spread: MachineSet, part: MachinePart) -> list[int]:
     """Return the ranks that use a GPU of a machine, or are about to; who is taken over counts once."""
-    if part.gone or (spread.stopping and not spread.told):
+    if part.gone or (spread.stopping and not spread.announced):
         return []
-    counted = () if spread.told else [one.rank for one in spread.kept(part)]
+    counted = () if spread.announced else [one.rank for one in spread.kept(part)]
     return [rank for rank in part.ranks if rank not in counted]
 
 

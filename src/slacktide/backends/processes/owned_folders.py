@@ -57,7 +57,7 @@ def own(folder: Path, owner: str) -> None:
 
 
 def make_private(path: Path) -> None:
-    """Make a folder for us alone, or see that nobody else can write to it; raises InputError or OSError."""
+    """Make a folder that only we can write to, or check that it is one; raises InputError or OSError."""
     if not os.path.lexists(path):
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     _private_mode(path)

@@ -1,6 +1,6 @@
-"""The processes of this machine: told apart by pid and start time, and found by a variable they carry.
+"""The processes of this machine: distinguished by pid and start time, and found by a variable they carry.
 
-A pid alone names nothing for long: it is given again to someone else. Whoever may be signalled is therefore
+A pid alone names nothing for long: the system reuses it. A process that may be signaled is therefore
 known by its start time as well, or by the variable that every worker hands down to what it starts.
 """
 
@@ -145,7 +145,7 @@ def _content(path: str) -> bytes:
 
 
 def _ps_started(pid: int) -> str | None:
-    """Ask ps, in the same words as the supervisor does; None when gone or a zombie."""
+    """Return the start time from `ps`, formatted as the supervisor does; None when gone or a zombie."""
     environ = {**os.environ, "LC_ALL": "C", "TZ": "UTC0"}
     command = ["ps", "-o", "state=,lstart=", "-p", str(pid)]
     answer = subprocess.run(command, capture_output=True, text=True, check=False, env=environ).stdout.split()

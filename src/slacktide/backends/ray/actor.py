@@ -40,7 +40,7 @@ class NodeAgent:
     """The agent of a node, for one owner."""
 
     def __init__(self, owner: str, node: str, address: str, idle_s: float) -> None:
-        """Make a place for its files; nothing is started until somebody speaks."""
+        """Make a place for its files; nothing is started until a message comes."""
         self._owner, self._node, self._address, self._idle_s = owner, node[:12], address, idle_s
         home = agents_home(dict(node_environ()))
         self._root = home / self._node
@@ -50,12 +50,14 @@ class NodeAgent:
         tidy(home, time.time() - KEPT_S)
         self._child: subprocess.Popen[bytes] | None = None
         self._runs: tuple[str, float] = ("", 0.0)
-        self._told_at = time.monotonic()
+        self._last_message_at = time.monotonic()
         threading.Thread(target=self._end_when_idle, daemon=True).start()
 
-    def tell(self, digest: str, lease_s: float, frame: bytes) -> bytes | None:
+    def tell(
+        self, digest: str, lease_s: float, frame: bytes
+    ) -> bytes | None:  # the name that live actors answer to
         """Hand a message to the agent and return its answer; None: this code has to be learned first."""
-        self._told_at = time.monotonic()
+        self._last_message_at = time.monotonic()
         code = self._root / f"code-{digest}"
         if not code.is_dir():
             return None
@@ -119,10 +121,10 @@ class NodeAgent:
             self._child = None
 
     def _end_when_idle(self) -> None:
-        """End for good when nobody has spoken for long: the owner's controller is gone."""
+        """End for good when no message came for long: the owner's controller is gone."""
         import ray
 
-        while time.monotonic() - self._told_at < self._idle_s:
+        while time.monotonic() - self._last_message_at < self._idle_s:
             time.sleep(min(WATCH_S, self._idle_s / 4))
         ray.kill(ray.get_runtime_context().current_actor)
 
@@ -151,7 +153,7 @@ def node_environ() -> list[tuple[str, str]]:
             if pairs:
                 return [(name, value) for name, _, value in pairs]
     except OSError:
-        pass  # not told: our own, without what Ray says about GPUs
+        pass  # not readable: our own, without what Ray says about GPUs
     return [(name, value) for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"]
 
 
@@ -167,7 +169,7 @@ def agents_home(environ: dict[str, str]) -> Path:
 
 
 def lock_folder(folder: Path, how: int) -> int | None:
-    """Lock a node's folder for as long as this process lives; None: somebody else has it."""
+    """Lock a node's folder for as long as this process lives; None: another process has it."""
     handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(handle, how | fcntl.LOCK_NB)
@@ -184,7 +186,7 @@ def tidy(home: Path, before: float) -> None:
         try:
             unused = (folder / "lock").stat().st_mtime < before
             handle = lock_folder(folder, fcntl.LOCK_EX) if unused else None
-        except OSError:  # no lock yet, or no more: somebody else's to deal with
+        except OSError:  # no lock yet, or no more: another process deals with it
             continue
         if handle is not None:
             shutil.rmtree(folder, ignore_errors=True)

@@ -20,7 +20,7 @@ from slacktide.core.errors import InputError
 from slacktide.core.units import parse_duration_hours
 
 LEASE_S = 30.0
-"""How long workers go on when nothing is heard of their controller: longer than it takes to start another.
+"""How long workers go on without a message of their controller: longer than it takes to start another.
 A lost node is waited for as long, unless its provider says that it has ended."""
 LEASE = "SLACKTIDE_LEASE"
 """The variable that says another length."""
@@ -87,10 +87,10 @@ def cluster_of(environ: Mapping[str, str]) -> ClusterAddress:
 
 def lease_s(environ: Mapping[str, str]) -> float:
     """Return the length of leases: LEASE_S, or what the user wants; raises InputError."""
-    told = environ.get(LEASE)
-    if not told:
+    text = environ.get(LEASE)
+    if not text:
         return LEASE_S
-    seconds = parse_duration_hours(told) * 3600.0
+    seconds = parse_duration_hours(text) * 3600.0
     if seconds < SHORTEST_S:
-        raise InputError(f"{LEASE} must be at least {SHORTEST_S:g}s, got {told}")
+        raise InputError(f"{LEASE} must be at least {SHORTEST_S:g}s, got {text}")
     return seconds

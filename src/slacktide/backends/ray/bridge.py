@@ -42,7 +42,7 @@ class Bridge:
         self._listed_at: float | None = None
         self._package = packed()
 
-    def hear(self, source: IO[bytes]) -> None:
+    def read_messages(self, source: IO[bytes]) -> None:
         """Take messages over until there are no more; then end the process, whatever Ray is doing."""
         try:
             while True:
@@ -99,7 +99,7 @@ class Bridge:
                     carrier.send(self._early.pop(name))
 
     def write(self, frame: Beat | Reply) -> None:
-        """Tell the link something; when nobody reads any more, the process ends."""
+        """Send the link a frame; when the link is gone, the process ends."""
         try:
             with self._writing:
                 write_frame(self._out, frame)
@@ -130,7 +130,7 @@ def connect(address: str) -> str:
 
 
 def is_open(address: str) -> bool:
-    """Whether somebody listens at an address; Ray itself would try for more than a minute."""
+    """Whether an address accepts connections; Ray itself would try for more than a minute."""
     host, _, port = address.removeprefix(CLIENT).rpartition(":")
     if not port.isdecimal():
         return True
@@ -146,7 +146,7 @@ def main(address: str, owner: str, lease_s: str, idle_s: str) -> None:
     out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever Ray prints
     bridge = Bridge(address, owner, float(lease_s), float(idle_s), out)
-    threading.Thread(target=bridge.hear, args=(sys.stdin.buffer,), daemon=True).start()
+    threading.Thread(target=bridge.read_messages, args=(sys.stdin.buffer,), daemon=True).start()
     threading.Thread(target=bridge.beat, daemon=True).start()
     trouble = connect(address)
     if trouble:

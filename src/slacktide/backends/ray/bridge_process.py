@@ -41,8 +41,8 @@ class Start(NamedTuple):
 class BridgeProcess:
     """A bridge process and the threads that speak with it."""
 
-    def __init__(self, start: Start, hear: Callable[[BridgeProcess, Beat | Reply], None]) -> None:
-        self._start, self._hear = start, hear
+    def __init__(self, start: Start, on_frame: Callable[[BridgeProcess, Beat | Reply], None]) -> None:
+        self._start, self._on_frame = start, on_frame
         command = [sys.executable, "-m", "slacktide.backends.ray.bridge", start.address, start.owner]
         self._process = subprocess.Popen(
             [*command, f"{start.lease_s:g}", f"{start.idle_s:g}"],
@@ -50,8 +50,8 @@ class BridgeProcess:
             env=client_environ(os.environ, start.address, start.token),
         )  # fmt: skip
         self._began = time.monotonic()
-        self._heard_at: float | None = None
-        self._told = ""
+        self._last_frame_at: float | None = None
+        self._trouble = ""
         self._printed: deque[str] = deque(maxlen=KEPT_LINES)
         self._waiting: dict[str, AgentMessage] = {}
         self._changed = threading.Condition()
@@ -80,9 +80,9 @@ class BridgeProcess:
     @property
     def silent_s(self) -> float:
         """For how long it has said nothing; at first it is given time to begin."""
-        if self._heard_at is None:
+        if self._last_frame_at is None:
             return max(0.0, self.age_s - BEGIN_S)
-        return time.monotonic() - self._heard_at
+        return time.monotonic() - self._last_frame_at
 
     def why(self) -> str:
         """Return why it cannot connect, in a sentence, as far as it is known."""
@@ -92,7 +92,7 @@ class BridgeProcess:
                 f"the Ray cluster at {self._start.address} must be given its token, got another or none; "
                 f"put the right one {where}"
             )
-        return self._told
+        return self._trouble
 
     def send(self, host: str, say: AgentMessage) -> None:
         """Have a message carried; an older one to the same node that has not been written yet is dropped."""
@@ -118,10 +118,10 @@ class BridgeProcess:
         with suppress(EOFError, OSError):
             while True:
                 frame: Beat | Reply = read_frame(self._process.stdout)
-                self._heard_at = time.monotonic()
+                self._last_frame_at = time.monotonic()
                 if isinstance(frame, Beat) and frame.trouble:
-                    self._told = frame.trouble
-                self._hear(self, frame)
+                    self._trouble = frame.trouble
+                self._on_frame(self, frame)
 
     def _drain(self) -> None:
         assert self._process.stderr

@@ -57,7 +57,7 @@ class AgentCarrier:
     def _carry(self) -> None:
         while (frame := self._taken()) is not None:
             try:
-                answer = self._told(frame)
+                answer = self._exchange(frame)
             except Exception as error:  # whatever Ray raises is no answer
                 self.error = _last_line(error)
                 self._actor = None
@@ -74,13 +74,13 @@ class AgentCarrier:
             frame, self._next = self._next, None
             return None if self._ended else frame
 
-    def _told(self, frame: bytes) -> bytes | None:
+    def _exchange(self, frame: bytes) -> bytes | None:
         """Return what the agent answers to a message; None when the node is gone meanwhile."""
         if self._actor is None:
             self._actor = self._found()
         for _ in range(2):
-            said = self._actor.tell.remote(self._package.digest, self._lease_s, frame)
-            answer: bytes | None = self._got(said, len(frame))
+            reference = self._actor.tell.remote(self._package.digest, self._lease_s, frame)
+            answer: bytes | None = self._got(reference, len(frame))
             if answer is not None or self._ended:
                 return answer
             archive = self._package.archive
@@ -116,5 +116,5 @@ class AgentCarrier:
 
 
 def _last_line(error: Exception) -> str:
-    """Return the line of an error that says most: of one on a node, Ray tells the whole story first."""
+    """Return the line of an error that says most: for one on a node, Ray gives the whole traceback first."""
     return (str(error).strip() or type(error).__name__).splitlines()[-1].strip()

@@ -61,10 +61,10 @@ def default_path() -> Path:
 def read_note(path: Path) -> ClusterNote | None:
     """Read a note; None where there is none. Raises FileError for any other file."""
     try:
-        told = json.loads(path.read_text(encoding="utf-8"))
-        nodes = tuple(LocalNode(**{**node, "raylet": Process(*node["raylet"])}) for node in told["nodes"])
-        more = {"folder": Path(told["folder"]), "keeper": Process(*told["keeper"]), "nodes": nodes}
-        return ClusterNote(**{**told, **more})
+        note = json.loads(path.read_text(encoding="utf-8"))
+        nodes = tuple(LocalNode(**{**node, "raylet": Process(*node["raylet"])}) for node in note["nodes"])
+        more = {"folder": Path(note["folder"]), "keeper": Process(*note["keeper"]), "nodes": nodes}
+        return ClusterNote(**{**note, **more})
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -73,8 +73,8 @@ def read_note(path: Path) -> ClusterNote | None:
 
 def write_note(path: Path, note: ClusterNote) -> None:
     """Write a note for this user alone; raises FileError."""
-    told = {**asdict(note), "folder": str(note.folder)}
-    write_private(path, json.dumps(told, indent=1).encode())
+    content = {**asdict(note), "folder": str(note.folder)}
+    write_private(path, json.dumps(content, indent=1).encode())
 
 
 def find_cluster() -> tuple[str, Path] | None:

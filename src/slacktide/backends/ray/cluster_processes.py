@@ -43,7 +43,7 @@ def of_cluster(note: ClusterNote, seen: Iterable[SeenProcess]) -> list[SeenProce
 
 
 def is_worker(seen: SeenProcess, node: LocalNode) -> bool:
-    """Whether a process belongs to a worker on this node, whoever it works for."""
+    """Whether a process belongs to a worker on this node, of any owner."""
     return (seen.marker or "").split("/")[0].endswith(f".{node.id[:12]}")
 
 

@@ -42,7 +42,8 @@ class RayLink:
     ) -> None:  # fmt: skip
         """Connect to the cluster at `address`, as `host:port`, with the token in a file if one is given.
 
-        `owner` is the id of the journal; agents end their workers `lease_s` after they were last heard.
+        `owner` is the id of the journal; agents end their workers `lease_s` after an answer last arrived
+        here.
         """
         self._start = Start(address, owner, lease_s, idle_s, token)
         self._silent_s = silent_s
@@ -114,7 +115,7 @@ class RayLink:
             self._keeper.join()
 
     def _begin(self) -> None:
-        """Connect when something is first asked: whoever only reads logs needs no cluster."""
+        """Connect at the first call: a command that only reads logs needs no cluster."""
         if self._keeper is None:
             self._keeper = threading.Thread(target=self._keep, daemon=True, name="ray-link")
             self._keeper.start()
@@ -123,7 +124,7 @@ class RayLink:
         """Have a bridge at all times."""
         failures = 0
         while not self._closed.is_set():
-            bridge = BridgeProcess(self._start, self._hear)
+            bridge = BridgeProcess(self._start, self._receive)
             with self._lock:
                 self._bridge = bridge
             connected = self._watch(bridge)
@@ -151,7 +152,7 @@ class RayLink:
             return f"the Ray cluster at {self._start.address} must answer, got nothing; it is tried again"
         return f"the connection to the Ray cluster at {self._start.address} was lost; it is made again"
 
-    def _hear(self, bridge: BridgeProcess, frame: Beat | Reply) -> None:
+    def _receive(self, bridge: BridgeProcess, frame: Beat | Reply) -> None:
         """Take over what a bridge says, if it still is the one."""
         answer: AgentAnswer | None = pickle.loads(frame.frame) if isinstance(frame, Reply) else None
         with self._lock:

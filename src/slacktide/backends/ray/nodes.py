@@ -9,15 +9,15 @@ from slacktide.backends.machines.link.link import Host
 from slacktide.backends.workers.launch import Kind
 
 MARKET, POOL, TICKET, GPUS = "market", "pool", "slacktide-ticket", "slacktide-gpus"
-"""The labels of a node: what it is rented as, where, with which ticket, and its GPUs where Ray is told of
-none. Labels hold no slash: a pool `zone/type` is written `zone.type`."""
+"""The labels of a node: what it is rented as, where, with which ticket, and its GPUs where Ray itself knows
+of none. Labels hold no slash: a pool `zone/type` is written `zone.type`."""
 
 RAYS_MARKET = "ray.io/market-type"
 """Ray's own label for the same as MARKET, which some clouds and KubeRay set."""
 
 
 def host_of(node: Mapping[str, Any]) -> Host:
-    """Return a node of `ray.nodes()` as a machine; Ray tells no GPUs of one that is gone."""
+    """Return a node of `ray.nodes()` as a machine; Ray lists no GPUs of one that is gone."""
     labels: Mapping[str, str] = node.get("Labels") or {}
     kind = labels.get(MARKET) or labels.get(RAYS_MARKET)
     return Host(

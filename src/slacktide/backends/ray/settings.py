@@ -1,4 +1,4 @@
-"""The variables with which Ray is told what it can be told in no other way."""
+"""The environment variables by which Ray is configured where it has no other setting."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 """Without it Ray replaces a loopback address by one that others can reach, and listens on all addresses."""
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
-"""Nothing is told to Ray's makers, and it does not warn of GPUs that we do not ask it for."""
+"""No usage data goes to Ray's makers, and it does not warn of GPUs that we do not request from it."""
 CLIENT = "ray://"
 
 

@@ -30,7 +30,8 @@ def by_note(stem: Path, note: folder.ExitNote) -> float:
 def by_signs(stem: Path, process: Process | None, seen_s: float | None) -> float:
     """Return the last moment at which a worker that left no word is known to have lived.
 
-    `seen_s` is when we saw it ourselves. What it printed and reported tells more when we did not look.
+    `seen_s` is when we saw it ourselves. The age of what it printed and reported covers the time between
+    looks.
     """
     last_s = max([*_ages(folder.signs(stem)), *_given(seen_s)], default=boot.seconds())
     return min(last_s, _BOOTED_S) if process is not None and _of_another_boot(process) else last_s
@@ -62,12 +63,12 @@ def _given(seen_s: float | None) -> Iterable[float]:
 
 
 def _of_another_boot(process: Process) -> bool:
-    """Say whether a process registered before this boot; where boots have no names nobody can tell."""
+    """Say whether a process registered before this boot; unknown, so False, where boots have no ids."""
     return bool(boot.boot_id()) and process.started.partition(" ")[2] != boot.boot_id()
 
 
 def _uptime_s() -> float:
-    """Return what the supervisor would write down now: a container may be told another time than ours."""
+    """Return what the supervisor would write down now: in a container that clock may differ from ours."""
     try:
         with open("/proc/uptime", encoding="ascii") as file:
             return float(file.read().split()[0])

@@ -125,7 +125,7 @@ def least_used(devices: tuple[str, ...], used: Iterable[str], workers: int) -> t
 
 
 def free_port(host: str = _HOST) -> int:
-    """Return a port of the loopback, or of another address of ours, that nobody listens on just now."""
+    """Return a port of the loopback, or of another address of ours, that is free at this moment."""
     with socket.socket() as probe:
         probe.bind((host, 0))
         port: int = probe.getsockname()[1]

@@ -6,10 +6,10 @@ root/<job>/                    the job
     setup.{pid,exit,log,stop}  the set-up command, with the same notes as a worker
     attempt-0001/              one set of workers
         attempt.json           what is to be started; on disk before the first fork
-        stop                   nobody of this attempt may begin any more; names the workers that had been lost
+        stop                   no worker of this attempt may begin any more; names those that had been lost
         seen                   touched now and then while a controller sees workers of this attempt
         rank-0.pid             pid and start time, written by the worker's supervisor before anything else
-        rank-0.exit            how it ended, whether it had been told to, and when, written by the supervisor
+        rank-0.exit            how it ended, whether by request, and when, written by the supervisor
         rank-0.log             what it printed
         rank-0.able            this worker can go on in another set; written by the worker (slacktide.worker)
         rank-0.place           its place in the newest set that it is one of, where it began in another
@@ -60,7 +60,7 @@ class Intent:
     master_port: int
     grace_s: float
     home: str = ""
-    """The real path of the job's folder, which its workers were told; empty when it was not written down."""
+    """The real path of the job's folder, as its workers received it; empty when it was not written down."""
     ranks: tuple[int, ...] = ()
     """The rank of each of these workers, where they are a part of a set that several machines carry."""
     addresses: tuple[str, ...] = ()
@@ -81,7 +81,7 @@ class Intent:
 
     @property
     def reforms(self) -> bool:
-        """Whether the set is made from another one, so that its workers wait to be told their places."""
+        """Whether the set is made from another one, so that its workers wait for their places."""
         return bool(self.kept or self.former)
 
     def origin(self, rank: int) -> tuple[int, int]:
@@ -95,9 +95,9 @@ class ExitNote(NamedTuple):
     """The last word of a supervisor."""
 
     status: int
-    """As a shell tells it."""
-    told: bool = False
-    """Whether somebody, whoever it was, had told it to stop."""
+    """As a shell reports it: 128 and the number for a signal."""
+    stopped: bool = False
+    """Whether a request to stop had reached it, from any sender."""
     uptime_s: float | None = None
     """When, by the machine's own clock; None when it could not say, or in the words of earlier versions."""
     boot: str = ""
@@ -179,7 +179,7 @@ def taken_over(folder: Path) -> dict[tuple[int, int], int]:
 
 
 def read_process(stem: Path) -> Process | None:
-    """Return who registered under a name, None while nobody has."""
+    """Return the process that registered under a name, None while there is none."""
     line = _line(Path(f"{stem}.pid"))
     pid, _, started = line.partition(" ") if line else ("", "", "")
     return Process(int(pid), started) if pid.isdecimal() else None
@@ -187,19 +187,19 @@ def read_process(stem: Path) -> Process | None:
 
 def read_exit(stem: Path) -> ExitNote | None:
     """Return the last word of a supervisor, None while there is none; of earlier versions, the status."""
-    status, told, uptime, boot, *_ = [*(_line(Path(f"{stem}.exit")) or "").split(" "), "", "", ""]
+    status, stopped, uptime, boot, *_ = [*(_line(Path(f"{stem}.exit")) or "").split(" "), "", "", ""]
     if not status.isdecimal():
         return None
     try:
-        return ExitNote(int(status), told == "1", float(uptime) if uptime else None, boot)
+        return ExitNote(int(status), stopped == "1", float(uptime) if uptime else None, boot)
     except ValueError:  # the clock's words made no sense
-        return ExitNote(int(status), told == "1")
+        return ExitNote(int(status), stopped == "1")
 
 
 def write_stop(path: Path, lost: Collection[int]) -> None:
-    """Let nobody of an attempt begin any more, and name the ranks that had been lost; raises OSError.
+    """Let no worker of an attempt begin any more, and name the ranks that had been lost; raises OSError.
 
-    The first note stays with its time: who ended before it had not been told.
+    The first note stays with its time: a worker that ended before it had not been requested to.
     """
     with suppress(FileExistsError):
         handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
@@ -208,12 +208,12 @@ def write_stop(path: Path, lost: Collection[int]) -> None:
 
 
 def read_stop(path: Path) -> set[int]:
-    """Return the ranks that had been lost when an attempt was told to stop."""
+    """Return the ranks that had been lost when an attempt was requested to stop."""
     return {int(word) for word in (_line(path) or "").split() if word.isdecimal()}
 
 
 def touch(path: Path) -> None:
-    """Leave a sign of life; a disk that is full keeps nobody from watching."""
+    """Leave a sign of life; a disk that is full does not keep a controller from watching."""
     with suppress(OSError):
         handle = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
         try:
@@ -223,7 +223,7 @@ def touch(path: Path) -> None:
 
 
 def signs(stem: Path) -> tuple[Path, ...]:
-    """Return the files whose age tells when a worker last lived: its notes, what it printed and reported."""
+    """Return the files whose age shows when a worker last lived: its notes, what it printed and reported."""
     home = stem.parent
     own = own_signs(stem)
     return (*own, progress_path(home.parent)) if home.name.startswith(_ATTEMPT) else own
@@ -274,7 +274,7 @@ def read_text(path: Path) -> str:
 def _line(path: Path) -> str | None:
     """Return a note of one line; None while its end has not been written, and when it cannot be read.
 
-    A note that a broken disk keeps from us is no word; whoever ended without one was lost.
+    A note that a broken disk keeps from us is no note; a worker that ended without one was lost.
     """
     try:
         text = path.read_text(encoding="ascii", errors="replace")

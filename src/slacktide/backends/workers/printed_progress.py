@@ -2,7 +2,7 @@
 
 Only the last match counts, so a look searches new lines from the last one back and stops at the first that
 matches. Bytes, lines and their length are bounded, and a pattern that takes long all the same is given up:
-whoever watches this job has others to look after.
+the process that watches this job has other jobs to look after.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class PrintedProgress:
 
 
 def share_of(found: re.Match[bytes], line: bytes) -> float | None:
-    """Return the share of the work that a match tells; None where it is no number that can be one.
+    """Return the share of the work that a match contains; None where it is no number that can be one.
 
     Two groups are done and total. One is percent where a % follows or it is above 1, else a share.
     """

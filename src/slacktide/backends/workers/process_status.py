@@ -13,9 +13,9 @@ from slacktide.core.errors import BackendError
 
 Phase: TypeAlias = Literal["none", "setting-up", "starting", "running", "stopping", "exited"]
 """none: nothing is held · setting-up: the set-up command runs · starting: workers are ordered and not all
-have begun · running: all have begun and some live · stopping: they were told to end, or ended by themselves,
-and something of theirs still lives · exited: all ended, or the set-up failed, or the market took the workers
-before they began."""
+have begun · running: all have begun and some live · stopping: they were requested to end, or ended by
+themselves, and something of theirs still lives · exited: all ended, or the set-up failed, or the market took
+the workers before they began."""
 
 
 STRAY_GRACE_S = 10.0
@@ -34,16 +34,16 @@ class ProcessStatus(NamedTuple):
     phase: Phase
     spot_gpus: int
     on_demand_gpus: int
-    """Workers alive, of whichever attempt, also those that were told to end."""
+    """Workers alive, of any attempt, including those that were requested to end."""
     pending_gpus: int
     """Workers that were ordered, have not begun and still may."""
     lost_spot_gpus: int
     lost_on_demand_gpus: int
-    """Workers that ended without a word though nobody here had ended them."""
+    """Workers that ended without a note although we had not ended them."""
     exit_codes: tuple[int | None, ...]
     """By rank; None while it lives or when it never began, negative for the signal that ended it."""
     failed_rank: int | None
-    """The first worker that ended with anything but 0 though nobody had told it to, nor another was lost."""
+    """The first worker that ended with anything but 0 without a request to stop, while no other was lost."""
     failed_code: int | None
     """What that one exited with."""
     finished: bool
@@ -51,7 +51,7 @@ class ProcessStatus(NamedTuple):
     unfinished: bool
     """All ended with 0, untold, but the job last said that less is done."""
     stopped: bool
-    """The attempt was told to stop, by whoever, or lost workers, or is not that of the order."""
+    """The attempt was requested to stop, by anyone, or lost workers, or is not that of the order."""
     gone: bool
     """Nothing of the job is left on the machine."""
     gone_s: float | None
@@ -83,15 +83,15 @@ class ProcessStatus(NamedTuple):
     reforming: bool = False
     """Whether workers of the set before are on the way into this one: until they are there, they go on as
     they were."""
-    told_s: float | None = None
-    """Seconds since they were told their places in it; None: nobody was."""
+    places_sent_s: float | None = None
+    """Seconds since they received their places in it; None: they have not."""
     able: bool = False
     """Whether all workers of the attempt live and have said that they can go on in another set."""
     leaving: bool = False
     """Whether workers of an older attempt are left on the machine."""
     notice_s: float | None = None
-    """Seconds until spot workers that the market takes are killed, or their machine ends; None: nobody said
-    that they will be."""
+    """Seconds until spot workers that the market takes are killed, or their machine ends; None: there was no
+    warning."""
 
 
 class Stray(NamedTuple):

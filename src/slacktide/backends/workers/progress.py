@@ -1,8 +1,8 @@
 """What a job says of itself: lines of JSON that it appends to a file.
 
-A job may write what and as much as it likes; whoever watches it has other jobs to look after. So a look reads
-a bounded part of what is new, parses a bounded number of lines and keeps a bounded number of metrics. Of what
-is passed over it looks for one thing, the last line that says how much is done.
+A job may write what and as much as it likes; the process that watches it has other jobs to look after. So a
+look reads a bounded part of what is new, parses a bounded number of lines and keeps a bounded number of
+metrics. Of what is passed over it looks for one thing, the last line that says how much is done.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ReportedProgress(NamedTuple):
     """The work that a worker killed without notice would not lose."""
     metrics: Mapping[str, float] = {}
     reports: int = 0
-    """How many lines told how much is done, as far as they were read."""
+    """How many lines reported how much is done, as far as they were read."""
     saved: SavedEvidence = "said"
     """How the checkpointed share is known."""
 
@@ -209,10 +209,10 @@ def said(line: bytes, before: ReportedProgress) -> ReportedProgress:
     return ReportedProgress(done, safe, metrics, before.reports + 1, saved)
 
 
-def _with(known: Mapping[str, float], told: Mapping[str, object]) -> Mapping[str, float]:
-    """Return metrics with those that were told anew, as far as there is room for them."""
+def _with(known: Mapping[str, float], reported: Mapping[str, object]) -> Mapping[str, float]:
+    """Return metrics updated with a report, as far as there is room for them."""
     metrics = dict(known)
-    for name, value in told.items():
+    for name, value in reported.items():
         if (
             _is_number(value)
             and len(name) <= LONGEST_NAME

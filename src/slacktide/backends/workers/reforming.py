@@ -1,10 +1,10 @@
-"""Workers that go on in another set: chosen, told their new place, and seen to take it.
+"""Re-forming: workers that go on in another set without a restart, and how they get their places.
 
 A worker says itself that it can (`slacktide.worker.ready`). Its process, its notes and its marker stay where
-it began; the intent of the new attempt names them, and is on disk before anybody is told. Workers that are
-added are started first, and the others work on as they were until these are ready. Then all are told their
-places at once, by a note each. Whatever does not go well in time is answered by ending the whole set, as if
-none of its workers could do this.
+it began; the intent of the new attempt names them, and is on disk before any of them is notified. Workers
+that are added are started first, and the others work on as they were until these are ready. Then all receive
+their places at once, by a note each. Whatever does not go well in time is answered by ending the whole set,
+as if none of its workers could do this.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from slacktide.backends.workers.worker import Worker
 from slacktide.backends.workers.worker_set import WorkerSet
 
 TAKE_S = 20.0
-"""How much longer than the grace workers may need to take their places once they were told them."""
+"""How much longer than the grace workers may need to take their places once they received them."""
 READY_S = 900.0
 """How long workers that were added may need to be ready to meet the others."""
 
@@ -47,7 +47,7 @@ def staying(worker_set: WorkerSet, kinds: tuple[Kind, ...]) -> dict[int, Worker]
     if not _whole(worker_set):
         return {}
     free = [worker for worker in worker_set.workers if _is_free(worker)]
-    if any(not worker.asked for worker in worker_set.workers if worker not in free):
+    if any(not worker.signaled for worker in worker_set.workers if worker not in free):
         return {}
     former = [worker.kind if worker in free else None for worker in worker_set.workers]
     return {rank: worker_set.workers[one] for rank, one in lower_ranks_first(kinds, former).items()}
@@ -71,7 +71,7 @@ def lower_ranks_first(kinds: Sequence[Kind], staying: Sequence[Kind | None]) -> 
 
 
 def named(worker_set: WorkerSet, kept: Collection[tuple[int, int]]) -> dict[int, Worker]:
-    """Return who gets which rank where that was decided elsewhere; nobody if one of them cannot."""
+    """Return which worker gets which rank where that was decided elsewhere; empty if one of them cannot."""
     if not _whole(worker_set):
         return {}
     free = {worker.rank: worker for worker in worker_set.workers if _is_free(worker)}
@@ -94,7 +94,7 @@ def are_able(worker_set: WorkerSet) -> bool:
 
 
 def _is_free(worker: Worker) -> bool:
-    return worker.alive and worker.process is not None and not worker.asked and not worker.dying
+    return worker.alive and worker.process is not None and not worker.signaled and not worker.dying
 
 
 def successor(
@@ -154,15 +154,15 @@ class Reforming:
         """Take up what is on disk: an earlier controller may have come some way."""
         self.formed_at: float | None = None
         """When all were seen to have taken their places."""
-        self.told_at: float | None = None
-        """When all had been told them: the old set stops working then."""
+        self.places_sent_at: float | None = None
+        """When all had received them: the old set stops working then."""
         self.trouble = ""
         """Why the set had to be ended; empty when it had not."""
         self._worker_set, self._intent, self._home, self._since = worker_set, intent, home, since
         if self._all("taken"):
-            self.told_at = self.formed_at = since
+            self.places_sent_at = self.formed_at = since
         elif self._all("place"):
-            self.told_at = now
+            self.places_sent_at = now
 
     @property
     def under_way(self) -> bool:
@@ -170,24 +170,24 @@ class Reforming:
         return self.formed_at is None and not self._worker_set.stopping
 
     def advance(self, now: float, *, go: bool = True) -> None:
-        """Tell all their places when everybody is ready, and see them taken; end the set if it takes long.
+        """Send all their places when all are ready, and see them taken; end the set if it takes long.
 
         `go` says whether workers on other machines are ready too.
         """
         if not self.under_way:
             return
-        if self.told_at is None:
-            self._tell(now, go=go)
+        if self.places_sent_at is None:
+            self._send_places(now, go=go)
         elif self._all("taken"):
             self.formed_at = now
-        elif now > self.told_at + (patience_s := self._intent.grace_s + TAKE_S):
+        elif now > self.places_sent_at + (patience_s := self._intent.grace_s + TAKE_S):
             self._give_up(f"take their places within {patience_s:g} s, and some did not", now)
 
     def _all(self, note: str) -> bool:
         """Say whether every worker has a note of this attempt."""
         return all(_attempt(worker, note) == self._intent.attempt for worker in self._worker_set.workers)
 
-    def _tell(self, now: float, *, go: bool) -> None:
+    def _send_places(self, now: float, *, go: bool) -> None:
         if not are_able(self._worker_set):
             if any(worker.exit_code is not None for worker in self._worker_set.workers):
                 self._give_up("live until all are ready, and some have ended", now)
@@ -199,17 +199,17 @@ class Reforming:
         try:
             for worker in self._worker_set.workers:
                 folder.write_durably(Path(f"{worker.stem}.place"), json.dumps(self._place(worker)))
-        except OSError as error:  # some may have been told, and others cannot be
-            self._give_up(f"be told their places, got: {error}", now)
+        except OSError as error:  # some may have received theirs, and others cannot
+            self._give_up(f"receive their places, got: {error}", now)
             return
-        self.told_at = now
+        self.places_sent_at = now
 
     def _give_up(self, what: str, now: float) -> None:
         self.trouble = f"workers that re-form must {what}; all of them are started again"
         self._worker_set.stop(now)
 
     def _place(self, worker: Worker) -> Mapping[str, object]:
-        """Return what a worker is told."""
+        """Return the place of a worker, as it is written for it."""
         variables = environment.rank_variables(self._intent, worker.rank)
         log = str(self._home / f"rank-{worker.rank}.log")
         return {"attempt": self._intent.attempt, "log": log, "variables": variables}

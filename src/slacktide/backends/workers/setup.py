@@ -42,7 +42,7 @@ class JobSetup:
 
     @property
     def stopped(self) -> bool:
-        """It was told to stop, by whoever, or lost: however it ended, it has not succeeded, nor failed."""
+        """It was requested to stop, by anyone, or lost: so it has neither succeeded nor failed."""
         return self._worker_set is not None and self._worker_set.stopped
 
     def poll(self, now: float) -> None:
@@ -51,7 +51,7 @@ class JobSetup:
             self._worker_set.poll(now)
 
     def stop(self, now: float) -> None:
-        """Tell it to end if it runs; it is run again when workers are wanted again."""
+        """Request it to end if it runs; it is run again when workers are wanted again."""
         if self._worker_set and not self._worker_set.stopping and self.exit_code is None:
             self._worker_set.stop(now)
 

@@ -1,6 +1,6 @@
 """The checkpoints of a job in a store: brought before its workers start, copied while they run and after.
 
-Nothing here waits: a child process copies, and every step asks what has become of it. What the store has not
+Nothing here waits: a child process copies, and every step polls it for results. What the store has not
 acknowledged does not count as checkpointed.
 """
 
@@ -20,9 +20,9 @@ RETRY_S = 5.0
 REST_S = 1.0
 """How long to wait after a save: who reports ten times a second is not copied ten times a second."""
 LAST_SAVE_S = 15.0
-"""How much longer than the grace the last save of an attempt may take before nobody waits for it."""
+"""How much longer than the grace the last save of an attempt may take before it is given up."""
 LONGEST_REASON = 300
-"""Characters of what a store answers that are told on."""
+"""The longest part of a store's error message that is shown."""
 CREDENTIALS = ("AWS_", "GOOGLE_", "GCLOUD_", "CLOUDSDK_")
 """What the names of a job's own variables begin with that the store is opened with."""
 
@@ -99,7 +99,7 @@ class StoredCheckpoints:
             self._save_last(attempt, share)
 
     def disown(self) -> None:
-        """Note that nobody will save in this folder, so that the newest checkpoint is brought there again."""
+        """Note that no worker will save in this folder: the next attempt here loads from the store."""
         with suppress(FileNotFoundError):
             (self._folder / STAMP).unlink()
 
@@ -115,7 +115,7 @@ class StoredCheckpoints:
     def _save_last(self, attempt: int, share: float) -> None:
         if has_files(self._folder):
             self._mover.save(self._folder, attempt, share)
-        else:  # they left nothing, or somebody removed it: what the store has stays
+        else:  # they left nothing, or a user removed it: what the store has stays
             self.over = attempt
 
     def _failed(self, said: Failed, now: float) -> None:
@@ -149,12 +149,12 @@ class StoredCheckpoints:
 
     def _acknowledge(self, share: float) -> None:
         self.safe_share = share
-        with suppress(OSError):  # a disk that is full: the next controller asks for less than there is
+        with suppress(OSError):  # a full disk: the next controller only starts from an older, smaller share
             write_durably(self._note, f"{share!r}")
 
 
 def read_note(path: Path) -> float | None:
-    """Return how much work a store was last known to hold; None when nobody ever knew."""
+    """Return how much work a store was last known to hold; None when that was never known."""
     try:
         return float(read_text(path))
     except (OSError, ValueError):

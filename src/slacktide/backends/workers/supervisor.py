@@ -1,7 +1,7 @@
 """The few lines of shell that stand between a worker and a controller that may die at any moment.
 
 A worker says itself that it is there, before it runs anything of the user's, and how it ended: with which
-code, whether it had been told to stop by whoever, and when on the machine's own clock. A controller that dies
+code, whether it had been requested to stop, and when on the machine's own clock. A controller that dies
 after a fork and before any note of its own therefore loses no one: the next one reads the notes. Notes are
 whole lines: what does not end in a newline is not there yet.
 """
@@ -19,10 +19,10 @@ from slacktide.backends.processes.process_tree import as_subreaper
 SCRIPT = r"""
 # The names are long because the user's variables are exported: one of the same name would be changed.
 slacktide_home=$1 slacktide_stem=$2 slacktide_stop=$3 slacktide_workdir=$4 slacktide_shell=$5 slacktide_run=$6
-slacktide_told=0
+slacktide_stopped=0
 # A trap with a command in it is not handed down: the user's command sees the signals as they are, while
-# this shell outlives them to write down how the command ended and whether it had been told to.
-trap 'slacktide_told=1' TERM INT HUP
+# this shell outlives them to write down how the command ended and whether a stop had been requested.
+trap 'slacktide_stopped=1' TERM INT HUP
 set -f
 slacktide_mask=$(umask)
 umask 077
@@ -39,17 +39,17 @@ fi
 # Only one may ever be this rank of this attempt: a note must not be there yet, nor a link in its place.
 set -C
 printf '%s %s\n' "$$" "$slacktide_started" >"$slacktide_stem.pid" || exit 125
-# Whoever wants the attempt to end makes the stop file before it signals. So either the command is not begun
+# A controller that ends the attempt makes the stop file before it signals. So either the command is not begun
 # here, or it is already there to get the signal.
 (
-  [ "$slacktide_told" = 0 ] && [ ! -e "$slacktide_stop" ] || exit 143
+  [ "$slacktide_stopped" = 0 ] && [ ! -e "$slacktide_stop" ] || exit 143
   cd -- "$slacktide_workdir" || exit 126
   umask "$slacktide_mask"
   exec "$slacktide_shell" -c "$slacktide_run"
 )
 slacktide_status=$?
-# A command that SIGHUP, SIGINT or SIGTERM ended was told to stop, though only it heard of that.
-case $slacktide_status in 129 | 130 | 143) slacktide_told=1 ;; esac
+# A command that SIGHUP, SIGINT or SIGTERM ended was requested to stop, though only it got the signal.
+case $slacktide_status in 129 | 130 | 143) slacktide_stopped=1 ;; esac
 { read -r slacktide_uptime slacktide_line </proc/uptime; } 2>/dev/null || slacktide_uptime=
 # Orphans of the command are below this shell (process_tree.py), and nowhere once it has ended: note them.
 slacktide_left=
@@ -59,15 +59,16 @@ for slacktide_pid in $slacktide_left; do
   set -- ${slacktide_line##*) }
   printf '%s %s\n' "$slacktide_pid" "${20} $slacktide_boot" >>"$slacktide_stem.left"
 done
-slacktide_line="$slacktide_status $slacktide_told $slacktide_uptime $slacktide_boot"
+slacktide_line="$slacktide_status $slacktide_stopped $slacktide_uptime $slacktide_boot"
 printf '%s\n' "$slacktide_line" >"$slacktide_stem.exit" && exit "$slacktide_status"
-# Without a note our own exit code is the only word that is left, and being told matters more than the rest.
-[ "$slacktide_told" = 0 ] || exit 143
+# Without a note our own exit code is all that is left, and that a stop was requested matters more than the
+# rest.
+[ "$slacktide_stopped" = 0 ] || exit 143
 exit "$slacktide_status"
 """
 
-TOLD = 143
-"""What a supervisor exits with that was told to stop and could not write it down."""
+STOP_NOTED = 143
+"""The exit code of a supervisor that was requested to stop and could not write its note."""
 
 _SH = "/bin/sh"
 _DEFAULT_SIGNALS = (
@@ -85,7 +86,7 @@ def spawn(stem: Path, stop: Path, log: Path, workdir: Path, run: str, environ: M
     """Start a supervised command in a session of its own and return the supervisor's pid.
 
     Names, paths and texts travel as arguments, never inside shell text. Raises OSError when the system
-    cannot start it. The stop note is beside the others.
+    cannot start it. The stop note lies next to the others.
     """
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
     try:
@@ -105,7 +106,7 @@ def spawn(stem: Path, stop: Path, log: Path, workdir: Path, run: str, environ: M
 
 
 def exit_code(status: int) -> int:
-    """Return a status as a shell tells it (128 and the signal) in our words: minus the signal."""
+    """Return a status as a shell reports it (128 and the signal) in our form: minus the signal."""
     return 128 - status if 128 < status <= 128 + 64 else status
 
 

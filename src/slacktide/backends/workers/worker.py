@@ -14,7 +14,7 @@ from slacktide.backends.processes.process_tree import left_behind, relatives
 from slacktide.backends.workers import end_times
 from slacktide.backends.workers import job_folder as folder
 from slacktide.backends.workers.launch import Kind
-from slacktide.backends.workers.supervisor import TOLD, exit_code
+from slacktide.backends.workers.supervisor import STOP_NOTED, exit_code
 from slacktide.core import machine_clock as boot
 
 VANISHED = -int(signal.SIGKILL)
@@ -35,16 +35,16 @@ class Worker:
         self.marker = marker
         self.stem = stem
         self.child: int | None = None
-        """Its pid while it is a child of ours that was not waited for: nobody else can have this pid."""
+        """Its pid while it is a child of ours that was not waited for: no other process can have this pid."""
         self.process: process_table.Process | None = None
         """As it registered itself."""
         self.exit_code: int | None = None
         self.ended_ns = 0
         """When it ended by the wall clock, once it has."""
-        self.told = False
-        """Whether it says itself that somebody, whoever it was, had told it to stop."""
-        self.asked = False
-        """Whether we told it to end while it lived."""
+        self.stop_noted = False
+        """Whether its own note says that a stop had been requested, by any sender."""
+        self.signaled = False
+        """Whether we signaled it to end while it lived."""
         self.lost = False
         """Whether it ended without a word: its machine, or what stands for that, was taken from it."""
         self.gone_s: float | None = None
@@ -53,7 +53,7 @@ class Worker:
         self.leftovers: list[process_table.Process] = []
         self.cleared = False
         """Whether it has ended and nothing of it was found any more."""
-        self._told: set[process_table.Process] = set()
+        self._signaled_processes: set[process_table.Process] = set()
         self._seen_s: float | None = None
         """When it was last seen alive, on the machine's own clock: its pid's session was its own then."""
         self._ended_s: float | None = None
@@ -79,8 +79,8 @@ class Worker:
 
     @property
     def failed(self) -> bool:
-        """It ended badly, by its own word, though nobody had told it to."""
-        return bool(self.exit_code) and not (self.asked or self.told or self.lost)
+        """It ended with an error, by its own note, without a request to stop."""
+        return bool(self.exit_code) and not (self.signaled or self.stop_noted or self.lost)
 
     @property
     def dying(self) -> bool:
@@ -114,19 +114,19 @@ class Worker:
         elif self.process is not None or status is not None:
             self._end(status)
 
-    def tell(self, number: signal.Signals, seen: Iterable[process_table.SeenProcess]) -> None:
+    def send_signal(self, number: signal.Signals, seen: Iterable[process_table.SeenProcess]) -> None:
         """Signal its whole process group if it lived just now, and those of its processes that left it."""
         mine = self._relatives(seen)
         if self.alive and self.pid is not None:
-            self.asked = True
+            self.signaled = True
             process_table.send_group(self.pid, number)
         for other in mine:
             if not self.alive or other.group != self.pid:
                 process_table.send(other.process, number)
-        self._told.update(other.process for other in mine)
+        self._signaled_processes.update(other.process for other in mine)
 
     def clear(self, now: float, grace_s: float, seen: Iterable[process_table.SeenProcess]) -> None:
-        """Look for what outlived it, and end that: SIGTERM unless it was told before, patience, SIGKILL."""
+        """Look for what outlived it, and end that: SIGTERM unless it had one before, patience, SIGKILL."""
         self._below |= left_behind(self.stem)
         self.leftovers = [other.process for other in self._relatives(seen)]
         self.cleared = not self.leftovers
@@ -138,9 +138,9 @@ class Worker:
         for process in self.leftovers:
             if now >= self.kill_at:
                 process_table.send(process, signal.SIGKILL)
-            elif process not in self._told:
+            elif process not in self._signaled_processes:
                 process_table.send(process, signal.SIGTERM)
-        self._told.update(self.leftovers)
+        self._signaled_processes.update(self.leftovers)
 
     def _relatives(self, seen: Iterable[process_table.SeenProcess]) -> list[process_table.SeenProcess]:
         """Return what is ours of all processes, and remember it: later nothing may lead from us to them."""
@@ -176,11 +176,11 @@ class Worker:
         note = folder.read_exit(self.stem)
         self.ended_ns = folder.age_ns(Path(f"{self.stem}.exit")) or time.time_ns()
         if note is not None:
-            self.exit_code, self.told = exit_code(note.status), note.told
+            self.exit_code, self.stop_noted = exit_code(note.status), note.stopped
             self._ended_s = end_times.by_note(self.stem, note)
             return
         self._ended_s = end_times.by_signs(self.stem, self.process, self._seen_s)
         if status is None or status < 0:
-            self.exit_code, self.lost = VANISHED if status is None else status, not self.asked
+            self.exit_code, self.lost = VANISHED if status is None else status, not self.signaled
         else:
-            self.exit_code, self.told = exit_code(status), status == TOLD
+            self.exit_code, self.stop_noted = exit_code(status), status == STOP_NOTED

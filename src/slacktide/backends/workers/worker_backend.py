@@ -185,10 +185,10 @@ class WorkerBackend(ABC):
         )
 
     def _reform_hours(self, seen: ProcessStatus) -> float:
-        """Return when workers that stayed were told their places, on the market's clock."""
+        """Return when workers that stayed received their places, on the market's clock."""
         if seen.reforming:
             return math.inf
-        ago_s = math.inf if seen.told_s is None else seen.told_s
+        ago_s = math.inf if seen.places_sent_s is None else seen.places_sent_s
         return self.place.now_hours() - ago_s * self.place.speed / 3600.0
 
     def _since_hours(self, job: str, seen: ProcessStatus) -> float:

@@ -15,10 +15,10 @@ from slacktide.backends.workers.worker import Worker
 
 
 class WorkerSet:
-    """Workers that are told to end with SIGTERM, patience and SIGKILL, until nothing of theirs is left.
+    """Workers that are ended together, by SIGTERM, patience and SIGKILL, until nothing of theirs is left.
 
-    A set that lost a worker, or of which one was told to stop by somebody else, cannot go on: the others are
-    told to end too, and bear no blame for how they do.
+    A set that lost a worker, or of which one was stopped from outside, cannot go on: the others are
+    ended too, and their exit codes are no failures.
     """
 
     def __init__(self, attempt: int, workers: Iterable[Worker], stop_path: Path, grace_s: float) -> None:
@@ -26,11 +26,11 @@ class WorkerSet:
         self.workers = tuple(workers)
         self.failed_rank: int | None = None
         """The first worker that failed, once all others have answered after it: none of them was lost or
-        told to stop by somebody else, which would explain the end of any other."""
+        stopped from outside, which would explain the end of any other."""
         self._grace_s = grace_s
         self._stop_path = stop_path
         self._stopped_ns: int | None = None
-        """When the attempt was told to stop, by the clock of files."""
+        """When the attempt was requested to stop, by the clock of files."""
         self._failing = False
         """Whether a failure was seen when the workers were last polled."""
         self._taken_at = math.inf
@@ -44,23 +44,23 @@ class WorkerSet:
 
     @property
     def stopping(self) -> bool:
-        """The attempt was told to stop, by this controller or an earlier one."""
+        """The attempt was requested to stop, by this controller or an earlier one."""
         return self._stopped_ns is not None
 
     @property
     def stopped(self) -> bool:
-        """It will never finish: some were told to stop, by whoever, or lost, or may not begin any more."""
-        broken = any(worker.asked or worker.told or worker.lost for worker in self.workers)
+        """It will never finish: some were requested to stop, by anyone, or lost, or may not begin."""
+        broken = any(worker.signaled or worker.stop_noted or worker.lost for worker in self.workers)
         return broken or (self.stopping and any(worker.exit_code is None for worker in self.workers))
 
     @property
     def halved(self) -> bool:
-        """Some of it were told to end, and the others were not."""
-        return not self.stopping and any(worker.asked for worker in self.workers)
+        """Some of it were signaled to end, and the others were not."""
+        return not self.stopping and any(worker.signaled for worker in self.workers)
 
     @property
     def succeeded(self) -> bool:
-        """All ended with 0, nobody was told to, and nothing of theirs is left."""
+        """All ended with 0, none of them by request, and nothing of theirs is left."""
         well = all(worker.exit_code == 0 for worker in self.workers)
         return self.gone and not self.stopped and well and bool(self.workers)
 
@@ -81,7 +81,7 @@ class WorkerSet:
 
     @property
     def gone_s(self) -> float | None:
-        """When the last of it had gone, on the machine's own clock; None before, or if nobody ever began."""
+        """When the last of it had gone, on the machine's own clock; None before, or if none ever began."""
         ends_s = [worker.gone_s for worker in self.workers if worker.gone_s is not None]
         return max(ends_s) if ends_s and self.gone else None
 
@@ -97,17 +97,17 @@ class WorkerSet:
         if self.broken and not self.stopping and not any(worker.dying for worker in self.workers):
             self.stop(now)
         overdue = [worker for worker in self.workers if worker.alive and worker.kill_at <= now]
-        self._tell(overdue, signal.SIGKILL)
+        self._send_signal(overdue, signal.SIGKILL)
         self._clear([worker for worker in self.workers if self._to_clear(worker, now)], now)
 
     def stop(self, now: float) -> None:
-        """Tell all to end."""
+        """Request all to end."""
         self.take((), 0.0, now)
 
     def take(self, ranks: Collection[int], notice_s: float, now: float) -> None:
-        """Tell all to end, and give these ranks only so much notice; without any they are killed at once.
+        """Request all to end, and give these ranks only this much notice; with none they are killed now.
 
-        Told again, nobody gets a second SIGTERM or more time than before.
+        A second call gives no worker a second SIGTERM or more time than before.
         """
         self._poll_all()  # who vanished before now was lost
         self._note_taken(ranks, notice_s, now)
@@ -117,27 +117,28 @@ class WorkerSet:
             if not worker.cleared:
                 patience_s = notice_s if worker.rank in ranks else self._grace_s
                 worker.kill_at = min(worker.kill_at, now + patience_s)
-        self._tell(
-            [worker for worker in self.workers if worker.alive and worker.kill_at <= now], signal.SIGKILL
-        )
-        self._tell([worker for worker in self.workers if worker.alive and not worker.asked], signal.SIGTERM)
+        self._signal_some(self.workers, now)
 
     def take_some(self, ranks: Collection[int], notice_s: float, now: float) -> None:
-        """Tell only these ranks to end: the others go on in another set, or are told when there is none."""
+        """Request only these ranks to end: the others go on in another set, or end when there is none."""
         self._poll_all()
         self._note_taken(ranks, notice_s, now)
         some = [worker for worker in self.workers if worker.rank in ranks and not worker.cleared]
         for worker in some:
             worker.kill_at = min(worker.kill_at, now + notice_s)
-        self._tell([worker for worker in some if worker.alive and worker.kill_at <= now], signal.SIGKILL)
-        self._tell([worker for worker in some if worker.alive and not worker.asked], signal.SIGTERM)
+        self._signal_some(some, now)
+
+    def _signal_some(self, workers: Collection[Worker], now: float) -> None:
+        """Kill those with whom patience is over, and request the others to end, once."""
+        self._send_signal([one for one in workers if one.alive and one.kill_at <= now], signal.SIGKILL)
+        self._send_signal([one for one in workers if one.alive and not one.signaled], signal.SIGTERM)
 
     def _note_taken(self, ranks: Collection[int], notice_s: float, now: float) -> None:
         if ranks:
             self._taken_at = min(self._taken_at, now + notice_s)
 
     def fence(self) -> None:
-        """Let nobody begin who has not begun.
+        """Let no worker begin that has not begun.
 
         Where the note cannot be written, who begins nevertheless is ended with the others when time is up.
         """
@@ -147,13 +148,13 @@ class WorkerSet:
             self._stopped_ns = folder.age_ns(self._stop_path) or time.time_ns()
 
     def _reload(self) -> None:
-        """Take up what an earlier controller left: who registered, who ended, and who had been told to."""
+        """Take up the notes that an earlier controller and the workers left."""
         self._stopped_ns = folder.age_ns(self._stop_path)
         lost = folder.read_stop(self._stop_path)
         self._poll_all()
         for worker in self.workers:
             if worker.rank in lost and worker.exit_code is not None:
-                worker.lost, worker.asked = True, False
+                worker.lost, worker.signaled = True, False
 
     def _watch(self) -> None:
         """Poll all, and name the first failure once all others have answered after it.
@@ -178,12 +179,12 @@ class WorkerSet:
         worker.poll()
         ended = lived and worker.exit_code is not None
         if ended and self._stopped_ns is not None and (worker.lost or worker.ended_ns >= self._stopped_ns):
-            worker.asked, worker.lost = True, False
+            worker.signaled, worker.lost = True, False
 
     @property
     def broken(self) -> bool:
-        """Some were lost, or told to stop by somebody else."""
-        return any(worker.lost or (worker.told and not worker.asked) for worker in self.workers)
+        """Some were lost, or stopped from outside."""
+        return any(worker.lost or (worker.stop_noted and not worker.signaled) for worker in self.workers)
 
     def _to_clear(self, worker: Worker, now: float) -> bool:
         """Say whether to look for leftovers: after the end, when those found have gone, or if time is up."""
@@ -197,8 +198,8 @@ class WorkerSet:
         for worker in workers:
             worker.clear(now, self._grace_s, seen)
 
-    def _tell(self, workers: Collection[Worker], number: signal.Signals) -> None:
+    def _send_signal(self, workers: Collection[Worker], number: signal.Signals) -> None:
         seen = list(process_table.scan()) if workers else []
         for worker in workers:
             self._poll(worker)
-            worker.tell(number, seen)
+            worker.send_signal(number, seen)

@@ -66,7 +66,7 @@ class SeenDecision(NamedTuple):
     widths: tuple[int, ...]
 
 
-def asks_only_for_what_is_allowed(
+def requests_only_what_is_allowed(
     allocator: AnyAllocator, case: StreamCase, rng: np.random.Generator
 ) -> None:
     """Every job gets one whole width, 0 or one its class may have; a cluster is never shared out twice."""
@@ -87,7 +87,7 @@ def asks_only_for_what_is_allowed(
 
 
 def finishes_every_job(allocator: AnyAllocator, case: StreamCase, rng: np.random.Generator) -> None:
-    """Nobody waits forever."""
+    """No job waits forever."""
     run = _run(allocator, case)
     if not np.isfinite(run.response_hours).all():
         raise CheckFailed(f"every job must finish eventually, got one that never does in {case}")
@@ -112,7 +112,7 @@ def cannot_see_the_future(allocator: AnyAllocator, case: StreamCase, rng: np.ran
 
 
 def does_not_know_sizes(allocator: AnyAllocator, case: StreamCase, rng: np.random.Generator) -> None:
-    """Whoever does not declare `needs_sizes` decides the same, however much work jobs have left."""
+    """An allocator that does not declare `needs_sizes` decides the same, however much work jobs have left."""
     if needs_sizes(allocator):
         return
     until = float(rng.uniform(0.3, 1.0)) * case.stream.hours
@@ -139,7 +139,7 @@ def goes_on_from_what_it_wrote_down(
 
 
 ALLOCATOR_CHECKS: tuple[AllocatorCheck, ...] = (
-    asks_only_for_what_is_allowed,
+    requests_only_what_is_allowed,
     finishes_every_job,
     decides_the_same_again,
     cannot_see_the_future,
@@ -151,7 +151,7 @@ ALLOCATOR_CHECKS: tuple[AllocatorCheck, ...] = (
 def check_allocator(allocator: AnyAllocator, *, examples: int = 20, seed: int = 0) -> None:
     """Run every check on this many random cases; raises CheckFailed at the first broken promise.
 
-    Whoever declares `needs_market` is tried on fleets on a market, all others on streams without one.
+    One that declares `needs_market` is tried on fleets on a market, all others on streams without one.
     """
     if needs_market(allocator):
         for on_site in SITE_CHECKS:

@@ -1,7 +1,7 @@
 """The contract of an allocator that needs a market: spot and on-demand GPUs in pools, deadlines and money.
 
 Each check takes an allocator and one case and raises CheckFailed with a sentence when the promise does not
-hold. `check_allocator` runs them on whoever declares `needs_market`.
+hold. `check_allocator` runs them on allocators that declare `needs_market`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Ordered(NamedTuple):
     on_demand_gpus: tuple[int, ...]
 
 
-def asks_only_for_widths_and_pools_that_a_job_may_have(
+def requests_only_widths_and_pools_of_a_job(
     allocator: AnyAllocator, case: SiteCase, rng: np.random.Generator
 ) -> None:
     """Every job gets nothing, or a width that it may have in a pool that it may be in."""
@@ -90,7 +90,7 @@ def never_wants_more_spot_than_is_offered(
 
 
 def finishes_every_job(allocator: AnyAllocator, case: SiteCase, rng: np.random.Generator) -> None:
-    """While there is money nobody waits forever on a market that has plenty of spot in the end."""
+    """While there is money no job waits forever on a market that has plenty of spot in the end."""
     calm = case.calmed()
     run = _run(allocator, calm)
     if not np.isfinite(run.finish_hours[run.admitted]).all():
@@ -98,7 +98,7 @@ def finishes_every_job(allocator: AnyAllocator, case: SiteCase, rng: np.random.G
 
 
 def keeps_hard_deadlines(allocator: AnyAllocator, case: SiteCase, rng: np.random.Generator) -> None:
-    """Whoever admits jobs is in time with all that it admits, and who says so with all that could be."""
+    """Jobs that an allocator admits end in time; for one that promises deadlines, all that can."""
     admits = isinstance(begin(allocator, _fleet(case)), Admitting)
     if not (admits or keeps_deadlines(allocator)):
         return
@@ -114,7 +114,7 @@ def keeps_hard_deadlines(allocator: AnyAllocator, case: SiteCase, rng: np.random
 def keeps_deadlines_with_few_on_demand_gpus(
     allocator: AnyAllocator, case: SiteCase, rng: np.random.Generator
 ) -> None:
-    """Whoever admits jobs is in time with all that it admits also where a fleet may hold few GPUs on demand.
+    """An allocator that admits jobs keeps its deadlines also where a fleet may hold few GPUs on demand.
 
     No allocator is given more of them than the fleet may hold.
     """
@@ -131,7 +131,7 @@ def keeps_deadlines_with_few_on_demand_gpus(
 
 
 def keeps_to_the_budget(allocator: AnyAllocator, case: SiteCase, rng: np.random.Generator) -> None:
-    """Whoever admits jobs or decides by a price of money never spends more than the budget of a period."""
+    """One that admits jobs or decides by a price of money never spends more than a period's budget."""
     if not isinstance(begin(allocator, _fleet(case)), Admitting | Pricing):
         return
     most = _run(allocator, case).most_spent_share
@@ -174,7 +174,7 @@ def goes_on_from_what_it_wrote_down_on_a_site(
 
 
 SITE_CHECKS: tuple[SiteCheck, ...] = (
-    asks_only_for_widths_and_pools_that_a_job_may_have,
+    requests_only_widths_and_pools_of_a_job,
     never_wants_more_spot_than_is_offered,
     finishes_every_job,
     keeps_hard_deadlines,

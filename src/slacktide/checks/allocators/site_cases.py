@@ -55,7 +55,7 @@ class SiteCase:
 
     @property
     def stop_hours(self) -> float:
-        """When all that is asked of a run has happened: the market has ended and all deadlines are over."""
+        """When a run can have nothing more to do: the market has ended and all deadlines are over."""
         scene = self.scene
         dues = [one.submitted_hours + one.due_hours for one in scene.members if one.due_hours < math.inf]
         return max(scene.pools[0].hours, *dues, 0.0) + scene.slot_hours

@@ -68,13 +68,13 @@ def machine_of(instance: Mapping[str, Any]) -> tuple[str, Machine]:
 
 
 def _why(instance: Mapping[str, Any]) -> str:
-    """Say why an instance ended: taken, or by whoever told it to."""
+    """Return why an instance ended: interrupted, or ended by a user."""
     code = str(instance.get("StateReason", {}).get("Code", ""))
     return REASONS.get(code, code)
 
 
 def _until(instance: Mapping[str, Any]) -> datetime | None:
-    """Return when an instance ended, which EC2 tells in a sentence."""
+    """Return when an instance ended, which EC2 says in a sentence."""
     found = ENDED.search(str(instance.get("StateTransitionReason", "")))
     return datetime.strptime(found[1], "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC) if found else None
 

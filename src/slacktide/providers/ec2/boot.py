@@ -61,25 +61,25 @@ def join_command(ticket: str, spec: MachineKind, renter: Renter, join: str) -> s
 
 
 def notice_s(metadata: str = METADATA) -> float | None:
-    """Return how many seconds this machine has left, by its own metadata service; None: nobody said so.
+    """Return how many seconds this machine has left, by its own metadata service; None: no warning came.
 
-    Is asked on the machine itself. A service that does not answer says nothing.
+    Works only on the machine itself. A service that does not answer says nothing.
     """
     try:
-        token = _asked(
+        token = _fetched(
             f"{metadata}/latest/api/token", "PUT", {"X-aws-ec2-metadata-token-ttl-seconds": str(TOKEN_S)}
         )
-        told = _asked(
+        action = _fetched(
             f"{metadata}/latest/meta-data/spot/instance-action", "GET", {"X-aws-ec2-metadata-token": token}
         )
-        at = datetime.fromisoformat(json.loads(told)["time"])
+        at = datetime.fromisoformat(json.loads(action)["time"])
     except (OSError, ValueError, KeyError, TypeError):  # 404 while nothing is planned
         return None
     at = at if at.tzinfo else at.replace(tzinfo=UTC)
     return max(0.0, (at - datetime.now(UTC)).total_seconds())
 
 
-def _asked(url: str, method: str, headers: dict[str, str]) -> str:
+def _fetched(url: str, method: str, headers: dict[str, str]) -> str:
     request = urllib.request.Request(url, method=method, headers=headers)
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with opener.open(request, timeout=TIMEOUT_S) as answer:

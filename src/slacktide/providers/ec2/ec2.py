@@ -1,6 +1,6 @@
 """Machines of Amazon EC2: one instance for each ticket, which carries its owner's id and ends without us.
 
-A pool is `zone/instance type`, such as `us-east-1a/p4d.24xlarge`. An instance is asked for with a client
+A pool is `zone/instance type`, such as `us-east-1a/p4d.24xlarge`. An instance is requested with a client
 token made from owner and ticket, so asking again gives no second one. It joins the cluster by itself and is
 terminated, not stopped, when it shuts down: when what it joined is gone, or after its longest life.
 """
@@ -19,7 +19,7 @@ from slacktide.providers.ec2.answers import GPUS_TAG, OWNER_TAG, TICKET_TAG, ans
 from slacktide.providers.ec2.boot import user_data
 
 CONNECT_S, READ_S, TRIES = 3, 10, 2
-"""A call returns within seconds; who was not answered asks again at the next step."""
+"""A call returns within seconds; a request without an answer is repeated at the next step."""
 
 
 @providers.register
@@ -100,7 +100,7 @@ class Ec2:
         return self._clients[region]
 
     def _request(self, ticket: str, spec: MachineKind) -> dict[str, Any]:
-        """Return what is asked of EC2: always the same for the same ticket, as its token demands."""
+        """Return the parameters of the request: the same for the same ticket, as its token demands."""
         zone, instance_type = _parts(spec.pool)
         tags = {
             OWNER_TAG: self.renter.owner,

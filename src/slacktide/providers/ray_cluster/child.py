@@ -1,4 +1,4 @@
-"""The child process of `ray-cluster`: asks the head of a cluster for its nodes, and keeps notes in its store.
+"""The child process of `ray-cluster`: lists a cluster's nodes from its head, and keeps notes in its store.
 
 It speaks to the head alone and is no node or job of the cluster, so it may run anywhere the head can be
 reached. It ends when its input does.
@@ -25,7 +25,7 @@ MARKET, POOL = "market", "pool"
 
 
 class ClusterNode(NamedTuple):
-    """A node as the head tells of it."""
+    """A node as the head describes it."""
 
     id: str
     address: str
@@ -71,7 +71,7 @@ class Head:
         return sorted(NodeClaim(**json.loads(note)) for note in notes.values())
 
     def take(self, one: NodeClaim) -> bool:
-        """Note whose a node is; False where it is somebody's already."""
+        """Note whose a node is; False where it is taken already."""
         note = json.dumps(one._asdict()).encode()
         return bool(self._client.internal_kv_put(one.node.encode(), note, False, SPACE, timeout=CALL_S))
 
@@ -117,7 +117,7 @@ def _fits(node: ClusterNode, kind: str, pool: str, gpus: int) -> bool:
 
 
 def _keep_one(head: Any, owner: str, ticket: str) -> None:
-    """Leave one node for a ticket: whoever was believed lost may have taken one for it meanwhile."""
+    """Leave one node for a ticket: a process that was believed lost may have taken one for it meanwhile."""
     mine = [one.node for one in head.taken() if (one.owner, one.ticket) == (owner, ticket)]
     for node in sorted(mine)[1:]:
         head.free(node)

@@ -76,7 +76,7 @@ class RayCluster:
 
 
 def machine_of(one: Mapping[str, Any]) -> Machine:
-    """Return a taken node, as the child tells of it, as a machine."""
+    """Return a taken node, as the child lists it, as a machine."""
     until = one["until_utc"]
     return Machine(
         one["node"],

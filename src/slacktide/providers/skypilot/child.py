@@ -1,4 +1,4 @@
-"""The child process of `skypilot`: asks SkyPilot's server, whose library waits without a limit.
+"""The child process of `skypilot`: calls SkyPilot's server, whose library waits without a limit.
 
 SkyPilot answers most calls with the id of a request, which its server carries out; `get` waits for what it
 came to. Launches and ends are not waited for: requests of the past are listed by the server, so how they went
@@ -44,17 +44,17 @@ def stories(sky: Any, name: str | None = None) -> Iterator[Story]:
     records = sky.get(sky.status(None if name is None else [name], all_users=False))
     past = sky.api_status(all_status=True, limit=MOST_REQUESTS, cluster_name=name)
     by_name = {one["name"]: one for one in records}
-    asked: dict[str, list[Any]] = {}
+    requests: dict[str, list[Any]] = {}
     for one in sorted(past, key=lambda one: one.created_at, reverse=True):
         if one.name in (LAUNCH, DOWN) and one.cluster_name:
-            asked.setdefault(one.cluster_name, []).append(one)
-    for each in dict.fromkeys((*by_name, *asked)):
+            requests.setdefault(one.cluster_name, []).append(one)
+    for each in dict.fromkeys((*by_name, *requests)):
         if each.startswith(f"{PREFIX}.") and name in (None, each):
-            yield Story(each, by_name.get(each), asked.get(each, []))
+            yield Story(each, by_name.get(each), requests.get(each, []))
 
 
 def state_of(sky: Any, story: Story) -> tuple[str, str]:
-    """Return the state of a machine, and why it ended where nobody asked for that."""
+    """Return the state of a machine, and why it ended where we had not requested that."""
     launch, down = story.newest(LAUNCH), story.newest(DOWN)
     if story.record is None:
         if launch is not None and launch.status in UNDER_WAY:
@@ -90,29 +90,31 @@ def failure(sky: Any, request: Any) -> tuple[str, str]:
     return "spent", "the launch failed"
 
 
-def rent(sky: Any, asked: dict[str, Any]) -> None:
+def rent(sky: Any, request: dict[str, Any]) -> None:
     """Hand a launch to the server, unless there was one with this name; then say how it went."""
-    story = next(stories(sky, asked["name"]), None)
+    story = next(stories(sky, request["name"]), None)
     if story is not None:
         if state_of(sky, story)[0] != "gone":
             return
         no, why = failure(sky, story.newest(LAUNCH)) if story.newest(LAUNCH) else ("spent", "")
         raise Refusal(no, why or "the cluster of this ticket has come and gone")
-    task = sky.Task(name=PREFIX, setup=asked["setup"], run=asked["run"])
+    task = sky.Task(name=PREFIX, setup=request["setup"], run=request["run"])
     task.set_resources(
         sky.Resources(
-            infra=asked["infra"],
-            accelerators=asked["accelerators"],
-            use_spot=asked["use_spot"],
-            labels=asked["labels"],
+            infra=request["infra"],
+            accelerators=request["accelerators"],
+            use_spot=request["use_spot"],
+            labels=request["labels"],
         )
     )
-    sky.launch(task, cluster_name=asked["name"], idle_minutes_to_autostop=asked["idle_minutes"], down=True)
+    sky.launch(
+        task, cluster_name=request["name"], idle_minutes_to_autostop=request["idle_minutes"], down=True
+    )
 
 
-def end(sky: Any, asked: dict[str, Any]) -> None:
+def end(sky: Any, request: dict[str, Any]) -> None:
     """Cancel launches that are under way, and take clusters down."""
-    for name in asked["names"]:
+    for name in request["names"]:
         story = next(stories(sky, name), None)
         if story is None or state_of(sky, story)[0] == "gone":
             continue

@@ -52,7 +52,7 @@ class Skypilot:
         parse_duration_hours(self.longest_life)
 
     def rent(self, ticket: str, spec: MachineKind) -> None:
-        """Hand the launch of a cluster to SkyPilot; asked again, say how it went where it failed."""
+        """Hand the launch of a cluster to SkyPilot; a repeated call reports how it went where it failed."""
         infra, _, accelerator = spec.pool.rpartition("/")
         if not accelerator:
             raise Refused(f"a pool of skypilot must be infra/accelerator, got {shown(spec.pool)}")

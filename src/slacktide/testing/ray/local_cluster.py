@@ -35,7 +35,7 @@ LONGEST_TEMP = 24
 """Sockets of Ray have long names, of which the system allows 107 characters."""
 LOG = "log"
 SHORTEST_ID = 4
-"""So much of a node's id names it."""
+"""How many characters of a node's id are enough to name it."""
 
 
 class NodeState(NamedTuple):
@@ -92,7 +92,7 @@ def find() -> ClusterNote | None:
 
 
 def look(note: ClusterNote) -> list[NodeState]:
-    """Return the nodes as they are now; nobody is asked, so this also works when Ray does not answer."""
+    """Return the nodes as they are now, from the process table: this also works when Ray does not answer."""
     seen = list(scan())
     return [NodeState(node, alive(node.raylet), workers_of(node, seen)) for node in note.nodes]
 

@@ -1,8 +1,8 @@
 """The agent of a machine: it holds the workers that a controller wants there, and ends them without one.
 
-It is the local back end's processes, spoken to from afar: what is told is the whole of what is wanted, and
+It is the local back end's processes, controlled from afar: a message is the whole of what is wanted, and
 what is answered is all that is. It may die and come back: the notes on its disk say what it had started. A
-controller that has heard nothing from it for the length of its lease may begin the same job elsewhere, so
+controller that had no answer from it for the length of its lease may begin the same job elsewhere, so
 then every worker is ended; only a later attempt starts again.
 """
 
@@ -41,9 +41,9 @@ TICK_S = 0.05
 FENCE_PATIENCE_S = 1.0
 """How long workers may take to end when the lease has run out; a controller waits longer than that."""
 LOG_BYTES = 1 << 19
-"""The most of one log that is told at once."""
+"""The most of one log that is sent at once."""
 LOG_BEHIND_BYTES = 1 << 23
-"""A log of which more than this has not been told is told from near its end: a flood is not carried on."""
+"""A log that is further behind than this is sent from near its end: a flood is not carried on."""
 TOKENS_KEPT = 256
 
 
@@ -76,8 +76,8 @@ class Agent:
         self._ports: dict[str, int] = {}
         self._fenced = 0
         self._met = False
-        self._heard_at = now()
-        """When the last answer was given of which it is known that it was heard."""
+        self._acknowledged_at = now()
+        """When the last answer was given that its controller is known to have received."""
         self._life = secrets.token_hex(4)
         self._given: dict[str, float] = {}
         """When each of the last answers was given, by its token."""
@@ -93,22 +93,22 @@ class Agent:
         threading.Thread(target=self._watch_on, daemon=True, name="slacktide-agent").start()
 
     def expect_end(self, notice_s: float | None) -> None:
-        """Tell on how long the machine has left before its cloud takes it; None: nobody said so."""
+        """Report from now on how long the machine has left, as its cloud warned; None: no warning came."""
         self._notice_s = notice_s
 
-    def tell(self, say: AgentMessage) -> AgentAnswer:
+    def handle(self, say: AgentMessage) -> AgentAnswer:
         """Do what is said, as far as it can be done at once, and say what is.
 
-        Who has not heard us lately is answered, and nothing else is done.
+        A controller that has not received an answer of ours lately is answered, and nothing else is done.
         """
         with self._lock:
-            given_at = self._given.get(say.heard)
+            given_at = self._given.get(say.last_token)
             stale = given_at is None or self._now() - given_at > self._lease.seconds
             if given_at is None or stale or self._is_overtaken(say):
                 return AgentAnswer(say.number, self._token())
             self._last = say.life, say.number
-            self._heard_at = max(self._heard_at, given_at)
-            self._lease.renew(self._now() - self._heard_at)
+            self._acknowledged_at = max(self._acknowledged_at, given_at)
+            self._lease.renew(self._now() - self._acknowledged_at)
             self._packs.update(say.packs)
             if not self._met:
                 self._meet(say)
@@ -130,11 +130,13 @@ class Agent:
             )
 
     def tick(self) -> None:
-        """Move starts, stops and kills on, and end all when nobody has spoken for as long as the lease."""
+        """Move starts, stops and kills on, and end all after a lease without a message."""
         with self._lock:
-            if self._now() - self._heard_at > self._lease.seconds and self._processes.fence(FENCE_PATIENCE_S):
+            if self._now() - self._acknowledged_at > self._lease.seconds and self._processes.fence(
+                FENCE_PATIENCE_S
+            ):
                 self._fenced += 1
-                self._heard_at = self._now()
+                self._acknowledged_at = self._now()
             self._processes.tick()
 
     def _is_overtaken(self, say: AgentMessage) -> bool:
@@ -214,15 +216,15 @@ class Agent:
         return AgentStatus(_ago(observed), failure_of(observed))
 
     def _read(self, read: Mapping[LogName, int]) -> dict[LogName, LogPart]:
-        """Return what was printed since, of each log that is asked for and has grown."""
-        told: dict[LogName, LogPart] = {}
+        """Return what was printed since, of each log that is requested and has grown."""
+        parts: dict[LogName, LogPart] = {}
         for job in {name[0] for name in read}:
             for log in self._processes.logs(job):
                 name = (job, log.attempt, log.rank)
                 if name in read:
                     part = _part(log.path, read[name])
-                    told |= {name: part} if part.text else {}
-        return told
+                    parts |= {name: part} if part.text else {}
+        return parts
 
 
 def _ago(observed: ProcessStatus) -> ProcessStatus:
@@ -268,7 +270,7 @@ def _check_shared(pack: LaunchPack) -> None:
 
 
 def _unpacked(pack: LaunchPack, target: Path) -> Path:
-    """Unpack the working folder beside an older one, and then in its place."""
+    """Unpack the working folder next to an older one, and then in its place."""
     draft = target.with_name(f".{target.name}.new")
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(parents=True, mode=0o700)

@@ -1,7 +1,7 @@
-"""The lease of a machine's workers: how long they may go on after their controller last heard of them.
+"""The lease of a machine's workers: how long they may go on after their controller last received an answer.
 
-The agent ends them when it runs out. In case the agent has died and nobody starts it again, a process beside
-it watches the same note and ends them a little later, so that a machine that is cut off carries no worker
+The agent ends them when it runs out. In case the agent has died and is not started again, a guard process
+watches the same note and ends them a little later, so that a machine that is cut off carries no worker
 when a controller begins the same job elsewhere (after the lease and CONTROLLER_WAITS_S).
 """
 
@@ -21,14 +21,14 @@ from slacktide.core import machine_clock as boot
 
 WATCH_S = 0.2
 GUARD_WAITS_S = 1.5
-"""How much longer than the agent the process beside it waits."""
+"""How much longer than the agent the guard process waits."""
 CONTROLLER_WAITS_S = 3.0
 """How much longer than the lease a controller waits before it takes a machine's workers for ended."""
 RESPAWN_S = 5.0
 
 
 class AgentLease:
-    """The note of when a controller last heard us, and the process that watches it."""
+    """The note of when a controller last received an answer, and the guard process that watches it."""
 
     def __init__(self, root: Path, owner: str, seconds: float) -> None:
         self._root, self._owner, self.seconds = root, owner, seconds
@@ -36,7 +36,7 @@ class AgentLease:
         self._guarded_s = -RESPAWN_S
 
     def renew(self, ago_s: float = 0.0) -> None:
-        """Note that a controller heard us so long ago; a full disk keeps nobody from working for a while."""
+        """Note how long ago a controller received an answer; on a full disk the old note stays."""
         self._root.mkdir(parents=True, exist_ok=True, mode=0o700)
         draft = self._root / ".lease"
         try:
@@ -67,8 +67,8 @@ def overdue_s(root: Path, seconds: float) -> float:
     `seconds` is its length where the note does not say: a later controller may want another one.
     """
     try:
-        told, boot_id, *length = read_text(root / "lease").split()
-        spoken_s = float(told) if boot_id == boot.boot_id() else -float("inf")
+        noted_s, boot_id, *length = read_text(root / "lease").split()
+        spoken_s = float(noted_s) if boot_id == boot.boot_id() else -float("inf")
         return boot.seconds() - spoken_s - (float(length[0]) if length else seconds)
     except (OSError, ValueError):
         return float("inf")

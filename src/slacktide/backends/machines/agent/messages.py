@@ -1,13 +1,13 @@
 """What a controller says to the agent of a machine, and what that answers.
 
 A controller always says the whole of what a machine is to do, never a change: a message that is lost or comes
-twice does no harm, and whatever the last one does not name is to end. Times are told as seconds ago, because
+twice does no harm, and whatever the last one does not name is to end. Times are given as seconds ago, because
 no two machines have one clock.
 
-An agent heeds only who has heard it lately: a message names the last answer that its controller got, and if
-the agent gave that longer ago than its lease, or does not know it, it answers and does nothing else. So the
-lease runs from an answer that was heard: a message that was on its way for minutes starts nothing, a way on
-which only answers are lost ends the lease too, and a controller knows without asking when it has run out.
+An agent obeys only a controller that has lately received an answer of it: a message names the last answer,
+and if the agent gave that longer ago than its lease, or does not know it, it answers and does nothing else.
+So the lease runs from an answer that arrived: a message that was on its way for minutes starts nothing, a way
+on which only answers are lost ends the lease too, and a controller knows without asking when it has run out.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class AgentTask(NamedTuple):
     launch: str
     """By which name the agent knows what is to be started; it says so when it does not know it."""
     spot_left: int | None = None
-    """How many of its spot workers the market leaves it; None: all. The others have only so much notice."""
+    """How many of its spot workers the market leaves it; None: all. The others have `notice_s` left."""
     notice_s: float = 0.0
 
 
@@ -57,16 +57,17 @@ class AgentMessage(NamedTuple):
     """All that a machine is to do from now on."""
 
     number: int
-    """Told back in the answer, so that it is known after what it was given; a lower one comes too late."""
+    """Repeated in the answer, so that it is known after which message it was given; a lower one comes too
+    late."""
     life: str = ""
     """The controller's name, which no other has, nor the same one after it was started anew."""
-    heard: str = ""
+    last_token: str = ""
     """The `token` of the last answer that came from this machine; empty: none has."""
     tasks: tuple[AgentTask, ...] = ()
     packs: Mapping[str, LaunchPack] = {}
     """What the agent said that it lacks."""
     read: Mapping[LogName, int] = {}
-    """How many bytes of each log the controller has; of these, what came after is told."""
+    """How many bytes of each log the controller has; the answer brings what came after."""
     reserve: tuple[str, ...] = ()
     """Jobs whose rank 0 is to be here, and for which a port is needed where all ranks meet."""
 
@@ -83,26 +84,26 @@ class LogPart(NamedTuple):
     """A part of what was printed."""
 
     after: int
-    """Where it begins: further on than was asked for where a log has grown too fast."""
+    """Where it begins: further on than requested where a log has grown too fast."""
     text: bytes
 
 
 class AgentAnswer(NamedTuple):
-    """What is, on one machine, after it was told something."""
+    """What is, on one machine, after a message."""
 
     number: int
     token: str
-    """Names this answer; whoever says it back has heard it."""
+    """Names this answer; a controller that repeats it has received it."""
     heeded: bool = False
     """Whether the agent did what was said; if not, nothing that follows means anything."""
     jobs: Mapping[str, AgentStatus] = {}
     logs: Mapping[LogName, LogPart] = {}
     lacking: tuple[str, ...] = ()
-    """Launches that are to be told again."""
+    """Launches that are to be sent again."""
     ports: Mapping[str, int] = {}
     devices: tuple[str, ...] = ()
     """The GPUs of the machine as CUDA names them; empty where it has none that can be seen."""
     fenced: int = 0
-    """How often the agent ended its workers because nobody had spoken to it for too long."""
+    """How often the agent ended its workers because no message came for too long."""
     notice_s: float | None = None
-    """How long the machine has left, where its cloud has told it so."""
+    """How long the machine has left, where its cloud has warned it."""

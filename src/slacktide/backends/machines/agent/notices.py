@@ -1,4 +1,4 @@
-"""Asks a machine's own cloud whether the machine is about to be taken; today that of Amazon."""
+"""Polls a machine's own cloud for a warning that the machine is about to be taken; today that of Amazon."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 
 from slacktide.providers.ec2.boot import METADATA, notice_s
 
-ASK_S = 5.0
-"""Amazon gives two minutes of notice, and asks not to be asked more often."""
+POLL_S = 5.0
+"""Amazon gives two minutes of notice, and recommends polling no more often than this."""
 VARIABLE = "SLACKTIDE_METADATA"
 """Where a metadata service like Amazon's is, on machines that are not Amazon's."""
 VENDOR = Path("/sys/class/dmi/id/sys_vendor")
@@ -27,12 +27,12 @@ def service(environ: Mapping[str, str] = os.environ, vendor: Path = VENDOR) -> s
         return ""
 
 
-def watch(tell: Callable[[float | None], None], url: str) -> None:
-    """Ask again and again in a thread, and tell how many seconds are left, or None."""
+def watch(report: Callable[[float | None], None], url: str) -> None:
+    """Poll again and again in a thread, and report how many seconds are left, or None."""
 
     def go_round() -> None:
         while True:
-            tell(notice_s(url))
-            time.sleep(ASK_S)
+            report(notice_s(url))
+            time.sleep(POLL_S)
 
     threading.Thread(target=go_round, daemon=True, name="slacktide-notices").start()

@@ -15,7 +15,7 @@ _SIZE = struct.Struct("!Q")
 
 
 def write_frame(file: IO[bytes], message: Any) -> None:
-    """Write one message whole; raises OSError when nobody reads any more."""
+    """Write one message whole; raises OSError when the reader is gone."""
     data = pickle.dumps(message)
     file.write(_SIZE.pack(len(data)) + data)
     file.flush()
@@ -37,7 +37,7 @@ def read_frame(file: IO[bytes]) -> Any:
 
 
 def main(root: str, owner: str, lease_s: str, address: str = "127.0.0.1") -> None:
-    """Answer until nobody asks any more; workers go on, for as long as the lease."""
+    """Answer until the input ends; workers go on, for as long as the lease."""
     agent = Agent(Path(root), owner, float(lease_s), address=address)
     agent.watch()
     if url := notices.service():
@@ -45,7 +45,7 @@ def main(root: str, owner: str, lease_s: str, address: str = "127.0.0.1") -> Non
     answers, sys.stdout = sys.stdout.buffer, sys.stderr
     while True:
         try:
-            write_frame(answers, agent.tell(read_frame(sys.stdin.buffer)))
+            write_frame(answers, agent.handle(read_frame(sys.stdin.buffer)))
         except EOFError:
             return
 

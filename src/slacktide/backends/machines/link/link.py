@@ -1,7 +1,7 @@
 """The way from a controller to the agents of machines: three verbs, whatever carries the messages.
 
 A carrier may lose messages, deliver them late or twice, and die: what is said is always the whole of what is
-wanted, and an agent heeds only who has heard it lately. Every call returns at once.
+wanted, and an agent obeys only a controller that lately received an answer. Every call returns at once.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ class Host(NamedTuple):
     id: str
     """A name that no other machine ever has, nor the same one after it was started anew."""
     kind: Kind | None
-    """What it is rented as; None: nobody said, so it may serve as either."""
+    """What it is rented as; None: not known, so it may serve as either."""
     pool: str | None
-    """None: nobody said, so it may serve as any."""
+    """None: not known, so it may serve as any."""
     gpus: int
     address: str
     """At which other machines reach it."""

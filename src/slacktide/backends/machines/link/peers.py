@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from slacktide.backends.machines.agent.lease import CONTROLLER_WAITS_S
 from slacktide.backends.machines.agent.messages import AgentAnswer, AgentMessage, LogName
 from slacktide.backends.machines.link.link import Host
-from slacktide.backends.machines.link.talk import ASK_S, Talk, TimedAnswer
+from slacktide.backends.machines.link.talk import REPEAT_S, Talk, TimedAnswer
 
 FORGET_S = 3600.0
 """How long a machine is remembered that is not listed any more."""
@@ -20,25 +20,25 @@ class Peer:
     """One machine."""
 
     host: Host
-    heard_at: float
+    last_answer_at: float
     """When it last answered; when this controller began, while it has not."""
     met_at: float
     """When it was first listed."""
     listed_at: float
     heeded_at: float = -math.inf
-    """When it last answered that it did as it was told."""
+    """When it last answered that it did what the message said."""
     answered: int = 0
     """The number of the last message that was heeded."""
     devices: tuple[str, ...] = ()
     notice_s: float | None = None
     lacking: tuple[str, ...] = ()
     ports: dict[str, int] = field(default_factory=dict)
-    asked: dict[int, frozenset[LogName]] = field(default_factory=dict)
-    """Which logs were asked for, by the number from which on they were."""
+    requested: dict[int, frozenset[LogName]] = field(default_factory=dict)
+    """Which logs were requested, by the number of the first message that did."""
 
-    def was_asked(self, number: int, logs: Collection[LogName]) -> bool:
-        """Say whether these logs were asked for in a message that was answered."""
-        names = [asked for first, asked in self.asked.items() if first <= number]
+    def was_requested(self, number: int, logs: Collection[LogName]) -> bool:
+        """Say whether these logs were requested in a message that was answered."""
+        names = [requested for first, requested in self.requested.items() if first <= number]
         return bool(names) and names[-1].issuperset(logs)
 
 
@@ -66,37 +66,37 @@ class Peers:
         for host in self.talk.hosts():
             peer = self._peers.get(host.id)
             if peer is None:
-                peer = Peer(host=host, heard_at=self._began_at, met_at=now, listed_at=now)
+                peer = Peer(host=host, last_answer_at=self._began_at, met_at=now, listed_at=now)
                 self._peers[host.id] = peer
             peer.host, peer.listed_at = host, now
         for name in [one.host.id for one in self.all() if now - one.listed_at > FORGET_S]:
             del self._peers[name]
-        return [found for told in self.talk.answers() if (found := self._heard(told)) is not None]
+        return [found for timed in self.talk.answers() if (found := self._accept(timed)) is not None]
 
-    def _heard(self, told: TimedAnswer) -> tuple[Peer, AgentAnswer] | None:
-        peer, answer = self._peers.get(told.host), told.answer
+    def _accept(self, timed: TimedAnswer) -> tuple[Peer, AgentAnswer] | None:
+        peer, answer = self._peers.get(timed.host), timed.answer
         if peer is None:
             return None
-        peer.heard_at = max(peer.heard_at, told.at)
+        peer.last_answer_at = max(peer.last_answer_at, timed.at)
         if not answer.heeded or answer.number <= peer.answered:
             return None
-        peer.answered, peer.heeded_at = answer.number, told.at
+        peer.answered, peer.heeded_at = answer.number, timed.at
         peer.devices, peer.notice_s = answer.devices, answer.notice_s
         peer.lacking, peer.ports = answer.lacking, dict(answer.ports)
         return peer, answer
 
     def say(self, peer: Peer, say: AgentMessage) -> None:
-        """Have a machine told what it is to do."""
+        """Have a machine receive what it is to do."""
         self.talk.say(peer.host.id, say)
         peer.lacking = ()
         logs = frozenset(say.read)
-        if not peer.asked or list(peer.asked.values())[-1] != logs:
-            peer.asked = dict(list(peer.asked.items())[-1:])
-            peer.asked[self.talk.sent(peer.host.id) + 1] = logs
+        if not peer.requested or list(peer.requested.values())[-1] != logs:
+            peer.requested = dict(list(peer.requested.items())[-1:])
+            peer.requested[self.talk.sent(peer.host.id) + 1] = logs
 
     def is_fit(self, peer: Peer, now: float) -> bool:
         """Say whether new workers may be begun there: it is up, hears us, and is not about to be taken."""
-        listening = now - peer.heeded_at < max(self._lease_s / 2.0, 2.0 * ASK_S)
+        listening = now - peer.heeded_at < max(self._lease_s / 2.0, 2.0 * REPEAT_S)
         mine = peer.host.id not in self.gone and (self.ours is None or peer.host.id in self.ours)
         return peer.host.alive and listening and peer.notice_s is None and mine
 
@@ -108,5 +108,5 @@ class Peers:
     def is_fenced(self, host: str, now: float) -> bool:
         """Say whether no worker can live there any more: it ended, or its lease has run out for sure."""
         peer = self._peers.get(host)
-        heard_at = self._began_at if peer is None else peer.heard_at
-        return host in self.gone or now - heard_at > self._lease_s + CONTROLLER_WAITS_S
+        last_answer_at = self._began_at if peer is None else peer.last_answer_at
+        return host in self.gone or now - last_answer_at > self._lease_s + CONTROLLER_WAITS_S

@@ -20,9 +20,9 @@ CLOSE_S = 10.0
 class AgentProcess:
     """An agent, a thread that writes to it and one that reads from it."""
 
-    def __init__(self, host: str, command: Sequence[str], heard: queue.SimpleQueue[HostAnswer]) -> None:
+    def __init__(self, host: str, command: Sequence[str], answers: queue.SimpleQueue[HostAnswer]) -> None:
         self.host = host
-        self._heard = heard
+        self._answers = answers
         self._says: queue.SimpleQueue[AgentMessage | None] = queue.SimpleQueue()
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self._threads = [threading.Thread(target=task, daemon=True) for task in (self._write, self._read)]
@@ -34,7 +34,7 @@ class AgentProcess:
         self._says.put(say)
 
     def close(self) -> None:
-        """Let the agent see that nobody asks any more, and wait for its end."""
+        """Close the agent's input, and wait for its end."""
         self._says.put(None)
         self._threads[-1].join(CLOSE_S)
         if self._threads[-1].is_alive():
@@ -54,19 +54,19 @@ class AgentProcess:
         assert self.process.stdout
         with suppress(EOFError, OSError, ValueError):
             while True:
-                self._heard.put(HostAnswer(self.host, read_frame(self.process.stdout)))
+                self._answers.put(HostAnswer(self.host, read_frame(self.process.stdout)))
         self.process.stdout.close()
         self.process.wait()
 
 
 class Pipes:
-    """A link to agents that it starts itself, one for each machine that it is told of."""
+    """A link to agents that it starts itself, one for each machine that it is given."""
 
     def __init__(self, hosts: Sequence[Host], root: Path, owner: str, lease_s: float) -> None:
         """Start the agents; each keeps its files in a folder of its own under `root`."""
         self._hosts = {host.id: host for host in hosts}
         self._root, self._owner, self._lease_s = root, owner, lease_s
-        self._heard: queue.SimpleQueue[HostAnswer] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[HostAnswer] = queue.SimpleQueue()
         self.agents = {name: self._start(name) for name in self._hosts}
         self.trouble = ""
 
@@ -86,7 +86,7 @@ class Pipes:
         found: list[HostAnswer] = []
         with suppress(queue.Empty):
             while True:
-                found.append(self._heard.get_nowait())
+                found.append(self._answers.get_nowait())
         return found
 
     def lose(self, host: str) -> None:
@@ -101,4 +101,4 @@ class Pipes:
     def _start(self, host: str) -> AgentProcess:
         command = [sys.executable, "-m", "slacktide.backends.machines.agent.serve", str(self._root / host)]
         owner = f"{self._owner}.{host}"
-        return AgentProcess(host, [*command, owner, f"{self._lease_s:g}"], self._heard)
+        return AgentProcess(host, [*command, owner, f"{self._lease_s:g}"], self._answers)

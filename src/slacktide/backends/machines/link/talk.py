@@ -1,4 +1,4 @@
-"""Says to every machine, again and again, what it was last to be told, and collects the answers.
+"""Sends every machine its last message again and again, and collects the answers.
 
 It does so in a thread of its own: a controller that thinks for a minute must not lose its machines, whose
 leases run while it does. Nothing is begun elsewhere meanwhile, because only that controller could.
@@ -17,10 +17,10 @@ from typing import NamedTuple
 from slacktide.backends.machines.agent.messages import AgentAnswer, AgentMessage
 from slacktide.backends.machines.link.link import Host, HostAnswer, Link
 
-ASK_S = 0.2
-"""How often a machine is asked when nothing has changed."""
+REPEAT_S = 0.2
+"""How often a machine gets its message when nothing has changed."""
 ANSWER_S = 2.0
-"""How long to wait for an answer before a machine is asked again."""
+"""How long to wait for an answer before a message is repeated."""
 ROUND_S = 0.02
 
 
@@ -49,7 +49,7 @@ class Exchange:
         """Say whether something is to be said now."""
         if self.sent > self.answered:
             return now - self.sent_at >= ANSWER_S
-        return self.fresh or now - self.sent_at >= ASK_S
+        return self.fresh or now - self.sent_at >= REPEAT_S
 
 
 class Talk:
@@ -58,18 +58,18 @@ class Talk:
     def __init__(
         self, link: Link, now: Callable[[], float] = time.monotonic, *, threads: bool = True
     ) -> None:
-        """Speak over a link; without threads somebody else has to call `turn` again and again."""
+        """Exchange messages over a link; without threads the caller has to call `turn` again and again."""
         self.link, self._now, self._threads = link, now, threads
         self._life = secrets.token_hex(6)
         self._lines: dict[str, Exchange] = {}
-        self._told: list[TimedAnswer] = []
+        self._answers: list[TimedAnswer] = []
         self._hosts: Sequence[Host] = ()
         self._lock = threading.Lock()
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
 
     def say(self, host: str, say: AgentMessage) -> None:
-        """Have a machine told this from now on; what comes along as `packs` is sent once."""
+        """Have a machine receive this from now on; what comes along as `packs` is sent once."""
         self._begin()
         with self._lock:
             line = self._lines.setdefault(host, Exchange(say))
@@ -90,8 +90,8 @@ class Talk:
     def answers(self) -> list[TimedAnswer]:
         """Return what was answered since the last call."""
         with self._lock:
-            told, self._told = self._told, []
-        return told
+            answers, self._answers = self._answers, []
+        return answers
 
     def close(self) -> None:
         """Say nothing more, and let go of the link."""
@@ -102,12 +102,12 @@ class Talk:
 
     def turn(self) -> None:
         """Take over what was answered, and say what is due."""
-        hosts, heard = self.link.hosts(), self.link.answers()
+        hosts, received = self.link.hosts(), self.link.answers()
         now = self._now()
         with self._lock:
             self._hosts = hosts
-            for one in heard:
-                self._hear(one, now)
+            for one in received:
+                self._receive(one, now)
             up = [host.id for host in hosts if host.alive]
             due = [(name, self._next(name, now)) for name in up if self._is_due(name, now)]
         for name, say in due:
@@ -123,15 +123,15 @@ class Talk:
         while not self._closed.wait(ROUND_S):
             self.turn()
 
-    def _hear(self, heard: HostAnswer, now: float) -> None:
-        line = self._lines.get(heard.host)
+    def _receive(self, received: HostAnswer, now: float) -> None:
+        line = self._lines.get(received.host)
         if line is None:
             return
-        line.token = heard.answer.token
-        line.answered = max(line.answered, heard.answer.number)
-        if not heard.answer.heeded:
+        line.token = received.answer.token
+        line.answered = max(line.answered, received.answer.number)
+        if not received.answer.heeded:
             line.fresh = True  # it knows us now: say it again at once
-        self._told.append(TimedAnswer(heard.host, heard.answer, now))
+        self._answers.append(TimedAnswer(received.host, received.answer, now))
 
     def _is_due(self, name: str, now: float) -> bool:
         return name in self._lines and self._lines[name].is_due(now)
@@ -139,6 +139,6 @@ class Talk:
     def _next(self, name: str, now: float) -> AgentMessage:
         line = self._lines[name]
         line.sent, line.sent_at, line.fresh = line.sent + 1, now, False
-        said = line.say._replace(number=line.sent, life=self._life, heard=line.token)
+        said = line.say._replace(number=line.sent, life=self._life, last_token=line.token)
         line.say = line.say._replace(packs={})
         return said
