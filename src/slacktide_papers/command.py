@@ -59,7 +59,7 @@ def reproduce() -> None:
 def deadline(
     out: str, quick: bool, data: str | None, seed: int, on: str | None, force: bool, output: str
 ) -> None:
-    """Reproduce Kong et al. 2025: AHAP, AHANP and the online selection beside their baselines.
+    """Reproduce Kong et al. 2025: AHAP, AHANP and the online selection against their baselines.
 
     Utility against the tightness of the deadline, the volatility of the market, the quality of
     forecasts and the parameters, and the convergence of the selection. Writes a page, and a figure
@@ -121,7 +121,7 @@ def budget(
 ) -> None:
     """Reproduce Li et al. 2024 and BOA Constrictor's comparison: streams of jobs on an average budget.
 
-    Mean response time against budget for the optimum and its baselines, and completion times beside
+    Mean response time against budget for the optimum and its baselines, and completion times against
     autoscaling at equal bills, on recorded streams or a synthetic one, with ideal machines and with those
     that the options describe; then the claim taken apart, where restarts differ by application and speedups
     change while a job trains. Writes a page, and a figure and a CSV file for each experiment.
@@ -161,4 +161,4 @@ def _echo(lines: list[str], files: list[Path]) -> None:
     # Names of traces are in these lines: an escape sequence in one must not reach the terminal.
     for line in lines:
         click.echo("".join(char if char.isprintable() else " " for char in line))
-    click.echo(f"Page: {files[0]}; figures and tables beside it ({len(files) - 1} files).")
+    click.echo(f"Page: {files[0]}; figures and tables next to it ({len(files) - 1} files).")

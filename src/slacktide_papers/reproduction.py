@@ -62,7 +62,7 @@ class Experiment(NamedTuple):
 
     name: str
     title: str
-    asked: str
+    question: str
     pictures: Sequence[Picture]
     findings: Sequence[str]
     tables: Sequence[Grid]

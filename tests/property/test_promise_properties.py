@@ -110,7 +110,7 @@ def quotes(one: Moment) -> list[Quote]:
 def test_over_pools_the_promise_is_that_of_a_job_alone() -> None:
     seen = {True: 0, False: 0}
     for one in moments(150):
-        terms = rescue.told_in(one.scene.places(0))
+        terms = rescue.file_terms(one.scene.places(0))
         state = state_of(one.lives, 0)._replace(pool=one.pools.index(int(one.lives.pool[0])))
         with np.errstate(divide="ignore", invalid="ignore"):
             alone = rescue.is_safe(
@@ -155,7 +155,7 @@ def test_a_rescue_is_in_time_wherever_one_is_and_costs_no_more_than_that_of_a_jo
         usd = one.scene.quotes.at(0).on_demand_usd
         own = state._replace(pool=one.pools.index(int(state.pool)))
         with np.errstate(divide="ignore", invalid="ignore"):
-            alone = rescue.rescue(rescue.told_in(places), places, quotes(one), own, one.now_hours)
+            alone = rescue.rescue(rescue.file_terms(places), places, quotes(one), own, one.now_hours)
             pool, gpus = promises.rescue(one.kinds, one.lives, 0, state, one.now_hours, usd)
             finish = physics.finish_in(
                 terms_of(one.kinds, one.lives, 0, pool), state, one.now_hours, pool, gpus

@@ -10,7 +10,7 @@ from slacktide.allocators.view import FleetView
 from slacktide.core.types import Allocation
 from slacktide.physics import physics
 from slacktide.policies.base import after_deadline, terms_of
-from slacktide.policies.pools.rescue import late_over_pools, told_in
+from slacktide.policies.pools.rescue import file_terms, late_over_pools
 from slacktide.policies.view import Policy, View
 
 
@@ -72,7 +72,7 @@ def _claimed_somewhere(view: View, wish: Allocation) -> Claim:
         quote = view.quote if at == view.pool else view.pools[at].quote
         if each.spot_gpus > quote.spot_gpus:
             continue
-        terms = told_in(view.places)[at]
+        terms = file_terms(view.places)[at]
         stocked = physics.is_stocked(terms, quote, each.spot_gpus, each.on_demand_gpus)
         if stocked or number == len(wish.instead):
             spot, on_demand = physics.cut(terms, quote, each.spot_gpus, each.on_demand_gpus)

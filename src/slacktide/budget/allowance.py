@@ -37,7 +37,7 @@ class Allowance:
     """The length of a period; of calendar months it is taken as the mean."""
     renewal: Renewal = "fixed"
     start: datetime = datetime(2025, 1, 1, tzinfo=UTC)
-    """When the clock of the run stood at 0; only calendar months ask for it."""
+    """When the clock of the run stood at 0; only calendar months need it."""
 
     def __post_init__(self) -> None:
         if not self.usd > 0:

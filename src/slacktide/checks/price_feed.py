@@ -57,15 +57,15 @@ def check_numbers(feed: PriceFeed, zones: Sequence[str]) -> None:
 def check_times(feed: PriceFeed, zones: Sequence[str]) -> None:
     """Times have a zone, do not lie ahead, and go forward within a pool, each once."""
     answer = _fetched(feed, zones, _since(feed))
-    aware = answer.asked_utc.tzinfo is not None
-    must(aware, f"the time of the request must have a time zone, got {answer.asked_utc}")
+    aware = answer.requested_utc.tzinfo is not None
+    must(aware, f"the time of the request must have a time zone, got {answer.requested_utc}")
     must(
-        abs(answer.asked_utc - datetime.now(UTC)) < timedelta(hours=1),
-        f"the time of the request must be now, got {answer.asked_utc}",
+        abs(answer.requested_utc - datetime.now(UTC)) < timedelta(hours=1),
+        f"the time of the request must be now, got {answer.requested_utc}",
     )
     for price in answer.prices:
         must(price.since_utc.tzinfo is not None, f"times must have a time zone, got {price.since_utc}")
-        ahead = price.since_utc > answer.asked_utc + CLOCKS_APART
+        ahead = price.since_utc > answer.requested_utc + CLOCKS_APART
         must(not ahead, f"a price must not be of the future, got {price.since_utc}")
     for times in _times(answer).values():
         must(all(one < two for one, two in pairwise(times)), "prices must go forward in time, got them mixed")

@@ -150,7 +150,7 @@ def _temporary() -> Path:
     import tempfile
 
     folder = Path(tempfile.gettempdir()) / f"slacktide-{os.getuid()}"
-    with suppress(OSError):  # somebody made it already
+    with suppress(OSError):  # another process made it first
         folder.mkdir(mode=PRIVATE_FOLDER)
     return folder if is_our_own_folder(folder) else Path(tempfile.mkdtemp(prefix="slacktide-"))
 

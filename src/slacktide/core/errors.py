@@ -25,7 +25,7 @@ MOST_LISTED = 30
 MOST_OF_A_LINE = 500
 """Characters in a line of a message as it is printed: what a name of thousands leaves readable."""
 MOST_OF_A_PATH = 240
-"""Characters of a path that a message names; its end tells more than its beginning."""
+"""Characters of a path that a message names; its end identifies a file better than its beginning."""
 _LONG_WORD = re.compile(rf"\S{{{MOST_OF_A_PATH + 20},}}")  # longer than a path with its line and column
 
 
@@ -84,7 +84,7 @@ class PolicyError(InputError):
 
 
 class InfeasibleError(SlacktideError):
-    """What was asked is well-formed but cannot be met."""
+    """The request is well-formed but cannot be met."""
 
     exit_code = 3
     http_status = 409

@@ -1,6 +1,6 @@
-"""Files written whole or not at all, where they are kept when nobody says otherwise, and who may read them.
+"""Files written whole or not at all, where they are kept by default, and who may read them.
 
-What a user asked for (reports, pictures, markets) is as open as the user's umask says. What Slacktide keeps
+What a user requests (reports, pictures, markets) is as open as the user's umask says. What Slacktide keeps
 for itself (journals, what was learned, machine code) is the user's alone, whatever the umask.
 """
 
@@ -51,7 +51,7 @@ def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
 
 
 def write_private(path: str | os.PathLike[str], content: bytes) -> None:
-    """Write a file of our own whole or not at all, for nobody else to read; makes its folder.
+    """Write a file of our own whole or not at all, readable by its owner only; makes its folder.
 
     Raises FileError when it cannot be written.
     """
@@ -66,7 +66,7 @@ def write_private(path: str | os.PathLike[str], content: bytes) -> None:
 
 
 def make_private_folder(folder: Path) -> None:
-    """Make a folder, and those above it, for nobody else to look into; those that are there stay as they are.
+    """Make a folder, and those above it, for the owner only; those that exist stay as they are.
 
     Raises OSError.
     """
@@ -76,7 +76,7 @@ def make_private_folder(folder: Path) -> None:
 
 
 def is_our_own_folder(folder: Path) -> bool:
-    """Whether this is a folder of ours, no link, that nobody else may write into."""
+    """Whether this is a folder of ours, no link, that no other user may write into."""
     try:
         found = folder.lstat()
     except OSError:

@@ -1,6 +1,6 @@
 """The machine's own clock: seconds since it was booted, sleep included, and which boot that was.
 
-Nobody can set it, so it says how much time has passed between two moments of one boot, whatever happened to
+It cannot be set, so it says how much time has passed between two moments of one boot, whatever happened to
 the wall clock in between. Times of another boot can only be compared by the wall clock.
 """
 
@@ -20,7 +20,7 @@ def seconds() -> float:
 
 @cache
 def boot_id() -> str:
-    """Return the name of this boot; empty where the system does not tell it."""
+    """Return the name of this boot; empty where the system does not provide it."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return file.read().strip()

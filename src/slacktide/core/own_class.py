@@ -1,6 +1,6 @@
 """Classes of users' own, named as `module:Class` or `file.py:Class`: found, loaded, and seen to fit.
 
-A name is first looked up as a file beside the one that names it (a job file, or the folder of a command),
+A name is first looked up as a file next to the one that names it (a job file, or the folder of a command),
 then among the modules that Python can import. A file found so is named by its full path from there on, so
 that a journal means the same class from any folder and on any day.
 """
@@ -47,16 +47,16 @@ def is_place(name: object) -> bool:
     return isinstance(name, str) and ":" in name
 
 
-def found_beside(spec: Spec, *folders: Path) -> Spec:
+def with_full_path(spec: Spec, *folders: Path) -> Spec:
     """Return a spec in which a class of a file in one of these folders is named by the file's full path."""
     if isinstance(spec, str):
-        return _found_beside(spec, folders) if is_place(spec) else spec
+        return _full_path(spec, folders) if is_place(spec) else spec
     if not isinstance(spec, Mapping):
         return spec
-    return {_found_beside(name, folders) if is_place(name) else name: spec[name] for name in spec}
+    return {_full_path(name, folders) if is_place(name) else name: spec[name] for name in spec}
 
 
-def _found_beside(place: str, folders: Sequence[Path]) -> str:
+def _full_path(place: str, folders: Sequence[Path]) -> str:
     module, _, name = place.rpartition(":")
     is_file = module.endswith(SUFFIX)
     file = module if is_file else module.replace(".", "/") + SUFFIX
@@ -91,10 +91,10 @@ def check_decides(cls: type[Any], kind: str, view: str) -> None:
     if not callable(decide):
         must = f"{one_of(kind)} must be a class with a method decide(self, view: {view})"
         raise InputError(f"{must}, got {cls.__name__} without one")
-    asked = list(inspect.signature(decide).parameters.values())
-    if len(asked) < 2:
-        raise InputError(f"{cls.__name__}.decide must take self and a view, got {len(asked)} parameters")
-    written = asked[1].annotation
+    parameters = list(inspect.signature(decide).parameters.values())
+    if len(parameters) < 2:
+        raise InputError(f"{cls.__name__}.decide must take self and a view, got {len(parameters)} parameters")
+    written = parameters[1].annotation
     named = written if isinstance(written, str) else getattr(written, "__name__", "")
     other = named.strip("\"'").rpartition(".")[2]
     if other in {"View", "FleetView"} - {view}:
@@ -115,7 +115,7 @@ def _module(where: str, kind: str) -> ModuleType:
         return _from_file(Path(where)) if where.endswith(SUFFIX) else importlib.import_module(where)
     except Exception as error:  # whatever a module of the user's own may raise when it is loaded
         said = f"{type(error).__name__}: {error}"
-        remedy = "name a file beside the job file, or a module that Python finds"
+        remedy = "name a file next to the job file, or a module that Python finds"
         raise InputError(f"the {kind}'s module {shown(where)} must load, got {said}; {remedy}") from error
 
 

@@ -147,7 +147,7 @@ class Register(Generic[Plugin]):
     def name_of(self, plugin: Plugin) -> str:
         """Return the name a plug-in is registered under, or the one its class would have.
 
-        A class of the user's own that is called like one that ships is told apart from it.
+        A class of the user's own with the name of one that ships is kept apart from it.
         """
         cls = type(plugin)
         name = kebab(cls.__name__)

@@ -16,7 +16,7 @@ from typing import Protocol, runtime_checkable
 from slacktide.core.errors import InputError
 
 LEAST_RATE, MOST_RATE = 1e-12, 1e12
-"""Speedups outside of these cannot be meant, and squares of them could not be told from 0 or infinity."""
+"""Speedups outside of these cannot be meant, and squares of them would come close to 0 or infinity."""
 
 
 def is_rate(number: float) -> bool:
@@ -130,7 +130,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Scaled:
-    """Another speedup on GPUs that are so many times as fast as the reference GPU."""
+    """Another speedup on GPUs that are `factor` times as fast as the reference GPU."""
 
     inner: Speedup
     factor: float
@@ -144,10 +144,10 @@ class Scaled:
 
 
 CONCAVE = (Linear, Amdahl, Power, Table)
-"""The speedups of this module: known to be concave, which of a user's own nobody knows."""
+"""The speedups of this module: known to be concave, which a user's own may not be."""
 
 
-@lru_cache(maxsize=256)  # a table is asked for one width at a time
+@lru_cache(maxsize=256)  # a table is read one width at a time
 def concave_hull(points: tuple[tuple[float, float], ...]) -> tuple[tuple[float, float], ...]:
     """Return the corners of the upper concave hull of points sorted by their first value."""
     hull: list[tuple[float, float]] = []

@@ -31,7 +31,7 @@ MAX_GPUS = 4096
 """The widest job we accept; a typing mistake must not allocate all memory."""
 
 UNLIMITED_GPUS = 10**9
-"""So many on-demand GPUs, or more, are as many as anybody wants."""
+"""An offer of this many on-demand GPUs, or more, counts as unlimited."""
 
 ANY_WIDTH = tuple(range(1, 1025))
 """The widths of a job that names none."""
@@ -49,7 +49,7 @@ class Quote(NamedTuple):
     are held stay held when there are fewer: a cloud does not take them away."""
 
     def keeping(self, held_gpus: int) -> Quote:
-        """Return what is offered to a job that holds so many on-demand GPUs: it keeps them."""
+        """Return what is offered to a job that holds that many on-demand GPUs: it keeps them."""
         return self if self.on_demand_gpus >= held_gpus else self._replace(on_demand_gpus=held_gpus)
 
 
@@ -341,7 +341,7 @@ class Job:
         return self.work_gpu_hours * min(max(hours, 0.0), self.deadline_hours) / self.deadline_hours
 
 
-@lru_cache(maxsize=256)  # asked for at every turn, and thousands of widths take milliseconds
+@lru_cache(maxsize=256)  # read at every decision, and thousands of widths take milliseconds
 def _fastest_width(job: Job) -> int:
     return min(job.widths, key=lambda width: (job.work_hours(width), width))
 

@@ -80,7 +80,7 @@ _ACCELERATORS_FORM = "accelerators must be written H100, H100:8, H100:1..8 or H1
 
 
 class Accelerators(NamedTuple):
-    """The GPU a job asks for and the widths it may have."""
+    """The GPU that a job requests and the widths it may have."""
 
     gpu: str
     widths: tuple[int, ...]

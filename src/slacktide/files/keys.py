@@ -15,7 +15,7 @@ from typing import Any
 
 from slacktide.allocators.base import allocators
 from slacktide.core.errors import InputError, shown, unknown_name
-from slacktide.core.own_class import found_beside, is_place, one_of
+from slacktide.core.own_class import is_place, one_of, with_full_path
 from slacktide.core.register import Register, Spec
 from slacktide.core.types import AFTER_DEADLINE, AfterDeadline, Billing
 from slacktide.core.units import (
@@ -329,7 +329,7 @@ def _made(spec: Spec, named: str, register: Register[Any], folder: Path, more: t
     if not is_place(named) and named not in register:
         register.check_installed(named)
         raise InputError(unknown_name(one_of(register.kind), named, [*register, *more]))
-    whole = found_beside(spec, folder)
+    whole = with_full_path(spec, folder)
     try:
         register.make(whole)
     except (TypeError, ValueError, ArithmeticError) as error:

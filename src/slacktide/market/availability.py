@@ -1,4 +1,4 @@
-"""How much spot there was where no source tells it: what our own tries showed, and what is assumed else.
+"""How much spot there was where no source reports it: what our own tries showed, and what else is assumed.
 
 A try that was refused, and a machine that was taken back, say how much there was at most; a machine that came
 says how much there was at least. Each is believed for a while, or until the next is seen. At all other times
@@ -22,8 +22,8 @@ BELIEVED_HOURS = 1.0
 """How long what was seen is taken to last: after an hour about half of it is still true (the autocorrelation
 of availability in measured zones is .46 to .69 at one hour)."""
 MOST_RECENT = 256
-"""Of what was seen the last so many are looked at to say how it is now."""
-MOST_TOLD = 6
+"""How many of the last tries are looked at to say how it is now."""
+MOST_LISTED = 6
 """Pools of which it is said what was seen; of more, the sentences would bury the rest."""
 
 
@@ -42,7 +42,7 @@ class PoolRecord:
     seen: tuple[SeenSpot, ...] = ()
     """In order of time."""
     tries: int = 0
-    """Spot machines that were asked for."""
+    """Spot machines that were requested."""
     refused: int = 0
     """Those that there were none of."""
     taken_back: int = 0
@@ -50,7 +50,7 @@ class PoolRecord:
 
     def sentence(self, pool: str) -> str:
         """Say in one sentence what was seen."""
-        words = f"{self.tries} spot machine{'s'[: self.tries != 1]} asked for, {self.refused} refused"
+        words = f"{self.tries} spot machine{'s'[: self.tries != 1]} requested, {self.refused} refused"
         since = f"{self.seen[0].at_utc:%Y-%m-%d %H:%M} UTC on" if self.seen else "then on"
         return f"Seen of {pool} from {since}: {words}, {self.taken_back} taken back."
 
@@ -80,13 +80,13 @@ def nothing_seen(assumed_gpus: int) -> str:
 
 
 def learned(market: Market, records: Mapping[str, PoolRecord]) -> Market:
-    """Return a market in which pools that nobody counts have the spot that was seen, and which says so."""
+    """Return a market in which uncounted pools have the spot that was seen, and which says so."""
     found = {name: record_for(name, len(market.pools), records) for name in market.uncounted}
-    told = {name: record for name, record in found.items() if record is not None and record.seen}
-    if not told:
+    seen = {name: record for name, record in found.items() if record is not None and record.seen}
+    if not seen:
         return market
-    pools = tuple(learned_pool(pool, told[pool.name]) if pool.name in told else pool for pool in market.pools)
-    first = [record.sentence(name) for name, record in list(told.items())[:MOST_TOLD]]
+    pools = tuple(learned_pool(pool, seen[pool.name]) if pool.name in seen else pool for pool in market.pools)
+    first = [record.sentence(name) for name, record in list(seen.items())[:MOST_LISTED]]
     rule = (
         f"What was seen is assumed to hold for {BELIEVED_HOURS:g} h, or until the next try; at other times "
         "the assumed number of spot GPUs is used."

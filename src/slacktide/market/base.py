@@ -47,7 +47,7 @@ class Pool:
     on_demand_gpus: Ints | None = None
     """On-demand GPUs that can be had, slot by slot; None: as many as anybody wants, at all times."""
     notice_hours: float = 0.0
-    """How long before it takes spot back the pool warns whoever holds it; 0: it does not."""
+    """How long before it takes spot back the pool warns the job that holds it; 0: it does not."""
     key: int = field(init=False, repr=False, default_factory=new_key)
     """Names the series, so that what was learned from it can be kept without keeping it."""
 
@@ -174,7 +174,7 @@ class Market(Mapping[str, Pool]):
     moves: Moves = field(default_factory=Moves)
     """What carrying a checkpoint from one pool to another costs."""
     uncounted: tuple[str, ...] = ()
-    """Pools of which nobody says how many spot GPUs they have: what stands there is assumed."""
+    """Pools of which no source says how many spot GPUs they have: the counts are assumed."""
 
     def __post_init__(self) -> None:
         if not self.pools:

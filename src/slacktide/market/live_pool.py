@@ -68,7 +68,7 @@ class LivePool:
         return self._slot(micros) < self._slots
 
     def forget_ahead(self) -> None:
-        """Forget the quotes of slots that have not begun: somebody has written them anew."""
+        """Forget the quotes of slots that have not begun: they were written anew."""
         if self._ahead:
             self._slots -= len(self._ahead)
             self._ahead.clear()

@@ -37,7 +37,7 @@ def offer(quote: Quote, held_by_others: int, on_demand_by_others: int = 0) -> Qu
 
 
 class PoolViews(Sequence[PoolView], ABC):
-    """All pools at one moment, each made when somebody asks for it."""
+    """All pools at one moment, each made when it is first read."""
 
     __slots__ = ()
 
@@ -56,7 +56,7 @@ class PoolViews(Sequence[PoolView], ABC):
 
 
 class MarketView(PoolViews):
-    """All pools of a market at one moment; nothing is made before somebody asks for it."""
+    """All pools of a market at one moment; nothing is made before it is read."""
 
     __slots__ = (
         "_at_hours",
@@ -104,10 +104,10 @@ class MarketView(PoolViews):
             self._seen[pool] = PoolView(name, offer(whole, *others), notice)
         return self._seen[pool]
 
-    def beside(
+    def sharing(
         self, by_others: Mapping[str, int], on_demand_by_others: Mapping[str, int] = ALONE
     ) -> MarketView:
-        """Return the same moment for a job beside others, who hold this spot and on demand, by pool."""
+        """Return the same moment for a job among others, which hold this spot and on demand, by pool."""
         return self._like(by_others, on_demand_by_others, self._notice_hours)
 
     def warned(self, notice_hours: float | None) -> MarketView:

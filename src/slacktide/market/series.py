@@ -24,7 +24,7 @@ MAX_SLOTS = 5_000_000
 must take neither all memory nor hours."""
 
 _FINEST = 1_000_000
-"""Lengths are told apart to this part of the shorter one."""
+"""Lengths differ if they do by more than this share of the shorter one."""
 _GAP_STEPS = 1.5
 """Rows further apart than this many steps have a gap between them; nearer is jitter."""
 _SAME_STEP = 1.1
@@ -34,7 +34,7 @@ _SAME_STEP = 1.1
 def regular(
     samples: Samples, irregular: Irregular, slot_hours: float | None, step_hours: float | None = None
 ) -> Market:
-    """Turn a sampled trace into pools of one slot length; its own step, unless one is asked for.
+    """Turn a sampled trace into pools of one slot length; its own step, unless one is requested.
 
     Its step is the median spacing of its rows, unless it is known. Raises FileError for gaps, disorder and
     duplicates that were not allowed.

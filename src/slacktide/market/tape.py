@@ -1,6 +1,6 @@
 """Tapes: what a pool has quoted so far, appended as time passes, with no future behind it.
 
-Whoever decides is shown a `Past`: read-only arrays over a buffer that a tape owns and that holds nothing but
+A policy is shown a `Past`: read-only arrays over a buffer that a tape owns and that holds nothing but
 what was appended. A slice of the whole series would not do: the rest stays reachable as the array's base.
 """
 
@@ -92,7 +92,7 @@ class Past(Sequence[Quote]):
         )
 
     def mark(self, slots: int) -> Mark:
-        """Return the name of what the first so many slots say."""
+        """Return the name of what the first `slots` slots say."""
         return self.key, min(self.came, slots), slots
 
 
@@ -174,7 +174,7 @@ class Tape:
         return max(0, math.floor((hours - self.first_hours) / self.slot_hours + SAME_TIME_SHARE) + 1)
 
     def past(self, slots: int | None = None) -> Past:
-        """Return all that was quoted, or the first so many slots of it, without copying."""
+        """Return all that was quoted, or the first `slots` of it, without copying."""
         end = self._slots if slots is None else min(slots, self._slots)
         spot, on_demand, gpus, stock = self._shown
         return Past(

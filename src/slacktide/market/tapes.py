@@ -14,7 +14,7 @@ NOT_BEGUN = Quote(math.inf, math.inf, 0)
 
 
 class Tapes:
-    """The tapes of a market's pools, and the run's forecasts of each; whoever owns them moves the time."""
+    """The tapes of a market's pools, and the run's forecasts of each; their owner moves the time."""
 
     def __init__(self, tapes: Sequence[Tape], foresights: Sequence[Foresight]) -> None:
         self.tapes = list(tapes)

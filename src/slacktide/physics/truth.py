@@ -60,7 +60,7 @@ class Truth:
         return self
 
     def of(self, job: Job) -> Job:
-        """Return the job as it is. Its work stays as said, for progress is told in shares of that."""
+        """Return the job as it is. Its work stays as said, because progress is reported in shares of it."""
         if self == AS_SAID:
             return job
         doublings = math.log2(job.max_gpus)
@@ -134,7 +134,7 @@ def parse_truth(text: str) -> Truths:
     if RANDOM not in given and not ranges:
         if seed is not None:
             raise InputError(
-                f"--truth: a seed must stand beside something random, got {shown(text)}; "
+                f"--truth: a seed needs something random to go with it, got {shown(text)}; "
                 "write work=0.5..2,seed=3 or random,seed=3"
             )
         return Truth(**given)

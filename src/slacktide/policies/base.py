@@ -38,7 +38,7 @@ policies: Register[Policy] = Register(
 
 
 LATE = Reason("past-deadline")
-"""Why a job that missed its deadline holds what it holds: no policy is asked any more."""
+"""Why a job that missed its deadline holds what it holds: no policy decides any more."""
 
 terms_of = lru_cache(maxsize=256)(terms)
 """A job as bare numbers on its own clock, which begins when it is submitted."""
@@ -53,7 +53,7 @@ def believed_terms(job: Job, pace: Pace) -> Terms:
 
 @inlined
 def past_deadline(terms: Terms, now_hours: float) -> bool:
-    """Whether the deadline has come: from then on no policy is asked, the job's file says what is done."""
+    """Whether the deadline has come: from then on no policy decides; the job's file says what is done."""
     return now_hours >= terms.deadline_hours - TIME_TOLERANCE_HOURS
 
 
@@ -81,7 +81,7 @@ def held_when_late(terms: Terms, state: JobState, quote: Quote) -> tuple[int, in
 
 
 def after_deadline(view: View) -> Allocation | None:
-    """Return what a job holds once its deadline has come, None before: asked before any policy."""
+    """Return what a job holds once its deadline has come, None before: comes before any policy."""
     terms = terms_of(view.job)
     return late(terms, view.state, view.quote) if past_deadline(terms, view.now_hours) else None
 
@@ -120,7 +120,7 @@ class Sight(NamedTuple):
 
 
 class Context(NamedTuple):
-    """What a run gives to the rules it compiles, beside each slot's sight."""
+    """What a run gives to the rules it compiles, in addition to each slot's sight."""
 
     forecasts: Floats
     """[slot of the market, slots ahead - 1, (spot USD, on-demand USD, spot GPUs)]."""

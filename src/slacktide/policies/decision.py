@@ -1,4 +1,4 @@
-"""What a policy decides, asked with care: a policy of one's own may fail, or answer with something else."""
+"""Calls a policy and checks its decision: a user's own policy may fail, or return something else."""
 
 from __future__ import annotations
 

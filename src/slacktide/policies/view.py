@@ -1,6 +1,6 @@
 """What a policy is shown of one job and its market, and what it answers with.
 
-A policy knows no simulator, no engine and no clock: whoever runs it hands it a `View`.
+A policy knows no simulator, no engine and no clock: its caller passes it a `View`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from slacktide.physics.pace import KNOWN, Pace
 
 
 class Known(Protocol):
-    """What a view asks when a policy wants to know more than the present."""
+    """Where a view gets what a policy wants to know beyond the present."""
 
     def past(self, pool: int) -> Past: ...
     def forecast(self, pool: int) -> Sequence[Quote]: ...
@@ -50,7 +50,7 @@ class View:
     now_hours: float
     """Hours since the job began."""
     next_hours: float
-    """When it will be asked again whatever happens: the slot's end."""
+    """When the next decision is due at the latest: the slot's end."""
     slot: int
     """Slots since the job began."""
     slot_hours: float
@@ -63,7 +63,7 @@ class View:
     pace: Pace = KNOWN
     """What is believed of the job's speed; `job` is what its file says, `policy.base.sight` has both."""
     known: Known | None = None
-    """What `past` and `forecast` ask; None in a view made by hand that has neither."""
+    """Where `past` and `forecast` come from; None in a view made by hand that has neither."""
     places: Places | None = None
     """Where the job may be; None: only in the pool that it is in."""
 
@@ -79,7 +79,7 @@ class View:
 
     @property
     def hours(self) -> float:
-        """Hours until it will be asked again; kept whole, because `next - now` differs in the last bits."""
+        """Hours until the next decision is due: exactly those of a slot where it is one but for rounding."""
         hours = self.next_hours - self.now_hours
         return self.slot_hours if abs(hours - self.slot_hours) <= TIME_TOLERANCE_HOURS else hours
 

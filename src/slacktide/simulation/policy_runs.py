@@ -143,7 +143,7 @@ def run_yardstick(
     Returns with the runs what the best plan could gain from each start, where the job is too wide to be sure
     of it; nothing where the plans are the best.
     """
-    found = yardstick(job, pool, starts, among=among, tell=tell)
+    found = yardstick(job, pool, starts, among=among, report=tell)
     runs = batch.runs_of(job, pool, starts, found.table, name=CLAIRVOYANT)
     return runs, [] if found.spare_usd is None else found.spare_usd.tolist()
 

@@ -33,7 +33,7 @@ class EfficiencyBand:
     band_share: float = 0.1
     """How far the efficiency may be off, as a share of the middle."""
     round_hours: float = 0.0
-    """Least time between two reallocations; in between new jobs take free GPUs and nobody is resized."""
+    """Least time between two reallocations; in between new jobs take free GPUs and no job is resized."""
 
     def __post_init__(self) -> None:
         if not 0 < self.efficiency <= 1:
@@ -93,7 +93,7 @@ class BandRun:
         return self._size(view.rented_gpus, stage) if self.now_due else view.rented_gpus
 
     def _size(self, size_gpus: int, stage: Ints) -> int:
-        """Return the size that the jobs are worth; nobody is left waiting for the sake of efficiency."""
+        """Return the size that the jobs are worth; no job is left waiting for the sake of efficiency."""
         middle = self.band.efficiency
         if int(self.steps.least[stage].sum()) <= size_gpus:
             speed = float(self.steps.rate[stage, self._shared(stage, size_gpus)].sum())

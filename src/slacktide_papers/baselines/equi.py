@@ -19,7 +19,7 @@ from slacktide.simulation.fleet.tuning_parameters import Knob, cluster_sizes
 class Equi:
     """Keep a cluster and share it equally among all jobs that are present.
 
-    Nobody gets more than makes it faster; what one cannot use the others share. Widths are whole: earlier
+    No job gets more than makes it faster; the others share what it cannot use. Widths are whole: earlier
     jobs get what is left over.
     """
 

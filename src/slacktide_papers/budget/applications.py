@@ -27,7 +27,7 @@ NOISE_GROWTH = 10.0
 """How many times as large the gradient noise scale is in the last phase as in the first, evenly in logs."""
 STATISTICAL_SHARE = 0.6
 """How much of what is lost on many GPUs is statistical. Measured throughputs say 0.45 to 0.65 for cifar10,
-deepspeech2 and imagenet; for the others they are too noisy to tell."""
+deepspeech2 and imagenet; for the others they are too noisy."""
 WIDTHS = (1, 2, 3, 4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64)
 """Widths that any job may have: within a node of four, or whole nodes."""
 LEAST_RESTART_HOURS, MOST_RESTART_HOURS = 15 / 3600, 300 / 3600
@@ -87,7 +87,7 @@ def phased(one: JobClass) -> JobClass:
 
 
 def flat(phases: JobClass) -> JobClass:
-    """Return a phased class as somebody knows it who measured one speedup for the whole job."""
+    """Return a phased class as a user knows it who measured one speedup for the whole job."""
     return dataclasses.replace(phases, job=dataclasses.replace(phases.job, phases=()))
 
 

@@ -109,7 +109,7 @@ QUICK = Size(
 
 @dataclass(frozen=True)
 class Case:
-    """A stream on some machines, with what policies are told of it."""
+    """A stream on some machines, with what policies know of it."""
 
     name: str
     stream: Stream
@@ -142,7 +142,7 @@ class Case:
 
         Whatever widths a job has, its hours plus any price times its GPU-hours are at least its work times
         the least of (1 + price k) / s(k); summed over the jobs of the stream this is the frontier. Restarts
-        are left out: with them a job's least is not in proportion to its work, and means bound nobody.
+        are left out: with them a job's least is not in proportion to its work, and no mean bounds a job.
         """
         came = (one for one in realised_classes(self.classes, self.stream) if one is not None)
         return frontier([_restarting(one, 0.0) for one in came])

@@ -100,8 +100,8 @@ def _parts(which: str, found: dict[str, Middle]) -> str:
         (learning - never, f"is beginning on one GPU to learn speedups (with both gone: {times(never)})"),
         (never - 1.0, "is left, for sizing by efficiency once a minute where fixed-width goes by a price"),
     )
-    told = "; ".join(f"{part:.2f} ({_share(part, whole)}) {what}" for part, what in parts)
-    return f"What that is made of, {which}: of the {whole:.2f} that it takes longer, {told}."
+    causes = "; ".join(f"{part:.2f} ({_share(part, whole)}) {what}" for part, what in parts)
+    return f"What that is made of, {which}: of the {whole:.2f} that it takes longer, {causes}."
 
 
 def _share(part: float, whole: float) -> str:
@@ -109,9 +109,9 @@ def _share(part: float, whole: float) -> str:
 
 
 def _aware(which: str, found: dict[str, Middle]) -> str:
-    told, aware, short = (times(found[label].median) for label in (SPEEDUPS, AWARE, SHORT))
+    knowing, aware, short = (times(found[label].median) for label in (SPEEDUPS, AWARE, SHORT))
     return (
-        f"Told the speedups, the autoscaler takes {told}; told each application's restart too, where it "
+        f"Given the speedups, the autoscaler takes {knowing}; given each application's restart too, where it "
         f"believed in 30 s, {aware}; where all restarts do take 30 s, {short} ({which})."
     )
 

@@ -1,7 +1,7 @@
 """BOA Constrictor's comparison in its own setting: restarts by application, speedups that change, rounds.
 
 The reference knows all phases and never resizes but between them. The autoscaler is taken apart: as it was
-published, told the speedups, told the restarts too, with shorter restarts and with none.
+published, given the speedups, given the restarts too, with shorter restarts and with none.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from slacktide_papers.budget.goodput import BELIEVED_RESTART_HOURS, GoodputAutos
 DRAWN_JOBS = 85
 """As many as BOA Constrictor has."""
 CLUSTERS = (0.5, 0.7, 1.0, 1.4, 1.9, 2.6)
-"""Sizes of fixed clusters in multiples of the load; equal shares waste so much that bills are 1.5 to 3.7."""
+"""Sizes of fixed clusters in multiples of the load; equal shares waste GPUs, so bills are 1.5 to 3.7."""
 
 
 def epoch_cases(recorded: Sequence[Case], size: Size, seed: int) -> list[Case]:
@@ -110,7 +110,7 @@ def _families(case: Case, size: Size) -> list[Family]:
 
 
 def _elsewhere(case: Case, size: Size, *series: str) -> tuple[Case, list[Family]]:
-    """Return a case beside its reference and some autoscalers."""
+    """Return a case compared with its reference and some autoscalers."""
     return case, [fixed_width(case, size), *(_autoscaler(one, size) for one in series)]
 
 

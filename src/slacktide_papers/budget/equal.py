@@ -15,14 +15,14 @@ from slacktide_papers.budget.rows import Contest, Cost, Point, Ratio
 LEAST_MULTIPLE, MOST_MULTIPLE = 1.1, 4.0
 """Bills that are summed up, in multiples of the load: below, every policy does next to the same."""
 EPOCH_MULTIPLES = (1.6, 2.0, 2.4, 2.9, 3.4)
-"""Bills at which everybody is compared where the parts of one ratio are told apart."""
+"""Bills at which all policies are compared where one ratio is split into its parts."""
 COST_MULTIPLES = (1.5, 2.0, 3.0)
 ROUNDING = 1e-9
 REFERENCES = (rows.FIXED, rows.ONLINE)
 
 
 def efficient(points: Iterable[Point]) -> list[Point]:
-    """Keep the settings that somebody would choose: none other is both cheaper and faster.
+    """Keep the settings worth choosing: none other is both cheaper and faster.
 
     On real machines the curve of a policy may bend back: one long job alone on a node of eight GPUs costs
     more when it is made narrower.
@@ -107,11 +107,11 @@ def _made(mine: Sequence[Point], group: Sequence[Point], bill_gpus: float) -> Po
 
 def contests(found: Iterable[Ratio], experiment: str = rows.AUTOSCALING) -> list[Contest]:
     """Sum up the ratios of an experiment with autoscalers."""
-    told: dict[tuple[str, str, str, str], list[Ratio]] = {}
+    groups: dict[tuple[str, str, str, str], list[Ratio]] = {}
     for one in found:
         if one.experiment == experiment and LEAST_MULTIPLE <= one.load_multiple <= MOST_MULTIPLE:
-            told.setdefault((one.panel, one.machines, one.series, one.reference), []).append(one)
-    return [_contest(key, group) for key, group in told.items()]
+            groups.setdefault((one.panel, one.machines, one.series, one.reference), []).append(one)
+    return [_contest(key, group) for key, group in groups.items()]
 
 
 def _contest(key: tuple[str, str, str, str], group: Sequence[Ratio]) -> Contest:

@@ -50,20 +50,20 @@ def families(case: Case, size: Size) -> list[Family]:
 
 
 def with_learners(case: Case, size: Size) -> list[Family]:
-    """Return the same and those who are not told the rates."""
+    """Return the same and those that do not know the rates."""
     found = [*families(case, size), online_width(case, size)]
     return [*found, other_rates(case, size)] if case.elsewhere else found
 
 
 def fixed_width(case: Case, size: Size) -> Family:
-    """The optimum, told the rates."""
+    """The optimum, given the rates."""
     return _family(
         rows.FIXED, [Try(f"{b:.4g} GPUs", FixedWidth(b), b) for b in budgets_of(case.classes, size.budgets)]
     )
 
 
 def other_rates(case: Case, size: Size) -> Family:
-    """The optimum, told the rates of another stream."""
+    """The optimum, given the rates of another stream."""
     return _family(
         rows.OTHER_RATES,
         [
@@ -74,7 +74,7 @@ def other_rates(case: Case, size: Size) -> Family:
 
 
 def online_width(case: Case, size: Size) -> Family:
-    """The optimum, told nothing but the budget."""
+    """The optimum, given nothing but the budget."""
     budgets = budgets_of(case.classes, size.budgets)[1::2]
     return _family(rows.ONLINE, [Try(f"{b:.4g} GPUs", OnlineWidth(b, speedups="learn"), b) for b in budgets])
 

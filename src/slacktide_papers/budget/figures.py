@@ -141,7 +141,7 @@ def width_figure(widths: Sequence[Width]) -> bytes:
 
 
 def machine_figure(costs: Sequence[Cost]) -> bytes:
-    """Draw what each kind of machine costs each policy at twice the load, beside itself and fixed-width."""
+    """Draw what each kind of machine costs each policy at twice the load, against itself and fixed-width."""
     mine = [one for one in costs if one.load_multiple == COST_MULTIPLE]
     names = list(dict.fromkeys(one.machines for one in mine))
 

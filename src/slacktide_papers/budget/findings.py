@@ -23,8 +23,9 @@ from slacktide_papers.budget.words import BANDS, CLAIMED, groups, times, verdict
 ROUNDING = 1e-9
 """Below the bound by no more than this is rounding."""
 TYPICAL_MULTIPLE = 2.0
-LOW_ASKED, HIGH_ASKED = 1.1, 2.0
-"""Budgets of which it is told how well they were kept: with more, some streams run as fast as can be."""
+LOW_BUDGET, HIGH_BUDGET = 1.1, 2.0
+"""The budgets, in multiples of the load, of which the page says how well they were kept: with more, some
+streams run as fast as possible."""
 
 
 def headline(result: BudgetReproduction) -> list[str]:
@@ -98,7 +99,7 @@ def _learned(result: BudgetReproduction) -> list[str]:
         band = [one.median for one in result.contests if _is(one, machines, BANDS[0], ONLINE)]
         if over and band:
             said.append(
-                f"Told nothing but the budget, with {machines}, {ONLINE} (which has to learn speedups, too) "
+                f"Given nothing but the budget, with {machines}, {ONLINE} (which has to learn speedups, too) "
                 f"takes {times(median(over))} as long as fixed-width at the same bill "
                 f"(by stream {times(min(over))} to {times(max(over))}), and {BANDS[0]} takes "
                 f"{times(median(band))} as long as {ONLINE} ({times(min(band))} to {times(max(band))})."
@@ -129,11 +130,11 @@ def _restarts(result: BudgetReproduction) -> list[str]:
         return []
     if not reached:
         return [f"No machines that were tried bring the ratio to {CLAIMED[0]:g} at twice the load."]
-    told = "; ".join(f"{one.machines} ({one.series}: {times(one.over_fixed)})" for one in reached)
+    ratios = "; ".join(f"{one.machines} ({one.series}: {times(one.over_fixed)})" for one in reached)
     behind = [one for one in mine if one.over_fixed < 1]
     lost = "; ".join(f"{one.machines} ({one.series}: {times(one.over_fixed)})" for one in behind)
     return [
-        f"At twice the load of {mine[0].panel} the ratio reaches {CLAIMED[0]:g} with {told}.",
+        f"At twice the load of {mine[0].panel} the ratio reaches {CLAIMED[0]:g} with {ratios}.",
         *([f"The band is ahead of fixed-width with {lost}."] if behind else []),
     ]
 
@@ -159,21 +160,21 @@ def _missed(points: Sequence[Point]) -> list[str]:
     for group in groups(points):
         parts = []
         for series in (FIXED, f"{FIXED}, another stream's rates", ONLINE):
-            spent = [one.average_gpus / one.asked_gpus - 1 for one in group if _told(one, series)]
+            spent = [one.average_gpus / one.asked_gpus - 1 for one in group if _is_reported(one, series)]
             if spent:
                 parts.append(f"{series} {_percent(min(spent))} to {_percent(max(spent))}")
         if len(parts) > 1:
             said.append(
-                f"{group[0].panel}, {group[0].machines}: bill over the budget asked for, at budgets of "
-                f"{LOW_ASKED:g} to {HIGH_ASKED:g} times the load: {', '.join(parts)}."
+                f"{group[0].panel}, {group[0].machines}: bill over the requested budget, at budgets of "
+                f"{LOW_BUDGET:g} to {HIGH_BUDGET:g} times the load: {', '.join(parts)}."
             )
     return said
 
 
-def _told(one: Point, series: str) -> bool:
+def _is_reported(one: Point, series: str) -> bool:
     """Whether a run was given a budget that it could use up and keep."""
-    asked = one.asked_gpus * one.load_multiple / one.average_gpus
-    return one.series == series and LOW_ASKED <= asked <= HIGH_ASKED
+    budget = one.asked_gpus * one.load_multiple / one.average_gpus
+    return one.series == series and LOW_BUDGET <= budget <= HIGH_BUDGET
 
 
 def _machine(costs: Sequence[Cost], machines: str) -> str:

@@ -27,7 +27,7 @@ class Draw(NamedTuple):
     sizes: str = "exponential"
 
     def stream(self, jobs: int, seed: int) -> Stream:
-        """Draw so many jobs."""
+        """Draw that many jobs."""
         return draw_stream(self.classes, jobs, arrivals=self.arrivals, sizes=self.sizes, seed=seed)
 
 
@@ -99,7 +99,7 @@ def synthetic(jobs: int, seed: int) -> Case:
 
 
 def _known(stream: Stream) -> tuple[JobClass, ...]:
-    """Return the classes as somebody knows them who has seen a whole stream."""
+    """Return the classes as known after a whole stream."""
     realised = realised_classes(TRAINING_CLASSES, stream)
     return tuple(one or declared for one, declared in zip(realised, TRAINING_CLASSES, strict=True))
 

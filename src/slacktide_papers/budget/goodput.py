@@ -107,7 +107,7 @@ class GoodputRun:
             self.seen.pop(fact.id, None)
 
     def rent_gpus(self, view: FleetView) -> int:
-        """Return the size of the cluster; it changes in rounds only, and is empty when nobody is there."""
+        """Return the size of the cluster; it changes in rounds only, and is 0 when there are no jobs."""
         self.shares = None
         if view.now_hours < self.wake_hours:
             return view.rented_gpus

@@ -1,4 +1,4 @@
-"""One point: a policy on a stream, beside the bound for that stream."""
+"""One point: a policy on a stream, compared with the bound for that stream."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from slacktide_papers.budget import words as tell
+from slacktide_papers.budget import words as texts
 from slacktide_papers.budget.epoch_words import epoch_grid
 from slacktide_papers.budget.figures import (
     bill_figure,
@@ -72,32 +72,32 @@ def page(result: BudgetReproduction, figures: dict[str, bytes]) -> str:
     return document(
         title="Budget experiments, reproduced",
         name="Renting GPUs on a budget",
-        asked=tell.ASKED_OF_ALL,
+        asked=texts.QUESTION_OF_ALL,
         facts=[" · ".join(facts)],
         verdict=headline(result),
-        notes=(tell.WINDOW, *result.notes),
+        notes=(texts.WINDOW, *result.notes),
         overview=Overview(
             "Mean completion time over fixed-width's, at equal bills",
-            tell.contests_grid(result.contests),
-            tell.CONTESTS_NOTE,
+            texts.contests_grid(result.contests),
+            texts.CONTESTS_NOTE,
         ),
-        experiments=[_experiment(name, result, figures) for name in tell.TITLES],
+        experiments=[_experiment(name, result, figures) for name in texts.TITLES],
         footer="Made by Slacktide.",
     )
 
 
 def _experiment(name: str, result: BudgetReproduction, figures: dict[str, bytes]) -> Experiment:
     points = [point for point in result.points if point.experiment == name]
-    grids = [tell.points_grid(group) for group in tell.groups(points)]
+    grids = [texts.points_grid(group) for group in texts.groups(points)]
     if name == "paper":
-        grids = [tell.checks_grid(result.checks), *grids]
+        grids = [texts.checks_grid(result.checks), *grids]
     if name == "machines":
-        grids = [tell.costs_grid(result.costs)]
+        grids = [texts.costs_grid(result.costs)]
     if name == "epochs":
         grids = [epoch_grid(result.epochs), *grids]
-    title = tell.TITLES[name]
+    title = texts.TITLES[name]
     drawn = [picture(figures[one], f"{title}: {one}") for one in FIGURES[name]]
-    return Experiment(name, title, tell.ASKED[name], drawn, finding(name, result), grids)
+    return Experiment(name, title, texts.QUESTIONS[name], drawn, finding(name, result), grids)
 
 
 def _figures(result: BudgetReproduction) -> dict[str, bytes]:
@@ -115,7 +115,7 @@ def _figures(result: BudgetReproduction) -> dict[str, bytes]:
 
 
 def _tables(result: BudgetReproduction) -> dict[str, Sequence[NamedTuple]]:
-    points = {name: [one for one in result.points if one.experiment == name] for name in tell.TITLES}
+    points = {name: [one for one in result.points if one.experiment == name] for name in texts.TITLES}
     return {
         **points,
         "widths": result.widths,

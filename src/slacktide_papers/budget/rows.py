@@ -66,7 +66,7 @@ class Width(NamedTuple):
 
 
 class Check(NamedTuple):
-    """The formula beside a simulation of the same widths."""
+    """The formula next to a simulation of the same widths."""
 
     panel: str
     budget_gpus: float
@@ -110,7 +110,7 @@ class Contest(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """What machines that are not ideal cost a policy at a bill of so many times the load."""
+    """What machines that are not ideal cost a policy at a bill of some multiple of the load."""
 
     panel: str
     machines: str

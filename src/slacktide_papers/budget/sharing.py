@@ -18,7 +18,7 @@ class Shares(NamedTuple):
     speed: Floats
     """[GPUs]: the sum of speeds that goes with it."""
     choice: Ints
-    """[job, GPUs]: the option that the job has where it and those before it share so many."""
+    """[job, GPUs]: the option that the job has where it and those before it share that many."""
 
 
 @compilable

@@ -65,7 +65,7 @@ def _opened(folder: Path) -> tuple[list[Case], list[str]]:
 
 
 def recorded(path: Path, classes: Sequence[JobClass]) -> Case:
-    """Read one stream; its classes get the rates that it had, and policies are told those."""
+    """Read one stream; its classes get the rates that it had, and policies know those."""
     jobs = sorted((number(cells["time"], path, line) / 3600, cells["application"], line)
                   for line, cells in table_of(path, ("time", "application")))  # fmt: skip
     known = {one.name: one for one in classes}
@@ -100,7 +100,7 @@ def measured_classes(path: Path) -> tuple[JobClass, ...]:
 
 
 def _measured(name: str, hours: dict[int, float]) -> JobClass:
-    """Return a class whose widths end where it is fastest: nobody would rent more to be slower."""
+    """Return a class whose widths end where it is fastest: wider would cost more and be slower."""
     fastest = min(hours, key=lambda gpus: hours[gpus])
     return JobClass(
         Job(

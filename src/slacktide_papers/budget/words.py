@@ -16,11 +16,11 @@ CLAIMED = (1.6, 2.0)
 TITLES = {
     "paper": "1. The paper's figure: mean response time against budget",
     "mixes": "2. Other fleets of this kind",
-    "autoscaling": "3. Beside autoscaling, at equal bills",
+    "autoscaling": "3. Compared with autoscaling, at equal bills",
     "machines": "4. What restarts, nodes and waiting for nodes cost",
     "epochs": "5. Restarts by application and speedups that change: the claim taken apart",
 }
-ASKED_OF_ALL = (
+QUESTION_OF_ALL = (
     "Li et al. 2024, How to Rent GPUs on a Budget: one fixed width for each class is the best that any "
     "policy can do. And the comparison that BOA Constrictor (2026) makes: how much sooner are jobs done than "
     "with autoscaling in the manner of Pollux, for the same money?"
@@ -28,9 +28,9 @@ ASKED_OF_ALL = (
 WINDOW = (
     "A bill is all GPU-hours paid for until the last job is done, per hour of the time over which jobs "
     "arrived. It is the same window for every policy and leaves no job out: slow policies pay for the tail. "
-    "Once the last job has come nobody pays for idle machines, fixed clusters neither."
+    "After the last job arrives, idle machines are not paid for, in fixed clusters neither."
 )
-ASKED = {
+QUESTIONS = {
     "paper": (
         "Two classes of one GPU-hour each on average, Amdahl with 80 % parallel work and the square root, as "
         "many jobs of the one as of the other. Lines without marks are formulas; marks are simulated. Fixed "
@@ -92,7 +92,7 @@ def groups(points: Sequence[Point]) -> list[list[Point]]:
 
 
 def contests_grid(contests: Sequence[Contest]) -> Grid:
-    """Return how every policy did beside those who plan widths."""
+    """Return how every policy did compared with those that plan widths."""
     columns = (
         Column("stream", right=False), Column("machines", right=False), Column("policy", right=False),
         Column("over", right=False), Column("median"), Column("least"), Column("greatest"),
@@ -109,7 +109,7 @@ def contests_grid(contests: Sequence[Contest]) -> Grid:
 
 
 def summary_grid(contests: Sequence[Contest]) -> Grid:
-    """Return the autoscalers and those who plan beside fixed-width, for a terminal."""
+    """Return the autoscalers and the planners compared with fixed-width, for a terminal."""
     shown = [one for one in contests if one.reference == FIXED and one.series in (*BANDS, ONLINE)]
     columns = (
         Column("stream", right=False), Column("machines", right=False), Column("policy", right=False),
@@ -124,7 +124,7 @@ def summary_grid(contests: Sequence[Contest]) -> Grid:
 
 
 def checks_grid(checks: Sequence[Check]) -> Grid:
-    """Return the formula beside simulations."""
+    """Return the formula next to simulations."""
     columns = (
         Column("fleet", right=False), Column("budget"), Column("mean, formula"), Column("simulated"),
         Column("standard error"), Column("GPUs simulated"), Column("over its own bound"),

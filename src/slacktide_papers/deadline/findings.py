@@ -16,8 +16,8 @@ def finding(experiment: str, result: Reproduction) -> list[str]:
         names = dict.fromkeys(one.scenario for one in result.chosen)
         return [_scenario([one for one in result.chosen if one.scenario == name]) for name in names]
     points = [point for point in result.points if point.experiment == experiment]
-    tell = {"noise": _noise, "parameters": _parameter}.get(experiment, _contest)
-    return [tell(panel) for panel in panels(points)]
+    describe = {"noise": _noise, "parameters": _parameter}.get(experiment, _contest)
+    return [describe(panel) for panel in panels(points)]
 
 
 def _contest(points: Sequence[Point]) -> str:

@@ -1,4 +1,4 @@
-"""One point of an experiment: contenders from the same starts, beside the clairvoyant."""
+"""One point of an experiment: contenders from the same starts, compared with the clairvoyant."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from slacktide.report import words
 from slacktide.report.pages.sections import job_facts
-from slacktide_papers.deadline import words as tell
+from slacktide_papers.deadline import words as texts
 from slacktide_papers.deadline.figures import point_figure, selection_figure
 from slacktide_papers.deadline.findings import finding
 from slacktide_papers.deadline.rows import Point, Reproduction
@@ -42,7 +42,7 @@ def as_json(result: Reproduction) -> dict[str, Any]:
         "reproduction": "deadline",
         "seed": result.seed,
         "quick": result.quick,
-        "headline": tell.headline(result),
+        "headline": texts.headline(result),
         "gains": [as_plain(gain) for gain in result.gains],
         "selection": [as_plain(one) for one in result.chosen],
         "notes": list(result.notes),
@@ -65,28 +65,30 @@ def page(result: Reproduction, figures: dict[str, bytes]) -> str:
         name="Deadline-aware scheduling on spot markets",
         asked=f"{words.task(result.job)}; deadlines vary where it is said.",
         facts=[" · ".join([*job_facts(result.job), *facts])],
-        verdict=tell.headline(result),
+        verdict=texts.headline(result),
         notes=result.notes,
-        overview=Overview("Gains over the baselines", tell.gains_grid(result.gains), GAINS_NOTE),
-        experiments=[_experiment(name, result, figures[name]) for name in tell.TITLES],
+        overview=Overview("Gains over the baselines", texts.gains_grid(result.gains), GAINS_NOTE),
+        experiments=[_experiment(name, result, figures[name]) for name in texts.TITLES],
         footer="Made by Slacktide. Money is USD.",
     )
 
 
 def _experiment(name: str, result: Reproduction, png: bytes) -> Experiment:
-    grids = [tell.points_grid(panel) for panel in tell.panels(_of(result.points, name))]
-    title = tell.TITLES[name]
-    tables = grids or [tell.chosen_grid(result.chosen)]
-    return Experiment(name, title, tell.ASKED[name], [picture(png, title)], finding(name, result), tables)
+    grids = [texts.points_grid(panel) for panel in texts.panels(_of(result.points, name))]
+    title = texts.TITLES[name]
+    tables = grids or [texts.chosen_grid(result.chosen)]
+    return Experiment(
+        name, title, texts.QUESTIONS[name], [picture(png, title)], finding(name, result), tables
+    )
 
 
 def _figures(result: Reproduction) -> dict[str, bytes]:
-    drawn = {name: point_figure(_of(result.points, name)) for name in tell.TITLES if name != "selection"}
+    drawn = {name: point_figure(_of(result.points, name)) for name in texts.TITLES if name != "selection"}
     return {**drawn, "selection": selection_figure(result)}
 
 
 def _tables(result: Reproduction) -> dict[str, str]:
-    named = {name: as_csv(_of(result.points, name)) for name in tell.TITLES if name != "selection"}
+    named = {name: as_csv(_of(result.points, name)) for name in texts.TITLES if name != "selection"}
     return {
         **named,
         "selection": as_csv(result.steps),

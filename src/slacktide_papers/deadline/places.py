@@ -56,7 +56,7 @@ class Size(NamedTuple):
     job_starts: int
     """Distinct starts from which the jobs of the selection are drawn."""
     every_arm: int
-    """One in so many of the paper's 112 policies takes part in the selection."""
+    """One in this many of the paper's 112 policies takes part in the selection."""
     trace_starts: int
 
 
@@ -130,7 +130,7 @@ def _capped(pool: Pool) -> Pool:
 
 
 def shaken(factor: float) -> Profile:
-    """Return the contested market with its swings of capacity and price so many times as large or as many."""
+    """Return the contested market with its swings of capacity and price multiplied in size or number."""
     drifts = tuple(
         dataclasses.replace(drift, spread_gpus=drift.spread_gpus * factor) for drift in CONTESTED.drifts
     )

@@ -20,11 +20,11 @@ TITLES = {
     "parameters": "4. What the parameters of AHAP do",
     "selection": "5. Does the online selection find the right policy?",
 }
-ASKED = {
+QUESTIONS = {
     "tightness": "The same job is given more and more time. Each point is a mean over many starts.",
     "volatility": (
         "One market is made calmer and wilder: its swings of capacity, its price moves, jumps and outages "
-        "are multiplied. Beside it stand markets made after measured ones. The deadline is the usual one."
+        "are multiplied. Next to it are markets made after measured ones. The deadline is the usual one."
     ),
     "noise": (
         "AHAP is shown the true future with an error: a share of the true value (magnitude) or of the mean "
@@ -49,7 +49,7 @@ def percent(share: float) -> str:
 
 
 def headline(result: Reproduction) -> list[str]:
-    """Return the sentences at the top: ours beside the paper's."""
+    """Return the sentences at the top: our results compared with the paper's."""
     best = [gain for gain in result.gains if gain.challenger == BEST]
     most = ", ".join(f"{percent(gain.largest)} above {gain.baseline}" for gain in best)
     said = [
@@ -67,7 +67,7 @@ def headline(result: Reproduction) -> list[str]:
 
 CAUTION = (
     "How large such a percentage is depends on the value given to a result: with one worth little more than "
-    "its on-demand bill, on-demand earns next to nothing and any saving looks huge beside it. The last "
+    "its on-demand bill, on-demand earns next to nothing and any saving looks huge against it. The last "
     "column of the table measures gains by the clairvoyant's utility instead: that depends on the value, "
     "too, but is never near nothing."
 )

@@ -156,7 +156,7 @@ def _holdings(rate: Floats) -> tuple[Ints, Ints, Ints, Floats]:
 
 
 def _lattice(rate: Floats, slot_hours: float, hours: Floats) -> tuple[Floats, Ints, Ints]:
-    """Return phase, step and ends of holdings that do so many cells an hour (see `Family`)."""
+    """Return phase, step and ends of holdings that do that many cells an hour (see `Family`)."""
     per_slot = rate * slot_hours
     reached = np.arange(len(hours) + 1)[:, None] * per_slot
     phase = np.ceil(reached) - reached

@@ -1,4 +1,4 @@
-"""What a bound is asked about: a market with its whole future, kinds of jobs, and the jobs."""
+"""The problem that a bound is computed for: a market with its whole future, kinds of jobs, and the jobs."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class _Pair:
     """The two series of a pool."""
 
     def __init__(self, how: Arima, slot_hours: float) -> None:
-        estimator()  # a missing library is told at once, not in the middle of a run
+        estimator()  # a missing library is reported at once, not in the middle of a run
         window, refit = (max(1, round(hours / slot_hours)) for hours in (how.window_hours, how.refit_hours))
         self._price = ArmaSeries(how.order, window, refit)
         self._gpus = ArmaSeries(how.order, window, refit)
@@ -93,7 +93,7 @@ class _Pair:
 
 @lru_cache(maxsize=32)
 def _walk(how: Arima, pool: Pool, horizon: int) -> tuple[Floats, tuple[str, ...]]:
-    """Fill the table of a pool and tell what happened on the way; fits are expensive, so both are kept."""
+    """Fill the table of a pool and report what happened on the way; fits are expensive, so both are kept."""
     pair = how.begin(pool.slot_hours, hour_of_day(pool))
     table = np.empty((len(pool), horizon, 3))
     for slot in range(len(pool)):
@@ -103,15 +103,15 @@ def _walk(how: Arima, pool: Pool, horizon: int) -> tuple[Floats, tuple[str, ...]
 
 
 def _sentences(pool: Pool, pair: _Pair) -> list[str]:
-    told = []
+    notes = []
     for series, outcomes in pair.outcomes().items():
         failed = {why: times for why, times in outcomes.items() if why != "fitted"}
         if not outcomes:
-            told.append(f"{pool.name}: too short to fit the {series}; as persistence")
+            notes.append(f"{pool.name}: too short to fit the {series}; as persistence")
         if failed:
             why = ", ".join(f"{times} × {reason}" for reason, times in failed.items())
             total = sum(outcomes.values())
-            told.append(
+            notes.append(
                 f"{pool.name}: {sum(failed.values())} of {total} fits of the {series} as persistence ({why})"
             )
-    return told
+    return notes

@@ -1,4 +1,4 @@
-"""The truth with noise: not a forecast, but a way to ask what a forecast of some quality is worth."""
+"""The truth with noise: not a forecast, but a way to measure what a forecast of some quality is worth."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import pytest
 from slacktide.allocators.base import allocators
 from slacktide.checks import check_policy
 from slacktide.core.errors import FileError, InputError
-from slacktide.core.own_class import found_beside
+from slacktide.core.own_class import with_full_path
 from slacktide.files.fleet.fleet import parse_fleet
 from slacktide.files.job import read_job_file
 from slacktide.policies.base import policies
@@ -69,15 +69,15 @@ def test_the_example_has_forty_lines_and_keeps_the_contract() -> None:
 
 def test_a_file_beside_is_named_by_its_whole_path(folder: Path) -> None:
     whole = f"{folder / 'own.py'}:Waits"
-    assert found_beside("own:Waits", folder) == whole
-    assert found_beside("own.py:Waits", folder) == whole
-    assert found_beside("own:Waits", folder / "elsewhere", folder) == whole
-    assert found_beside({"own:Waits": {"patience": 2}}, folder) == {whole: {"patience": 2}}
+    assert with_full_path("own:Waits", folder) == whole
+    assert with_full_path("own.py:Waits", folder) == whole
+    assert with_full_path("own:Waits", folder / "elsewhere", folder) == whole
+    assert with_full_path({"own:Waits": {"patience": 2}}, folder) == {whole: {"patience": 2}}
     assert (
-        found_beside("slacktide.policies.on_demand:OnDemand", folder)
+        with_full_path("slacktide.policies.on_demand:OnDemand", folder)
         == "slacktide.policies.on_demand:OnDemand"
     )
-    assert found_beside("on-demand", folder) == "on-demand"
+    assert with_full_path("on-demand", folder) == "on-demand"
 
 
 def test_a_class_is_made_with_its_parameters_and_is_the_same_each_time(folder: Path) -> None:

@@ -80,7 +80,7 @@ def test_tries_refusals_and_losses_are_folded_from_tickets() -> None:
     hours = [(seen.at_utc - BEGIN).total_seconds() / 3600 for seen in one.seen]
     assert hours == pytest.approx([0.1, 1.0, 3.0, 4.2])
     assert [seen[1:] for seen in one.seen] == [(8, UNLIMITED_GPUS), (8, 15), (0, 0), (8, UNLIMITED_GPUS)]
-    assert one.sentence("P").endswith("4 spot machines asked for, 1 refused, 1 taken back.")
+    assert one.sentence("P").endswith("4 spot machines requested, 1 refused, 1 taken back.")
 
 
 def test_what_was_seen_lasts_an_hour_or_until_the_next_try(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_a_journal_is_read_where_there_is_one(tmp_path: Path) -> None:
     assert with_spot_seen(market, journal) is market
     with SqliteStore(journal) as store:
         store.append(event for _, event in STORY)
-    assert any("asked for" in sentence for sentence in with_spot_seen(market, journal).assumptions)
+    assert any("requested" in sentence for sentence in with_spot_seen(market, journal).assumptions)
     journal.write_bytes(b"no journal")
     assert with_spot_seen(market, journal) is market
 

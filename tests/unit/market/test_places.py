@@ -85,17 +85,17 @@ def test_infra_is_matched_by_the_parts_of_a_name(infra: str, pools: set[str]) ->
 @pytest.mark.parametrize("infra", ["aws", "gcp/us-east5", "us-central1-c", "aws/us-central1-a", "us-central"])
 def test_no_place_is_refused_with_the_pools_there_are(infra: str) -> None:
     there = market(us_central1_a="H100", lab="")
-    with pytest.raises(InputError, match=rf"asked for H100 in {infra}, got us-central1-a \(H100\), lab;"):
+    with pytest.raises(InputError, match=rf"requested H100 in {infra}, got us-central1-a \(H100\), lab;"):
         places_of(job(PoolChoice("H100", infra)), "H100", there)
 
 
 def test_no_pool_of_the_gpu_is_refused() -> None:
-    with pytest.raises(InputError, match=r"m: the job must fit at least one pool, asked for A100, got"):
+    with pytest.raises(InputError, match=r"m: the job must fit at least one pool, requested A100, got"):
         places_of(job(), "A100", market(us_central1_a="H100", us_central1_b="V100"))
 
 
 def test_a_market_of_one_other_gpu_type_is_used_as_if_it_were_the_own() -> None:
     there = market(us_central1_a="H100", us_central1_b="H100")
     assert [place.pool for place in places_of(job(), "A100", there)] == list(there)
-    with pytest.raises(InputError, match="asked for A100"):
+    with pytest.raises(InputError, match="requested A100"):
         places_of(job(PoolChoice("A100")), "A100", there)

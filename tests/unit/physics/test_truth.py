@@ -49,7 +49,7 @@ def test_what_the_option_takes(text: str, meant: Truth | RandomTruth) -> None:
         ("speed=0.5..1000", "the truth's speed must be in 0.01..100, got 1000"),
         ("work=2..0.5", "the truth's work must rise from its first bound to its second, got 2..0.5"),
         ("work=1.5,work=2", "--truth must name work once"),
-        ("work=1.5,seed=3", "a seed must stand beside something random"),
+        ("work=1.5,seed=3", "a seed needs something random to go with it"),
         ("random,seed=-1", "seed must be a whole number >= 0, got '-1'"),
     ],
 )

@@ -126,10 +126,10 @@ def test_narrow_jobs_are_solved_on_the_grid_however_many_starts() -> None:
 
 def test_progress_is_told_start_by_start() -> None:
     told: list[int] = []
-    yardstick(wide(100), MARKET, [0, 1, 2], tell=told.append)
+    yardstick(wide(100), MARKET, [0, 1, 2], report=told.append)
     assert told == [1, 2, 3]
     told.clear()
-    yardstick(wide(4), MARKET, range(40), tell=told.append)
+    yardstick(wide(4), MARKET, range(40), report=told.append)
     assert told == [16, 32, 40]
 
 

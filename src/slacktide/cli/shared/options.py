@@ -185,10 +185,10 @@ def parse_policies(texts: tuple[str, ...], job_file: str | None = None) -> list[
     A class of the user's own is looked up in the current folder, then in the job file's, then on Python's
     path.
     """
-    from slacktide.core.own_class import found_beside
+    from slacktide.core.own_class import with_full_path
 
     folders = [Path.cwd(), *([] if job_file is None else [Path(job_file).absolute().parent])]
-    return [found_beside(spec, *folders) for text in texts for spec in _specs(text)]
+    return [with_full_path(spec, *folders) for text in texts for spec in _specs(text)]
 
 
 def _specs(text: str) -> list[Spec]:

@@ -192,7 +192,7 @@ class JobContext:
 
         `seen` is what was learned of pools that are only tried, `notice_hours` the warning that it got.
         """
-        moment = self._moment(slot, state.pool).beside(by_others, on_demand_by_others).warned(notice_hours)
+        moment = self._moment(slot, state.pool).sharing(by_others, on_demand_by_others).warned(notice_hours)
         places = None if self.ground is None else self.ground.places
         own = slot - self.start_slot
         view = look(self.job, moment, state, own, self.slot_hours, memory, name, pace, places)

@@ -23,7 +23,7 @@ PRICE, ON_DEMAND, GPUS = range(3)
 
 
 class Learner(Protocol):
-    """A forecaster at work on one pool: fed every quote in order, asked after any of them."""
+    """A forecaster at work on one pool: gets every quote in order, and can forecast after any of them."""
 
     def learn(self, quote: Quote) -> None:
         """Take in the quote of the next slot."""
@@ -77,7 +77,7 @@ forecasters: Register[Forecaster] = Register(
 
 
 def knows_the_future(forecaster: Forecaster) -> bool:
-    """Whether a forecaster says of itself that it is told what will come: only for experiments."""
+    """Whether a forecaster says of itself that it knows what will come: only for experiments."""
     return bool(getattr(forecaster, "knows_the_future", False))
 
 

@@ -36,7 +36,7 @@ class Harmonic:
 
     memory_days: float = 14.0  # how long an observation counts: two weeks hold every weekday twice
     harmonics: int = 2  # waves a day: one for the dip of the afternoon, one for its shape
-    levels: int = 8  # steps of availability that are told apart
+    levels: int = 8  # steps of availability that are distinguished
     reach_slots: int = 48  # horizons with coefficients of their own; later slots are as the last of them
 
     def __post_init__(self) -> None:

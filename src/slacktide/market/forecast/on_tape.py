@@ -1,4 +1,4 @@
-"""A run's forecaster at work on a tape: it learns what has been appended when a forecast is asked for."""
+"""A run's forecaster at work on a tape: it learns what has been appended when a forecast is requested."""
 
 from __future__ import annotations
 

@@ -33,10 +33,10 @@ ALMOST_EXACT = 1e-12
 
 @runtime_checkable
 class Noting(Protocol):
-    """A forecaster that can tell where it had too little to go on, and what it did instead."""
+    """A forecaster that can report where it had too little to go on, and what it did instead."""
 
     def notes(self, pool: Pool, horizon: int) -> tuple[str, ...]:
-        """Return sentences about the table of a pool; none when there is nothing to tell."""
+        """Return sentences about the table of a pool; none when there is nothing to report."""
         ...
 
 

@@ -1,6 +1,6 @@
 """How long spot stays or stays away: hazards by the age of a spell, and what is believed of a pool now.
 
-A pool is up (it offers the width that is asked about) or down. How likely a spell ends falls with its age:
+A pool is up (it offers the width in question) or down. How likely a spell ends falls with its age:
 spells are heavy-tailed. Each hazard is a mixture that fades from one source to the next as counts come in:
 the pool's own history, all pools together, and a prior. An age is known as a *phase*: each bin of ages is cut
 into a few phases that are passed one after the other, so that a belief is a short vector however long
@@ -159,7 +159,7 @@ def project(
     """Reduce a belief to a chain of two states over steps that begin at these slots.
 
     `stays[k]` is the chance to be up at border k + 1 of a pool that is up at border k, `comes[k]` that of one
-    that is down: given all that is believed now, so ages and pools nobody has seen enter them.
+    that is down: given all that is believed now, so ages and pools that were never seen enter them.
     """
     now, of_up = belief.copy(), belief.copy()
     after = np.empty_like(belief)

@@ -15,7 +15,7 @@ from slacktide.market.formats.reading.samples import ASSUMED_SPOT_GPUS, Irregula
 from slacktide.market.series import from_events
 
 EVENT_SLOT_HOURS = 0.5
-"""Slot length of a feed when none is asked for; such prices move every few hours."""
+"""Slot length of a feed when none is requested; such prices move every few hours."""
 
 
 @dataclass(frozen=True, slots=True)

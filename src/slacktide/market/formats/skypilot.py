@@ -111,13 +111,13 @@ def _prices(gpu: str | None, assumed: Assumed, path: str) -> tuple[float, float,
             )
         on_demand = ON_DEMAND_USD_PER_GPU_HOUR[gpu]
     spot = SPOT_SHARE * on_demand if assumed.spot_usd is None else assumed.spot_usd
-    told = f"the list price of a {gpu}" if assumed.on_demand_usd is None else "as given"
+    origin = f"the list price of a {gpu}" if assumed.on_demand_usd is None else "as given"
     guess = f"{SPOT_SHARE:g} of on demand" if assumed.spot_usd is None else "as given"
     return (
         spot,
         on_demand,
         [
-            f"The trace has no prices: on demand is {on_demand:.4g} USD per GPU-hour ({told}).",
+            f"The trace has no prices: on demand is {on_demand:.4g} USD per GPU-hour ({origin}).",
             f"The trace has no prices: spot is {spot:.4g} USD per GPU-hour ({guess}) at all times.",
         ],
     )

@@ -36,7 +36,7 @@ class Aws:
     gpus: int = 0
     """GPUs of the type; 0: as is known of it."""
     on_demand_usd: float = 0.0
-    """USD per GPU-hour on demand, which AWS does not tell here; 0: the list price that is known."""
+    """USD per GPU-hour on demand, which AWS does not report here; 0: the list price that is known."""
     base_url: str = ""
     """Where the service is; empty: at Amazon."""
     _clients: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
@@ -49,38 +49,38 @@ class Aws:
         self._machine()
 
     def prices(self, zones: Sequence[str], since_utc: datetime | None = None) -> Prices:
-        """Ask each region about its zones; a price stands from its time on until the next one."""
+        """Query each region about its zones; a price stands from its time on until the next one."""
         now = datetime.now(UTC)
         wanted = checked(zones)
         if not wanted:
             raise FeedRefused("zones must be given for AWS, got none; add --zones us-east-1a,us-east-1b")
         begin = now if since_utc is None else max(since_utc, now - timedelta(days=self.history_days))
-        told = {
+        by_time = {
             (price.since_utc, price.pool): price  # pages may overlap
             for region in dict.fromkeys(map(aws_region, wanted))
             for price in self._in_region(region, wanted, begin, now)
         }
-        found = [told[key] for key in sorted(told)]
-        return Prices(prices=tuple(found), asked_utc=now, notes=self._notes(wanted, found))
+        found = [by_time[key] for key in sorted(by_time)]
+        return Prices(prices=tuple(found), requested_utc=now, notes=self._notes(wanted, found))
 
     def _in_region(self, region: str, wanted: Sequence[str], begin: datetime, now: datetime) -> list[Price]:
-        question: dict[str, Any] = {
+        request: dict[str, Any] = {
             "InstanceTypes": [self.what],
             "ProductDescriptions": [self.product],
-            "StartTime": begin,  # the price that held then is told, too
+            "StartTime": begin,  # the price that held then is reported, too
             "EndTime": now,
         }
         with answers(region):
-            pages = list(self._pages(region, question))
+            pages = list(self._pages(region, request))
         entries = [entry for page in pages for entry in cells.entries(SOURCE, page, "SpotPriceHistory")]
         read = [self._price(entry) for entry in entries]
         return [price for price in read if meant(wanted, region, price.pool.partition("/")[0])]
 
-    def _pages(self, region: str, question: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    def _pages(self, region: str, request: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         """Yield the pages of an answer; there may be empty ones before the last."""
         client, token = self._client(region), ""
         for _ in range(MAX_PAGES):
-            page = client.describe_spot_price_history(**question, **({"NextToken": token} if token else {}))
+            page = client.describe_spot_price_history(**request, **({"NextToken": token} if token else {}))
             yield page
             token = page.get("NextToken") or ""
             if not token:
@@ -109,12 +109,13 @@ class Aws:
             if self.on_demand_usd or self.what not in AWS_INSTANCES
             else ("the AWS list price of 2024 in us-east-1")
         )
-        notes = [
-            f"{self.what} costs {usd:.4g} USD per GPU-hour on demand ({origin}): AWS tells spot prices only."
-        ]
-        told = {price.pool.partition("/")[0] for price in found}
+        cost = f"{self.what} costs {usd:.4g} USD per GPU-hour on demand ({origin})"
+        notes = [f"{cost}: AWS reports spot prices only."]
+        priced = {price.pool.partition("/")[0] for price in found}
         missing = [
-            zone for zone in wanted if zone not in told and not any(aws_region(one) == zone for one in told)
+            zone
+            for zone in wanted
+            if zone not in priced and not any(aws_region(one) == zone for one in priced)
         ]
         if missing:
             notes.append(f"AWS has no spot prices of {self.what} in {', '.join(missing)}.")

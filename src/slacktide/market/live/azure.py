@@ -59,7 +59,7 @@ class Azure:
             for region, (since, usd) in sorted(spot.items())
             for zone in ([one for one in wanted if azure_region(one) == region] or [region])
         ]
-        return Prices(prices=tuple(found), asked_utc=now, notes=self._notes(wanted, found))
+        return Prices(prices=tuple(found), requested_utc=now, notes=self._notes(wanted, found))
 
     def _take(
         self,
@@ -110,8 +110,8 @@ class Azure:
         return machine_type(self.what, self.gpus, AZURE_MACHINES)
 
     def _notes(self, wanted: Sequence[str], found: Sequence[Price]) -> tuple[str, ...]:
-        told = {price.pool.partition("/")[0] for price in found}
-        missing = [zone for zone in wanted if not meant(tuple(told), azure_region(zone), zone)]
+        priced = {price.pool.partition("/")[0] for price in found}
+        missing = [zone for zone in wanted if not meant(tuple(priced), azure_region(zone), zone)]
         notes = [
             "Azure's prices are those of its public list, per region; what you pay may differ by contract."
         ]

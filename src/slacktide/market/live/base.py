@@ -1,7 +1,7 @@
-"""What is asked of a source of live prices: what a kind of machine costs, now or since a time. Nothing else.
+"""Live price feeds: the contract of a source of prices for a kind of machine, now or since a time.
 
-A feed tells prices. How many spot GPUs can be had is told by no source: that is learned from our own tries.
-A feed neither waits nor tries again, and keeps nothing: whoever follows it does so
+A feed reports prices. How many spot GPUs can be had is reported by no source: our own tries show it.
+A feed neither waits nor tries again, and keeps nothing: the follower does so
 (`slacktide.market.live.following`).
 """
 
@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 from urllib.parse import parse_qsl
 
 from slacktide.core.errors import BackendError, InputError, shown
-from slacktide.core.own_class import found_beside
+from slacktide.core.own_class import with_full_path
 from slacktide.core.register import Register
 
 USD = "USD"
@@ -27,7 +27,7 @@ class Price(NamedTuple):
     pool: str
     """`zone/type`, as providers of machines name it, or `region/type` where prices are the region's."""
     since_utc: datetime
-    """From when on; the moment of asking where the source does not tell."""
+    """From when on; the time of the request where the source does not say."""
     spot_per_gpu_hour: float
     on_demand_per_gpu_hour: float | None = None
     """None where the source does not have it."""
@@ -40,31 +40,31 @@ class Prices:
     """The answer of a feed."""
 
     prices: tuple[Price, ...]
-    asked_utc: datetime
+    requested_utc: datetime
     currency: str = USD
     notes: tuple[str, ...] = ()
-    """What is assumed in these prices, and what of the question the source has no answer to."""
+    """What is assumed in these prices, and what of the request the source has no answer to."""
 
 
 class FeedRefused(InputError):
-    """The source will not answer this question, and asking again will not help: settings or credentials."""
+    """The source will not answer this request, and repeating it will not help: settings or credentials."""
 
 
 class FeedUnreachable(BackendError):
-    """No answer, none that can be read, or a refusal for now: ask again later."""
+    """No answer, none that can be read, or a refusal for now: try again later."""
 
     def __init__(self, message: str, *, retry_after_s: float = 0.0) -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s
-        """How long the source asks to be left alone; 0 where it does not say."""
+        """How long the source wants no requests; 0 where it does not say."""
 
 
 class PriceFeed(Protocol):
-    """Tells prices. A class that is registered in `feeds` is made with `what` is meant, and its settings."""
+    """A source of prices. A class registered in `feeds` is made with `what` to price, and its settings."""
 
     @property
     def history_days(self) -> float:
-        """How far back the source tells prices; 0: it knows those of now."""
+        """How far back the source reports prices; 0: only those of now."""
         ...
 
     def prices(self, zones: Sequence[str], since_utc: datetime | None = None) -> Prices:
@@ -98,7 +98,7 @@ def open_feed(spec: str) -> PriceFeed:
         )
     given = dict(parse_qsl(query, keep_blank_values=True))
     settings = {"what": what.strip(), **{key: _typed(text) for key, text in given.items()}}
-    return feeds.make(found_beside({name: settings}, Path()))
+    return feeds.make(with_full_path({name: settings}, Path()))
 
 
 def _typed(text: str) -> str | int | float:
@@ -112,7 +112,7 @@ def _typed(text: str) -> str | int | float:
 
 
 def without_settings(spec: str) -> str:
-    """Return a feed's name as it is written down: settings may hold addresses that are nobody's business."""
+    """Return a feed's name as it is written down: settings may hold private addresses."""
     return spec.partition("?")[0]
 
 

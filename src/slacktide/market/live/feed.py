@@ -1,4 +1,4 @@
-"""A market that is still being written: a file to which somebody appends a row per slot.
+"""A market that is still being written: a file to which another process appends a row per slot.
 
 `feed:PATH` names a market table (CSV) that grows. A slot whose row has not come yet is taken to be like
 the last one that has; when the row comes it counts from then on. What is recorded of the past never changes.
@@ -92,7 +92,7 @@ class Feed:
         return bool(self.market.uncounted)
 
     def learn(self, records: Mapping[str, PoolRecord]) -> None:
-        """Take what was seen of spot for what the file does not tell, for rows to come and, at first, all."""
+        """Use what was seen of spot where the file has no counts: for rows to come and, at first, all."""
         if not self._seen:
             for name, pool in self._pools.items():
                 record = record_for(name, len(self._pools), records)
@@ -110,9 +110,9 @@ class Feed:
         return MarketView(self._tapes, hours, list(self._pools).index(name))
 
     def _stale(self, tape: Tape) -> str:
-        """Say since when no row came, where that is too long, and why, where whoever writes them says so.
+        """Say since when no row came, where that is too long, and why, where its writer noted it.
 
-        It is the same sentence however long it lasts: one event of a journal tells it.
+        It is the same sentence however long it lasts: one event of a journal reports it.
         """
         held = len(tape) - tape.came
         if held < STALE_SLOTS or held * tape.slot_hours < STALE_HOURS:

@@ -26,7 +26,7 @@ class FeedLine(NamedTuple):
 
 
 class FeedFile:
-    """A file that grows by lines. Remembers up to where it was read; whoever rewrites it has it read anew."""
+    """A file that grows by lines. Remembers up to where it was read; after a rewrite it is read anew."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -39,7 +39,7 @@ class FeedFile:
         return self._look() != self._seen
 
     def passed(self, data: bytes) -> None:
-        """Go on after these bytes of the beginning, which somebody else has read."""
+        """Go on after these bytes of the beginning, which the caller has read."""
         self._seen, self._inside_long = (), False
         self._offset, self._line, self._tail = len(data), data.count(b"\n") + 1, data[-TAIL_BYTES:]
 
@@ -89,9 +89,9 @@ class FeedFile:
         return numbered
 
     def _skip(self, piece: bytes) -> list[FeedLine]:
-        told, self._inside_long = self._inside_long, True
+        reported, self._inside_long = self._inside_long, True
         self._pass(piece)
-        if not told:
+        if not reported:
             raise FileError(
                 f"a row must have at most {LONGEST_LINE_BYTES} bytes, got more",
                 path=self._path,

@@ -1,4 +1,4 @@
-"""Prices of GPUs on GCP: the public list of its SKUs, which asks for an API key."""
+"""Prices of GPUs on GCP: the public list of its SKUs, which requires an API key."""
 
 from __future__ import annotations
 
@@ -58,18 +58,20 @@ class Gcp:
     def prices(self, zones: Sequence[str], since_utc: datetime | None = None) -> Prices:
         """Read all pages of the list and take the prices of this GPU."""
         now, wanted = datetime.now(UTC), checked(zones)
-        told: dict[str, dict[str, tuple[datetime, float]]] = {"spot": {}, "on-demand": {}}
+        by_kind: dict[str, dict[str, tuple[datetime, float]]] = {"spot": {}, "on-demand": {}}
         for sku in self._skus():
-            self._take(sku, now, told)
+            self._take(sku, now, by_kind)
         found = [
-            Price(f"{zone}/{self.what}", since, usd, told["on-demand"].get(region, (now, None))[1], self.what)
-            for region, (since, usd) in sorted(told["spot"].items())
+            Price(
+                f"{zone}/{self.what}", since, usd, by_kind["on-demand"].get(region, (now, None))[1], self.what
+            )
+            for region, (since, usd) in sorted(by_kind["spot"].items())
             for zone in self._places(region, wanted)
         ]
-        return Prices(prices=tuple(found), asked_utc=now, notes=self._notes(wanted, found))
+        return Prices(prices=tuple(found), requested_utc=now, notes=self._notes(wanted, found))
 
     def _take(
-        self, sku: object, now: datetime, told: Mapping[str, dict[str, tuple[datetime, float]]]
+        self, sku: object, now: datetime, by_kind: Mapping[str, dict[str, tuple[datetime, float]]]
     ) -> None:
         """Sort one price of the list in, if it is of this GPU."""
         kind = self._kind(sku)
@@ -79,7 +81,9 @@ class Gcp:
         since = cells.moment(SOURCE, cells.field(SOURCE, info, "effectiveTime"))
         usd = _usd_per_hour(cells.field(SOURCE, info, "pricingExpression"))
         for region in cells.field(SOURCE, sku, "serviceRegions"):
-            told[kind][str(region)] = max(told[kind].get(str(region), (since, usd)), (min(since, now), usd))
+            by_kind[kind][str(region)] = max(
+                by_kind[kind].get(str(region), (since, usd)), (min(since, now), usd)
+            )
 
     def _kind(self, sku: object) -> str:
         """Return what a price is for: spot or on demand of this GPU, or empty for something else."""
@@ -124,8 +128,8 @@ class Gcp:
         notes = [
             f"GCP's prices are those of the GPU {self.what} alone: its machine's cores and memory cost more."
         ]
-        told = {price.pool.partition("/")[0] for price in found}
-        missing = [zone for zone in wanted if zone not in told]
+        priced = {price.pool.partition("/")[0] for price in found}
+        missing = [zone for zone in wanted if zone not in priced]
         if missing:
             notes.append(f"GCP lists no spot price of {self.what} in {', '.join(missing)}.")
         return tuple(notes)

@@ -1,4 +1,4 @@
-"""Questions over HTTP with the standard library, every failure turned into one sentence about the source."""
+"""HTTP GET with the standard library, every failure turned into one sentence about the source."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ PASSING = (408, 425, 429)
 
 
 def check_url(name: str, url: str) -> None:
-    """Raise InputError unless this is an address that can be asked."""
+    """Raise InputError unless this is an address that can be queried."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.netloc:
         raise InputError(f"{name} must be an http or https address, got {shown(url)}")
 
 
 def get_json(source: str, url: str, query: Mapping[str, str], secret: str = "") -> dict[str, Any]:
-    """Ask for a JSON object; raises FeedRefused or FeedUnreachable, in which `secret` does not stand."""
+    """Request a JSON object; raises FeedRefused or FeedUnreachable, whose text is without `secret`."""
     data = get_bytes(source, url, query, secret)
     try:
         found = json.loads(data)
@@ -43,9 +43,9 @@ def get_json(source: str, url: str, query: Mapping[str, str], secret: str = "") 
 
 
 def get_bytes(source: str, url: str, query: Mapping[str, str], secret: str = "") -> bytes:
-    """Ask for whatever is at an address; raises FeedRefused or FeedUnreachable."""
-    asked = f"{url}{'&' if '?' in url else '?'}{urlencode(query)}" if query else url
-    request = urllib.request.Request(asked, headers={"User-Agent": "slacktide", "Accept": "*/*"})
+    """Request the content of an address; raises FeedRefused or FeedUnreachable."""
+    address = f"{url}{'&' if '?' in url else '?'}{urlencode(query)}" if query else url
+    request = urllib.request.Request(address, headers={"User-Agent": "slacktide", "Accept": "*/*"})
     try:
         with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
             data: bytes = answer.read(MAX_BYTES + 1)

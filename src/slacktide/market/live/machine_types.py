@@ -1,4 +1,4 @@
-"""GPUs of the machines of clouds whose price lists do not tell how many a machine has."""
+"""GPUs of the machines of clouds whose price lists do not say how many a machine has."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ AZURE_MACHINES = {
 
 
 def machine_type(name: str, gpus: int, known: Mapping[str, MachineType]) -> MachineType:
-    """Return a machine, with the GPUs that the caller gives; raises FeedRefused where nobody knows them."""
+    """Return a machine, with the GPUs that the caller gives; raises FeedRefused where they are not known."""
     if gpus < 0:
         raise FeedRefused(f"gpus must be >= 1, or 0 for what is known, got {gpus}")
     if gpus == 0 and name not in known:

@@ -56,11 +56,11 @@ class Skypilot:
             "SkyPilot's catalog is a copy of the clouds' prices, some hours old; each price is taken to hold "
             "since it was read."
         ]
-        told = {pool.partition("/")[0] for pool in found}
-        missing = [zone for zone in wanted if not any(one.startswith(zone) for one in told)]
+        priced = {pool.partition("/")[0] for pool in found}
+        missing = [zone for zone in wanted if not any(one.startswith(zone) for one in priced)]
         if missing:
             notes.append(f"SkyPilot's catalog has no spot price of {self.what} in {', '.join(missing)}.")
-        return Prices(prices=tuple(found.values()), asked_utc=now, notes=tuple(notes))
+        return Prices(prices=tuple(found.values()), requested_utc=now, notes=tuple(notes))
 
     @property
     def _remote(self) -> bool:

@@ -1,4 +1,4 @@
-"""Zones that a question is about: which region each is in, and whether a place is meant by it."""
+"""Zones that a request names: which region each is in, and whether a place is meant by it."""
 
 from __future__ import annotations
 
@@ -42,5 +42,5 @@ def azure_region(zone: str) -> str:
 
 
 def meant(zones: Sequence[str], region: str, zone: str = "") -> bool:
-    """Whether a place is among those that were asked for, as a zone or by its region; all where none is."""
+    """Whether a place is among the requested ones, as a zone or by its region; all where none is."""
     return not zones or region in zones or (bool(zone) and zone in zones)

@@ -1,4 +1,4 @@
-"""Markets that warn: how long before spot goes its holder is told, and what of that a slot lets through."""
+"""Markets that warn: how long before spot goes its holder is notified, and which warnings are too short."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from slacktide.market.base import Market, Pool
 from slacktide.market.pools.zones import is_at
 
 ANY_GPU = "GPU"
-"""What a job asks for that takes any GPU."""
+"""What a job requests that takes any GPU."""
 
 
 class UsablePool(NamedTuple):
@@ -27,9 +27,9 @@ class UsablePool(NamedTuple):
 def places_of(job: Job, gpu: str, market: Market) -> tuple[UsablePool, ...]:
     """Return the pools of a market that a job may use, in the market's order.
 
-    Where several choices of the job fit a pool the first counts. `gpu` is what a job without choices asks
-    for; a pool whose GPU type is not known counts as having it, and a market of one other type alone is used
-    as if it were its own. Raises InputError where no pool fits.
+    Where several choices of the job fit a pool the first counts. `gpu` is what a job without choices
+    requests; a pool whose GPU type is not known counts as having it, and a market of one other type alone is
+    used as if it were its own. Raises InputError where no pool fits.
     """
     choices = job.pools or (PoolChoice(_wanted(gpu, market)),)
     found = ((pool.name, _choice(pool, choices)) for pool in market.pools)
@@ -40,7 +40,7 @@ def places_of(job: Job, gpu: str, market: Market) -> tuple[UsablePool, ...]:
     )
     if not places:
         raise InputError(
-            f"{market.source}: the job must fit at least one pool, asked for {_asked(choices)}, got "
+            f"{market.source}: the job must fit at least one pool, requested {_requested(choices)}, got "
             f"{listed([_said(pool) for pool in market.pools])}; change 'resources' of the job, or the market",
             field="pools",
         )
@@ -72,7 +72,7 @@ def _same_gpu(wanted: str, there: str) -> bool:
     return wanted in ("", ANY_GPU) or not there or wanted.casefold() == there.casefold()
 
 
-def _asked(choices: tuple[PoolChoice, ...]) -> str:
+def _requested(choices: tuple[PoolChoice, ...]) -> str:
     return " or ".join(f"{each.gpu} in {each.infra}" if each.infra else each.gpu for each in choices)
 
 

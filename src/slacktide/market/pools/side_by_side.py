@@ -11,7 +11,7 @@ from slacktide.market.pools.statistics import spells_of
 
 
 @dataclass(frozen=True, slots=True)
-class PoolBeside:
+class ComparedPool:
     """A pool as it compares with the others of its market."""
 
     pool: str
@@ -50,14 +50,14 @@ def largest_gpus(market: Market) -> int:
     return max(int(pool.spot_gpus.max()) for pool in market.pools)
 
 
-def side_by_side(market: Market) -> list[PoolBeside]:
+def side_by_side(market: Market) -> list[ComparedPool]:
     """Return the pools of a market by one measure: the most GPUs that any of them ever had."""
-    return [_beside(pool, largest_gpus(market)) for pool in market.pools]
+    return [_compared(pool, largest_gpus(market)) for pool in market.pools]
 
 
-def _beside(pool: Pool, most: int) -> PoolBeside:
+def _compared(pool: Pool, most: int) -> ComparedPool:
     gpus, spells = pool.spot_gpus, spells_of(pool)
-    return PoolBeside(
+    return ComparedPool(
         pool=pool.name,
         gpu=pool.gpu,
         region=region_of(pool.name),

@@ -13,7 +13,7 @@ from slacktide.core.errors import shown
 from slacktide.core.types import UNLIMITED_GPUS
 from slacktide.market.base import Pool
 
-MOST_TOLD = 4
+MOST_LISTED = 4
 """How many pools are named in a sentence."""
 
 
@@ -104,13 +104,13 @@ def stock_share(pool: Pool, gpus: int) -> float:
 def stock_outs_said(places: Sequence[tuple[Pool, int]]) -> str:
     """Say for how much of the time pools had fewer on-demand GPUs than these; empty where they always did."""
     short = [(pool.name, gpus, 1.0 - stock_share(pool, gpus)) for pool, gpus in places]
-    told = [
+    outages = [
         f"fewer than {gpus} {share:.1%} of the time in {shown(name)}"
         for name, gpus, share in short
         if share > 0.0
     ]
-    more = f" and more in {len(told) - MOST_TOLD} other pools" if len(told) > MOST_TOLD else ""
-    return ", ".join(told[:MOST_TOLD]) + more
+    more = f" and more in {len(outages) - MOST_LISTED} other pools" if len(outages) > MOST_LISTED else ""
+    return ", ".join(outages[:MOST_LISTED]) + more
 
 
 def spells_of(pool: Pool, least: int = 1) -> Spells:
@@ -123,7 +123,7 @@ def spells_of(pool: Pool, least: int = 1) -> Spells:
 
 
 def autocorrelation(flags: Bools, lag: int) -> float | None:
-    """Return how alike a series is to itself so many slots later, from -1 to 1."""
+    """Return how alike a series is to itself `lag` slots later, from -1 to 1."""
     if lag < 1 or len(flags) <= lag + 1:
         return None
     early, late = flags[:-lag].astype(float), flags[lag:].astype(float)

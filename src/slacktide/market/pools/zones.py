@@ -48,7 +48,7 @@ class Site(NamedTuple):
     zone: str
     continent: str
     parts: frozenset[str]
-    """All words of the name by which it may be asked for, in lower case."""
+    """All words of the name that select it, in lower case."""
 
 
 @lru_cache(maxsize=4096)
@@ -81,7 +81,7 @@ def region_of(pool_name: str) -> str:
 
 
 def continent_of(pool_name: str) -> str:
-    """Return the continent of a pool, such as `europe`; empty where the name does not tell."""
+    """Return the continent of a pool, such as `europe`; empty where the name does not say."""
     return site_of(pool_name).continent
 
 

@@ -1,4 +1,4 @@
-"""Where a job over pools may sit: widths that are told apart, and the programme's steps and slack."""
+"""The allocations that a programme over pools chooses among: pools and widths, and its steps and slack."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STEPS = ((6, 0.0), (12, 0.5), (10**9, 1.0))
 KEPT = STEPS[0][0]
 """For how many slots a programme is used before it is solved anew."""
 FINE, NEAR, COARSE, WIDEST_HOURS = 3, 6, 0.12, 0.5
-"""Cells of slack: so many to a start, up to so many starts; then wider by this share of the slack."""
+"""Cells of slack: this many to a start, up to that many starts; then wider by this share of the slack."""
 
 
 class CandidateAllocation(NamedTuple):
@@ -32,7 +32,7 @@ class CandidateAllocation(NamedTuple):
 
 
 def widths_of(terms: Terms, levels: int) -> tuple[int, ...]:
-    """Return the widths that are told apart in a pool, ascending: equal shares of the fastest, and that."""
+    """Return the widths that count in a pool, ascending: equal shares of the fastest, and that."""
     shares = (round(terms.fastest * level / levels) for level in range(1, levels))
     return (*(int(terms.fit[max(share, 1)]) or int(terms.fastest) for share in shares), int(terms.fastest))
 

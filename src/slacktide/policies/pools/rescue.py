@@ -45,7 +45,7 @@ class Rescue(NamedTuple):
 def terms_in(view: View) -> tuple[Terms, ...]:
     """Return the job in each of its pools as bare numbers, at the pace that is believed."""
     assert view.places is not None
-    return tuple(believed(one, view.pace) for one in _told(view.places.jobs, _key(view.places)))
+    return tuple(believed(one, view.pace) for one in _terms_by_job(view.places.jobs, _key(view.places)))
 
 
 def safe_terms_in(view: View) -> tuple[Terms, ...]:
@@ -62,13 +62,13 @@ def _key(places: Places) -> tuple[tuple[float, ...], ...]:
 
 
 @lru_cache(maxsize=64)
-def _told(jobs: tuple[Job, ...], hours: tuple[tuple[float, ...], ...]) -> tuple[Terms, ...]:
+def _terms_by_job(jobs: tuple[Job, ...], hours: tuple[tuple[float, ...], ...]) -> tuple[Terms, ...]:
     return tuple(physics.terms(job, move_hours=np.array(row)) for job, row in zip(jobs, hours, strict=True))
 
 
-def told_in(places: Places) -> tuple[Terms, ...]:
+def file_terms(places: Places) -> tuple[Terms, ...]:
     """Return the job in each of its pools as its file says it is."""
-    return _told(places.jobs, _key(places))
+    return _terms_by_job(places.jobs, _key(places))
 
 
 def rescue(
@@ -129,7 +129,7 @@ def _ways(terms: Terms, quote: Quote, state: JobState, pool: int) -> set[tuple[i
 def late_over_pools(view: View) -> Allocation | None:
     """Return what a job that may move holds once its deadline has come, None before."""
     assert view.places is not None
-    terms = told_in(view.places)
+    terms = file_terms(view.places)
     if not past_deadline(terms[0], view.now_hours):
         return None
     names, quotes = [pool.name for pool in view.pools], [pool.quote for pool in view.pools]
@@ -174,9 +174,9 @@ def is_safe(
     """Whether holding this until the next decision leaves the deadline safe, whatever the market does then.
 
     Safe means: on-demand GPUs in some pool would still finish in time from then on, restart and move
-    included, if all spot were gone at that moment, and also if none were: whoever has lost all work has
-    nothing to carry to another pool, and whoever has not may have. Pools that have the GPUs now are taken to
-    have them then; where none has, all are, since nothing better is known.
+    included, if all spot were gone at that moment, and also if none were: a job that lost all work has
+    nothing to carry to another pool, and one that lost none may have. Pools that have the GPUs now are taken
+    to have them then; where none has, all are, since nothing better is known.
     """
     after, _ = physics.pass_time(
         terms[pool], state, now_hours, hours, pool, wish.spot_gpus, wish.on_demand_gpus

@@ -35,7 +35,7 @@ from slacktide.solvers.pools import joint
 MOST_SETS = 216
 """How many sets of levels of all pools the programme carries: three levels for three of six pools."""
 LET_PASS = 3
-"""For so many slots a programme is used though another pool did something unlikely."""
+"""For this many slots a programme is used though another pool did something unlikely."""
 WAITS, STAYS, MOVES, STARTS, ON_DEMAND = (
     "waiting-pays", "staying-pays", "moving-pays", "spot-pays", "on-demand-pays",
 )  # fmt: skip
@@ -98,7 +98,7 @@ class SolvedProgramme(NamedTuple):
     pools: tuple[int, ...]
     """The pools that are weighed."""
     narrower: tuple[int, ...]
-    """The width that is told apart from none and from the fastest in each of them; 0 where none is."""
+    """The width that is kept apart from none and from the fastest in each of them; 0 where none is."""
     fall: PoolWarning | None = None
     """What was warned."""
 
@@ -171,8 +171,8 @@ class _Turn:
         ):
             return None
         own = memory.pools.index(self.view.pool)
-        told = (0, memory.narrower[own], int(self.every[self.view.pool].fastest))
-        return memory if held in told else None
+        kept = (0, memory.narrower[own], int(self.every[self.view.pool].fastest))
+        return memory if held in kept else None
 
     def _is_news(self, known: PoolWarning | None) -> bool:
         """Whether the job was warned of something else than is known, or what it was warned of is off."""
@@ -197,7 +197,7 @@ class _Turn:
         return SolvedProgramme(view.slot, slack, last.pool, last.gpus, pools, narrower, self._fall())
 
     def _narrower(self, pools: Sequence[int]) -> tuple[int, ...]:
-        """Return a width to tell apart in each pool: what is held or offered, or else half of the fastest.
+        """Return a width to distinguish in each pool: what is held or offered, or else half of the fastest.
 
         There are as many as the programme can carry, first where the two widths are not there together.
         """
@@ -207,7 +207,7 @@ class _Turn:
             one = self.every[pool]
             held = self.view.state.spot_gpus if pool == self.view.pool else 0
             if held and warned_slots(self.view) is not None:
-                held = held // 2  # what is held goes; what may be left of it is to be told from none
+                held = held // 2  # what is held goes; what may be left of it is distinguished from none
             offered = int(one.fit[min(held or self.view.pools[pool].quote.spot_gpus, one.fastest)])
             found[pool] = offered if 0 < offered < one.fastest else widths_of(one, 2)[0]
             if found[pool] == one.fastest:
@@ -317,8 +317,8 @@ class _Turn:
                 break
             now[seat.pool] = self.levels[seat.pool].without(now[seat.pool], seat.level)
         first, *rest = chosen
-        told = {**signals(self.view), **warning_of(self.view)}
-        figures = {**told, **self._figures(first, now), **self._of_move(first.wish)}
+        known = {**signals(self.view), **warning_of(self.view)}
+        figures = {**known, **self._figures(first, now), **self._of_move(first.wish)}
         reason = Reason(first.rule, figures)
         wish = first.wish
         return Allocation(
@@ -327,7 +327,7 @@ class _Turn:
         )  # fmt: skip
 
     def _figures(self, option: SlotOption, now: Sequence[Floats]) -> dict[str, float]:
-        """Return what tells why: what is still to be paid this way, and by staying or waiting."""
+        """Return the reason's figures: what is still to be paid this way, and by staying or waiting."""
         others = [one.usd for one in self._certain(now) if one.usd < joint.IMPOSSIBLE_USD / 2]
         return {
             "expected_usd": option.usd,
@@ -335,7 +335,7 @@ class _Turn:
         }
 
     def _of_move(self, wish: Wish) -> dict[str, float]:
-        """Return what tells why of a move on spot: how much cheaper it is there, and for how long it is."""
+        """Return the reason's figures for a move on spot: how much cheaper it is there, and for how long."""
         names = [self.view.pools[pool].name for pool in self.pools]
         if not wish.spot_gpus or wish.pool in {None, names[self.own]}:
             return {}

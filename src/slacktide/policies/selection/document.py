@@ -78,7 +78,7 @@ def _document(text: str, path: object) -> dict[str, Any]:
 Found = TypeVar("Found")
 
 _DAMAGE = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError)
-"""What Python raises where a value is of another kind than is read; users are told the part and the kind."""
+"""What Python raises where a value is of another kind than is read; users see the part and the kind."""
 
 
 def _part(document: dict[str, Any], key: str, kind: str, read: Callable[[Any], Found]) -> Found:

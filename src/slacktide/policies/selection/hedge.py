@@ -165,7 +165,7 @@ class Hedge:
         del self.open[job]
 
     def regret(self) -> Regret:
-        """Return the regret so far against the best fixed arm, beside the most it can be."""
+        """Return the regret so far against the best fixed arm, and the most it can be."""
         best = int(np.argmax(self.utility))
         most = float(self.utility[best])
         tally = self.tally

@@ -1,6 +1,6 @@
 """The learned state on disk: written whole, changed by one process at a time.
 
-A change takes a lock (a file beside the state, locked by the operating system, so that it falls open
+A change takes a lock (a file next to the state, locked by the operating system, so that it falls open
 when its holder dies), reads the state, changes it and replaces it. Two processes therefore never lose each
 other's jobs, and a reader, who needs no lock, always sees a whole state.
 """
@@ -62,7 +62,7 @@ def save(hedge: Hedge, path: Path) -> None:
 
 
 def forget(path: Path) -> None:
-    """Remove the state; whoever is changing it at this moment ends first."""
+    """Remove the state; a process that is changing it at this moment ends first."""
     with locked(path):
         path.unlink(missing_ok=True)
 
@@ -91,23 +91,23 @@ class LearnedStateFile:
 
 @contextmanager
 def locked(path: Path, patience_s: float = PATIENCE_S) -> Iterator[None]:
-    """Hold the lock beside a file; raises FileError when another process does not let go of it."""
-    beside = path.with_name(f".{path.name}.lock")
+    """Hold the lock next to a file; raises FileError when another process does not let go of it."""
+    lock = path.with_name(f".{path.name}.lock")
     try:
         make_private_folder(path.parent)
-        handle = os.open(beside, os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
+        handle = os.open(lock, os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
     except OSError as error:
         raise FileError(
             f"its folder must be writable, got: {error.strerror}; name another with --state", path=path
         ) from error
     try:
-        _wait(handle, beside, time.monotonic() + patience_s)
+        _wait(handle, lock, time.monotonic() + patience_s)
         yield
     finally:
         os.close(handle)
 
 
-def _wait(handle: int, beside: Path, until: float) -> None:
+def _wait(handle: int, lock: Path, until: float) -> None:
     import fcntl
 
     while True:
@@ -117,6 +117,6 @@ def _wait(handle: int, beside: Path, until: float) -> None:
         except BlockingIOError as error:
             if time.monotonic() > until:
                 raise FileError(
-                    "the lock must be free, got a process that holds it; stop that process", path=beside
+                    "the lock must be free, got a process that holds it; stop that process", path=lock
                 ) from error
             time.sleep(PAUSE_S)

@@ -31,8 +31,8 @@ miss the optimum. Measured as a share of the job's value or of its on-demand bil
 **Wide jobs.** The time grows with the holdings, of which a job of up to n GPUs has n²/2. Where the grid would
 take longer than `EFFORT_S` over all starts, work gets a price (`lagrangian`, `wide`): the plan is still a
 real one, and `spare_usd` says what the best one could gain at the most, by a bound that holds for every plan.
-Measured on 1..32 and 1..40 GPUs, where the grid can still tell, 120 instances, restarts up to half an hour:
-the plan cost 1.2 % more than the grid's on average, 18 % at the most; the bound was never passed, and lay
+Measured on 1..32 and 1..40 GPUs, against the grid, 120 instances, restarts up to half an hour: the plan
+cost 1.2 % more than the grid's on average, 18 % at the most; the bound was never passed, and lay
 1.8 % from the plan on average. For 100 and 1,000 GPUs (12 and 8 instances) that was 1.3 and 2.5 %, in at
 most half a second of CPU a start.
 """
@@ -61,7 +61,7 @@ from slacktide.solvers.slotted import deadline_slots
 Thing = TypeVar("Thing")
 
 PART = 16
-"""Starts that are solved together on the grid before it is told how many are done."""
+"""Starts that are solved together on the grid between two reports of how many are done."""
 
 COLUMNS = (
     "cost_usd", "finish_hours", "spot_gpu_hours", "on_demand_gpu_hours",
@@ -144,38 +144,38 @@ def yardstick(
     *,
     accuracy: float = ACCURACY,
     among: int | None = None,
-    tell: Callable[[int], None] | None = None,
+    report: Callable[[int], None] | None = None,
 ) -> Yardstick:
-    """Solve a job from many starts; `tell` is told how many of them are done.
+    """Solve a job from many starts; `report` receives how many of them are done.
 
-    They share the time with others where they are but some `among` so many.
+    They share the time with others where they are only a part `among` more.
     """
     _check_starts(job, pool, starts)
     count = among or len(starts)
-    told = tell or (lambda done: None)
+    report = report or (lambda done: None)
     if not fits(job, pool.slot_hours, accuracy, effort_s(count)):
         solver = WideSolver(job, pool, effort_s(count))
-        solved = [solver.solve(start) for start in _counted(starts, told)]
+        solved = [solver.solve(start) for start in _counted(starts, report)]
         rows = np.array([one.row for one in solved]).reshape(-1, len(COLUMNS))
         return Yardstick(rows, np.array([one.spare_usd for one in solved]))
     numbers, kernel = frame(job, pool.slot_hours, accuracy), compiled(solve_starts)
     parts = [starts[at : at + PART] for at in range(0, len(starts), PART)]
-    tables = [solve_with(kernel, numbers, job, pool, part)[2] for part in _counted(parts, told)]
+    tables = [solve_with(kernel, numbers, job, pool, part)[2] for part in _counted(parts, report)]
     return Yardstick(np.concatenate([np.empty((0, len(COLUMNS))), *tables]), None)
 
 
 def effort_s(count: int) -> float:
-    """Return how long one of so many starts may take."""
+    """Return how long one of this many starts may take."""
     return max(LEAST_EFFORT_S, EFFORT_S / max(count, 1))
 
 
-def _counted(things: Sequence[Thing], told: Callable[[int], None]) -> Iterator[Thing]:
-    """Yield things, telling after each how many starts have been solved."""
+def _counted(things: Sequence[Thing], report: Callable[[int], None]) -> Iterator[Thing]:
+    """Yield things, and report after each how many starts have been solved."""
     done = 0
     for thing in things:
         yield thing
         done += len(thing) if isinstance(thing, Sequence) else 1
-        told(done)
+        report(done)
 
 
 def _wide_plan(job: Job, pool: Pool, start: int, among: int) -> Plan:

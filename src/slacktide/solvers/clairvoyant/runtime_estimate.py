@@ -15,13 +15,13 @@ POINT_NS, LABEL_NS, PAIR_NS = 1.4, 40.0, 1.0
 
 
 def fits(job: Job, slot_hours: float, accuracy: float, effort_s: float) -> bool:
-    """Whether one start can be solved on the grid within about so many seconds of CPU."""
+    """Whether one start can be solved on the grid within about that many seconds of CPU."""
     if 1 + sum(width + 1 for width in job.widths) > MOST_HOLDINGS:
         return False
     try:
         return grid_s(frame(job, slot_hours, accuracy)) <= effort_s
     except InputError:
-        return not 0.0 < accuracy <= 1.0  # a mistake of the caller's, which the grid itself will tell
+        return not 0.0 < accuracy <= 1.0  # a mistake of the caller's, which the grid itself reports
 
 
 def grid_s(numbers: JobFrame) -> float:

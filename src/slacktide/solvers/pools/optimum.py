@@ -28,7 +28,7 @@ from slacktide.solvers.pools.board import at_deadline, lay_out
 from slacktide.solvers.pools.sweep import NEVER_USD, Board, Quotes, step_back, sweep, value_at
 
 LATE_SLOTS = 2
-"""Beside the slots in which late work is done, how many more quotes are read."""
+"""How many more quotes are read after the slots in which late work is done."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

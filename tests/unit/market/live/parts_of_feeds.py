@@ -283,4 +283,4 @@ class Scripted:
         )
         last = {price.pool: price for price in known if price.since_utc <= begin}
         told = [*last.values(), *(price for price in known if price.since_utc > begin)]
-        return Prices(prices=tuple(told), asked_utc=self.now, notes=("A note of the feed.",))
+        return Prices(prices=tuple(told), requested_utc=self.now, notes=("A note of the feed.",))

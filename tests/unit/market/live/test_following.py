@@ -305,7 +305,7 @@ def test_prices_without_on_demand_are_left_out_or_given_one(path: Path) -> None:
 def test_other_money_and_bad_settings_are_refused(path: Path) -> None:
     class Euros(Scripted):
         def prices(self, zones: object, since_utc: datetime | None = None) -> Prices:
-            return Prices(prices=(price(-300, 2.0),), asked_utc=BEGIN, currency="EUR")
+            return Prices(prices=(price(-300, 2.0),), requested_utc=BEGIN, currency="EUR")
 
     with pytest.raises(FeedRefused, match="USD"):
         follow(FollowRequest(feed="x", path=str(path)), lambda step: None, feed=Euros())
@@ -344,7 +344,7 @@ def test_prices_that_cannot_be_never_reach_the_table(
         answer: tuple[Price, ...] = (price(-300, 2.0),)
 
         def prices(self, zones: object, since_utc: datetime | None = None) -> Prices:
-            return Prices(prices=self.answer, asked_utc=self.now)
+            return Prices(prices=self.answer, requested_utc=self.now)
 
     feed = Says()
     run = start(feed)

@@ -89,7 +89,7 @@ class Cell(NamedTuple):
 
     def _number(self) -> float:
         try:
-            # float() would also read 1_000, which nobody else does.
+            # float() would also read 1_000, which no other reader of tables does.
             number = float(self.text) if "_" not in self.text else math.nan
         except ValueError:
             raise self.error("must be a number") from None

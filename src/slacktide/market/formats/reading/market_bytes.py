@@ -56,7 +56,7 @@ def as_text(data: bytes, path: str | Path) -> str:
 
 
 def packed(data: bytes, path: str | Path) -> bytes:
-    """Return the data as the file's name asks for: gzip for `.gz`, and always the same bytes."""
+    """Return the data as the file's name requires: gzip for `.gz`, and always the same bytes."""
     return gzip.compress(data, compresslevel=6, mtime=0) if Path(path).suffix == ".gz" else data
 
 

@@ -51,7 +51,7 @@ def without_repeats(samples: Samples, order: Ints) -> Ints:
 
 
 def _inside_pools(samples: Samples, order: Ints) -> Bools:
-    """Tell which neighbours in this order belong to one pool."""
+    """Return which neighbours in this order belong to one pool."""
     return np.asarray(np.diff(samples.pool[order]) == 0)
 
 

@@ -16,13 +16,13 @@ GPU_COLUMN = "gpu"
 """A column that a table may have besides: the GPU type of the pool, the same in all its rows."""
 
 STOCK_COLUMN = "on_demand_gpus"
-"""Another: how many GPUs can be had on demand; a blank cell means as many as anybody wants."""
+"""Another: how many GPUs can be had on demand; a blank cell means no limit."""
 OPTIONAL_COLUMNS = (GPU_COLUMN, STOCK_COLUMN)
 COUNT_COLUMN = "spot_gpus"
-"""What a table in CSV may leave out, as tables of live prices do: no source tells how much spot there is."""
+"""What a table in CSV may leave out, as tables of live prices do: no source counts spot GPUs."""
 PRICE_COLUMNS = tuple(name for name in COLUMNS if name != COUNT_COLUMN)
 ASSUMED_SPOT_GPUS = 16
-"""Spot GPUs that are taken to be there where nobody says how many there are."""
+"""Spot GPUs that are assumed where no source says how many there are."""
 
 MICROS_PER_HOUR = 3_600_000_000
 MAX_ROWS = 10_000_000
@@ -34,7 +34,7 @@ MAX_USD_PER_GPU_HOUR = 1e9
 _UNIX = datetime(1970, 1, 1, tzinfo=UTC)
 
 LEAST_MICROS, MOST_MICROS = -62_135_596_800_000_000, 253_402_300_799_999_999
-"""Microseconds since 1970 when the year 1 begins and when the year 9999 ends: other times cannot be told."""
+"""Microseconds since 1970 when the year 1 begins and when the year 9999 ends: Python has no other times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Samples:
     spot_usd_per_gpu_hour: Floats
     on_demand_usd_per_gpu_hour: Floats
     place: Callable[[int], SamplePlace]
-    """Finds a row in the file; may be slow, for it is only asked when something is wrong."""
+    """Finds a row in the file; may be slow, because it is only called when something is wrong."""
     gpu_types: tuple[str, ...] = ()
     """The GPU type of each pool, empty where it is not known; none at all where no pool's is."""
     on_demand_gpus: Ints | None = None
@@ -112,7 +112,7 @@ def micros_of(time: datetime) -> int:
 
 
 def time_of(micros: int) -> datetime:
-    """Return the time of so many microseconds since 1970, in UTC."""
+    """Return the time of a number of microseconds since 1970, in UTC."""
     return _UNIX + timedelta(microseconds=int(micros))
 
 

@@ -30,7 +30,7 @@ _NOTE = b"slacktide"
 
 
 def is_parquet(data: bytes, path: str | Path) -> bool:
-    """Tell Parquet by its first bytes, or by the name of the file."""
+    """Whether this is Parquet, by its first bytes or by the name of the file."""
     return data[:4] == _MAGIC or Path(path).suffix == ".parquet"
 
 
@@ -119,7 +119,7 @@ def _rows(table: Any) -> list[CellRow]:
 
 
 def _values(column: Any) -> list[Any]:
-    """Return a column's values; as text where they are times that Python cannot tell."""
+    """Return a column's values; as text where they are times that Python does not have."""
     import pyarrow as pa
 
     try:
@@ -131,7 +131,7 @@ def _values(column: Any) -> list[Any]:
 
 
 class _Note(NamedTuple):
-    """What we write beside the table."""
+    """What we write next to the table's columns."""
 
     slot_hours: float | None = None
     assumptions: tuple[str, ...] = ()
@@ -139,7 +139,7 @@ class _Note(NamedTuple):
 
 
 def _note(table: Any) -> _Note:
-    """Return what was written beside the table; files of others have nothing."""
+    """Return what was written next to the table's columns; other programs' files have nothing."""
     try:
         found = json.loads((table.schema.metadata or {})[_NOTE])
         moves = found.get("moves", {})

@@ -3,7 +3,7 @@
 Columns, in any order: `time_utc, pool, spot_gpus, spot_usd_per_gpu_hour, on_demand_usd_per_gpu_hour`, and
 perhaps `gpu`, the GPU type of the pool, and `on_demand_gpus`, how many GPUs can be had on demand. A table in
 CSV without `spot_gpus` has prices only, and what is assumed instead is said. One that is kept by `market
-follow` has notes beside it, and may end in a row that is not whole.
+follow` has notes next to it, and may end in a row that is not whole.
 CSV is read by Arrow; whatever Arrow or a check of its columns balks at is read again row by row,
 which accepts what only looked odd and finds the line of what is wrong.
 """

@@ -1,4 +1,4 @@
-"""What is known of a table of live prices beside its rows: where they come from, and what is assumed.
+"""Notes of a table of live prices: where its rows come from, and what is assumed.
 
 A table in CSV has no place for it, so it stands in a small file next to it, `prices.csv.notes.json`. It is
 written whole or not at all. Without it, or where it is damaged, a table is read like any other.
@@ -21,7 +21,7 @@ MOST_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableNotes:
-    """All that stands beside a table."""
+    """All that the notes of a table say."""
 
     feed: str = ""
     """The source that is followed, as `aws:p5.48xlarge`."""
@@ -31,7 +31,7 @@ class TableNotes:
     spot_gpus: int = ASSUMED_SPOT_GPUS
     """Spot GPUs that are assumed where nothing was seen of a pool."""
     notes: tuple[str, ...] = ()
-    """What the source does not tell, and what is assumed instead."""
+    """What the source does not report, and what is assumed instead."""
     trouble: str = ""
     """What keeps the source from answering, in a sentence; empty when it answered last time."""
     answered_utc: str = ""

@@ -23,7 +23,7 @@ FORMAT, VERSION = "slacktide-market", 1
 _BEGIN = f'{{"format": "{FORMAT}"'.encode()
 _NUMBER_BYTES = 8
 HEAD_BYTES = 4 << 20
-"""Of what is told beside the series; read as JSON, some bytes of it can take twenty times as many."""
+"""The most of what comes before the series; read as JSON, some bytes of it can take twenty times as many."""
 _MONEY, _COUNT = np.dtype("<f8"), np.dtype("<i8")
 
 
@@ -68,7 +68,7 @@ def _head(line: bytes) -> dict[str, Any]:
     if len(line) > HEAD_BYTES:
         raise InputError(f"its first line must have at most {HEAD_BYTES >> 20} MB, got more")
     head: dict[str, Any] = json.loads(line)
-    json.dumps(head, ensure_ascii=False).encode()  # half a character could be told to nobody
+    json.dumps(head, ensure_ascii=False).encode()  # half of a surrogate pair could not be printed later
     return head
 
 
@@ -95,8 +95,8 @@ def _market(head: dict[str, Any], rest: bytes) -> Market:
     fast = moves.pop("gbit_per_s")
     pairs = tuple((str(one), str(two), float(usd)) for one, two, usd in moves.pop("pairs"))
     pools, place = [], 0
-    for told in head["pools"]:
-        pool, place = _pool(told, rest, place)
+    for entry in head["pools"]:
+        pool, place = _pool(entry, rest, place)
         pools.append(pool)
     if place != len(rest):
         raise InputError(f"the series must have {place} bytes, got {len(rest)}")
@@ -109,10 +109,10 @@ def _market(head: dict[str, Any], rest: bytes) -> Market:
     )
 
 
-def _pool(told: dict[str, Any], rest: bytes, place: int) -> tuple[Pool, int]:
+def _pool(entry: dict[str, Any], rest: bytes, place: int) -> tuple[Pool, int]:
     """Read a pool whose series begin at a place, and return it with where they end."""
-    slots = int(told["slots"])
-    kinds = [_MONEY, _MONEY, _COUNT, *([_COUNT] if told["stock"] else [])]
+    slots = int(entry["slots"])
+    kinds = [_MONEY, _MONEY, _COUNT, *([_COUNT] if entry["stock"] else [])]
     end = place + _NUMBER_BYTES * slots * len(kinds)
     if slots < 1 or end > len(rest):
         raise InputError(f"the series must have {end} bytes or more, got {len(rest)}")
@@ -122,9 +122,9 @@ def _pool(told: dict[str, Any], rest: bytes, place: int) -> tuple[Pool, int]:
     ]
     spot, demand, gpus, *stock = series
     made = Pool(
-        str(told["name"]), float(told["slot_hours"]), spot, demand, gpus,
-        datetime.fromisoformat(told["start"]), str(told["gpu"]),
-        stock[0] if stock else None, float(told["notice_hours"]),
+        str(entry["name"]), float(entry["slot_hours"]), spot, demand, gpus,
+        datetime.fromisoformat(entry["start"]), str(entry["gpu"]),
+        stock[0] if stock else None, float(entry["notice_hours"]),
     )  # fmt: skip
     return made, end
 

@@ -1,4 +1,4 @@
-"""Following a source into a table: when to ask, which rows are due, and how they are kept.
+"""Following a source into a table: when to query it, which rows are due, and how they are kept.
 
 Begin with `follower`.
 """

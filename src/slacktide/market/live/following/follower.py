@@ -1,7 +1,7 @@
-"""Follows a feed into a table: asks again each slot, fills what is missing, waits longer after failures.
+"""Follows a feed into a table: queries it each slot, fills what is missing, waits longer after failures.
 
 Nothing that a source does ends it. While there is no answer, the table stands still and its notes say why;
-when there is one again, the gap is filled as far back as the source tells. The caller owns the clock.
+when there is one again, the gap is filled as far back as the source reports. The caller owns the clock.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Follower:
         self._since_hours, self._on_demand_usd = since_hours, on_demand_usd
         self._wait = wait or GrowingWait(FIRST_WAIT_S, LONGEST_WAIT_S)
         self._answered = False
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     @property
     def failures(self) -> int:
@@ -66,9 +66,9 @@ class Follower:
         return self._wait.failures
 
     def step(self, now_utc: datetime) -> FollowStep:
-        """Ask once, and write what is new. Raises FeedRefused where the very first question is refused."""
+        """Query once, and write what is new. Raises FeedRefused where the very first request is refused."""
         try:
-            return self._take(self._asked(now_utc), now_utc)
+            return self._take(self._queried(now_utc), now_utc)
         except FeedRefused as error:
             if not self._answered:
                 raise
@@ -76,8 +76,8 @@ class Follower:
         except (FeedUnreachable, FileError) as error:
             return self._failed(error, now_utc)
 
-    def _asked(self, now_utc: datetime) -> Prices:
-        """Ask for all prices since the last rows; a feed of the user's own may fail in any way."""
+    def _queried(self, now_utc: datetime) -> Prices:
+        """Request all prices since the last rows; a feed of the user's own may fail in any way."""
         try:
             answer = self._feed.prices(self._zones, self._since(now_utc))
             bad = next((price for price in answer.prices if not is_sound(price)), None)
@@ -87,7 +87,7 @@ class Follower:
             kind = type(error).__name__
             raise FeedUnreachable(f"a feed must answer, got {kind}: {shown(str(error))}") from error
         if bad is not None:
-            raise FeedUnreachable(f"a feed must tell prices that can be, got {shown(tuple(bad))}")
+            raise FeedUnreachable(f"a feed must report prices that can be, got {shown(tuple(bad))}")
         if answer.currency != USD:
             raise FeedRefused(f"prices must be in USD, got {shown(answer.currency)}; use another feed")
         return answer
@@ -95,7 +95,7 @@ class Follower:
     def _since(self, now_utc: datetime) -> datetime:
         """Return from when on prices are missing."""
         last = self._table.last_micros
-        ours = [last[pool] for pool in self._told if pool in last] or list(last.values())
+        ours = [last[pool] for pool in self._reported if pool in last] or list(last.values())
         return time_of(min(ours)) if ours else self._begin(now_utc)
 
     def _begin(self, now_utc: datetime) -> datetime:
@@ -113,7 +113,7 @@ class Follower:
         self._table.append(rows)
         stamp = f"{now_utc:%Y-%m-%dT%H:%M:%SZ}"
         self._table.note(replace(self._table.notes, notes=notes, trouble="", answered_utc=stamp))
-        self._answered, self._told = True, {price.pool for price in latest}
+        self._answered, self._reported = True, {price.pool for price in latest}
         self._wait.reset()
         return FollowStep(
             at_utc=now_utc, rows=len(rows), latest=latest, wait_s=self._until_next_slot_s(now_utc)
@@ -137,7 +137,7 @@ class Follower:
         wait_s = self._wait.after_failure(getattr(error, "retry_after_s", 0.0))
         try:
             self._table.note(replace(self._table.notes, trouble=str(error)))
-        except FileError as unwritable:  # a full disk: it is told on the screen, and rows come later
+        except FileError as unwritable:  # a full disk: it is reported on the screen, and rows come later
             error = unwritable
         return FollowStep(at_utc=now_utc, error=error, wait_s=wait_s)
 

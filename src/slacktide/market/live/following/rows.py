@@ -1,7 +1,7 @@
 """From prices that change at any time to the rows of a table: one for each pool and slot.
 
 A row of a slot that is over has the price that held when the slot began; that of the present slot the newest
-one. So whoever fills a gap afterwards writes the rows that would have been written then.
+one. So filling a gap afterwards writes the rows that would have been written then.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def is_sound(price: Price) -> bool:
     plain = all(
         text.isprintable() and not set(text) & set(',"') and len(text) <= LONGEST_NAME for text in names
     )
-    told = [price.spot_per_gpu_hour, price.on_demand_per_gpu_hour or 0.0]
-    possible = all(0.0 <= usd <= MAX_USD_PER_GPU_HOUR for usd in told)
+    prices = [price.spot_per_gpu_hour, price.on_demand_per_gpu_hour or 0.0]
+    possible = all(0.0 <= usd <= MAX_USD_PER_GPU_HOUR for usd in prices)
     return plain and bool(price.pool.strip()) and possible and price.since_utc.tzinfo is not None
 
 

@@ -1,7 +1,7 @@
 """The table into which a feed is followed: rows are appended for good, and it can be read at any moment.
 
-Whoever is killed in the middle of a row leaves a piece of it behind. Readers pass over it, and the next one
-to follow cuts it off. One process follows into a table at a time.
+A writer that is killed in the middle of a row leaves a piece of it behind. Readers pass over it, and the
+next one to follow cuts it off. One process follows into a table at a time.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class FollowedTable:
     def __init__(self, path: str | Path, notes: TableNotes) -> None:
         """Begin a table, or go on with one that was begun with the same slots.
 
-        Raises InputError where it was not, where it is no such table, or where somebody follows into it.
+        Raises InputError where it was not, where it is no such table, or where another process follows it.
         """
         self.path = Path(path)
         if self.path.suffix != ENDING:
@@ -74,14 +74,14 @@ class FollowedTable:
             _write_all(self._file, text.getvalue().encode())
             os.fsync(self._file)
         except OSError as error:
-            with suppress(OSError):  # what is left is a piece of a row, which nobody reads
+            with suppress(OSError):  # what is left is a piece of a row, which readers pass over
                 os.ftruncate(self._file, size)
             said = error.strerror or str(error)
             raise FileError(f"must be writable, got: {said}; make room for it", path=self.path) from error
         self.last_micros.update({row.pool: row.micros for row in rows})
 
     def note(self, notes: TableNotes) -> None:
-        """Say something else beside the table; raises FileError."""
+        """Replace the notes of the table; raises FileError."""
         if notes != self.notes:
             write_notes(self.path, notes)
             self.notes = notes

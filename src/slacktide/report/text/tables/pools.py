@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from slacktide.market.base import Pool
-    from slacktide.market.pools.side_by_side import MoveBetween, PoolBeside
+    from slacktide.market.pools.side_by_side import ComparedPool, MoveBetween
 
 SHOWN_PAIRS = 4
 """How many pairs of regions are named for each price."""
 
 
-def comparison(pools: Sequence[PoolBeside], largest_gpus: int) -> Grid:
+def comparison(pools: Sequence[ComparedPool], largest_gpus: int) -> Grid:
     """Return one line for each pool: what it costs, how often it has how many GPUs, and how long."""
     half = max(1, (largest_gpus + 1) // 2)
     columns = (
@@ -30,7 +30,7 @@ def comparison(pools: Sequence[PoolBeside], largest_gpus: int) -> Grid:
     return Grid(columns, tuple(_row(pool) for pool in pools))
 
 
-def _row(pool: PoolBeside) -> tuple[str, ...]:
+def _row(pool: ComparedPool) -> tuple[str, ...]:
     return (
         words.plain(pool.pool, 60),
         pool.gpu or words.NOTHING,
