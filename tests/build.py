@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from slacktide.core.types import Job
-from slacktide.journal.events import Submitted
+from slacktide.journal.events import Event, Record, Submitted
+from slacktide.journal.store.memory import MemoryStore
 from slacktide.market.base import Pool
 
 Series = float | Sequence[float] | np.ndarray[Any, Any]
@@ -48,3 +49,24 @@ def submitted(job: str = "job", **changes: Any) -> Submitted:
         "slot_hours": 0.5, "start_slot": 0,
     }  # fmt: skip
     return Submitted(job=job, **{**usual, **changes})
+
+
+class Killed(BaseException):
+    """The controller was killed here: no handler of an error runs."""
+
+
+class DyingStore(MemoryStore):
+    """A journal whose controller dies at the nth write from now on, just before it or just after it."""
+
+    def __init__(self, left: int = 0, *, before: bool = False) -> None:
+        super().__init__()
+        self.left, self.before = left, before
+
+    def append(self, events: Iterable[Event]) -> list[Record]:
+        self.left -= 1
+        if self.left == 0 and self.before:
+            raise Killed
+        records = super().append(events)
+        if self.left == 0:
+            raise Killed
+        return records

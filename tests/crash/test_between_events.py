@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import pytest
 
@@ -11,34 +11,13 @@ from slacktide.core.types import Job, Order
 from slacktide.engine.bills.bill import audit
 from slacktide.engine.engine import Engine
 from slacktide.engine.job.job_context import JobContext, make_context
-from slacktide.journal.events import Decided, Event, Lived, Record, Sight
+from slacktide.journal.events import Decided, Event, Lived, Sight
 from slacktide.journal.store.memory import MemoryStore
 from slacktide.market.source import open_market
 from slacktide.policies.base import policies
 from slacktide.policies.pools.eager_failover import EagerFailover
 from slacktide.simulation.pool_options import PoolOptions
 from tests import build
-
-
-class Killed(Exception):
-    """The controller was killed here."""
-
-
-class Fragile(MemoryStore):
-    """A journal whose controller dies at the nth write, just before it or just after it."""
-
-    def __init__(self, when: int, *, before: bool) -> None:
-        super().__init__()
-        self._left, self._before = when, before
-
-    def append(self, events: Iterable[Event]) -> list[Record]:
-        self._left -= 1
-        if self._left == 0 and self._before:
-            raise Killed
-        records = super().append(events)
-        if self._left == 0:
-            raise Killed
-        return records
 
 
 class Watched(Replay):
@@ -117,11 +96,11 @@ def test_a_kill_at_any_write_changes_nothing(before: bool, kind: str) -> None:
     whole = facts(_whole(context))
     killed = 0
     for when in range(1, 100):
-        store = Fragile(when, before=before)
+        store = build.DyingStore(when, before=before)
         try:
             drive(store, context)
             break
-        except Killed:
+        except build.Killed:
             killed += 1
         drive(store, context)
         assert facts(store) == whole
@@ -133,13 +112,14 @@ def test_a_kill_at_every_write_still_ends(kind: str) -> None:
     """A controller that never survives more than one write gets there all the same."""
     context = CONTEXTS[kind]()
     whole = facts(_whole(context))
-    store = Fragile(1, before=False)
+    store, kills = build.DyingStore(1, before=False), 0
     for _ in range(200):
         try:
             drive(store, context)
             break
-        except Killed:
-            store._left = 1
+        except build.Killed:
+            store.left, kills = 1, kills + 1
+    assert kills > 8
     assert facts(store) == whole
     engine = Engine(store, Replay(), open_job=lambda _: context)
     assert audit(engine.state.jobs["job"], context, store.read()).clean

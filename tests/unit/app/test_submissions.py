@@ -36,6 +36,7 @@ from slacktide.journal.store.base import Store
 from slacktide.journal.store.env_values import job_values
 from slacktide.journal.store.memory import MemoryStore
 from slacktide.journal.store.sqlite import SqliteStore
+from tests import build
 
 from .parts_of_admission import Desk, write_job
 
@@ -133,32 +134,12 @@ def test_what_nobody_foresaw_is_an_answer_too(
         desk.journal.wait("k")
 
 
-class Killed(BaseException):
-    """The controller was killed here."""
-
-
-class Fragile(MemoryStore):
-    """A journal whose controller dies at the nth write from now on, just before it or just after it."""
-
-    left = 0
-    before = False
-
-    def append(self, events: Iterable[Event]) -> list[Record]:
-        self.left -= 1
-        if self.left == 0 and self.before:
-            raise Killed
-        records = super().append(events)
-        if self.left == 0:
-            raise Killed
-        return records
-
-
 @pytest.mark.parametrize("before", [True, False], ids=["before the write", "after the write"])
 @pytest.mark.parametrize("nth", [1, 2, 3])
 def test_a_controller_killed_between_reading_and_answering_leaves_each_request_one_answer(
     tmp_path: Path, nth: int, before: bool
 ) -> None:
-    store = Fragile()
+    store = build.DyingStore()
     ask(store, write_job(tmp_path), "good")
     late = Path(write_job(tmp_path, name="late.yaml", deadline="1m")).read_text()
     asked = SubmissionAsked(at_hours=0.0, actor="user", key="bad", text=late, path="/late.yaml")
@@ -166,7 +147,7 @@ def test_a_controller_killed_between_reading_and_answering_leaves_each_request_o
     ask(store, write_job(tmp_path), "other")
     first = Desk(store, tmp_path)
     store.left, store.before = nth, before
-    with pytest.raises(Killed):
+    with pytest.raises(build.Killed):
         first.answer()
     second = Desk(store, tmp_path)
     second.answer()
