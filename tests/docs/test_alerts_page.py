@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from slacktide.app.alerts.alert import KINDS
-from slacktide.app.alerts.file import parse_alerts
-from slacktide.app.alerts.hook_table import KEYS
-from slacktide.app.alerts.sending.outbox import HookStatus
-from slacktide.app.alerts.sending.payload import document, signature
-from slacktide.app.alerts.sending.verbs import Trial
+from slacktide.app.alerts.file import KEYS, parse_alerts
+from slacktide.app.alerts.outbox import HookStatus
+from slacktide.app.alerts.payload import document, signature
+from slacktide.app.alerts.verbs import Trial
 from tests.unit.app.alerts.parts_of_alerts import SECRET, alert
 
 DOCS = Path(__file__).parents[2] / "docs"

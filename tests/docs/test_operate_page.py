@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from slacktide.app.alerts.sending.outbox import HookStatus
+from slacktide.app.alerts.outbox import HookStatus
 from tests.unit.service.parts_of_api import House, StubRunner
 
 ROOT = Path(__file__).parents[2]

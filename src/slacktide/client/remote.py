@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from slacktide.app.alerts.sending.outbox import HookStatus
+from slacktide.app.alerts.outbox import HookStatus
 from slacktide.app.costs.cost_report import CostTold
 from slacktide.app.jobs.submission import Submission, checkable
 from slacktide.app.journal.journal import Journal, Told

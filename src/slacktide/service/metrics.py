@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 
-from slacktide.app.alerts.sending.outbox import HookStatus
+from slacktide.app.alerts.outbox import HookStatus
 from slacktide.app.journal.listing import elapsed_hours, held_by, status_of, task_of
 from slacktide.journal.state.ended_sums import JobSpending, spent_by
 from slacktide.journal.state.journal_state import JobRecord, JournalState

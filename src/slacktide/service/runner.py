@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from slacktide.app.alerts.sending.outbox import HookStatus
+from slacktide.app.alerts.outbox import HookStatus
 from slacktide.app.jobs.controller import Controller, Setup
 from slacktide.core.errors import BackendError
 from slacktide.report.live.lines import EventLines

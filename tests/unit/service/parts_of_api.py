@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from slacktide.app.alerts.sending.outbox import HookStatus
+from slacktide.app.alerts.outbox import HookStatus
 from slacktide.app.jobs.admission import FilesRead, Intake
 from slacktide.app.jobs.submission import Defaults, FleetText
 from slacktide.app.journal.journal import values_of

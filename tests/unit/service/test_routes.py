@@ -20,7 +20,7 @@ import jsonschema
 import pytest
 import yaml
 
-from slacktide.app.alerts.sending.outbox import Outbox
+from slacktide.app.alerts.outbox import Outbox
 from slacktide.app.journal.journal import open_journal
 from slacktide.app.tasks import SubmitRequest
 from slacktide.cli import run

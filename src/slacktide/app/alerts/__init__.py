@@ -1,4 +1,4 @@
-"""Alerts: which events of a journal people want to know of, and the hooks that are sent them.
+"""Alerts: which events of a journal lead to one, and the webhooks and commands that receive them.
 
-Begin with `watch`; `sending` has what carries an alert out.
+Begin with `watch`, which finds them; `alerting` runs the threads of a controller, `sending` sends one alert.
 """

@@ -1,4 +1,4 @@
-"""One thing that somebody must be told, whoever tells it and in whichever form."""
+"""An alert: one event that people want to know of, in the form in which it is kept and sent."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Detail: TypeAlias = str | float | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """What happened that matters to somebody, told once."""
+    """What happened that a hook wants to know of, reported once."""
 
     id: str
-    """The same whenever it is sent, so that a receiver can drop it the second time."""
+    """The same each time it is sent, so that a receiver can drop it the second time."""
     kind: str
     """One of KINDS, or TEST."""
     journal: str
@@ -37,7 +37,7 @@ class Alert:
     job: str = ""
     """The job that it is about; empty: it is about the fleet, the market or machines."""
     owner: str = ""
-    """Whom the job's file names; empty: nobody."""
+    """Whom the job's file names; empty: it names none."""
     details: Mapping[str, Detail] = field(default_factory=dict)
 
     def written(self) -> str:
@@ -55,5 +55,5 @@ def name_of(journal: str, record: Record, what: str) -> str:
 
     The time is in the digest, because a journal that was restored from a copy counts its numbers again.
     """
-    told = f"{journal}\0{record.seq}\0{record.time_utc.isoformat()}\0{what}"
-    return f"{record.seq}-{what}-{hashlib.sha256(told.encode()).hexdigest()[:12]}"
+    key = f"{journal}\0{record.seq}\0{record.time_utc.isoformat()}\0{what}"
+    return f"{record.seq}-{what}-{hashlib.sha256(key.encode()).hexdigest()[:12]}"

@@ -1,18 +1,21 @@
-"""The alerts file: reading it, with the place of every mistake."""
+"""The alerts file: reading it and each of its `[[hook]]` tables, with the place of every mistake."""
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import stat
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from slacktide.app.alerts.hook import AlertsFile
-from slacktide.app.alerts.hook_table import HookTable, text
-from slacktide.app.alerts.sending.address import parse_target
+from slacktide.app.alerts.address import Target, literal, parse_target, refusal
+from slacktide.app.alerts.alert import KINDS
+from slacktide.app.alerts.hook import AlertsFile, Hook
+from slacktide.app.alerts.payload import FORMATS
 from slacktide.app.settings.files import not_toml
 from slacktide.core.errors import FileError, InputError, shown, unknown_name
 
@@ -21,6 +24,10 @@ MOST_HOOKS = 32
 """Each has a thread of its own."""
 _HOOK_LINE = re.compile(r"\s*\[\[\s*hook\s*\]\]")
 _KEY_LINE = re.compile(r"\s*\"?([A-Za-z0-9_-]+)\"?\s*=")
+LEAST_SECRET = 16
+"""Characters of a secret; fewer could be guessed from a signature that was intercepted."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
+_URLS, _SECRETS = ("url", "url_env", "url_file"), ("secret_env", "secret_file")
 
 
 def read_alerts_file(path: str | Path) -> AlertsFile:
@@ -85,3 +92,179 @@ def _lines(written: str) -> dict[tuple[int, str], int]:
         elif key := _KEY_LINE.match(line):
             found.setdefault((place, key[1]), number)
     return found
+
+
+def text(came: object) -> str:
+    if not isinstance(came, str) or not came.strip() or not came.isprintable():
+        raise InputError(f"must be a text in quotes that is not empty, got {shown(came)}")
+    return came
+
+
+def _texts(came: object) -> tuple[str, ...]:
+    if not isinstance(came, list) or not came:
+        raise InputError(f'must be a list of texts that is not empty, such as ["a", "b"], got {shown(came)}')
+    return tuple(text(one) for one in came)
+
+
+def _flag(came: object) -> bool:
+    if not isinstance(came, bool):
+        raise InputError(f"must be true or false, got {shown(came)}")
+    return came
+
+
+def _name(came: object) -> str:
+    if not isinstance(came, str) or not _NAME.fullmatch(came):
+        raise InputError(f"must be up to 40 letters, digits, dots and dashes, got {shown(came)}")
+    return came
+
+
+def _format(came: object) -> str:
+    if came not in FORMATS:
+        raise InputError(unknown_name("", text(came), FORMATS).strip())
+    return str(came)
+
+
+def _kinds(came: object) -> tuple[str, ...]:
+    found = _texts(came)
+    for one in found:
+        if one not in KINDS:
+            raise InputError(unknown_name("", one, KINDS).strip())
+    return found
+
+
+KEYS: dict[str, Callable[[object], Any]] = {
+    "name": _name, "url": lambda came: came, "url_env": text, "url_file": text, "command": _texts,
+    "format": _format, "on": _kinds, "jobs": _texts, "owners": _texts, "secret_env": text,
+    "secret_file": text, "allow_private": _flag,
+}  # fmt: skip
+"""What a hook may say, and how each is read; raises InputError."""
+WEBHOOK_KEYS = ("format", "secret_env", "secret_file", "allow_private")
+"""What only webhooks have."""
+
+
+@dataclass(frozen=True, slots=True)
+class HookTable:
+    """One hook of a file while it is read."""
+
+    values: Any
+    path: Path
+    lines: Mapping[tuple[int, str], int]
+    place: int
+    environment: Mapping[str, str]
+
+    def hook(self) -> Hook:
+        """Return the hook; raises FileError with the line of its first mistake."""
+        if not isinstance(self.values, dict):
+            raise self._error("", "a hook must be a table, as [[hook]]")
+        for key in self.values:
+            if key not in KEYS:
+                raise self._error(key, unknown_name("a key", key, KEYS))
+        if "name" not in self.values:
+            raise self._error("", 'a hook must have a name, got none; write name = "ops"')
+        way = self._one_of("url", "url_env", "url_file", "command")
+        if not way:
+            raise self._error("", "a hook must have a url, url_env, url_file or command, got none of them")
+        return self._command() if way == "command" else self._webhook()
+
+    def _webhook(self) -> Hook:
+        return Hook(
+            **self._common(),
+            target=self._target(),
+            format=self._read("format", "slacktide"),
+            secret=self._secret(),
+            allow_private=self._read("allow_private", False),
+        )
+
+    def _command(self) -> Hook:
+        for key in WEBHOOK_KEYS:
+            if key in self.values:
+                raise self._error(key, f"{key} must be of a webhook, got a command with it; leave it out")
+        folder, command = self.path.absolute().parent, self._read("command", ())
+        # A path is relative to the file, as in other files of ours, wherever the controller was started.
+        program = str(folder / command[0]) if "/" in command[0] else command[0]
+        if shutil.which(program) is None:
+            must = f"command must begin with a program that can be run, found none called {shown(command[0])}"
+            raise self._error("command", must)
+        return Hook(**self._common(), command=(program, *command[1:]), folder=folder)
+
+    def _common(self) -> dict[str, Any]:
+        return {
+            "name": self._read("name", ""),
+            "on": self._read("on", KINDS),
+            "jobs": self._read("jobs", ()),
+            "owners": self._read("owners", ()),
+        }
+
+    def _target(self) -> Target:
+        key = self._one_of("url", "url_env", "url_file")
+        url = self.values["url"] if key == "url" else self._taken("url")
+        if not isinstance(url, str):
+            raise self._error(key, f"{key} must be a text in quotes, got something else (not shown)")
+        try:
+            target = parse_target(url)
+            address = literal(target.host)
+            private = self._read("allow_private", False)
+            why = "" if address is None else refusal(address, private=private)
+            if why:
+                raise InputError(f"must not lead to {why}, got {target.shown}")
+        except FileError:
+            raise
+        except InputError as error:
+            raise self._error(key, f"{key} {error}") from None
+        return target
+
+    def _secret(self) -> bytes:
+        found = self._taken("secret") if self._one_of("secret_env", "secret_file") else ""
+        if found and len(found) < LEAST_SECRET:
+            key = self._one_of("secret_env", "secret_file")
+            must = f"{key} must lead to a secret of at least {LEAST_SECRET} characters, got fewer"
+            raise self._error(key, f"{must}; `openssl rand -hex 32` makes one")
+        return found.encode()
+
+    def _taken(self, what: str) -> str:
+        """Return something that is in the environment or in a file of its own; it is never quoted."""
+        key = self._one_of(f"{what}_env", f"{what}_file")
+        name = self._read(key, "")
+        if key.endswith("_env"):
+            found = self.environment.get(name, "")
+            if not found:
+                raise self._error(
+                    key, f"{key} must name a variable that is set, got {shown(name)}, which is not"
+                )
+            return found.strip()
+        return self._first_line(key, self.path.absolute().parent / Path(name).expanduser())
+
+    def _first_line(self, key: str, file: Path) -> str:
+        try:
+            mode, text = file.stat().st_mode, file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+            raise self._error(key, f"{key} must name a readable file, got {file}: {reason}") from None
+        if mode & (stat.S_IRWXG | stat.S_IRWXO):
+            must = f"{key} must name a file that only you may read, got mode {stat.S_IMODE(mode):04o}"
+            raise self._error(key, f"{must}; `chmod 600 {file}`")
+        lines = text.splitlines()
+        if not lines or not lines[0].strip():
+            raise self._error(key, f"{key} must name a file with something in its first line, got {file}")
+        return lines[0].strip()
+
+    def _one_of(self, *keys: str) -> str:
+        """Return the one of these keys that is there, empty for none; raises FileError for several."""
+        found = [key for key in keys if key in self.values]
+        if len(found) > 1:
+            raise self._error(
+                found[1], f"a hook must have one of {', '.join(keys)}, got {' and '.join(found)}"
+            )
+        return found[0] if found else ""
+
+    def _read(self, key: str, default: Any) -> Any:
+        if key not in self.values:
+            return default
+        try:
+            return KEYS[key](self.values[key])
+        except InputError as error:
+            raise self._error(key, f"{key} {error}") from None
+
+    def _error(self, key: str, message: str) -> FileError:
+        line = self.lines.get((self.place, key)) or self.lines.get((self.place, ""))
+        return FileError(message, path=self.path, line=line)

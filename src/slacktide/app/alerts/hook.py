@@ -1,4 +1,4 @@
-"""Somebody who is told of alerts, and the file that says who they are."""
+"""Hooks, which receive alerts, and the contents of the alerts file that defines them."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from slacktide.app.alerts.address import Target
 from slacktide.app.alerts.alert import KINDS, TEST, Alert, Kind
-from slacktide.app.alerts.sending.address import Target
-from slacktide.app.alerts.sending.payload import Format
+from slacktide.app.alerts.payload import Format
 from slacktide.core.errors import UnknownNameError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hook:
-    """Somebody who is told of alerts: a webhook, or a command."""
+    """A receiver of alerts: a webhook, or a command."""
 
     name: str
     target: Target | None = None
@@ -27,18 +27,18 @@ class Hook:
     jobs: tuple[str, ...] = ()
     """Patterns of the names of jobs; none: all jobs, and what is about no job."""
     owners: tuple[str, ...] = ()
-    """Whose jobs; none: everybody's, and what is about no job."""
+    """Whose jobs; none: all owners', and what is about no job."""
     secret: bytes = field(default=b"", repr=False)
     """What webhooks are signed with; empty: they are not."""
     allow_private: bool = False
 
     @property
     def shown(self) -> str:
-        """What may be said of where it leads: never the path, which may be a secret."""
+        """Where it leads, as far as that may be shown: never the path, which may be a secret."""
         return f"command {Path(self.command[0]).name}" if self.target is None else self.target.shown
 
     def wants(self, alert: Alert) -> bool:
-        """Whether it is to be told."""
+        """Whether an alert is to be sent to it."""
         if alert.kind == TEST:
             return True
         of_job = not self.jobs or any(fnmatchcase(alert.job, one) for one in self.jobs if alert.job)
@@ -48,14 +48,14 @@ class Hook:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertsFile:
-    """All that an alerts file says."""
+    """The contents of an alerts file."""
 
     path: Path
     hooks: tuple[Hook, ...]
     dashboard: str = ""
     """Where browsers find the server; empty: where the server itself thinks they do."""
     notes: tuple[str, ...] = ()
-    """What its user should be told."""
+    """What its user should know, to be printed."""
 
     def hook(self, name: str) -> Hook:
         """Return the hook of a name; raises UnknownNameError."""

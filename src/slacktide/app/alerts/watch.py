@@ -1,22 +1,28 @@
-"""Which events of a journal somebody must be told: a fold over its records, and nothing else.
+"""Finds the events of a journal that lead to an alert, the levels of budgets included: a pure fold.
 
-Whoever folds the same records gets the same alerts with the same ids. What the fold must know is little, so
-it is kept whole with every alert: jobs that have not ended, and what fleets spent in their present period.
+Folding the same records gives the same alerts with the same ids. What the fold must know is little, so it is
+kept whole with every alert: jobs that have not ended, and what fleets spent in their present period.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TypeAlias
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple, Self, TypeAlias
 
 from slacktide.app.alerts.alert import Alert, Detail, Kind, name_of
-from slacktide.app.alerts.money import WatchedFleet, crossed, said
+from slacktide.app.costs.fleet_money import placed
 from slacktide.app.journal.listing import owner_of
+from slacktide.budget.allowance import Allowance, Spending
 from slacktide.core.errors import SlacktideError
+from slacktide.core.types import TIME_TOLERANCE_HOURS
 from slacktide.core.units import format_usd
+from slacktide.files.fleet.fleet import parse_fleet
 from slacktide.files.job import parse_job
 from slacktide.journal.events import (
     ClockSet,
@@ -31,15 +37,20 @@ from slacktide.journal.events import (
     Submitted,
 )
 from slacktide.journal.state.fleet_record import key_of
+from slacktide.physics.tariff import MONEY_TOLERANCE_USD
 from slacktide.report import words
 from slacktide.report.text.sentences.events import sentence
 from slacktide.report.wire import values
 
 OUTLOOKS: dict[str, Kind] = {"at-risk": "at-risk", "late-expected": "late", "late": "late"}
-"""Of outlooks of a job that somebody must be told: what kind of alert each is."""
-ASKED_FOR = ("cancelled",)
-"""Ends that need not be told: somebody wanted them."""
+"""The outlooks of a job that lead to an alert: what kind each is."""
+REQUESTED_ENDS = ("cancelled",)
+"""Ends that lead to no alert: a user wanted them."""
 BackendStatus: TypeAlias = Mapping[str, Detail]
+LEVELS = (0.5, 0.8, 1.0)
+KEPT_FLEETS = 64
+KEPT_TIMES = 2048
+"""Times of spending that are kept before old ones are dropped."""
 
 
 @dataclass(slots=True)
@@ -58,7 +69,7 @@ class WatchedJob:
 
 @dataclass(slots=True)
 class Watch:
-    """All that is known of a journal up to one of its events, as far as alerts need it."""
+    """What is known of a journal up to one of its events, as far as alerts need it."""
 
     seq: int = 0
     journal: str = ""
@@ -67,8 +78,8 @@ class Watch:
     jobs: dict[str, WatchedJob] = field(default_factory=dict)
     fleets: dict[str, WatchedFleet] = field(default_factory=dict)
 
-    def hear(self, record: Record) -> list[Alert]:
-        """Take the next event into account, and return what is to be told of it."""
+    def read(self, record: Record) -> list[Alert]:
+        """Take the next event into account, and return the alerts that it leads to."""
         self.seq = record.seq
         match record.event:
             case JournalMade() as event:
@@ -127,11 +138,11 @@ class Watch:
                 yield from self._paid(record, event, job)
             case Ended() as event:
                 del self.jobs[event.job]
-                if event.status not in ASKED_FOR:
+                if event.status not in REQUESTED_ENDS:
                     yield self._ended(record, event, job)
 
     def _ended(self, record: Record, event: Ended, job: WatchedJob) -> Alert:
-        """Tell the end of a job: done where its work is, however late, and failed where it is not."""
+        """Return the alert about the end of a job: done if its work is, however late; otherwise failed."""
         is_done = math.isfinite(event.finish_hours)
         text = f"{words.plain(event.job, 60)}: {sentence(event)}; it cost {format_usd(job.cost_usd)}"
         facts = {
@@ -173,7 +184,7 @@ class Watch:
     def _job_alert(
         self, record: Record, kind: Kind, text: str, job: WatchedJob, facts: BackendStatus, part: str = ""
     ) -> Alert:
-        """Return an alert about a job, with what is told with every one of them."""
+        """Return an alert about a job, with the details that all of these have."""
         always = {
             "elapsed_hours": record.event.at_hours - job.began_hours,
             "deadline_hours": job.deadline_hours if math.isfinite(job.deadline_hours) else None,
@@ -200,5 +211,107 @@ def _max_cost_usd(event: Submitted) -> float | None:
         return None
     try:
         return parse_job(event.text, path=event.path, now=datetime.now(UTC)).job.max_cost_usd
+    except SlacktideError:  # another version took it in
+        return None
+
+
+class Passed(NamedTuple):
+    """A level of a fleet's budget that was passed."""
+
+    share: float
+    spent_usd: float
+    budget_usd: float
+    left_hours: float | None
+    """Until the budget is renewed; None where it is renewed all the time."""
+
+
+@dataclass(slots=True)
+class WatchedFleet:
+    """What a fleet may spend, and has spent in its present period."""
+
+    name: str
+    """That of its file."""
+    text: str
+    """Its file."""
+    path: str
+    origin_hours: float
+    """When its clock stood at 0, on the market's."""
+    spending: Spending = field(default_factory=Spending)
+    reported: dict[str, float] = field(default_factory=dict)
+    """When each level was reported last, in hours of its clock."""
+
+    @classmethod
+    def of(cls, first: Submitted) -> Self:
+        """Return the fleet of its first job."""
+        origin = first.at_hours if first.origin_hours is None else first.origin_hours
+        return cls(Path(first.fleet_path).name or "a fleet file", first.fleet, first.fleet_path, origin)
+
+    def paid(self, event: Lived, site: SiteOpened | None, others: Iterable[Self] = ()) -> Passed | None:
+        """Take in what a stretch cost; return the level that was passed with it, if one was.
+
+        `others` are fleets of the same file as it was before it was changed: what they spent is spent, too.
+        """
+        stretch, usd = event.priced.stretch, event.priced.charge.usd
+        written = _allowance(self.text, self.path)
+        if written is None:
+            return None
+        allowance = placed(written, self.origin_hours, site)
+        # A stretch that ends just when a budget is renewed was paid from the old one.
+        now = stretch.to_hours - self.origin_hours - 2 * TIME_TOLERANCE_HOURS
+        period, rolled = allowance.period(now), now - allowance.period_hours
+        # Periods of one length begin anew with a changed file; what was spent in the length of one counts.
+        since = rolled if allowance.renewal == "fixed" else period.since_hours
+        before = sum(other.spending.since(self.origin_hours + since) for other in others)
+        before += self.spending.since(self.origin_hours + period.since_hours)
+        self.spending.add(stretch.to_hours, usd)
+        self._forget(self.origin_hours + min(rolled, period.since_hours))
+        level = crossed(before, before + usd, period.budget_usd)
+        if level is None or not self._may_report(level, now, since=max(rolled, period.since_hours)):
+            return None
+        left = period.until_hours - now
+        return Passed(level, before + usd, period.budget_usd, left if math.isfinite(left) else None)
+
+    def _may_report(self, level: float, now_hours: float, *, since: float) -> bool:
+        """Whether a level was not reported since then, and note that it is now.
+
+        What was spent in the hours up to now also falls, and may pass a level again and again.
+        """
+        if self.reported.get(str(level), -math.inf) > since:
+            return False
+        self.reported[str(level)] = now_hours
+        return True
+
+    def _forget(self, before_hours: float) -> None:
+        """Drop what was spent before a moment, once that is much."""
+        hours, sums = self.spending.hours, self.spending.sums_usd
+        first = bisect_right(hours, before_hours - TIME_TOLERANCE_HOURS)
+        if len(hours) > KEPT_TIMES and first:
+            base = sums[first - 1]
+            self.spending = Spending(hours[first:], [total - base for total in sums[first:]])
+
+
+def crossed(before_usd: float, after_usd: float, budget_usd: float | None) -> float | None:
+    """Return the highest level of a budget that was passed on the way from one amount to another."""
+    if budget_usd is None or not math.isfinite(budget_usd):
+        return None
+    levels = [level for level in LEVELS if _is_between(before_usd, level * budget_usd, after_usd)]
+    return max(levels, default=None)
+
+
+def _is_between(before_usd: float, limit_usd: float, after_usd: float) -> bool:
+    return before_usd < limit_usd - MONEY_TOLERANCE_USD <= after_usd
+
+
+def said(who: str, share: float, spent_usd: float, budget_usd: float, what: str) -> str:
+    """Say that a job or fleet has spent a share of what it may spend."""
+    amounts = f"{format_usd(spent_usd)} of {format_usd(budget_usd)}"
+    return f"{who} has spent {words.percent(share)} of {what}: {amounts}"
+
+
+@lru_cache(maxsize=KEPT_FLEETS)
+def _allowance(text: str, path: str) -> Allowance | None:
+    """Return what a fleet file lets be spent; None where its budget is not money, or cannot be read."""
+    try:
+        return parse_fleet(text, path=path).allowance
     except SlacktideError:  # another version took it in
         return None

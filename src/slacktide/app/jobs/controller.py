@@ -42,9 +42,9 @@ from slacktide.providers.base import Renter
 from slacktide.providers.renting import Renting
 
 if TYPE_CHECKING:
+    from slacktide.app.alerts.alerting import Alerting
     from slacktide.app.alerts.hook import AlertsFile
-    from slacktide.app.alerts.sending.alerting import Alerting
-    from slacktide.app.alerts.sending.outbox import HookStatus
+    from slacktide.app.alerts.outbox import HookStatus
 
 DEFAULT_BACKEND = "local"
 RENTING_BACKEND = "ray"
@@ -120,7 +120,7 @@ class Controller:
             self.engine.write([self._opened(name, machines)])
             self.engine.recover()
             if self._setup.alerts is not None:
-                from slacktide.app.alerts.sending.alerting import Alerting
+                from slacktide.app.alerts.alerting import Alerting
 
                 alerting = Alerting(self.path, self._setup.alerts, self._setup.dashboard)
                 self._alerting = stack.enter_context(alerting)
@@ -236,7 +236,7 @@ class Controller:
     def _alert(self, tell: Callable[[str], None]) -> None:
         """Let alerts know that there may be something new, and hand on what is to be said of hooks."""
         if self._alerting is not None:
-            self._alerting.heard(self.state.seq)
+            self._alerting.notice(self.state.seq)
             for line in self._alerting.said():
                 tell(f"alerts: {line}")
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from slacktide.app.alerts.sending.outbox import HookStatus
+from slacktide.app.alerts.outbox import HookStatus
 from slacktide.app.costs.fleet_money import FleetStatus
 from slacktide.app.journal.fleet_timeline import FleetPoint
 from slacktide.app.markets.pool_forecast import PoolForecast

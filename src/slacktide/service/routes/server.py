@@ -9,8 +9,8 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from slacktide.app.alerts.sending.outbox import HookStatus
-from slacktide.app.alerts.sending.verbs import statuses_for_readers
+from slacktide.app.alerts.outbox import HookStatus
+from slacktide.app.alerts.verbs import statuses_for_readers
 from slacktide.core.errors import SlacktideError
 from slacktide.service.metrics import family, hook_lines, state_lines
 from slacktide.service.routes import forms

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from slacktide.app.alerts.sending.address import Forbidden, parse_target, refusal, resolved
-from slacktide.app.alerts.sending.webhook import post
+from slacktide.app.alerts.address import Forbidden, parse_target, refusal, resolved
+from slacktide.app.alerts.sending import post
 from slacktide.core.errors import InputError
 
 from .parts_of_alerts import SECRET, receiver

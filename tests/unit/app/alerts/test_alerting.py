@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from slacktide.app.alerts import alerting
 from slacktide.app.alerts.alert import Alert
+from slacktide.app.alerts.alerting import Alerting
 from slacktide.app.alerts.hook import AlertsFile, Hook
-from slacktide.app.alerts.sending import alerting
-from slacktide.app.alerts.sending.alerting import Alerting
-from slacktide.app.alerts.sending.answer import Answer
-from slacktide.app.alerts.sending.outbox import Outbox
+from slacktide.app.alerts.outbox import Outbox
+from slacktide.app.alerts.sending import Answer
 from slacktide.app.alerts.watch import Watch
 from slacktide.app.jobs.controller import Controller, Setup
 from slacktide.app.jobs.submission import Submission
@@ -92,7 +92,7 @@ def test_history_is_not_told_and_what_comes_is(journal: Path) -> None:
     post = Post()
     with Alerting(journal, alerts(journal), sender=post) as running:
         hooks_begin(running)
-        running.heard(append(journal, trouble("new")))
+        running.notice(append(journal, trouble("new")))
         until(lambda: len(post.came) == 1)
         assert [one.name for one in running.statuses()] == ["ops"]
     assert post.came == [("ops", "new")]
@@ -110,7 +110,7 @@ def test_what_nobody_takes_is_sent_by_the_next_controller(journal: Path) -> None
     deaf = Post(*[Answer(False, "HTTP 500")] * 99)
     with Alerting(journal, alerts(journal), sender=deaf) as running:
         hooks_begin(running)
-        running.heard(append(journal, trouble("new"), trouble(""), trouble("newer")))
+        running.notice(append(journal, trouble("new"), trouble(""), trouble("newer")))
         until(lambda: bool(deaf.came))
     append(journal, trouble(""), trouble("while it was away"))
     post = Post()
@@ -133,7 +133,7 @@ def test_a_hook_that_hangs_holds_up_neither_others_nor_the_end(
 
     with Alerting(journal, alerts(journal, replace(OPS, name="stuck"), OPS), sender=sender) as running:
         hooks_begin(running)
-        running.heard(append(journal, trouble("new"), trouble(""), trouble("newer")))
+        running.notice(append(journal, trouble("new"), trouble(""), trouble("newer")))
         until(lambda: len(post.came) == 2)
     assert post.came == [("ops", "new"), ("ops", "newer")]
     over.set()
@@ -146,15 +146,15 @@ def test_whatever_goes_wrong_is_said_once_and_tried_again(
     journal: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(alerting, "RETRY_S", 0.01)
-    post, tries, hear, keep = Post(), list[int](), Watch.hear, Outbox.sent
+    post, tries, read, keep = Post(), list[int](), Watch.read, Outbox.sent
 
     def failing(self: Watch, record: Record) -> list[Alert]:
         tries.append(1)
         if len(tries) <= 3:
             raise ZeroDivisionError
-        return hear(self, record)
+        return read(self, record)
 
-    monkeypatch.setattr(Watch, "hear", failing)
+    monkeypatch.setattr(Watch, "read", failing)
     noted = list[int]()
 
     def broken(self: Outbox, hook: str, number: int) -> None:
@@ -166,7 +166,7 @@ def test_whatever_goes_wrong_is_said_once_and_tried_again(
     monkeypatch.setattr(Outbox, "sent", broken)
     with Alerting(journal, alerts(journal), sender=post) as running:
         until(lambda: len(tries) > 4)
-        running.heard(append(journal, trouble("new")))
+        running.notice(append(journal, trouble("new")))
         until(lambda: running.statuses() != [] and running.statuses()[0].sent == 1)
         said = list(running.said())
     assert post.came == [("ops", "new")] * 3, "at least once"

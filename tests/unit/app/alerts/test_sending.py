@@ -18,10 +18,9 @@ from typing import Any
 
 import pytest
 
-from slacktide.app.alerts.sending import command, payload, webhook
-from slacktide.app.alerts.sending.address import parse_target
-from slacktide.app.alerts.sending.sending import send
-from slacktide.app.alerts.sending.webhook import meant, post
+from slacktide.app.alerts import payload, sending
+from slacktide.app.alerts.address import parse_target
+from slacktide.app.alerts.sending import meant, post, send
 
 from .parts_of_alerts import SECRET, alert, receiver
 from .parts_of_alerts import webhook as hook_at
@@ -91,7 +90,7 @@ def test_a_receiver_says_when_to_come_again() -> None:
 
 
 def test_an_answer_that_drips_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(webhook, "ANSWER_S", 0.3)
+    monkeypatch.setattr(sending, "ANSWER_S", 0.3)
     enough = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as server:
 
@@ -166,7 +165,7 @@ open("came.json", "w").write(json.dumps({"body": json.load(sys.stdin), "env": to
 def test_a_command_gets_the_alert_and_little_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLACKTIDE_TOKEN", "hush")
     given = [sys.executable, "-c", SHOWING, "$HOME; x"]
-    answer = command.run(given, tmp_path, alert(), b'{"id": "1"}', "https://x.org/jobs/train", None)
+    answer = sending.run(given, tmp_path, alert(), b'{"id": "1"}', "https://x.org/jobs/train", None)
     assert (answer.accepted, answer.said) == (True, "exit code 0")
     came = json.loads((tmp_path / "came.json").read_text())
     assert (came["body"], came["argv"]) == ({"id": "1"}, ["$HOME; x"])
@@ -181,9 +180,9 @@ def test_a_command_gets_the_alert_and_little_else(tmp_path: Path, monkeypatch: p
 
 
 def test_a_command_that_fails_says_so(tmp_path: Path) -> None:
-    answer = command.run(["sh", "-c", "exit 7"], tmp_path, alert(), b"x" * 1_000_000, "", None)
+    answer = sending.run(["sh", "-c", "exit 7"], tmp_path, alert(), b"x" * 1_000_000, "", None)
     assert (answer.accepted, answer.said, answer.final) == (False, "exit code 7", False)
-    missing = command.run([str(tmp_path / "none")], tmp_path, alert(), b"", "", None)
+    missing = sending.run([str(tmp_path / "none")], tmp_path, alert(), b"", "", None)
     assert missing.said == "it could not be started: No such file or directory"
 
 
@@ -191,8 +190,8 @@ def test_a_command_that_hangs_is_ended_with_all_it_started(tmp_path: Path) -> No
     script = 'sleep 600 & echo $! > child; trap "" TERM; echo up > up; wait; sleep 600'
     monkey = pytest.MonkeyPatch()
     with monkey.context() as patch:
-        patch.setattr(command, "GRACE_S", 0.2)
-        answer = command.run(["sh", "-c", script], tmp_path, alert(), b"", "", None, limit_s=0.5)
+        patch.setattr(sending, "GRACE_S", 0.2)
+        answer = sending.run(["sh", "-c", script], tmp_path, alert(), b"", "", None, limit_s=0.5)
     assert answer.said == "it did not end within 0.5 s"
     child = int((tmp_path / "child").read_text())
     until = time.monotonic() + 60

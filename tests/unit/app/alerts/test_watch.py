@@ -1,4 +1,4 @@
-"""Of a journal's events those are told that somebody must hear of, each once and with a stable id."""
+"""Which events of a journal lead to alerts, each once and with a stable id."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from slacktide.app.alerts.alert import Alert
-from slacktide.app.alerts.money import KEPT_TIMES, WatchedFleet, crossed
-from slacktide.app.alerts.watch import Watch
+from slacktide.app.alerts.watch import KEPT_TIMES, Watch, WatchedFleet, crossed
 from slacktide.checks.history import history
 from slacktide.core.types import JobState, Quote
 from slacktide.journal import events
@@ -55,14 +54,14 @@ def lived(to_hours: float, usd: float, total_usd: float = 0.0) -> events.Lived:
     )  # fmt: skip
 
 
-def told(*given: Event) -> list[Alert]:
+def alerts(*given: Event) -> list[Alert]:
     watch = Watch()
-    return [alert for record in records(*given) for alert in watch.hear(record)]
+    return [alert for record in records(*given) for alert in watch.read(record)]
 
 
 def test_outlooks_are_told_once_per_change() -> None:
     outlooks = ("measuring", "on-time", "at-risk", "late-expected", "late", "on-time", "at-risk")
-    found = told(submitted(), *map(health, outlooks))
+    found = alerts(submitted(), *map(health, outlooks))
     assert [alert.kind for alert in found] == ["at-risk", "late", "late", "at-risk"]
     assert found[0].text == "train is on time, but on-demand GPUs must start soon: because"
     assert found[1].text == "train is expected to be late: because"
@@ -85,7 +84,7 @@ def test_outlooks_are_told_once_per_change() -> None:
     ],
 )
 def test_ends_are_told_unless_somebody_asked_for_them(end: events.Ended, kind: str | None) -> None:
-    found = told(submitted(text=f"{FILE}owner: ann\n"), lived(1.0, 3.0, 3.0), end, end)
+    found = alerts(submitted(text=f"{FILE}owner: ann\n"), lived(1.0, 3.0, 3.0), end, end)
     assert [alert.kind for alert in found] == ([kind] if kind else [])
     for alert in found:
         assert alert.text.endswith("it cost $3.00")
@@ -94,7 +93,7 @@ def test_ends_are_told_unless_somebody_asked_for_them(end: events.Ended, kind: s
 
 
 def test_a_feed_is_told_once_until_it_is_well_again() -> None:
-    found = told(*(events.FeedTroubled(at_hours=1.0, why=why) for why in ("old", "older", "", "old", "")))
+    found = alerts(*(events.FeedTroubled(at_hours=1.0, why=why) for why in ("old", "older", "", "old", "")))
     assert [(alert.seq, alert.kind, alert.text) for alert in found] == [
         (1, "feed-stale", "the market feed has a problem: old"),
         (4, "feed-stale", "the market feed has a problem: old"),
@@ -102,7 +101,7 @@ def test_a_feed_is_told_once_until_it_is_well_again() -> None:
 
 
 def test_a_machine_that_leaked_is_told_with_what_it_costs() -> None:
-    (found,) = told(*(event for event in history() if isinstance(event, events.Leaked)))
+    (found,) = alerts(*(event for event in history() if isinstance(event, events.Leaked)))
     assert (found.kind, found.job) == ("machine-leaked", "")
     assert "machine i-1 (4 spot GPUs in zone-a, $0.30/h) has no owner and still costs money" in found.text
     assert found.details["machine"] == "i-1"
@@ -110,7 +109,9 @@ def test_a_machine_that_leaked_is_told_with_what_it_costs() -> None:
 
 def test_a_jobs_max_cost_is_told_at_its_levels() -> None:
     one = submitted(text=f"{FILE}max_cost: 10 usd\n")
-    found = told(one, lived(1.0, 4.0, 4.0), lived(1.5, 2.0, 6.0), lived(2.0, 1.0, 7.0), lived(2.5, 3.0, 10.0))
+    found = alerts(
+        one, lived(1.0, 4.0, 4.0), lived(1.5, 2.0, 6.0), lived(2.0, 1.0, 7.0), lived(2.5, 3.0, 10.0)
+    )
     assert [(alert.kind, alert.details["share"]) for alert in found] == [("budget", 0.5), ("budget", 1.0)]
     assert found[0].text == "train has spent 50 % of its max_cost: $6.00 of $10.00"
 
@@ -120,7 +121,7 @@ def test_a_fleets_budget_is_told_once_in_each_period() -> None:
     month = 31 * 24.0
     spent = [lived(10.0, 49.0), lived(20.0, 2.0), lived(30.0, 30.0), lived(40.0, 30.0), lived(50.0, 5.0),
              lived(month, 1.0), lived(month + 1.0, 55.0), lived(month + 2.0, 1.0)]  # fmt: skip
-    found = told(site, submitted(fleet=FLEET), *spent)
+    found = alerts(site, submitted(fleet=FLEET), *spent)
     assert [(alert.seq, alert.details["share"]) for alert in found] == [
         (4, 0.5),
         (5, 0.8),
@@ -150,7 +151,7 @@ def test_a_budget_that_is_always_renewed_is_told_once_in_its_length() -> None:
 def test_what_was_spent_before_a_fleet_file_was_changed_counts() -> None:
     site = events.SiteOpened(at_hours=0.0, market="{}", start_utc="2026-01-01T00:00:00+00:00")
     changed = submitted(fleet=FLEET.replace("100", "200"))
-    found = told(site, submitted(fleet=FLEET), lived(1.0, 49.0), changed, lived(2.0, 50.0), lived(3.0, 2.0))
+    found = alerts(site, submitted(fleet=FLEET), lived(1.0, 49.0), changed, lived(2.0, 50.0), lived(3.0, 2.0))
     assert [(alert.seq, alert.details["share"]) for alert in found] == [(6, 0.5)]
     assert found[0].details["spent_usd"] == 101.0
 
@@ -175,12 +176,12 @@ def test_levels_are_passed_once(before: float, after: float, level: float | None
 def test_the_same_is_told_from_whatever_was_kept() -> None:
     given = [*history(), submitted(text=f"{FILE}max_cost: 10 usd\n", fleet=FLEET), health("late"),
              lived(1.0, 60.0, 6.0), ended("failed")]  # fmt: skip
-    whole, kind = told(*given), form(Watch)
+    whole, kind = alerts(*given), form(Watch)
     assert len(whole) >= 5
     for cut in range(len(given)):
         watch = Watch()
         numbered = records(*given)
-        first = [alert for record in numbered[:cut] for alert in watch.hear(record)]
+        first = [alert for record in numbered[:cut] for alert in watch.read(record)]
         again: Watch = kind.read(json.loads(kind.text(kind.plain(watch))))
-        rest = [alert for record in numbered[cut:] for alert in again.hear(record)]
+        rest = [alert for record in numbered[cut:] for alert in again.read(record)]
         assert [*first, *rest] == whole

@@ -28,7 +28,7 @@ def test(file: Path, hook: str | None, output: str) -> int:
     Each hook is tried once, whatever it is for. Exits with 4 if one of them did not accept the sample.
     """
     from slacktide.app.alerts.file import read_alerts_file
-    from slacktide.app.alerts.sending.verbs import try_hooks
+    from slacktide.app.alerts.verbs import try_hooks
 
     read = read_alerts_file(file)
     for note in read.notes:
@@ -50,7 +50,7 @@ def show(journal: str | None, server: str | None, output: str) -> None:
 
     A server leaves the addresses out of error messages.
     """
-    from slacktide.app.alerts.sending.verbs import hook_statuses
+    from slacktide.app.alerts.verbs import hook_statuses
 
     found = remote(str(server)).hooks() if is_remote(server) else hook_statuses(journal_path(journal))
     if output == "json":

@@ -1,4 +1,4 @@
-"""What can be asked about alerts: whether hooks work, and where they stand."""
+"""What users can query about alerts: whether hooks work, and the state of each."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from pathlib import Path
 
 from slacktide.app.alerts.alert import TEST, Alert
 from slacktide.app.alerts.hook import AlertsFile
-from slacktide.app.alerts.sending.outbox import HookStatus, Outbox
-from slacktide.app.alerts.sending.sending import send
+from slacktide.app.alerts.outbox import HookStatus, Outbox
+from slacktide.app.alerts.sending import send
 from slacktide.app.journal.journal import open_journal
 from slacktide.journal.store.default_paths import hidden_beside
 from slacktide.report.wire import values
 
 ADDRESS = re.compile(r"\S+://\S+|'[^']*'|\b\d+(?:\.\d+){3}\b|[0-9a-fA-F]*:[0-9a-fA-F]*:[0-9a-fA-F:.]*")
-"""Where a hook leads, in what is said of its errors: a URL, a name in quotes, an IPv4 or IPv6 address."""
+"""Where a hook leads, in the text of its errors: a URL, a name in quotes, an IPv4 or IPv6 address."""
 HIDDEN = "(hidden)"
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What came of sending a sample to a hook."""
+    """The result of sending a sample to a hook."""
 
     hook: str
     target: str
@@ -32,7 +32,7 @@ class Trial:
 
 
 def try_hooks(file: AlertsFile, name: str | None = None) -> list[Trial]:
-    """Send a sample to one hook, or to all, and say what came back; raises UnknownNameError."""
+    """Send a sample to one hook, or to all, and return the results; raises UnknownNameError."""
     hooks = file.hooks if name is None else (file.hook(name),)
     sample = _sample()
     trials = []
@@ -43,22 +43,22 @@ def try_hooks(file: AlertsFile, name: str | None = None) -> list[Trial]:
 
 
 def hook_statuses(journal: Path) -> list[HookStatus]:
-    """Say where the hooks of a journal stand; none where no controller had any. Raises FileError."""
+    """Return the state of a journal's hooks; none where no controller had any. Raises FileError."""
     with open_journal(journal):  # there must be one
         pass
-    return statuses_beside(journal)
+    return stored_statuses(journal)
 
 
 def statuses_for_readers(journal: Path) -> list[HookStatus]:
-    """Say where the hooks of a server's journal stand, without any address: readers need not know it."""
+    """Return the state of a server's hooks, without any address: readers need not know it."""
     return [
         replace(one, error=None if one.error is None else ADDRESS.sub(HIDDEN, one.error))
-        for one in statuses_beside(journal)
+        for one in stored_statuses(journal)
     ]
 
 
-def statuses_beside(journal: Path) -> list[HookStatus]:
-    """Read where hooks stand from the file beside a journal; none where there is no such file."""
+def stored_statuses(journal: Path) -> list[HookStatus]:
+    """Read the state of hooks from the file next to a journal; none where there is no such file."""
     if not hidden_beside(journal, "alerts").exists():
         return []
     outbox = Outbox(journal, create=False)

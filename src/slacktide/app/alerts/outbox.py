@@ -1,7 +1,7 @@
-"""Alerts that wait for their hooks, on the disk beside the journal.
+"""Alerts that wait for their hooks, in a file next to the journal.
 
 One transaction keeps alerts together with the event up to which the journal was looked through, another one
-moves a hook on after it was told. So at any crash an alert is found again, or sent again; it is never lost.
+moves a hook on after it received an alert. So at any crash an alert is found or sent again, and never lost.
 The journal itself is not written to: what a receiver answered is no fact about jobs.
 """
 
@@ -44,7 +44,7 @@ STATUS = """SELECT name, number, (SELECT count(*) FROM alerts WHERE alerts.numbe
 
 
 class Waiting(NamedTuple):
-    """An alert that a hook has not been told."""
+    """An alert that a hook has not received."""
 
     number: int
     alert: Alert
@@ -70,7 +70,7 @@ class HookStatus:
     failed: int
     """Tries that failed."""
     dropped: int
-    """Alerts that it will never be told, because its receiver refused them."""
+    """Alerts that it will never receive, because its receiver refused them."""
     sent_utc: str | None
     error: str | None
     """What kept the last try from working; None where it worked."""
@@ -86,7 +86,7 @@ class Outbox:
         self._lock = threading.Lock()
         if create:
             _make_private(self.path)
-        with self._told():
+        with self._as_our_errors():
             self._database = sqlite3.connect(
                 f"{self.path.as_uri()}?mode={'rw' if create else 'ro'}", uri=True, timeout=PATIENCE_S,
                 isolation_level=None, check_same_thread=False,
@@ -111,7 +111,7 @@ class Outbox:
             database.execute("INSERT INTO watch (seq, body) VALUES (?, ?)", (seq, watch))
 
     def know(self, names: Sequence[str]) -> None:
-        """Let these hooks be all that there are: a new one begins at the present, others are forgotten."""
+        """Make these all of the hooks: a new one begins at the present, others are forgotten."""
         with self._transaction() as database:
             marks = ", ".join("?" * len(names))
             database.execute(f"DELETE FROM hooks WHERE name NOT IN ({marks})", names)
@@ -133,7 +133,7 @@ class Outbox:
         self._done(hook, number, "number = number")
 
     def sent(self, hook: str, number: int) -> None:
-        """Note that a hook was told."""
+        """Note that a hook received an alert."""
         self._done(hook, number, "sent = sent + 1, sent_utc = ?, error = NULL, error_utc = NULL", _now())
 
     def failed(self, hook: str, why: str) -> None:
@@ -145,18 +145,18 @@ class Outbox:
             )
 
     def dropped(self, hook: str, number: int, why: str) -> None:
-        """Note that a hook will never be told, and why."""
-        told = "failed = failed + 1, dropped = dropped + 1, error = ?, error_utc = ?"
-        self._done(hook, number, told, why, _now())
+        """Note that a hook will never receive an alert, and why."""
+        counted = "failed = failed + 1, dropped = dropped + 1, error = ?, error_utc = ?"
+        self._done(hook, number, counted, why, _now())
 
     def statuses(self) -> list[HookStatus]:
-        """Say where every hook stands."""
-        with self._told(), self._lock:
+        """Return the state of every hook."""
+        with self._as_our_errors(), self._lock:
             return [HookStatus(*row) for row in self._database.execute(STATUS)]
 
-    def _done(self, hook: str, number: int, told: str, *given: str) -> None:
+    def _done(self, hook: str, number: int, change: str, *given: str) -> None:
         with self._transaction() as database:
-            database.execute(f"UPDATE hooks SET {told}, number = ? WHERE name = ?", (*given, number, hook))
+            database.execute(f"UPDATE hooks SET {change}, number = ? WHERE name = ?", (*given, number, hook))
             self._forget(database)
 
     def _forget(self, database: sqlite3.Connection) -> None:
@@ -164,10 +164,11 @@ class Outbox:
         database.execute("DELETE FROM alerts WHERE number <= (SELECT min(number) FROM hooks)")
 
     def _row(self, query: str, *given: str) -> Any:
-        with self._told(), self._lock:
+        with self._as_our_errors(), self._lock:
             return self._database.execute(query, given).fetchone()
 
     def _check(self, create: bool) -> None:
+        # An alert that is lost in a power cut is never found again: the cursor has moved past its event.
         self._database.execute("PRAGMA synchronous = FULL")
         form = self._database.execute("PRAGMA user_version").fetchone()[0]
         if create and form == 0:
@@ -179,12 +180,12 @@ class Outbox:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._told(), self._lock, transaction(self._database):
+        with self._as_our_errors(), self._lock, transaction(self._database):
             yield self._database
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
-        """Tell what SQLite says in our words: a disk that is full may recover, another file will not."""
+    def _as_our_errors(self) -> Iterator[None]:
+        """Raise errors of SQLite as our own: a disk that is full may recover, a damaged file will not."""
         try:
             yield
         except (sqlite3.OperationalError, sqlite3.ProgrammingError) as error:

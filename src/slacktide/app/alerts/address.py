@@ -1,6 +1,6 @@
-"""Where a webhook may go: an address is looked up once, judged, and then the very one that is connected to.
+"""Which addresses a webhook may lead to: looked up once, checked, and then the very one that is connected to.
 
-A name that somebody else controls must not lead into the network of the controller (SSRF), not even when it
+A name that an attacker controls must not lead into the network of the controller (SSRF), not even when it
 answers differently the second time it is looked up (DNS rebinding): there is no second time.
 """
 
@@ -25,7 +25,7 @@ COMPATIBLE = ipaddress.IPv6Network("::/96")
 METADATA = frozenset(
     ipaddress.ip_address(one) for one in ("fd00:ec2::254", "100.100.100.200", "168.63.129.16")
 )
-"""Where clouds tell machines their credentials, beside the link-local address of most."""
+"""Where clouds hand credentials to machines; most use a link-local address, these do not."""
 
 
 class Forbidden(BackendError):
@@ -43,7 +43,7 @@ class Target:
 
     @property
     def shown(self) -> str:
-        """What may be said of it."""
+        """The part of it that may be shown."""
         return f"{self.scheme}://{self.netloc}"
 
     @property

@@ -30,10 +30,10 @@ TITLES = {
 
 
 def body(alert: Alert, form: Format, dashboard: str = "") -> bytes:
-    """Return what is sent of an alert; `dashboard` is where browsers find the server, empty: nowhere."""
+    """Return what is sent for an alert; `dashboard` is where browsers find the server, empty: nowhere."""
     link = page(alert, dashboard)
-    told = slack(alert, link) if form == "slack" else document(alert, link)
-    return json.dumps(told, allow_nan=False).encode()
+    document_ = slack(alert, link) if form == "slack" else document(alert, link)
+    return json.dumps(document_, allow_nan=False).encode()
 
 
 def document(alert: Alert, link: str) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def page(alert: Alert, dashboard: str) -> str:
 
 
 def signature(secret: bytes, sent: bytes, at_s: int) -> str:
-    """Return the value of the header by which a receiver knows that it was us, and when."""
+    """Return the value of the header by which a receiver checks that we sent it, and when."""
     digest = hmac.new(secret, f"{at_s}.".encode() + sent, hashlib.sha256).hexdigest()
     return f"t={at_s},v1={digest}"
 

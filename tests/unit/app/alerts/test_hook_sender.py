@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 
 from slacktide.app.alerts.alert import Alert
+from slacktide.app.alerts.alerting import EVERY_EVENTS, FIRST_S, LONGEST_S, AlertFinder, HookSender
 from slacktide.app.alerts.hook import Hook
-from slacktide.app.alerts.sending.answer import Answer
-from slacktide.app.alerts.sending.courier import FIRST_S, LONGEST_S, Courier
-from slacktide.app.alerts.sending.outbox import Outbox
-from slacktide.app.alerts.teller import EVERY_EVENTS, Teller
+from slacktide.app.alerts.outbox import Outbox
+from slacktide.app.alerts.sending import Answer
 from slacktide.core.errors import FileError
 from slacktide.core.waits import GrowingWait
 from slacktide.journal.events import FeedTroubled, JournalMade
@@ -33,30 +32,29 @@ def outbox(tmp_path: Path) -> Iterator[Outbox]:
 
 
 class Bench:
-    """A courier with a clock that is told, and a receiver that answers as it is told."""
+    """A sender with a clock that a test sets, and a receiver whose answers a test gives."""
 
     def __init__(self, outbox: Outbox, *answers: Answer, on: tuple[str, ...] = ("done",)) -> None:
         self.outbox, self.answers, self.now_s = outbox, list(answers), 0.0
         self.came, self.said = list[str](), list[str]()
         outbox.know(["ops"])
         hook = Hook(name="ops", command=("true",), on=on)  # type: ignore[arg-type]
-        self.courier = Courier(
+        self.sender = HookSender(
             hook,
             outbox,
-            "",
+            self.send,
             self.said.append,
-            sender=self.send,
             now_s=lambda: self.now_s,
             wait=GrowingWait(FIRST_S, LONGEST_S, lambda: 0.5),
         )
 
-    def send(self, hook: Hook, alert: Alert, dashboard: str) -> Answer:
+    def send(self, alert: Alert) -> Answer:
         self.came.append(alert.id)
         return self.answers.pop(0) if self.answers else YES
 
     def drain(self) -> float | None:
         """Step until there is nothing to do now; return how long to wait."""
-        while (wait := self.courier.step()) == 0.0:
+        while (wait := self.sender.step()) == 0.0:
             pass
         return wait
 
@@ -180,15 +178,15 @@ def waiting(outbox: Outbox) -> list[int]:
         return [seq for (seq,) in rows]
 
 
-def test_history_is_not_told_but_all_since_then_is(outbox: Outbox) -> None:
+def test_history_is_not_sent_but_all_since_then_is(outbox: Outbox) -> None:
     store = MemoryStore()
     store.append([JournalMade(at_hours=0.0, id="j"), trouble(), trouble("")])
-    teller = Teller(store, outbox)
+    finder = AlertFinder(store, outbox)
     store.append([trouble()])  # between its beginning and its first look
-    assert teller.catch_up() == 1
-    teller.keep()
+    assert finder.catch_up() == 1
+    finder.keep()
     store.append([trouble(""), trouble()])
-    again = Teller(store, outbox)  # the first one was killed
+    again = AlertFinder(store, outbox)  # the first one was killed
     assert again.catch_up() == 1
     assert again.catch_up() == 0
     assert waiting(outbox) == [4, 6]
@@ -196,13 +194,13 @@ def test_history_is_not_told_but_all_since_then_is(outbox: Outbox) -> None:
 
 def test_what_was_not_kept_is_found_again(outbox: Outbox, monkeypatch: pytest.MonkeyPatch) -> None:
     store = MemoryStore()
-    Teller(store, outbox)._keep([])
+    AlertFinder(store, outbox)._keep([])
     store.append([trouble(), trouble(""), trouble()])
     with monkeypatch.context() as patch:
         patch.setattr(outbox, "keep", lambda *given: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            Teller(store, outbox).catch_up()
-    assert Teller(store, outbox).catch_up() == 2
+            AlertFinder(store, outbox).catch_up()
+    assert AlertFinder(store, outbox).catch_up() == 2
     assert waiting(outbox) == [1, 3]
 
 
@@ -210,7 +208,7 @@ def test_what_another_version_kept_only_says_how_far_it_was(outbox: Outbox) -> N
     store = MemoryStore()
     store.append([trouble(), trouble(""), trouble(), trouble("")])
     outbox.keep(2, '{"another": "form"}', [])
-    assert Teller(store, outbox).catch_up() == 1
+    assert AlertFinder(store, outbox).catch_up() == 1
     assert waiting(outbox) == [3]
 
 
@@ -218,17 +216,17 @@ def test_an_older_copy_of_the_journal_begins_at_its_end(outbox: Outbox) -> None:
     store = MemoryStore()
     store.append([trouble()])
     outbox.keep(1000, "{}", [])
-    teller = Teller(store, outbox)
-    assert teller.catch_up() == 0
+    finder = AlertFinder(store, outbox)
+    assert finder.catch_up() == 0
     store.append([trouble(""), trouble()])
-    assert teller.catch_up() == 1
+    assert finder.catch_up() == 1
 
 
 def test_a_long_journal_is_kept_now_and_then(outbox: Outbox) -> None:
     store = MemoryStore()
-    Teller(store, outbox)._keep([])
+    AlertFinder(store, outbox)._keep([])
     store.append([trouble("") for _ in range(EVERY_EVENTS + 10)])
-    Teller(store, outbox).catch_up()
+    AlertFinder(store, outbox).catch_up()
     kept = outbox.watched()
     assert kept is not None
     assert kept.seq == EVERY_EVENTS

@@ -1,22 +1,32 @@
-"""Posting to a webhook with the standard library: no proxy, no redirect, no second look at the name."""
+"""Sending one alert to one hook, once: an HTTP POST to a webhook, or a command that runs with it.
+
+The POST uses the standard library: no proxy, no redirect, and the host's name is looked up only once.
+When to try again is decided elsewhere (`alerting`).
+"""
 
 from __future__ import annotations
 
 import http.client
+import os
+import signal
 import socket
 import ssl
+import subprocess
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
+from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeAlias
 
-from slacktide.app.alerts.sending.address import Address, Forbidden, Resolver, Target, resolved
-from slacktide.app.alerts.sending.answer import Answer
-from slacktide.app.alerts.sending.payload import SIGNATURE, signature
+from slacktide.app.alerts import payload
+from slacktide.app.alerts.address import Address, Forbidden, Resolver, Target, resolved
+from slacktide.app.alerts.alert import Alert
+from slacktide.app.alerts.hook import Hook
 from slacktide.core.waits import retry_after_s
 
 ANSWER_S = 5.0
@@ -24,7 +34,37 @@ ANSWER_S = 5.0
 LEAST_S = 0.1
 """What a further address of a receiver is given at least."""
 UNACCEPTABLE = (400, 406, 409, 411, 413, 414, 415, 416, 417, 422, 431)
-"""Answers about the alert itself, which would be refused again; others are about the address."""
+"""Statuses about the alert itself, which would be refused again; others are about the address."""
+COMMAND_S = 30.0
+GRACE_S = 5.0
+"""Between SIGTERM and SIGKILL."""
+PASSED_ON = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ")
+"""What of the controller's environment a command gets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a receiver answered, or why there was no answer."""
+
+    accepted: bool
+    said: str
+    """In a few words, without anything secret."""
+    wait_s: float = 0.0
+    """How long the receiver wants no further try."""
+    final: bool = False
+    """Whether this alert will never be accepted."""
+
+
+Sender: TypeAlias = Callable[[Hook, Alert, str], Answer]
+"""Takes a hook, an alert, and where browsers find the dashboard."""
+
+
+def send(hook: Hook, alert: Alert, dashboard: str, *, output: int | None = subprocess.DEVNULL) -> Answer:
+    """Send an alert to a hook; raises nothing. `output` is where a command's own output goes."""
+    body = payload.body(alert, hook.format, dashboard)
+    if hook.target is None:
+        return run(hook.command, hook.folder, alert, body, payload.page(alert, dashboard), output)
+    return post(hook.target, alert.id, body, hook.secret, private=hook.allow_private)
 
 
 def post(
@@ -40,7 +80,7 @@ def post(
 
 
 def meant(status: int, retry_after: str | None) -> Answer:
-    """Say what an answer means: taken, not now, never, or that something is wrong with the address."""
+    """Return what a status means: accepted, not now, never, or that the address is wrong."""
     said = f"HTTP {status} {http.client.responses.get(status, '')}".rstrip()
     if 200 <= status < 300:
         return Answer(True, said)
@@ -52,7 +92,7 @@ def meant(status: int, retry_after: str | None) -> Answer:
 
 
 def reason(error: Exception) -> str:
-    """Say what went wrong on the way, without the address."""
+    """Say what went wrong while sending, without the address."""
     if isinstance(error, Forbidden):
         return str(error)
     if isinstance(error, TimeoutError):
@@ -65,7 +105,7 @@ def reason(error: Exception) -> str:
 
 
 def _headers(id_: str, body: bytes, secret: bytes) -> dict[str, str]:
-    signed = {SIGNATURE: signature(secret, body, int(time.time()))} if secret else {}
+    signed = {payload.SIGNATURE: payload.signature(secret, body, int(time.time()))} if secret else {}
     return {
         "Content-Type": "application/json",
         "User-Agent": f"slacktide/{version('slacktide')}",
@@ -144,3 +184,53 @@ class _Line:
         self._cut = True
         with suppress(OSError):
             socket.socket.shutdown(self.socket, socket.SHUT_RDWR)
+
+
+def run(
+    command: Sequence[str], folder: Path, alert: Alert, body: bytes, link: str, output: int | None,
+    *, limit_s: float = COMMAND_S,
+) -> Answer:  # fmt: skip
+    """Run a command in a folder, without a shell and for a limited time; raises nothing."""
+    try:
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=output, stderr=output, cwd=folder,
+            env=_environment(alert, link), start_new_session=True,
+        )  # fmt: skip
+    except OSError as error:
+        return Answer(False, f"it could not be started: {error.strerror}")
+    try:
+        process.communicate(body, timeout=limit_s)
+    except subprocess.TimeoutExpired:
+        _end(process)
+        return Answer(False, f"it did not end within {limit_s:g} s")
+    code = process.returncode
+    return Answer(code == 0, f"exit code {code}" if code >= 0 else f"signal {-code}")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a command and all that it started."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(GRACE_S)
+    if process.stdin is not None:
+        with suppress(OSError):
+            process.stdin.close()
+
+
+def _environment(alert: Alert, link: str) -> dict[str, str]:
+    variables = {
+        "ID": alert.id,
+        "KIND": alert.kind,
+        "JOB": alert.job,
+        "OWNER": alert.owner,
+        "TEXT": alert.text,
+        "TIME": alert.time_utc,
+        "URL": link,
+    }
+    ours = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+    return {
+        **ours,
+        **{f"SLACKTIDE_ALERT_{name}": text.replace("\0", " ") for name, text in variables.items()},
+    }

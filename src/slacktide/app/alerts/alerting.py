@@ -1,0 +1,283 @@
+"""Alerts of a running controller: one thread reads the journal for alerts, one per hook sends them.
+
+None of them ever holds up the engine: it only says that there is something new, and takes over what is to be
+reported about hooks.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from slacktide.app.alerts.alert import Alert
+from slacktide.app.alerts.hook import AlertsFile, Hook
+from slacktide.app.alerts.outbox import HookStatus, Outbox, Waiting
+from slacktide.app.alerts.sending import Answer, Sender, send
+from slacktide.app.alerts.watch import Watch
+from slacktide.core.errors import SlacktideError
+from slacktide.core.waits import GrowingWait
+from slacktide.engine.job.blocked_jobs import said
+from slacktide.journal.codec.json_scalars import Misfit
+from slacktide.journal.codec.json_types import form
+from slacktide.journal.store.base import Store
+from slacktide.journal.store.sqlite import SqliteStore
+
+RETRY_S = 5.0
+"""How long after trouble with the disk it is tried again."""
+LOOK_S = 60.0
+"""How often to look for something new without being notified."""
+GRACE_S = 6.0
+"""How long hooks have for what waits when the controller ends; the rest is sent by the next one."""
+FIRST_S, LONGEST_S = 1.0, 3600.0
+"""Between two tries: it doubles from the first to the longest."""
+EVERY_EVENTS = 500
+"""After this many events what is known is kept, also where there was no alert."""
+
+
+class Alerting:
+    """Sends alerts about a journal to its hooks, while the block runs."""
+
+    def __init__(
+        self, journal: Path, file: AlertsFile, dashboard: str = "", *, sender: Sender = send
+    ) -> None:
+        """Name the journal, the hooks, and where browsers find the server unless the file says so."""
+        self._journal, self._file, self._sender = journal, file, sender
+        self._dashboard = file.dashboard or dashboard
+        self._said: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._more = threading.Condition()
+        self._seq, self._round = 0, 0
+        self._stopping, self._found_all = False, threading.Event()
+        self._threads: list[threading.Thread] = []
+
+    def __enter__(self) -> Self:
+        self._outbox = Outbox(self._journal)
+        self._store = SqliteStore(self._journal, create=False)
+        self._finder = AlertFinder(self._store, self._outbox)
+        self._start(self._find, "alerts")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._more:
+            self._stopping = True
+            self._more.notify_all()
+        until = time.monotonic() + GRACE_S
+        for thread in self._threads:  # the first one may still start others, and ends first
+            thread.join(max(0.0, until - time.monotonic()))
+        if not any(thread.is_alive() for thread in self._threads):
+            self._store.close()
+            self._outbox.close()
+
+    def notice(self, seq: int) -> None:
+        """Note how far the journal goes by now; returns at once."""
+        if seq != self._seq:
+            with self._more:
+                self._seq = seq
+                self._more.notify_all()
+
+    def said(self) -> Iterator[str]:
+        """Yield what is to be reported about hooks, once."""
+        while not self._said.empty():
+            yield self._said.get()
+
+    def statuses(self) -> list[HookStatus]:
+        """Return the state of every hook."""
+        return self._outbox.statuses()
+
+    def _find(self) -> None:
+        begun = troubled = False
+        while True:
+            stopping, seq = self._stopping, self._seq
+            try:
+                self._look(begun)
+                begun = begun or self._begin()
+                troubled = False
+            except Exception as error:  # an alert that cannot be made must not end all others unseen
+                if not troubled:
+                    self._said.put(f"they must be found and kept, got: {said(error)}; it is tried again")
+                troubled = True
+                self._read_again()
+            if stopping:
+                self._found_all.set()
+                self._wake()
+                return
+            self._await_news(seq, RETRY_S if troubled else LOOK_S)
+
+    def _look(self, begun: bool) -> None:
+        found = self._finder.catch_up()
+        if self._stopping or not begun:
+            self._finder.keep()
+        if found:
+            self._wake()
+
+    def _begin(self) -> bool:
+        """Start the hooks, once all of the past was looked through: a new hook gets nothing of it."""
+        self._outbox.know([hook.name for hook in self._file.hooks])
+        for hook in self._file.hooks:
+            self._start(partial(self._send, hook), f"hook-{hook.name}")
+        return True
+
+    def _read_again(self) -> None:
+        """Begin again from what was kept; nothing is lost, because what was not kept is found again."""
+        with suppress(SlacktideError):  # the same trouble, and it is tried again
+            self._finder = AlertFinder(self._store, self._outbox)
+
+    def _await_news(self, seq: int, wait_s: float) -> None:
+        with self._more:
+            self._more.wait_for(lambda: self._stopping or self._seq != seq, wait_s)
+
+    def _send(self, hook: Hook) -> None:
+        def deliver(alert: Alert) -> Answer:
+            return self._sender(hook, alert, self._dashboard)
+
+        sender = HookSender(hook, self._outbox, deliver, self._said.put)
+        troubled = False
+        while True:
+            last, number = self._found_all.is_set(), self._round
+            try:
+                wait_s, troubled = sender.step(), False
+            except Exception as error:  # whatever it is, the hook goes on where it was
+                if not troubled:
+                    self._said.put(
+                        f"hook {hook.name} must keep working, got: {said(error)}; it is tried again"
+                    )
+                wait_s, troubled = RETRY_S, True
+            if wait_s == 0.0:
+                continue
+            if last:
+                return  # nothing more to send, or the receiver is away: the next controller goes on
+            self._await_alerts(number, wait_s)
+
+    def _await_alerts(self, number: int, wait_s: float | None) -> None:
+        with self._more:
+            self._more.wait_for(lambda: self._round != number or self._found_all.is_set(), wait_s)
+
+    def _wake(self) -> None:
+        with self._more:
+            self._round += 1
+            self._more.notify_all()
+
+    def _start(self, run: Callable[[], None], name: str) -> None:
+        thread = threading.Thread(target=run, name=name, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+
+class AlertFinder:
+    """Reads a journal on, and keeps the alerts that it finds before it reads anything later."""
+
+    def __init__(self, store: Store, outbox: Outbox) -> None:
+        """Begin where the outbox was left; where it never was, at the present end of the journal."""
+        self._store, self._outbox = store, outbox
+        present, kept = store.last_seq(), outbox.watched()
+        if kept is not None and kept.seq > present:  # the journal was replaced by an older copy
+            kept = None
+        found = None if kept is None else _read(kept.body)
+        self._silent_seq = present if kept is None else kept.seq
+        """Up to here nothing is sent: it was kept already, or it was before the first hook."""
+        self._watch = found or Watch()
+        self._kept_seq = self._watch.seq
+
+    def catch_up(self) -> int:
+        """Look through all that is new; return how many alerts there were."""
+        found, count = list[Alert](), 0
+        for record in self._store.read(after=self._watch.seq):
+            alerts = self._watch.read(record)
+            found += alerts if record.seq > self._silent_seq else ()
+            if found or self._watch.seq - self._kept_seq >= EVERY_EVENTS:
+                self._keep(found)
+                count, found = count + len(found), []
+        return count
+
+    def keep(self) -> None:
+        """Keep how far the journal was looked through."""
+        if self._kept_seq != self._watch.seq:
+            self._keep([])
+
+    def _keep(self, alerts: list[Alert]) -> None:
+        kind = form(Watch)
+        self._outbox.keep(self._watch.seq, kind.text(kind.plain(self._watch)), alerts)
+        self._kept_seq = self._watch.seq
+
+
+def _read(body: str) -> Watch | None:
+    """Return what was kept; None where another version did: then the journal is looked through again."""
+    try:
+        found: Watch = form(Watch).read(json.loads(body))
+    except (ValueError, TypeError, Misfit):
+        return None
+    return found
+
+
+class HookSender:
+    """Sends one hook its alerts, in order and at least once; waits longer after each failure."""
+
+    def __init__(
+        self,
+        hook: Hook,
+        outbox: Outbox,
+        deliver: Callable[[Alert], Answer],
+        complain: Callable[[str], None],
+        *,
+        now_s: Callable[[], float] = time.monotonic,
+        wait: GrowingWait | None = None,
+    ) -> None:
+        """Name the hook and what sends it an alert; `complain` gets trouble, once until it is over."""
+        self.hook, self._outbox, self._deliver, self._complain = hook, outbox, deliver, complain
+        self._now_s = now_s
+        self._wait, self._until_s = wait or GrowingWait(FIRST_S, LONGEST_S), 0.0
+
+    def step(self) -> float | None:
+        """Send the first alert that waits, if it may be tried now.
+
+        Returns after how many seconds there is more to do: 0 at once, None when there is nothing to send.
+        """
+        left = self._until_s - self._now_s()
+        if self.is_waiting and left > 0.0:
+            return left
+        found = self._outbox.next(self.hook.name)
+        if found is None:
+            return None
+        if not self.hook.wants(found.alert):
+            self._outbox.passed(self.hook.name, found.number)
+            return 0.0
+        return self._sent(found)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether its receiver did not take the last alert, which is tried again later."""
+        return self._wait.failures > 0
+
+    def _sent(self, found: Waiting) -> float:
+        answer = self._deliver(found.alert)
+        if answer.accepted:
+            self._outbox.sent(self.hook.name, found.number)
+            if self.is_waiting:
+                self._complain(f"{self._who} works again")
+            self._wait.reset()
+            return 0.0
+        if answer.final:
+            self._outbox.dropped(self.hook.name, found.number, answer.said)
+            got = f"got {answer.said} for alert {found.alert.id}"
+            self._complain(f"{self._who} must accept alerts, {got}, which is left out")
+            self._wait.reset()
+            return 0.0
+        self._outbox.failed(self.hook.name, answer.said)
+        if not self.is_waiting:
+            self._complain(f"{self._who} must accept alerts, got {answer.said}; it is tried again")
+        wait_s = self._wait.after_failure(at_least=answer.wait_s)
+        self._until_s = self._now_s() + wait_s
+        return wait_s
+
+    @property
+    def _who(self) -> str:
+        return f"hook {self.hook.name} ({self.hook.shown})"

@@ -1,4 +1,0 @@
-"""Sending alerts to hooks, in order and at least once: webhooks, commands and Slack.
-
-Begin with `alerting`.
-"""
