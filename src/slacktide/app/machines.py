@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from slacktide.app.journal.journal import open_journal, own_journal, runs_of
+from slacktide.app.journal.journal import open_journal, own_journal
 from slacktide.core.errors import InputError, shown
 from slacktide.engine.bills.machine_account import compared
 from slacktide.engine.bills.machine_bill import machine_bill
@@ -18,13 +18,10 @@ from slacktide.files.machines import MachinesFile, read_machines_file
 from slacktide.journal.events import Rented
 from slacktide.journal.state.snapshots import read_state
 from slacktide.journal.state.tickets import MachineKind, Ticket
-from slacktide.journal.store.real_path import real_path
+from slacktide.journal.store.real_path import machine_files_of, real_path
 from slacktide.providers.base import Machine, Renter, Surveying
 from slacktide.results.machines.machine_account import MachineAccount
 from slacktide.results.machines.machines import MachineStatus
-
-FOLDER = ".machines"
-"""Where a provider may keep files of a journal's, in the folder of its runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +123,7 @@ def _found(file: MachinesFile, request: MachinesRequest) -> dict[str, Sequence[M
 
 
 def _renter(request: MachinesRequest, owner: str) -> Renter:
-    folder = runs_of(request.journal or own_journal()) / FOLDER
+    folder = machine_files_of(request.journal or own_journal())
     from slacktide.backends.ray.backend import cluster_of
 
     address, token, _ = cluster_of(os.environ)

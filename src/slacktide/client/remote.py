@@ -18,9 +18,9 @@ from urllib.parse import quote
 import msgspec
 
 from slacktide.app.alerts.outbox import HookStatus
-from slacktide.app.costs.cost_report import CostTold
 from slacktide.app.jobs.submission import Submission, checkable
-from slacktide.app.journal.journal import Journal, Told
+from slacktide.app.journal.journal import Journal
+from slacktide.app.journal.listing import RecordedEvent
 from slacktide.app.journal.logs import LogLine
 from slacktide.app.tasks import BacktestRequest, LearnRequest, PlanRequest, PoolName, SubmitRequest
 from slacktide.backends.machines.pack import zipped
@@ -34,6 +34,7 @@ from slacktide.journal.codec import codec
 from slacktide.journal.events import Ended, Record, Submitted
 from slacktide.market.base import Market
 from slacktide.market.formats.tables.whole import whole_bytes
+from slacktide.report.text.bills.cost_report import CostReport
 from slacktide.results.bill import Bill
 from slacktide.results.machines.machines import MachineStatus
 from slacktide.results.status import JobStatus
@@ -110,7 +111,9 @@ class RemoteJournal:
         """Return every job that has not ended; their files are known to the server."""
         return dict.fromkeys(self._journal()["unfinished"], "")
 
-    def events(self, job: str | None = None, *, follow: bool = False, after: int = 0) -> Iterator[Told]:
+    def events(
+        self, job: str | None = None, *, follow: bool = False, after: int = 0
+    ) -> Iterator[RecordedEvent]:
         """Tell what happened after an event, to one job or to all; `follow`: until that job has ended."""
         known: dict[str, Submitted] = {}
         over = False
@@ -146,16 +149,16 @@ class RemoteJournal:
             if follow and same and not place:
                 time.sleep(0.2)
 
-    def cost_told(self, job: str | None = None) -> CostTold:
+    def cost_report(self, job: str | None = None) -> CostReport:
         """Return the bill of a job, or of the whole journal, as it is told."""
         path = "/api/v1/cost" if job is None else f"{JOBS}/{quote(job)}/cost"
         found = self._client.ask("GET", path, text="true")
         text, notes = str(found.pop("text")), tuple(_rows(found.pop("notes")))
-        return CostTold(found, text, notes, found["audit"]["clean"])
+        return CostReport(found, text, notes, found["audit"]["clean"])
 
     def bill(self, job: str) -> Bill:
         """Return the bill of a job, beside what others would have paid."""
-        return read_bill(self.cost_told(job).document)
+        return read_bill(self.cost_report(job).document)
 
     def plan(self, question: PlanRequest, hear: Hear = nobody_hears) -> dict[str, Any]:
         """Have a job planned on the server's market; what else it wants of the answer is under `made`."""
@@ -278,7 +281,7 @@ def read_bill(document: Mapping[str, Any]) -> Bill:
     return Bill(**{**known, **endless, "pools": tuple(known.get("pools", ())), "market_gone": gone})
 
 
-def _told(row: Mapping[str, Any], known: dict[str, Submitted]) -> Told:
+def _told(row: Mapping[str, Any], known: dict[str, Submitted]) -> RecordedEvent:
     try:
         event = codec.from_tree(row["event"])
         record = Record(int(row["seq"]), datetime.fromisoformat(row["time_utc"]), event)
@@ -288,7 +291,7 @@ def _told(row: Mapping[str, Any], known: dict[str, Submitted]) -> Told:
         raise strange("another form of event") from error
     if isinstance(event, Submitted):
         known[event.job] = event
-    return Told(record, known.get(event.job))
+    return RecordedEvent(record, known.get(event.job))
 
 
 def _with_made(found: dict[str, Any], wants: Sequence[str]) -> dict[str, Any]:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
+
+from slacktide.physics.ledger import Audit
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,3 +48,12 @@ class Bill:
     """How often it moved."""
     move_usd: float = 0.0
     """What it cost to take its checkpoint along; part of `cost_usd`."""
+
+
+class JobCost(NamedTuple):
+    """The bill of a job with its audit."""
+
+    bill: Bill
+    audit: Audit
+    notes: tuple[str, ...] = ()
+    """What users should know of its market, where that is not as it was."""

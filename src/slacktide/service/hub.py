@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
-from slacktide.app.journal.journal import Told
+from slacktide.app.journal.listing import RecordedEvent
 from slacktide.journal.codec import codec
 from slacktide.journal.events import Ended, Submitted
 from slacktide.report.wire import values
@@ -31,7 +31,7 @@ class Frame:
 
     __slots__ = ("_paths", "_texts", "job", "seq", "told")
 
-    def __init__(self, told: Told, paths: ServerPaths) -> None:
+    def __init__(self, told: RecordedEvent, paths: ServerPaths) -> None:
         self._paths = paths
         self.told, self.seq, self.job = told, told.record.seq, told.record.event.job
         self._texts: dict[bool, str] = {}
@@ -44,7 +44,7 @@ class Frame:
         return self._texts[exact]
 
 
-def document(told: Told, exact: bool, paths: ServerPaths) -> dict[str, Any]:
+def document(told: RecordedEvent, exact: bool, paths: ServerPaths) -> dict[str, Any]:
     """Return an event as documented, without folders of the server, or exactly as the journal holds it."""
     if not exact:
         shown = paths.out_of_event(told.record.event)
@@ -76,7 +76,7 @@ class Hub:
 
     def __init__(
         self,
-        page: Callable[[int, str | None, int], Awaitable[Sequence[Told]]],
+        page: Callable[[int, str | None, int], Awaitable[Sequence[RecordedEvent]]],
         paths: ServerPaths,
         ended_by: Callable[[str], Awaitable[int | None]] = nobody_knows,
     ) -> None:
@@ -91,7 +91,7 @@ class Hub:
         """The last event that listeners were told of."""
         self.closed = False
 
-    def tell(self, news: Sequence[Told], seq: int) -> None:
+    def tell(self, news: Sequence[RecordedEvent], seq: int) -> None:
         """Hand on what is new; `seq` is the journal's last event."""
         self._frames.extend(Frame(told, self._paths) for told in news)
         self.seq = seq

@@ -17,16 +17,14 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from slacktide.app.jobs import requests
-from slacktide.app.jobs.job_terms import terms_of
 from slacktide.app.jobs.submission import FleetText
 from slacktide.app.journal.decision_history import DecisionHistories
 from slacktide.app.journal.fleet_timeline import FleetTimelines
 from slacktide.app.journal.fleet_timeline import drawn as fleet_drawn
-from slacktide.app.journal.journal import Journal, Told, runs_of
-from slacktide.app.journal.listing import held_by, listed
+from slacktide.app.journal.journal import Journal
+from slacktide.app.journal.listing import RecordedEvent, held_by, listed, terms_of
 from slacktide.app.journal.live_status import LEAST_SHARE
 from slacktide.app.journal.logs import LogLine
-from slacktide.app.journal.state_cache import StateCache
 from slacktide.app.journal.timeline import Timelines, drawn
 from slacktide.app.tasks import SubmitRequest
 from slacktide.core.errors import InputError, shown
@@ -34,7 +32,9 @@ from slacktide.journal.events import Decided, Record, SubmissionAsked, Submitted
 from slacktide.journal.state.jobs import AT_HAND
 from slacktide.journal.state.journal_state import JobRecord, JournalState
 from slacktide.journal.state.requests import RequestAnswer
+from slacktide.journal.state.state_cache import StateCache
 from slacktide.journal.store.lease import is_held
+from slacktide.journal.store.real_path import runs_of
 from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.report.text.sentences.reasons import because
 from slacktide.report.text.sentences.why import why as explain
@@ -121,13 +121,13 @@ class JournalReader:
             self._in_charge = time.monotonic(), known
         return known
 
-    def news(self) -> tuple[list[Told], int]:
+    def news(self) -> tuple[list[RecordedEvent], int]:
         """Read what is new, and return what was not told yet, with the journal's last event."""
         with self.state() as state:
             records = [self._news.popleft() for _ in range(len(self._news))]
-            return [Told(record, _submitted(state, record)) for record in records], state.seq
+            return [RecordedEvent(record, _submitted(state, record)) for record in records], state.seq
 
-    def page(self, after: int, job: str | None, most: int) -> Sequence[Told]:
+    def page(self, after: int, job: str | None, most: int) -> Sequence[RecordedEvent]:
         """Return what happened after an event, at most so much."""
         return list(self.journal.events(job, after=after, most=most))
 

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.app.costs.bill_parts import bill_parts, check_sum, parse_keys
+from slacktide.app.costs.costs import bill_parts, check_sum, parse_keys
 from slacktide.app.jobs.submission import Submission
-from slacktide.app.journal.journal import Journal, Told
+from slacktide.app.journal.journal import Journal
+from slacktide.app.journal.listing import RecordedEvent
 from slacktide.cli import run
 from slacktide.core.errors import BackendError, UnknownNameError
 from slacktide.core.types import Quote
@@ -96,7 +97,7 @@ def test_a_stretch_counts_in_the_month_in_which_it_began() -> None:
     store = MemoryStore()
     events = [ClockSet(at_hours=0.0, epoch_utc="2026-01-31T22:00:00+00:00", speed=1.0)]
     store.append([*events, kept(1.5, 3.0), kept(2.0, 1.0)])
-    told = [Told(record, None) for record in store.read()]
+    told = [RecordedEvent(record, None) for record in store.read()]
     assert [(one.names, one.bill.cost_usd) for one in bill_parts(told, ("month", "owner"))] == [
         (("2026-01", ""), 3.0),
         (("2026-02", ""), 1.0),
@@ -110,7 +111,7 @@ def kept(from_hours: float, usd: float) -> Kept:
 
 
 def test_parts_that_do_not_add_up_are_refused() -> None:
-    told = [Told(Record(one.seq, one.time_utc, one.event), None) for one in recorded(kept(0.0, 2.0))]
+    told = [RecordedEvent(Record(one.seq, one.time_utc, one.event), None) for one in recorded(kept(0.0, 2.0))]
     parts = bill_parts(told, ("job",))
     check_sum(parts, 2.001)
     with pytest.raises(BackendError, match="ask again"):

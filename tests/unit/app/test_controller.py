@@ -203,7 +203,7 @@ def test_the_live_view_is_late_by_the_same_rule_as_the_list(tmp_path: Path) -> N
     with Controller(tmp_path / "journal.db", dry(tmp_path)) as controller:
         job = controller.submit(Submission.read(write_job(tmp_path)))
         began = controller.began()[job]
-        standings = Standings(controller)
+        standings = Standings(controller.engine)
         before, after = (standings.of(job, began + hours) for hours in (0.1, 12.5))
     assert before is not None
     assert after is not None

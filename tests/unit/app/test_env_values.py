@@ -11,10 +11,11 @@ import pytest
 from slacktide import cli
 from slacktide.app.jobs.controller import Controller, Setup
 from slacktide.app.jobs.submission import Submission
-from slacktide.app.journal.journal import open_journal, runs_of
+from slacktide.app.journal.journal import open_journal
 from slacktide.core.errors import InputError
 from slacktide.journal.events import SubmissionAsked
 from slacktide.journal.store.env_values import EnvValues, job_values, request_values
+from slacktide.journal.store.real_path import runs_of
 from slacktide.journal.store.sqlite import SqliteStore
 
 from .parts_of_admission import write_job

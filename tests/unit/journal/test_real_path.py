@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.app.journal.journal import open_journal, runs_of, unfinished_files
+from slacktide.app.journal.journal import open_journal, unfinished_files
 from slacktide.cli import run
 from slacktide.core.errors import FileError
 from slacktide.journal.events import CancellationAsked
 from slacktide.journal.store.lease import JournalLease
-from slacktide.journal.store.real_path import real_path
+from slacktide.journal.store.real_path import real_path, runs_of
 from slacktide.journal.store.sqlite import SqliteStore
 
 

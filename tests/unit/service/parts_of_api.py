@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from slacktide.app.alerts.outbox import HookStatus
-from slacktide.app.jobs.admission import FilesRead, Intake
+from slacktide.app.jobs.accept_submissions import FilesRead, Intake
 from slacktide.app.jobs.submission import Defaults, FleetText
-from slacktide.app.journal.journal import values_of
 from slacktide.app.markets.market import MarketSpec
 from slacktide.app.tasks import Setting
 from slacktide.app.tokens import tokens_of
@@ -20,6 +19,7 @@ from slacktide.engine.clock import Clock
 from slacktide.engine.engine import Engine
 from slacktide.engine.job.journal_market import make_journal
 from slacktide.journal.events import ClockSet, Opened
+from slacktide.journal.store.env_values import values_of
 from slacktide.journal.store.lease import JournalLease
 from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.policies.selection.policy_set import fresh

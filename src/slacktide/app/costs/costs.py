@@ -1,14 +1,14 @@
-"""Bills and audits, of a job and of a whole journal, and the picture of a run."""
+"""Bills and audits, of a job and of a whole journal, bills in parts, and the run behind a picture."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from slacktide.app.journal.listing import policy_of, status_of
-from slacktide.core.errors import SlacktideError
+from slacktide.app.journal.listing import RecordedEvent, class_of, owner_of, policy_of, status_of
+from slacktide.core.errors import BackendError, SlacktideError, UnknownNameError
 from slacktide.engine.bills.bill import as_measured, audit_at, own_bill
 from slacktide.engine.bills.bill import bill as job_bill
 from slacktide.engine.bills.machine_bill import machine_bill
@@ -17,36 +17,21 @@ from slacktide.engine.bills.pricing import BillPricing, pricing_of, sites_of
 from slacktide.engine.bills.result import run_result, yardsticks
 from slacktide.engine.bills.site_bill import site_audit
 from slacktide.engine.job.job_context import JobContext
-from slacktide.journal.events import Event, Kept, Lived, Record, SiteOpened
+from slacktide.journal.events import ClockSet, Event, Kept, Lived, Record, SiteOpened, Submitted
 from slacktide.journal.state.journal_state import JobRecord, JournalState
-from slacktide.physics.ledger import Audit, bill
-from slacktide.results.bill import Bill
+from slacktide.physics.ledger import CENT_USD, Priced, StretchSums, added, bill
+from slacktide.results.bill import Bill, JobCost
+from slacktide.results.machines.bill_parts import BillPart
 from slacktide.results.machines.machine_use import MachineCosts
-from slacktide.results.machines.site_bill import PayerBill, SiteBill
+from slacktide.results.machines.site_bill import PayerBill, SiteBill, SiteCost
 from slacktide.results.run import RunResult
 
-
-class JobCost(NamedTuple):
-    """The bill of a job, and a second look at it."""
-
-    bill: Bill
-    audit: Audit
-    notes: tuple[str, ...] = ()
-    """What must be said of its market, where that is not as it was."""
-
-
-class SiteCost(NamedTuple):
-    """The bill of a whole journal with its audit."""
-
-    bill: SiteBill
-    notes: tuple[str, ...] = ()
-    """What must be said of its markets, where they are not as they were."""
-    machines: MachineCosts | None = None
-    """The bill of machines that were rented; None where none ever were."""
+KEYS = ("owner", "class", "month", "job")
+"""What a bill may be divided by."""
 
 
 def billed(record: JobRecord, state: JournalState, context: JobContext, *, in_charge: bool) -> Bill:
-    """Draw up the bill of a job beside what others would have paid."""
+    """Return the bill of a job, next to what other ways to run it would have cost."""
     status = status_of(record, state, in_charge=in_charge)
     return dataclasses.replace(job_bill(record, context), status=status)
 
@@ -60,9 +45,9 @@ def job_cost(
     *,
     in_charge: bool,
 ) -> JobCost:
-    """Draw up the bill of a job beside what others would have paid, and price every stretch again.
+    """Return the bill of a job with its audit, in which every stretch is priced again.
 
-    Where its market is gone, nobody can say what others would have paid.
+    Where its market is gone, the bill lacks what other ways to run the job would have cost.
     """
     pricing = pricing_of(record.submitted, site)
     checked = audit_at(record, pricing.tariff, pricing.quote, records)
@@ -77,46 +62,98 @@ def job_cost(
 
 def site_cost(state: JournalState, records: Iterable[Record], *, in_charge: bool) -> SiteCost:
     """Add up what every job and the machines that none used cost, and audit all stretches together."""
-    told = list(records)
-    own = [record.event.priced for record in told if isinstance(record.event, Kept)]
-    lived = [record.event.priced for record in told if isinstance(record.event, Lived)]
+    kept = list(records)
+    own = [record.event.priced for record in kept if isinstance(record.event, Kept)]
+    lived = [record.event.priced for record in kept if isinstance(record.event, Lived)]
     payers = [
         PayerBill(job_record.job, status_of(job_record, state, in_charge=in_charge), job_record.money.bill)
         for job_record in state.jobs.values()
     ]
     if own:
         payers.append(PayerBill("", "", bill(own)))
-    pricing = _pricing(state, told)
-    found = SiteBill(tuple(payers), bill([*lived, *own]), site_audit(pricing, told))
+    pricing = _pricing(state, kept)
+    found = SiteBill(tuple(payers), bill([*lived, *own]), site_audit(pricing, kept))
     notes = tuple(dict.fromkeys(one.note for one in pricing.values() if one.note))
-    return SiteCost(found, notes, machine_costs(told))
+    return SiteCost(found, notes, machine_costs(kept))
 
 
-def machine_costs(told: Iterable[Record], until_utc: datetime | None = None) -> MachineCosts | None:
-    """Draw up the bill of rented machines until now, beside what jobs used; None where none were rented."""
-    records = list(told)
-    bill_of_all = machine_bill(records, until_utc or datetime.now(UTC))
-    return MachineCosts(bill_of_all, machine_use(records)) if bill_of_all.lines else None
+def machine_costs(records: Iterable[Record], until_utc: datetime | None = None) -> MachineCosts | None:
+    """Return the bill of rented machines until now, next to what jobs used; None where none were rented."""
+    kept = list(records)
+    bill_of_all = machine_bill(kept, until_utc or datetime.now(UTC))
+    return MachineCosts(bill_of_all, machine_use(kept)) if bill_of_all.lines else None
 
 
-def _pricing(state: JournalState, told: Iterable[Record]) -> dict[str, BillPricing]:
-    sites = sites_of(told)
+def _pricing(state: JournalState, records: Iterable[Record]) -> dict[str, BillPricing]:
+    sites = sites_of(records)
     return {record.job: pricing_of(record.submitted, sites.get(record.job)) for record in state.jobs.values()}
 
 
-class RunTold(NamedTuple):
-    """A run as pictures and pages need it."""
+class RecordedRun(NamedTuple):
+    """A run from the journal, as pictures and pages need it."""
 
     runs: tuple[RunResult, ...]
-    """The job's own, then those that stand beside it, as far as the market reaches."""
+    """The job's own, then those to compare it with, as far as the market reaches."""
     events: tuple[Event, ...]
 
 
-def run_told(record: JobRecord, context: JobContext, events: Iterable[Event]) -> RunTold:
+def recorded_run(record: JobRecord, context: JobContext, events: Iterable[Event]) -> RecordedRun:
     """Return a job's run from its journal; raises InputError when nothing was run yet."""
     kept = tuple(events)
     run = run_result(kept, context.job, context.at(0).pool, policy_of(record))
-    return RunTold((run, *yardsticks(context, as_measured(record, context.job))), kept)
+    return RecordedRun((run, *yardsticks(context, as_measured(record, context.job))), kept)
 
 
-__all__ = ["JobCost", "RunTold", "SiteCost", "billed", "job_cost", "machine_costs", "run_told", "site_cost"]
+def parse_keys(text: str) -> tuple[str, ...]:
+    """Read what a bill is to be divided by: one key, or several with commas; raises UnknownNameError."""
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
+    for name in names:
+        if name not in KEYS:
+            raise UnknownNameError("a part of a bill", name, KEYS)
+    return names
+
+
+def bill_parts(events: Iterable[RecordedEvent], by: tuple[str, ...]) -> list[BillPart]:
+    """Add up what every part of a journal cost; parts in the order of their names.
+
+    A stretch belongs to the month (UTC) in which it began, on the market's clock. What no job used has no
+    owner, class or job.
+    """
+    found: dict[tuple[str, ...], StretchSums] = {}
+    for priced, submitted, month in _stretches(events):
+        names = {
+            "owner": "" if submitted is None else owner_of(submitted),
+            "class": "" if submitted is None else class_of(submitted),
+            "month": month,
+            "job": priced.stretch.payer,
+        }
+        part = tuple(names[key] for key in by)
+        found[part] = added(found.get(part, StretchSums()), priced)
+    return [BillPart(part, found[part]) for part in sorted(found)]
+
+
+def check_sum(parts: Iterable[BillPart], cost_usd: float) -> None:
+    """Raise BackendError unless parts come to the whole bill, to the cent."""
+    total = sum(one.bill.cost_usd for one in parts)
+    if abs(total - cost_usd) >= CENT_USD:
+        raise BackendError(
+            f"the parts of a bill must add up to it, got {total:.2f} of {cost_usd:.2f} USD; "
+            "the journal may have grown in between: ask again"
+        )
+
+
+def _stretches(events: Iterable[RecordedEvent]) -> Iterator[tuple[Priced, Submitted | None, str]]:
+    epoch: datetime | None = None
+    for recorded in events:
+        event = recorded.record.event
+        if isinstance(event, ClockSet):
+            epoch = datetime.fromisoformat(event.epoch_utc).astimezone(UTC)
+        elif isinstance(event, Lived | Kept):
+            month = _month(event.priced, recorded.record, epoch)
+            yield event.priced, recorded.submitted if isinstance(event, Lived) else None, month
+
+
+def _month(priced: Priced, record: Record, epoch: datetime | None) -> str:
+    """Return the month of a stretch; in a journal without a clock, that in which it was written down."""
+    hours = timedelta(hours=priced.stretch.from_hours)
+    return f"{record.time_utc.astimezone(UTC) if epoch is None else epoch + hours:%Y-%m}"

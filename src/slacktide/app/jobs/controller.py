@@ -15,9 +15,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from slacktide.app.jobs.admission import FilesRead, Intake, active_of
+from slacktide.app.jobs.accept_submissions import FilesRead, Intake, active_of
 from slacktide.app.jobs.submission import Defaults, Submission
-from slacktide.app.journal.journal import Journal, runs_of, values_of
+from slacktide.app.journal.journal import Journal
 from slacktide.backends.base import BackendPlace, backends
 from slacktide.backends.base import RentsMachines as RentingBackend
 from slacktide.core.errors import BackendError, InputError
@@ -32,9 +32,9 @@ from slacktide.journal.events import ClockSet, Closed, Event, JournalMade, Opene
 from slacktide.journal.state.journal_state import JournalState
 from slacktide.journal.state.snapshots import read_state
 from slacktide.journal.store.base import Store
-from slacktide.journal.store.env_values import job_values
+from slacktide.journal.store.env_values import job_values, values_of
 from slacktide.journal.store.lease import JournalLease
-from slacktide.journal.store.real_path import real_path
+from slacktide.journal.store.real_path import machine_files_of, real_path, runs_of
 from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.policies.selection.policy_set import fresh
 from slacktide.policies.selection.state_file import LearnedStateFile, default_path
@@ -288,9 +288,7 @@ class Controller:
 
         def renting(head: str, token: str) -> Renting:
             assert file is not None
-            from slacktide.app.machines import FOLDER
-
-            folder = runs_of(self.path) / FOLDER
+            folder = machine_files_of(self.path)
             renter = Renter(owner=self.journal_id, folder=folder, head=head, token=token)
             return file.renting(renter, self.clock.speed)
 

@@ -10,7 +10,6 @@ from typing import TypeAlias
 
 from slacktide.app.jobs.full_disk import needing_space
 from slacktide.app.jobs.submission import Submission, request
-from slacktide.app.journal.state_cache import StateCache
 from slacktide.core.errors import (
     BackendError,
     InfeasibleError,
@@ -22,6 +21,7 @@ from slacktide.core.errors import (
 from slacktide.journal.events import CancellationAsked, PreemptionAsked, SubmissionRefused
 from slacktide.journal.state.journal_state import JobRecord, JournalState
 from slacktide.journal.state.requests import RequestAnswer
+from slacktide.journal.state.state_cache import StateCache
 from slacktide.journal.store.base import Store
 from slacktide.journal.store.env_values import EnvValues, request_values
 

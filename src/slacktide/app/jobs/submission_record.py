@@ -8,7 +8,7 @@ import math
 from datetime import datetime
 from typing import Any
 
-from slacktide.app.jobs.movable import OVER_POOLS
+from slacktide.app.jobs.feasible import OVER_POOLS
 from slacktide.app.jobs.submission import FleetText, Submission, check_runnable
 from slacktide.app.markets.market import DEFAULT_MARKET, MarketSpec
 from slacktide.core.errors import InputError

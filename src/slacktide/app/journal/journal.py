@@ -1,4 +1,4 @@
-"""A journal as its clients see it: what is in it, what it cost, and what may be asked of its controller."""
+"""A journal as its clients see it: jobs, events, logs and bills, and requests to its controller."""
 
 from __future__ import annotations
 
@@ -8,45 +8,39 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Self
 
-from slacktide.app.costs.cost_report import CostTold, job_cost_told, site_cost_told
-from slacktide.app.costs.costs import JobCost, RunTold, SiteCost, billed, job_cost, run_told, site_cost
+from slacktide.app.costs.costs import RecordedRun, billed, job_cost, recorded_run, site_cost
 from slacktide.app.jobs import requests
 from slacktide.app.jobs.submission import Submission
-from slacktide.app.journal.listing import listed
+from slacktide.app.journal.listing import RecordedEvent, listed
 from slacktide.app.journal.logs import LogLine, Printed
-from slacktide.app.journal.state_cache import StateCache
 from slacktide.backends.base import BackendPlace, backends
 from slacktide.core.errors import InputError
 from slacktide.engine.bills.pricing import sites_of
 from slacktide.engine.job.job_context import JobContext, context_of
 from slacktide.engine.job.journal_market import make_journal
-from slacktide.journal.events import Record, SubmissionAsked, Submitted
+from slacktide.journal.events import SubmissionAsked, Submitted
 from slacktide.journal.state.journal_state import JobRecord, JournalState
+from slacktide.journal.state.state_cache import StateCache
 from slacktide.journal.store.base import Store
 from slacktide.journal.store.default_paths import journal_path as own_journal
-from slacktide.journal.store.env_values import FOLDER, EnvValues
+from slacktide.journal.store.env_values import values_of
 from slacktide.journal.store.lease import is_held
-from slacktide.journal.store.real_path import RUNS, real_path
+from slacktide.journal.store.real_path import real_path, runs_of
 from slacktide.journal.store.sqlite import SqliteStore
+from slacktide.report.text.bills.cost_report import CostReport, job_cost_report, site_cost_report
 from slacktide.report.text.sentences.why import why as explain
-from slacktide.results.bill import Bill
+from slacktide.results.bill import Bill, JobCost
+from slacktide.results.machines.site_bill import SiteCost
 from slacktide.results.status import JobStatus
 
 FOLLOW_S = 0.2
-"""How often more is looked for."""
-
-
-class Told(NamedTuple):
-    """An event of the journal, and the submission of its job: its hours count from there."""
-
-    record: Record
-    submitted: Submitted | None
+"""How often to look for more."""
 
 
 class Journal:
-    """All that can be asked of a journal, by whoever is not its controller."""
+    """Reads a journal, and writes requests to its controller; any process may use one."""
 
     def __init__(
         self,
@@ -56,9 +50,9 @@ class Journal:
         state: Callable[[], JournalState] | None = None,
         context: Callable[[JobRecord], JobContext] | None = None,
     ) -> None:
-        """Look at a journal through its store; `path` is where it lies, if anywhere.
+        """Give the store of a journal, and the path of its file if it has one.
 
-        A controller says what it knows already: all that the journal tells, and its jobs' contexts.
+        A controller passes what it has already: the state of the journal, and its jobs' contexts.
         """
         self.store, self.path = store, path
         self._state = state or StateCache(store)
@@ -74,11 +68,11 @@ class Journal:
 
     @property
     def in_charge(self) -> bool:
-        """Whether a controller is there to act on what is asked."""
+        """Whether a controller is running that acts on requests."""
         return self._state().controller is not None if self.path is None else is_held(self.path)
 
     def submit(self, submission: Submission, *, job_class: str = "") -> str:
-        """Ask that a job be run, and return the key of the request; the same key asks for the same job."""
+        """Request that a job be run, and return the key of the request; the same key means the same job."""
         values = None if self.path is None else values_of(self.path)
         return requests.ask_submission(self.store, submission, job_class, values=values, look=self._state)
 
@@ -93,14 +87,14 @@ class Journal:
         return None if answer is None else answer.job
 
     def cancel(self, job: str) -> bool:
-        """Ask that a job be ended; raises InputError when it has ended already.
+        """Request that a job be ended; raises InputError when it has ended already.
 
         A submission that waits is withdrawn by its key; returns whether that was done, at once and for good.
         """
         return requests.ask_cancellation(self.store, job, look=self._state)
 
     def preempt(self, job: str, spot_gpus: int | None = None) -> None:
-        """Ask that spot workers be taken from a job, as the market would; None means all."""
+        """Request that spot workers be taken from a job, as the market would; None means all."""
         requests.ask_preemption(self.store, job, spot_gpus, look=self._state)
 
     def jobs(self) -> list[JobStatus]:
@@ -118,36 +112,36 @@ class Journal:
 
     def events(
         self, job: str | None = None, *, follow: bool = False, after: int = 0, most: int | None = None
-    ) -> Iterator[Told]:
-        """Tell what happened after an event, to one job or to all; `follow` goes on until that job has ended.
+    ) -> Iterator[RecordedEvent]:
+        """Yield what happened after an event, to a job or to all; `follow` goes on until that job has ended.
 
-        No more than `most` are told.
+        Yields at most `most` events.
         """
         record, left = None if job is None else requests.record_of(self._state(), job), most
         while True:
             over = record is not None and not record.active
-            for told in self._told(job, after, left):
-                after = told.record.seq
-                yield told
+            for recorded in self._recorded(job, after, left):
+                after = recorded.record.seq
+                yield recorded
             if not follow or over or most is not None:
                 return
             time.sleep(FOLLOW_S)
             self._state()
 
-    def _told(self, job: str | None, after: int, most: int | None) -> Iterator[Told]:
+    def _recorded(self, job: str | None, after: int, most: int | None) -> Iterator[RecordedEvent]:
         jobs, came = self._state().jobs, dict[str, Submitted]()
         for record in islice(self.store.read(after=after, job=job), most):
             event = record.event
-            if isinstance(event, Submitted):  # which may have come after the look at all jobs
+            if isinstance(event, Submitted):  # it may have come after `jobs` was read
                 came[event.job] = event
             job_record = jobs.get(event.job)
-            yield Told(record, came.get(event.job) if job_record is None else job_record.submitted)
+            yield RecordedEvent(record, came.get(event.job) if job_record is None else job_record.submitted)
 
     def why(self, job: str) -> list[str]:
-        """Say in plain sentences why a job holds what it holds, the newest decision first."""
+        """Explain in plain sentences why a job holds what it holds, the newest decision first."""
         state, in_charge = self._now()
         status = listed(requests.record_of(state, job), state, in_charge=in_charge)
-        return explain(status, [told.record.event for told in self.events(job)])
+        return explain(status, [recorded.record.event for recorded in self.events(job)])
 
     def logs(
         self, job: str, *, rank: int | None = None, attempt: int | None = None, follow: bool = False
@@ -165,7 +159,7 @@ class Journal:
     def printed(
         self, job: str, rank: int | None = None, attempt: int | None = None, after: str = ""
     ) -> Printed:
-        """Return what the workers of a job printed, from a place on that was told before."""
+        """Return what the workers of a job printed, from a place on that was returned before."""
         state = self._state()
         requests.record_of(state, job)
         place = (
@@ -176,7 +170,7 @@ class Journal:
         return Printed(backends.make({state.backend: {"place": place}}), job, rank, attempt, after)
 
     def bill(self, job: str) -> Bill:
-        """Draw up the bill of a job, beside what others would have paid."""
+        """Return the bill of a job, next to what other ways to run it would have cost."""
         state, in_charge = self._now()
         record = requests.record_of(state, job)
         return billed(record, state, self._job_context(record), in_charge=in_charge)
@@ -186,36 +180,36 @@ class Journal:
         state, in_charge = self._now()
         job_record = requests.record_of(state, job)
         own = list(self.store.read(job=job))
-        # What concerns no job tells on which market it stands.
-        told = sorted([*self.store.read(job=""), *own[:1]], key=lambda record: record.seq)
+        # Events of no job have the market that it was priced on.
+        records = sorted([*self.store.read(job=""), *own[:1]], key=lambda record: record.seq)
         return job_cost(
-            job_record, state, self._job_context, sites_of(told).get(job), own, in_charge=in_charge
+            job_record, state, self._job_context, sites_of(records).get(job), own, in_charge=in_charge
         )
 
-    def cost_told(self, job: str | None = None) -> CostTold:
-        """Return the bill of a job, or of the whole journal, as it is told."""
-        return site_cost_told(self.cost_of_all()) if job is None else job_cost_told(self.cost(job))
+    def cost_report(self, job: str | None = None) -> CostReport:
+        """Return the bill of a job, or of the whole journal, as text and as JSON."""
+        return site_cost_report(self.cost_of_all()) if job is None else job_cost_report(self.cost(job))
 
     def cost_of_all(self) -> SiteCost:
         """Return what every job and the site itself paid, and the audit of all stretches together."""
         state, in_charge = self._now()
         return site_cost(state, self.store.read(), in_charge=in_charge)
 
-    def run(self, job: str) -> RunTold:
+    def run(self, job: str) -> RecordedRun:
         """Return the run of a job, as pictures and pages need it; raises InputError where nothing was run."""
         job_record = requests.record_of(self._state(), job)
-        return run_told(
+        return recorded_run(
             job_record, self._job_context(job_record), (record.event for record in self.store.read(job=job))
         )
 
     def _now(self) -> tuple[JournalState, bool]:
-        """Return all that the journal tells, and whether a controller is in charge."""
+        """Return the state of the journal, and whether a controller is in charge."""
         before, state = self.in_charge, self._state()
         return state, before or self.in_charge  # one may have come or gone while the journal was read
 
 
 def open_journal(path: str | Path | None = None, *, create: bool = False) -> Journal:
-    """Open a journal, the user's own unless another is named; raises InputError when it is not there."""
+    """Open a journal, the user's own unless another is named; raises InputError when there is none."""
     place = real_path(own_journal() if path is None else path)
     if not create and not place.exists():
         raise InputError(f"{place}: there must be a journal, found none; name it with --journal")
@@ -239,14 +233,4 @@ def unfinished_files(path: Path) -> set[str]:
         return set(journal.unfinished().values())
 
 
-def runs_of(journal: Path) -> Path:
-    """Return the folder below which the workers of a journal have theirs: beside the file itself."""
-    return real_path(journal).with_suffix(RUNS)
-
-
-def values_of(journal: Path) -> EnvValues:
-    """Return where values are kept that must not stand in a journal; no job's folder begins with a dot."""
-    return EnvValues(runs_of(journal) / FOLDER)
-
-
-__all__ = ["Journal", "Told", "open_journal", "own_journal", "runs_of", "unfinished_files", "values_of"]
+__all__ = ["Journal", "check_exists", "open_journal", "own_journal", "unfinished_files"]

@@ -1,32 +1,55 @@
-"""Where the jobs of a journal stand, in the words that users see."""
+"""The jobs of a journal as users see them: their states, which of them to list, and what their files say."""
 
 from __future__ import annotations
 
 import math
-from datetime import UTC, datetime
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
-from slacktide.core.errors import SlacktideError
+from slacktide.core.errors import InputError, SlacktideError, UnknownNameError, shown
 from slacktide.core.types import TIME_TOLERANCE_HOURS
+from slacktide.core.units import parse_duration_hours
 from slacktide.files.job import parse_job
-from slacktide.journal.events import Submitted
+from slacktide.journal.events import Record, Status, Submitted
 from slacktide.journal.state.journal_state import NOTHING, Holding, JobRecord, JournalState
+from slacktide.physics.pace import UNKNOWN_SPREAD
 from slacktide.report.text.sentences.events import policy_name
 from slacktide.results.status import JobStatus
 
 OWNER = "owner"
-"""The key of a job file; where the word is not in it, the file need not be read."""
+"""A key of job files; a file without the word has no owner, and need not be read."""
 KEPT_FILES = 4096
-"""Job files of which is remembered whose they are."""
+"""Job files whose owner and class are remembered."""
 UNATTENDED = "unattended"
-"""The state of a job whose controller is gone without a word."""
+"""The state of a job whose controller died."""
 BLOCKED = "blocked"
-"""The state of a job that something keeps from going on."""
+"""The state of a job that cannot go on for now."""
+KEPT_TERMS = 256
+"""Job files whose terms are remembered: those on open pages, not those of long lists."""
+ACTIVE = "active"
+"""All states but those of jobs that have ended."""
+ENDED: tuple[str, ...] = get_args(Status)
+STATES = (
+    ACTIVE, "pending", "starting", "running", "recovering", "cancelling", "released", "unattended", "blocked",
+    *ENDED,
+)  # fmt: skip
+LATE = ("late", "late-expected")
+AS_SHOWN = {"out-of-money": "budget_exhausted"}
+"""States by the word that lists show, where that is another."""
+
+
+class RecordedEvent(NamedTuple):
+    """An event of the journal, and the submission of its job, from which its hours are counted."""
+
+    record: Record
+    submitted: Submitted | None
 
 
 def listed(record: JobRecord, state: JournalState, *, in_charge: bool) -> JobStatus:
-    """Say where a job stands, as of the journal's last event; `in_charge`: a controller is there just now."""
+    """Return the state of a job as of the journal's last event; `in_charge`: a controller is running now."""
     held = held_by(record)
     work_gpu_hours, deadline_hours = task_of(record)
     return JobStatus(
@@ -62,8 +85,8 @@ def held_by(record: JobRecord) -> Holding:
 def status_of(record: JobRecord, state: JournalState, *, in_charge: bool) -> str:
     """Return a job's state in the words users see.
 
-    `released` when it was let go in order, `unattended` when its controller is gone without a word: nobody
-    knows then whether its workers still run; `blocked` when something keeps it from holding anything.
+    `released` when its controller was stopped cleanly, `unattended` when its controller died, so that it is
+    not known whether its workers still run; `blocked` when something keeps it from holding anything.
     """
     if not record.active:
         return record.status
@@ -80,7 +103,7 @@ def policy_of(record: JobRecord) -> str:
 
 
 def health_of(record: JobRecord, now_hours: float, deadline_hours: float) -> str:
-    """Return the outlook of a job: as it was last told, but late once its deadline has passed."""
+    """Return the outlook of a job: as it was last recorded, but late once its deadline has passed."""
     done = record.ended is not None and record.ended.status == "succeeded"
     late = elapsed_hours(record, now_hours) > deadline_hours + TIME_TOLERANCE_HOURS
     return "late" if late and not done else record.progress.health
@@ -93,19 +116,19 @@ def elapsed_hours(record: JobRecord, now_hours: float) -> float:
 
 
 def owner_of(submitted: Submitted) -> str:
-    """Return whom a job's file names as its owner; empty: nobody."""
+    """Return whom a job's file names as its owner; empty: it names none."""
     return _written(submitted.text, submitted.path).owner if OWNER in submitted.text else ""
 
 
 def class_of(submitted: Submitted) -> str:
-    """Return the class of a job in a fleet; empty: none. In journals of before only its file says so."""
+    """Return the class of a job in a fleet; empty: none. In old journals only its file has it."""
     if submitted.fleet_class or not submitted.fleet:
         return submitted.fleet_class
     return _written(submitted.text, submitted.path).job_class
 
 
 class _Written(NamedTuple):
-    """What is asked again and again of a job's file."""
+    """What of a job's file is needed again and again."""
 
     owner: str = ""
     job_class: str = ""
@@ -113,20 +136,96 @@ class _Written(NamedTuple):
 
 @lru_cache(maxsize=KEPT_FILES)
 def _written(text: str, path: str) -> _Written:
-    """Read a job's file, once: a list of jobs is asked for many times a second."""
+    """Read a job's file, once: a list of jobs is requested many times a second."""
     try:
         file = parse_job(text, path=path, now=datetime.now(UTC))
-    except SlacktideError:  # another version took it in: whose it is cannot be said any more
+    except SlacktideError:  # accepted by another version: its owner is not known any more
         return _Written()
     return _Written(file.owner, file.fleet_class or "")
 
 
 def task_of(record: JobRecord) -> tuple[float, float]:
-    """Return the GPU-hours of work of a job and its deadline; its market need not be there any more."""
-    told = record.submitted
-    if told.work_gpu_hours > 0:
-        return told.work_gpu_hours, told.deadline_hours
-    # A journal of before does not say it, so the job file is read.
-    now = datetime.fromisoformat(told.submitted_utc)
-    job = parse_job(told.text, path=told.path, now=now).job
+    """Return the GPU-hours of work of a job and its deadline; its market need not exist any more."""
+    submitted = record.submitted
+    if submitted.work_gpu_hours > 0:
+        return submitted.work_gpu_hours, submitted.deadline_hours
+    # An old journal does not have them, so the job file is read.
+    now = datetime.fromisoformat(submitted.submitted_utc)
+    job = parse_job(submitted.text, path=submitted.path, now=now).job
     return job.work_gpu_hours, job.deadline_hours
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobTerms:
+    """How a job's end is judged; None throughout where its file cannot be read any more."""
+
+    deadline_kind: str | None = None
+    """`hard`, `soft` (late work is worth less), or `none`."""
+    after_deadline: str | None = None
+    """What happens to work that is left at the deadline: stop, finish-cheaply or finish-fast."""
+    work_known: bool | None = None
+    """Whether the file says how much work it is; otherwise that is guessed until it is measured."""
+
+
+@lru_cache(maxsize=KEPT_TERMS)
+def terms_of(text: str, path: str) -> JobTerms:
+    """Read the terms of a job from its file, once: pages need them again with every event."""
+    try:
+        job = parse_job(text, path=path).job
+    except SlacktideError:  # accepted by another version
+        return JobTerms()
+    kind = "none" if math.isinf(job.deadline_hours) else "hard" if job.hard else "soft"
+    known = job.work_spread < UNKNOWN_SPREAD
+    return JobTerms(deadline_kind=kind, after_deadline=job.after_deadline, work_known=known)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFilter:
+    """Which jobs of a list are wanted; a field that is left out restricts nothing."""
+
+    states: tuple[str, ...] = ()
+    job_class: str | None = None
+    owner: str | None = None
+    since: datetime | None = None
+    late: bool = False
+    most: int | None = None
+    """Only the newest of those that are left."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "states", tuple(AS_SHOWN.get(state, state) for state in self.states))
+        for state in self.states:
+            if state not in STATES:
+                raise UnknownNameError("a state", state, STATES)
+
+    def kept(self, listed: Sequence[JobStatus]) -> list[JobStatus]:
+        """Return the jobs that match, in the order they came."""
+        found = [one for one in listed if self._keeps(one)]
+        return found if self.most is None else found[max(0, len(found) - self.most) :]
+
+    def _keeps(self, one: JobStatus) -> bool:
+        return (
+            (not self.states or one.status in self.states or (ACTIVE in self.states and _is_active(one)))
+            and self.job_class in (None, one.job_class)
+            and self.owner in (None, one.owner)
+            and (self.since is None or datetime.fromisoformat(one.submitted_utc) >= self.since)
+            and (not self.late or one.health in LATE or one.status == "deadline_missed")
+        )
+
+
+def parse_since(text: str, now: datetime | None = None) -> datetime:
+    """Read a moment: a duration before now (`2d`), or an ISO date or time, in UTC unless it has a zone."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        pass
+    else:
+        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    try:
+        return (now or datetime.now(UTC)) - timedelta(hours=parse_duration_hours(text))
+    except (InputError, OverflowError):
+        must = "--since must be a duration such as 2d, or a date such as 2026-01-31"
+        raise InputError(f"{must}, got {shown(text)}") from None
+
+
+def _is_active(one: JobStatus) -> bool:
+    return one.status not in ENDED

@@ -1,11 +1,11 @@
-"""Where a controller's jobs stand at a moment: what the journal tells, and the stretch that each is in."""
+"""The state of a controller's jobs at this moment: that of the journal, and the stretch that each is in."""
 
 from __future__ import annotations
 
-from slacktide.app.jobs.controller import Controller
 from slacktide.app.journal.listing import elapsed_hours, health_of, held_by, policy_of, status_of
 from slacktide.core.types import Job, Quote
 from slacktide.engine.bills.bill import as_measured, on_demand_alone
+from slacktide.engine.engine import Engine
 from slacktide.engine.job.account import StretchAccount
 from slacktide.engine.job.job_context import JobContext
 from slacktide.journal.state.journal_state import JobRecord
@@ -19,15 +19,15 @@ SHOWN_SLOTS = 120
 
 
 class Standings:
-    """Looks at the jobs of a controller as often as they are to be shown."""
+    """Looks at the jobs of an engine as often as they are to be shown."""
 
-    def __init__(self, controller: Controller) -> None:
-        self._controller = controller
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
         self._alone: dict[str, tuple[Job, float | None]] = {}
 
     def of(self, job: str, now_hours: float) -> Standing | None:
-        """Say where a job stands now; None where its market is gone, so that nobody can say."""
-        engine, record = self._controller.engine, self._controller.state.jobs[job]
+        """Return where a job stands now; None where its market is gone, so that it is not known."""
+        engine, record = self._engine, self._engine.state.jobs[job]
         if engine.troubles.has(job, "market"):
             return None
         context, one, facts = (
@@ -45,7 +45,7 @@ class Standings:
             job=context.job,
             policy=policy_of(record),
             pool=context.market_pool.name,
-            status=status_of(record, self._controller.state, in_charge=True),
+            status=status_of(record, engine.state, in_charge=True),
             health=health_of(record, now_hours, context.job.deadline_hours),
             hours=hours,
             projected_hours=projected[0],
@@ -75,7 +75,7 @@ class Standings:
 def _projected(
     job: Job, hours: float, progress_gpu_hours: float, cost_usd: float, alone_usd: float | None
 ) -> tuple[float | None, float | None]:
-    """Say when a job will be done and for how much, as it went so far; None while too little is done.
+    """Return when a job will be done and for how much, at its rate so far; None while too little is done.
 
     Where that would be after a hard deadline the guard rents on demand: then at the deadline, or as soon as
     possible, with the rest of the work paid on demand.
@@ -91,7 +91,7 @@ def _projected(
 
 
 def _is_estimate(record: JobRecord, one: StretchAccount) -> bool:
-    """Whether real workers never reported how much is done; in a dry run nobody does."""
+    """Whether real workers never reported how much is done; in a dry run there are none."""
     return one.priced.stretch.estimated and record.holding.held is not None
 
 

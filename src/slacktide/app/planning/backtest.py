@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from slacktide.app.jobs.feasible import check_in_time, check_in_time_anywhere
-from slacktide.app.jobs.movable import OVER_POOLS, ground_for
+from slacktide.app.jobs.feasible import OVER_POOLS, check_in_time, check_in_time_anywhere, ground_for
 from slacktide.app.markets.market import DEFAULT_MARKET, MarketSpec, as_market
 from slacktide.core.register import Spec
 from slacktide.core.types import Job

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slacktide.app.jobs.feasible import check_feasible, check_in_time_anywhere
-from slacktide.app.jobs.movable import OVER_POOLS, ground_for
+from slacktide.app.jobs.feasible import OVER_POOLS, check_feasible, check_in_time_anywhere, ground_for
 from slacktide.app.journal.last_runs import last_runs
 from slacktide.app.markets.market import DEFAULT_MARKET, MarketSpec, as_market
 from slacktide.app.planning.backtest import DEFAULT_POLICIES

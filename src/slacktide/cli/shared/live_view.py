@@ -41,7 +41,7 @@ class ControllerScreen:
         after: int = 0,
         named: bool = False,
     ) -> None:
-        """ControllerScreen these jobs, and those that are submitted from now on.
+        """Show these jobs, and those that are submitted from now on.
 
         `note` returns a line to show above everything else; events up to `after` are left out. Lines name
         their job once there are several, or always if `named`.
@@ -51,11 +51,11 @@ class ControllerScreen:
 
         self._controller, self._jobs = controller, list(jobs)
         self._screen, self._note, self._shown_note = screen, note, ""
-        self._standings = Standings(controller)
+        self._standings = Standings(controller.engine)
         self._seq, self._began_seq = after, controller.state.seq
-        self._teller = EventLines(named=named or len(self._jobs) > 1)
+        self._lines_of = EventLines(named=named or len(self._jobs) > 1)
         for job, began_hours in controller.began().items():
-            self._teller.know(job, began_hours)
+            self._lines_of.know(job, began_hours)
 
     def __call__(self, now_hours: float) -> None:
         """Print new events, and draw the state of the jobs."""
@@ -77,8 +77,8 @@ class ControllerScreen:
         self._seq = seq
         if isinstance(event, Submitted) and seq > self._began_seq:
             self._jobs.append(event.job)
-            self._teller.named |= len(self._jobs) > 1
-        line = self._teller.news(event)
+            self._lines_of.named |= len(self._jobs) > 1
+        line = self._lines_of.news(event)
         return line if event.job in self._jobs or not event.job else None
 
     def _picture(self, lines: Sequence[str], now_hours: float) -> RenderableType:

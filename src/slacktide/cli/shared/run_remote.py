@@ -87,7 +87,7 @@ class ServerScreen:
         from slacktide.report.live.lines import EventLines
 
         self._run, self._screen, self._stop = run, screen, stop
-        self._teller = EventLines(named=len(run.jobs) > 1)
+        self._lines_of = EventLines(named=len(run.jobs) > 1)
         self._note, self._looked_s = "", float("-inf")
         self._standings: list[Standing] = []
 
@@ -104,7 +104,7 @@ class ServerScreen:
             time.sleep(0.0 if self._run.over else POLL_S)
 
     def _print_news(self) -> None:
-        lines = [self._teller.news(record.event) for record in self._run.news()]
+        lines = [self._lines_of.news(record.event) for record in self._run.news()]
         if news := [line for line in lines if line is not None]:
             self._screen.print_lines(news)
 

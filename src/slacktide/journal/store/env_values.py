@@ -14,6 +14,7 @@ from pathlib import Path
 
 from slacktide.core.errors import FileError
 from slacktide.core.files import is_our_own_folder, make_private_folder, write_private
+from slacktide.journal.store.real_path import runs_of
 
 FOLDER = ".values"
 _JOB, _REQUEST, _END = "job-", "request-", ".json"
@@ -91,3 +92,8 @@ class EnvValues:
                 "remove it, or name another journal with --journal",
                 path=self.folder,
             )
+
+
+def values_of(journal: Path) -> EnvValues:
+    """Return the folder of a journal's values; no job has a folder of runs that begins with a dot."""
+    return EnvValues(runs_of(journal) / FOLDER)

@@ -11,6 +11,8 @@ from slacktide.journal.store.sqlite_errors import ANOTHER
 LONGEST_NAME_BYTES = 240
 """File systems take 255, and the names of the files beside a journal are a little longer than its own."""
 RUNS = ".runs"
+MACHINES = ".machines"
+"""In the folder of runs; no job has a folder that begins with a dot."""
 
 
 def real_path(journal: str | os.PathLike[str]) -> Path:
@@ -29,6 +31,16 @@ def real_path(journal: str | os.PathLike[str]) -> Path:
             f"a journal must have a path that can be opened, got: {reason}; {ANOTHER}", path=_shown(journal)
         ) from error
     return path
+
+
+def runs_of(journal: str | os.PathLike[str]) -> Path:
+    """Return the folder of a journal's runs, next to its file; each job has its own folder in it."""
+    return real_path(journal).with_suffix(RUNS)
+
+
+def machine_files_of(journal: str | os.PathLike[str]) -> Path:
+    """Return the folder in which a provider may keep files about a journal's machines."""
+    return runs_of(journal) / MACHINES
 
 
 def _check_name(path: Path) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from slacktide.physics.ledger import Audit, StretchSums
+from slacktide.results.machines.machine_use import MachineCosts
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,3 +28,13 @@ class SiteBill:
     """The jobs in the order they came; the site last, where it paid for anything."""
     total: StretchSums
     audit: Audit
+
+
+class SiteCost(NamedTuple):
+    """The bill of a whole journal with its audit."""
+
+    bill: SiteBill
+    notes: tuple[str, ...] = ()
+    """What users should know of its markets, where they are not as they were."""
+    machines: MachineCosts | None = None
+    """The bill of machines that were rented; None where none ever were."""

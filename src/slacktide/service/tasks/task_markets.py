@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from slacktide.app.journal.journal import runs_of
 from slacktide.app.markets.market import MarketSpec
 from slacktide.app.tasks import AboutJob, PlanRequest, Setting
 from slacktide.core.errors import InputError
 from slacktide.engine.fleet.fleets import market_named
 from slacktide.files.job import JobFile
+from slacktide.journal.store.real_path import runs_of
 from slacktide.market.formats.reading.market_bytes import read_bytes
 from slacktide.market.formats.tables.whole import is_whole
 from slacktide.service.uploads.server_paths import without_folder

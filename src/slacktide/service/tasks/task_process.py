@@ -164,7 +164,7 @@ def _forget(setting: Setting, asked: NoDetails, progress: Progress) -> dict[str,
 
 def _cost(setting: Setting, asked: CostRequest, progress: Progress) -> dict[str, Any]:
     with open_journal(setting.journal) as journal:
-        return journal.cost_told(asked.job or None)._asdict()
+        return journal.cost_report(asked.job or None)._asdict()
 
 
 def _run(setting: Setting, asked: RenderRequest, progress: Progress) -> dict[str, Any]:

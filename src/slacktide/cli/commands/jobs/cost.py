@@ -14,7 +14,7 @@ from slacktide.cli.shared.run_report import Pictures, fetch_pictures, write_pict
 from slacktide.core.errors import InputError
 
 if TYPE_CHECKING:
-    from slacktide.app.costs.cost_report import CostTold
+    from slacktide.report.text.bills.cost_report import CostReport
 
 
 @click.command()
@@ -36,8 +36,8 @@ def cost(job: str | None, **given: Any) -> int:
     --by divides the bill of a journal; the parts add up to it to the cent. A part of a month is what began
     in it, in UTC, on the clock that jobs run by. CSV is in parts, by job unless --by says otherwise.
     """
-    from slacktide.app.costs.cost_report import job_cost_told
     from slacktide.app.journal.journal import Journal
+    from slacktide.report.text.bills.cost_report import job_cost_report
 
     pictures = Pictures(given["report"], given["plot"])
     if job is None and pictures != Pictures():
@@ -48,11 +48,11 @@ def cost(job: str | None, **given: Any) -> int:
     with opened(given["journal"], given["server"]) as journal:
         if isinstance(journal, Journal) and job is not None and pictures != Pictures():
             cost = journal.cost(job)
-            found = job_cost_told(cost)
+            found = job_cost_report(cost)
             _print(found, given["output"])
             write_pictures(journal, cost.bill, pictures)
         else:
-            found = journal.cost_told(job)
+            found = journal.cost_report(job)
             _print(found, given["output"])
             if job is not None and not isinstance(journal, Journal):
                 fetch_pictures(journal, job, pictures)
@@ -61,14 +61,14 @@ def cost(job: str | None, **given: Any) -> int:
 
 def _in_parts(job: str | None, by: str, pictures: Pictures, given: Mapping[str, Any]) -> int:
     """Print the bill of a journal in parts, which add up to the bill that is audited."""
-    from slacktide.app.costs.bill_parts import bill_parts, check_sum, parse_keys
+    from slacktide.app.costs.costs import bill_parts, check_sum, parse_keys
     from slacktide.report.text.bills import parts as report
 
     if job is not None or pictures != Pictures():
         raise InputError("--by and -o csv must be of a whole journal, got a JOB; leave it out")
     keys = parse_keys(by)
     with opened(given["journal"], given["server"]) as journal:
-        found, parts = journal.cost_told(), bill_parts(journal.events(), keys)
+        found, parts = journal.cost_report(), bill_parts(journal.events(), keys)
     total_usd = found.document["total"]["cost_usd"]
     check_sum(parts, total_usd)
     if given["output"] == "csv":
@@ -85,7 +85,7 @@ def _in_parts(job: str | None, by: str, pictures: Pictures, given: Mapping[str, 
     return 0 if found.clean else 1
 
 
-def _print(found: CostTold, output: str) -> None:
+def _print(found: CostReport, output: str) -> None:
     """Print a bill, and on stderr notes about the markets that it is based on."""
     for note in found.notes:
         say(note, err=True)

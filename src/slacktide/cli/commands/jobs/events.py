@@ -12,7 +12,7 @@ from slacktide.cli.shared.journals import opened, place_options
 from slacktide.cli.shared.output import say
 
 if TYPE_CHECKING:
-    from slacktide.app.journal.journal import Told
+    from slacktide.app.journal.listing import RecordedEvent
     from slacktide.report.live.lines import EventLines
 
 
@@ -34,7 +34,7 @@ def events(job: str | None, follow: bool, journal: str | None, server: str | Non
             say(_line(recorded, event_lines, output))
 
 
-def _line(recorded: Told, event_lines: EventLines, output: str) -> str:
+def _line(recorded: RecordedEvent, event_lines: EventLines, output: str) -> str:
     from slacktide.report.wire.events import as_json
 
     if output == "text":

@@ -13,7 +13,7 @@ from slacktide.cli.shared.journals import NO_CONTROLLER, opened, place_options
 from slacktide.cli.shared.output import echo_json, is_terminal, line_length, print_rich, say
 
 if TYPE_CHECKING:
-    from slacktide.app.journal.job_filter import JobFilter
+    from slacktide.app.journal.listing import JobFilter
     from slacktide.client.remote import AnyJournal
 
 NONE_OF_THEM = "no job of this kind"
@@ -68,7 +68,7 @@ def jobs(journal: str | None, server: str | None, output: str, **given: Any) -> 
 
 def _filter(given: Mapping[str, Any]) -> JobFilter:
     """Return the filter that the options of the command describe."""
-    from slacktide.app.journal.job_filter import JobFilter, parse_since
+    from slacktide.app.journal.listing import JobFilter, parse_since
 
     return JobFilter(
         states=given["states"],

@@ -92,8 +92,9 @@ def _prepare(folder: Path) -> Path:
     """Write the job file; what an earlier demo left behind is cleared away, unless it has not ended."""
     import shutil
 
-    from slacktide.app.journal.journal import runs_of, unfinished_files
+    from slacktide.app.journal.journal import unfinished_files
     from slacktide.core.errors import InputError
+    from slacktide.journal.store.real_path import runs_of
 
     try:
         folder.mkdir(parents=True, exist_ok=True)

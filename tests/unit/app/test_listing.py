@@ -1,4 +1,4 @@
-"""Filters of a list of jobs."""
+"""Filters of a list of jobs, and what a job file promises: its kind of deadline, and known work."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from slacktide.app.journal.job_filter import JobFilter, parse_since
+from slacktide.app.journal.listing import JobFilter, JobTerms, parse_since, terms_of
 from slacktide.core.errors import InputError, UnknownNameError
 from slacktide.results.status import JobStatus
 
@@ -60,3 +60,24 @@ def test_a_moment_is_a_date_or_so_long_ago() -> None:
     assert parse_since("2026-01-06T10:00+02:00") == datetime(2026, 1, 6, 8, tzinfo=UTC)
     with pytest.raises(InputError, match="--since must be a duration"):
         parse_since("yesterday")
+
+
+FILE = 'name: a\nrun: "true"\nresources: {{accelerators: "H100:1..4"}}\nwork: {work}\n{more}\n'
+
+
+@pytest.mark.parametrize(
+    ("work", "more", "kind", "known"),
+    [
+        ("4 gpu-hours", "deadline: 5h", "hard", True),
+        ("4 gpu-hours", "deadline: 5h\nvalue: 9 usd\nworthless_after: 8h", "soft", True),
+        ("4 gpu-hours", "deadline: none", "none", True),
+        ("unknown", "deadline: 5h", "hard", False),
+    ],
+)
+def test_terms_are_read_from_the_file(work: str, more: str, kind: str, known: bool) -> None:
+    found = terms_of(FILE.format(work=work, more=more), "job.yaml")
+    assert (found.deadline_kind, found.work_known) == (kind, known)
+
+
+def test_a_file_that_cannot_be_read_any_more_tells_nothing() -> None:
+    assert terms_of("nonsense", "job.yaml") == JobTerms()
