@@ -21,7 +21,7 @@ from slacktide.core.errors import FileError, InputError, UnknownNameError, shown
 from slacktide.core.files import keep_from_others, write_private
 from slacktide.journal.codec.json_scalars import Misfit
 from slacktide.journal.codec.json_types import form
-from slacktide.journal.store.default_paths import hidden_beside
+from slacktide.journal.store.default_paths import hidden_sibling
 
 Role: TypeAlias = Literal["read", "submit"]
 """`read` sees jobs, logs and bills; `submit` also runs, cancels and preempts: a shell on the workers."""
@@ -127,7 +127,7 @@ class Tokens:
 
 def tokens_of(journal: Path) -> Tokens:
     """Return the tokens of a journal's server."""
-    return Tokens(hidden_beside(journal, "tokens"))
+    return Tokens(hidden_sibling(journal, "tokens"))
 
 
 def digest(secret: str) -> str:

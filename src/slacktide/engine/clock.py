@@ -1,7 +1,7 @@
-"""The market clock: hours since it was set, as fast as asked; it never goes back, and nobody can set it.
+"""The market clock: hours since it was set, at a chosen speed; it never goes back, and no user can set it.
 
 It counts by the machine's own clock, which goes on while the machine sleeps and which no user can set. So a
-wall clock that is set forward costs nobody anything, and one that is set back stops no job's time. Only
+wall clock that is set forward changes no bill, and one that is set back stops no job's time. Only
 across a boot does the wall clock say how much time has passed.
 """
 
@@ -16,15 +16,15 @@ from slacktide.core.errors import InputError
 from slacktide.journal.events import ClockAnchored, ClockJumped, ClockSet
 
 JUMP_S = 2.0
-"""A wall clock that moves by more than this against the machine's own was set by somebody."""
+"""A wall clock that moves by more than this against the machine's own was set by a user or by the system."""
 FASTEST = 1e9
 
 
 class Clock:
     """Reads market hours from the machine's own clock.
 
-    A market that is faster than the wall's clock is a rehearsal, and waits for whoever steps it: between two
-    steps at most so much of it passes as `step` allowed. At speed 1 time waits for nobody.
+    A market that is faster than the wall's clock is a rehearsal, and waits for the loop that steps it:
+    between two steps at most the hours pass that `step` allowed. At speed 1 it does not wait.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Clock:
         seconds: Callable[[], float] = boot.seconds,
         wall: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """Begin at so many hours."""
+        """Begin at this many hours."""
         if not 0 < speed < FASTEST:
             raise InputError(f"speed must be > 0 and < {FASTEST:g}, got {speed:g}")
         self.speed = speed
@@ -53,7 +53,7 @@ class Clock:
         return min(self._running(), self._most_hours)
 
     def step(self, most_hours: float) -> float:
-        """Return the hours at the beginning of a step; until the next one at most so many more will pass."""
+        """Return the hours at the beginning of a step; at most this many more pass until the next one."""
         now = self.hours()
         self.waited_hours += self._running() - now
         self._from_hours, self._from_s = now, self._seconds()
@@ -72,7 +72,7 @@ class Clock:
         )
 
     def wall_jump_s(self) -> float:
-        """Return by how much the wall clock was set since this was last asked; 0 when it was not."""
+        """Return by how much the wall clock was set since the last call; 0 when it was not."""
         jumped = self._ahead_s() - self._wall_ahead_s
         if abs(jumped) < JUMP_S:
             return 0.0
@@ -87,7 +87,7 @@ class Clock:
 
 
 def jumped_wall(clock: Clock) -> ClockJumped | None:
-    """Say so when somebody set the wall clock since this was last asked."""
+    """Return an event when the wall clock was set since the last call."""
     jumped_s, now = clock.wall_jump_s(), clock.hours()
     if not jumped_s:
         return None
@@ -97,7 +97,7 @@ def jumped_wall(clock: Clock) -> ClockJumped | None:
 
 
 def slowed_down(clock: Clock, slot_hours: float) -> ClockAnchored | None:
-    """Say so when the market's clock has waited for more than a slot since it was last said."""
+    """Return an event when the market's clock has waited for more than a slot since the last one."""
     if clock.waited_hours <= slot_hours:
         return None
     slot_s = slot_hours * 3600.0 / clock.speed

@@ -57,13 +57,13 @@ def preempted(
     left: JobState,
     why: str,
     *,
-    asked: bool = False,
+    by_user: bool = False,
 ) -> Preempted:
     """Say which spot workers were taken, by whom, and what work went with them."""
     return Preempted(
         job=record.job,
         at_hours=at_hours,
-        actor="user" if asked else "market",
+        actor="user" if by_user else "market",
         why=why,
         slot=slot,
         spot_before=int(before.spot_gpus),

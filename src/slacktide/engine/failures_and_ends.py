@@ -33,7 +33,7 @@ from slacktide.physics.tariff import usd_per_hour
 
 LEFT = Reason("what-is-left")
 NEXT_WISH = Reason("next-wish")
-ASKED = "a user asked for it"
+REQUESTED = "a user asked for it"
 STOPS = "the controller is stopping"
 STOPS_LATE = "its deadline has passed and after_deadline is 'stop'"
 HANGS = (
@@ -43,7 +43,7 @@ HANGS = (
 MOST_STOPS = 20
 """Workers that are stopped this often from outside, without any work between, always will be."""
 STOPPED_TOO_OFTEN = (
-    f"its workers were told to stop more than {MOST_STOPS} times in a row without progress, and not by this "
+    f"its workers were stopped more than {MOST_STOPS} times in a row without progress, and not by this "
     "controller; a script must not signal its own process group"
 )
 
@@ -135,7 +135,7 @@ def let_go(context: StepContext, record: JobRecord, ending: Ending, why: str) ->
 
 
 def _cancel(context: StepContext, record: JobRecord, one: StretchAccount, facts: BackendStatus) -> Changes:
-    yield from let_go(context, record, "cancelled", ASKED)
+    yield from let_go(context, record, "cancelled", REQUESTED)
 
 
 def _release(context: StepContext, record: JobRecord, one: StretchAccount, facts: BackendStatus) -> Changes:
@@ -217,23 +217,29 @@ def _why_ended(context: StepContext, record: JobRecord, one: StretchAccount) -> 
 
 
 def _preempt(context: StepContext, record: JobRecord, one: StretchAccount, facts: BackendStatus) -> Changes:
-    """Take spot workers away because a user asked for it; the job goes on with what is left."""
-    order, asked = record.holding.order, record.requests.preemption
+    """Take spot workers away on a user's request; the job goes on with what is left."""
+    order, request = record.holding.order, record.requests.preemption
     assert order is not None
-    assert asked is not None
+    assert request is not None
     if order.spot_gpus == 0:
         why = "a user asked for it, but no spot is held"
         slot = one.priced.stretch.slot
         yield Change(
             (
                 preempted(
-                    record, slot, one.to_hours, record.progress.state, record.progress.state, why, asked=True
+                    record,
+                    slot,
+                    one.to_hours,
+                    record.progress.state,
+                    record.progress.state,
+                    why,
+                    by_user=True,
                 ),
             )
         )
         return
-    spot_left = max(0, order.spot_gpus - (asked.spot_gpus or order.spot_gpus))
-    yield from _lost(context, record, one, spot_left, asked.why or ASKED, asked=True)
+    spot_left = max(0, order.spot_gpus - (request.spot_gpus or order.spot_gpus))
+    yield from _lost(context, record, one, spot_left, request.why or REQUESTED, by_user=True)
 
 
 def _lost(
@@ -243,7 +249,7 @@ def _lost(
     spot_left: int,
     why: str,
     *,
-    asked: bool = False,
+    by_user: bool = False,
 ) -> Changes:
     """Go on with what is left after spot workers were lost inside a slot."""
     job_context, begun, order = context.job_context(record), record.holding.begun, record.holding.order
@@ -259,7 +265,7 @@ def _lost(
     wish = Allocation(left.spot_gpus, left.on_demand_gpus, reason=LEFT, memory=record.progress.memory)
     events = (
         lived(record, one),
-        preempted(record, begun.slot, one.to_hours, one.state, left, why, asked=asked),
+        preempted(record, begun.slot, one.to_hours, one.state, left, why, by_user=by_user),
         decided(anew, left, after, wish),
     )
     yield Change(events, (Directive(record, left.spot_gpus),))
@@ -294,8 +300,10 @@ def _try_next(context: StepContext, record: JobRecord, one: StretchAccount) -> C
         memory=record.progress.memory,
         instead=rest,
     )
-    ask = PendingDecision(record, one.state, begun._replace(from_hours=one.to_hours), (lived(record, one),))
-    yield Change((*ask.before, *fulfil(context, ask, wish, known_missed=1)), (Directive(record),))
+    decision = PendingDecision(
+        record, one.state, begun._replace(from_hours=one.to_hours), (lived(record, one),)
+    )
+    yield Change((*decision.before, *fulfil(context, decision, wish, known_missed=1)), (Directive(record),))
 
 
 def _lost_all(context: StepContext, record: JobRecord, one: StretchAccount, facts: BackendStatus) -> Changes:
@@ -358,7 +366,7 @@ def _how_lost(record: JobRecord, facts: BackendStatus) -> str:
         return f"attempt {facts.newest_attempt} was already started, but this journal does not know it"
     if facts.taken_spot_gpus or facts.lost_on_demand_gpus:
         return "its machines are gone"
-    return "its workers were told to stop, and not by this controller"
+    return "its workers were stopped, and not by this controller"
 
 
 def _failed(context: StepContext, record: JobRecord, one: StretchAccount, facts: BackendStatus) -> Changes:

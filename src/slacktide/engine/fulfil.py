@@ -37,20 +37,20 @@ class Fulfilment(NamedTuple):
 
 
 def fulfil(
-    context: StepContext, ask: PendingDecision, wish: Allocation, known_missed: int = 0
+    context: StepContext, decision: PendingDecision, wish: Allocation, known_missed: int = 0
 ) -> list[Event]:
     """Say what a job is to hold of what it wants, and take that out of what is left for others.
 
     A new set of workers begins where the holding changes, and where some were just taken. Raises InputError
     for a wish in a pool that the job may not use. The first `known_missed` wishes are known to be in vain.
     """
-    record, state = ask.record, ask.state
-    job_context, spot, on_demand, missed, unstocked = fulfilment(context, ask, wish, known_missed)
-    pool, begun = job_context.market_pool.name, ask.begun
+    record, state = decision.record, decision.state
+    job_context, spot, on_demand, missed, unstocked = fulfilment(context, decision, wish, known_missed)
+    pool, begun = job_context.market_pool.name, decision.begun
     if job_context.ground is not None:
         begun = begun._replace(quote=job_context.quote(begun.slot))
     before = record.holding.order or state  # what was ordered may not be there yet, and is not ordered again
-    changed = ask.taken is not None or (spot, on_demand) != (before.spot_gpus, before.on_demand_gpus)
+    changed = decision.taken is not None or (spot, on_demand) != (before.spot_gpus, before.on_demand_gpus)
     changed |= record.holding.order is not None and record.holding.order.pool != pool and spot + on_demand > 0
     attempt = context.next_attempt(record) if changed else record.holding.attempt
     wanted = Order(record.job, attempt, pool, spot, on_demand)
@@ -60,17 +60,17 @@ def fulfil(
     lost = physics.given_up(
         job_context.terms, state, spot, on_demand, job_context.here if job_context.ground else state.pool
     )
-    decision = decided(
+    event = decided(
         begun, state, order, wish, lost_gpu_hours=lost, wanted_pool=_first(job_context, state, wish)
     )
-    decision = dataclasses.replace(
-        decision,
+    event = dataclasses.replace(
+        event,
         missed=missed,
         unstocked=unstocked,
-        notice_hours=ask.notice_hours,
+        notice_hours=decision.notice_hours,
         **_journey(job_context, record, state, order),
     )
-    return [decision, *none, *_health(context, ask, job_context, order, wish.reason)]
+    return [event, *none, *_health(context, decision, job_context, order, wish.reason)]
 
 
 def _journey(job_context: JobContext, record: JobRecord, state: JobState, order: Order) -> dict[str, Any]:
@@ -93,99 +93,105 @@ def _first(job_context: JobContext, state: JobState, wish: Allocation) -> str:
 
 
 def fulfilment(
-    context: StepContext, ask: PendingDecision, wish: Allocation, known_missed: int = 0
+    context: StepContext, decision: PendingDecision, wish: Allocation, known_missed: int = 0
 ) -> Fulfilment:
     """Try wishes in order until a pool has what is wanted; a job that stays gets what there is.
 
     Where none is had whole and the last one lacks on-demand GPUs only, what there is of it is given. So it is
     of the one wish for a job of a fleet on a market: its allocator saw what every pool has.
     """
-    job_context = context.job_context(ask.record)
+    job_context = context.job_context(decision.record)
     if job_context.ground is None:
-        stays_in(wish, job_context.market_pool.name, ask.record.job)
-        return _cut(context, ask, job_context, Wish(wish.spot_gpus, wish.on_demand_gpus), ask.begun.quote)
-    goes_where_it_may(wish, job_context.pool_names, ask.record.job)
-    here = job_context.at(ask.state.pool)
+        stays_in(wish, job_context.market_pool.name, decision.record.job)
+        return _cut(
+            context, decision, job_context, Wish(wish.spot_gpus, wish.on_demand_gpus), decision.begun.quote
+        )
+    goes_where_it_may(wish, job_context.pool_names, decision.record.job)
+    here = job_context.at(decision.state.pool)
     unstocked: tuple[int, ...] = ()
     for missed, each in list(enumerate(wish.wishes))[known_missed:]:
         there = here if each.pool is None else here.named(each.pool)
-        quote = there.quote(ask.begun.slot)
-        left = _left(context, ask, there, quote)
-        if each.spot_gpus > left.spot_gpus and not ask.record.fleet:
+        quote = there.quote(decision.begun.slot)
+        left = _left(context, decision, there, quote)
+        if each.spot_gpus > left.spot_gpus and not decision.record.fleet:
             continue
         stocked = physics.is_stocked(there.terms, left, each.spot_gpus, each.on_demand_gpus)
         if stocked or missed == len(wish.instead):
-            found = _cut(context, ask, there, each, quote)
+            found = _cut(context, decision, there, each, quote)
             nothing = found.spot_gpus + found.on_demand_gpus == 0
             return found._replace(missed=missed, job_context=here if nothing else there, unstocked=unstocked)
         unstocked = (*unstocked, missed)
     return Fulfilment(here, 0, 0, len(wish.wishes), unstocked)
 
 
-def _left(context: StepContext, ask: PendingDecision, job_context: JobContext, quote: Quote) -> Quote:
+def _left(context: StepContext, decision: PendingDecision, job_context: JobContext, quote: Quote) -> Quote:
     """Return what others leave of what a pool offers, and of what the job's fleet may hold on demand."""
-    left = _left_in_pool(context, ask, job_context, quote)
-    quota = context.fleets.quota_left(ask.record, context.spot)
+    left = _left_in_pool(context, decision, job_context, quote)
+    quota = context.fleets.quota_left(decision.record, context.spot)
     return left._replace(on_demand_gpus=min(left.on_demand_gpus, quota))
 
 
-def _left_in_pool(context: StepContext, ask: PendingDecision, job_context: JobContext, quote: Quote) -> Quote:
+def _left_in_pool(
+    context: StepContext, decision: PendingDecision, job_context: JobContext, quote: Quote
+) -> Quote:
     """Return what others leave of what a pool offers, what the job holds or has ordered there included.
 
     Jobs of a fleet that rents all on demand, at one price, are not limited by a stock.
     """
-    record, pool = ask.record, job_context.market_pool.name
+    record, pool = decision.record, job_context.market_pool.name
     by_others = context.spot.by_others(record.job).get(pool, 0)
     if quote.on_demand_gpus >= UNLIMITED_GPUS or context.fleets.is_unlimited(record):
         return offer(quote._replace(on_demand_gpus=UNLIMITED_GPUS), by_others)
     left = offer(quote, by_others, context.spot.on_demand_by_others(record.job).get(pool, 0))
-    is_there = job_context.ground is None or job_context.here == ask.state.pool
+    is_there = job_context.ground is None or job_context.here == decision.state.pool
     ordered = (
         record.holding.order.on_demand_gpus
         if record.holding.order is not None and record.holding.order.pool == pool
         else 0
     )
-    return left.keeping(max(ask.state.on_demand_gpus if is_there else 0, ordered))
+    return left.keeping(max(decision.state.on_demand_gpus if is_there else 0, ordered))
 
 
 def _cut(
-    context: StepContext, ask: PendingDecision, job_context: JobContext, wish: Wish, quote: Quote
+    context: StepContext, decision: PendingDecision, job_context: JobContext, wish: Wish, quote: Quote
 ) -> Fulfilment:
     """Cut a wish to what can be had in a pool."""
-    left = _left(context, ask, job_context, quote)
+    left = _left(context, decision, job_context, quote)
     spot, on_demand = physics.cut(job_context.terms, left, wish.spot_gpus, wish.on_demand_gpus)
     room = context.capacity(job_context.market_pool.name)
-    spot, on_demand = cut_to_capacity(context.spot, room, ask.record.job, job_context, left, spot, on_demand)
+    spot, on_demand = cut_to_capacity(
+        context.spot, room, decision.record.job, job_context, left, spot, on_demand
+    )
     return Fulfilment(job_context, int(spot), int(on_demand))
 
 
 NOT_COVERED = (
     "the budget comes first, and what is left of it does not cover on-demand GPUs to the end, should spot go"
 )
-OUTRAN = "it reports nothing and is not done after the work of its file, so nobody knows what is left"
+OUTRAN = "it reports nothing and is not done after the work of its file, so what is left is unknown"
 
 
 def _health(
-    context: StepContext, ask: PendingDecision, job_context: JobContext, order: Order, reason: Reason
+    context: StepContext, decision: PendingDecision, job_context: JobContext, order: Order, reason: Reason
 ) -> list[Event]:
     """Say so where the outlook of a job changes with what it is to hold."""
-    hours = ask.begun.from_hours
-    pace = context.belief(ask)
+    hours = decision.begun.from_hours
+    pace = context.belief(decision)
     terms = believed(job_context.terms, pace)
     all_terms = (
         tuple(believed(one, pace) for one in job_context.all_terms) if job_context.ground is not None else ()
     )
     word, why = health(
-        terms, pace, ask.state, hours, job_context.slot_hours, order.spot_gpus, order.on_demand_gpus,
+        terms, pace, decision.state, hours, job_context.slot_hours, order.spot_gpus, order.on_demand_gpus,
         all_terms, job_context.here,
     )  # fmt: skip
     if (
-        ask.record.progress.estimated
-        and physics.work_hours(terms, ask.state.progress_gpu_hours, terms.fastest) <= 0.0
+        decision.record.progress.estimated
+        and physics.work_hours(terms, decision.state.progress_gpu_hours, terms.fastest) <= 0.0
     ):
         word, why = "at-risk", OUTRAN
     if reason.rule == BUDGET_SHORT and word in ("measuring", "on-time"):
         word, why = "at-risk", NOT_COVERED
-    if word == ask.record.progress.health:
+    if word == decision.record.progress.health:
         return []
-    return [HealthChanged(job=ask.record.job, at_hours=hours, health=word, why=why)]
+    return [HealthChanged(job=decision.record.job, at_hours=hours, health=word, why=why)]

@@ -74,7 +74,7 @@ def _go_round(
             between()
             trouble = None
         except LeaseError:
-            raise  # somebody else may be in charge: nothing is to be waited for
+            raise  # another process may be in charge, so waiting is useless
         except BackendError as error:
             if trouble is None:
                 trouble = monotonic()

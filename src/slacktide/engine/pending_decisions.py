@@ -44,37 +44,37 @@ class Shown:
     def __init__(
         self, pending: Sequence[PendingDecision], context_of: Callable[[JobRecord], JobContext]
     ) -> None:
-        self._asks, self._context_of = pending, context_of
+        self._pending, self._context_of = pending, context_of
 
     def name(self, place: int) -> str:
         """Return the name of the job at a place."""
-        return self._asks[place].record.job
+        return self._pending[place].record.job
 
     def view(self, place: int, spot: Spot) -> View:
         """Return its view; what others hold by this account is gone from what it is offered."""
-        ask = self._asks[place]
-        record, begun, context = ask.record, ask.begun, self._context_of(ask.record)
+        decision = self._pending[place]
+        record, begun, context = decision.record, decision.begun, self._context_of(decision.record)
         return context.view(
-            record.job, ask.state, begun.slot, begun.from_hours, record.progress.memory,
-            spot.by_others(record.job), believed_of(context, ask), _seen(ask),
-            spot.on_demand_by_others(record.job), ask.notice_hours,
+            record.job, decision.state, begun.slot, begun.from_hours, record.progress.memory,
+            spot.by_others(record.job), believed_of(context, decision), _seen(decision),
+            spot.on_demand_by_others(record.job), decision.notice_hours,
         )  # fmt: skip
 
 
-def _seen(ask: PendingDecision) -> Mapping[str, tuple[Sighting, ...]]:
+def _seen(decision: PendingDecision) -> Mapping[str, tuple[Sighting, ...]]:
     """Return what a job has seen of its pools, with what this moment shows of the one that it is in."""
-    record, hours = ask.record, ask.begun.from_hours
-    if record.submitted.sight != "tried" or not (ask.state.spot_gpus or ask.taken is not None):
+    record, hours = decision.record, decision.begun.from_hours
+    if record.submitted.sight != "tried" or not (decision.state.spot_gpus or decision.taken is not None):
         return record.holding.sightings
-    most = MAX_GPUS if ask.taken is None else ask.state.spot_gpus
-    here = record.submitted.pools[ask.state.pool]
-    now = Sighting(hours, ask.state.spot_gpus, most)
+    most = MAX_GPUS if decision.taken is None else decision.state.spot_gpus
+    here = record.submitted.pools[decision.state.pool]
+    now = Sighting(hours, decision.state.spot_gpus, most)
     return {**record.holding.sightings, here: (*record.holding.sightings.get(here, ()), now)}
 
 
-def believed_of(context: JobContext, ask: PendingDecision) -> Pace:
+def believed_of(context: JobContext, decision: PendingDecision) -> Pace:
     """Return what is believed of a job's speed as it is decided about."""
-    return pace_of(context, ask.record) if ask.pace is None else ask.pace
+    return pace_of(context, decision.record) if decision.pace is None else decision.pace
 
 
 def view_of_all(
@@ -84,7 +84,7 @@ def view_of_all(
     context_of: Callable[[JobRecord], JobContext],
 ) -> FleetView:
     """Show jobs that are of no fleet: each is of its own kind, and rents what it holds."""
-    gpus = sum(ask.state.gpus for ask in pending)
+    gpus = sum(decision.state.gpus for decision in pending)
     return FleetView(
         now_hours=now_hours,
         fleet=None,
@@ -92,7 +92,7 @@ def view_of_all(
         due=range(len(pending)),
         ready_gpus=gpus,
         rented_gpus=gpus,
-        spent_gpu_hours=sum(ask.record.money.bill.gpu_hours for ask in pending),
+        spent_gpu_hours=sum(decision.record.money.bill.gpu_hours for decision in pending),
         spot=spot,
         shown=Shown(pending, context_of),
     )
@@ -101,8 +101,8 @@ def view_of_all(
 def columns(pending: Sequence[PendingDecision], context_of: Callable[[JobRecord], JobContext]) -> JobColumns:
     """Write jobs as columns, each of its own kind."""
     places = np.arange(len(pending))
-    states = [ask.state for ask in pending]
-    terms = [context_of(ask.record).terms for ask in pending]
+    states = [decision.state for decision in pending]
+    terms = [context_of(decision.record).terms for decision in pending]
     pairs = zip(terms, states, strict=True)
     return JobColumns(
         ids=places,

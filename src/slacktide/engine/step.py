@@ -15,7 +15,7 @@ from slacktide.core.types import TIME_TOLERANCE_HOURS, Allocation, JobState, Rea
 from slacktide.core.units import format_count
 from slacktide.engine.changes import Change, Changes, Changing, Directive
 from slacktide.engine.event_builders import decided, ended, lived, preempted
-from slacktide.engine.failures_and_ends import ASKED, LEFT, STOPS, STOPS_LATE, finish, pressing, watch
+from slacktide.engine.failures_and_ends import LEFT, REQUESTED, STOPS, STOPS_LATE, finish, pressing, watch
 from slacktide.engine.fleet.fleets import LiveFleet
 from slacktide.engine.fleet.step import FleetStep
 from slacktide.engine.fulfil import fulfil
@@ -33,7 +33,7 @@ from slacktide.physics import physics
 UNSEEN = Reason(UNSEEN_SLOT)
 BLOCKED = Reason("blocked")
 STOPPING = Reason("stopping")
-"""Workers that were told to stop are held until they have ended, whatever the market offers meanwhile."""
+"""Workers that received a stop are held until they have ended, whatever the market offers meanwhile."""
 
 
 def take_step(context: StepContext, active: Sequence[JobRecord], now_hours: float) -> Changes:
@@ -43,7 +43,7 @@ def take_step(context: StepContext, active: Sequence[JobRecord], now_hours: floa
         yield from note_reports(context, record, context.facts[record.job])
     due = [record for record in active if _is_due(context, record, now_hours)]
     pending = yield from _turn(context, due, now_hours)
-    turned = {ask.record.job for ask in pending}
+    turned = {decision.record.job for decision in pending}
     for record in active:
         if record.holding.begun is not None and record.job not in turned:
             yield from watch(
@@ -55,9 +55,9 @@ def take_step(context: StepContext, active: Sequence[JobRecord], now_hours: floa
         if record.active and record.holding.begun is None and record.job not in turned
     ]
     for record in waiting:
-        ask = yield from _begin(context, record, now_hours)
-        if ask is not None:
-            pending.append(ask)
+        decision = yield from _begin(context, record, now_hours)
+        if decision is not None:
+            pending.append(decision)
     yield from _decide(context, pending, now_hours)
 
 
@@ -80,15 +80,15 @@ def _turn(
     over = []
     for record in records:
         over.append((record, (yield from _caught_up(context, record, now_hours))))
-    asked = [(record, one) for record, one in over if one is not None and record.requests.ending is None]
+    undecided = [(record, one) for record, one in over if one is not None and record.requests.ending is None]
     for record, one in over:
         if one is not None and record.requests.ending is not None:
             yield from _go_on(context, record, one, STOPPING)
-    _lose(context, [record for record, _ in asked], now_hours)
-    pending = [_turned(context, record, one) for record, one in asked]
-    urgent = [ask for ask in pending if _is_pressing(context, ask.record, now_hours)]
+    _lose(context, [record for record, _ in undecided], now_hours)
+    pending = [_turned(context, record, one) for record, one in undecided]
+    urgent = [decision for decision in pending if _is_pressing(context, decision.record, now_hours)]
     yield from _keep_what_is_left(context, urgent)
-    return [ask for ask in pending if ask not in urgent]
+    return [decision for decision in pending if decision not in urgent]
 
 
 def _is_pressing(context: StepContext, record: JobRecord, now_hours: float) -> bool:
@@ -100,14 +100,14 @@ def _keep_what_is_left(
 ) -> Changes:
     """Let jobs hold in the new slot what the market left them, without a decision of their policies."""
     events: list[Event] = []
-    for ask in pending:
-        state = ask.state
+    for decision in pending:
+        state = decision.state
         wish = Allocation(
-            state.spot_gpus, state.on_demand_gpus, reason=reason, memory=ask.record.progress.memory
+            state.spot_gpus, state.on_demand_gpus, reason=reason, memory=decision.record.progress.memory
         )
-        events += (*ask.before, *fulfil(context, ask, wish))
+        events += (*decision.before, *fulfil(context, decision, wish))
     if pending:
-        yield Change.of(events, (Directive(ask.record, ask.taken) for ask in pending))
+        yield Change.of(events, (Directive(decision.record, decision.taken) for decision in pending))
 
 
 def _caught_up(context: StepContext, record: JobRecord, now_hours: float) -> Changing[StretchAccount | None]:
@@ -199,7 +199,7 @@ def _notice_hours(context: StepContext, record: JobRecord, state: JobState, begu
 def _begin(context: StepContext, record: JobRecord, now_hours: float) -> Changing[PendingDecision | None]:
     """Say where a job stands that is in no stretch yet, or in none any more; None where it is let go."""
     if record.requests.cancelled:
-        yield Change((ended(record, "cancelled", ASKED, now_hours),))
+        yield Change((ended(record, "cancelled", REQUESTED, now_hours),))
         return None
     if context.releasing:
         if not record.requests.released:
@@ -216,13 +216,15 @@ def _begin(context: StepContext, record: JobRecord, now_hours: float) -> Changin
 
 
 def _decide(context: StepContext, pending: Sequence[PendingDecision], now_hours: float) -> Changes:
-    """Ask about all jobs at once: those by themselves each by its own policy, a fleet's by its allocator."""
-    yield from _decide_each(context, [ask for ask in pending if not ask.record.fleet], now_hours)
+    """Decide about all jobs at once: single jobs by their own policies, those of a fleet by its allocator."""
+    yield from _decide_each(
+        context, [decision for decision in pending if not decision.record.fleet], now_hours
+    )
     stuck = set(context.troubles.having("market"))
     if any(stuck & set(fleet.present) for fleet in context.state.fleets.values()):
         return  # an allocator cannot be shown jobs whose market is gone
     for fleet, run in context.fleets:
-        given = [ask for ask in pending if ask.record.fleet == fleet.key]
+        given = [decision for decision in pending if decision.record.fleet == fleet.key]
         yield from _renew(context, fleet, run, given, now_hours)
         for hours, these in _by_moment(given, now_hours, fleet):
             yield from _finish_ended(context, fleet, hours)
@@ -240,11 +242,11 @@ def _renew(
     given: Sequence[PendingDecision],
     now_hours: float,
 ) -> Changes:
-    """Ask at the very moment at which money was renewed since the last step, unless a slot began since."""
-    if run.market is None or context.releasing or any(ask.before for ask in given):
+    """Decide for the moment at which money was renewed since the last step, unless a slot began since."""
+    if run.market is None or context.releasing or any(decision.before for decision in given):
         return
     since = run.renewed_hours(fleet, now_hours)
-    if -math.inf < run.asked_hours < since - TIME_TOLERANCE_HOURS and since < now_hours:
+    if -math.inf < run.decided_hours < since - TIME_TOLERANCE_HOURS and since < now_hours:
         yield from FleetStep(context, fleet, run, (), since).take()
 
 
@@ -263,10 +265,10 @@ def _by_moment(
 
     What became free between the two can be given only now.
     """
-    early = [ask for ask in pending if ask.begun.from_hours < now_hours - TIME_TOLERANCE_HOURS]
-    late = [ask for ask in pending if ask.begun.from_hours >= now_hours - TIME_TOLERANCE_HOURS]
+    early = [decision for decision in pending if decision.begun.from_hours < now_hours - TIME_TOLERANCE_HOURS]
+    late = [decision for decision in pending if decision.begun.from_hours >= now_hours - TIME_TOLERANCE_HOURS]
     if early:
-        border = max(ask.begun.from_hours for ask in early)
+        border = max(decision.begun.from_hours for decision in early)
         went = fleet.held_after(border) > 0
         yield border, early
         if not late and not went:
@@ -275,16 +277,16 @@ def _by_moment(
 
 
 def _decide_each(context: StepContext, pending: Sequence[PendingDecision], now_hours: float) -> Changes:
-    """Ask the policy of each job, and give it what it wants of what is there.
+    """Decide by the policy of each job, and give the job what it wants of what is available.
 
     Workers of a job that cannot be launched cannot be started: it keeps what it holds, and claims no more.
     """
-    stuck = [ask for ask in pending if context.troubles.has(ask.record.job, "launch")]
+    stuck = [decision for decision in pending if context.troubles.has(decision.record.job, "launch")]
     yield from _keep_what_is_left(context, stuck, BLOCKED)
-    pending = [ask for ask in pending if ask not in stuck]
+    pending = [decision for decision in pending if decision not in stuck]
     if not pending:
         return
-    by_job = {ask.record.job: ask for ask in pending}
+    by_job = {decision.record.job: decision for decision in pending}
     view = view_of_all(pending, now_hours, context.spot, context.job_context)
     wanted = Each(lambda job: Careful(context.jobs.named(job).policy, context.troubles)).decide(view)
     events: list[Event] = []

@@ -128,14 +128,14 @@ class StepContext:
         """Return a number that no set of workers of a job has ever had."""
         return max(record.holding.attempt, self.status(record.job).newest_attempt) + 1
 
-    def belief(self, ask: PendingDecision) -> Pace:
+    def belief(self, decision: PendingDecision) -> Pace:
         """Return what is believed of the pace of a job as it is decided about.
 
         A job of a fleet in a dry run has the pace of its file, as it has in a simulation.
         """
-        context, record = self.job_context(ask.record), ask.record
-        if not record.fleet or ask.pace is not None or record.progress.pace is not None:
-            return pace_of(context, record) if ask.pace is None else ask.pace
+        context, record = self.job_context(decision.record), decision.record
+        if not record.fleet or decision.pace is not None or record.progress.pace is not None:
+            return pace_of(context, record) if decision.pace is None else decision.pace
         dry = self.status(record.job).finished is None
         return KNOWN if dry or not self.fleets.shares_market(record) else prior(context.job.work_spread)
 

@@ -30,13 +30,13 @@ Cause: TypeAlias = Literal[
     "", "no-capacity", "refused", "spent", "interrupted", "gone", "unlisted", "never-joined", "unfit",
     "not-wanted",
 ]  # fmt: skip
-"""What closed a ticket; empty where nobody said so.
+"""What closed a ticket; empty where that is unknown.
 
 There was no machine (`no-capacity`, `refused`); it had come and gone before it was seen (`spent`), was taken
 back (`interrupted`), ended otherwise (`gone`), or is not listed any more; or it was given back.
 """
 Sight: TypeAlias = Literal["feed", "tried"]
-"""What a job that may move is shown of its pools: all that they offer, or prices and what its tries told."""
+"""What a job that may move is shown of its pools: all they offer, or prices and what its tries showed."""
 Health: TypeAlias = Literal["measuring", "on-time", "at-risk", "late-expected", "late"]
 """The outlook of a job, from its first minutes to a deadline that cannot be met any more."""
 
@@ -55,7 +55,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalMade(Event):
-    """A journal was begun; what it is called by whoever works for it, wherever its file lies."""
+    """A journal was begun; workers and machines carry its name, wherever its file lies."""
 
     id: str
     """Random: the owner of all workers and folders. Of two the first one counts."""
@@ -76,7 +76,7 @@ class ClockAnchored(Event):
     utc: str
     """The moment by the wall clock."""
     boot_id: str
-    """Which boot of the machine it was; empty where the system does not tell."""
+    """Which boot of the machine it was; empty where the system does not say."""
     boot_s: float
     """The moment in seconds since that boot, sleep included."""
 
@@ -114,15 +114,15 @@ class SiteOpened(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmissionAsked(Event):
-    """A user asked that a job be run; whoever is the controller, now or next, answers it once."""
+    """A user requested that a job be run; the present or the next controller answers it once."""
 
     key: str
-    """Names the request: asking again with the same key asks for the same job."""
+    """Names the request: another one with the same key is for the same job."""
     text: str
     """The job file as it was read, without the values of its secrets."""
     path: str
     envs: Mapping[str, str] = field(default_factory=dict)
-    """Variables taken over from where it was asked, in journals of before; now they stand elsewhere."""
+    """Variables taken over from the submitter, in journals of before; now they are kept elsewhere."""
     policy: str = ""
     """The policy that is wanted, as JSON; empty: the controller's, else the job file's."""
     pool: str = ""
@@ -155,7 +155,7 @@ class Submitted(Event):
     policy: str
     """The policy that will run it, as JSON: a name or {name: {parameter: value}}."""
     learning: bool = False
-    """Whether the learner chose the policy and is to be told the outcome."""
+    """Whether the learner chose the policy and is to learn the outcome."""
     market: str = ""
     """What to open the market with, as JSON: source and options."""
     pool: str = ""
@@ -171,7 +171,7 @@ class Submitted(Event):
     fleet_class: str = ""
     """Which of the fleet's classes the job is of; in journals of before only its file says so."""
     envs: Mapping[str, str] = field(default_factory=dict)
-    """Variables taken over from where it was submitted, in journals of before; now they stand elsewhere."""
+    """Variables taken over from the submitter, in journals of before; now they are kept elsewhere."""
     work_gpu_hours: float = 0.0
     """What is to be done, so that a list of jobs need not read their files; 0 in journals of before."""
     deadline_hours: float = math.inf
@@ -234,7 +234,7 @@ class Decided(Event):
     move_usd: float = 0.0
     """What it will cost to take its checkpoint along."""
     move_hours: float = 0.0
-    """How long that takes, beside the restart."""
+    """How long that takes, in addition to the restart."""
     notice_hours: float | None = None
     """In this time spot goes that the job holds, as it was warned when it was decided; None: it was not."""
 
@@ -261,9 +261,9 @@ class Held(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lost(Event):
-    """A set of workers is lost though nobody here ended it: its machines went, or somebody told it to stop.
+    """A set of workers is lost though the controller did not end it: its machines went, or it was stopped.
 
-    It is no failure of the job. Spot machines that went are told as `Preempted`, too.
+    It is no failure of the job. Spot machines that went are noted as `Preempted`, too.
     """
 
     attempt: int
@@ -292,16 +292,16 @@ class FeedTroubled(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSized(Event):
-    """A fleet asked for this many nodes, those on their way included; it has no machines before the first."""
+    """A fleet requested this many nodes, those on their way included; it has no machines before the first."""
 
     fleet: str
     """Names the fleet."""
     nodes: int
     node_gpus: int
     provisioning_hours: float
-    """From asking for a node until it can be used."""
+    """From requesting a node until it can be used."""
     idle_grace_hours: float
-    """How long a node that nobody needs is kept."""
+    """How long an idle node is kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -314,7 +314,7 @@ class Kept(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remembered(Event):
-    """A fleet's allocator was asked and wrote down all it knows; the rest it learns from later events."""
+    """A fleet's allocator decided and wrote down all it knows; the rest it learns from later events."""
 
     fleet: str
     memory: str = ""
@@ -327,7 +327,7 @@ class Remembered(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerFailed(Event):
-    """A worker ended although nobody asked it to."""
+    """A worker ended without a request to end."""
 
     attempt: int
     rank: int
@@ -361,7 +361,7 @@ class Restarted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreemptionAsked(Event):
-    """A user asked that spot workers be taken away, to see what happens."""
+    """A user requested that spot workers be taken away, to see what happens."""
 
     spot_gpus: int | None = None
     """How many; None means all."""
@@ -369,7 +369,7 @@ class PreemptionAsked(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CancellationAsked(Event):
-    """A user asked that a job be ended."""
+    """A user requested that a job be ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -386,7 +386,7 @@ class Released(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockJumped(Event):
-    """The clock moved in a way that time does not; slots that nobody saw were lived as they were held."""
+    """The clock moved in a way that time does not; slots without a step were lived as they were held."""
 
     from_hours: float
 
@@ -438,7 +438,7 @@ class Resumed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rented(Event):
-    """A machine is to be rented: a ticket for it was opened, before any provider is asked with it."""
+    """A machine is to be rented: a ticket for it was opened, before any provider is called with it."""
 
     ticket: str
     """Names the machine to its provider; never used twice."""
@@ -471,12 +471,12 @@ class Returned(Event):
     cause: Cause = ""
     """The same as `why`, in one word."""
     ended_utc: str = ""
-    """When its machine ended, by its provider's account; empty where that is not told or not over."""
+    """When its machine ended, by its provider's account; empty where that is unknown or not over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leaked(Event):
-    """A machine still costs money though no open ticket explains it and its provider was told to end it."""
+    """A machine still costs money though no open ticket explains it and its provider was called to end it."""
 
     machine: str
     """What its provider calls it."""

@@ -70,7 +70,7 @@ def test_a_restart_of_workers_that_stay_begins_when_they_are_told_to_re_form() -
     bench.step(0.3)
     (first,) = measured(bench)
     assert first.pace.restart_hours == pytest.approx(0.05)
-    assert "3.0 minutes from being told to re-form" in first.why
+    assert "3.0 minutes from the request to re-form" in first.why
 
 
 def test_a_controller_that_comes_later_measures_no_restart() -> None:
@@ -222,4 +222,4 @@ def test_a_silent_job_that_goes_on_after_the_work_of_its_file_is_not_on_time() -
     told = [event for event in bench.events(HealthChanged) if isinstance(event, HealthChanged)]
     assert "on-time" in [event.health for event in told]
     assert told[-1].health == "at-risk"
-    assert "nobody knows what is left" in told[-1].why
+    assert "what is left is unknown" in told[-1].why

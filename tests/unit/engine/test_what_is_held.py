@@ -39,7 +39,7 @@ def test_workers_that_were_told_to_stop_have_not_succeeded_and_begin_again() -> 
     assert bench.record.status == "recovering"
     assert not bench.events(Ended, WorkerFailed)
     (lost,) = bench.events(Lost)
-    assert "told to stop" in lost.why
+    assert "were stopped" in lost.why
     assert bench.machine.orders[-1].attempt == 2
     bench.machine.says(attempt=2, progress=JobProgress(0.087, 0.087))
     bench.step(0.3)

@@ -21,7 +21,7 @@ from slacktide.app.alerts.alert import Alert, kept
 from slacktide.core.errors import BackendError, FileError
 from slacktide.core.files import PRIVATE_FILE, keep_from_others, make_private_folder
 from slacktide.journal.store.connection import transaction
-from slacktide.journal.store.default_paths import hidden_beside
+from slacktide.journal.store.default_paths import hidden_sibling
 from slacktide.report.wire import values
 
 FORM = 1
@@ -82,7 +82,7 @@ class Outbox:
 
     def __init__(self, journal: Path, *, create: bool = True) -> None:
         """Open the outbox of a journal, made where there is none if `create`."""
-        self.path = hidden_beside(journal, "alerts")
+        self.path = hidden_sibling(journal, "alerts")
         self._lock = threading.Lock()
         if create:
             _make_private(self.path)

@@ -13,7 +13,7 @@ from slacktide.app.alerts.hook import AlertsFile
 from slacktide.app.alerts.outbox import HookStatus, Outbox
 from slacktide.app.alerts.sending import send
 from slacktide.app.journal.journal import open_journal
-from slacktide.journal.store.default_paths import hidden_beside
+from slacktide.journal.store.default_paths import hidden_sibling
 from slacktide.report.wire import values
 
 ADDRESS = re.compile(r"\S+://\S+|'[^']*'|\b\d+(?:\.\d+){3}\b|[0-9a-fA-F]*:[0-9a-fA-F]*:[0-9a-fA-F:.]*")
@@ -59,7 +59,7 @@ def statuses_for_readers(journal: Path) -> list[HookStatus]:
 
 def stored_statuses(journal: Path) -> list[HookStatus]:
     """Read the state of hooks from the file next to a journal; none where there is no such file."""
-    if not hidden_beside(journal, "alerts").exists():
+    if not hidden_sibling(journal, "alerts").exists():
         return []
     outbox = Outbox(journal, create=False)
     try:

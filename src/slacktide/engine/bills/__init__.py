@@ -1,4 +1,4 @@
-"""Bills and audits of a journal: stretches priced again, beside what others would have paid.
+"""Bills and audits of a journal: stretches priced again, compared with what other policies would have paid.
 
 Begin with `bill`.
 """

@@ -1,4 +1,4 @@
-"""The bill of a job: what it paid for what, beside what others would have paid; and its audit."""
+"""The bill of a job: what it paid for what, what other policies would have paid, and its audit."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ AS_SAID = 1e-9
 
 
 def bill(record: JobRecord, context: JobContext) -> Bill:
-    """Draw up the bill of a job, ended or not, beside what others would have paid."""
+    """Return the bill of a job, ended or not, with what other policies would have paid."""
     job = as_measured(record, context.job)
     alone = on_demand_alone(context, job)
     best = _clairvoyant(context, job) if context.ground is None else _clairvoyant_over_pools(context, job)
@@ -86,7 +86,7 @@ def _measured_work(record: JobRecord, job: Job) -> float | None:
 def as_measured(record: JobRecord, job: Job) -> Job:
     """Return a job as fast as it was measured to be, for others to be compared with; else as its file says.
 
-    Its work stays as said, for progress is told in shares of that; its speedups are what was measured.
+    Its work stays that of the file, because progress is reported in shares of it; its speedups are measured.
     """
     pace = measured_pace(record)
     if pace is None or max(abs(pace.mean), abs(pace.slope), pace.restarts) < AS_SAID:
@@ -178,31 +178,31 @@ def audit_at(
 
     `quote` says what a pool of the market quoted in a slot; without it the quotes in the journal count.
     """
-    told = [
+    lived = [
         (record.seq, record.event)
         for record in records
         if record.event.job == job_record.job and isinstance(record.event, Lived)
     ]
-    stretches = [at_market(event.priced, quote) for _, event in told]
-    again = ledger.audit(stretches, lambda payer: tariff, name=lambda number: f"event {told[number][0]}")
-    # Slots that nobody saw are paid as they were held, so one job by itself is not blamed for its spot.
-    return dataclasses.replace(again, gaps=(*again.gaps, *left_out(told)), oversold=())
+    stretches = [at_market(event.priced, quote) for _, event in lived]
+    again = ledger.audit(stretches, lambda payer: tariff, name=lambda number: f"event {lived[number][0]}")
+    # Slots without a step are paid as they were held, so for one job alone spot cannot be called oversold.
+    return dataclasses.replace(again, gaps=(*again.gaps, *left_out(lived)), oversold=())
 
 
 def at_market(one: Priced, quote: Callable[[str, int], Quote] | None) -> Priced:
-    """Return a stretch with the market's own quote of its slot, where there is a market that can be asked."""
+    """Return a stretch with the market's own quote of its slot, where the market can still be read."""
     if quote is None:
         return one
     stretch = one.stretch
     return one._replace(stretch=stretch._replace(quote=quote(stretch.pool, stretch.slot)))
 
 
-def left_out(told: list[tuple[int, Lived]]) -> list[str]:
+def left_out(lived: list[tuple[int, Lived]]) -> list[str]:
     """Return where time is missing between two stretches though GPUs were held."""
     return [
         f"event {seq}: begins at {later.priced.stretch.from_hours:.6f} h, the last ended at "
         f"{earlier.priced.stretch.to_hours:.6f} h"
-        for (_, earlier), (seq, later) in itertools.pairwise(told)
+        for (_, earlier), (seq, later) in itertools.pairwise(lived)
         if earlier.state.gpus > 0
         and later.priced.stretch.from_hours > earlier.priced.stretch.to_hours + TIME_TOLERANCE_HOURS
     ]

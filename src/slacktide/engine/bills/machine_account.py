@@ -15,7 +15,7 @@ from slacktide.results.machines.machine_bill import MachineBill, MachineCost
 def compared(
     bill: MachineBill, machines: Sequence[Machine], price: Callable[[MachineKind], float] = lambda spec: 0.0
 ) -> MachineAccount:
-    """Put what a provider lists for an owner beside the bill of that owner's journal.
+    """Put what a provider lists for an owner next to the bill of that owner's journal.
 
     What the provider does not list, or not any more, is unknown and not zero. Tickets that never had a
     machine are left out unless one is listed for them. Machines that the journal does not know are there
@@ -57,13 +57,13 @@ def _stray(machine: Machine, usd_per_hour: float, now: datetime | None) -> Accou
 
 
 def _hours(machines: Sequence[Machine], now: datetime | None) -> float | None:
-    """Return for how long the machines of a ticket were there; None where their provider does not tell."""
-    told = [_told(machine, now) for machine in machines]
-    known = [hours for hours in told if hours is not None]
-    return sum(known) if known and len(known) == len(told) else None
+    """Return for how long the machines of a ticket were there; None where their provider does not say."""
+    hours = [_listed_hours(machine, now) for machine in machines]
+    known = [each for each in hours if each is not None]
+    return sum(known) if known and len(known) == len(hours) else None
 
 
-def _told(machine: Machine, now: datetime | None) -> float | None:
+def _listed_hours(machine: Machine, now: datetime | None) -> float | None:
     until = machine.until_utc if machine.state == "gone" else now
     if machine.since_utc is None or until is None:
         return None

@@ -1,8 +1,7 @@
-"""The bill of machines: a fold over what a journal tells of tickets, from when each was opened to its end.
+"""The bill of machines: a fold over the tickets of a journal, each from when it was opened to its end.
 
-A machine is paid for as long as it is there, whatever jobs use of it, so nothing else has a part in it. Its
-provider may count a little less or more: it begins when it is asked and ends when it is told to, some seconds
-after the journal.
+A machine is paid for as long as it exists, whatever jobs use of it, so only tickets count. Its provider may
+count a little less or more: it starts and ends the machine some seconds after the journal notes it.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class _MachineLine:
 
 
 def machine_bill(records: Iterable[Record], until_utc: datetime | None = None) -> MachineBill:
-    """Draw up the bill of all machines that the records of a journal tell of.
+    """Return the bill of all machines in the records of a journal.
 
     Hours are real hours (see RealTime). A ticket that is open costs until `until_utc`, or until the last
     record where no time is given, also if no provider has answered it yet: a machine may be there. One that
@@ -41,12 +40,14 @@ def machine_bill(records: Iterable[Record], until_utc: datetime | None = None) -
         last_utc = record.time_utc
         match record.event:
             case ClockSet() | ClockAnchored() | ClockJumped() as event if not event.job:
-                time.hear(record)  # also where the wall's clock was set while machines are rented
+                time.advance(record)  # also where the wall's clock was set while machines are rented
             case Rented() as event:
-                lines[event.ticket] = _MachineLine(_rented(event, record.time_utc), time.hear(record))
+                lines[event.ticket] = _MachineLine(_rented(event, record.time_utc), time.advance(record))
             case Joined() | Returned() as event if event.ticket in lines and lines[event.ticket].open:
                 line = lines[event.ticket]
-                line.cost = _told(line.cost, event, record.time_utc, time.hear(record) - line.rented_hours)
+                line.cost = _updated(
+                    line.cost, event, record.time_utc, time.advance(record) - line.rented_hours
+                )
     end_utc = until_utc or last_utc
     for line in lines.values():
         if line.open and end_utc is not None:
@@ -67,8 +68,8 @@ def _rented(event: Rented, utc: datetime) -> MachineCost:
     )
 
 
-def _told(cost: MachineCost, event: Joined | Returned, utc: datetime, hours: float) -> MachineCost:
-    """Return a line of the bill after one more fact, which came so many hours after its ticket."""
+def _updated(cost: MachineCost, event: Joined | Returned, utc: datetime, hours: float) -> MachineCost:
+    """Return a line of the bill after one more fact, this many hours after its ticket."""
     if isinstance(event, Joined):
         first = cost.joined_utc is None
         return replace(cost, machine=event.machine, joined_utc=utc, boot_hours=hours) if first else cost

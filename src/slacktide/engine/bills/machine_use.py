@@ -11,7 +11,7 @@ from slacktide.physics.ledger import Stretch
 from slacktide.results.machines.machine_use import MachineUse
 
 KEPT_HOURS = 24.0
-"""How long a ticket that was closed is remembered: stretches are told at their end, and none lasts a day."""
+"""How long a ticket that was closed is remembered: a stretch is written at its end, and none lasts a day."""
 
 
 @dataclass(slots=True)
@@ -36,7 +36,7 @@ class _Fold:
     """Of each job, how many starts of workers were measured, and their hours together."""
     first: dict[str, list[float]] = field(default_factory=dict)
 
-    def hear(self, record: Record) -> None:
+    def apply(self, record: Record) -> None:
         match record.event:
             case ClockSet() as event:
                 self._set_clock(event.speed)
@@ -100,7 +100,7 @@ def machine_use(records: Iterable[Record]) -> MachineUse:
     """
     fold = _Fold()
     for record in records:
-        fold.hear(record)
+        fold.apply(record)
     return MachineUse(
         {key: math.fsum(hours) for key, hours in fold.used.items()},
         {pool: tuple(hours) for pool, hours in fold.first.items()},

@@ -13,36 +13,36 @@ class RealTime:
     """Counts real hours from record to record.
 
     Rented machines are paid by real time. The market's clock may run at a speed and may be set, and a fast
-    one waits for its controller; the wall's clock may be set by anybody. So where the market's clock is no
-    faster than the wall's and was not set in between, it says how much time passed, for it counts by the
-    computer's own clock, which nobody can set. Everywhere else the times at which records were written say
-    it. Time never runs backwards: a clock that was set back counts as one that stood still.
+    one waits for its controller; the wall's clock may be set by any user. So where the market's clock is no
+    faster than the wall's and was not set in between, it gives the time that passed, because it counts by
+    the computer's own clock, which no user can set. Everywhere else the times at which records were written
+    give it. Time never runs backwards: a clock that was set back counts as one that stood still.
     """
 
     def __init__(self) -> None:
         self.hours = 0.0
-        """Since the first record that was heard."""
+        """Since the first record."""
         self.speed: float | None = None
         """How fast the market's clock runs; None before it was set."""
-        self._heard: Record | None = None
+        self._last: Record | None = None
 
-    def hear(self, record: Record) -> float:
-        """Go on to a record, and return the hours at it.
+    def advance(self, record: Record) -> float:
+        """Move on to a record, and return the hours at it.
 
-        Only those should be heard that say when they were written: in many events `at_hours` is earlier.
+        Only for records whose event happened when it was written: in many events `at_hours` is earlier.
         """
         self.hours += self._passed(record)
-        self._heard = record
+        self._last = record
         if isinstance(record.event, ClockSet):
             self.speed = record.event.speed
         return self.hours
 
     def at(self, utc: datetime) -> float:
         """Return the hours at a time after the last record."""
-        return self.hours if self._heard is None else self.hours + between(self._heard.time_utc, utc)
+        return self.hours if self._last is None else self.hours + between(self._last.time_utc, utc)
 
     def _passed(self, record: Record) -> float:
-        before = self._heard
+        before = self._last
         if before is None:
             return 0.0
         if self.speed is not None and self.speed <= 1.0 and not isinstance(record.event, ClockSet):

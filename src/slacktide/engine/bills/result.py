@@ -1,4 +1,4 @@
-"""What a journal tells of a job as the result that all reports read, and the runs that stand beside it."""
+"""The run of a live job as the result that all reports read, and the runs that it is compared with."""
 
 from __future__ import annotations
 

@@ -15,12 +15,12 @@ from slacktide.physics import ledger
 from slacktide.physics.ledger import Audit
 from slacktide.physics.tariff import BY_THE_SECOND
 
-NOBODYS = (UNSEEN.rule, STOPPING.rule)
-"""Reasons of what was held although nobody chose to hold it then."""
+NOT_CHOSEN = (UNSEEN.rule, STOPPING.rule)
+"""Reasons of what was held although no policy chose to hold it then."""
 
 
 class _Reported(NamedTuple):
-    """A stretch as the journal tells it."""
+    """A stretch as it is in the journal."""
 
     seq: int
     event: Lived | Kept
@@ -34,35 +34,36 @@ class _Reported(NamedTuple):
 def site_audit(pricing: Mapping[str, BillPricing], records: Iterable[Record]) -> Audit:
     """Price every stretch of a journal again, and see that no spot was held by two.
 
-    Slots that nobody saw, and workers on their way out, are paid as they were held, and blame nobody.
+    Slots without a step, and workers that are being stopped, are paid as they were held, and are no
+    overselling.
     `pricing` says of every job at which quotes.
     """
-    told = list(_told(records))
+    reported = list(_reported(records))
     found = [
-        _clock_audit(list(group), pricing) for _, group in itertools.groupby(told, lambda one: one.clock)
+        _clock_audit(list(group), pricing) for _, group in itertools.groupby(reported, lambda one: one.clock)
     ]
     return Audit(
         sum(one.cost_usd for one in found),
-        (*(gap for one in found for gap in one.gaps), *_gaps(told)),
+        (*(gap for one in found for gap in one.gaps), *_gaps(reported)),
         tuple(wrong for one in found for wrong in one.wrong),
         tuple(moment for one in found for moment in one.oversold),
     )
 
 
-def _clock_audit(told: list[_Reported], pricing: Mapping[str, BillPricing]) -> Audit:
+def _clock_audit(reported: list[_Reported], pricing: Mapping[str, BillPricing]) -> Audit:
     """Audit the stretches that lie on one clock."""
     quotes = {job: one.quote for job, one in pricing.items()}
-    stretches = [at_market(one.event.priced, quotes.get(one.event.job)) for one in told]
+    stretches = [at_market(one.event.priced, quotes.get(one.event.job)) for one in reported]
     again = ledger.audit(
         stretches,
         lambda payer: pricing[payer].tariff if payer in pricing else BY_THE_SECOND,
-        name=lambda number: f"event {told[number].seq}",
+        name=lambda number: f"event {reported[number].seq}",
     )
-    shared = [each.stretch for one, each in zip(told, stretches, strict=True) if one.shared]
+    shared = [each.stretch for one, each in zip(reported, stretches, strict=True) if one.shared]
     return dataclasses.replace(again, oversold=tuple(ledger.oversold(shared)))
 
 
-def _told(records: Iterable[Record]) -> Iterator[_Reported]:
+def _reported(records: Iterable[Record]) -> Iterator[_Reported]:
     clock, shared = 0, False
     chosen: dict[str, Decided] = {}
     older: dict[str, bool] = {}
@@ -83,13 +84,13 @@ def _told(records: Iterable[Record]) -> Iterator[_Reported]:
 
 
 def _is_chosen(job: str, chosen: Mapping[str, Decided], older: Mapping[str, bool]) -> bool:
-    """Whether a job holds what was decided: not what nobody chose, nor a set that is on its way out."""
-    return (job not in chosen or chosen[job].why not in NOBODYS) and not older.get(job, False)
+    """Whether a job holds what was decided: neither without a decision, nor a set that is being stopped."""
+    return (job not in chosen or chosen[job].why not in NOT_CHOSEN) and not older.get(job, False)
 
 
-def _gaps(told: list[_Reported]) -> list[str]:
+def _gaps(reported: list[_Reported]) -> list[str]:
     """Return where time is missing between two stretches of a job though GPUs were held."""
-    lived = [(one.seq, one.event) for one in told if isinstance(one.event, Lived)]
+    lived = [(one.seq, one.event) for one in reported if isinstance(one.event, Lived)]
     by_job = sorted(lived, key=lambda one: one[1].job)  # stable, so each job's stay in order
     groups = itertools.groupby(by_job, key=lambda one: one[1].job)
     return [gap for _, group in groups for gap in left_out(list(group))]

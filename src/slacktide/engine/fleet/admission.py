@@ -1,4 +1,4 @@
-"""Asks a fleet's allocator whether it can promise a new job; the rule is the allocator's `admit`."""
+"""Whether the allocator of a fleet accepts a new job: the rule is the allocator's `admit`."""
 
 from __future__ import annotations
 

@@ -26,7 +26,11 @@ class ClusterView:
 
     def view(self, ready_nodes: int, leaving_gpus: int = 0) -> FleetView:
         """Return the view in which this many nodes can be used, but for GPUs in use by workers that leave."""
-        record, cluster, held = self.fleet, self.cluster, sum(ask.state.gpus for ask in self.pending)
+        record, cluster, held = (
+            self.fleet,
+            self.cluster,
+            sum(decision.state.gpus for decision in self.pending),
+        )
         owns = self.run.owns_machines
         return FleetView(
             now_hours=self.now_hours - record.began_hours,
@@ -41,27 +45,30 @@ class ClusterView:
         )
 
     def _columns(self) -> JobColumns:
-        jobs, plain = [ask.record for ask in self.pending], columns(self.pending, self.context.job_context)
+        jobs, plain = (
+            [decision.record for decision in self.pending],
+            columns(self.pending, self.context.job_context),
+        )
         return plain._replace(
             ids=whole([job.number for job in jobs]),
             kind=whole([self.run.kind(job) for job in jobs]),
             number=whole([job.number_of_class for job in jobs]),
-            phase=whole([self._phase(ask) for ask in self.pending]),
+            phase=whole([self._phase(decision) for decision in self.pending]),
             submitted_hours=plain.submitted_hours - self.fleet.began_hours,
             work_gpu_hours=plain.work_gpu_hours if self.run.knows_sizes else None,
         )
 
-    def _phase(self, ask: PendingDecision) -> int:
-        terms = self.context.job_context(ask.record).terms
-        return self.run.phase(ask.record, ask.state.progress_gpu_hours, terms)
+    def _phase(self, decision: PendingDecision) -> int:
+        terms = self.context.job_context(decision.record).terms
+        return self.run.phase(decision.record, decision.state.progress_gpu_hours, terms)
 
 
-def _open_gpu_hours(ask: PendingDecision) -> float:
+def _open_gpu_hours(decision: PendingDecision) -> float:
     """Return what a job has been rented in a stretch that is not written yet."""
-    if not ask.inside or ask.record.holding.begun is None or ask.record.holding.order is None:
+    if not decision.inside or decision.record.holding.begun is None or decision.record.holding.order is None:
         return 0.0
-    return ask.record.holding.order.gpus * max(
-        0.0, ask.begun.from_hours - ask.record.holding.begun.from_hours
+    return decision.record.holding.order.gpus * max(
+        0.0, decision.begun.from_hours - decision.record.holding.begun.from_hours
     )
 
 

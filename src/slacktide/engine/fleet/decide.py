@@ -1,4 +1,4 @@
-"""A decision about all jobs of a fleet: ask its allocator, then give jobs what there is of what it wants.
+"""A decision about all jobs of a fleet: what its allocator wants, and what jobs get of it.
 
 First all jobs give up what they no longer want; then they are given what is added, those with a hard
 deadline first. So what one job gives up another can have in the same decision, and nothing is sold twice.
@@ -73,16 +73,18 @@ class FleetDecision:
         with _held_back(self.context, fleet.key, gone):
             wishes, machines = self._carefully()
             given = self._given_on_market(wishes) if self.cluster is None else self._given_by_cluster(wishes)
-            written = [(ask, own.events) for ask, own in zip(self.pending, given, strict=True)]
-            written = [(ask, events) for ask, events in written if cut or events]
+            written = [(decision, own.events) for decision, own in zip(self.pending, given, strict=True)]
+            written = [(decision, events) for decision, events in written if cut or events]
             batch: list[Event] = [*remembered(fleet, run, self.now_hours), *machines]
-            for ask, events in written:
-                batch += [*ask.before, *events]
-            yield Change.of(batch, (Directive(ask.record, ask.taken) for ask, events in written if events))
-        run.asked_hours, run.asked_orders = self.now_hours, orders_of(self.context, fleet)
+            for decision, events in written:
+                batch += [*decision.before, *events]
+            yield Change.of(
+                batch, (Directive(decision.record, decision.taken) for decision, events in written if events)
+            )
+        run.decided_hours, run.decided_orders = self.now_hours, orders_of(self.context, fleet)
         # A fleet that forgets whom it decided about decides again: what is being given back is free then.
         short = any(one.lacks for one in given) and any(one.gives_back for one in given)
-        run.asked_about = None if short else fleet.settled_at(self.now_hours)
+        run.decided_about = None if short else fleet.settled_at(self.now_hours)
 
     # ---------------------------------------------------------------- what is wanted
 
@@ -90,22 +92,22 @@ class FleetDecision:
         """Return what each job is to have; where the allocator fails, its jobs keep what they hold."""
         try:
             decided, why = self._decided(), ""
-            for ask, wish in zip(self.pending, decided[0], strict=True):
-                self._check_pool(ask, wish)
+            for decision, wish in zip(self.pending, decided[0], strict=True):
+                self._check_pool(decision, wish)
         except Exception as error:
-            decided = [self._as_it_is(ask) for ask in self.pending], []
+            decided = [self._as_it_is(decision) for decision in self.pending], []
             why = f"its fleet's allocator failed: {said(error)}"
-        for ask in self.pending:
-            self.context.troubles.note(ask.record.job, "policy", why)
+        for decision in self.pending:
+            self.context.troubles.note(decision.record.job, "policy", why)
         return decided
 
-    def _check_pool(self, ask: PendingDecision, wish: Allocation) -> None:
+    def _check_pool(self, decision: PendingDecision, wish: Allocation) -> None:
         """Raise InputError unless a wish is for pools that the job may use: without a market, its own."""
-        job_context = self.context.job_context(ask.record)
+        job_context = self.context.job_context(decision.record)
         if self.cluster is None:
-            goes_where_it_may(wish, job_context.pool_names, ask.record.job)
+            goes_where_it_may(wish, job_context.pool_names, decision.record.job)
         else:
-            stays_in(wish, job_context.market_pool.name, ask.record.job)
+            stays_in(wish, job_context.market_pool.name, decision.record.job)
 
     def _decided(self) -> tuple[list[Allocation], list[ClusterSized]]:
         """Return what each job is to have, and the size of the cluster where that changes."""
@@ -126,8 +128,8 @@ class FleetDecision:
             kept = min(cluster.nodes_for(wanted_gpus + leaving_gpus), cluster.rented)
             nodes = max(cluster.nodes_for(wanted_gpus), kept)
             machines = self._sized(cluster, nodes)
-            decision = allocator.decide(shown.view(min(cluster.ready, nodes), leaving_gpus))
-            return self._wishes(decision), machines
+            answer = allocator.decide(shown.view(min(cluster.ready, nodes), leaving_gpus))
+            return self._wishes(answer), machines
         wanted = self._wishes(allocator.decide(shown.view(cluster.ready)))
         nodes = cluster.nodes_for(sum(wish.on_demand_gpus for wish in wanted) + leaving_gpus)
         return wanted, self._sized(cluster, nodes)
@@ -140,32 +142,32 @@ class FleetDecision:
         cluster.ask(nodes, self.now_hours)
         return [] if event is None else [event]
 
-    def _as_it_is(self, ask: PendingDecision) -> Allocation:
-        job_context = self.context.job_context(ask.record)
+    def _as_it_is(self, decision: PendingDecision) -> Allocation:
+        job_context = self.context.job_context(decision.record)
         # Without a market an allocator is shown what jobs hold, so this is what it leaves as it is.
-        state = ask.state if self.cluster is not None else ordered(ask, job_context)
+        state = decision.state if self.cluster is not None else ordered(decision, job_context)
         pool = job_context.at(state.pool).market_pool.name if state.gpus else None
         return Allocation(state.spot_gpus, state.on_demand_gpus, pool, Reason("as-it-is"))
 
     def _wishes(
-        self, decision: Decision, names: Sequence[str] = (), present: Sequence[int] = ()
+        self, answer: Decision, names: Sequence[str] = (), present: Sequence[int] = ()
     ) -> list[Allocation]:
         """Return what is wanted for each job; one that is not named keeps what it holds.
 
         On a market `names` are its pools and `present` the place of each job among them.
         """
-        if not isinstance(decision, Wanted):
-            return [decision.get(ask.record.job, self._as_it_is(ask)) for ask in self.pending]
-        count, on_demand = len(self.pending), decision.on_demand_gpus
-        spot = np.zeros_like(on_demand) if decision.spot_gpus is None else decision.spot_gpus
-        pools = present if decision.pool is None else decision.pool.tolist()
+        if not isinstance(answer, Wanted):
+            return [answer.get(decision.record.job, self._as_it_is(decision)) for decision in self.pending]
+        count, on_demand = len(self.pending), answer.on_demand_gpus
+        spot = np.zeros_like(on_demand) if answer.spot_gpus is None else answer.spot_gpus
+        pools = present if answer.pool is None else answer.pool.tolist()
         for column in (spot, on_demand, *([pools] if names else [])):
             if len(column) != count:
                 raise InputError(
                     f"an allocator must decide about each of {count} jobs, got {len(column)} entries"
                 )
         signals = {"jobs": float(count), "gpus_of_all": float(on_demand.sum() + spot.sum())}
-        usual = Reason(decision.rule or self.run.name, signals)
+        usual = Reason(answer.rule or self.run.name, signals)
         where = [names[pool] for pool in pools] if names else [None] * count
         rows = zip(spot.tolist(), on_demand.tolist(), where, strict=True)
         return [
@@ -173,7 +175,7 @@ class FleetDecision:
                 gpus,
                 more,
                 pool if gpus + more else None,
-                usual if decision.why is None else decision.why(place),
+                usual if answer.why is None else answer.why(place),
             )
             for place, (gpus, more, pool) in enumerate(rows)
         ]
@@ -185,21 +187,21 @@ class FleetDecision:
         assert self.cluster is not None
         leaving_gpus = being_let_go(self.context, self.fleet, self.now_hours)
         gpus = self.cluster.ready * self.cluster.node_gpus - leaving_gpus
-        held = whole([ask.state.on_demand_gpus for ask in self.pending])
+        held = whole([decision.state.on_demand_gpus for decision in self.pending])
         wanted = whole([wish.on_demand_gpus for wish in wishes])
         widths = granted(held, wanted, gpus if self.run.owns_machines else UNLIMITED_GPUS).tolist()
         found = []
-        for ask, wish, width in zip(self.pending, wishes, widths, strict=True):
-            same = (wish.spot_gpus, width) == (ask.state.spot_gpus, ask.state.on_demand_gpus)
+        for decision, wish, width in zip(self.pending, wishes, widths, strict=True):
+            same = (wish.spot_gpus, width) == (decision.state.spot_gpus, decision.state.on_demand_gpus)
             cut = wish._replace(on_demand_gpus=width)
-            found.append(_Given([] if ask.inside and same else fulfil(self.context, ask, cut)))
+            found.append(_Given([] if decision.inside and same else fulfil(self.context, decision, cut)))
         return found
 
     def _given_on_market(self, wishes: Sequence[Allocation]) -> list[_Given]:
         """Give jobs what their pools have, those with a hard deadline before others."""
-        for ask, wish in zip(self.pending, wishes, strict=True):
-            _give_up(self.context, ask, wish)
-        hard = [is_hard(self.context.job_context(ask.record).job) for ask in self.pending]
+        for decision, wish in zip(self.pending, wishes, strict=True):
+            _give_up(self.context, decision, wish)
+        hard = [is_hard(self.context.job_context(decision.record).job) for decision in self.pending]
         order = sorted(range(len(self.pending)), key=lambda place: not hard[place])
         found = {place: _given(self.context, self.pending[place], wishes[place]) for place in order}
         return [found[place] for place in range(len(self.pending))]
@@ -229,11 +231,11 @@ def _held_back(context: StepContext, fleet: str, gone: Sequence[HeldSpan]) -> It
         context.spot.hold(claim._replace(spot_gpus=0, on_demand_gpus=0))
 
 
-def _give_up(context: StepContext, ask: PendingDecision, wish: Allocation) -> None:
+def _give_up(context: StepContext, decision: PendingDecision, wish: Allocation) -> None:
     """Let a job hold no more than it wants of what it has: the rest is there for others."""
-    record, job_context = ask.record, context.job_context(ask.record)
-    pool = wish.pool or job_context.at(ask.state.pool).market_pool.name
-    spot, on_demand = kept_in(ask, job_context, pool)
+    record, job_context = decision.record, context.job_context(decision.record)
+    pool = wish.pool or job_context.at(decision.state.pool).market_pool.name
+    spot, on_demand = kept_in(decision, job_context, pool)
     _claim(context, record, pool, min(spot, wish.spot_gpus), min(on_demand, wish.on_demand_gpus))
     if pool != record.held_pool:
         spot, on_demand = leaving(record, record.held_pool)
@@ -249,12 +251,12 @@ def _claim(context: StepContext, record: JobRecord, pool: str, spot: int, on_dem
     )
 
 
-def _given(context: StepContext, ask: PendingDecision, wish: Allocation) -> _Given:
+def _given(context: StepContext, decision: PendingDecision, wish: Allocation) -> _Given:
     """Give a job what there is of what it wants; without events where it goes on as it is."""
-    found, record = fulfilment(context, ask, wish), ask.record
+    found, record = fulfilment(context, decision, wish), decision.record
     pool, now = found.job_context.market_pool.name, (found.spot_gpus, found.on_demand_gpus)
-    same = kept_in(ask, context.job_context(record), pool) == now
-    events = [] if ask.inside and ask.taken is None and same else fulfil(context, ask, wish)
+    same = kept_in(decision, context.job_context(record), pool) == now
+    events = [] if decision.inside and decision.taken is None and same else fulfil(context, decision, wish)
     _claim(context, record, pool, *now)
     held = leaving(record, record.held_pool)
     gives_back = held > (0, 0) and (record.held_pool != pool or held[0] > now[0] or held[1] > now[1])
@@ -262,7 +264,7 @@ def _given(context: StepContext, ask: PendingDecision, wish: Allocation) -> _Giv
 
 
 def remembered(fleet: FleetRecord, run: LiveFleet, now_hours: float) -> list[Remembered]:
-    """Let an allocator that can write down what it knows do so; on a market, say when it was asked."""
+    """Let an allocator that can write down what it knows do so; on a market, note when it decided."""
     allocator = run.allocator
     if not isinstance(allocator, Remembering):
         return [] if run.market is None else [Remembered(at_hours=now_hours, fleet=fleet.key, memory="")]

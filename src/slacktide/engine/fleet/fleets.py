@@ -62,11 +62,11 @@ class LiveFleet:
     name: str
     """The allocator's."""
     classes: dict[str, int]
-    asked_hours: float = -np.inf
-    """When the allocator was last asked, on the market's clock."""
-    asked_about: tuple[str, ...] | None = None
-    """The jobs that were present then; None where nobody knows, so that it is asked."""
-    asked_orders: dict[str, tuple[int, int]] | None = None
+    decided_hours: float = -np.inf
+    """When the allocator decided last, on the market's clock."""
+    decided_about: tuple[str, ...] | None = None
+    """The jobs that were present then; None where that is unknown, so that it decides again."""
+    decided_orders: dict[str, tuple[int, int]] | None = None
     """What each job was to hold then, of spot and on demand; None where that is unknown."""
     market: FleetMarket | None = None
     """The market that jobs share that rent spot or are on a budget of money; None: all is on demand."""
@@ -142,7 +142,7 @@ class LiveFleets:
         self._runs: dict[str, LiveFleet] = {}
 
     def __iter__(self) -> Iterator[tuple[FleetRecord, LiveFleet]]:
-        """Yield every fleet of this clock, also those without a job: they may want to be asked."""
+        """Yield every fleet of this clock, also those without a job: an allocator may have a wake-up time."""
         return ((fleet, self.run(fleet)) for fleet in list(self._state.fleets.values()))
 
     def run(self, fleet: FleetRecord) -> LiveFleet:
@@ -151,7 +151,7 @@ class LiveFleets:
             run = self._runs[fleet.key] = self._open(fleet.first)
             unknown = self._recall(fleet, run)
             if isinstance(run.allocator, Learning):
-                self._tell(fleet, run, unknown)
+                self._teach(fleet, run, unknown)
         return self._runs[fleet.key]
 
     def _recall(self, fleet: FleetRecord, run: LiveFleet) -> Iterable[Record]:
@@ -166,7 +166,7 @@ class LiveFleets:
             except OldMemory:
                 return dropwhile(lambda record: record.event.job != fleet.first.job, self._store.read())
         if run.market is not None or recalls:
-            run.asked_hours, run.asked_about = fleet.asked_hours, fleet.asked_about
+            run.decided_hours, run.decided_about = fleet.decided_hours, fleet.decided_about
         return self._store.read(after=fleet.memory_seq)
 
     def shares_market(self, job: JobRecord) -> bool:
@@ -201,9 +201,9 @@ class LiveFleets:
             return
         run = self._runs[fleet.key]
         if isinstance(run.allocator, Learning):
-            self._tell(fleet, run, (record,))
+            self._teach(fleet, run, (record,))
 
-    def _tell(self, fleet: FleetRecord, run: LiveFleet, records: Iterable[Record]) -> None:
+    def _teach(self, fleet: FleetRecord, run: LiveFleet, records: Iterable[Record]) -> None:
         assert isinstance(run.allocator, Learning)
         for record in records:
             if record.seq > self._state.seq:

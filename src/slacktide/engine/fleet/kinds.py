@@ -91,21 +91,21 @@ class JobStanding(NamedTuple):
     spot_until_hours: float
 
 
-def standing(ask: PendingDecision, context: JobContext, pace: Pace = KNOWN) -> JobStanding:
+def standing(decision: PendingDecision, context: JobContext, pace: Pace = KNOWN) -> JobStanding:
     """Say what a job has at the moment of a decision; workers that are on their way count, and pause."""
-    record = ask.record
+    record = decision.record
     idle_hours, spot_hours = record.holding.idle_since_hours, record.holding.spot_until_hours
-    for event in ask.before:
+    for event in decision.before:
         if isinstance(event, Lived):
             idle_hours, spot_hours = without_gpus(record, event.priced.stretch)
-    return JobStanding(ordered(ask, context, pace), idle_hours, spot_hours)
+    return JobStanding(ordered(decision, context, pace), idle_hours, spot_hours)
 
 
-def ordered(ask: PendingDecision, context: JobContext, pace: Pace = KNOWN) -> JobState:
+def ordered(decision: PendingDecision, context: JobContext, pace: Pace = KNOWN) -> JobState:
     """Return a job as if all that was ordered for it had come; what the market took is gone."""
-    record, state = ask.record, ask.state
+    record, state = decision.record, decision.state
     order = record.holding.order
-    if order is None or not order.gpus or ask.taken is not None or has_all(record):
+    if order is None or not order.gpus or decision.taken is not None or has_all(record):
         return state
     there = context.named(order.pool)
     pause_hours = mean_restart(pace, there.terms.restart_hours)
@@ -129,9 +129,9 @@ def lives_of(
 
     Where a job says nothing of its priority and patience, the template of its class counts.
     """
-    classes = [templates.get(ask.record.submitted.fleet_class) for ask in pending]
+    classes = [templates.get(decision.record.submitted.fleet_class) for decision in pending]
     kinds, said = tables.of(
-        [(ask.record.job, context) for ask, context in zip(pending, contexts, strict=True)]
+        [(decision.record.job, context) for decision, context in zip(pending, contexts, strict=True)]
     )
     standings = [standing(*one) for one in zip(pending, contexts, paces, strict=True)]
     states = [one.state for one in standings]
@@ -141,7 +141,7 @@ def lives_of(
         for context, pace, state in zip(contexts, paces, states, strict=True)
     ]
     paced = with_speeds(kinds, said, speeds, where)
-    submitted = _since([ask.record.began_hours for ask in pending], origin_hours)
+    submitted = _since([decision.record.began_hours for decision in pending], origin_hours)
     jobs = [context.job for context in contexts]
     pools = [there[state.pool] for there, state in zip(where, states, strict=True)]
     return paced.kinds, JobTables(
@@ -165,7 +165,7 @@ def lives_of(
         since_checkpoint_hours=np.array([state.since_checkpoint_hours for state in states]),
         cost_usd=np.array([state.cost_usd for state in states]),
         added_hours=np.maximum(
-            _since([ask.record.holding.spot_added_hours for ask in pending], origin_hours), 0.0
+            _since([decision.record.holding.spot_added_hours for decision in pending], origin_hours), 0.0
         ),
         idle_since_hours=_since([one.idle_since_hours for one in standings], origin_hours),
         spot_until_hours=_since([one.spot_until_hours for one in standings], origin_hours),
@@ -220,9 +220,9 @@ def _patience_hours(context: JobContext, template: JobTemplate | None) -> float:
     return math.nan if template is None else template.patience_hours
 
 
-def kept_in(ask: PendingDecision, context: JobContext, pool: str) -> tuple[int, int]:
+def kept_in(decision: PendingDecision, context: JobContext, pool: str) -> tuple[int, int]:
     """Return what a job has in a pool, of spot and on demand."""
-    state = ordered(ask, context)
+    state = ordered(decision, context)
     return (
         (state.spot_gpus, state.on_demand_gpus) if context.pool_names[_at(context, state)] == pool else (0, 0)
     )

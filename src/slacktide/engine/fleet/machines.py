@@ -38,7 +38,7 @@ def kept_until(
 
 
 def sized(fleet: FleetRecord, now_hours: float, nodes: int, like: Cluster) -> ClusterSized | None:
-    """Ask for this many nodes; None where that changes nothing."""
+    """Request this many nodes; None where that changes nothing."""
     after = dataclasses.replace(fleet.cluster)
     after.arrive(now_hours)
     before = dataclasses.replace(after)

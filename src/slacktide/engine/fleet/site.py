@@ -27,9 +27,9 @@ def site_view(
     now_hours: float,
 ) -> FleetView:
     """Return what may be known of a fleet at a moment; `spot` says who holds what, of all jobs."""
-    market, job_contexts = run.market, [context.job_context(ask.record) for ask in pending]
+    market, job_contexts = run.market, [context.job_context(decision.record) for decision in pending]
     assert market is not None
-    paces = [context.belief(ask) for ask in pending]
+    paces = [context.belief(decision) for decision in pending]
     kinds, jobs = lives_of(pending, job_contexts, paces, run.tables, fleet.origin_hours, run.templates)
     hours = market.hours(now_hours, fleet.origin_hours)
     slot = market.slot(hours)
@@ -38,7 +38,7 @@ def site_view(
         slot=slot,
         slot_hours=market.slot_hours,
         next_hours=(slot + 1) * market.slot_hours,
-        pools=_offered(moment, spot, [ask.record.job for ask in pending]),
+        pools=_offered(moment, spot, [decision.record.job for decision in pending]),
         kinds=kinds,
         jobs=jobs,
         money=money(context, fleet, run, pending, now_hours),
@@ -72,9 +72,9 @@ def _columns(
     context: StepContext, pending: Sequence[PendingDecision], kinds: Kinds, jobs: JobTables
 ) -> JobColumns:
     return columns(pending, context.job_context)._replace(
-        ids=whole([ask.record.number for ask in pending]),
+        ids=whole([decision.record.number for decision in pending]),
         kind=jobs.said_kind,
-        number=whole([ask.record.number_of_class for ask in pending]),
+        number=whole([decision.record.number_of_class for decision in pending]),
         submitted_hours=jobs.submitted_hours,
         spot_gpus=jobs.spot_gpus,
         on_demand_gpus=jobs.on_demand_gpus,
@@ -128,11 +128,11 @@ def _running(
     context: StepContext, fleet: FleetRecord, pending: Sequence[PendingDecision], now_hours: float
 ) -> Iterator[Priced]:
     """Yield stretches up to now that are not written yet: also of jobs that are being let go."""
-    for event in (event for ask in pending for event in ask.before):
+    for event in (event for decision in pending for event in decision.before):
         if isinstance(event, Lived):
             yield event.priced
-    asked = {ask.record.job for ask in pending}
-    others = (context.state.jobs[name] for name in fleet.present if name not in asked)
+    pending_jobs = {decision.record.job for decision in pending}
+    others = (context.state.jobs[name] for name in fleet.present if name not in pending_jobs)
     for one in (context.account(job, now_hours) for job in others):
         if one is not None:
             yield one.priced

@@ -1,7 +1,8 @@
-"""One step of a fleet: when something happened that its allocator may want to answer, it is asked.
+"""One step of a fleet: its allocator decides when something happened that may change what it wants.
 
-Before that all that has passed is written: the stretches of jobs whose phase ended, those of all jobs when it
-asked to be woken, and what the machines cost meanwhile. So an allocator that learns knows all of it.
+Before that all that has passed is written: the stretches of jobs whose phase ended, those of all jobs when
+the allocator set itself a wake-up time, and what the machines cost meanwhile. So an allocator that learns
+knows all of it.
 """
 
 from __future__ import annotations
@@ -51,23 +52,23 @@ class FleetStep:
     """Its machines as they are now."""
 
     def __post_init__(self) -> None:
-        given = {ask.record.job for ask in self.given}
+        given = {decision.record.job for decision in self.given}
         jobs = [self.context.state.jobs[name] for name in self.fleet.present if name not in given]
         self.inside = [each for each in map(self._inside, jobs) if each is not None]
         self.cluster = dataclasses.replace(self.fleet.cluster)
         self.cluster.arrive(self.now_hours)
 
     def take(self) -> Changes:
-        """Ask the allocator if there is reason to; see that the machines are accounted for."""
+        """Decide if there is reason to; see that the machines are accounted for."""
         if self.run.market is not None:
             yield from self._take_on_market()
             return
         wake_hours = self.fleet.began_hours + self.run.wake_hours
-        woken = self.run.asked_hours < wake_hours <= self.now_hours
+        woken = self.run.decided_hours < wake_hours <= self.now_hours
         over = [
             each for each in self.inside if each.phase != self._phase(each.record, each.record.progress.state)
         ]
-        others = self.run.asked_about != self.fleet.present
+        others = self.run.decided_about != self.fleet.present
         came = self.cluster.coming < self.fleet.cluster.coming
         if self.given or woken or over or others or came:
             written = yield from self._pass(self.inside if woken else over)
@@ -75,20 +76,20 @@ class FleetStep:
             assert fleet is not None
             self.cluster.take_form(fleet.node_gpus, fleet.provisioning_hours, fleet.idle_grace_hours)
             inner = [_inner(each, each.record.job in written) for each in self.inside]
-            given = [ask._replace(before=()) for ask in self.given]  # by now it is written
+            given = [decision._replace(before=()) for decision in self.given]  # by now it is written
             yield from self._decision([*given, *inner], self.cluster).take()
         elif self._account_is_due():
             yield Change.of(self._kept(self.inside))
 
     def _take_on_market(self) -> Changes:
-        """Ask where a job came or went, or holds something else; where a slot began; when money is renewed.
+        """Decide when a job came or went, or holds something else; when a slot began; when money is renewed.
 
         At a renewal all stretches end, so that what they cost is known to be of the period that is over.
         """
         run, orders = self.run, orders_of(self.context, self.fleet)
         since = run.renewed_hours(self.fleet, self.now_hours)
-        renewed = run.asked_hours < since - TIME_TOLERANCE_HOURS
-        others = run.asked_about != self.fleet.present or run.asked_orders not in (None, orders)
+        renewed = run.decided_hours < since - TIME_TOLERANCE_HOURS
+        others = run.decided_about != self.fleet.present or run.decided_orders not in (None, orders)
         if not (self.given or self.inside) or not (self.given or others or renewed):
             return
         rolling = run.allowance.renewal == "rolling"  # when which part was spent matters to the minute
@@ -96,7 +97,7 @@ class FleetStep:
         yield from self._decision(pending, None).take(cut=renewed or rolling)
 
     def _decision(self, pending: Iterable[PendingDecision], cluster: Cluster | None) -> FleetDecision:
-        in_order = sorted(pending, key=lambda ask: ask.record.number)
+        in_order = sorted(pending, key=lambda decision: decision.record.number)
         return FleetDecision(self.context, self.fleet, self.run, in_order, self.now_hours, cluster)
 
     def let_go(self) -> Changes:
@@ -125,7 +126,7 @@ class FleetStep:
 
     def _pass(self, cut: Sequence[Inside]) -> Changing[set[str]]:
         """Write what has passed, so that the allocator knows it; return whose stretch is over."""
-        events: list[Event] = [event for ask in self.given for event in ask.before]
+        events: list[Event] = [event for decision in self.given for event in decision.before]
         working = [each for each in cut if each.one.hours > 0 and each.one.priced.stretch.gpus > 0]
         yield Change.of([*events, *(lived(each.record, each.one) for each in working)])
         jobs = {each.record.job for each in working}

@@ -29,7 +29,7 @@ class StretchAccount(NamedTuple):
 
     @property
     def to_hours(self) -> float:
-        """When it ended: the moment asked for, or the end of the job before it."""
+        """When it ended: the moment passed, or the end of the job before it."""
         return self.priced.stretch.to_hours
 
     @property

@@ -65,7 +65,7 @@ def said(error: Exception) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Careful:
-    """Asks a policy about one job; what goes wrong in it is no other job's trouble."""
+    """Calls the policy of one job; an error in it does not stop any other job."""
 
     policy: Policy
     troubles: Troubles

@@ -26,10 +26,10 @@ def health(
 
     Late: not even the fastest on-demand width from now on would meet the deadline, at a pace as fast as the
     evidence leaves possible. Late expected: it would not at the pace that is believed. Measuring: it would,
-    and nobody knows the pace yet. At risk: it would, but what is held would not, and less than a slot and a
-    restart are left until on demand must begin, at a pace as slow as the evidence leaves possible.
-    `terms` are those at the pace that is believed. A job that may move has `all_terms`, those of each pool,
-    and is to hold the GPUs in one of them.
+    and the pace is not measured yet. At risk: it would, but what is held would not, and less than a slot and
+    a restart are left until on demand must begin, at a pace as slow as the evidence leaves possible. `terms`
+    are those at the pace that is believed. A job that may move has `all_terms`, those of each pool, and is to
+    hold the GPUs in one of them.
     """
     limit, began = terms.deadline_hours + TIME_TOLERANCE_HOURS, terms.submitted_hours
     as_held, earliest = _ends(terms, state, now_hours, spot, on_demand)

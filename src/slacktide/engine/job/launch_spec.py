@@ -56,7 +56,7 @@ def secrets_of(file: JobFile | None, kept: Mapping[str, str]) -> Mapping[str, st
         if name not in kept:
             raise InputError(
                 f"variable {name} must have the value that it had where the job was submitted, got none: "
-                "what was kept of it beside the journal is gone; cancel the job and submit it again"
+                "what was kept of it next to the journal is gone; cancel the job and submit it again"
             )
     return {**{name: kept[name] for name in needed}, **({} if far else _secrets(file))}
 

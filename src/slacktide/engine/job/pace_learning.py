@@ -58,14 +58,14 @@ def note_reports(context: StepContext, record: JobRecord, facts: BackendStatus) 
 def _note_start(context: StepContext, record: JobRecord, seen: WorkerReports, reform_hours: float) -> Changes:
     """Write how long a set of workers took from its order to its first report.
 
-    Where workers stayed, they had worked until they were told to re-form.
+    Where workers stayed, they had worked until the request to re-form.
     """
     hours = seen.at_hours - max(reform_hours, seen.ordered_hours)
     if not 0.0 < hours < math.inf:
         return
     job_context, begun = context.job_context(record), record.holding.begun
     at_hours = seen.at_hours if begun is None else max(seen.at_hours, begun.from_hours)
-    what = "the order" if math.isinf(reform_hours) else "being told to re-form"
+    what = "the order" if math.isinf(reform_hours) else "the request to re-form"
     why = (
         f"its workers took {hours * 60:.1f} minutes from {what} to their first report; its file says "
         f"{job_context.terms.restart_hours * 60:.1f}"
@@ -151,7 +151,7 @@ def _silent(
         return None
     stated = job_context.job.work_spread != USUAL_SPREAD
     after = before._replace(hours=MEASURED_HOURS) if stated else KNOWN
-    why = f"{SILENT}, beside the margin that it states" if stated else SILENT
+    why = f"{SILENT}, with the margin that it states" if stated else SILENT
     return _event(record, one.to_hours, after, 0.0, why)
 
 

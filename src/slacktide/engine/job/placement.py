@@ -42,7 +42,7 @@ def first_slot(submitted: Submitted, job: Job, pool: Pool, start: int | None, *,
 def placed(submitted: Submitted, job: Job, pool: Pool, start: int | None, site: SiteOpened) -> Submitted:
     """Return a submission that stands where the market of the other jobs does at its hour.
 
-    Raises InputError where the market does not reach to its deadline, or another start is asked for.
+    Raises InputError where the market does not reach to its deadline, or another start is requested.
     """
     if on_feed(submitted):
         _check_no_start(start)
@@ -87,7 +87,7 @@ def whole_spec(spec: str) -> str:
 
 
 def start_of(job: Job, pool: Pool, start: int | None) -> int:
-    """Return the slot of a replayed market at which a job begins: as late as leaves it room, or as asked.
+    """Return the slot of a replayed market at which a job begins: as late as leaves it room, or `start`.
 
     Late, so that the past is long. Raises InputError when the market does not reach to the deadline.
     """
@@ -111,7 +111,7 @@ def start_of(job: Job, pool: Pool, start: int | None) -> int:
 def wanted_slot(job: Job, pool: Pool, start: int | None, *, shared: bool) -> int | None:
     """Return the slot at which the first job is to stand; None: as late as leaves it room.
 
-    Where others will come, and nobody asks for a slot, it is the middle of the market, so that it lasts for
+    Where others will come, and no slot is requested, it is the middle of the market, so that it lasts for
     them; earlier where the job needs more than half of it.
     """
     if start is not None or not shared:

@@ -14,7 +14,7 @@ from slacktide.policies.selection.state_file import LearnedStateFile
 
 
 def foresee(submitted: Submitted, name: str, state: LearnedStateFile) -> Submitted:
-    """Say which policy the learner will choose, without telling it yet."""
+    """Return a submission with the policy that the learner will choose, without changing the learner yet."""
     if not submitted.learning:
         return submitted
     hedge = state.read()
@@ -40,7 +40,7 @@ def drop_lesson(submitted: Submitted, state: LearnedStateFile) -> None:
 
 
 def learn_from(engine: Engine, record: JobRecord, state: LearnedStateFile) -> None:
-    """Replay every policy on the path of a job that ended, and tell the learner what each would have earned.
+    """Replay every policy on the path of a job that ended; the learner receives what each would have earned.
 
     A job that was cancelled or failed teaches nothing about policies.
     """

@@ -14,7 +14,7 @@ from typing import Any
 from slacktide.core.errors import InputError
 
 CRC = "crc"
-"""The key of the checksum beside the fields of an event."""
+"""The key of the checksum, next to the fields of an event."""
 JSON_TEXTS = {"Submitted": ("policy", "market"), "SiteOpened": ("market",), "Remembered": ("memory",)}
 """Fields of events whose text is JSON in turn."""
 

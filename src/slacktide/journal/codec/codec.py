@@ -16,17 +16,17 @@ from slacktide.journal.codec.json_types import form
 from slacktide.journal.events import KINDS, Event
 
 KIND = "kind"
-"""The key beside the fields that names the kind."""
+"""The key, next to the fields, that names the kind."""
 FORM = "form"
-"""The key beside the fields that numbers the form in which events are written; absent in the first."""
+"""The key, next to the fields, with the number of the form in which events are written; absent in form 1."""
 PRESENT_FORM = 2
 
 
 def plain(event: Event) -> Event:
     """Return an event as it will be read back: itself, or its twin in plain values.
 
-    Raises InputError when a field does not hold what its type says, and for kinds nobody could read back; so
-    what is returned can be written and read again, and nobody need try.
+    Raises InputError when a field does not hold what its type says, and for kinds that could not be read
+    back; so what is returned can be written and read again without a trial.
     """
     name = type(event).__name__
     if KINDS.get(name) is not type(event):

@@ -32,7 +32,7 @@ class Misfit(Exception):
 class JsonForm(NamedTuple):
     """The ways of a value of one type into JSON and back.
 
-    `plain` and `read` raise Misfit. What `plain` lets through is read back equal, so whoever writes need not
+    `plain` and `read` raise Misfit. What `plain` lets through is read back equal, so a writer need not
     read it to know.
     """
 

@@ -1,7 +1,7 @@
 """Journals of before, read as today's: what an event of form 1 says in the words of the present form.
 
 Form 1 counted hours and slots from each job's own beginning and kept a stretch's money without its quote. So
-a reader remembers of every job when it began and what was last decided, and asks for it where reading began
+a reader remembers of every job when it began and what was last decided, and looks it up where reading began
 later. Money stays as it was paid.
 """
 
@@ -20,8 +20,8 @@ COMMON = ("kind", "job", "at_hours", "actor", "why")
 
 
 @dataclass(slots=True)
-class _Told:
-    """What was told of a job."""
+class _OldJob:
+    """What the events so far say of a job."""
 
     began_hours: float
     start_slot: int
@@ -34,59 +34,59 @@ class OldJournal:
     """Turns events of form 1 into the present form, in the journal's order."""
 
     find: Find
-    _told: dict[str, _Told] = field(default_factory=dict)
+    _jobs: dict[str, _OldJob] = field(default_factory=dict)
 
     def today(self, seq: int, tree: Tree) -> Tree:
         """Return an event as today's Slacktide would have written it; a damaged one as it is."""
         try:
             return self._today(seq, tree)
         except (KeyError, TypeError, AttributeError):
-            return tree  # whoever reads it says what is wrong with it
+            return tree  # the codec reports what is wrong with it
 
     def _today(self, seq: int, tree: Tree) -> Tree:
         job = tree.get("job", "")
         match tree.get("kind"):
             case "Submitted":
-                self._told[job] = _submitted(tree)
+                self._jobs[job] = _submitted(tree)
             case "Preempted":
                 return {**tree, "slot": tree["slot"] + self._of(job, seq).start_slot}
             case "Decided":
-                told = self._of(job, seq)
-                told.decided = tree
-                return _decided(tree, told)
+                job_then = self._of(job, seq)
+                job_then.decided = tree
+                return _decided(tree, job_then)
             case "Lived":
                 return _lived(tree, self._of(job, seq))
         return tree
 
-    def _of(self, job: str, seq: int) -> _Told:
-        if job not in self._told:
-            told = self._told[job] = _submitted(self.find(job, "Submitted", seq) or {})
-            told.decided = self.find(job, "Decided", seq)
-        return self._told[job]
+    def _of(self, job: str, seq: int) -> _OldJob:
+        if job not in self._jobs:
+            job_then = self._jobs[job] = _submitted(self.find(job, "Submitted", seq) or {})
+            job_then.decided = self.find(job, "Decided", seq)
+        return self._jobs[job]
 
 
-def _submitted(tree: Tree) -> _Told:
-    return _Told(tree.get("at_hours", 0.0), tree.get("start_slot", 0), tree.get("pool", ""))
+def _submitted(tree: Tree) -> _OldJob:
+    return _OldJob(tree.get("at_hours", 0.0), tree.get("start_slot", 0), tree.get("pool", ""))
 
 
-def _decided(tree: Tree, told: _Told) -> Tree:
+def _decided(tree: Tree, job_then: _OldJob) -> Tree:
     kept = {name: value for name, value in tree.items() if name != "from_hours"}
-    slot = tree["slot"] + told.start_slot
-    return {**kept, "slot": slot, "pool": told.pool, "state": _state(tree["state"], told)}
+    slot = tree["slot"] + job_then.start_slot
+    return {**kept, "slot": slot, "pool": job_then.pool, "state": _state(tree["state"], job_then)}
 
 
-def _lived(tree: Tree, told: _Told) -> Tree:
+def _lived(tree: Tree, job_then: _OldJob) -> Tree:
     hours = tree["to_hours"] - tree["from_hours"]
     gpus = tree["spot_gpus"] + tree["on_demand_gpus"]
-    decided = told.decided or {}
+    decided = job_then.decided or {}
     stretch = {
         "payer": tree["job"],
         "use": "work",
-        "slot": tree["slot"] + told.start_slot,
-        "from_hours": told.began_hours + tree["from_hours"],
-        "to_hours": told.began_hours + tree["to_hours"],
+        "slot": tree["slot"] + job_then.start_slot,
+        "from_hours": job_then.began_hours + tree["from_hours"],
+        "to_hours": job_then.began_hours + tree["to_hours"],
         "held_hours": hours if gpus else 0.0,
-        "pool": told.pool,
+        "pool": job_then.pool,
         "spot_gpus": tree["spot_gpus"],
         "on_demand_gpus": tree["on_demand_gpus"],
         "quote": decided.get("quote"),
@@ -95,9 +95,13 @@ def _lived(tree: Tree, told: _Told) -> Tree:
     }
     charge = {"usd": tree["spot_usd"] + tree["on_demand_usd"], "on_demand_usd": tree["on_demand_usd"]}
     common: Tree = {name: tree[name] for name in COMMON if name in tree}
-    return {**common, "priced": {"stretch": stretch, "charge": charge}, "state": _state(tree["state"], told)}
+    return {
+        **common,
+        "priced": {"stretch": stretch, "charge": charge},
+        "state": _state(tree["state"], job_then),
+    }
 
 
-def _state(state: Tree, told: _Told) -> Tree:
+def _state(state: Tree, job_then: _OldJob) -> Tree:
     finish = state.get("finish_hours", "inf")
-    return state if isinstance(finish, str) else {**state, "finish_hours": finish + told.began_hours}
+    return state if isinstance(finish, str) else {**state, "finish_hours": finish + job_then.began_hours}

@@ -1,4 +1,4 @@
-"""What the jobs of a journal that have ended came to, added up, so that nobody need look at each of them."""
+"""Sums over the jobs of a journal that have ended, so that no reader need go through them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One fleet of a journal as far as its events tell it: its jobs, its machines, what its allocator knows."""
+"""One fleet of a journal, folded from its events: its jobs, its machines, what its allocator knows."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ class FleetRecord:
     """What that keeps for promised deadlines; None where it does not say."""
     usd_per_job_hour: float | None = None
     """What an hour of a job's waiting is worth to it; None where it does not say."""
-    asked_hours: float = -math.inf
-    """When it wrote down something last, so when it was asked."""
-    asked_about: tuple[str, ...] | None = None
+    decided_hours: float = -math.inf
+    """When its allocator last wrote down what it knows, so when it decided last."""
+    decided_about: tuple[str, ...] | None = None
     """The jobs that were present then."""
     cluster: Cluster = field(default_factory=lambda: Cluster(1, 0.0, 0.0))
     accounted_hours: float = 0.0
@@ -81,7 +81,7 @@ class FleetRecord:
             case Remembered():
                 self.memory, self.memory_seq = event.memory or self.memory, seq
                 self.reserved_usd, self.usd_per_job_hour = event.reserved_usd, event.usd_per_job_hour
-                self.asked_hours, self.asked_about = event.at_hours, self.settled_at(event.at_hours)
+                self.decided_hours, self.decided_about = event.at_hours, self.settled_at(event.at_hours)
 
     def _lived(self, event: Lived) -> None:
         one = event.priced.stretch
@@ -89,12 +89,12 @@ class FleetRecord:
         self.spending.add(one.to_hours, event.priced.charge.usd)
         if one.gpus and one.to_hours > self.accounted_hours:
             span = HeldSpan(one.from_hours, one.to_hours, one.on_demand_gpus, one.spot_gpus, one.pool)
-            self.recent = (*self._still_told(one.to_hours), span)
+            self.recent = (*self._still_needed(one.to_hours), span)
 
-    def _still_told(self, now_hours: float) -> tuple[HeldSpan, ...]:
+    def _still_needed(self, now_hours: float) -> tuple[HeldSpan, ...]:
         """Return what is to be kept of what jobs held: for machines all since they were accounted for.
 
-        Without any, only the border of the present slot is ever asked about.
+        Without any, only the border of the present slot is ever looked up.
         """
         if self.cluster.rented or self.accounted_hours > self.began_hours:
             return self.recent
@@ -114,7 +114,7 @@ class FleetRecord:
         return sum(span.gpus for span in self.spans_after(hours))
 
     def settled_at(self, hours: float) -> tuple[str, ...] | None:
-        """Return the jobs about which nothing is left to be asked; None where GPUs became free since."""
+        """Return the jobs about which all is decided; None where GPUs became free since."""
         return None if any(span.gpus + span.spot_gpus for span in self.spans_after(hours)) else self.present
 
     def _paid(self, gpu_hours: float) -> None:

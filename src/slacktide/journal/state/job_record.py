@@ -1,4 +1,4 @@
-"""One job as far as a journal tells it: what each of its events changes, and nothing else."""
+"""One job of a journal, folded from its events: what each of them changes, and nothing else."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from slacktide.physics.pace import Pace
 from slacktide.physics.tariff import Meter, Tariff, price
 
 METERING = Tariff(whole_slots=True, slot_hours=1.0)
-"""A tariff by which the most that was held in a slot is kept, whoever pays how."""
+"""A tariff by which the most that was held in a slot is kept, however it is paid."""
 
 
 class Begun(NamedTuple):
@@ -69,7 +69,7 @@ class Holding(NamedTuple):
 
 NOTHING = Holding()
 UNSEEN_SLOT = "unseen"
-"""Why a job holds in a slot what it held before: nobody looked."""
+"""Why a job holds in a slot what it held before: there was no step in that slot."""
 
 
 @dataclass(slots=True)
@@ -355,7 +355,7 @@ def _new_attempt(record: JobRecord, attempt: int, at_hours: float, pool: int) ->
 
 
 def _lose(record: JobRecord, lost_gpu_hours: float, safe_gpu_hours: float = 0.0) -> None:
-    """Count work as lost; what was safe beside it had been done before, too."""
+    """Count work as lost; what was safe as well had been done before, too."""
     record.progress.lost_gpu_hours += lost_gpu_hours
     record.progress.expected_lost_gpu_hours += lost_gpu_hours
     if record.progress.reported_gpu_hours > 0.0:
@@ -411,7 +411,7 @@ def _lost(record: JobRecord, event: Lost) -> None:
 
 
 def see(record: JobRecord, event: Decided | Preempted) -> None:
-    """Keep what an event tells of pools to a job that knows only what it tried."""
+    """Keep what an event shows of pools, for a job that knows only what it tried."""
     if record.submitted.sight != "tried":
         return
     if isinstance(event, Preempted):
@@ -428,7 +428,7 @@ def see(record: JobRecord, event: Decided | Preempted) -> None:
         _sighted(record, here, Sighting(event.at_hours, event.state.spot_gpus, MAX_GPUS))
     wishes = (Wish(event.wanted_spot_gpus, event.wanted_on_demand_gpus, event.wanted_pool), *event.instead)
     for place, wish in enumerate(wishes[: event.missed]):
-        if place in event.unstocked:  # which tells nothing of spot
+        if place in event.unstocked:  # which shows nothing of spot
             continue
         _sighted(record, wish.pool or here, Sighting(event.at_hours, 0, wish.spot_gpus - 1))
     for wish in wishes[event.missed : event.missed + 1]:

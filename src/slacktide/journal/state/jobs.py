@@ -1,8 +1,8 @@
 """The jobs of a journal in the order they came: those that matter now at hand, the long ended ones packed.
 
-A controller runs for months, and sees far more jobs end than it ever runs at once. A job that has ended is a
-fact that nobody changes any more, so all but the last of them are kept as compressed JSON, a block of them
-together: some hundred bytes a job instead of several thousand. Whoever asks for one gets it unpacked.
+A controller runs for months, and sees far more jobs end than it ever runs at once. A job that has ended does
+not change any more, so all but the last of them are kept as compressed JSON, a block of them together: some
+hundred bytes a job instead of several thousand. A reader gets it unpacked.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from slacktide.journal.codec.json_types import form
 from slacktide.journal.state.job_record import JobRecord
 
 KEPT_ENDED = 256
-"""How many jobs that ended last are kept at hand: whoever asks, asks for these."""
+"""How many jobs that ended last are kept at hand: most readers want these."""
 BLOCK_JOBS = 64
 """How many are packed together: they have most of their words in common. One is unpacked in a millisecond."""
 AT_HAND = -1
@@ -83,7 +83,7 @@ class Jobs(Mapping[str, JobRecord]):
         return _Records(self)
 
     def walk(self, names: Iterable[str]) -> Iterator[JobRecord]:
-        """Yield jobs by their ids; a block is unpacked once, and kept until all its jobs were told."""
+        """Yield jobs by their ids; a block is unpacked once, and kept until all its jobs were yielded."""
         left, open_blocks = Counter(self.places.values()), dict[int, dict[str, Any]]()
         for name in names:
             block = self.places[name]

@@ -1,6 +1,6 @@
 """All that is known of the jobs of a journal: a fold over its events, and nothing else.
 
-Whoever reads the same events gets the same state, so a controller that died is replaced by one
+Reading the same events gives the same state, so a controller that died is replaced by one
 that reads on. Only `JournalState.apply` changes it.
 """
 
@@ -73,12 +73,12 @@ class JournalState:
     machines: str = ""
     """The machines file that the last controller rented by; empty: it rented none."""
     requests: Requests = field(default_factory=Requests)
-    """What others have asked to be run."""
+    """The submissions that were requested, and their answers."""
     seq: int = 0
     unended: tuple[str, ...] = ()
     """The jobs that have not ended, in the order they came."""
     unlearned: tuple[str, ...] = ()
-    """The jobs that have ended and of whose outcome the learner is still to be told."""
+    """The jobs that have ended and whose outcome the learner has still to learn."""
     ended: EndedSums = field(default_factory=EndedSums)
     """What all jobs that have ended came to."""
     fleets: dict[str, FleetRecord] = field(default_factory=dict)
@@ -119,10 +119,10 @@ class JournalState:
         elif isinstance(event, Rented | Joined | Returned | Leaked | Reclaimed):
             self.tickets.apply(event)
         elif isinstance(event, ClusterSized | Kept | Remembered):
-            if event.fleet in self.fleets:  # whoever reads the events of one job knows no fleets
+            if event.fleet in self.fleets:  # a reader of one job's events knows no fleets
                 self.fleets[event.fleet].apply(self.seq, event)
         elif event.job in self.jobs:
-            self._told(self.jobs.opened(event.job), event)
+            self._of_job(self.jobs.opened(event.job), event)
 
     def _submitted(self, event: Submitted) -> None:
         record = self.jobs.add(JobRecord.of(event))
@@ -144,7 +144,7 @@ class JournalState:
         fleet.came, fleet.of_class[event.fleet_class] = fleet.came + 1, record.number_of_class + 1
         fleet.present += (event.job,)
 
-    def _told(self, record: JobRecord, event: Event) -> None:
+    def _of_job(self, record: JobRecord, event: Event) -> None:
         if isinstance(event, Decided | Preempted):
             self.news.apply(
                 event, record.submitted.pool if record.holding.order is None else record.holding.order.pool

@@ -1,4 +1,4 @@
-"""What others have asked of the controller to run, and what it answered: a part of the journal's fold.
+"""The submissions that were requested, and what the controller answered: a part of the journal's fold.
 
 A request waits until an answer with its key stands in the journal, so it is answered once: a controller that
 was killed before it answered finds it waiting, and one that was killed afterwards finds the answer.

@@ -1,4 +1,4 @@
-"""The state, kept in the journal for the next reader, who then folds only what came later.
+"""Snapshots: the state of a journal, kept in it, so that the next reader folds only what came later.
 
 A snapshot is a cache. It is written as the types of the state declare it, so a new field needs nothing here.
 Its form is a digest of the code that folds: a snapshot that other code made is thrown away, never converted,
@@ -24,19 +24,19 @@ from slacktide.journal.store.base import Snapshot, Store
 EVERY_EVENTS = 500
 """That many events are folded in some 15 ms."""
 EVENTS_PER_JOB = 2
-"""A job in a snapshot takes about as long to write as so many events to fold. As the interval grows with the
-jobs, snapshots cost an event the same however many jobs there ever were."""
+"""A job in a snapshot takes about as long to write as this many events to fold. As the interval grows with
+the jobs, snapshots cost an event the same however many jobs there ever were."""
 PACKED_PER_EVENT = 10
-"""So many jobs that are packed already take as long to write as one event to fold."""
+"""This many jobs that are packed already take as long to write as one event to fold."""
 READERS = (
     *(module.__name__ for module in (codec, json_objects, json_scalars, json_types, old_journals)),
     __name__,
 )
-"""What events and snapshots are read with, beside the modules in which the state's types are declared."""
+"""What events and snapshots are read with, next to the modules in which the state's types are declared."""
 
 
 def read_state(store: Store) -> JournalState:
-    """Return all that a journal tells: its latest snapshot, and what came after it."""
+    """Return the state of a journal: its latest snapshot, and what came after it."""
     state = known(store)
     for record in store.read(after=state.seq):
         state.apply(record)
@@ -44,7 +44,7 @@ def read_state(store: Store) -> JournalState:
 
 
 def known(store: Store) -> JournalState:
-    """Return the state as the latest snapshot tells it; an empty one where no snapshot can be used."""
+    """Return the state in the latest snapshot; an empty one where no snapshot can be used."""
     found = store.latest(present_form())
     if found is None or found.seq > store.last_seq():
         return JournalState()
@@ -66,7 +66,7 @@ def keep(store: Store, state: JournalState) -> None:
 
 
 def is_due(state: JournalState, kept_seq: int) -> bool:
-    """Whether so much has happened since the last snapshot that another one pays."""
+    """Whether enough has happened since the last snapshot that another one pays."""
     packed = len(state.jobs) - len(state.jobs.at_hand)
     weight = EVENTS_PER_JOB * len(state.jobs.at_hand) + packed // PACKED_PER_EVENT
     return state.seq - kept_seq >= max(EVERY_EVENTS, weight)
@@ -91,7 +91,7 @@ def _modules(hint: Any) -> set[str]:
 
 
 def _source(module: str) -> str:
-    spec = find_spec(module)  # also of a module that nobody has imported yet
+    spec = find_spec(module)  # also of a module that is not imported yet
     assert spec is not None
     loader: Any = spec.loader
     return loader.get_source(module) or version("slacktide")  # installed without sources

@@ -1,4 +1,4 @@
-"""The account of rented machines: a fold over what the journal tells of tickets, and nothing else."""
+"""The account of rented machines: a fold over the events of their tickets, and nothing else."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Tickets:
     count: int = 0
     """How many were ever opened: the next one has a higher number."""
     leaked: dict[str, str] = field(default_factory=dict)
-    """Machines that were told to have leaked and have not gone since, with the ticket that each carries."""
+    """Machines that were noted as leaked and have not gone since, with the ticket that each carries."""
 
     def apply(self, fact: Fact) -> None:
         """Take one more fact into account."""
@@ -83,7 +83,7 @@ class Tickets:
 
 
 class MachineLog(Protocol):
-    """Where the account is written. Only whoever is in charge of the journal has one."""
+    """Where the account is written. Only the controller of the journal has one."""
 
     def note(self, *facts: Fact) -> None:
         """Write facts down, all or none; they are durable when this returns."""
@@ -95,7 +95,7 @@ class MachineLog(Protocol):
 
 
 class MemoryMachineLog:
-    """A diary that ends with its process: for tests, and for back ends that rent nothing."""
+    """A log that ends with its process: for tests, and for back ends that rent nothing."""
 
     def __init__(self) -> None:
         self.facts: list[Fact] = []

@@ -1,4 +1,4 @@
-"""The journal as the rest of the house sees it: events go in at the end and come out in order."""
+"""The contract of a store: a journal whose events are appended at the end and read in order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol, Self, TypeAlias
 from slacktide.journal.events import Event, Record
 
 Clock: TypeAlias = Callable[[], datetime]
-"""Tells the wall's time, aware of its zone."""
+"""Returns the wall's time, aware of its zone."""
 
 
 class Snapshot(NamedTuple):
@@ -35,7 +35,7 @@ class Store(Protocol):
         ...
 
     def read(self, after: int = 0, job: str | None = None) -> Iterator[Record]:
-        """Yield what stands in the journal when reading begins, in order, whoever wrote it.
+        """Yield what is in the journal when reading begins, in order, from all writers.
 
         Only what has a number above `after`, and only of one job when one is named.
         """

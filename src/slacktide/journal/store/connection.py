@@ -1,4 +1,4 @@
-"""How a journal on disk is opened: made where there is none, and told from any other file first."""
+"""Opening a journal on disk: checked to be one before it is used, and created where there is none."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from slacktide.core.errors import FileError
 from slacktide.core.files import PRIVATE_FILE, keep_from_others, make_private_folder
 from slacktide.journal.store import schema
-from slacktide.journal.store.sqlite_errors import ANOTHER, family, told
+from slacktide.journal.store.sqlite_errors import ANOTHER, family, translated_errors
 
 PAUSE_S = 0.01
 
@@ -28,7 +28,7 @@ def opened(path: Path, create: bool, patience_s: float) -> sqlite3.Connection:
         raise FileError(f"the journal must exist, got nothing there; submit a job, or {ANOTHER}", path=path)
     if create:
         _make_private(path)
-    with told(path):
+    with translated_errors(path):
         _refuse_a_log_alone(path)
         database = connected(path, create, patience_s)
         try:
@@ -46,7 +46,7 @@ def opened(path: Path, create: bool, patience_s: float) -> sqlite3.Connection:
 
 
 def _make_private(path: Path) -> None:
-    """Make the folder and an empty file that nobody else may read, where there are none.
+    """Make the folder and an empty file that no other user may read, where there are none.
 
     SQLite gives its other files the rights of this one, but makes it as open as the umask says.
     """
@@ -57,7 +57,7 @@ def _make_private(path: Path) -> None:
             f"its folder must be writable, got: {error.strerror}; check the permissions, or {ANOTHER}",
             path=path,
         ) from error
-    with suppress(OSError):  # it is there already; or SQLite fails on it too, and it is told in our words
+    with suppress(OSError):  # it is there already; or SQLite fails on it too, and it is reported in our words
         # Never one that is there: closing it again would take away the locks that SQLite may have on it.
         os.close(os.open(path.resolve(), os.O_RDWR | os.O_CREAT | os.O_EXCL, PRIVATE_FILE))
 
@@ -71,7 +71,7 @@ def _keep_from_others(path: Path) -> None:
 
 
 def _refuse_a_log_alone(path: Path) -> None:
-    """Raise FileError for an empty file beside a log: SQLite would throw away what stands in the log."""
+    """Raise FileError for an empty file next to a log: SQLite would throw away what is in the log."""
     log = path.with_name(f"{path.name}-wal")
     if path.exists() and path.stat().st_size == 0 and log.exists() and log.stat().st_size > 0:
         raise FileError(
@@ -82,7 +82,7 @@ def _refuse_a_log_alone(path: Path) -> None:
 
 
 def connected(path: Path, create: bool, patience_s: float) -> sqlite3.Connection:
-    """Open a file without looking into it; what fails is for the caller to tell."""
+    """Open a file without looking into it; the caller reports what fails."""
     return sqlite3.connect(
         f"{path.as_uri()}?mode={'rwc' if create else 'rw'}",
         uri=True,
@@ -93,14 +93,14 @@ def connected(path: Path, create: bool, patience_s: float) -> sqlite3.Connection
 
 
 def _identity(database: sqlite3.Connection, path: Path) -> schema.Identity:
-    # In one look: between two, somebody else could be done making the journal.
+    # In one transaction: between two, another process could finish creating the journal.
     with schema.usable(path), transaction(database, "BEGIN"):
         return schema.identity(database)
 
 
 def _lay_out(database: sqlite3.Connection) -> None:
     with transaction(database):
-        # Somebody else may have made it between our look and our turn.
+        # Another process may have created it between our look and our turn.
         if schema.identity(database) == schema.NOTHING_YET:
             for statement in schema.TABLE:
                 database.execute(statement)

@@ -1,4 +1,4 @@
-"""Where things are kept when nobody says otherwise: in the user's folder for Slacktide's state."""
+"""Default paths: where journal, runs and hidden files are, in the user's folder for Slacktide's state."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def runs_dir() -> Path:
     return state_dir() / "runs"
 
 
-def hidden_beside(journal: Path, what: str) -> Path:
-    """Return the path of a hidden file beside a journal, in which its server keeps something."""
+def hidden_sibling(journal: Path, what: str) -> Path:
+    """Return the path of a hidden file next to a journal, in which its server keeps something."""
     place = real_path(journal)
     return place.with_name(f".{place.name}.{what}")

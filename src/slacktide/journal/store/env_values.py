@@ -1,7 +1,7 @@
-"""Values of variables that jobs take over from where they are submitted: beside the journal, never in it.
+"""Values of variables that jobs take over from the submitter: next to the journal, never in it.
 
-Anyone may be shown a journal; such a value is for the job alone. It is on the disk before the journal tells
-of the job, so that a controller in another shell, or on another day, finds it; it goes when the job is over.
+Anyone may be shown a journal; such a value is for the job alone. It is on the disk before the job is in
+the journal, so that a controller in another shell, or on another day, finds it; it goes when the job is over.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def request_values(key: str) -> str:
 
 
 class EnvValues:
-    """A folder that nobody else may look into, with a file for each job or request that takes values over."""
+    """A folder that no other user may read, with a file for each job or request that takes values over."""
 
     def __init__(self, folder: Path) -> None:
         """Name the folder; it is made when the first value is kept."""
@@ -60,7 +60,7 @@ class EnvValues:
             with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), encoding="utf-8") as file:
                 return {str(key): str(value) for key, value in json.load(file).items()}
         except (OSError, ValueError, AttributeError, RecursionError):
-            # What came is not told, nor what it was caused by: it may hold the values.
+            # The message quotes neither the text nor its cause: both may hold the values.
             raise FileError(
                 "must be a file of variables, whole, got another; submit the job again", path=path
             ) from None
@@ -88,7 +88,7 @@ class EnvValues:
     def _check(self) -> None:
         if not is_our_own_folder(self.folder):
             raise FileError(
-                "the folder of values must belong to the user and be writable by nobody else, got another; "
+                "the folder of values must belong to the user and be not writable by others, got another; "
                 "remove it, or name another journal with --journal",
                 path=self.folder,
             )

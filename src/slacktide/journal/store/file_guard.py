@@ -1,8 +1,8 @@
-"""Sees that a journal which is open stays the file that it was: nobody moved it, cut it short or replaced it.
+"""Checks that an open journal is still the same file: not moved, not truncated, not replaced.
 
-SQLite itself does not notice: it goes on with what it has in memory, and writes to a file that nobody will
-ever find again. So before every use two cheap looks at the file system compare what is there with what was
-there; only where something changed that SQLite does not change every day is the file read anew, from the
+SQLite itself does not notice: it goes on with what it has in memory, and writes to a file that no reader
+will ever find again. So before every use two cheap looks at the file system compare what is there with what
+was there; only where something changed that SQLite does not change every day is the file read anew, from the
 disk, for the last event that is known.
 """
 
@@ -44,8 +44,8 @@ class FileGuard:
     def look(self, is_whole: Callable[[bool], bool]) -> None:
         """Raise BackendError where the journal is not in its place, and FileError where some of it was lost.
 
-        `is_whole` reads the file anew and says whether what is known to have been written stands there; it is
-        told whether the file became shorter.
+        `is_whole` reads the file anew and says whether what is known to have been written stands there; its
+        argument is whether the file became shorter.
         """
         file, log = _seen(self._path), _seen(self._log)
         if file is None or self._file is None or file.identity != self._file.identity:
@@ -57,7 +57,7 @@ class FileGuard:
             self._lost("an empty file")
         if self._log_seen is not None and (log is None or log.identity != self._log_seen.identity):
             self._lost(f"no {self._log.name}, or another, although it had events")
-        # SQLite writes into the file now and then, and shortens both only when a user asks for it.
+        # SQLite writes into the file now and then, and shortens both only on a user's request.
         shorter = file.size_bytes < self._file.size_bytes or _length(log) < _length(self._log_seen)
         if (shorter or file != self._file) and not is_whole(shorter):
             self._lost("a file without events that were written to it")

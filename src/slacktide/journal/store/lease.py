@@ -1,8 +1,8 @@
-"""One controller at a time per journal: a lock of the operating system beside it.
+"""The lease: one controller at a time per journal, by a lock of the operating system next to it.
 
-The lock falls open when its holder dies, however it dies. The file stays and is not removed: who would
-remove it could remove the one that somebody else has just locked. Should somebody do so all the same, the
-holder notices at its next `check`. The journal itself is not locked: closing any handle of it would drop the
+The lock is released when its holder dies, however it dies. The file stays: a process that removed it could
+remove the one that another has just locked. Where it is removed all the same, the holder notices at its next
+`check`. The journal itself is not locked: closing any handle of it would drop the
 locks that SQLite has on it.
 """
 
@@ -25,17 +25,17 @@ from slacktide.journal.store.real_path import real_path
 NOTE_BYTES = 4096
 TRIES = 10
 PAUSE_S = 0.01
-"""Whoever looks whether there is a controller has the lock for a moment; a real one keeps it."""
+"""A process that looks for a controller has the lock for a moment; a controller keeps it."""
 
 
 class JournalLease:
     """The right to act on a journal, held while the block runs.
 
-    Raises LeaseError on entering when somebody else has it, and says who.
+    Raises LeaseError on entering when another process has it, and says which.
     """
 
     def __init__(self, journal: str | os.PathLike[str], *, clock: Clock = now_utc) -> None:
-        """Name the journal, by whatever path; the lock is a hidden file beside the file that it leads to."""
+        """Name the journal, by whatever path; the lock is a hidden file next to the file that it leads to."""
         self.journal = real_path(journal)
         self.path = self.journal.with_name(f".{self.journal.name}.lease")
         self._clock = clock
@@ -53,9 +53,9 @@ class JournalLease:
         return self
 
     def check(self) -> None:
-        """Raise LeaseError unless this is still the lock that everybody else would find.
+        """Raise LeaseError unless this is still the lock that every other process would find.
 
-        Costs two looks at the file system, so it can be asked before every step.
+        Costs two looks at the file system, so it can be called before every step.
         """
         if self._handle is None or not _is_at(self.path, self._handle):
             raise self._displaced()
@@ -138,13 +138,13 @@ class JournalLease:
 
 
 def is_held(journal: str | os.PathLike[str]) -> bool:
-    """Whether some process has the lease of a journal, however long ago it was last heard of."""
+    """Whether some process has the lease of a journal, however long it has been silent."""
     import fcntl
 
     try:
         handle = os.open(JournalLease(journal).path, os.O_RDONLY | os.O_NOFOLLOW)
     except OSError:
-        return False  # nobody ever had it
+        return False  # no controller ever had it
     try:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,4 +1,4 @@
-"""Where a journal really lies, whatever it is called by: log, lease and runs lie beside that file."""
+"""The real path of a journal, with all links followed: log, lease and runs are next to that file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from slacktide.core.errors import FileError
 from slacktide.journal.store.sqlite_errors import ANOTHER
 
 LONGEST_NAME_BYTES = 240
-"""File systems take 255, and the names of the files beside a journal are a little longer than its own."""
+"""File systems take 255, and the names of the files next to a journal are a little longer than its own."""
 RUNS = ".runs"
 MACHINES = ".machines"
 """In the folder of runs; no job has a folder that begins with a dot."""

@@ -1,4 +1,4 @@
-"""The journal's tables, and how a file is told to be one: SQLite's application id and user version."""
+"""The journal's tables, and how a file is recognized: by SQLite's application id and user version."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from slacktide.journal.store.sqlite_errors import ANOTHER, family
 APPLICATION_ID = int.from_bytes(b"Slck")
 VERSION = 1
 
-# `data` is the event, whole; the columns beside it repeat what one searches by, for people and for the index.
+# `data` is the event, whole; the other columns repeat what one searches by, for people and for the index.
 TABLE = (
     """CREATE TABLE events (
         seq INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -42,7 +42,7 @@ TABLE = (
 SNAPSHOTS = """CREATE TABLE IF NOT EXISTS snapshots (
     seq INTEGER NOT NULL, form TEXT NOT NULL, body BLOB NOT NULL
 )"""
-"""A cache beside the events, made by whoever first keeps a snapshot; a journal without it is whole."""
+"""A cache next to the events, created with the first snapshot; a journal without it is whole."""
 
 
 class Identity(NamedTuple):
@@ -59,8 +59,8 @@ NOTHING_YET = Identity(0, 0, 0)
 
 def identity(database: sqlite3.Connection) -> Identity:
     """Return what a database says it is, without changing it."""
-    asked = ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
-    return Identity(*(database.execute(question).fetchone()[0] for question in asked))
+    pragmas = ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
+    return Identity(*(database.execute(pragma).fetchone()[0] for pragma in pragmas))
 
 
 def check(found: Identity, path: Path) -> None:

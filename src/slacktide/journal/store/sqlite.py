@@ -24,7 +24,7 @@ from slacktide.journal.store.base import Clock, Snapshot, now_utc
 from slacktide.journal.store.connection import connected, opened, transaction
 from slacktide.journal.store.file_guard import FileGuard
 from slacktide.journal.store.real_path import real_path
-from slacktide.journal.store.sqlite_errors import ANOTHER, told
+from slacktide.journal.store.sqlite_errors import ANOTHER, translated_errors
 
 PATIENCE_S = 30.0
 """An append takes milliseconds; who keeps the journal for longer than this is stuck."""
@@ -72,10 +72,10 @@ class SqliteStore:
         kept = [plain(event) for event in events]  # what cannot be read back is not written
         if not kept:
             return []
-        with self._lock, told(self.path):
+        with self._lock, translated_errors(self.path):
             self._watch.look(self._is_whole)
             with transaction(self._database):
-                # Told inside the transaction, so that times grow with the numbers whoever writes.
+                # Read inside the transaction, so that times grow with the numbers, whichever process writes.
                 now = self._clock().astimezone(UTC)
                 # Fixed width, so that times sort as texts.
                 stamp = now.isoformat(timespec="microseconds").replace("+00:00", "Z")
@@ -85,7 +85,7 @@ class SqliteStore:
         return [Record(row[0], now, event) for row, event in zip(rows, kept, strict=True)]
 
     def read(self, after: int = 0, job: str | None = None) -> Iterator[Record]:
-        """Yield what stands in the journal when reading begins, in order, whoever wrote it."""
+        """Yield what is in the journal when reading begins, in order, from all writers."""
         last, after, before = self.last_seq(), max(after, 0), OldJournal(self._last_of)
         size = FIRST_EVENTS
         while after < last:
@@ -106,7 +106,7 @@ class SqliteStore:
 
     def last_seq(self) -> int:
         """Return the number of the last event; 0 when there is none."""
-        with self._lock, told(self.path):
+        with self._lock, translated_errors(self.path):
             self._watch.look(self._is_whole)
             last = self._database.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()[0]
         if not isinstance(last, int) or last < self._last[0]:
@@ -120,19 +120,19 @@ class SqliteStore:
     def snapshot(self, snapshot: Snapshot) -> None:
         """Keep a snapshot instead of earlier ones; where that fails all stays as it is."""
         try:
-            with self._lock, told(self.path):
+            with self._lock, translated_errors(self.path):
                 self._watch.look(self._is_whole)
                 with transaction(self._database):
                     self._database.execute(schema.SNAPSHOTS)
                     self._database.execute("DELETE FROM snapshots")
                     self._database.execute(INSERT_SNAPSHOT, snapshot)
         except SlacktideError:
-            return  # a cache: the events say the same, and whoever appends is told of the trouble
+            return  # a cache: the events say the same, and the next append reports the trouble
 
     def latest(self, form: str) -> Snapshot | None:
         """Return the snapshot of this form; None where there is none or it cannot be read."""
         try:
-            with self._lock, told(self.path):
+            with self._lock, translated_errors(self.path):
                 row = self._database.execute(SELECT_SNAPSHOT, (form,)).fetchone()
         except SlacktideError:
             return None  # a journal of before has no such table; any worse trouble shows when events are read
@@ -161,7 +161,7 @@ class SqliteStore:
     def _page(self, after: int, last: int, job: str | None, size: int) -> list[Row]:
         wanted = "" if job is None else " AND job = ?"
         values = (after, last) if job is None else (after, last, _printable(job))
-        with self._lock, told(self.path):
+        with self._lock, translated_errors(self.path):
             page: list[Row] = self._database.execute(
                 f"{SELECT}{wanted} ORDER BY seq LIMIT {size}", values
             ).fetchall()
@@ -191,9 +191,9 @@ class SqliteStore:
 
     def _last_of(self, job: str, kind: str, before: int) -> dict[str, Any] | None:
         """Return the last event of a job and kind before a number, as it is written."""
-        asked = "SELECT data FROM events WHERE job = ? AND kind = ? AND seq < ? ORDER BY seq DESC LIMIT 1"
-        with self._lock, told(self.path):
-            row = self._database.execute(asked, (_printable(job), kind, before)).fetchone()
+        query = "SELECT data FROM events WHERE job = ? AND kind = ? AND seq < ? ORDER BY seq DESC LIMIT 1"
+        with self._lock, translated_errors(self.path):
+            row = self._database.execute(query, (_printable(job), kind, before)).fetchone()
         return None if row is None else parse(row[0])
 
 

@@ -30,7 +30,7 @@ TROUBLES = {
 
 
 @contextmanager
-def told(path: Path) -> Iterator[None]:
+def translated_errors(path: Path) -> Iterator[None]:
     """Turn what SQLite and the operating system raise into our errors, each naming the journal.
 
     A file that cannot be used is a FileError; a disk or a process in the way is a BackendError.

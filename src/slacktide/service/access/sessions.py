@@ -16,7 +16,7 @@ from slacktide.core.errors import FileError
 from slacktide.core.files import keep_from_others, write_private
 from slacktide.journal.codec.json_scalars import Misfit
 from slacktide.journal.codec.json_types import form
-from slacktide.journal.store.default_paths import hidden_beside
+from slacktide.journal.store.default_paths import hidden_sibling
 
 COOKIE = "slacktide_session"
 LASTING_S = 12 * 3600.0
@@ -79,7 +79,7 @@ class Sessions:
 
 def sessions_of(journal: Path) -> Sessions:
     """Return the sessions of a journal's server."""
-    return Sessions(file=hidden_beside(journal, "sessions"))
+    return Sessions(file=hidden_sibling(journal, "sessions"))
 
 
 def _read(file: Path) -> dict[str, Session]:
