@@ -1,4 +1,4 @@
-"""The application: every address, behind the gate, with errors told the same way everywhere."""
+"""The web application: every address behind access control, with errors reported in one form."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ OPENAPI = "/api/v1/openapi.json"
 
 def endpoints_of(service: Service) -> list[Endpoint]:
     """Return every address of the API."""
-    rooms = (
+    groups = (
         JobRoutes(service),
         EventRoutes(service),
         ServerRoutes(service),
         MarketRoutes(service),
         SubmissionRoutes(service),
     )
-    return [endpoint for room in rooms for endpoint in room.endpoints()]
+    return [endpoint for group in groups for endpoint in group.endpoints()]
 
 
 def make_app(service: Service, pages: Sequence[BaseRoute] = ()) -> ASGIApp:
-    """Build the application; `pages` are addresses beside the API, behind the same gate."""
+    """Build the application; `pages` are addresses outside the API, behind the same access control."""
     endpoints = endpoints_of(service)
     document = described(endpoints)
 
@@ -85,7 +85,7 @@ def make_app(service: Service, pages: Sequence[BaseRoute] = ()) -> ASGIApp:
 
 
 def _behind(service: Service, endpoint: Endpoint) -> Handler:
-    """Let only those through whose token is good for it, and count how long it takes."""
+    """Return a handler that checks the caller's role first, and counts how long an answer takes."""
 
     async def answer(request: Request) -> Response:
         if not caller_of(request).may(endpoint.role):
@@ -102,7 +102,7 @@ def _behind(service: Service, endpoint: Endpoint) -> Handler:
 
 
 def methods_by_path(endpoints: Sequence[Endpoint]) -> dict[Pattern[str], set[str]]:
-    """Return what each address knows, all endpoints of one address together."""
+    """Return the methods of each address, those of all its endpoints together."""
     found: dict[Pattern[str], set[str]] = {}
     for one in endpoints:
         methods = found.setdefault(compile_path(one.path)[0], set())
@@ -112,8 +112,8 @@ def methods_by_path(endpoints: Sequence[Endpoint]) -> dict[Pattern[str], set[str
 
 def _not_found(request: Request, error: Exception, allowed: Mapping[Pattern[str], set[str]]) -> Response:
     assert isinstance(error, HTTPException)
-    said = {404: "nothing was found at this address", 405: "this address does not support that method"}
-    answer = refused(error.status_code, said.get(error.status_code, error.detail))
+    messages = {404: "nothing was found at this address", 405: "this address does not support that method"}
+    answer = refused(error.status_code, messages.get(error.status_code, error.detail))
     answer.headers.update(error.headers or {})
     if error.status_code == 405:
         known = [methods for path, methods in allowed.items() if path.match(request.url.path)]

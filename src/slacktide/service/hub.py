@@ -1,4 +1,4 @@
-"""Events as they happen, to any number of listeners: a slow one holds up no other."""
+"""Live event streams: hands new events to any number of listeners, of which a slow one holds up no other."""
 
 from __future__ import annotations
 
@@ -18,43 +18,43 @@ from slacktide.service.uploads.server_paths import ServerPaths
 
 STREAM = "text/event-stream"
 KEPT = 4000
-"""Of the last events that are kept at hand; who is further behind reads the journal."""
+"""Events that are kept in memory; a listener that is further behind reads the journal."""
 PAGE = 500
 KNOWN_S = 1.0
-"""How often it is looked whether a listener may still listen."""
+"""How often it is checked whether a listener's token or session is still valid."""
 STILL_HERE_S = 15.0
-"""How often a listener hears something, so that a dead connection shows."""
+"""How often something is sent to a listener, so that a dead connection is noticed."""
 
 
 class Frame:
     """An event as it is sent, written once for all listeners."""
 
-    __slots__ = ("_paths", "_texts", "job", "seq", "told")
+    __slots__ = ("_paths", "_texts", "entry", "job", "seq")
 
-    def __init__(self, told: RecordedEvent, paths: ServerPaths) -> None:
+    def __init__(self, entry: RecordedEvent, paths: ServerPaths) -> None:
         self._paths = paths
-        self.told, self.seq, self.job = told, told.record.seq, told.record.event.job
+        self.entry, self.seq, self.job = entry, entry.record.seq, entry.record.event.job
         self._texts: dict[bool, str] = {}
 
     def text(self, exact: bool) -> str:
         """Return it as one message of a stream; `exact`: as the journal holds it."""
         if exact not in self._texts:
-            data = json.dumps(document(self.told, exact, self._paths), allow_nan=False)
+            data = json.dumps(document(self.entry, exact, self._paths), allow_nan=False)
             self._texts[exact] = f"id: {self.seq}\ndata: {data}\n\n"
         return self._texts[exact]
 
 
-def document(told: RecordedEvent, exact: bool, paths: ServerPaths) -> dict[str, Any]:
+def document(entry: RecordedEvent, exact: bool, paths: ServerPaths) -> dict[str, Any]:
     """Return an event as documented, without folders of the server, or exactly as the journal holds it."""
     if not exact:
-        shown = paths.out_of_event(told.record.event)
-        return as_json(told.record._replace(event=shown), told.submitted)
-    event = told.record.event
-    if isinstance(event, Submitted) and event.envs:  # a journal of before holds their values
+        shown = paths.out_of_event(entry.record.event)
+        return as_json(entry.record._replace(event=shown), entry.submitted)
+    event = entry.record.event
+    if isinstance(event, Submitted) and event.envs:  # journals of earlier versions hold their values
         event = without_values(event)
     return {
-        "seq": told.record.seq,
-        "time_utc": values.utc(told.record.time_utc),
+        "seq": entry.record.seq,
+        "time_utc": values.utc(entry.record.time_utc),
         "event": json.loads(codec.encode(event)),
     }
 
@@ -66,8 +66,8 @@ def without_values(event: Submitted) -> Submitted:
     return dataclasses.replace(event, envs=dict.fromkeys(event.envs, ""))
 
 
-async def nobody_knows(job: str) -> int | None:
-    """Leave it to the events whether a job has ended."""
+async def end_unknown(job: str) -> int | None:
+    """Return that no end of the job is known: a stream then waits for the event."""
     return None
 
 
@@ -78,32 +78,32 @@ class Hub:
         self,
         page: Callable[[int, str | None, int], Awaitable[Sequence[RecordedEvent]]],
         paths: ServerPaths,
-        ended_by: Callable[[str], Awaitable[int | None]] = nobody_knows,
+        ended_by: Callable[[str], Awaitable[int | None]] = end_unknown,
     ) -> None:
-        """Say how events after a number are read from the journal, of one job or all, at most so many.
+        """Take what reads events from the journal: those after a number, of one job or all, up to a count.
 
-        `ended_by` tells a number by which a job had ended; None where it has not.
+        `ended_by` returns the number of an event by which a job had ended; None where it has not.
         """
         self._page, self._paths, self._ended_by = page, paths, ended_by
         self._frames: deque[Frame] = deque(maxlen=KEPT)
         self._more = asyncio.Event()
         self.seq = 0
-        """The last event that listeners were told of."""
+        """The last event that was published."""
         self.closed = False
 
-    def tell(self, news: Sequence[RecordedEvent], seq: int) -> None:
-        """Hand on what is new; `seq` is the journal's last event."""
-        self._frames.extend(Frame(told, self._paths) for told in news)
+    def publish(self, news: Sequence[RecordedEvent], seq: int) -> None:
+        """Send new events to the listeners; `seq` is the number of the journal's last event."""
+        self._frames.extend(Frame(entry, self._paths) for entry in news)
         self.seq = seq
         self._wake()
 
     def close(self) -> None:
-        """Let every listener go."""
+        """End all streams."""
         self.closed = True
         self._wake()
 
     async def changed(self, seq: int, timeout_s: float) -> bool:
-        """Wait until there is more than an event; return whether there is."""
+        """Wait until there are events after number `seq`; return whether there are."""
         if self.seq > seq or self.closed:
             return True
         try:
@@ -126,7 +126,7 @@ class Hub:
         """
         yield "retry: 1000\n\n"
         over, looked_s, said_s = False, time.monotonic(), time.monotonic()
-        # Who comes back may have heard of the end already, and would wait for it for ever.
+        # A client that reconnects may have received the end already, and would wait for it forever.
         ended_by = await self._ended_by(job) if to_the_end and job is not None else None
         while not self.closed:
             if time.monotonic() - looked_s >= KNOWN_S:
@@ -137,7 +137,7 @@ class Hub:
             if frames:
                 after = frames[-1].seq
                 mine = [frame for frame in frames if job is None or frame.job == job]
-                over = over or any(isinstance(frame.told.record.event, Ended) for frame in mine if job)
+                over = over or any(isinstance(frame.entry.record.event, Ended) for frame in mine if job)
                 if mine:
                     said_s = time.monotonic()
                     yield "".join(frame.text(exact) for frame in mine)
@@ -146,7 +146,7 @@ class Hub:
                 return
             else:
                 await self.changed(max(after, self.seq), KNOWN_S)
-            if time.monotonic() - said_s >= STILL_HERE_S:  # also while others' jobs have all the news
+            if time.monotonic() - said_s >= STILL_HERE_S:  # also while all events are those of other jobs
                 said_s = time.monotonic()
                 yield ": still here\n\n"
 
@@ -155,8 +155,8 @@ class Hub:
             return []
         if self._frames and self._frames[0].seq <= after + 1:
             return [frame for frame in self._frames if frame.seq > after]
-        found = [Frame(told, self._paths) for told in await self._page(after, job, PAGE)]
-        if not found and self._frames:  # nothing more of this job before what is at hand
+        found = [Frame(entry, self._paths) for entry in await self._page(after, job, PAGE)]
+        if not found and self._frames:  # this job has no more events before those in memory
             return [frame for frame in self._frames if frame.seq > after]
         return found
 

@@ -1,4 +1,4 @@
-"""The rows of a list of jobs: worked out again for jobs that go on, once for those that have ended."""
+"""The rows of the list of jobs: computed again for unfinished jobs, once for those that have ended."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Row = dict[str, Any]
 class JobRows:
     """Rows of jobs under their documented keys, the newest first.
 
-    Those of jobs that are packed are kept packed, too: a list of all jobs is asked for again and again.
+    Those of jobs that are packed are kept packed, too: dashboards request the list of all jobs all the time.
     """
 
     def __init__(self) -> None:

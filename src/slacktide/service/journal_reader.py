@@ -1,4 +1,4 @@
-"""Reads the journal for all requests: one state for all of them, and a few threads that read on."""
+"""Reads the journal for all HTTP requests: one folded state that they share, and a few threads."""
 
 from __future__ import annotations
 
@@ -47,28 +47,28 @@ from slacktide.service.uploads.upload_history import KEPT_DAYS, UploadHistory
 from slacktide.service.uploads.uploads import KEPT_S, Uploads, is_alike
 
 THREADS = 2
-"""More would only wait for one another: most of what they do holds the interpreter."""
+"""More would only wait for one another: most of their work holds the interpreter's lock."""
 IN_CHARGE_S = 0.5
-"""How long it is taken as known whether a controller is there."""
+"""How long the last check for a controller is trusted."""
 NO_ADDRESS = ("/", "\\", "..")
-"""What no address has: who submits with a key must be able to ask for it."""
+"""What a URL path cannot hold: a key must work in /api/v1/requests/KEY."""
 WITHIN = 1024
-"""How many events before its answer a request is looked for at first."""
+"""How many events before its answer a request is searched in at first."""
 LOG_LINES, LOG_CHARACTERS = 2000, 512 * 1024
-"""Of logs that are told in one answer."""
+"""The most of a log that one answer holds."""
 
 Given = ParamSpec("Given")
 Found = TypeVar("Found")
 
 
 class KeyTakenError(InputError):
-    """An idempotency key stands for another request already."""
+    """An idempotency key was used for another request already."""
 
     http_status = 409
 
 
 class JournalReader:
-    """Answers what requests want to know of a journal, many of them at the same time."""
+    """Answers requests about a journal, from several threads at a time."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class JournalReader:
         fleet: FleetText | None = None,
         market: str | None = None,
     ) -> None:
-        """Open a journal; files of jobs that came over the network are kept so long after their end."""
+        """Open a journal; files of jobs that came over the network are kept `keep_days` after their end."""
         self.path, self.paths = path, ServerPaths(path, market, fleet and fleet.path)
         self.store = SqliteStore(path, create=False)
         self.uploads = Uploads(runs_of(path), fleet)
@@ -91,30 +91,30 @@ class JournalReader:
         self._fleet_courses = FleetTimelines(self.store)
         self._explaining = threading.Lock()
         self._keys = [threading.Lock() for _ in range(64)]
-        """Held while a job is submitted with a key, one for many keys."""
+        """Held while a job is submitted with a key; many keys share one lock, by their hash."""
         self._rows = JobRows()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="reader")
         self._in_charge = (-math.inf, False)
 
     def close(self) -> None:
-        """Let go of the journal."""
+        """Close the journal."""
         self._threads.shutdown(wait=True, cancel_futures=True)
         self.store.close()
 
     async def run(self, do: Callable[Given, Found], *args: Given.args, **kwargs: Given.kwargs) -> Found:
-        """Do something that reads or writes the journal without holding up other requests."""
+        """Read or write the journal in a thread, without holding up other requests."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, functools.partial(do, *args, **kwargs))
 
     @contextmanager
     def state(self) -> Iterator[JournalState]:
-        """Return the state of the journal by now, which does not change inside the block."""
+        """Yield the present state of the journal, which does not change inside the block."""
         with self.fold.lock:
             yield self.fold()
 
     @property
     def in_charge(self) -> bool:
-        """Whether a controller is there, as of a moment ago."""
+        """Whether a controller is running, as of a moment ago."""
         at_s, known = self._in_charge
         if time.monotonic() - at_s > IN_CHARGE_S:
             known = is_held(self.path)
@@ -122,13 +122,13 @@ class JournalReader:
         return known
 
     def news(self) -> tuple[list[RecordedEvent], int]:
-        """Read what is new, and return what was not told yet, with the journal's last event."""
+        """Return the events since the last call, and the number of the journal's last event."""
         with self.state() as state:
             records = [self._news.popleft() for _ in range(len(self._news))]
             return [RecordedEvent(record, _submitted(state, record)) for record in records], state.seq
 
     def page(self, after: int, job: str | None, most: int) -> Sequence[RecordedEvent]:
-        """Return what happened after an event, at most so much."""
+        """Return the events after a number, at most `most` of them."""
         return list(self.journal.events(job, after=after, most=most))
 
     def ended_by(self, job: str) -> int | None:
@@ -151,14 +151,14 @@ class JournalReader:
         return [*islice(kept, most)][::-1]
 
     def job(self, job: str) -> dict[str, Any]:
-        """Tell one job: its row, and what a list has no room for."""
+        """Return one job: its row in the list, and its details."""
         in_charge = self.in_charge
         with self.state() as state:
             record = requests.record_of(state, job)
             return {**self._rows.of(record, state, in_charge)[1], **_details(record)}
 
     def holdings(self) -> list[dict[str, Any]]:
-        """Tell which jobs hold GPUs in which pool."""
+        """Return which jobs hold GPUs in which pool."""
         with self.state() as state:
             found = [(record, held_by(record)) for record in state.active]
             return [
@@ -183,7 +183,7 @@ class JournalReader:
             return [self.paths.out_of(one) for one in explain(status, self._stories.events(job))]
 
     def course(self, job: str) -> dict[str, Any]:
-        """Tell the course of a job so far: points for pictures, and the last of what happened."""
+        """Return the course of a job so far: points for pictures, and its last events."""
         in_charge = self.in_charge
         with self.state() as state:
             job_record = requests.record_of(state, job)
@@ -191,17 +191,18 @@ class JournalReader:
             over, submitted = not job_record.active, job_record.submitted
         with self._explaining:
             course = self._courses.of(job)
-            points, told = drawn(course, one.spot_gpus, one.on_demand_gpus, over=over), [*course.happenings]
+            points = drawn(course, one.spot_gpus, one.on_demand_gpus, over=over)
+            happenings = [*course.happenings]
         return {
             "job": job,
             "hours": one.hours,
             "projected_hours": None if over else _projected_hours(one),
             "points": values.plain(points),
-            "happenings": [_happening(record, submitted, self.paths) for record in told],
+            "happenings": [_happening(record, submitted, self.paths) for record in happenings],
         }
 
     def fleet_course(self, fleet: str) -> dict[str, Any]:
-        """Tell the course of a fleet so far; raises UnknownJobError where there is no such one."""
+        """Return the course of a fleet so far; raises UnknownJobError where there is no such fleet."""
         with self._explaining:
             moments = [*self._fleet_courses.of(fleet)]
         with self.state() as state:
@@ -213,9 +214,9 @@ class JournalReader:
     def logs(
         self, job: str, rank: int | None, attempt: int | None, after: str, follow: bool
     ) -> tuple[list[LogLine], str, bool]:
-        """Return lines that workers printed after a place, the place where they end, and whether all is told.
+        """Return lines that workers printed after a place, the place where they end, and whether that is all.
 
-        `follow`: more may come, so that a line is told when it has its end.
+        `follow`: the caller will come back for more, so a line without its end is left for then.
         """
         with self.state() as state:
             over = not requests.record_of(state, job).active
@@ -229,15 +230,15 @@ class JournalReader:
         return lines, printed.place, over
 
     def submit(self, request: SubmitRequest, key: str) -> None:
-        """Ask the controller to run a job, once however often it is asked with this key.
+        """Request the controller to run a job: once, however often this is called with the key.
 
-        Raises InputError or InfeasibleError where that can be seen here, and KeyTakenError where the key
-        stands for another job.
+        Raises InputError or InfeasibleError where the controller would refuse it for certain, and
+        KeyTakenError where the key was used for another job.
         """
         requests.check_key(key)
         if any(part in key for part in NO_ADDRESS):
             raise InputError(f"a key must have none of {' '.join(NO_ADDRESS)} for a server, got {shown(key)}")
-        with self._keys[hash(key) % len(self._keys)]:  # else two of one key would share its folder
+        with self._keys[hash(key) % len(self._keys)]:  # two requests of one key would write one folder
             self._submit_once(request, key)
 
     def _submit_once(self, request: SubmitRequest, key: str) -> None:
@@ -253,21 +254,21 @@ class JournalReader:
 
     def _is_known(self, request: SubmitRequest, key: str) -> bool:
         with self.state() as state:
-            asked, answer = state.requests.waiting.get(key), state.requests.answers.get(key)
-            if asked is not None:
-                before = asked.text
+            earlier, answer = state.requests.waiting.get(key), state.requests.answers.get(key)
+            if earlier is not None:
+                before = earlier.text
             elif answer is not None and answer.job:
                 before = state.jobs[answer.job].submitted.text
             else:
                 return answer is not None
-        if asked is None and answer is not None:
-            asked = self._asked(key, answer.job)
-        if not self.uploads.is_same(request, before) or not (asked is None or is_alike(request, asked)):
+        if earlier is None and answer is not None:
+            earlier = self._request_of(key, answer.job)
+        if not self.uploads.is_same(request, before) or not (earlier is None or is_alike(request, earlier)):
             raise KeyTakenError("an Idempotency-Key must be for one job, got it with another; use a new one")
         return True
 
-    def _asked(self, key: str, job: str) -> SubmissionAsked | None:
-        """Find the request that became a job: as a rule it stands a little before it in the journal."""
+    def _request_of(self, key: str, job: str) -> SubmissionAsked | None:
+        """Find the request that became a job: in the journal it usually comes shortly before the job."""
         taken_in, within = next(iter(self.store.read(job=job))).seq, WITHIN
         while True:
             for record in self.store.read(after=max(0, taken_in - within), job=""):
@@ -283,7 +284,9 @@ class JournalReader:
         """Remove files that no job needs any more; those of a job that has not ended stay."""
         now_s = time.time() if now_s is None else now_s
         self.uploads.sweep(now_s)
-        folders = self.uploads.folders()  # before the journal is read: what comes later is not among them
+        folders = (
+            self.uploads.folders()
+        )  # before the journal is read, so that no folder of a job that comes meanwhile is removed
         with self.state() as state:
             spent = self._history.spent(state, folders, now_s)
             orphans = self._history.orphans(state, folders, now_s)
@@ -293,7 +296,7 @@ class JournalReader:
             self.uploads.remove(name, KEPT_S, now_s)
 
     def answer(self, key: str) -> RequestAnswer | None:
-        """Return what became of a request, None while it waits; raises UnknownJobError for no such one."""
+        """Return the answer to a request, None while it waits; raises UnknownJobError for an unknown key."""
         with self.state() as state:
             if key not in state.requests.waiting and key not in state.requests.answers:
                 raise requests.UnknownJobError("a request", key, state.requests.waiting)
@@ -306,28 +309,28 @@ def _submitted(state: JournalState, record: Record) -> Any:
 
 
 def _happening(record: Record, submitted: Submitted, paths: ServerPaths) -> dict[str, Any]:
-    """Tell an event as documented; of a decision also the rule behind it, as the rest of a sentence."""
+    """Return an event as documented; of a decision also the rule behind it, as the rest of a sentence."""
     event = paths.out_of_event(record.event)
-    told = events_wire.as_json(record._replace(event=event), submitted)
+    document = events_wire.as_json(record._replace(event=event), submitted)
     is_rule = isinstance(event, Decided) and event.why and " " not in event.why
-    return {**told, "because": because(event.why)} if is_rule else told
+    return {**document, "because": because(event.why)} if is_rule else document
 
 
 def _projected_hours(one: JobStatus) -> float | None:
-    """Say when a job would be done at its pace so far; None while too little is done to tell."""
+    """Return when a job would be done at its pace so far; None while too little is done for an estimate."""
     share = one.progress_gpu_hours / one.work_gpu_hours
     return one.hours / share if LEAST_SHARE <= share < 1 else None
 
 
 def _details(record: JobRecord) -> dict[str, Any]:
-    told = record.submitted
+    submitted = record.submitted
     return {
-        **dataclasses.asdict(terms_of(told.text, told.path)),
-        "key": told.key,
-        "text": told.text,
-        "home_pool": told.pool,
-        "pools": list(told.pools),
-        "class": told.fleet_class,
+        **dataclasses.asdict(terms_of(submitted.text, submitted.path)),
+        "key": submitted.key,
+        "text": submitted.text,
+        "home_pool": submitted.pool,
+        "pools": list(submitted.pools),
+        "class": submitted.fleet_class,
         "attempt": record.holding.attempt,
         "failures": record.progress.failures,
         "restarts": record.restarts,

@@ -1,4 +1,4 @@
-"""Figures for Prometheus: what jobs hold and cost, how the engine goes, what the server answers."""
+"""Metrics for Prometheus: what jobs hold and cost, how often the engine steps, what the server answers."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 STEP_BOUNDS_S = (
     0.01, 0.025, 0.05, 0.055, 0.06, 0.065, 0.07, 0.08, 0.09, 0.1, 0.125, 0.15, 0.2, 0.25, 0.5, 1.0, 2.5
 )  # fmt: skip
-"""Finer where a step is usually: some milliseconds after the pause between two."""
+"""Finest around the usual gap: the pause between two steps and some milliseconds of work."""
 RECENT_HOURS = 24.0
-"""A job is told apart until this long after its end, on the market's clock, and while it is among the last
-that ended; then only sums have it."""
+"""A job has series of its own until this long after its end, on the market's clock, and while it is among the
+last that ended; after that it counts only in the sums."""
 
 
 class Histogram:

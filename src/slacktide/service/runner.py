@@ -1,4 +1,4 @@
-"""The engine beside the server: a controller in one thread, the only writer of decisions."""
+"""Runs the engine in a thread of the server: a controller, the only writer of decisions."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from slacktide.report.live.lines import EventLines
 from slacktide.service.metrics import STEP_BOUNDS_S, Histogram
 
 LATE_S = 30.0
-"""An engine that has not stepped for this long is not well; a policy may compile for less."""
+"""An engine that has not stepped for this long counts as unhealthy; compiling a policy takes less."""
 
 
 class Runner:
-    """Runs a controller in a thread until it is told to stop."""
+    """Runs a controller in a thread until `stop` is called."""
 
     def __init__(self, journal: Path, setup: Setup, say: Callable[[str], None]) -> None:
         self._journal, self._setup, self._say = journal, setup, say
@@ -27,7 +27,7 @@ class Runner:
         self._thread = threading.Thread(target=self._run, name="engine")
         self.ready, self.done = threading.Event(), threading.Event()
         self.error: BaseException | None = None
-        """What ended it, where that was not asked for."""
+        """What ended it, unless `stop` did."""
         self.steps, self.stepped_s = 0, 0.0
         """Steps so far, and when the last one ended, by the monotonic clock."""
         self.gaps = Histogram(
@@ -35,7 +35,7 @@ class Runner:
         )
         self.now_hours: Callable[[], float] = lambda: 0.0
         self.hooks: Callable[[], list[HookStatus]] = list
-        """Where hooks for alerts stand."""
+        """Reports the state of hooks for alerts."""
         self.left: tuple[str, ...] = ()
         """Jobs that had not ended when it stopped."""
 
@@ -48,7 +48,7 @@ class Runner:
             raise self.error
 
     def stop(self) -> None:
-        """Tell it to let everything go; `done` is set when that is over."""
+        """Have it release everything; `done` is set once that is finished."""
         self._stop.set()
 
     def join(self) -> None:
@@ -78,8 +78,10 @@ class Runner:
                             self._say(line)
 
                 self.ready.set()
-                stopping, complain, tell = self._stop.is_set, self._complain, self._say
-                running.run(staying=True, show=show, stopping=stopping, complain=complain, tell=tell)
+                running.run(
+                    staying=True, show=show, stopping=self._stop.is_set,
+                    complain=self._complain, tell=self._say,
+                )  # fmt: skip
                 self.left = tuple(running.journal.unfinished())
         except BaseException as error:
             self.error = error
@@ -97,7 +99,7 @@ class Runner:
 
 
 def is_writable(folder: Path) -> bool:
-    """Whether the disk of a folder takes more."""
+    """Whether the disk of a folder can be written."""
     probe = folder / f".slacktide-probe-{os.getpid()}"
     try:
         probe.write_bytes(b"1")

@@ -39,16 +39,16 @@ from slacktide.service.uploads.upload_history import KEPT_DAYS
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 CONNECTIONS = 256
 HEADERS_S = 20.0
-"""How long a connection may take to say what it wants."""
+"""How long a connection may take to send the headers of its request."""
 HEADER_BYTES = 32 * 1024
 KEEP_ALIVE_S = 15
 WAITING = 128
-"""Connections that may wait to be taken."""
-LETTING_GO_S = 3
-"""How long answers may take when the server stops."""
+"""Connections that may wait to be accepted."""
+SHUTDOWN_S = 3
+"""How long open requests may take when the server stops."""
 SWITCH_S = 0.0005
-"""How long a thread may keep the interpreter when others want it: a tenth of the usual. The engine gives it
-away with every look at a file, and waits for it as often."""
+"""How long a thread may keep the interpreter while others want it: a tenth of Python's default. The engine
+gives it up at every file access, and has to wait for it each time."""
 WARM_AFTER_S = 5.0
 """The first seconds of a server are for the jobs that it resumes."""
 
@@ -60,16 +60,16 @@ class Address:
     host: str = "127.0.0.1"
     port: int = 8470
     names: tuple[str, ...] = ()
-    """Names by which it is called beside those of the loopback."""
+    """Host names that clients use, in addition to those of the loopback."""
     certificate: Path | None = None
     key: Path | None = None
     behind_proxy: bool = False
     """Whether a proxy on this machine or network does TLS."""
     rate_per_s: float = field(default=200.0)
     warms_up: bool = True
-    """Whether machine code of plans and back-tests is made before anybody asks for one."""
+    """Whether plans and back-tests are compiled ahead of the first request for one."""
     keep_days: float = KEPT_DAYS
-    """How long files of jobs that came over the network are kept after their end."""
+    """How many days the files of jobs that came over the network are kept after their end."""
 
     def check(self) -> None:
         """Raise InputError where it would be reached from elsewhere without TLS."""
@@ -113,7 +113,7 @@ class Address:
 
 
 class Protocol(H11Protocol):
-    """Closes connections that do not say in time what they want."""
+    """Closes connections whose first request does not arrive in time."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -125,11 +125,11 @@ class Protocol(H11Protocol):
 
 
 class Server(uvicorn.Server):
-    """A server of uvicorn's that leaves signals to us."""
+    """uvicorn's server without its signal handlers."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leave signals as they are: the engine lets go first."""
+        """Leave signals alone: the engine must release its GPUs before the server ends."""
         yield
 
 
@@ -163,7 +163,8 @@ async def _serving(
 ) -> None:
     reader = JournalReader(journal, address.keep_days, setup.defaults.fleet, setup.defaults.market.source)
     await reader.run(reader.fold)
-    # What is there now stays. To look for garbage among all modules takes longer than a step may be late.
+    # What is loaded by now lives as long as the server. Frozen, it is not scanned by the garbage collector,
+    # which would hold up the engine for longer than a step may be late.
     gc.collect()
     gc.freeze()
     hub = Hub(
@@ -186,7 +187,7 @@ async def _serving(
     try:
         with _stopping(runner, server, service):
             url = f"{'https' if address.certificate else 'http'}://{_shown(address.host)}"
-            listening.listen(WAITING)  # who hears that it is ready may come at once
+            listening.listen(WAITING)  # before `ready` is printed: a client may connect at once
             say(f"ready on {url}:{listening.getsockname()[1]}")
             await server.serve([listening])
     finally:
@@ -194,7 +195,7 @@ async def _serving(
 
 
 def _setting(journal: Path, defaults: Defaults) -> Setting:
-    """Return the server as its task process needs to know it."""
+    """Return what the task process must know of the server."""
     return Setting(
         journal=str(journal), market=defaults.market, fleet=defaults.fleet, allocator=defaults.policy
     )
@@ -202,7 +203,7 @@ def _setting(journal: Path, defaults: Defaults) -> Setting:
 
 @contextlib.contextmanager
 def _stopping(runner: Runner, server: Server, service: Service) -> Iterator[None]:
-    """Let go in order when it is asked for: first the engine, which may take a while, then requests."""
+    """Stop in order on a signal: the engine first, which may take a while, then the open requests."""
     loop = asyncio.get_running_loop()
 
     def leave() -> None:
@@ -215,13 +216,13 @@ def _stopping(runner: Runner, server: Server, service: Service) -> Iterator[None
         with contextlib.suppress(RuntimeError):  # the loop is over already
             loop.call_soon_threadsafe(leave)
 
-    def heard(number: int, frame: types.FrameType | None) -> None:
+    def on_signal(number: int, frame: types.FrameType | None) -> None:
         service.say("stopping: the workers checkpoint, then all GPUs are released")
         runner.stop()
 
     threading.Thread(target=watch, name="engine-watch", daemon=True).start()
     numbers = (signal.SIGINT, signal.SIGTERM)
-    before = {number: signal.signal(number, heard) for number in numbers}
+    before = {number: signal.signal(number, on_signal) for number in numbers}
     try:
         yield
     finally:
@@ -230,7 +231,7 @@ def _stopping(runner: Runner, server: Server, service: Service) -> Iterator[None
 
 
 def config_of(address: Address, app: Any) -> uvicorn.Config:
-    """Return how HTTP is spoken: with limits on connections, headers and time."""
+    """Return uvicorn's configuration: with limits on connections, headers and time."""
     return uvicorn.Config(
         app,
         http=Protocol,
@@ -243,7 +244,7 @@ def config_of(address: Address, app: Any) -> uvicorn.Config:
         proxy_headers=address.behind_proxy,
         limit_concurrency=CONNECTIONS,
         timeout_keep_alive=KEEP_ALIVE_S,
-        timeout_graceful_shutdown=LETTING_GO_S,
+        timeout_graceful_shutdown=SHUTDOWN_S,
         h11_max_incomplete_event_size=HEADER_BYTES,
         ssl_certfile=None if address.certificate is None else str(address.certificate),
         ssl_keyfile=None if address.key is None else str(address.key),
@@ -251,10 +252,10 @@ def config_of(address: Address, app: Any) -> uvicorn.Config:
 
 
 def _socket(address: Address) -> socket.socket:
-    """Take the port before anything else is begun."""
+    """Take the port before anything else is started, so that a taken one changes nothing."""
     try:
         family = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0][0]
-        # Named as TCP, else asyncio does not send small answers at once.
+        # asyncio sets TCP_NODELAY only on sockets that name TCP; without it small answers are delayed.
         made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind((address.host, address.port))

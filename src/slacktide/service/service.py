@@ -1,4 +1,4 @@
-"""What handlers of requests are given: the reader, the engine, the doorkeeper, and who counts."""
+"""What every request handler has at hand: the journal's reader, the engine, tokens, tasks and counters."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from slacktide.service.runner import Runner, is_writable
 from slacktide.service.tasks.task_worker import TaskWorker
 
 PUMP_S = 0.1
-"""How often the journal is read on for listeners and for those who wait."""
+"""How often new events are read for streams and for requests that wait."""
 TIDY_S = 600.0
 """How often files that no job needs any more are removed."""
 DISK_S = 5.0
-"""How long it is taken as known that the disk takes more."""
+"""How long the last check of the disk is trusted."""
 LISTENERS, LISTENERS_EACH = 64, 32
 SENDERS, SENDERS_EACH = 12, 4
 """Uploads at a time: each is given room on the disk for the largest that it may be."""
@@ -53,7 +53,7 @@ class Service:
             with contextlib.suppress(OSError, SlacktideError):  # it may be readable later
                 news, seq = await self.reader.run(self.reader.news)
                 if news or seq > self.hub.seq:
-                    self.hub.tell(news, seq)
+                    self.hub.publish(news, seq)
             await asyncio.sleep(PUMP_S)
 
     async def tidy(self) -> None:
@@ -64,9 +64,9 @@ class Service:
             await asyncio.sleep(TIDY_S)
 
     async def warm_up(self) -> None:
-        """Have the machine code of costly questions made beside the server, at low priority.
+        """Compile the code of costly tasks in another process, at low priority.
 
-        The process reads our pipe, so that it ends with us, however we end.
+        It reads a pipe from this process, so that it ends with the server, however that ends.
         """
         if self.warm_after_s is None:
             return
@@ -84,7 +84,7 @@ class Service:
                 await process.wait()
 
     async def answered(self, key: str, wait_s: float) -> RequestAnswer | None:
-        """Wait for the answer to a request, at most so long; None where it did not come."""
+        """Wait for the answer to a request for up to `wait_s`; None where it did not come."""
         until = time.monotonic() + wait_s
         while True:
             seq, answer = self.hub.seq, await self.reader.run(self.reader.answer, key)
@@ -94,7 +94,7 @@ class Service:
             await self.hub.changed(seq, left)
 
     def disk_is_writable(self) -> bool:
-        """Whether the disk of the journal takes more, as of a moment ago."""
+        """Whether the disk of the journal can be written, as of a moment ago."""
         at_s, known = self._disk
         if time.monotonic() - at_s > DISK_S:
             known = is_writable(self.reader.path.parent)

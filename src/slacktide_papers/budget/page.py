@@ -72,7 +72,7 @@ def page(result: BudgetReproduction, figures: dict[str, bytes]) -> str:
     return document(
         title="Budget experiments, reproduced",
         name="Renting GPUs on a budget",
-        asked=texts.QUESTION_OF_ALL,
+        task=texts.QUESTION_OF_ALL,
         facts=[" · ".join(facts)],
         verdict=headline(result),
         notes=(texts.WINDOW, *result.notes),

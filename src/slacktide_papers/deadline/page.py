@@ -63,7 +63,7 @@ def page(result: Reproduction, figures: dict[str, bytes]) -> str:
     return document(
         title="Deadline experiments, reproduced",
         name="Deadline-aware scheduling on spot markets",
-        asked=f"{words.task(result.job)}; deadlines vary where it is said.",
+        task=f"{words.task(result.job)}; deadlines vary where it is said.",
         facts=[" · ".join([*job_facts(result.job), *facts])],
         verdict=texts.headline(result),
         notes=result.notes,

@@ -17,9 +17,9 @@ from slacktide.allocators.view import FleetView
 from slacktide.app.jobs.requests import (
     UnknownJobError,
     WithdrawnError,
-    ask_cancellation,
-    ask_submission,
     await_answer,
+    request_cancellation,
+    request_submission,
 )
 from slacktide.app.jobs.submission import Defaults, FleetText, Submission
 from slacktide.app.markets.market import MarketSpec
@@ -50,7 +50,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 
 def ask(store: Store, path: str, key: str) -> None:
     """Ask that a job be run, as another process does."""
-    assert ask_submission(store, Submission.read(path, key=key)) == key
+    assert request_submission(store, Submission.read(path, key=key)) == key
 
 
 def kinds(store: Store) -> list[str]:
@@ -202,7 +202,7 @@ def test_a_disk_that_is_full_for_a_moment_refuses_no_job_that_was_accepted(
     path = write_job(tmp_path, more="envs: {TAKEN: }\n", policy=policy)
     with SqliteStore(tmp_path / "j.db") as store:
         desk = Desk(store, tmp_path)
-        key = ask_submission(store, Submission.read(path), values=desk.values)
+        key = request_submission(store, Submission.read(path), values=desk.values)
         if what == "files":
             monkeypatch.setattr(files, "_replace", once(OSError(errno.ENOSPC, "full"), files._replace))
         else:
@@ -222,7 +222,7 @@ def test_values_that_a_full_disk_does_not_take_are_no_mistake_of_who_asks(
     path, store = write_job(tmp_path, more="envs: {TAKEN: }\n"), MemoryStore()
     monkeypatch.setattr(files, "_replace", once(OSError(errno.ENOSPC, "full"), files._replace))
     with pytest.raises(BackendError, match="must have space for values"):
-        ask_submission(store, Submission.read(path), values=Desk(store, tmp_path).values)
+        request_submission(store, Submission.read(path), values=Desk(store, tmp_path).values)
     assert kinds(store) == []
 
 
@@ -234,7 +234,7 @@ def test_secrets_stay_out_of_the_journal_and_are_found_where_the_file_lies(
     monkeypatch.setenv("TAKEN", "from here")
     desk = Desk(store, tmp_path)
     path = write_job(tmp_path, more="secrets: {TOKEN: hush-hush}\nenvs: {TAKEN: }\n")
-    ask_submission(store, Submission.read(path, key="k"), values=desk.values)
+    request_submission(store, Submission.read(path, key="k"), values=desk.values)
     monkeypatch.delenv("TAKEN")
     desk.answer()
     assert "hush-hush" not in repr(list(store.read()))
@@ -400,7 +400,7 @@ def test_a_submission_that_was_taken_in_a_moment_before_is_cancelled(store: Stor
         desk.answer()
         return state
 
-    assert not ask_cancellation(store, "k", look=late)
+    assert not request_cancellation(store, "k", look=late)
     desk.engine.step(0.0)
     assert desk.engine.state.jobs["job"].status == "cancelled"
     assert desk.journal.wait("k") == "job"
@@ -419,7 +419,7 @@ def test_every_job_is_in_a_fleet_on_a_market_unless_it_has_a_policy_of_its_own(t
     desk = Desk(store, tmp_path, Defaults(fleet=MARKET_FLEET))
     ask(store, write_job(tmp_path, market=POOLS), "due")
     alone = write_job(tmp_path, market=POOLS, name="alone.yaml")
-    ask_submission(store, Submission.read(alone, key="alone", policy="uniform-progress"))
+    request_submission(store, Submission.read(alone, key="alone", policy="uniform-progress"))
     soon = Path(write_job(tmp_path, market=POOLS, name="soon.yaml", more="class: small\n"))
     text = soon.read_text(encoding="utf-8")
     soon.write_text(text.replace("deadline: 12h\n", ""), encoding="utf-8")

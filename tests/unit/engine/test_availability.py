@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from slacktide.app.jobs.submission import Submission
-from slacktide.app.jobs.submission_record import entry
+from slacktide.app.jobs.submission_record import journal_entry
 from slacktide.app.markets.market import MarketSpec
 from slacktide.app.planning.live_prices import with_age, with_spot_seen
 from slacktide.backends.replay import Replay
@@ -208,7 +208,7 @@ def test_the_engine_decides_by_what_tries_showed_and_tells_when_prices_stop(tmp_
     file.write_text(JOB, encoding="utf-8")
     wanted = Submission.read(str(file), market=MarketSpec(source=f"feed:{feed}"))
     engine = Engine(store, Replay())
-    engine.submit(entry(wanted, wanted.file, job="tried", at_hours=0.0, now=now))
+    engine.submit(journal_entry(wanted, wanted.file, job="tried", at_hours=0.0, now=now))
     job_record = engine.state.jobs["tried"]
     engine.step(0.0)
     assert job_record.holding.begun is not None

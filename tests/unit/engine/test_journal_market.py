@@ -12,7 +12,7 @@ import pytest
 
 from slacktide.app.jobs.controller import Controller
 from slacktide.app.jobs.submission import Submission
-from slacktide.app.jobs.submission_record import entry
+from slacktide.app.jobs.submission_record import journal_entry
 from slacktide.app.markets.market import MarketSpec
 from slacktide.backends.replay import Replay
 from slacktide.core.errors import InputError
@@ -43,7 +43,7 @@ def ask(
 ) -> Submitted:
     text = JOB.format(deadline=deadline)
     wanted = Submission(file=parse_job(text, path="job.yaml"), text=text, market=MarketSpec(**given))
-    return entry(wanted, wanted.file, job=name, at_hours=at_hours, now=NOW, site=site)
+    return journal_entry(wanted, wanted.file, job=name, at_hours=at_hours, now=NOW, site=site)
 
 
 @pytest.fixture

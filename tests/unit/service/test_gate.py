@@ -391,7 +391,7 @@ async def heard_until(house: House, headers: dict[str, str], end: Callable[[], o
         if "retry" in heard[-1]:
             begun.set()
 
-    house.service.hub.tell([], house.service.hub.seq)  # its listeners are on this loop from now on
+    house.service.hub.publish([], house.service.hub.seq)  # its listeners are on this loop from now on
     scope = scope_of("GET", "/api/v1/events", {"host": "localhost", "accept": STREAM, **headers})
     listening = asyncio.ensure_future(asked_of(house.app, scope, receive, send))
     await begun.wait()

@@ -227,7 +227,7 @@ def test_listeners_hear_what_happens_from_where_they_were(house: House) -> None:
     hub = house.service.hub
 
     async def listen(after: int, texts: int, only: str | None = job) -> list[str]:
-        hub.tell(*await house.journal_reader.run(house.journal_reader.news))
+        hub.publish(*await house.journal_reader.run(house.journal_reader.news))
         stream = hub.stream(after, only, False, True)
         return [await anext(stream) for _ in range(texts)]
 
@@ -250,7 +250,7 @@ def test_a_stream_ends_with_its_job(house: House) -> None:
     house.live(0.1)
 
     async def listen(after: int) -> list[str]:
-        house.service.hub.tell(*await house.journal_reader.run(house.journal_reader.news))
+        house.service.hub.publish(*await house.journal_reader.run(house.journal_reader.news))
         return [text async for text in house.service.hub.stream(after, job, True, True)]
 
     assert asyncio.run(listen(0))[-1].startswith("event: over")
@@ -525,7 +525,7 @@ def test_a_listener_who_is_ahead_of_the_journal_hears_what_comes_after_that(hous
     hub, journal_reader = house.service.hub, house.journal_reader
 
     async def heard() -> str:
-        hub.tell(*await journal_reader.run(journal_reader.news))
+        hub.publish(*await journal_reader.run(journal_reader.news))
         ahead = hub.seq + 2
         stream = hub.stream(ahead, None, False, False)
         await anext(stream)
@@ -533,7 +533,7 @@ def test_a_listener_who_is_ahead_of_the_journal_hears_what_comes_after_that(hous
         for number in range(4):
             await asyncio.sleep(0)
             house.store.append([FeedTroubled(at_hours=float(number))])
-            hub.tell(*await journal_reader.run(journal_reader.news))
+            hub.publish(*await journal_reader.run(journal_reader.news))
         return (await listening).partition("\n")[0].removeprefix(f"id: {ahead}")
 
     assert asyncio.run(heard())
@@ -546,12 +546,12 @@ def test_who_listens_to_a_silent_job_hears_something_while_others_make_the_news(
     monkeypatch.setattr(hub_module, "STILL_HERE_S", 0.0)
 
     async def heard() -> str:
-        hub.tell(*await journal_reader.run(journal_reader.news))
+        hub.publish(*await journal_reader.run(journal_reader.news))
         stream = hub.stream(hub.seq, job, False, False)
         await anext(stream)
         listening = asyncio.ensure_future(anext(stream))
         while not listening.done():  # there is always something new, and never of this job
-            hub.tell((), hub.seq + 1)
+            hub.publish((), hub.seq + 1)
             await asyncio.sleep(0)
         return await listening
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from slacktide.app.jobs.full_disk import is_of_the_disk, needing_space
 from slacktide.app.jobs.submission import Defaults, Submission
-from slacktide.app.jobs.submission_record import entry
+from slacktide.app.jobs.submission_record import journal_entry
 from slacktide.core.errors import InputError, SlacktideError
 from slacktide.core.types import JobState
 from slacktide.engine.clock import Clock
@@ -85,7 +85,7 @@ class Intake:
         state, now, name = self._engine.state, datetime.now(UTC), submission.file.job.name
         check_alone(submission, state)
         file, job, hours = submission.at(now), free_id(state, name), self._clock.hours()
-        told = entry(submission, file, job=job, at_hours=hours, now=now, site=state.site)
+        told = journal_entry(submission, file, job=job, at_hours=hours, now=now, site=state.site)
         context = context_from_file(foresee(told, name, self._learned), file)
         rehearse(context, told)
         # The job's time begins now, not when it was asked for: some policies compile for a minute at first.

@@ -1,4 +1,4 @@
-"""Requests: what anyone may ask of a journal's controller, and how the answer to a submission is awaited."""
+"""Requests to a journal's controller: submit, cancel and preempt jobs, and wait for the answer."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from slacktide.journal.store.base import Store
 from slacktide.journal.store.env_values import EnvValues, request_values
 
 ANSWER_S = 0.05
-"""How often an answer is looked for."""
+"""How often the journal is read for an answer."""
 WITHDRAWN = "withdrawn by the user"
 LOOK_S = 1.0
-"""How often it is asked whether anyone is there to give it."""
+"""How often it is checked that a controller is still running."""
 
 LONGEST_KEY = 200
 """Characters of a key: enough for any name that a program makes."""
 
 Look: TypeAlias = Callable[[], JournalState]
-"""Tells all that a journal tells by now."""
+"""Returns the present state of a journal."""
 
 
 class UnknownJobError(UnknownNameError):
@@ -59,18 +59,18 @@ def record_of(state: JournalState, job: str) -> JobRecord:
     return state.jobs[job]
 
 
-def ask_preemption(store: Store, job: str, gpus: int | None, *, look: Look | None = None) -> None:
-    """Ask the controller to take spot workers from a job, as the market would.
+def request_preemption(store: Store, job: str, gpus: int | None, *, look: Look | None = None) -> None:
+    """Request the controller to take spot workers from a job, as the market would.
 
-    `look` tells what the journal tells, for one who has read it already.
+    `look` returns the journal's state, where the caller has read it already.
     """
     state = _looking(store, look)()
-    _asked_of(state, job)
+    _unended(state, job)
     store.append([PreemptionAsked(job=job, at_hours=state.now_hours, actor="user", spot_gpus=gpus)])
 
 
-def ask_cancellation(store: Store, job: str, *, look: Look | None = None) -> bool:
-    """Ask the controller to end a job, or withdraw a submission by its key; return whether it was withdrawn.
+def request_cancellation(store: Store, job: str, *, look: Look | None = None) -> bool:
+    """Request the end of a job, or withdraw a submission by its key; return whether it was withdrawn.
 
     The journal's order decides when a controller takes the submission in at the same moment: before us, and
     the job is to be cancelled; after us, and the job is cancelled as soon as it is there (`JournalState`).
@@ -78,7 +78,7 @@ def ask_cancellation(store: Store, job: str, *, look: Look | None = None) -> boo
     look = _looking(store, look)
     state = look()
     if job not in state.requests.waiting or job in state.jobs:
-        _ask_cancellation(store, _asked_of(state, job), state)
+        _append_cancellation(store, _unended(state, job), state)
         return False
     withdrawn = WithdrawnError.exit_code
     store.append(
@@ -91,11 +91,11 @@ def ask_cancellation(store: Store, job: str, *, look: Look | None = None) -> boo
     state = look()
     taken_in = state.requests.answers[job].job
     if taken_in:
-        _ask_cancellation(store, state.jobs[taken_in], state)
+        _append_cancellation(store, state.jobs[taken_in], state)
     return not taken_in
 
 
-def _ask_cancellation(store: Store, record: JobRecord, state: JournalState) -> None:
+def _append_cancellation(store: Store, record: JobRecord, state: JournalState) -> None:
     store.append([CancellationAsked(job=record.job, at_hours=state.now_hours, actor="user")])
 
 
@@ -106,7 +106,7 @@ def check_key(key: str) -> None:
         raise InputError(f"{must}, got {shown(key)} of {len(key)}; leave it out to have one made")
 
 
-def ask_submission(
+def request_submission(
     store: Store,
     submission: Submission,
     job_class: str = "",
@@ -114,9 +114,9 @@ def ask_submission(
     values: EnvValues | None = None,
     look: Look | None = None,
 ) -> str:
-    """Ask the controller to run a job, unless this was asked before; return the key of the request.
+    """Request the controller to run a job, unless its key was used before; return the key of the request.
 
-    `values` is where values of variables that the job takes over are kept for the controller.
+    `values` keeps, for the controller, the values of variables that the job takes over.
     """
     key = submission.key or secrets.token_hex(8)
     state = _looking(store, look)()
@@ -133,7 +133,7 @@ def ask_submission(
 
 
 def _keep_values(values: EnvValues | None, submission: Submission) -> None:
-    """Put on disk what the controller will need and the journal must not hold."""
+    """Write values to disk that the controller will need and that the journal must not hold."""
     if values is not None:
         with needing_space("values of a job's variables"):
             values.keep(request_values(submission.key), submission.envs)
@@ -153,14 +153,14 @@ def await_answer(
     monotonic: Callable[[], float] = time.monotonic,
     look: Look | None = None,
 ) -> RequestAnswer | None:
-    """Wait until a request was answered; None when nobody is in charge who could.
+    """Wait for the answer to a request; None where no controller is running.
 
     The request then stays in the journal for the next controller.
     """
     look, look_at = _looking(store, look), monotonic()
     while True:
         gone = monotonic() >= look_at and not in_charge()
-        state = look()  # after it was asked who is there: the last act may have been the answer
+        state = look()  # after the check for a controller: its last act may have been the answer
         if gone or key in state.requests.answers:
             return state.requests.answers.get(key)
         look_at = look_at if monotonic() < look_at else monotonic() + LOOK_S
@@ -173,7 +173,8 @@ def refusal(answer: RequestAnswer) -> SlacktideError:
     return kinds.get(answer.exit_code, SlacktideError)(answer.why)
 
 
-def _asked_of(state: JournalState, job: str) -> JobRecord:
+def _unended(state: JournalState, job: str) -> JobRecord:
+    """Return a job that has not ended; raises InputError for another."""
     record = record_of(state, job)
     if not record.active:
         raise InputError(f"job {job!r} must not have ended, but it has ended: {record.status}")

@@ -1,4 +1,4 @@
-"""A job that somebody wants to have run: its file, read once, and what is wanted beside it."""
+"""A submission: a job to be run, with its file, read once, and the options of its run."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ from slacktide.journal.events import Sight, SubmissionAsked
 from slacktide.market.spec import is_feed
 
 ANY_OF_A_CLASS = "{resources: {accelerators: 'GPU:1'}, work: 1 gpu-hours, class: of-the-fleet}"
-"""What stands in for what a class will say."""
+"""Stands in for the keys that a class supplies, where its fleet is not known."""
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class FleetText(NamedTuple):
-    """The fleet file of a stream, as it was read, and where it lay."""
+    """The fleet file of a stream: its text as it was read, and its path."""
 
     text: str
     path: str
 
     @classmethod
     def read(cls, path: str) -> Self:
-        """Read a fleet file without looking into it."""
+        """Read a fleet file without parsing it."""
         return cls(read_text(path), str(Path(path).absolute()))
 
     def parsed(self) -> FleetFile:
@@ -55,7 +55,7 @@ class FleetText(NamedTuple):
         return parse_fleet(self.text, path=self.path)
 
     def allocator(self, policy: Spec | None) -> Spec:
-        """Return the allocator of its jobs: as it was asked for, else the file's, else the usual one."""
+        """Return the allocator of its jobs: the given one, else the file's, else the default."""
         if policy is not None:
             return policy
         file = self.parsed()
@@ -65,7 +65,7 @@ class FleetText(NamedTuple):
     def completed(self, text: str) -> str:
         """Return a job file's text with what its class says, where it leaves its GPUs or its work to that.
 
-        Raises InputError for a class that is not there.
+        Raises UnknownNameError, an InputError, for a class that the fleet does not have.
         """
         if not is_bare(text):
             return text
@@ -103,7 +103,7 @@ class Submission:
     fleet: FleetText | None = None
     """The fleet of the stream that the job is one of; None for a job by itself."""
     key: str = ""
-    """The request that it comes from; empty for a job that the controller's own process hands in."""
+    """The request that it comes from; empty for a job that the controller's own process submits."""
     sight: Sight = "feed"
     """What a job that may move is shown of its pools."""
 
@@ -157,38 +157,41 @@ class Defaults:
     def check(self) -> None:
         """Raise InputError where the market or the fleet file that is named cannot be read.
 
-        Else nobody would know before the first job is refused. A feed may be begun later.
+        Without this check the mistake would show only when the first job is refused. A feed may start later.
         """
         if self.market.source is not None and not is_feed(self.market.source):
             self.market.open()
         if self.fleet is not None:
             allocators.make(self.fleet.allocator(self.policy))
 
-    def submission(self, asked: SubmissionAsked, taken_over: Mapping[str, str] = NOTHING) -> Submission:
-        """Return what a request asks for; raises InputError when its job file cannot be read.
+    def submission(self, request: SubmissionAsked, taken_over: Mapping[str, str] = NOTHING) -> Submission:
+        """Return the submission of a request; raises InputError when its job file cannot be read.
 
-        `taken_over` are the values of variables where it was asked; requests of before hold them themselves.
+        `taken_over` are the values of variables of the machine that it was sent from; requests of earlier
+        versions hold them themselves.
         """
-        text = with_class(asked.text, asked.job_class) if asked.job_class else asked.text
+        text = with_class(request.text, request.job_class) if request.job_class else request.text
         text = text if self.fleet is None else self.fleet.completed(text)
-        file = parse_job(text, path=asked.path, now=datetime.now(UTC))
-        if asked.job_class and self.fleet is None:
+        file = parse_job(text, path=request.path, now=datetime.now(UTC))
+        if request.job_class and self.fleet is None:
             raise InputError(
-                f"a class must be in the controller's fleet, got {asked.job_class!r} and no fleet; "
+                f"a class must be in the controller's fleet, got {request.job_class!r} and no fleet; "
                 "start the controller with --fleet, or leave the class out"
             )
-        taken = self.fleet is not None and self.fleet.takes(file, self.policy, own_policy=bool(asked.policy))
+        taken = self.fleet is not None and self.fleet.takes(
+            file, self.policy, own_policy=bool(request.policy)
+        )
         fleet = self.fleet if taken else None
         usual = self.policy if fleet is self.fleet else None
         return Submission(
-            file=_without_values(file, asked.path),
+            file=_without_values(file, request.path),
             text=text,
-            envs={**asked.envs, **taken_over},
-            policy=json.loads(asked.policy) if asked.policy else usual,
-            market=dataclasses.replace(self.market, pool=asked.pool or self.market.pool),
+            envs={**request.envs, **taken_over},
+            policy=json.loads(request.policy) if request.policy else usual,
+            market=dataclasses.replace(self.market, pool=request.pool or self.market.pool),
             fleet=fleet,
-            key=asked.key,
-            sight=asked.sight,
+            key=request.key,
+            sight=request.sight,
         )
 
 

@@ -1,4 +1,4 @@
-"""The journal's entry of a job: all that must be known to run it, also after a crash and on another day."""
+"""The journal's entry for a submitted job: all that is needed to run it, also after a crash or days later."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from slacktide.policies.pools.roams import roams
 from slacktide.policies.selection.policy_set import AUTO
 
 
-def entry(
+def journal_entry(
     submission: Submission,
     file: JobFile,
     *,
@@ -40,10 +40,10 @@ def entry(
     now: datetime,
     site: SiteOpened | None = None,
 ) -> Submitted:
-    """Say all that the journal must know to run a job, whose file reads so at this moment.
+    """Return what the journal must hold to run a job, with its file as it reads at this moment.
 
-    `site` is the market of the jobs that are there already. Raises InputError or InfeasibleError when the
-    job cannot be run.
+    `site` is the market of the journal's other jobs. Raises InputError or InfeasibleError when the job
+    cannot be run.
     """
     check_runnable(file)
     options = _market_options(submission.market, _market_written(submission, file), site)
@@ -52,7 +52,7 @@ def entry(
     policy = _policy(submission, file, opened)
     pools = _pools(submission, file, opened, policy)
     pool = opened.pool(pools[0]) if pools else _pool(submission.market, file, opened, site, at_hours)
-    told = Submitted(
+    made = Submitted(
         job=job,
         at_hours=at_hours,
         actor="user",
@@ -70,14 +70,14 @@ def entry(
         sight=submission.sight if pools and submission.fleet is None else "feed",
     )
     if submission.fleet is not None:
-        named = dataclasses.replace(told, fleet_class=file.fleet_class or "")
-        told = _member(named, submission.fleet, submission.policy)
+        named = dataclasses.replace(made, fleet_class=file.fleet_class or "")
+        made = _member(named, submission.fleet, submission.policy)
     elif file.job.deadline_hours == math.inf:
         raise InputError(f"{file.path}: a job without a deadline must be in a fleet; name it with --fleet")
     start, shared = submission.market.start, submission.market.shared
     if site is not None:
-        return placed(told, file.job, pool, start, site)
-    return dataclasses.replace(told, start_slot=first_slot(told, file.job, pool, start, shared=shared))
+        return placed(made, file.job, pool, start, site)
+    return dataclasses.replace(made, start_slot=first_slot(made, file.job, pool, start, shared=shared))
 
 
 def _opened(options: dict[str, Any]) -> Market:
@@ -93,7 +93,7 @@ def may_move(path: str, policy: Spec | None, market: MarketSpec) -> bool:
 
 
 def _policy(submission: Submission, file: JobFile, market: Market) -> Spec:
-    """Return the policy of a job: as it was asked for, else its file's.
+    """Return the policy of a job: the submission's, else its file's.
 
     Where the choice is left to the learner, whose policies stay in one pool, a job that names several pools
     of its market has the one that moves.
@@ -146,10 +146,10 @@ def _pool(
     return best_pool(job_in_pool, opened, stands)
 
 
-def _member(told: Submitted, fleet: FleetText, policy: Spec | None) -> Submitted:
+def _member(entry: Submitted, fleet: FleetText, policy: Spec | None) -> Submitted:
     """Make a job one of a fleet, whose allocator decides about all of them; raises InputError."""
     member = dataclasses.replace(
-        told,
+        entry,
         policy=json.dumps(fleet.allocator(policy)),
         learning=False,
         fleet=fleet.text,
@@ -160,7 +160,7 @@ def _member(told: Submitted, fleet: FleetText, policy: Spec | None) -> Submitted
 
 
 def _market_options(market: MarketSpec, written: str | None, site: SiteOpened | None) -> dict[str, Any]:
-    """Return what to open the market with: what is named, else that of the other jobs, else the usual."""
+    """Return how to open the market: the named one, else that of the other jobs, else the default."""
     named, options = market.source or written, market.options()
     if site is not None:
         return same_market(site, {**({"spec": whole_spec(absolute(named))} if named else {}), **options})

@@ -74,7 +74,7 @@ class Journal:
     def submit(self, submission: Submission, *, job_class: str = "") -> str:
         """Request that a job be run, and return the key of the request; the same key means the same job."""
         values = None if self.path is None else values_of(self.path)
-        return requests.ask_submission(self.store, submission, job_class, values=values, look=self._state)
+        return requests.request_submission(self.store, submission, job_class, values=values, look=self._state)
 
     def wait(self, key: str) -> str | None:
         """Wait for the answer to a request, and return the job's id; None when no controller is in charge.
@@ -91,11 +91,11 @@ class Journal:
 
         A submission that waits is withdrawn by its key; returns whether that was done, at once and for good.
         """
-        return requests.ask_cancellation(self.store, job, look=self._state)
+        return requests.request_cancellation(self.store, job, look=self._state)
 
     def preempt(self, job: str, spot_gpus: int | None = None) -> None:
-        """Request that spot workers be taken from a job, as the market would; None means all."""
-        requests.ask_preemption(self.store, job, spot_gpus, look=self._state)
+        """Ask that spot workers be taken from a job, as the market would; None means all."""
+        requests.request_preemption(self.store, job, spot_gpus, look=self._state)
 
     def jobs(self) -> list[JobStatus]:
         """List every job, as of the last event."""

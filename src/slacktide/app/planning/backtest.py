@@ -1,4 +1,4 @@
-"""Back-tests: policies times starts of a market, beside the clairvoyant."""
+"""Back-tests: compares policies from many starts on a past market, next to the clairvoyant."""
 
 from __future__ import annotations
 
@@ -73,12 +73,12 @@ def backtest(
     progress: Progress | None = None,
     spread: Spread = HERE,
 ) -> Comparison:
-    """Back-test policies for a job from many starts of a market, the clairvoyant beside them.
+    """Back-test policies for a job from many starts of a market, next to the clairvoyant.
 
     `market` is a Market, a Pool, or what `--market` takes: a file or `synthetic:PROFILE`.
-    Without `pool` every pool of the market is tried; a job that names pools, or for which a policy over
-    pools is asked, may move among those that it can use (of the type `gpu`, where it names none). Then
-    policies that stay stand beside it in the pool that was best for them. `sight` says what is seen of other
+    Without `pool` every pool of the market is tried; a job that names pools, or that is tried with a policy
+    over pools, may move among those that it can use (of the type `gpu`, where it names none). Policies that
+    stay in one pool are then compared in the pool that was best for them. `sight` says what is seen of other
     pools: all that a feed records, or only what was tried.
 
     `truth` says how the job differs from what it says: all runs from one start meet the same job, and only

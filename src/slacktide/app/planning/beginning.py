@@ -1,4 +1,4 @@
-"""Where on its market a job would begin that is only planned: where it would if it were submitted now."""
+"""The market slot in which a planned job would start: the one in which it would if it were submitted now."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def as_submitted(
 ) -> tuple[MarketSpec, Beginning]:
     """Return the market that a job would be on if it were submitted now, and where it would begin.
 
-    `written` is the market that the job file names. A job begins where it is asked to, else at the present of
-    its market, else where a run would. A feed's present is its last row. That of a record is where the
-    controller of the journal has come to with the jobs that are under way on it: what the record says of
-    later is not known yet.
+    `written` is the market that the job file names. A job begins in the slot that was given, else at the
+    present of its market, else where a run would. A feed's present is its last row. The present of a recorded
+    market is the hour that the journal's controller has reached with the jobs that run on it: later rows are
+    not known yet.
     """
     present = None if market.start is not None and not market.shared else _present(market, written, journal)
     on = market if present is None else _on_site(market, present[0])

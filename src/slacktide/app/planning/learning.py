@@ -1,4 +1,4 @@
-"""The learner behind `policy: auto`: whom it trusts, how to teach it, and how to have it forget."""
+"""The learner behind `policy: auto`: shows its trust in policies, trains it, and resets it."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def learned_path(named: str | None) -> Path:
 
 
 def learned(path: Path, pool_of: str | None = None) -> Hedge:
-    """Return what was learned, or the trust of the first day over the pool that is asked for.
+    """Return what was learned; where that is nothing yet, the initial trust over the set `pool_of`.
 
-    Raises InputError where it was learned over another pool, FileError for a file that is no learned state.
+    Raises InputError where it was learned over another set, FileError for a file that is no learned state.
     """
     return _saved(path, pool_of).read()
 
@@ -77,7 +77,7 @@ def teach(
 
 
 def _saved(path: Path, wanted: str | None) -> LearnedStateFile:
-    """Return the state, seen to be over the pool that was asked for."""
+    """Return the state, after a check that it is over the wanted set of policies."""
 
     def begin() -> Hedge:
         return fresh(policy_set(wanted or "auto"))

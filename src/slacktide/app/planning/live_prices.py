@@ -1,4 +1,4 @@
-"""What a plan must say of a market that is followed: how old its prices are, and what we saw of its spot."""
+"""Prepares a live market for a plan: adds the spot that the journal saw, and warns of old prices."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from slacktide.market.live.feed import STALE_HOURS, STALE_SLOTS
 
 
 def with_spot_seen(market: Market, journal: Path | None) -> Market:
-    """Return a market with the spot that a journal saw, in pools of which nobody says how much they have.
+    """Return a market with the spot that a journal saw, in pools whose feed reports no spot counts.
 
     The journal is only read. Where there is none, or a damaged one, the market is as it was: `slacktide jobs`
     says what is wrong with it.
@@ -33,7 +33,7 @@ def with_spot_seen(market: Market, journal: Path | None) -> Market:
 
 
 def with_age(market: Market, path: str, now_utc: datetime) -> Market:
-    """Return a market that says first how old its prices are, where they are old, and why if known."""
+    """Return a market whose first assumption says how old its prices are and why, where they are old."""
     last = max(pool.end for pool in market.pools)
     slot_hours = market.pools[0].slot_hours
     old_hours = (now_utc - last).total_seconds() / 3600.0
@@ -48,6 +48,6 @@ def with_age(market: Market, path: str, now_utc: datetime) -> Market:
 
 
 def _rounded(hours: float) -> float:
-    """Return a time as one would say it: in whole minutes, or hours, or days."""
+    """Round a time for a sentence: to whole minutes, hours or days."""
     unit = 1.0 / 60.0 if hours < 2.0 else 1.0 if hours < 48.0 else 24.0
     return round(hours / unit) * unit

@@ -173,7 +173,7 @@ def _against_on_demand(one: Standing, glyphs: Glyphs) -> list[tuple[str, Text]]:
         apart = one.cost_usd / alone - 1
         sign = glyphs.minus if apart < 0 else "+"
         text.append(f" ({sign}{words.percent(abs(apart))})", "green" if apart <= 0 else "yellow")
-    return [("beside", text)]
+    return [("compare", text)]
 
 
 def _metrics(one: Standing) -> list[tuple[str, Text]]:

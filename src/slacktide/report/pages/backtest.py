@@ -42,7 +42,7 @@ def page(comparison: Comparison) -> str:
         "backtest.html",
         title=f"Back-test of {job.name}",
         name=job.name,
-        asked=f"{words.task(job)}.",
+        task=f"{words.task(job)}.",
         facts=[" · ".join(sections.job_facts(job)), _market(comparison)],
         verdict=verdict(comparison),
         caveats=caveats(comparison),

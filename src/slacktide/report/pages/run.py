@@ -44,7 +44,7 @@ def page(runs: Sequence[RunResult], bill: Bill, events: Sequence[Event]) -> str:
         "run.html",
         title=f"Run of {run.name}",
         name=run.name,
-        asked=f"{words.task(run.job)}.",
+        task=f"{words.task(run.job)}.",
         facts=[" · ".join(sections.job_facts(run.job)), where],
         verdict=[f"{bills.outcome(bill)}.", f"{compared}."],
         bill=bills.paid(bill),

@@ -1,4 +1,4 @@
-"""What a run of a fleet means to those who ask: each job's outcome, and where the money stood when."""
+"""The results of a fleet's run for readers: each job's outcome, and the fleet's money over time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may ask what of the server, and how much.
+"""Access to the server: which callers may do what, and how much.
 
 Begin with `gate`.
 """

@@ -1,4 +1,4 @@
-"""The gate: nothing behind it sees a request that came for another host, without a token, or too large."""
+"""Access control: only requests for this host, with a valid token and of a bounded size reach the routes."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from slacktide.service.access.sessions import COOKIE, Sessions
 BODY_BYTES = 2 * 1024 * 1024
 """Of any request but an upload: a job file has at most half of it."""
 BODY_S = 60.0
-"""How long a piece of a body may take to come."""
+"""How long a client may pause in the middle of a body."""
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 UPLOAD = "/api/v1/uploads/"
 LOGIN = "/api/v1/session"
 LOGIN_PAGE = "/login"
 OPEN = ("/healthz", "/api/v1/openapi.json", LOGIN, LOGIN_PAGE)
-"""What may be asked without a token; nothing of it tells of jobs."""
+"""Addresses that need no token; none of them shows anything about jobs."""
 OPEN_FOLDER = "/static/"
-"""Scripts and styles of the pages, the login's among them: the same for everybody."""
+"""Scripts and styles of the pages, the login page's included: public, because they hold no data."""
 ONCE = (b"authorization", b"content-length", b"host", b"idempotency-key", b"origin", b"sec-fetch-site")
-"""Headers of which a proxy may heed another one than we do, where there are two."""
+"""Headers that must not come twice: a proxy in front of us might use the one that we ignore."""
 _BAD_PATH = re.compile(rb"%2e|%2f|%5c|%00|\.\.|\\|//", re.IGNORECASE)
-"""No address of ours has any of these."""
+"""None of our addresses contains these; in others they serve to get around checks of the path."""
 POLICY = (
     "default-src 'self'; img-src 'self' data:; style-src 'self'; script-src 'self'; object-src 'none'; "
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
@@ -53,7 +53,7 @@ FOR_A_YEAR = "max-age=31536000"
 
 
 class Who(NamedTuple):
-    """Who asks."""
+    """The sender of a request."""
 
     name: str = ""
     """Of the token; empty without one."""
@@ -70,7 +70,7 @@ class Who(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Doorkeeper:
-    """All that the gate knows: who may enter, under which names the server is called, and how often."""
+    """What access is decided by: tokens and sessions, the server's own host names, and limits of rates."""
 
     tokens: Tokens
     hosts: tuple[str, ...]
@@ -83,7 +83,7 @@ class Doorkeeper:
     """Wrong tokens, by address."""
 
     def refusal(self, scope: Scope, headers: Mapping[str, str]) -> tuple[int, str] | Who:
-        """Say who asks, or with which status and why it is refused."""
+        """Return the sender of a request, or the status and the reason of its refusal."""
         if _host(headers.get("host", "")) not in self.hosts:
             return 421, "the Host of a request must be a name of this server, got another"
         if _BAD_PATH.search(scope.get("raw_path") or scope["path"].encode()):
@@ -108,7 +108,7 @@ class Doorkeeper:
         return self._admitted(scope, headers, who, address)
 
     def still_knows(self, who: Who) -> bool:
-        """Whether one who was let in would be let in again: nothing was revoked, closed or is over."""
+        """Whether a caller would still be admitted: its token was not revoked, its session is still open."""
         try:
             if who.session:
                 return self._in_session(who.session).name == who.name
@@ -138,7 +138,7 @@ class Doorkeeper:
 
 
 def ambiguous(scope: Scope) -> tuple[int, str] | None:
-    """Say why a request is refused that a proxy in front of us may have understood in another way."""
+    """Return why a request is refused that a proxy in front of us may have understood in another way."""
     names = [name for name, _ in scope["headers"]]
     for name in ONCE:
         if names.count(name) > 1:
@@ -149,7 +149,7 @@ def ambiguous(scope: Scope) -> tuple[int, str] | None:
 
 
 def is_open(path: str) -> bool:
-    """Whether an address may be asked for without a token."""
+    """Whether an address needs no token."""
     return path in OPEN or path.startswith(OPEN_FOLDER)
 
 
@@ -192,7 +192,7 @@ class Gate:
         keeper: Doorkeeper,
         count: Callable[[str, int], None] = lambda method, status: None,
     ) -> None:
-        """Name what is behind it; `count` hears the method and the status of each answer."""
+        """Protect an application; `count` is called with the method and the status of each answer."""
         self._app, self._keeper, self._count = app, keeper, count
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -206,7 +206,7 @@ class Gate:
         try:
             found = ambiguous(scope) or self._keeper.refusal(scope, headers)
         except SlacktideError:  # without its tokens a server knows no user
-            found = 500, "the tokens of the server must be readable, got a damaged file; tell its operator"
+            found = 500, "the tokens of the server must be readable, got a damaged file; notify its operator"
         if not isinstance(found, Who):
             by_hand = found[0] == 401 and _is_for_a_page(scope, headers)
             answer = _to_login(scope) if by_hand else refused(*found)
@@ -245,9 +245,9 @@ class Gate:
 
 
 def _is_for_a_page(scope: Scope, headers: Mapping[str, str]) -> bool:
-    """Whether somebody opened an address in a browser, to whom a login says more than an error."""
-    asks = scope["method"] == "GET" and "text/html" in headers.get("accept", "")
-    return asks and "authorization" not in headers and not scope["path"].startswith("/api/")
+    """Whether a browser opens an address: its user is helped by the login page, not by an error."""
+    wants_page = scope["method"] == "GET" and "text/html" in headers.get("accept", "")
+    return wants_page and "authorization" not in headers and not scope["path"].startswith("/api/")
 
 
 def _to_login(scope: Scope) -> Response:
@@ -262,7 +262,7 @@ def _limited(receive: Receive, most: int) -> Receive:
 
     async def limited() -> Message:
         nonlocal left, waiting
-        # Once the body is there, the next message is the caller's leaving, for which nobody is to hurry.
+        # After the body the next message is that the client disconnected, which may take any time.
         try:
             message = await (asyncio.wait_for(receive(), BODY_S) if waiting else receive())
         except TimeoutError:

@@ -1,4 +1,4 @@
-"""How much one caller may ask: so many requests a second, so many listeners at a time."""
+"""Limits per caller: requests per second, and streams or uploads at a time."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import NamedTuple
 from slacktide.core.errors import SlacktideError
 
 CALLERS = 10_000
-"""Callers that are remembered; who was not heard of for longest is forgotten."""
+"""Callers that are remembered; the one whose last request is the oldest is forgotten first."""
 
 
 class TooMuchError(SlacktideError):
-    """A caller asked for more than its share."""
+    """A caller exceeded its share."""
 
     exit_code = 4
     http_status = 429
@@ -28,7 +28,7 @@ class _Bucket(NamedTuple):
 
 
 class Rate:
-    """Lets every caller ask so often a second, with so many at once before that."""
+    """A token bucket for each caller: `per_s` requests per second on average, up to `burst` at once."""
 
     def __init__(self, per_s: float, burst: float, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._per_s, self._burst, self._monotonic = per_s, burst, monotonic
@@ -56,7 +56,7 @@ class Rate:
 
 
 class Slots:
-    """So many at a time, of all callers and of each."""
+    """Limits how many may be open at a time, for all callers together and for each one."""
 
     def __init__(self, most: int, each: int, what: str) -> None:
         self._most, self._each, self._what = most, each, what

@@ -1,4 +1,4 @@
-"""Answers as bytes, written where they were found: never on the loop that serves everybody."""
+"""Writes answers as JSON bytes in the thread that computed them, not on the loop that serves all requests."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ def encoded(document: object) -> bytes:
 
 
 def encoded_list(key: str, items: Iterable[object], **more: Any) -> bytes:
-    """Write a document with a list that may be long, and what stands beside it.
+    """Write a document with a list that may be long, and the keys `more` after it.
 
-    Each item is written by itself: meanwhile no other thread has a turn, and the engine is not to wait.
+    Each item is written by itself: the encoder does not let other threads run, and the engine must not wait
+    for a whole list.
     """
     inside = b",".join(map(encoded, items))
-    beside = b"".join(b",%b:%b" % (encoded(name), encoded(value)) for name, value in more.items())
-    return b"{%b:[%b]%b}" % (encoded(key), inside, beside)
+    rest = b"".join(b",%b:%b" % (encoded(name), encoded(value)) for name, value in more.items())
+    return b"{%b:[%b]%b}" % (encoded(key), inside, rest)
 
 
 def answered(body: bytes) -> Response:
-    """Return an answer whose JSON was written already."""
+    """Return an answer from JSON that is already written."""
     return Response(body, media_type=JSON)

@@ -1,4 +1,4 @@
-"""One address of the API: what it takes, what it answers, and who may ask."""
+"""One address of the API: its parameters, its answer, and the role that it needs."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ class Endpoint:
     media: str | tuple[str, ...] = "application/json"
     status: int = 200
     role: Role | None = "read"
-    """What the token must be good for; None: everybody may ask."""
+    """The role that the token must have; None: no token is needed."""
     body: Any = None
     """The type of its body; None: none."""
     query: type[Query] = NoQuery
     """The type of its parameters."""
     streams: bool = False
-    """Whether it also answers with a stream, to who accepts one."""
+    """Whether it also answers with a stream, to clients that accept one."""
     timed: bool = True
     """Whether it answers at once, so that its time is counted."""
 
@@ -107,7 +107,7 @@ def caller_of(request: Request) -> Who:
 
 
 def note(say: Callable[[str], None], request: Request, what: str) -> None:
-    """Say who asked for what, in one line: the journal knows users only as such."""
+    """Log the name of the caller and what it did: the journal names no users of a server."""
     say(f"{caller_of(request).name}: {what if what.isprintable() else shown(what)}")
 
 

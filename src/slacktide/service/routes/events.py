@@ -1,4 +1,4 @@
-"""Requests for events: what happened to one job or to all, page by page, or as it happens."""
+"""Routes for events: what happened to one job or to all, in pages or as a live stream."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class EventRoutes(Routes):
             is_full = len(found) == most
             following = found[-1].record.seq if is_full else None
             body = encoded_list(
-                "events", (document(told, exact, self._reader.paths) for told in found), next=following
+                "events", (document(entry, exact, self._reader.paths) for entry in found), next=following
             )
             return self._pages.kept((after, job, most, exact), body) if is_full else body
 

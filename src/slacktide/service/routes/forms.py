@@ -76,7 +76,7 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
-    """Whether a submission was withdrawn; otherwise the job is asked to end."""
+    """Whether a submission was withdrawn; otherwise the job is requested to end."""
 
     job: str
     withdrawn: bool
@@ -84,7 +84,7 @@ class Cancelled:
 
 @dataclass(frozen=True, slots=True)
 class Preempted:
-    """What was asked for."""
+    """What was requested."""
 
     job: str
     gpus: int | None
@@ -102,7 +102,7 @@ class LogRow:
 
 @dataclass(frozen=True, slots=True)
 class Logs:
-    """Lines, the place from which to ask next, and whether there will be no more."""
+    """Lines, the place to continue from, and whether there will be no more."""
 
     lines: list[LogRow]
     next: str
@@ -111,7 +111,7 @@ class Logs:
 
 @dataclass(frozen=True, slots=True)
 class EventPage:
-    """Events, and the number to ask from next; null where these are the last so far."""
+    """Events, and the number to continue from; null where these are the last so far."""
 
     events: list[Mapping[str, Any]]
     next: int | None

@@ -1,4 +1,4 @@
-"""Requests that only look at jobs: their states, logs, courses, bills and pictures."""
+"""Routes that read jobs: their states, logs, courses, bills and pictures."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ class LogsQuery(Query, frozen=True):
     wait: Annotated[
         float, says("Seconds to wait for more while the job is running.", ge=0, le=LOGS_WAIT_S)
     ] = 0.0
-    follow: Annotated[bool, says("More will be asked for: leave out a line without its end.")] = False
+    follow: Annotated[bool, says("More will be requested: leave out a line without its end.")] = False
 
 
 class CostQuery(Query, frozen=True):
-    """How a bill is told."""
+    """How a bill is shown."""
 
     text: Annotated[bool, says("Also as the command line prints it.")] = False
 
@@ -142,7 +142,7 @@ class JobRoutes(Routes):
         streams=True,
     )
     async def cost(self, request: Request) -> Response:
-        """Show the bill of a job beside other ways to run it, audited."""
+        """Show the bill of a job next to other ways to run it, audited."""
         job = request.path_params["job"]
         stamp = await self._reader.run(self._stamp, job)
         return await self._billed(request, {"job": job}, stamp)
@@ -150,10 +150,10 @@ class JobRoutes(Routes):
     async def _billed(self, request: Request, question: dict[str, Any], stamp: object) -> Response:
         with_text = query_of(request, CostQuery).text
 
-        async def ask(place: QueuePosition) -> dict[str, Any]:
+        async def bill(place: QueuePosition) -> dict[str, Any]:
             return _bill(await self._service.tasks.run("cost", question, stamp, place), with_text)
 
-        return await awaited(request, ask, partial(error_response, self._service))
+        return await awaited(request, bill, partial(error_response, self._service))
 
     @endpoint("GET", f"{JOB}/report", str, media="text/html", timed=False)
     async def report(self, request: Request) -> Response:
@@ -194,7 +194,7 @@ class JobRoutes(Routes):
         return str(found[want])
 
     def _stamp(self, job: str) -> list[Any]:
-        """Return what tells one state of a job's bill from another."""
+        """Return values that change whenever a job's bill does: a bill is remembered under them."""
         in_charge = self._reader.in_charge
         with self._reader.state() as state:
             record = requests.record_of(state, job)
@@ -213,9 +213,9 @@ def _line(one: LogLine) -> dict[str, Any]:
     return fields
 
 
-def _bill(told: Mapping[str, Any], with_text: bool) -> dict[str, Any]:
-    text = {"text": told["text"]} if with_text else {}
-    return {**told["document"], "notes": told["notes"], **text}
+def _bill(report: Mapping[str, Any], with_text: bool) -> dict[str, Any]:
+    text = {"text": report["text"]} if with_text else {}
+    return {**report["document"], "notes": report["notes"], **text}
 
 
 def _shown_alone(request: Request, ending: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Requests about what all jobs share: the market with its forecasts, fleets with their money, and trust in
+"""Routes for what all jobs share: the market with its forecasts, fleets with their money, and trust in
 policies."""
 
 from __future__ import annotations
@@ -55,15 +55,15 @@ class MarketRoutes(Routes):
     async def markets(self, request: Request) -> Response:
         """Show what pools offer now, and offered recently."""
         query = query_of(request, MarketQuery)
-        # A tenth of an hour of the market's clock is taken as one moment.
+        # Rounded to a tenth of an hour on the market's clock, so that equal requests share one answer.
         now = round(self._service.runner.now_hours(), 1)
-        asked = {"now_hours": now, "slots": query.slots, "pool": query.pool}
+        question = {"now_hours": now, "slots": query.slots, "pool": query.pool}
         stamp, place = self._reader.fold().site is None, place_of(request)
-        found = await self._service.tasks.run("markets", asked, stamp, place)
+        found = await self._service.tasks.run("markets", question, stamp, place)
         return JSONResponse(await self._reader.run(self._with_news, found))
 
     def _with_news(self, found: dict[str, Any]) -> dict[str, Any]:
-        """Put what befell jobs in each pool beside what it offers."""
+        """Add to each pool the last losses and refusals of jobs in it."""
         with self._reader.state() as state:
             news = {pool["name"]: state.news.pools.get(pool["name"], PoolNews()) for pool in found["pools"]}
             trouble = self._service.without_paths(state.feed_trouble)
@@ -82,9 +82,9 @@ class MarketRoutes(Routes):
         """Show what a pool will probably offer, by the model of plans, and how that did recently."""
         query = query_of(request, ForecastQuery)
         now = float(int(self._service.runner.now_hours()))  # a forecast holds for an hour
-        asked = {"now_hours": now, "pool": query.pool, "hours": query.hours}
+        question = {"now_hours": now, "pool": query.pool, "hours": query.hours}
         stamp, place = self._reader.fold().site is None, place_of(request)
-        return JSONResponse(await self._service.tasks.run("forecast", asked, stamp, place))
+        return JSONResponse(await self._service.tasks.run("forecast", question, stamp, place))
 
     @endpoint("GET", "/api/v1/fleet", forms.Fleets)
     async def fleet(self, request: Request) -> Response:
@@ -131,7 +131,7 @@ class MarketRoutes(Routes):
 
 
 def _ago(news: PoolNews, now_hours: float) -> dict[str, Any]:
-    """Say how long ago it was, which needs no clock to be understood."""
+    """Return how long ago these were: a reader need not know the market's clock."""
     taken, refused = (
         None if hours is None else max(0.0, now_hours - hours)
         for hours in (news.taken_hours, news.refused_hours)

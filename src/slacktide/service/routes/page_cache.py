@@ -1,4 +1,4 @@
-"""Pages of events, written once: a journal is only added to, so a page that is full never changes."""
+"""Caches full pages of events: a journal only grows at its end, so a full page never changes."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections import OrderedDict
 from collections.abc import Hashable
 
 MOST_BYTES = 8 * 1024 * 1024
-"""Of all pages that are kept; the one that was not asked for the longest gives way."""
+"""Of all cached pages; the least recently used one is dropped first."""
 
 
 class PageCache:
-    """The last pages that were asked for."""
+    """The pages that were requested last."""
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         self._most_bytes, self._bytes = most_bytes, 0

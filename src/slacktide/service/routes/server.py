@@ -1,4 +1,4 @@
-"""Requests that only look at the server as a whole: its journal, machines, alerts, health and figures."""
+"""Routes that read the server as a whole: its journal, machines, alerts, health and metrics."""
 
 from __future__ import annotations
 
@@ -76,15 +76,15 @@ class ServerRoutes(Routes):
     def _hooks(self) -> list[HookStatus]:
         try:
             return self._service.runner.hooks()
-        except SlacktideError:  # its own file cannot be read just now; all else can be told
+        except SlacktideError:  # the file of the hooks is unreadable just now; the other figures are not
             return []
 
     def _journal(self) -> dict[str, Any]:
         in_charge, runner = self._reader.in_charge, self._service.runner
         with self._reader.state() as state:
             waiting = [
-                {"key": asked.key, "path": self._service.without_paths(asked.path)}
-                for asked in state.requests.waiting.values()
+                {"key": submission.key, "path": self._service.without_paths(submission.path)}
+                for submission in state.requests.waiting.values()
             ]
             return {
                 "id": state.id,

@@ -1,4 +1,4 @@
-"""Requests that ask for something to be done: sessions, submissions, plans, back-tests, uploads."""
+"""Routes that change something or start work: sessions, submissions, plans, back-tests, uploads."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class WaitQuery(Query, frozen=True):
 
 
 class SubmissionRoutes(Routes):
-    """Answers to requests that ask for something."""
+    """Answers to requests that change something or start work."""
 
     @endpoint(
         "POST",
@@ -69,15 +69,15 @@ class SubmissionRoutes(Routes):
     async def submit(self, request: Request) -> Response:
         """Submit a job. The header Idempotency-Key names the request: the same key is the same job, however
         often it is sent. 202 where it was not answered yet."""
-        asked = await body_of(request, SubmitRequest)
+        submitted = await body_of(request, SubmitRequest)
         key = request.headers.get("idempotency-key", "") or secrets.token_hex(8)
         wait_s = query_of(request, WaitQuery).seconds(WAIT_S)
-        await self._reader.run(self._reader.submit, asked, key)
+        await self._reader.run(self._reader.submit, submitted, key)
         note(self._service.say, request, f"submitted {key}")
         return await self._answered(key, wait_s, 201)
 
     @endpoint("GET", "/api/v1/requests/{key}", forms.Accepted, query=WaitQuery, timed=False)
-    async def asked(self, request: Request) -> Response:
+    async def submission(self, request: Request) -> Response:
         """Show the answer to a submission; 202 while it waits."""
         key = request.path_params["key"]
         return await self._answered(key, query_of(request, WaitQuery).seconds(0.0), 200)
@@ -162,7 +162,7 @@ class SubmissionRoutes(Routes):
             await self._reader.run(cache.keep, draft, digest.hexdigest(), said, sender)
         except OSError as error:
             raise BackendError(
-                f"the disk of the server must take an upload, got: {error.strerror}; tell its operator"
+                f"the disk of the server must take an upload, got: {error.strerror}; notify its operator"
             ) from error
         finally:
             draft.unlink(missing_ok=True)
@@ -179,10 +179,10 @@ class SubmissionRoutes(Routes):
     async def login(self, request: Request) -> Response:
         """Open a session for a browser: its id comes as a cookie."""
         keeper, address = self._service.keeper, request.client.host if request.client else "?"
-        asked = await body_of(request, LoginRequest)
+        login = await body_of(request, LoginRequest)
         if keeper.failures.is_spent(address):
             return JSONResponse(error_body("TooMuchError", "too many wrong tokens; wait a minute", 4), 429)
-        token = keeper.tokens.check(asked.token)
+        token = keeper.tokens.check(login.token)
         if token is None:
             keeper.failures.take(address)
             return JSONResponse(
@@ -211,5 +211,5 @@ class SubmissionRoutes(Routes):
 
     @property
     def _cookie(self) -> str:
-        """Browsers let only the very host set a cookie of this prefix, and only by TLS."""
+        """The prefix __Host- has browsers accept the cookie only from this very host, and only by TLS."""
         return f"__Host-{COOKIE}" if self._service.keeper.secure else COOKIE

@@ -1,4 +1,4 @@
-"""Pages and pictures of results as contents of files, for a client on another machine."""
+"""Renders results as text, pages and pictures for a client on another machine: contents instead of files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Makers(NamedTuple):
 
 
 def made(wants: Sequence[str], makers: Makers) -> dict[str, str]:
-    """Make what is wanted of a result, pictures in base64; raises InputError for what it cannot become."""
+    """Render a result in each wanted form, pictures in base64; raises InputError for an unknown form."""
     with tempfile.TemporaryDirectory(prefix="slacktide-") as folder:
         return {want: _made(want, makers, Path(folder)) for want in dict.fromkeys(wants)}
 
@@ -86,14 +86,14 @@ def of_learned(hedge: Hedge, state: str) -> Makers:
 
 
 def of_run(journal: Journal, job: str, paths: ServerPaths) -> Makers:
-    """Return what a run can become for readers elsewhere; raises InputError where nothing was run."""
+    """Return what a run can become for readers elsewhere; raises InputError where the job never ran."""
     from slacktide.report.figures.run import plot_run
     from slacktide.report.pages.run import write_page
 
-    told = journal.run(job)
-    events = [paths.out_of_event(event) for event in told.events]
+    record = journal.run(job)
+    events = [paths.out_of_event(event) for event in record.events]
     return Makers(
         {},
-        lambda path: write_page(told.runs, journal.bill(job), events, path),
-        lambda path: plot_run(told.runs, path),
+        lambda path: write_page(record.runs, journal.bill(job), events, path),
+        lambda path: plot_run(record.runs, path),
     )

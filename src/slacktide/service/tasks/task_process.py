@@ -283,7 +283,7 @@ def told_error(error: Exception) -> dict[str, Any]:
     """Say what went wrong as data: its kind, its message, its exit code and its HTTP status."""
     if isinstance(error, MemoryError):
         error = OutOfMemoryError(
-            "a question must be answered with half of the machine's memory, got one that needs more; ask for "
+            "a request must be answered with half of the machine's memory, got one that needs more; request "
             "less: longer slots, fewer starts or an earlier deadline"
         )
     known = error if isinstance(error, SlacktideError) else SlacktideError()

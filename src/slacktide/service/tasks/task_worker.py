@@ -15,16 +15,16 @@ from slacktide.core.errors import BackendError
 from slacktide.service.access.limits import TooMuchError
 
 MOST_WAITING, MOST_OF_EACH = 16, 8
-"""Questions in the line, and those of one caller."""
+"""Requests in the queue, and those of one caller."""
 LINE_BYTES = 64 * 1024 * 1024
 PATIENCE_S = 300.0
-"""How long an answer may take; the first back-test on a machine compiles for half a minute."""
+"""How long a request may take; the first back-test on a machine compiles for half a minute."""
 KEPT = 512
 """Answers that are remembered."""
 
 
 class TaskError(Exception):
-    """What the process answered instead of an answer."""
+    """An error that the task process met, as data."""
 
     def __init__(self, details: dict[str, Any]) -> None:
         super().__init__(details["message"])
@@ -32,7 +32,7 @@ class TaskError(Exception):
 
 
 class BusyError(TooMuchError):
-    """So many questions wait that another one would wait for too long."""
+    """The queue is full: another request would wait for too long."""
 
     http_status = 503
     retry_after_s = 5
@@ -42,26 +42,26 @@ class StoppingError(BusyError):
     """The server stops, and answers nothing costly any more."""
 
     def __init__(self) -> None:
-        super().__init__("questions must wait until the server runs again, got one while it stops; ask again")
+        super().__init__("requests must wait until the server runs again, got one while it stops; try again")
 
 
 class DiedError(Exception):
-    """The process ended in the middle of an answer."""
+    """The process ended in the middle of a request."""
 
 
 class QueuePosition:
-    """The place of a question in the line, and how far its answer is."""
+    """The position of a request in the queue, and its progress."""
 
     def __init__(self, caller: str = "") -> None:
-        """Say who asks."""
+        """Name the caller: callers take turns."""
         self.caller, self.turn = caller, asyncio.Event()
         self.ahead = 0
-        """Questions that come first."""
+        """Requests that come first."""
         self.done = self.total = 0
-        """Steps of the answer; none while it is not known how many."""
+        """Steps of the work; 0 of 0 while their number is not known."""
 
     def update(self, steps: list[int]) -> None:
-        """Take a step into account."""
+        """Note the steps that are done, and the number of all."""
         self.done, self.total = steps
 
 
@@ -72,7 +72,7 @@ class TaskWorker:
         self._setting, self._patience_s = setting, patience_s
         self._process: asyncio.subprocess.Process | None = None
         self._line: list[QueuePosition] = []
-        """In the order in which they came."""
+        """All requests that wait or run, in the order in which they came."""
         self._current: QueuePosition | None = None
         self._turn, self._turns = 0, Counter[str]()
         """How many turns there were, and which was the last of each caller."""
@@ -82,10 +82,10 @@ class TaskWorker:
     async def run(
         self, verb: str, request: dict[str, Any], stamp: object = None, place: QueuePosition | None = None
     ) -> dict[str, Any]:
-        """Return the answer; one that was given before where `stamp` is what it was then.
+        """Return the answer to a request; a remembered one where the same request had the same `stamp`.
 
-        `place` shows where the request stands in the line. Raises TaskError with what the process met,
-        BusyError where too many wait, and BackendError where the process fails.
+        `place` is updated with its position in the queue. Raises TaskError with the error that the process
+        met, BusyError where too many wait, and BackendError where the process fails.
         """
         name = json.dumps([verb, request, stamp])
         if stamp is not None and name in self._known:
@@ -97,8 +97,8 @@ class TaskWorker:
         own = sum(one.caller == place.caller for one in self._line)
         if len(self._line) >= MOST_WAITING or own >= MOST_OF_EACH:
             raise BusyError(
-                f"at most {MOST_WAITING} costly questions may wait, {MOST_OF_EACH} of each caller, got more; "
-                "ask again later"
+                f"at most {MOST_WAITING} costly requests may wait, {MOST_OF_EACH} of each caller, got more; "
+                "try again later"
             )
         return await self._in_turn(name, {"verb": verb, "request": request}, stamp, place)
 
@@ -113,7 +113,7 @@ class TaskWorker:
                 raise StoppingError
             if stamp is not None and name in self._known:  # another caller requested the same meanwhile
                 return self._known[name]
-            found = await self._asked(line, place)
+            found = await self._processed(line, place)
         finally:
             self._line.remove(place)
             self._arrange()
@@ -124,9 +124,9 @@ class TaskWorker:
         return found
 
     def _arrange(self) -> None:
-        """Say how many come first, and give the turn to the next one where it is free.
+        """Update each position in the queue, and start the next request where none is running.
 
-        Callers take turns: whose turn was longest ago comes first, then who came first.
+        Callers take turns: the caller whose last turn was longest ago comes first, in the order of arrival.
         """
         if self._current not in self._line:
             self._current = None
@@ -148,7 +148,7 @@ class TaskWorker:
         place.turn.set()
 
     def stop(self) -> None:
-        """Answer nothing any more; waiting callers get an error at once."""
+        """Accept and finish no more requests: waiting callers get an error at once."""
         self._stopping = True
         for place in self._line:
             place.turn.set()
@@ -162,29 +162,29 @@ class TaskWorker:
             process.kill()
             await process.wait()
 
-    async def _asked(self, line: dict[str, Any], place: QueuePosition) -> dict[str, Any]:
+    async def _processed(self, line: dict[str, Any], place: QueuePosition) -> dict[str, Any]:
         try:
-            told = await asyncio.wait_for(self._exchange(line, place), self._patience_s)
+            reply = await asyncio.wait_for(self._exchange(line, place), self._patience_s)
         except TimeoutError as error:
             raise BackendError(
-                f"a question must be answered in {self._patience_s:g} s, got no answer; ask for less"
+                f"a request must be answered in {self._patience_s:g} s, got no answer; request less"
             ) from error
         except (DiedError, OSError, ValueError) as error:
             if self._stopping:
                 raise StoppingError from error
             raise BackendError(
-                "the process that answers questions must run until it has answered, but it ended; ask again, "
-                "and if it ends again, ask for less"
+                "the task process must run until it has answered, but it ended; try again, "
+                "and if it ends again, request less"
             ) from error
-        if "error" in told:
-            raise TaskError(told["error"])
-        found: dict[str, Any] = told["answer"]
+        if "error" in reply:
+            raise TaskError(reply["error"])
+        found: dict[str, Any] = reply["answer"]
         return found
 
     async def _exchange(self, line: dict[str, Any], place: QueuePosition) -> Any:
-        """Send a question and return what comes back; where that is broken off, the process is ended.
+        """Send a request and return the reply; where that is interrupted, the process is ended.
 
-        Otherwise an answer that comes late would be taken for the next one's.
+        Otherwise a late reply would be taken for that of the next request.
         """
         whole = False
         try:
@@ -194,12 +194,12 @@ class TaskWorker:
             process.stdin.write(json.dumps(line).encode() + b"\n")
             await process.stdin.drain()
             while raw := await process.stdout.readline():
-                told = json.loads(raw)
-                if "progress" not in told:
-                    # One that ran out of memory may hold much of it still.
-                    whole = told.get("error", {}).get("kind") != OutOfMemoryError.__name__
-                    return told
-                place.update(told["progress"])
+                reply = json.loads(raw)
+                if "progress" not in reply:
+                    # A process that ran out of memory may still hold much of it, so it is replaced.
+                    whole = reply.get("error", {}).get("kind") != OutOfMemoryError.__name__
+                    return reply
+                place.update(reply["progress"])
             raise DiedError
         finally:
             if not whole:
@@ -208,7 +208,7 @@ class TaskWorker:
     async def _living(self) -> asyncio.subprocess.Process:
         if self._process is None or self._process.returncode is not None:
             self._process = await self._started()
-            if self._stopping:  # it was asked for meanwhile
+            if self._stopping:  # `stop` was called meanwhile, and found no process to kill
                 raise DiedError
         return self._process
 

@@ -1,8 +1,8 @@
-"""Have the machine code of plans and back-tests made before anybody asks for one.
+"""Compiles the code of plans and back-tests ahead of the first request for one.
 
 Started by a server with `python -m slacktide.service.tasks.warm_up`: the first time on a machine it
-compiles for a minute or two, at low priority, and leaves the code on disk for the process that answers
-questions. It ends with its input, so it never outlives the server.
+compiles for a minute or two, at low priority, and leaves the machine code on disk for the task process.
+It ends with its input, so it never outlives the server.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ QUESTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("plan", {"text": JOB}),
     ("backtest", {"text": JOB, "starts": 40}),
 )
-"""As many starts as are run compiled."""
+"""A back-test of fewer starts than these runs without compiled code."""
 
 
 def warm_up() -> None:
-    """Do one task of each kind and drop the result; an error will come again where it matters."""
+    """Do one task of each kind and drop the result; an error will come again with a real request."""
     with tempfile.TemporaryDirectory(prefix="slacktide-") as folder:
         setting = Setting(journal=str(Path(folder, "none.db")))
         for verb, request in QUESTIONS:

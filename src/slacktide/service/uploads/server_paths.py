@@ -21,7 +21,7 @@ class ServerPaths:
     """Knows the folders of a server, and names files by their names alone."""
 
     def __init__(self, journal: Path, *files: str | None) -> None:
-        """Begin with the journal that the server serves, and the market and the fleet that it was told of."""
+        """Take the journal that the server serves, and the files of its market and its fleet."""
         self._folders = _folders(journal, [absolute(one) for one in files if one])
 
     def out_of(self, message: str) -> str:
@@ -81,7 +81,7 @@ def _folders_in(market: str) -> list[str]:
     """Return the absolute folders, each with its last slash, of files that a market is read from."""
     try:
         spec = str(json.loads(market).get("spec", ""))
-    except (ValueError, AttributeError):  # an earlier journal has none
+    except (ValueError, AttributeError):  # journals of earlier versions have none
         return []
     return _folders_of(spec)
 

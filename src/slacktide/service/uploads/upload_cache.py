@@ -1,4 +1,4 @@
-"""Files that were sent to a server and wait there to be used, named by what is in them."""
+"""A folder of uploaded files that wait to be used, each named by the SHA-256 of its content."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from slacktide.core.errors import BackendError, InputError, shown
 from slacktide.core.files import make_private_folder
 
 STALE_S = 600.0
-"""A file of which no piece came for this long was left behind; a server waits for a piece for a tenth."""
+"""A draft that has not grown for this long was abandoned; a server waits for a piece for a tenth of it."""
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _DRAFT = ".draft-"
 
@@ -42,14 +42,14 @@ class UploadCache:
     most_kept_bytes: int
     """Of all."""
     kept_s: float
-    """How long one may wait since it was last asked for."""
+    """How long a file may wait since it was last requested."""
     _senders: dict[str, str] = field(default_factory=dict)
     """Who sent which file; the sender of one from before a restart is unknown."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
     """Held while room is made."""
 
     def has(self, digest: str) -> bool:
-        """Whether a file of this digest is here; it then stays for as long as a new one."""
+        """Whether a file of this digest is here; if so, it is kept for as long as a new one."""
         try:
             os.utime(self.path(digest))
         except FileNotFoundError:
@@ -57,13 +57,13 @@ class UploadCache:
         return True
 
     def path(self, digest: str) -> Path:
-        """Return where a file of this digest is, or would be; raises InputError for what is no digest."""
+        """Return where a file of this digest is, or would be; raises InputError unless it is a digest."""
         if not _DIGEST.fullmatch(digest):
             raise InputError(f"an upload must be named by its SHA-256 in hex, got {shown(digest)}")
         return self.folder / digest
 
     def draft(self) -> Path:
-        """Make the file that another is written to while it comes; raises BackendError for want of room."""
+        """Make the file that an upload is written to at first; raises BackendError where there is no room."""
         make_private_folder(self.folder)
         draft = self.folder / f"{_DRAFT}{os.urandom(8).hex()}"
         with self._lock:
@@ -73,7 +73,7 @@ class UploadCache:
         return draft
 
     def keep(self, draft: Path, digest: str, said: str, sender: str = "") -> None:
-        """Keep a file that has come whole; raises InputError where it is another than was said."""
+        """Keep a file that has arrived completely; raises InputError where its content has another digest."""
         if digest != said:
             draft.unlink(missing_ok=True)
             raise InputError(f"an upload must have the SHA-256 that it is sent under, got {digest[:12]}...")
@@ -81,7 +81,7 @@ class UploadCache:
         self._senders[digest] = sender
 
     def tidy(self, now_s: float | None = None) -> None:
-        """Remove files that have waited for too long, and what was left behind half sent."""
+        """Remove files that have waited for too long, and abandoned drafts."""
         now_s = time.time() if now_s is None else now_s
         for one in self._files():
             is_draft = one.name.startswith(_DRAFT)

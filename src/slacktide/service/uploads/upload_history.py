@@ -31,20 +31,20 @@ class UploadHistory:
 
     def spent(self, state: JournalState, folders: Iterable[str], now_s: float) -> list[str]:
         """Return those of these folders whose jobs ended long enough ago."""
-        asked = {_folder(one.path) for one in state.requests.waiting.values()}
+        waiting = {_folder(one.path) for one in state.requests.waiting.values()}
         active = {_folder(record.submitted.path) for record in state.active}
         jobs = {_folder(record.submitted.path): record.job for record in state.jobs.values()}
-        over = [name for name in folders if name in jobs and name not in asked | active]
+        over = [name for name in folders if name in jobs and name not in waiting | active]
         return [name for name in over if self._ended(jobs[name]) + self._keep_s < now_s]
 
     def orphans(self, state: JournalState, folders: Iterable[str], now_s: float) -> list[str]:
-        """Return those of these folders that came to be some time ago, and that no job has."""
+        """Return those of these folders that are some time old and belong to no job."""
         known = {_folder(one.path) for one in state.requests.waiting.values()}
         known |= {_folder(record.submitted.path) for record in state.jobs.values()}
         return [name for name in folders if name not in known and self._uploads.age_s(name, now_s) > KEPT_S]
 
     def _ended(self, job: str) -> float:
-        """Return when a job ended, by the clock on the wall; now and for ever if the journal does not say."""
+        """Return when a job ended, by the wall clock; infinity if the journal does not say."""
         if job not in self._ended_s:
             ends = [one.time_utc for one in self._store.read(job=job) if isinstance(one.event, Ended)]
             self._ended_s[job] = _seconds(ends[-1]) if ends else float("inf")

@@ -1,4 +1,4 @@
-"""Jobs that come over the network: their files, and what a job file may not ask of the server.
+"""Jobs that come over the network: their files, and what their job files must not make the server do.
 
 The client resolves variables, secrets and files, and sends them. So a job file is checked before it enters
 the journal: nothing in it may make the server read a file, a variable or a module of its own for others.
@@ -45,7 +45,7 @@ MOST_KEPT_BYTES = 20 * MOST_BYTES
 KEPT_S = 24 * 3600.0
 """How long a working folder may wait for its submission."""
 MARKET_BYTES = 32 << 20
-"""Of a market that is sent with a question, packed: some millions of quotes."""
+"""Of a market that is sent for a plan or a back-test, packed: some millions of quotes."""
 MARKET_KEPT_S = 3600.0
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _FOLDER = re.compile(r"[0-9a-f]{24}")
@@ -67,20 +67,20 @@ class Uploads:
         )
         self.markets = markets_of(runs)
         self._lock = threading.Lock()
-        """Held while a folder is taken for a job, or taken away."""
+        """Held while a folder is taken for a job, or removed."""
 
     def is_same(self, request: SubmitRequest, text: str) -> bool:
-        """Whether a text of the journal is that of a request, as it was asked or as it was taken in."""
-        asked = msgspec.structs.replace(request, text=without_secrets(request.text))
+        """Whether a text of the journal is that of a request, as it was sent or as it was accepted."""
+        public = msgspec.structs.replace(request, text=without_secrets(request.text))
         with contextlib.suppress(SlacktideError):
-            return text in (asked.text, whole_text(asked, None), whole_text(asked, self._fleet))
+            return text in (public.text, whole_text(public, None), whole_text(public, self._fleet))
         return False
 
     def submission(self, request: SubmitRequest, key: str) -> Submission:
-        """Put the files of a job in their place, and return what is to be asked of the controller.
+        """Put the files of a job in their place, and return the submission to request of the controller.
 
-        Asked again with the same key it is the same folder. Raises InputError or InfeasibleError for a job
-        that cannot be run, or that asks for what is not its user's.
+        The same key has the same folder. Raises InputError or InfeasibleError for a job that cannot be run,
+        or that needs something of the server's.
         """
         file, text = checked(request, self._fleet), without_secrets(request.text)
         folder = self.folder / hashlib.sha256(key.encode()).hexdigest()[:24]
@@ -101,7 +101,7 @@ class Uploads:
     def _lay_out(self, folder: Path, file: JobFile, request: SubmitRequest, text: str) -> None:
         """Make the folder of a job, whole or not at all."""
         with self._lock, contextlib.suppress(FileNotFoundError):
-            os.utime(folder)  # new again, so that the sweep does not take it for one that was left behind
+            os.utime(folder)  # as new, so that `sweep` does not remove it as abandoned
             return
         draft = folder.with_name(f".{folder.name}-{os.urandom(4).hex()}")
         try:
@@ -112,7 +112,7 @@ class Uploads:
                 cause = error if isinstance(error, OSError) else error.__cause__
                 reason = getattr(cause, "strerror", None) or "an error"
                 raise BackendError(
-                    f"the disk of the server must take the files of a job, got: {reason}; tell its operator"
+                    f"the disk of the server must take the files of a job, got: {reason}; notify its operator"
                 ) from error
         finally:
             shutil.rmtree(draft, ignore_errors=True)
@@ -129,13 +129,13 @@ class Uploads:
         write_private(folder / request.name, text.encode())
 
     def folders(self) -> list[str]:
-        """List the folders of jobs, whatever became of them."""
+        """List the folders of all jobs, waiting, running or ended."""
         if not self.folder.is_dir():
             return []
         return sorted(one.name for one in self.folder.iterdir() if _FOLDER.fullmatch(one.name))
 
     def age_s(self, folder: str, now_s: float) -> float:
-        """Return how long ago a folder was made, or asked for again; no time for one that is gone."""
+        """Return how long ago a folder was made or last requested; 0 for one that is gone."""
         try:
             return now_s - (self.folder / folder).stat().st_mtime
         except FileNotFoundError:
@@ -144,7 +144,8 @@ class Uploads:
     def remove(self, folder: str, older_than_s: float, now_s: float) -> None:
         """Remove a folder of a job, unless it was just requested again.
 
-        It is renamed first: what is left of it after a kill is removed by `sweep`.
+        It is renamed first: a folder that is half removed when the server is killed must not be used for a
+        job, and `sweep` removes the rest.
         """
         gone = self.folder / f".gone-{folder}-{os.urandom(4).hex()}"
         with self._lock:
@@ -154,7 +155,7 @@ class Uploads:
         shutil.rmtree(gone, ignore_errors=True)
 
     def sweep(self, now_s: float) -> None:
-        """Remove what a kill left half made or half removed, and zips that were never used."""
+        """Remove folders that a killed server left half made or half removed, and zips that nothing used."""
         for cache in (self.zips, self.markets):
             cache.tidy(now_s)
         for one in self.folder.glob(".*-*") if self.folder.is_dir() else ():
@@ -162,19 +163,19 @@ class Uploads:
                 shutil.rmtree(one, ignore_errors=True)
 
     def drop(self, key: str) -> None:
-        """Remove the folder of a job that was not taken in."""
+        """Remove the folder of a job that was not accepted."""
         shutil.rmtree(self.folder / hashlib.sha256(key.encode()).hexdigest()[:24], ignore_errors=True)
 
 
-def is_alike(request: SubmitRequest, asked: SubmissionAsked) -> bool:
-    """Whether a request asks for the policy, the pool and the like that were asked for before."""
-    before = json.loads(asked.policy) if asked.policy else None
+def is_alike(request: SubmitRequest, earlier: SubmissionAsked) -> bool:
+    """Whether a request has the policy, pool, sight and class of an earlier one in the journal."""
+    before = json.loads(earlier.policy) if earlier.policy else None
     now = parse_policy(request.policy), request.pool or "", request.sight, request.job_class
-    return now == (before, asked.pool, asked.sight, asked.job_class)
+    return now == (before, earlier.pool, earlier.sight, earlier.job_class)
 
 
 def markets_of(runs: Path) -> UploadCache:
-    """Return where markets wait that were sent with questions, among the files of a journal's runs."""
+    """Return the cache of markets that were sent for plans and back-tests, below a journal's runs."""
     return UploadCache(
         folder=runs / UPLOADS / ".markets",
         what="markets",
@@ -185,13 +186,13 @@ def markets_of(runs: Path) -> UploadCache:
 
 
 def whole_text(request: SubmitRequest, fleet: FleetText | None) -> str:
-    """Return a job file as the controller will read it: with the class of the request, and what that says."""
+    """Return a job file as the controller will read it: with its class, and the keys of that class."""
     text = with_class(request.text, request.job_class) if request.job_class else request.text
     return text if fleet is None else fleet.completed(text)
 
 
 def checked(request: SubmitRequest, fleet: FleetText | None = None) -> JobFile:
-    """Read another user's job file; raises InputError where it names what is the server's own."""
+    """Read another user's job file; raises InputError where it refers to something of the server's."""
     if not _NAME.fullmatch(request.name):
         raise InputError(
             "the name of a job file must be at most 63 letters, digits, dots and dashes, got "
@@ -218,8 +219,8 @@ def parsed(
 ) -> JobFile:
     """Read the text of another user's job file, without loading code or opening a file that it names.
 
-    `complete` adds what the server says of it, such as its class; a text that is no YAML does not get there.
-    The job may name a market that is a file only where that was sent, too.
+    `complete` adds what the server knows of it, such as keys of its class; it only gets valid YAML. The job
+    may name a market that is a file only where that file was sent, too.
     """
     named = named_in(text, name)
     check_policy(named.code)
@@ -239,7 +240,7 @@ def parsed(
 
 
 def check_market(named: str | None, place: str) -> None:
-    """Raise InputError for a market that is a file, which would be one of the server's."""
+    """Raise InputError for a market that is a file: it would be read from the server's disk."""
     parts = [] if named is None else named.split(",")
     if any(part.strip().split(":")[0] != SYNTHETIC for part in parts):
         raise InputError(

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from slacktide.app.jobs.submission import Submission
-from slacktide.app.jobs.submission_record import entry
+from slacktide.app.jobs.submission_record import journal_entry
 from slacktide.app.markets.market import MarketSpec
 from slacktide.backends.replay import Replay
 from slacktide.checks.reach import find_numbers
@@ -352,7 +352,7 @@ def test_the_engine_follows_a_feed_as_it_grows(feed: Path, tmp_path: Path) -> No
     path = tmp_path / "job.yaml"
     path.write_text(JOB, encoding="utf-8")
     wanted = Submission.read(str(path), market=MarketSpec(source=f"feed:{feed}"))
-    engine.submit(entry(wanted, wanted.file, job="fed", at_hours=0.0, now=BEGIN))
+    engine.submit(journal_entry(wanted, wanted.file, job="fed", at_hours=0.0, now=BEGIN))
     record = engine.state.jobs["fed"]
     offered = [4, 0, 2, 4, 4, 4, 4, 4, 4, 4, 4, 4]
     for slot, gpus in enumerate(offered):
@@ -373,7 +373,7 @@ def test_row_7_the_engine_goes_on_when_its_feed_misbehaves(feed: Path, tmp_path:
     path = tmp_path / "job.yaml"
     path.write_text(JOB.replace("8 gpu-hours", "20 gpu-hours"), encoding="utf-8")
     wanted = Submission.read(str(path), market=MarketSpec(source=f"feed:{feed}"))
-    submitted = entry(wanted, wanted.file, job="fed", at_hours=0.0, now=BEGIN)
+    submitted = journal_entry(wanted, wanted.file, job="fed", at_hours=0.0, now=BEGIN)
     engine.submit(submitted)
     record, text = engine.state.jobs["fed"], feed.read_text(encoding="utf-8")
     harm: list[Callable[[], object]] = [

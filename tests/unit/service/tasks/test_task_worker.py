@@ -60,7 +60,7 @@ def test_a_process_that_dies_is_said_and_started_again(worker: TaskWorker) -> No
     async def asked() -> None:
         first = (await worker.run("a", {}))["pid"]
         assert (await worker.run("b", {}))["pid"] == first
-        with pytest.raises(BackendError, match="but it ended; ask again"):
+        with pytest.raises(BackendError, match="but it ended; try again"):
             await worker.run("die", {})
         second = (await worker.run("a", {}))["pid"]
         assert second != first
@@ -95,7 +95,7 @@ def test_who_waits_while_the_server_stops_is_told_so_at_once(worker: TaskWorker,
 def test_a_question_has_a_time_limit(worker: TaskWorker) -> None:
     async def asked() -> None:
         worker._patience_s = 0.2
-        with pytest.raises(BackendError, match=r"answered in 0\.2 s, got no answer; ask for less"):
+        with pytest.raises(BackendError, match=r"answered in 0\.2 s, got no answer; request less"):
             await worker.run("sleep", {})
         worker._patience_s = 60.0
         assert await worker.run("a", {})
@@ -169,7 +169,7 @@ def test_a_question_has_a_share_of_the_memory(tmp_path: Path) -> None:
     assert json.loads(first) == json.loads(third) == {"answer": {}}
     told = json.loads(second)["error"]
     assert (told["exit_code"], told["status"]) == (4, 502)
-    assert "ask for less" in told["message"]
+    assert "request less" in told["message"]
     assert bounded == "True"
 
 
@@ -214,7 +214,7 @@ def test_who_accepts_a_stream_hears_how_far_the_answer_is(house: House) -> None:
 
 def test_a_full_line_is_said_to_be_full(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     async def full(*given: Any, **more: Any) -> dict[str, Any]:
-        raise BusyError("at most 16 costly questions may wait, got more; ask again later")
+        raise BusyError("at most 16 costly questions may wait, got more; try again later")
 
     monkeypatch.setattr(house.service.tasks, "run", full)
     answer = house.ask("POST", "/api/v1/plan", {"text": "any"})

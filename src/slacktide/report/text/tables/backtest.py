@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 POOL = (Column("pool", right=False, breaks=True),)
 MOVES = (Column("moves"), Column("egress"))
-"""What is also told of a job that may move."""
+"""Further columns for a job that may move."""
 ROAMS = "moves"
 """What stands for the pool of a policy that chooses it."""
 
 
 def summary(comparison: Comparison) -> Grid:
-    """Return one line per policy: its bill, beside the clairvoyant's and on demand's, and its lateness."""
+    """Return one line per policy: its bill, next to the clairvoyant's and on demand's, and its lateness."""
     valued = comparison.job.value_usd > 0
     columns: tuple[Column, ...] = (
         Column("policy", right=False, breaks=True), *(POOL if comparison.roams else ()), Column("mean cost"),
