@@ -27,9 +27,9 @@ from slacktide.market.source import open_market
 from slacktide.policies.base import policies
 from slacktide.simulation import batch, plain
 from slacktide.simulation.plain import Setting
-from slacktide.simulation.plan.begin import Begin
-from slacktide.simulation.plan.one_pool import FUTURES
-from slacktide.simulation.plan.scenarios import scenarios
+from slacktide.simulation.plan.futures import scenarios
+from slacktide.simulation.plan.plan_start import PlanStart
+from slacktide.simulation.plan.planned_job import FUTURES
 from slacktide.simulation.policy_runs import guarded
 
 POLICY = "uniform-progress"
@@ -85,7 +85,7 @@ def bills(setup: Setup, starts: int) -> Iterator[tuple[np.ndarray, float]]:
 
 
 def _one(market: Market, job: Job, acting, name: str, slot: int, seed: int) -> tuple[np.ndarray, float]:  # type: ignore[no-untyped-def]
-    begin = Begin.at(market, name, slot)
+    begin = PlanStart.at(market, name, slot)
     setting = Setting(neighbours=begin.neighbours)
     drawn, start = scenarios(job, begin.place, begin.neighbours, paths=FUTURES, seed=seed)
     runs = batch.run_futures(job, drawn, acting, start, setting=setting)

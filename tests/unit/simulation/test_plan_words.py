@@ -7,9 +7,11 @@ import dataclasses
 from slacktide.files.job import parse_job
 from slacktide.market.source import open_market
 from slacktide.policies.base import policies
-from slacktide.simulation.plan.assumptions import learned_from, recent_starts
-from slacktide.simulation.plan.begin import Begin
-from slacktide.simulation.plan.one_pool import look_ahead
+from slacktide.simulation.plan.assumptions import recent_starts
+from slacktide.simulation.plan.futures import learned_from
+from slacktide.simulation.plan.look_ahead import look_ahead
+from slacktide.simulation.plan.plan_start import PlanStart
+from slacktide.simulation.plan.planned_job import PlannedJob
 
 JOB = parse_job(
     "resources: {accelerators: H100:1..2}\nwork: 2 gpu-hours\ndeadline: 8h\n", path="job.yaml"
@@ -36,10 +38,10 @@ def test_pools_that_are_not_there_are_not_counted() -> None:
 
 def test_a_plan_says_in_how_many_futures_the_job_depends_on_on_demand() -> None:
     market = open_market("synthetic:h100?days=10&slot=1h&seed=1")
-    begin = Begin.at(market, "h100-1", 200)
+    begin = PlanStart.at(market, "h100-1", 200)
 
     def shortage(policy: str) -> str:
-        said = look_ahead(JOB, begin, [policies.make(policy)]).assumptions
+        said = look_ahead(PlannedJob.in_pool(JOB, begin), [policies.make(policy)]).assumptions
         return next(one for one in said if one.startswith("on-demand GPUs are always available"))
 
     assert "in 100% of the simulated futures the job needs some, and may be late" in shortage("on-demand")

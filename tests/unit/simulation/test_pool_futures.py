@@ -18,10 +18,10 @@ from slacktide.report.text.tables import plan as report
 from slacktide.report.wire.plan import as_json
 from slacktide.results.plan import JobPlan
 from slacktide.results.run import OVER_POOLS
-from slacktide.simulation.plan.curves import against_width
-from slacktide.simulation.plan.pool_futures import pool_futures, present
-from slacktide.simulation.plan.variants import OverPools, Variant
-from slacktide.simulation.plan.wrong_work import if_work_is_wrong
+from slacktide.simulation.plan.futures import futures_of_pools
+from slacktide.simulation.plan.plan_start import PlanStart, known_at
+from slacktide.simulation.plan.planned_job import PlannedJob, Variant
+from slacktide.simulation.plan.what_if import against_width, if_work_is_wrong
 from slacktide.simulation.pool_options import PoolOptions
 
 from .parts_of_pools import NAMES, job, market, pool
@@ -29,17 +29,17 @@ from .parts_of_pools import NAMES, job, market, pool
 
 def ground(slot: int = 100, **changes: int) -> PoolOptions:
     whole = PoolOptions.of(job(), "H100", market(**changes))
-    now = present(whole, whole.pools, slot)
+    now = known_at(whole, whole.pools, slot)
     assert now is not None
     return now
 
 
 def test_a_future_is_one_window_of_the_past_in_all_pools() -> None:
     now = ground()
-    drawn = pool_futures(now, paths=4)
+    drawn = futures_of_pools(now, paths=4)
     assert "the same for all pools" in drawn.assumption
-    assert len(drawn.grounds) == 4
-    for future in drawn.grounds:
+    assert len(drawn.options) == 4
+    for future in drawn.options:
         begins = [
             {
                 at
@@ -54,7 +54,7 @@ def test_a_future_is_one_window_of_the_past_in_all_pools() -> None:
 def test_the_present_is_real_and_what_comes_after_it_is_not_known() -> None:
     now, other = ground(), ground(slots=101)
     for future, again in zip(
-        pool_futures(now, paths=3).grounds, pool_futures(other, paths=3).grounds, strict=True
+        futures_of_pools(now, paths=3).options, futures_of_pools(other, paths=3).options, strict=True
     ):
         for past, one, same in zip(now.pools, future.pools, again.pools, strict=True):
             at = len(past) - 1
@@ -68,27 +68,27 @@ def test_windows_begin_more_like_the_present_than_others(slot: int) -> None:
     now = ground(slot)
     up = np.array([past.spot_gpus >= 4 for past in now.pools])
     every = (up[:, : up.shape[1] - 15] == up[:, -1:]).sum(axis=0).mean()
-    drawn = pool_futures(now, paths=4)
+    drawn = futures_of_pools(now, paths=4)
     then = np.array(
-        [[one.spot_gpus[drawn.start + 1] >= 4 for one in future.pools] for future in drawn.grounds]
+        [[one.spot_gpus[drawn.start + 1] >= 4 for one in future.pools] for future in drawn.options]
     )
     assert (then == up[:, -1]).sum(axis=1).mean() > every + 0.3, "pools that are as they are now"
 
 
 def test_a_short_past_is_modelled_pool_by_pool_and_that_is_said() -> None:
-    drawn = pool_futures(ground(slot=20), paths=3)
+    drawn = futures_of_pools(ground(slot=20), paths=3)
     assert "independent of each other" in drawn.assumption
-    assert all(len(one) >= drawn.start + 16 for future in drawn.grounds for one in future.pools)
+    assert all(len(one) >= drawn.start + 16 for future in drawn.options for one in future.pools)
 
 
 def test_pools_that_are_not_recorded_now_are_left_out() -> None:
     two = Market((*market().pools[:2], pool("us-west1-c", 7, late=110)), "three.csv")
     whole = PoolOptions.of(job(), "H100", two)
-    now = present(whole, whole.pools, 50)
+    now = known_at(whole, whole.pools, 50)
     assert now is not None
     assert [one.name for one in now.pools] == list(NAMES[:2])
     assert now.places.move_usd.shape == (2, 2)
-    assert present(whole, whole.pools[2:], 0) is not None
+    assert known_at(whole, whole.pools[2:], 0) is not None
     late = Market((two.pools[0], two.pools[2]), "two.csv")
     with pytest.raises(InputError, match="at least two pools"):
         make(job(), late, "roaming-horizon", start=10)
@@ -170,9 +170,9 @@ def test_narrower_widths_are_tried_over_the_same_futures_without_pools_that_are_
     wide, narrow = PoolChoice("H100", infra=NAMES[0], widths=(4,)), PoolChoice("H100", widths=(2, 4))
     wanted = job(work_gpu_hours=8.0, widths=(2, 4), pools=(wide, narrow))
     whole = PoolOptions.of(wanted, "H100", market())
-    now = present(whole, whole.pools, 100)
+    now = known_at(whole, whole.pools, 100)
     assert now is not None
-    here = OverPools(now, paths=3)
+    here = PlannedJob.over_pools(PlanStart.at(market(), NAMES[0], 100), now)._replace(paths=3)
     assert here.widths == (2, 4)
     policy = UniformProgress()
     runs = here._replace(stays_in=NAMES[1]).run_variants([Variant(8.0, 4), Variant(8.0, 2)], policy)

@@ -7,7 +7,7 @@ import numpy as np
 from slacktide.core.arrays import Floats
 from slacktide.core.types import Job
 from slacktide.market.base import EPOCH, Pool
-from slacktide.simulation.plan.scenarios import scenarios
+from slacktide.simulation.plan.futures import scenarios
 from tests import build
 
 JOB = Job(work_gpu_hours=6.0, deadline_hours=10.0, widths=(1,))

@@ -25,8 +25,9 @@ from slacktide.report.text.tables.pools import stock_words
 from slacktide.results.run import Run
 from slacktide.simulation import plain
 from slacktide.simulation.compare import compare
-from slacktide.simulation.plan.begin import Begin
-from slacktide.simulation.plan.one_pool import look_ahead
+from slacktide.simulation.plan.look_ahead import look_ahead
+from slacktide.simulation.plan.plan_start import PlanStart
+from slacktide.simulation.plan.planned_job import PlannedJob
 from slacktide.simulation.policy_runs import guarded
 from slacktide.simulation.pool_options import PoolOptions
 from tests import build
@@ -197,6 +198,6 @@ def test_back_tests_plans_and_tables_say_how_often_on_demand_ran_out() -> None:
     ],
 )
 def test_a_plan_says_how_often_on_demand_ran_out(stock: list[int] | None, words: str) -> None:
-    begin = Begin.at(Market((pool(stock, spot=2),)), "a", 40)
-    plan = look_ahead(JOB, begin, [policies.make("uniform-progress")])
+    begin = PlanStart.at(Market((pool(stock, spot=2),)), "a", 40)
+    plan = look_ahead(PlannedJob.in_pool(JOB, begin), [policies.make("uniform-progress")])
     assert any(words in sentence for sentence in plan.assumptions)

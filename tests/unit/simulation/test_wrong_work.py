@@ -13,7 +13,7 @@ from slacktide.core.types import Job
 from slacktide.physics.pace import USUAL_SPREAD
 from slacktide.report.text.tables.plan import wrong_words
 from slacktide.report.wire.plan import as_json
-from slacktide.simulation.plan.wrong_work import amounts
+from slacktide.simulation.plan.what_if import amounts
 
 JOB = Job(
     name="one",

@@ -21,8 +21,8 @@ from slacktide.core.errors import InputError
 from slacktide.core.types import Job
 from slacktide.engine.job.journal_market import standing
 from slacktide.market.base import Market
-from slacktide.simulation.plan.begin import Begin
-from slacktide.simulation.plan.scenarios import scenarios
+from slacktide.simulation.plan.futures import scenarios
+from slacktide.simulation.plan.plan_start import PlanStart
 
 MOST_HOURS = 7 * 24
 MOST_GPUS = 64
@@ -103,7 +103,7 @@ def forecast_pool(journal: Path, usual: MarketSpec, request: ForecastRequest) ->
 
 def forecast(market: Market, pool: str, slot: int, hours: float) -> PoolForecast:
     """Forecast a pool from a slot on; nothing after it is looked at."""
-    begin = Begin.at(market, pool, slot)
+    begin = PlanStart.at(market, pool, slot)
     usd, gpus = _futures(begin, hours, FUTURES)
     return PoolForecast(
         pool=pool,
@@ -117,11 +117,11 @@ def forecast(market: Market, pool: str, slot: int, hours: float) -> PoolForecast
     )
 
 
-def _most_gpus(begin: Begin) -> int:
+def _most_gpus(begin: PlanStart) -> int:
     return min(max(int(begin.place.spot_gpus.max()), 1), MOST_GPUS)
 
 
-def _futures(begin: Begin, hours: float, count: int) -> tuple[Floats, Floats]:
+def _futures(begin: PlanStart, hours: float, count: int) -> tuple[Floats, Floats]:
     """Return prices and spot GPUs of each drawn future, slot by slot from the present one on."""
     most, until = _most_gpus(begin), hours + begin.place.slot_hours  # the present slot comes on top
     any_job = Job(work_gpu_hours=1.0, widths=tuple(range(1, most + 1)), deadline_hours=until)
@@ -135,7 +135,7 @@ def _bands(futures: Floats) -> Bands:
     return Bands(p10=tuple(low.tolist()), p50=tuple(middle.tolist()), p90=tuple(high.tolist()))
 
 
-def _check(begin: Begin, hours: float) -> ForecastCheck | None:
+def _check(begin: PlanStart, hours: float) -> ForecastCheck | None:
     """Forecast from past moments, and compare with what came true."""
     pool, ahead = begin.place, math.ceil(hours / begin.place.slot_hours)
     first, last = math.ceil(len(pool) * (1.0 - CHECKED_SHARE)), len(pool) - 1 - ahead
@@ -160,8 +160,8 @@ Tried = tuple[Floats, Bands]
 """What came true from a moment on, its own slot first, and what was forecast then."""
 
 
-def _tried(begin: Begin, slot: int, hours: float) -> tuple[Tried, Tried]:
-    then = Begin.at(begin.past, begin.pool, slot)
+def _tried(begin: PlanStart, slot: int, hours: float) -> tuple[Tried, Tried]:
+    then = PlanStart.at(begin.past, begin.pool, slot)
     usd, gpus = _futures(then, hours, CHECKED_FUTURES)
     end, most = slot + usd.shape[1], _most_gpus(then)
     true_usd = begin.place.spot_usd_per_gpu_hour[slot:end]

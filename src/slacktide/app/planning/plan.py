@@ -34,7 +34,8 @@ from slacktide.simulation.policy_runs import label
 from slacktide.simulation.pool_options import PoolOptions
 
 if TYPE_CHECKING:
-    from slacktide.simulation.plan.begin import Begin
+    from slacktide.simulation.plan.plan_start import PlanStart
+    from slacktide.simulation.plan.planned_job import PlannedJob
 
 NEXT_TO_MOVING: tuple[str, ...] = ("stochastic-horizon", "on-demand", OVER_POOLS)
 """The policies that a plan over pools shows next to the chosen one."""
@@ -108,7 +109,8 @@ def plan(
     """
     # What plans and nothing else uses is imported here: `run` and the server load this module, too.
     from slacktide.simulation.plan.checkpoints import advise
-    from slacktide.simulation.plan.one_pool import look_ahead
+    from slacktide.simulation.plan.look_ahead import look_ahead
+    from slacktide.simulation.plan.planned_job import PlannedJob
     from slacktide.simulation.selection import resolve_policy
 
     opened = as_market(market, slot_hours)
@@ -125,9 +127,10 @@ def plan(
     made = {label(one): one for one in (resolve_policy(spec, key=job.name) for spec in specs)}
     here, bills = _begin(job, opened, pool, begin)
     medians = [PoolBill(name, float(np.median(usd))) for name, usd in bills.items()]
+    planned = PlannedJob.in_pool(job, here)
     medians.sort(key=lambda one: (one.pool != here.pool, one.history_p50_cost_usd))
-    result = look_ahead(job, here, list(made.values()), pools=medians, progress=progress)
-    _check_affordable(job, here, next(iter(made.values())), result.outlooks[-1])
+    result = look_ahead(planned, list(made.values()), bills=medians, progress=progress)
+    _check_affordable(planned, next(iter(made.values())), result.outlooks[-1])
     advice = advise(job, here.place, result.gpus, checkpoint_takes_hours)
     return dataclasses.replace(result, checkpoints=advice)
 
@@ -141,22 +144,24 @@ def _over_pools(
     progress: Progress | None,
 ) -> JobPlan:
     """Plan a job that may move among at least two pools."""
-    from slacktide.simulation.plan.many_pools import look_ahead_over_pools
-    from slacktide.simulation.plan.pool_futures import present
+    from slacktide.simulation.plan.look_ahead import look_ahead
+    from slacktide.simulation.plan.plan_start import PlanStart, known_at
+    from slacktide.simulation.plan.planned_job import PlannedJob
     from slacktide.simulation.selection import resolve_policy
 
     job = ground.job
     check_in_time_anywhere(ground.places.jobs)
     _check_deadline(job)
     slot = start.of(job, ground.pools[0])
-    now = present(ground, ground.pools, slot)
+    now = known_at(ground, ground.pools, slot)
     if now is None:
         raise InputError(
             f"at least two pools of the job must be recorded in slot {slot} of {ground.pools[0].name}, "
             "got fewer; choose another --start, or one pool with --pool"
         )
     rest = [resolve_policy(one, key=job.name) for one in others]
-    made = look_ahead_over_pools(now, market, policy, rest, begin_slot=slot, progress=progress)
+    planned = PlannedJob.over_pools(PlanStart.at(market, ground.pools[0].name, slot), now)
+    made = look_ahead(planned, (policy, *rest), progress=progress)
     limit, best = job.max_cost_usd, made.outlooks[-1].futures.cost_usd.p10
     if limit is not None and best > limit:
         raise InfeasibleError(
@@ -180,13 +185,13 @@ def _check_deadline(job: Job) -> None:
 
 def _begin(
     job: Job, market: Market, pool: str | None, start: Beginning
-) -> tuple[Begin, dict[str, list[float]]]:
+) -> tuple[PlanStart, dict[str, list[float]]]:
     """Return where a job would begin, and its bills in all pools where one must be chosen."""
-    from slacktide.simulation.plan.begin import Begin
+    from slacktide.simulation.plan.plan_start import PlanStart
 
     bills = {} if pool is not None else pool_bills(job, market, lambda each: start.slot(job, each))
     place = market.pool(pool) if pool is not None else cheapest(market, bills)
-    return Begin.at(market, place.name, start.of(job, place)), bills
+    return PlanStart.at(market, place.name, start.of(job, place)), bills
 
 
 def check_plan(request: PlanRequest) -> None:
@@ -198,31 +203,34 @@ def check_plan(request: PlanRequest) -> None:
     check_feasible(file.job)
     if file.job.max_cost_usd is None or math.isinf(file.job.deadline_hours):
         return  # without a deadline it is of a fleet, which decides what it can pay for
-    from slacktide.simulation.plan.one_pool import best_case
+    from slacktide.simulation.plan.look_ahead import best_case
+    from slacktide.simulation.plan.planned_job import PlannedJob
     from slacktide.simulation.selection import resolve_policy
 
     request, start = settled(request, file.market)
     market = request.market.open(file.market)
     policy = resolve_policy(file.policy if request.policy is None else request.policy, key=file.job.name)
     begin, _ = _begin(file.job, market, request.market.pool, start)
-    _check_affordable(file.job, begin, policy, best_case(file.job, begin))
+    planned = PlannedJob.in_pool(file.job, begin)
+    _check_affordable(planned, policy, best_case(planned))
 
 
-def _check_affordable(job: Job, begin: Begin, policy: Policy, best: Outlook) -> None:
+def _check_affordable(planned: PlannedJob, policy: Policy, best: Outlook) -> None:
     """Raise InfeasibleError when not even perfect foresight could pay for the job on a good day.
 
     What the policy would need is computed without max_cost, which would otherwise limit it.
     """
-    if job.max_cost_usd is None:
+    limit = planned.job.max_cost_usd
+    if limit is None:
         return
-    from slacktide.simulation.plan.one_pool import without_cap
+    from slacktide.simulation.plan.look_ahead import without_cap
 
     assert best.history is not None
     least = min(best.futures.cost_usd.p10, best.history.cost_usd.p10)
-    if least > job.max_cost_usd:
-        needed = without_cap(job, begin, policy).cost_usd.p90
+    if least > limit:
+        needed = without_cap(planned, policy).cost_usd.p90
         raise InfeasibleError(
             f"max_cost must allow at least {least:.2f} USD, which is what perfect foresight would "
-            f"pay on a good day (p10), got {job.max_cost_usd:.2f} USD; {label(policy)} would need "
+            f"pay on a good day (p10), got {limit:.2f} USD; {label(policy)} would need "
             f"{needed:.2f} USD (p90) if there were no max_cost"
         )

@@ -1,4 +1,4 @@
 """What a job will probably cost and when it will be done, from simulated futures of its market.
 
-Begin with `one_pool` for a job that stays, and `many_pools` for one that may move; both make a `JobPlan`.
+Begin with `look_ahead`, which makes a `JobPlan` of a `PlannedJob`, whether it stays in one pool or may move.
 """

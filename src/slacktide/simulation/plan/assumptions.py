@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from slacktide.core.types import Job
-from slacktide.market.base import Market, Pool
+from slacktide.market.base import Pool
 from slacktide.market.pools.statistics import stock_outs_said
-from slacktide.simulation.plan.begin import Begin
-from slacktide.simulation.plan.pool_futures import PoolFutures
+from slacktide.simulation.plan.futures import PoolFutures
+from slacktide.simulation.plan.planned_job import PlannedJob
 from slacktide.simulation.pool_options import PoolOptions
 
 AFTER = {
@@ -23,10 +22,13 @@ AFTER = {
 GUARDED = "the deadline is hard: every policy runs behind the deadline guard"
 
 
-def in_one_pool(job: Job, begin: Begin, history_runs: int, needing: float) -> tuple[str, ...]:
+def in_one_pool(
+    planned: PlannedJob, futures: PoolFutures, history_runs: int, needing: float
+) -> tuple[str, ...]:
     """Say what the plan of a job in one pool assumes; `needing` is the share of futures with on demand."""
+    job, begin = planned.job, planned.start
     words = [
-        learned_from(begin.place, begin.neighbours),
+        futures.assumption,
         recent_starts(history_runs, begin.recent_window(job).hours, job),
         _restart(job),
         f"on-demand GPUs are always available, at the last price seen: {_stock_outs(job, begin.place)}; "
@@ -65,17 +67,6 @@ def _without_on_demand(needing: float) -> str:
     return f"{share} the job needs some, and may be late if there are none then"
 
 
-def learned_from(place: Pool, neighbours: Sequence[Pool]) -> str:
-    """Say what drawn futures were learned from."""
-    others = f"{len(neighbours)} other pool{'s' * (len(neighbours) > 1)}"
-    pools = f"pool {place.name!r}" + (f" and {others}" if neighbours else "")
-    more = f", {sum(other.hours for other in neighbours) / 24:.3g} days of the others'" if neighbours else ""
-    return (
-        f"futures go on as {pools} did up to {place.end:%Y-%m-%d %H:%M} UTC: "
-        f"{place.hours / 24:.3g} days of its own history{more}"
-    )
-
-
 def recent_starts(runs: int, window_hours: float, job: Job) -> str:
     """Say where recent starts lie, and how many that share no slot would be worth as much."""
     lie = f"the {runs} recent starts lie in the last {window_hours / 24:.3g} days"
@@ -86,27 +77,27 @@ def recent_starts(runs: int, window_hours: float, job: Job) -> str:
     return f"{lie} and overlap: they are worth about {independent}"
 
 
-def over_pools(ground: PoolOptions, market: Market, futures: PoolFutures) -> tuple[str, ...]:
+def over_pools(planned: PlannedJob, futures: PoolFutures) -> tuple[str, ...]:
     """Say what the plan of a job that may move assumes."""
-    job, pools = ground.job, len(ground.pools)
+    job, pools = planned.job, len(planned.options.pools)
     size = f"{job.checkpoint_gb:g} GB" if job.checkpoint_gb else "0 GB, because its file does not say `size:`"
     words = [
-        f"{len(futures.grounds)} futures were run: few, because a run over pools takes up to two seconds",
+        f"{len(futures.options)} futures were run: few, because a run over pools takes up to two seconds",
         futures.assumption,
         f"a job is in one of {pools} pools at a time, and a move carries its checkpoint of {size}",
         _restart(job),
         "what every pool offers is known when it decides, and on-demand GPUs are always available"
-        + _stock_outs_anywhere(ground),
+        + _stock_outs_anywhere(planned.options),
         AFTER[job.after_deadline],
     ]
     if job.hard:
         words.append(GUARDED)
-    return (*words, *market.assumptions)
+    return (*words, *planned.start.market.assumptions)
 
 
-def _stock_outs_anywhere(ground: PoolOptions) -> str:
+def _stock_outs_anywhere(options: PoolOptions) -> str:
     """Say how often on demand was out of stock before the start, in pools that record it."""
-    places = zip(ground.pools, ground.places.jobs, strict=True)
+    places = zip(options.pools, options.places.jobs, strict=True)
     found = stock_outs_said([(pool, job.fastest_width) for pool, job in places])
     return f"; before the start there were {found}" if found else ""
 

@@ -1,17 +1,50 @@
-"""What the runs of a policy come to: percentiles of one more run, means and their errors."""
+"""What the runs of a policy over futures come to: percentiles of one more run, means and their errors."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from slacktide.core.arrays import Floats
 from slacktide.core.types import Job
-from slacktide.results.plan import HeldAt, Outcomes, Range
+from slacktide.policies.view import Policy
+from slacktide.results.plan import HeldAt, Outcomes, Outlook, Range
 from slacktide.results.run import Run
 from slacktide.results.runs import column
+from slacktide.simulation.plan.planned_job import PlannedJob
+
+
+class TriedPolicy(NamedTuple):
+    """Runs of one policy over all futures."""
+
+    planned: PlannedJob
+    """The job, with the pool in which this policy stays."""
+    policy: str
+    runs: Sequence[Run]
+    ready: Sequence[Policy] = ()
+    """The policy as it was prepared for each future; () for the clairvoyant."""
+    history: Sequence[Run] | None = None
+    """Its runs from recent starts of the real market; None for a job that may move."""
+
+    @property
+    def pool(self) -> str:
+        """The pool in which it stays; empty: it moves, or there is one pool."""
+        return self.planned.stays_in
+
+    @property
+    def cost(self) -> tuple[float, float]:
+        """What it is ranked by: being in time first, then money."""
+        on_time, usd = (float(np.mean(column(self.runs, name))) for name in ("on_time", "cost_usd"))
+        return -on_time, usd
+
+    def outlook(self) -> Outlook:
+        """Sum it up."""
+        moves, usd = (float(np.mean(column(self.runs, name))) for name in ("moves", "move_usd"))
+        past = None if self.history is None else outcomes(self.history)
+        return Outlook(self.policy, outcomes(self.runs), past, self.pool, moves, usd)
 
 
 def outcomes(runs: Sequence[Run]) -> Outcomes:

@@ -1,26 +1,31 @@
-"""What a later deadline, or another width, would change in the cost: the same simulated futures for each."""
+"""What a later deadline, another width, or other work than the file says would change in a plan's cost."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from statistics import NormalDist
 
 import numpy as np
 
 from slacktide.core.arrays import Floats
+from slacktide.core.types import Job
+from slacktide.physics.truth import LEAST, MOST, Truth
 from slacktide.policies.view import Policy
-from slacktide.results.plan import CurvePoint
+from slacktide.results.plan import CurvePoint, Range, WrongWork
 from slacktide.results.run import Run
 from slacktide.results.runs import column
-from slacktide.simulation.plan.variants import Planned, Variant
+from slacktide.simulation.plan.planned_job import PlannedJob, Variant, could_be_in_time
 
 DEADLINE_SHARES = (0.85, 1.0, 1.125, 1.25, 1.5)
 WIDTH_SHARES = (0.5, 0.625, 0.75, 0.875, 1.0)
 ROUND_HOURS = 0.25
 """Deadlines are tried at whole quarters of an hour."""
+WORK_SEED = 2
+"""Of the order in which futures get their amounts of work."""
 
 
-def against_deadline(planned: Planned, policy: Policy) -> tuple[CurvePoint, ...]:
+def against_deadline(planned: PlannedJob, policy: Policy) -> tuple[CurvePoint, ...]:
     """Return what the job would cost with nearer and later deadlines."""
     now, most = planned.job.deadline_hours, planned.widths[-1]
     if math.isinf(now):
@@ -30,7 +35,7 @@ def against_deadline(planned: Planned, policy: Policy) -> tuple[CurvePoint, ...]
     return _curve(now, {one.deadline_hours: found for one, found in runs.items()})
 
 
-def against_width(planned: Planned, policy: Policy) -> tuple[CurvePoint, ...]:
+def against_width(planned: PlannedJob, policy: Policy) -> tuple[CurvePoint, ...]:
     """Return what the job would cost with fewer GPUs at the most."""
     now, most = planned.job.deadline_hours, planned.widths[-1]
     tops = sorted({_top(planned.widths, share) for share in WIDTH_SHARES})
@@ -65,3 +70,30 @@ def _point(at: float, usd: Floats, base: Floats) -> CurvePoint:
         more_usd=float(more.mean()),
         more_error_usd=float(more.std(ddof=1) / math.sqrt(len(more))),
     )
+
+
+def if_work_is_wrong(
+    jobs: Sequence[Job], futures: int, run: Callable[[Sequence[Truth]], Sequence[Run]]
+) -> WrongWork | None:
+    """Run each future with another amount of work; None where the file says that its figure is right.
+
+    `jobs` is the job as it is in each pool that it may use. The amounts are log-normal with the file's
+    spread: evenly spaced quantiles, in random order.
+    """
+    spread = jobs[0].work_spread
+    if spread == 0.0:
+        return None
+    truths = [Truth(work=work) for work in amounts(spread, futures)]
+    runs = run(truths)
+    hopeless = [not any(could_be_in_time(truth.of(job)) for job in jobs) for truth in truths]
+    p10, p50, p90 = (float(each) for each in np.percentile(column(runs, "cost_usd"), (10, 50, 90)))
+    on_time_share = float(np.sum(column(runs, "on_time"))) / futures
+    return WrongWork(spread, Range(p10, p50, p90), on_time_share, sum(hopeless) / futures)
+
+
+def amounts(spread: float, count: int) -> list[float]:
+    """Return this many factors on the work, as they may be expected with a spread."""
+    normal = NormalDist(0.0, math.log1p(spread))
+    factors = [math.exp(normal.inv_cdf((place + 0.5) / count)) for place in range(count)]
+    order = np.random.default_rng(WORK_SEED).permutation(count)
+    return [min(max(factors[place], LEAST), MOST) for place in order]

@@ -1,26 +1,145 @@
-"""Futures that a market may have from now on, drawn from the model that its past taught."""
+"""Futures that a market may have from now on, whose past is real.
+
+One pool goes on as a model draws it that its past taught. Several pools go on together: when one loses its
+spot, others of its region often do, so a window of the past is taken for all pools at the same time, those
+that begin like the present first. Where their common past is too short for that, each is drawn from a model.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.types import UNLIMITED_GPUS, Job
+from slacktide.core.units import format_count
 from slacktide.market.base import Pool
 from slacktide.market.forecast import markov
 from slacktide.market.forecast.base import clock, hour_of_day
 from slacktide.market.tape import Past, first_hours
 from slacktide.policies.stochastic_horizon import levels_of
+from slacktide.simulation.pool_options import PoolOptions
 from slacktide.solvers.slotted import deadline_slots
 
 MODELS = 10
 """Models from which futures are drawn, each learned from the same history weighted anew."""
 PAST_HOURS = 60 * 24.0
-"""How much of the real past a scenario carries with it, for policies that look back; its prices move as they
+"""How much of the real past a future carries with it, for policies that look back; its prices move as they
 did in that time."""
+LEAST_WINDOWS = 2.0
+"""How many deadlines long the common past of all pools must be for windows of it to be used."""
+ALIKE_SHARE = 1 / 3
+"""The share of all windows, those most like the present, among which some are taken."""
+
+
+class PoolFutures(NamedTuple):
+    """A job's pools whose past is real and whose future is drawn, the same way for all of them."""
+
+    options: list[PoolOptions]
+    """The job with its pools as they go on in each future."""
+    slots: int
+    """How long the future is, in every pool; the quote of its first slot is known."""
+    assumption: str
+
+    @property
+    def start(self) -> int:
+        """The slot of the first pool in which the future begins."""
+        return len(self.options[0].pools[0]) - self.slots
+
+
+def futures_of_pool(
+    job: Job, pool: Pool, neighbours: tuple[Pool, ...], *, paths: int, seed: int = 0
+) -> PoolFutures:
+    """Draw futures for a job that stays in a pool, which ends with the present slot."""
+    drawn, _ = scenarios(job, pool, neighbours, paths=paths, seed=seed)
+    slots = deadline_slots(job, pool.slot_hours)
+    options = [PoolOptions.single(job, future) for future in drawn]
+    return PoolFutures(options, slots, learned_from(pool, neighbours))
+
+
+def learned_from(place: Pool, neighbours: Sequence[Pool]) -> str:
+    """Describe the history that drawn futures were learned from."""
+    others = f"{len(neighbours)} other pool{'s' * (len(neighbours) > 1)}"
+    pools = f"pool {place.name!r}" + (f" and {others}" if neighbours else "")
+    more = f", {sum(other.hours for other in neighbours) / 24:.3g} days of the others'" if neighbours else ""
+    return (
+        f"futures go on as {pools} did up to {place.end:%Y-%m-%d %H:%M} UTC: "
+        f"{place.hours / 24:.3g} days of its own history{more}"
+    )
+
+
+def futures_of_pools(options: PoolOptions, *, paths: int) -> PoolFutures:
+    """Draw futures for pools that all end with the present slot."""
+    slots = deadline_slots(options.job, options.pools[0].slot_hours)
+    known = min(len(pool) for pool in options.pools)
+    long = known >= LEAST_WINDOWS * slots
+    drawn = _windows(options, slots, known, paths) if long else _models(options, paths)
+    days = known * options.pools[0].slot_hours / 24
+    futures = [PoolOptions(options.job, tuple(pools), options.places) for pools in drawn]
+    worth = max(1, min(paths, known // slots))
+    return PoolFutures(futures, slots, _joint(days, worth) if long else _apart(days))
+
+
+def _joint(days: float, worth: int) -> str:
+    return (
+        f"futures are windows of the last {days:.3g} days, the same for all pools, so that pools go up and "
+        "down together as they did; they begin like the present, as far as there are such windows, and may "
+        f"overlap: they are worth at most {format_count(worth, 'independent one')}, and policies have "
+        "learned from the same days"
+    )
+
+
+def _apart(days: float) -> str:
+    return (
+        f"the common past of all pools is {days:.3g} days, too short for windows of it: futures are drawn "
+        "from a model of each pool, as if pools were independent of each other, which flatters moving"
+    )
+
+
+def _first(pool: Pool) -> int:
+    """Return the first slot of the past that a future carries with it."""
+    return max(0, len(pool) - 1 - math.ceil(PAST_HOURS / pool.slot_hours))
+
+
+def _windows(options: PoolOptions, slots: int, known: int, paths: int) -> list[list[Pool]]:
+    """Return futures that go on as all pools did from some slot of their common past on."""
+    begins = np.arange(known - slots + 1)
+    unlike = np.zeros(len(begins), dtype=np.int64)
+    for pool, job in zip(options.pools, options.places.jobs, strict=True):
+        unlike += _unlike(pool, job.fastest_width, begins, known)
+    few = max(paths, math.ceil(ALIKE_SHARE * len(begins)))
+    alike = np.sort(begins[np.lexsort((-begins, unlike))[:few]])  # of windows as much alike, recent ones
+    chosen = alike[np.round(np.linspace(0, len(alike) - 1, paths)).astype(np.int64)]
+    return [
+        [_went_on(pool, len(pool) - known + begin, slots) for pool in options.pools]
+        for begin in chosen.tolist()
+    ]
+
+
+def _unlike(pool: Pool, width: int, begins: Ints, known: int) -> Ints:
+    """Return for each window whether the pool is up at its beginning where it is down now, or the reverse."""
+    up = pool.spot_gpus[len(pool) - known :] >= width
+    return np.asarray(up[begins] != up[-1], dtype=np.int64)
+
+
+def _went_on(pool: Pool, begin: int, slots: int) -> Pool:
+    """Return a pool that goes on as it did from a slot on; its price moves from the present one."""
+    at = len(pool) - 1
+    usd: Floats = pool.spot_usd_per_gpu_hour[begin : begin + slots]
+    moved = usd * (pool.spot_usd_per_gpu_hour[at] / usd[0]) if usd[0] > 0 else usd
+    return continued(pool, _first(pool), at, pool.spot_gpus[begin : begin + slots], moved)
+
+
+def _models(options: PoolOptions, paths: int) -> list[list[Pool]]:
+    """Return futures drawn for each pool by itself."""
+    drawn = []
+    for seed, (pool, job) in enumerate(zip(options.pools, options.places.jobs, strict=True)):
+        others = tuple(other for other in options.pools if other is not pool)
+        drawn.append(scenarios(job, pool, others, paths=paths, seed=seed)[0])
+    return [list(pools) for pools in zip(*drawn, strict=True)]
 
 
 def scenarios(

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
 from typing import NamedTuple
+
+import numpy as np
 
 from slacktide.core.types import Job
 from slacktide.market.base import Market, Pool
 from slacktide.simulation import plain
+from slacktide.simulation.pool_options import PoolOptions
 
 RECENT_HOURS = 14 * 24.0
 """How far back recent starts reach."""
 
 
-class Begin(NamedTuple):
+class PlanStart(NamedTuple):
     """Where a job would begin: its pool, at which of its slots, and what the market's past is there."""
 
     market: Market
@@ -24,7 +30,7 @@ class Begin(NamedTuple):
     slot: int
 
     @classmethod
-    def at(cls, market: Market, pool: str, slot: int) -> Begin:
+    def at(cls, market: Market, pool: str, slot: int) -> PlanStart:
         """Cut a market off after the slot in which a job begins."""
         now = market.pool(pool).time(slot)
         pools = [
@@ -48,12 +54,41 @@ class Begin(NamedTuple):
         """Whether the past covers the job's deadline at all, so that there are recent starts in it."""
         return plain.last_start(job, self.place) >= 0
 
-    def recent(self, job: Job) -> Begin:
+    def recent(self, job: Job) -> PlanStart:
         """Return where recent starts are looked for: in the past, or in the whole record."""
-        return self if self.reaches_back(job) else Begin(self.market, self.market, self.pool, self.slot)
+        return self if self.reaches_back(job) else PlanStart(self.market, self.market, self.pool, self.slot)
 
     def recent_window(self, job: Job) -> Pool:
         """Return the end of the pool that holds the recent starts and their deadlines."""
         place = self.recent(job).place
         slots = math.ceil((RECENT_HOURS + job.deadline_hours) / place.slot_hours)
         return place.window(max(0, len(place) - slots), len(place))
+
+
+def known_at(options: PoolOptions, pools: Sequence[Pool], slot: int) -> PoolOptions | None:
+    """Return where a job may be that begins in a slot of the first pool, every past cut off there.
+
+    Pools that are not recorded then are left out; None where fewer than two are.
+    """
+    own = pools[0]
+    kept = []
+    for at, pool in enumerate(options.pools):
+        last = slot + round((own.start - pool.start) / timedelta(hours=own.slot_hours))
+        if 0 <= last < len(pool):
+            kept.append((at, pool.window(0, last + 1)))
+    if len(kept) < 2:
+        return None
+    there = only_pools(options, [at for at, _ in kept])
+    return replace(there, pools=tuple(pool for _, pool in kept))
+
+
+def only_pools(options: PoolOptions, rows: Sequence[int]) -> PoolOptions:
+    """Return a job that may be in some of its pools only, given by their places in the order of all."""
+    jobs, hours, usd, gpus = options.places
+    places = options.places._replace(
+        jobs=tuple(jobs[at] for at in rows),
+        move_hours=hours[np.ix_(rows, rows)],
+        move_usd=usd[np.ix_(rows, rows)],
+        gpus=tuple(gpus[at] for at in rows) if gpus else (),
+    )
+    return replace(options, pools=tuple(options.pools[at] for at in rows), places=places)

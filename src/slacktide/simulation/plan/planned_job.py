@@ -1,0 +1,207 @@
+"""A planned job and its variants, run over simulated futures: in one pool or over pools."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from slacktide.core.types import Job
+from slacktide.journal.events import Sight
+from slacktide.market.base import Pool
+from slacktide.physics.truth import AS_SAID, Truth
+from slacktide.policies.base import ForeseeingPolicy
+from slacktide.policies.view import Policy
+from slacktide.results.run import Run
+from slacktide.simulation import batch, plain
+from slacktide.simulation.plain import Setting, run_over_pools
+from slacktide.simulation.plan.futures import PoolFutures, futures_of_pool, futures_of_pools
+from slacktide.simulation.plan.plan_start import PlanStart, only_pools
+from slacktide.simulation.policy_runs import guarded
+from slacktide.simulation.pool_options import PoolOptions
+
+FUTURES, FUTURES_OF_VARIANTS = 50, 24
+"""Futures of a job in one pool, and of its variants: those are many, and only their differences count."""
+FUTURES_OF_GANG, FUTURES_OF_WIDTHS = 12, 6
+"""Futures over pools: of a gang, and of a job of several widths, whose clairvoyant takes a second or two for
+each."""
+
+
+class Variant(NamedTuple):
+    """What is changed in a job to see what that does to its cost."""
+
+    deadline_hours: float
+    most_gpus: int
+
+    def of(self, job: Job) -> Job:
+        """Return the job with this deadline, its worthless time moved along, and without wider widths.
+
+        Its work is taken to be what the file says: what matters is how variants differ, and certain work is
+        quicker to solve for.
+        """
+        later, worthless = self.deadline_hours - job.deadline_hours, job.worthless_after_hours
+        if later and worthless is not None:
+            worthless += later
+        widths = tuple(width for width in job.widths if width <= self.most_gpus) or job.widths[:1]
+        return dataclasses.replace(
+            job,
+            deadline_hours=self.deadline_hours,
+            worthless_after_hours=worthless,
+            widths=widths,
+            pools=(),  # the pools are settled before, and their widths need not be among these
+            work_spread=0.0,
+        )
+
+
+def could_be_in_time(job: Job) -> bool:
+    """Whether on demand from the start would meet the deadline."""
+    return job.restart_hours + job.work_hours(job.fastest_width) <= job.deadline_hours
+
+
+class PlannedJob(NamedTuple):
+    """A job before it begins, with the pools that it may use as they were up to now.
+
+    A job that stays in one pool is one over pools with one. Only how its futures are drawn is different.
+    """
+
+    start: PlanStart
+    options: PoolOptions
+    paths: int
+    """Over how many futures it is run."""
+    sight: Sight = "feed"
+    stays_in: str = ""
+    """The pool in which its policy stays; empty: it moves, or there is one pool."""
+
+    @classmethod
+    def in_pool(cls, job: Job, start: PlanStart) -> PlannedJob:
+        """Return a job that stays in the pool where it starts."""
+        return cls(start, PoolOptions.single(job, start.place), FUTURES)
+
+    @classmethod
+    def over_pools(cls, start: PlanStart, options: PoolOptions) -> PlannedJob:
+        """Return a job that may move; all pools of its options end now."""
+        gang = all(len(job.widths) == 1 for job in options.places.jobs)
+        return cls(start, options, FUTURES_OF_GANG if gang else FUTURES_OF_WIDTHS)
+
+    @property
+    def job(self) -> Job:
+        """The job as its file describes it."""
+        return self.options.job
+
+    @property
+    def jobs(self) -> tuple[Job, ...]:
+        """The job as it is in each pool that its policy may use."""
+        pairs = zip(self.options.pools, self.options.places.jobs, strict=True)
+        return tuple(job for pool, job in pairs if self.stays_in in ("", pool.name))
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Every number of GPUs that it may hold, narrowest first."""
+        return tuple(sorted({width for job in self.jobs for width in job.widths}))
+
+    @property
+    def moves(self) -> bool:
+        """Whether its policy may move it."""
+        return not (self.options.stays or self.stays_in)
+
+    @property
+    def setting(self) -> Setting:
+        """What a policy that stays may know of other pools."""
+        if self.options.stays:
+            return Setting(neighbours=self.start.neighbours)
+        return Setting(neighbours=tuple(pool for pool in self.options.pools if pool.name != self.stays_in))
+
+    def draw(self, seed: int = 0) -> PoolFutures:
+        """Draw futures from now on."""
+        if not self.options.stays:
+            return futures_of_pools(self.options, paths=self.paths)
+        place, others = self.start.place, self.start.neighbours
+        return futures_of_pool(self.job, place, others, paths=self.paths, seed=seed)
+
+    def prepared(self, futures: PoolFutures, policy: Policy) -> list[Policy]:
+        """Return a policy for each future, with everything worked out that can be."""
+        if self.moves:
+            return [guarded(policy, self.job)] * len(futures.options)
+        (job,) = self.jobs
+        pools, start = self._staying(futures)
+        return batch.prepare_together(guarded(policy, job), job, pools, start, self.setting)
+
+    def run(
+        self, futures: PoolFutures, ready: Sequence[Policy], truths: Sequence[Truth] | None = None
+    ) -> Sequence[Run]:
+        """Run prepared policies over futures that were drawn for this job or for a variant of it.
+
+        With truths, the job really is another in each future than its file says.
+        """
+        really = truths or [AS_SAID] * len(futures.options)
+        if not self.moves:
+            return self._stay(futures, ready, really)
+        futures_here = [self._in(future) for future in futures.options]
+        # All pools end together, so that a start is found from the end, whichever pool comes first.
+        return [
+            run_over_pools(
+                here, acting, start=_start(here.pools[0], futures), sight=self.sight,
+                setting=Setting(truth=truth),
+            )
+            for here, acting, truth in zip(futures_here, ready, really, strict=True)
+        ]  # fmt: skip
+
+    def run_slots(self, futures: PoolFutures, ready: Sequence[Policy]) -> Sequence[Run]:
+        """Run policies that stay slot by slot, in as many futures as there are; the runs keep their slots."""
+        (job,) = self.jobs
+        pools, start = self._staying(futures)
+        return [
+            plain.run(job, future, one, start=start, setting=self.setting)
+            for future, one in zip(pools, ready, strict=False)
+        ]
+
+    def run_variants(self, variants: Sequence[Variant], policy: Policy) -> dict[Variant, Sequence[Run]]:
+        """Run those variants that could be in time, all over the same futures."""
+        changed = {one: self._changed(one) for one in variants}
+        able = {one: here for one, here in changed.items() if any(map(could_be_in_time, here.jobs))}
+        longest = max((one.deadline_hours for one in able), default=self.job.deadline_hours)
+        widest = max(max(job.widths) for job in self.options.places.jobs)
+        lasting, acting, seed = self._changed(Variant(longest, widest)), policy, 0
+        if self.options.stays:
+            lasting, seed = lasting._replace(paths=FUTURES_OF_VARIANTS), 1
+            # All points of a curve are made with the coarser form, so their differences stay fair.
+            acting = policy.coarser() if isinstance(policy, ForeseeingPolicy) else policy
+        futures = lasting.draw(seed)
+        return {one: here.run(futures, here.prepared(futures, acting)) for one, here in able.items()}
+
+    def _stay(self, futures: PoolFutures, ready: Sequence[Policy], truths: Sequence[Truth]) -> Sequence[Run]:
+        (job,) = self.jobs
+        pools, start = self._staying(futures)
+        setting = self.setting
+        if all(truth == AS_SAID for truth in truths):
+            return batch.run_ready(job, pools, ready, start, setting=setting)
+        runs: list[Run] = []
+        for future, policy, truth in zip(pools, ready, truths, strict=True):
+            really = dataclasses.replace(setting, truth=truth)
+            runs += batch.run_ready(job, [future], [policy], start, setting=really)
+        return runs
+
+    def _staying(self, futures: PoolFutures) -> tuple[list[Pool], int]:
+        """Return the pool of a policy that stays, as it is in each future, and where the future begins."""
+        mine = self.stays_in or self.start.pool
+        pools = [next(pool for pool in future.pools if pool.name == mine) for future in futures.options]
+        return pools, _start(pools[0], futures)
+
+    def _in(self, future: PoolOptions) -> PoolOptions:
+        """Return this job in the pools of a future that it may use."""
+        names = {pool.name for pool in self.options.pools}
+        pools = tuple(pool for pool in future.pools if pool.name in names)
+        return dataclasses.replace(self.options, pools=pools)
+
+    def _changed(self, variant: Variant) -> PlannedJob:
+        """Return the job as a variant says, without the pools whose narrowest width is too wide for it."""
+        jobs = self.options.places.jobs
+        rows = [at for at, job in enumerate(jobs) if job.widths[0] <= variant.most_gpus]
+        kept = only_pools(self.options, rows)
+        places = kept.places._replace(jobs=tuple(variant.of(job) for job in kept.places.jobs))
+        return self._replace(options=dataclasses.replace(kept, job=variant.of(kept.job), places=places))
+
+
+def _start(pool: Pool, futures: PoolFutures) -> int:
+    """Return the slot of a pool in which the future begins."""
+    return len(pool) - futures.slots
