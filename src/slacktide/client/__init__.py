@@ -1,4 +1,4 @@
-"""The verbs on a server: the same as on a journal of one's own, over HTTP.
+"""The client of a server: the same verbs as on a local journal, over HTTP.
 
 Begin with `remote`.
 """

@@ -1,4 +1,4 @@
-"""Requests to a server, with the standard library: JSON there and back, and streams of events."""
+"""HTTP requests to a server, with the standard library: JSON there and back, and streams of events."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ RETRY_S = 60.0
 """How long a server that is not there may take to come back."""
 PAUSE_S = 0.5
 PATIENCE_S = 2.0
-"""After this long without an answer it is said that the server is waited for."""
+"""After this long without an answer the user is notified that the server does not answer."""
 BUSY = (429, 503)
-"""Answers after which it is asked again."""
+"""Statuses after which a request is repeated."""
 NOT_THERE = (502, 503, 504)
 """What a proxy answers, in its own words, while the server behind it cannot be reached."""
 FILE_S = 330.0
@@ -35,16 +35,16 @@ BEAT_S = 60.0
 """A stream that says nothing for this long is broken: the server says something four times as often."""
 
 
-Hear = Callable[[int, int, int], None]
-"""Told how many questions come first, and how many steps of the answer are done, of how many."""
+OnProgress = Callable[[int, int, int], None]
+"""Receives how many requests come first, how many steps of the answer are done, and of how many."""
 
 
-def nobody_hears(ahead: int, done: int, total: int) -> None:
-    """Let it be."""
+def ignore_progress(ahead: int, done: int, total: int) -> None:
+    """Show nothing."""
 
 
 class ServerError(SlacktideError):
-    """What a server answered instead of what was asked for; it has the exit code of what went wrong there."""
+    """What a server answered instead of a result; it has the exit code of what went wrong there."""
 
     def __init__(self, message: str, exit_code: int, http_status: int) -> None:
         super().__init__(message)
@@ -53,15 +53,15 @@ class ServerError(SlacktideError):
 
 
 class UntrustedError(BackendError):
-    """A server could not show that it is the one that was meant."""
+    """A server could not prove its identity."""
 
 
 class AwayError(BackendError):
-    """A proxy answered in place of a server that it could not reach, as while that one is started again."""
+    """A proxy answered in place of a server that it could not reach, for instance during a restart."""
 
 
 class Document(dict[str, Any]):
-    """An object in an answer; to ask it for what it must have and has not is an error of the server."""
+    """An object in an answer; a key that it must have and has not is an error of the server."""
 
     def __missing__(self, name: str) -> Any:
         raise strange(f"one without {shown(name)}")
@@ -90,16 +90,16 @@ class Frame(NamedTuple):
 
 
 class Client:
-    """Talks to one server."""
+    """Sends requests to one server."""
 
     def __init__(
-        self, url: str, token: str | None = None, tell: Callable[[str], None] = lambda line: None
+        self, url: str, token: str | None = None, notify: Callable[[str], None] = lambda line: None
     ) -> None:
         """Name the server; the token is taken from the environment unless it is given.
 
-        `tell` hears when the server is waited for.
+        `notify` gets a line when the server does not answer for a while.
         """
-        self._tell = tell
+        self._notify = notify
         self._parts, self.url = _parts_of(url), url
         self._token = (os.environ.get(TOKEN, "") if token is None else token).strip()
         if not (self._token.isascii() and self._token.isprintable()):
@@ -109,56 +109,56 @@ class Client:
             raise InputError(f"{must}; set {TOKEN} to NAME:SECRET, or token in your settings")
 
     def get(self, path: str, **query: object) -> Any:
-        """Ask for something; it is asked again while the server cannot be reached."""
-        return self._patiently(lambda: self._asked("GET", _with_query(path, query)))
+        """Send a GET request; it is repeated while the server cannot be reached."""
+        return self._patiently(lambda: self._answer("GET", _with_query(path, query)))
 
     def post(
         self, path: str, body: object, headers: Mapping[str, str] | None = None, again: bool = False
     ) -> Any:
-        """Ask for something to be done; `again`: it may be asked twice, so it is until the server answers."""
+        """Send a POST request; `again`: it may arrive twice, so it is repeated until the server answers."""
 
         def once() -> Any:
-            return self._asked("POST", path, json.dumps(body).encode(), headers)
+            return self._answer("POST", path, json.dumps(body).encode(), headers)
 
         return self._patiently(once) if again else once()
 
-    def ask(
+    def request(
         self,
         method: str,
         path: str,
         body: object = None,
-        hear: Hear = nobody_hears,
+        on_progress: OnProgress = ignore_progress,
         *,
         again: bool = True,
         **query: object,
     ) -> Any:
-        """Ask something that takes a while; `hear` is told how far the answer is.
+        """Send a request that takes a while to answer, and report its progress.
 
-        `again`: it changes nothing, so it may be asked twice, and is until the server answers.
+        `again`: it changes nothing, so it may arrive twice, and is repeated until the server answers.
         """
         raw = None if body is None else json.dumps(body).encode()
 
         def once() -> Any:
-            return self._followed(method, _with_query(path, query), raw, hear)
+            return self._followed(method, _with_query(path, query), raw, on_progress)
 
         return self._patiently(once) if again else once()
 
     def file(self, path: str, **query: object) -> bytes:
-        """Ask for a file that takes a while to be made."""
+        """Request a file that takes a while to make."""
         return self._patiently(lambda: self._got(_with_query(path, query)))  # type: ignore[no-any-return]
 
     def delete(self, path: str) -> None:
-        """Ask for something to be removed, which may be asked twice."""
-        self._patiently(lambda: self._asked("DELETE", path))
+        """Send a DELETE request, which may arrive twice."""
+        self._patiently(lambda: self._answer("DELETE", path))
 
     def put(self, path: str, body: bytes) -> Any:
         """Send a file."""
         return self._patiently(
-            lambda: self._asked("PUT", path, body, {"content-type": "application/octet-stream"})
+            lambda: self._answer("PUT", path, body, {"content-type": "application/octet-stream"})
         )
 
     def stream(self, path: str, after: int, **query: object) -> Iterator[Frame]:
-        """Yield what a stream says from an event on, over breaks of the connection."""
+        """Yield the messages of a stream after an event, over breaks of the connection."""
         last = str(after)
         while True:
             try:
@@ -168,7 +168,7 @@ class Client:
                     if frame.kind == "over":
                         return
             except (OSError, http.client.HTTPException, AwayError):
-                pass  # it is begun again, after what was heard
+                pass  # it is opened again, after the last message that arrived
             time.sleep(PAUSE_S)
             self.get("/api/v1/session")  # so that a server that is gone for good is noticed
 
@@ -185,25 +185,25 @@ class Client:
             connection.close()
 
     def _patiently(self, once: Callable[[], Any]) -> Any:
-        began_s, told = time.monotonic(), False
+        began_s, notified = time.monotonic(), False
         until = began_s + RETRY_S
         while True:
-            if not told and time.monotonic() - began_s > PATIENCE_S:
-                self._tell(f"{self.url} does not answer; trying for {RETRY_S:g} s, Ctrl-C stops")
-                told = True
+            if not notified and time.monotonic() - began_s > PATIENCE_S:
+                self._notify(f"{self.url} does not answer; trying for {RETRY_S:g} s, Ctrl-C stops")
+                notified = True
             try:
                 return once()
             except ServerError as error:
                 if error.http_status not in BUSY or time.monotonic() > until:
                     raise
             except UntrustedError:
-                raise  # which does not pass by itself
+                raise  # trying again does not help
             except BackendError:
                 if time.monotonic() > until:
                     raise
             time.sleep(PAUSE_S)
 
-    def _asked(
+    def _answer(
         self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> Any:
         return _check(*self._sent(method, path, body, headers or {}))
@@ -233,7 +233,7 @@ class Client:
             raise strange(f"the status {status}")
         return content
 
-    def _followed(self, method: str, path: str, body: bytes | None, hear: Hear) -> Any:
+    def _followed(self, method: str, path: str, body: bytes | None, on_progress: OnProgress) -> Any:
         connection = self._connection(BEAT_S)
         try:
             headers = {**self._headers(), "accept": "text/event-stream, application/json"}
@@ -241,7 +241,7 @@ class Client:
             answer = connection.getresponse()
             if "text/event-stream" not in answer.headers.get("content-type", ""):
                 return _check(answer.status, _content(answer))
-            return _awaited(_parsed(answer), hear)
+            return _awaited(_parsed(answer), on_progress)
         except (OSError, http.client.HTTPException) as error:
             raise self._unreachable(error) from error
         finally:
@@ -273,7 +273,7 @@ class Client:
 
 
 def _parts_of(url: str) -> urllib.parse.SplitResult:
-    """Take the address of a server apart; raises InputError for what is none."""
+    """Split the address of a server; raises InputError for anything else."""
     try:
         parts = urllib.parse.urlsplit(url)
         odd = parts.port == 0 or parts.query or parts.username or not re.fullmatch(r"[!-~]*", url)
@@ -318,16 +318,16 @@ def _check(status: int, body: bytes) -> Any:
     if status < 400:
         return None if status == 204 else document(body)
     try:
-        told = document(body).get("error")
+        error = document(body).get("error")
     except ServerError:
-        told = None
-    if not isinstance(told, Document) and status in NOT_THERE:
+        error = None
+    if not isinstance(error, Document) and status in NOT_THERE:
         raise AwayError(f"the server must be reachable for the proxy in front of it, got status {status}")
-    if not isinstance(told, Document):
+    if not isinstance(error, Document):
         raise ServerError(f"the server must answer with JSON, got status {status}", 4, status)
-    code = told.get("exit_code")
+    code = error.get("exit_code")
     known = code if isinstance(code, int) and 0 < code < 256 else 4
-    raise ServerError(str(told.get("message")), known, status)
+    raise ServerError(str(error.get("message")), known, status)
 
 
 def document(text: str | bytes) -> Document:
@@ -341,17 +341,21 @@ def document(text: str | bytes) -> Document:
     return found
 
 
-def _awaited(frames: Iterator[Frame], hear: Hear) -> Any:
+def _awaited(frames: Iterator[Frame], on_progress: OnProgress) -> Any:
     """Follow a stream to its answer; raises ServerError where that is an error."""
     for frame in frames:
-        told = document(frame.data)
+        message = document(frame.data)
         if frame.kind == "answer":
-            return told
+            return message
         if frame.kind == "error":
-            status = told["status"]
+            status = message["status"]
             _check(status if status in range(400, 600) else 502, frame.data.encode())
-        hear(*(int(told[name]) if isinstance(told[name], int) else 0 for name in ("ahead", "done", "total")))
+        on_progress(*(_count(message[name]) for name in ("ahead", "done", "total")))
     raise http.client.IncompleteRead(b"")
+
+
+def _count(value: object) -> int:
+    return int(value) if isinstance(value, int) else 0
 
 
 def _parsed(lines: Any) -> Iterator[Frame]:

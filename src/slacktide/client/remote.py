@@ -22,9 +22,10 @@ from slacktide.app.jobs.submission import Submission, checkable
 from slacktide.app.journal.journal import Journal
 from slacktide.app.journal.listing import RecordedEvent
 from slacktide.app.journal.logs import LogLine
+from slacktide.app.markets.market import MarketSpec
 from slacktide.app.tasks import BacktestRequest, LearnRequest, PlanRequest, PoolName, SubmitRequest
 from slacktide.backends.machines.pack import zipped
-from slacktide.client.http import Client, Hear, ServerError, document, nobody_hears, strange
+from slacktide.client.http import Client, OnProgress, ServerError, document, ignore_progress, strange
 from slacktide.core.errors import InputError, shown
 from slacktide.core.yaml_tree import read_text
 from slacktide.engine.job.launch_spec import secrets_of
@@ -34,6 +35,7 @@ from slacktide.journal.codec import codec
 from slacktide.journal.events import Ended, Record, Submitted
 from slacktide.market.base import Market
 from slacktide.market.formats.tables.whole import whole_bytes
+from slacktide.market.spec import is_feed, is_synthetic, parts_of
 from slacktide.report.text.bills.cost_report import CostReport
 from slacktide.results.bill import Bill
 from slacktide.results.machines.machines import MachineStatus
@@ -53,7 +55,7 @@ class Waiting(NamedTuple):
 
 
 class RemoteJournal:
-    """All that can be asked of a journal through its server."""
+    """Reads a journal through its server, and writes requests to its controller."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -68,7 +70,7 @@ class RemoteJournal:
 
     @property
     def in_charge(self) -> bool:
-        """Whether a controller is there to act on what is asked."""
+        """Whether a controller is running that acts on requests."""
         return bool(self._journal()["in_charge"])
 
     def submit(self, submission: Submission, *, job_class: str = "") -> str:
@@ -92,11 +94,11 @@ class RemoteJournal:
                 return None if found is None else str(found)
 
     def cancel(self, job: str) -> bool:
-        """Ask that a job be ended; return whether it was a submission, which is withdrawn."""
+        """Request that a job be ended; return whether it was a submission, which is withdrawn."""
         return bool(self._client.post(f"{JOBS}/{quote(job)}/cancel", {})["withdrawn"])
 
     def preempt(self, job: str, spot_gpus: int | None = None) -> None:
-        """Ask that spot workers be taken from a job, as the market would; None means all."""
+        """Request that spot workers be taken from a job, as the market would; None means all."""
         self._client.post(f"{JOBS}/{quote(job)}/preempt", {"gpus": spot_gpus})
 
     def jobs(self) -> list[JobStatus]:
@@ -114,22 +116,22 @@ class RemoteJournal:
     def events(
         self, job: str | None = None, *, follow: bool = False, after: int = 0
     ) -> Iterator[RecordedEvent]:
-        """Tell what happened after an event, to one job or to all; `follow`: until that job has ended."""
+        """Yield what happened after an event, to one job or to all; `follow`: until that job has ended."""
         known: dict[str, Submitted] = {}
         over = False
         for row in self._pages("/api/v1/events" if job is None else f"{JOBS}/{quote(job)}/events", after):
-            told = _told(row, known)
-            after, over = told.record.seq, over or isinstance(told.record.event, Ended)
-            yield told
+            recorded = _recorded(row, known)
+            after, over = recorded.record.seq, over or isinstance(recorded.record.event, Ended)
+            yield recorded
         if not follow or (over and job is not None):
             return
         until = {} if job is None else {"job": job, "until": "ended"}
         for frame in self._client.stream("/api/v1/events", after, form="journal", **until):
             if frame.kind != "over":
-                yield _told(document(frame.data), known)
+                yield _recorded(document(frame.data), known)
 
     def why(self, job: str) -> list[str]:
-        """Say in plain sentences why a job holds what it holds."""
+        """Explain in plain sentences why a job holds what it holds."""
         return [str(one) for one in _rows(self._client.get(f"{JOBS}/{quote(job)}/why")["why"])]
 
     def logs(
@@ -150,40 +152,47 @@ class RemoteJournal:
                 time.sleep(0.2)
 
     def cost_report(self, job: str | None = None) -> CostReport:
-        """Return the bill of a job, or of the whole journal, as it is told."""
+        """Return the bill of a job, or of the whole journal, as text and as JSON."""
         path = "/api/v1/cost" if job is None else f"{JOBS}/{quote(job)}/cost"
-        found = self._client.ask("GET", path, text="true")
+        found = self._client.request("GET", path, text="true")
         text, notes = str(found.pop("text")), tuple(_rows(found.pop("notes")))
         return CostReport(found, text, notes, found["audit"]["clean"])
 
     def bill(self, job: str) -> Bill:
-        """Return the bill of a job, beside what others would have paid."""
+        """Return the bill of a job, next to what other ways to run it would have cost."""
         return read_bill(self.cost_report(job).document)
 
-    def plan(self, question: PlanRequest, hear: Hear = nobody_hears) -> dict[str, Any]:
-        """Have a job planned on the server's market; what else it wants of the answer is under `made`."""
-        found = self._client.ask("POST", "/api/v1/plan", msgspec.to_builtins(question), hear)
+    def plan(self, question: PlanRequest, on_progress: OnProgress = ignore_progress) -> dict[str, Any]:
+        """Plan a job on the server's market; the requested forms of the answer are under `made`."""
+        found = self._client.request("POST", "/api/v1/plan", msgspec.to_builtins(question), on_progress)
         return _with_made(found, question.wants)
 
-    def backtest(self, question: BacktestRequest, hear: Hear = nobody_hears) -> dict[str, Any]:
-        """Have policies tried for a job on past market data; the same of `made`."""
-        found = self._client.ask("POST", "/api/v1/backtest", msgspec.to_builtins(question), hear)
+    def backtest(
+        self, question: BacktestRequest, on_progress: OnProgress = ignore_progress
+    ) -> dict[str, Any]:
+        """Back-test policies for a job on the server; the same of `made`."""
+        found = self._client.request("POST", "/api/v1/backtest", msgspec.to_builtins(question), on_progress)
         return _with_made(found, question.wants)
 
     def learned(
-        self, pool_of: PoolName | None = None, wants: Sequence[str] = (), hear: Hear = nobody_hears
+        self,
+        pool_of: PoolName | None = None,
+        wants: Sequence[str] = (),
+        on_progress: OnProgress = ignore_progress,
     ) -> dict[str, Any]:
         """Return which policies have earned trust on the server; the same of `made`."""
-        found = self._client.ask("GET", LEARNED, hear=hear, pool_of=pool_of, wants=",".join(wants) or None)
+        found = self._client.request(
+            "GET", LEARNED, on_progress=on_progress, pool_of=pool_of, wants=",".join(wants) or None
+        )
         return _with_made(found, wants)
 
-    def learn(self, question: LearnRequest, hear: Hear = nobody_hears) -> dict[str, Any]:
-        """Have the choice among policies taught on the server, and return what it has learned."""
-        found = self._client.ask("POST", LEARNED, msgspec.to_builtins(question), hear, again=False)
+    def learn(self, question: LearnRequest, on_progress: OnProgress = ignore_progress) -> dict[str, Any]:
+        """Train the choice among policies on the server, and return what it has learned."""
+        found = self._client.request("POST", LEARNED, msgspec.to_builtins(question), on_progress, again=False)
         return _with_made(found, question.wants)
 
     def forget(self) -> None:
-        """Have everything forgotten that was learned of policies on the server."""
+        """Delete what was learned of policies on the server."""
         self._client.delete(LEARNED)
 
     def page(self, job: str) -> bytes:
@@ -195,7 +204,7 @@ class RemoteJournal:
         return self._client.file(f"{JOBS}/{quote(job)}/plot", form=form)
 
     def job(self, job: str) -> dict[str, Any]:
-        """Return one job with all that a list has no room for, under the documented keys."""
+        """Return one job with more than a list has, under the documented keys."""
         found: dict[str, Any] = self._client.get(f"{JOBS}/{quote(job)}")
         return found
 
@@ -213,7 +222,7 @@ class RemoteJournal:
         return _all(MachineStatus, self._client.get("/api/v1/machines")["machines"])
 
     def hooks(self) -> list[HookStatus]:
-        """Say where the hooks for alerts stand."""
+        """Return the state of the hooks for alerts."""
         return _all(HookStatus, self._client.get("/api/v1/alerts")["hooks"])
 
     def _journal(self) -> Any:
@@ -268,9 +277,31 @@ def _sent(submission: Submission, job_class: str, workdir: str) -> SubmitRequest
 def text_to_send(path: str) -> str:
     """Return a job file as it is sent with a question, measured speedups in it.
 
-    Nobody needs the values of its secrets for that.
+    The values of its secrets are left out: a plan does not need them.
     """
     return with_tables(without_secrets(read_text(path)), path)
+
+
+def own_market(job: str, market: MarketSpec, *, read_own_way: bool) -> Market | None:
+    """Return the market that is named for a job file, or in it, if a server cannot know it; else None.
+
+    A server knows synthetic markets and its own, unless one is to be read in a way of its own. Raises
+    InputError for a live feed, and for what cannot be read.
+    """
+    named = market.source or parse_job(checkable(read_text(job)), path=job).market
+    if named is None or (is_synthetic_only(named) and not read_own_way):
+        return None
+    if is_feed(named):
+        raise InputError(
+            f"a market for a server must be complete, got the live feed {named}; leave it out for the "
+            "server's own, or name its file without 'feed:'"
+        )
+    return market.open(named)
+
+
+def is_synthetic_only(named: str) -> bool:
+    """Whether a name means synthetic markets alone."""
+    return all(is_synthetic(part) for part in parts_of(named))
 
 
 def read_bill(document: Mapping[str, Any]) -> Bill:
@@ -281,11 +312,11 @@ def read_bill(document: Mapping[str, Any]) -> Bill:
     return Bill(**{**known, **endless, "pools": tuple(known.get("pools", ())), "market_gone": gone})
 
 
-def _told(row: Mapping[str, Any], known: dict[str, Submitted]) -> RecordedEvent:
+def _recorded(row: Mapping[str, Any], known: dict[str, Submitted]) -> RecordedEvent:
     try:
         event = codec.from_tree(row["event"])
         record = Record(int(row["seq"]), datetime.fromisoformat(row["time_utc"]), event)
-    except InputError as error:  # the server is newer than we are
+    except InputError as error:  # the server is newer than this client
         raise ServerError(str(error), 4, 502) from error
     except (TypeError, ValueError) as error:
         raise strange("another form of event") from error
@@ -295,9 +326,9 @@ def _told(row: Mapping[str, Any], known: dict[str, Submitted]) -> RecordedEvent:
 
 
 def _with_made(found: dict[str, Any], wants: Sequence[str]) -> dict[str, Any]:
-    """Return an answer that has what else was to be made of it; raises ServerError for another."""
+    """Return an answer if it has all the requested forms; raises ServerError otherwise."""
     if wants and not (isinstance(found["made"], Mapping) and set(wants) <= set(found["made"])):
-        raise strange("one without what was to be made of it")
+        raise strange("one without the requested forms")
     return found
 
 
@@ -317,13 +348,13 @@ def _all(kind: Callable[..., Row], found: object) -> list[Row]:
 
 
 def open_server(
-    url: str, token: str | None = None, tell: Callable[[str], None] = lambda line: None
+    url: str, token: str | None = None, notify: Callable[[str], None] = lambda line: None
 ) -> RemoteJournal:
     """Use the journal of a server; the token is taken from the environment unless it is given.
 
-    `tell` hears when the server is waited for.
+    `notify` gets a line when the server does not answer for a while.
     """
-    return RemoteJournal(Client(url, token, tell))
+    return RemoteJournal(Client(url, token, notify))
 
 
 AnyJournal = Journal | RemoteJournal

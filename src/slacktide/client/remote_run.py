@@ -1,4 +1,4 @@
-"""Jobs on a server that are followed from here until all have ended: what happens, and where they stand."""
+"""Follows jobs on a server until all have ended: their events, and the state of each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from slacktide.report.live.rows import Standing
 
 
 class RemoteRun:
-    """Follows jobs of a server; what is told comes from the server's journal, in its order."""
+    """Follows jobs of a server; events come from the server's journal, in its order."""
 
     def __init__(self, journal: RemoteJournal, jobs: Sequence[str]) -> None:
         self._journal, self.jobs = journal, tuple(jobs)
@@ -39,20 +39,20 @@ class RemoteRun:
         for job in self.jobs:
             if job in self._ended:
                 continue
-            for told in self._journal.events(job, after=self._after[job]):
-                self._after[job] = told.record.seq
-                if isinstance(told.record.event, Ended):
+            for recorded in self._journal.events(job, after=self._after[job]):
+                self._after[job] = recorded.record.seq
+                if isinstance(recorded.record.event, Ended):
                     self._ended.add(job)
-                yield told.record
+                yield recorded.record
 
     def cancel(self) -> None:
-        """Ask that all be ended: their workers may checkpoint, then their GPUs are released."""
+        """Request that all be ended: their workers may checkpoint, then their GPUs are released."""
         for job in self.jobs:
             if job not in self._ended:
                 cancel(self._journal, job)
 
     def standing(self, job: str) -> Standing | None:
-        """Say where a job stands, as of its last event; None before it held anything."""
+        """Return where a job stands, as of its last event; None before it held anything."""
         row, course = self._journal.job(job), self._journal.course(job)
         points: list[dict[str, Any]] = course["points"]
         if not points:
@@ -99,9 +99,9 @@ def quotes(points: Sequence[Mapping[str, Any]], hours: float) -> list[Quote]:
 
 
 def submit_all(journal: RemoteJournal, submissions: Sequence[Submission]) -> list[str]:
-    """Have a server take jobs in, all or none, and return their ids.
+    """Submit jobs to a server, all or none, and return their ids.
 
-    Raises what the server met with the first that it refused, and InputError where nobody runs its jobs.
+    Raises the server's error for the first that it refused, and InputError if it has no controller.
     """
     keys: list[str] = []
     taken: list[str] = []
@@ -122,6 +122,6 @@ def submit_all(journal: RemoteJournal, submissions: Sequence[Submission]) -> lis
 
 
 def cancel(journal: RemoteJournal, job: str) -> None:
-    """Ask that a job be ended, or a submission be withdrawn, unless it is over already."""
+    """Request that a job be ended, or a submission be withdrawn, unless it is over already."""
     with contextlib.suppress(ServerError):
         journal.cancel(job)

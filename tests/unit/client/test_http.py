@@ -130,7 +130,7 @@ def test_an_answer_and_a_line_of_a_stream_have_a_size(
         Client(url).get("/api/v1/jobs")
     handler.answer = 200, STREAM, b"data: " + b"x" * 200
     with pytest.raises(ServerError, match="more than 0 MB"):
-        Client(url).ask("GET", "/api/v1/cost")
+        Client(url).request("GET", "/api/v1/cost")
 
 
 def test_an_answer_that_comes_drop_by_drop_has_a_time(

@@ -141,8 +141,7 @@ def _about(journal: RemoteJournal, job: str, given: Mapping[str, Any]) -> dict[s
 
     A market that the server cannot know, a local file or one that is read with options, is sent along.
     """
-    from slacktide.client.market_sent import own_market
-    from slacktide.client.remote import text_to_send
+    from slacktide.client.remote import own_market, text_to_send
 
     market = common.market_spec(given)
     about = {"text": text_to_send(job), "name": Path(job).name, "pool": market.pool}
