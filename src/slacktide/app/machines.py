@@ -1,4 +1,4 @@
-"""What is rented, whether the journal explains it, and an end to what it does not."""
+"""Rented machines: list them, compare them with the journal's tickets and bill, and end orphans."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class MachinesRequest:
 
 
 class Account(NamedTuple):
-    """What a journal tells of machines."""
+    """What a journal knows of machines."""
 
     owner: str = ""
     open: Mapping[str, Ticket] = {}
@@ -55,21 +55,21 @@ class Choice(NamedTuple):
 
 
 def list_machines(request: MachinesRequest) -> list[MachineStatus]:
-    """List what is rented; raises InputError, and BackendError where the provider cannot be asked."""
+    """List what is rented; raises InputError, and BackendError where the provider cannot be reached."""
     file = read_machines_file(request.file)
     # Machines first: one that is listed has its ticket in a journal that is read later.
     found = _found(file, request)
     account = _account(request)
     rows = [_status(file, account, owner, machine) for owner in found for machine in found[owner]]
     listed = {machine.ticket for machine in found.get(account.owner, ())}
-    asked = [ticket for ticket in account.open.values() if account.owner in found and ticket.id not in listed]
-    return [*(row for row in rows if row.state != "gone"), *(_asked(account, ticket) for ticket in asked)]
+    pending = [one for one in account.open.values() if account.owner in found and one.id not in listed]
+    return [*(row for row in rows if row.state != "gone"), *(_pending(account, one) for one in pending)]
 
 
 def account(request: MachinesRequest) -> MachineAccount:
-    """Put the bill of a journal's machines beside what their provider lists.
+    """Compare the bill of a journal's machines with what their provider lists.
 
-    Raises InputError where there is no journal, and BackendError where the provider cannot be asked.
+    Raises InputError where there is no journal, and BackendError where the provider cannot be reached.
     """
     file = read_machines_file(request.file)
     found = _found(file, request)  # before the journal, which then explains all of them
@@ -113,7 +113,7 @@ def _found(file: MachinesFile, request: MachinesRequest) -> dict[str, Sequence[M
     if not request.all_owners:
         owner = request.owner or _owner(request)
         return {owner: file.provider_for(_renter(request, owner)).machines()}
-    provider = file.provider_for(_renter(request, "nobody"))
+    provider = file.provider_for(_renter(request, "all owners"))
     if not isinstance(provider, Surveying):
         raise InputError(
             f"--all-owners must be used with a provider that finds them, got {shown(file.provider)}; "
@@ -169,7 +169,7 @@ def _status(file: MachinesFile, account: Account, owner: str, machine: Machine) 
     )  # fmt: skip
 
 
-def _asked(account: Account, ticket: Ticket) -> MachineStatus:
+def _pending(account: Account, ticket: Ticket) -> MachineStatus:
     since = account.opened_utc.get(ticket.id)
     return MachineStatus(
         owner=account.owner, ticket=ticket.id, machine=None, capacity=ticket.spec.kind,

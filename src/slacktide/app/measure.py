@@ -26,7 +26,7 @@ from slacktide.results.measured import LEAST_REPORTS, Measurement, Report, Width
 
 POLL_S = 0.02
 FIRST_REPORT_S = 600.0
-"""How long workers may take until they first report, beside the minutes that are measured."""
+"""How long workers may take until they first report, on top of the minutes that are measured."""
 CHECKPOINT_METRIC = "checkpoint_seconds"
 """What `slacktide.worker` calls the time that a checkpoint took."""
 POOL = "here"
@@ -34,7 +34,7 @@ LAST_LINES = 5
 
 
 class Interrupted(SlacktideError):
-    """Somebody asked to stop measuring; all workers are gone."""
+    """Measuring was stopped by the user; all workers are gone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,13 +50,13 @@ class MeasureRequest:
     """How many times as fast as the wall's the clock runs that the job file counts in."""
 
 
-Tell = Callable[[str], None]
+ReportLine = Callable[[str], None]
 
 
 def measure(
     request: MeasureRequest,
     *,
-    tell: Tell = lambda line: None,
+    report: ReportLine = lambda line: None,
     stopping: Callable[[], bool] = lambda: False,
 ) -> Measurement:
     """Run a job at each width for a while and sum up what it reported; its own checkpoints are not touched.
@@ -69,7 +69,7 @@ def measure(
     with tempfile.TemporaryDirectory(prefix="slacktide-measure-") as folder:
         trial = Trial(file, Path(folder), request, stopping)
         try:
-            found = [trial.run(width, tell) for width in widths]
+            found = [trial.run(width, report) for width in widths]
         finally:
             trial.end()
     return Measurement(file.job.name, tuple(found), len(machine_devices(os.environ)))
@@ -116,7 +116,7 @@ class Trial:
         self._safe_share = 0.0
         self._job = ""
 
-    def run(self, width: int, tell: Tell) -> WidthMeasured:
+    def run(self, width: int, report: ReportLine) -> WidthMeasured:
         """Run at a width until enough was seen, and let go of the workers again."""
         if not self._job:
             self._enter()
@@ -140,7 +140,7 @@ class Trial:
         took = None if took_s is None else took_s * self._request.speed / 3600.0
         found = measured_at(width, reports, begun, took)
         gpus, rate = format_count(width, "GPU"), found.pace.share_per_hour
-        tell(f"{gpus}: {found.reports} reports, {rate:.3g} of the work an hour")
+        report(f"{gpus}: {found.reports} reports, {rate:.3g} of the work an hour")
         return found
 
     def end(self) -> BackendStatus:

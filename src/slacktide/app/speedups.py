@@ -19,7 +19,7 @@ class FitRequest:
     where: Mapping[str, str] = field(default_factory=dict)
     """Only rows that have these values in these columns."""
     group: tuple[str, ...] = ()
-    """Columns whose values tell one series of measurements from another."""
+    """Columns whose values distinguish one series of measurements from another."""
     rate: str | None = None
     time: str | None = None
 

@@ -1,7 +1,7 @@
 """Tokens that let people and programs use a server: `name:secret`, of which only a digest is kept.
 
-A secret is 32 random bytes that nobody can choose, so a plain SHA-256 of it cannot be searched backwards:
-what makes slow and salted digests necessary is the little that people's own passwords vary.
+A secret is 32 random bytes that users cannot choose, so a plain SHA-256 of it cannot be searched backwards:
+slow and salted digests are necessary only for passwords, of which people choose few different ones.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Token:
 
 
 class Tokens:
-    """The tokens of a journal's server: a private file beside it, read anew when it changes."""
+    """The tokens of a journal's server: a private file next to it, read again when it changes."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -60,7 +60,7 @@ class Tokens:
         return list(self._known.values())
 
     def add(self, name: str, role: str, lasting: timedelta | None = None) -> str:
-        """Make a token and return it as `name:secret`, which is told this once."""
+        """Make a token and return it as `name:secret`, which is shown only this once."""
         if not _NAME.fullmatch(name):
             raise InputError(
                 f"the name of a token must be up to 40 letters, digits, dots and dashes, got {shown(name)}"
@@ -93,7 +93,8 @@ class Tokens:
         name, _, secret = given.partition(":")
         token = self.named(name)
         known = digest("") if token is None else token.sha256
-        same = hmac.compare_digest(digest(secret), known)  # asked either way, so that it takes as long
+        # Compared even if there is no such token, so that the time taken does not reveal names.
+        same = hmac.compare_digest(digest(secret), known)
         return token if same and secret else None
 
     def named(self, name: str) -> Token | None:
@@ -131,7 +132,7 @@ def tokens_of(journal: Path) -> Tokens:
 
 
 def digest(secret: str) -> str:
-    """Return what a secret is kept under: memory or a file that leaks does not tell it."""
+    """Return what is kept of a secret: memory or a file that leaks does not reveal it."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -80,7 +80,7 @@ class Runner:
                 self.ready.set()
                 running.run(
                     staying=True, show=show, stopping=self._stop.is_set,
-                    complain=self._complain, tell=self._say,
+                    complain=self._complain, report=self._say,
                 )  # fmt: skip
                 self.left = tuple(running.journal.unfinished())
         except BaseException as error:

@@ -114,7 +114,7 @@ def test_parts_that_do_not_add_up_are_refused() -> None:
     told = [RecordedEvent(Record(one.seq, one.time_utc, one.event), None) for one in recorded(kept(0.0, 2.0))]
     parts = bill_parts(told, ("job",))
     check_sum(parts, 2.001)
-    with pytest.raises(BackendError, match="ask again"):
+    with pytest.raises(BackendError, match="run the command again"):
         check_sum(parts, 2.01)
 
 

@@ -84,5 +84,5 @@ def test_a_story_stays_small() -> None:
     for hour in range(2000):
         reason = ("cheap", "late", NO_NEW_DECISION)[hour // 7 % 3]
         (record,) = store.append([replace(DECIDED, at_hours=float(hour), why=reason)])
-        story.hear(record)
+        story.apply(record)
     assert len(story.events()) < 10

@@ -51,7 +51,7 @@ def course_of(*events: Event) -> Timeline:
     """Return the course of a job to which all of this happened."""
     course = Timeline()
     for seq, event in enumerate(events, start=1):
-        course.hear(Record(seq, NOON, event))
+        course.apply(Record(seq, NOON, event))
     return course
 
 

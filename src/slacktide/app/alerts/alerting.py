@@ -191,7 +191,7 @@ class AlertFinder:
         """Look through all that is new; return how many alerts there were."""
         found, count = list[Alert](), 0
         for record in self._store.read(after=self._watch.seq):
-            alerts = self._watch.read(record)
+            alerts = self._watch.apply(record)
             found += alerts if record.seq > self._silent_seq else ()
             if found or self._watch.seq - self._kept_seq >= EVERY_EVENTS:
                 self._keep(found)

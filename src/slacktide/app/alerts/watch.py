@@ -78,7 +78,7 @@ class Watch:
     jobs: dict[str, WatchedJob] = field(default_factory=dict)
     fleets: dict[str, WatchedFleet] = field(default_factory=dict)
 
-    def read(self, record: Record) -> list[Alert]:
+    def apply(self, record: Record) -> list[Alert]:
         """Take the next event into account, and return the alerts that it leads to."""
         self.seq = record.seq
         match record.event:

@@ -138,7 +138,7 @@ def check_sum(parts: Iterable[BillPart], cost_usd: float) -> None:
     if abs(total - cost_usd) >= CENT_USD:
         raise BackendError(
             f"the parts of a bill must add up to it, got {total:.2f} of {cost_usd:.2f} USD; "
-            "the journal may have grown in between: ask again"
+            "the journal may have grown in between: run the command again"
         )
 
 

@@ -72,7 +72,7 @@ class FleetStatus:
 
 
 def fleets(state: JournalState) -> list[FleetStatus]:
-    """Tell the money of every fleet on the present clock."""
+    """Return the money of every fleet on the present clock."""
     return [_status(record, state) for record in state.fleets.values()]
 
 

@@ -83,7 +83,7 @@ def _drawn(request: SimulateRequest, requested: float | None, period: float) -> 
     count = _surely(mean) if request.count is None else request.count
     if count > MOST_JOBS:
         must = f"at most {MOST_JOBS} jobs must be drawn, got {count}"
-        raise InputError(f"{must}; ask for fewer --hours, or give --count")
+        raise InputError(f"{must}; give fewer --hours, or give --count")
     stream = draw_stream(
         classes, count, arrivals=_arrivals(request), sizes=_sizes(request), seed=request.seed
     )

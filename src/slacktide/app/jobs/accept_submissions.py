@@ -1,4 +1,4 @@
-"""Checks a submission and writes it into the journal, or says why it is refused."""
+"""Accepts submissions for a controller: checks each and writes it into the journal, or why it is refused."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from slacktide.policies.selection.state_file import LearnedStateFile
 
 
 class FilesRead:
-    """Job files that were read already, so that a job that is taken in is not read again for its context."""
+    """Job files that were read already, so that accepting a job reads its file only once."""
 
     def __init__(self) -> None:
         self._files: dict[str, JobFile] = {}
@@ -43,33 +43,32 @@ class FilesRead:
 
 
 class Intake:
-    """Takes jobs in for a controller, and answers requests."""
+    """Accepts jobs for a controller, and answers requests."""
 
     def __init__(
         self, engine: Engine, clock: Clock, learned: LearnedStateFile, files: FilesRead, values: EnvValues
     ) -> None:
         self._engine, self._clock, self._learned, self._files = engine, clock, learned, files
         self._values = values
-        for key in engine.state.requests.answers:  # one who was killed may have left them
+        for key in engine.state.requests.answers:  # a controller that was killed may have left them
             values.drop(request_values(key))
         self.tidy()
 
     def answer(self, defaults: Defaults) -> None:
-        """Answer every request that waits: take the job in, or say why not.
+        """Answer every request that waits: accept the job, or write why not.
 
-        Whatever goes wrong with a request is its answer: a controller that fell over it would fall over it
-        again and again. Only trouble of the disk is none: it is raised, and the request waits until the disk
-        takes the job.
+        Any error of a request is its answer: if it ended the controller, it would end the next one, too. Only
+        trouble with the disk is raised, and the request waits until the disk takes the job.
         """
         state = self._engine.state
-        for asked in list(state.requests.waiting.values()):
+        for request in list(state.requests.waiting.values()):
             try:
-                self.take(defaults.submission(asked, self._values.of(request_values(asked.key))))
+                self.take(defaults.submission(request, self._values.of(request_values(request.key))))
             except Exception as error:
-                if asked.key in state.requests.answers or is_of_the_disk(error):
-                    raise  # it was taken in, and something else is wrong; or it will be, later
-                self._engine.write([_refusal(asked.key, state.now_hours, error)])
-            self._values.drop(request_values(asked.key))
+                if request.key in state.requests.answers or is_of_the_disk(error):
+                    raise  # it was accepted, and something else is wrong; or it will be accepted later
+                self._engine.write([_refusal(request.key, state.now_hours, error)])
+            self._values.drop(request_values(request.key))
 
     def tidy(self) -> None:
         """Remove what was kept for jobs that are over, or never came to be."""
@@ -78,26 +77,26 @@ class Intake:
                 self._values.drop(job_values(job))
 
     def take(self, submission: Submission) -> JobRecord:
-        """Take a job in; raises InputError or InfeasibleError when it cannot be run.
+        """Accept a job; raises InputError or InfeasibleError when it cannot be run.
 
         Raises BackendError when the disk does not take it.
         """
         state, now, name = self._engine.state, datetime.now(UTC), submission.file.job.name
         check_alone(submission, state)
         file, job, hours = submission.at(now), free_id(state, name), self._clock.hours()
-        told = journal_entry(submission, file, job=job, at_hours=hours, now=now, site=state.site)
-        context = context_from_file(foresee(told, name, self._learned), file)
-        rehearse(context, told)
-        # The job's time begins now, not when it was asked for: some policies compile for a minute at first.
+        submitted = journal_entry(submission, file, job=job, at_hours=hours, now=now, site=state.site)
+        context = context_from_file(foresee(submitted, name, self._learned), file)
+        rehearse(context, submitted)
+        # The job's time begins now, not when it was requested: some policies compile for a minute at first.
         now = datetime.now(UTC)
         file = submission.at(now)
         with needing_space("a job that is taken in"):
-            self._keep(self._stamped(told, now, file, context.pool), file, submission)
+            self._keep(self._stamped(submitted, now, file, context.pool), file, submission)
         return state.jobs[job]
 
-    def _keep(self, told: Submitted, file: JobFile, submission: Submission) -> None:
-        """Write down that a job was taken in, with all that it needs."""
-        present = begin_learning(told, submission.file.job.name, self._learned)
+    def _keep(self, submitted: Submitted, file: JobFile, submission: Submission) -> None:
+        """Write down that a job was accepted, with all that it needs."""
+        present = begin_learning(submitted, submission.file.job.name, self._learned)
         self._files.keep(present.job, file)
         try:
             self._values.keep(job_values(present.job), submission.envs)
@@ -107,17 +106,20 @@ class Intake:
             self.tidy()
             raise
 
-    def _stamped(self, told: Submitted, now: datetime, file: JobFile, pool: Pool) -> Submitted:
+    def _stamped(self, submitted: Submitted, now: datetime, file: JobFile, pool: Pool) -> Submitted:
         """Return an entry that says this moment, and where the market stands at it."""
         site = self._engine.state.site
-        present = dataclasses.replace(told, at_hours=self._clock.hours(), submitted_utc=now.isoformat())
+        present = dataclasses.replace(submitted, at_hours=self._clock.hours(), submitted_utc=now.isoformat())
         return present if site is None else placed(present, file.job, pool, None, site)
 
 
-def rehearse(context: JobContext, told: Submitted) -> None:
+def rehearse(context: JobContext, submitted: Submitted) -> None:
     """Let a job's policy decide once, for nothing, so that the first real decision comes at once."""
-    if not told.fleet:
-        decision_of(context.policy, context.view(told.job, JobState(), context.start_slot, told.at_hours, ()))
+    if not submitted.fleet:
+        decision_of(
+            context.policy,
+            context.view(submitted.job, JobState(), context.start_slot, submitted.at_hours, ()),
+        )
 
 
 def check_alone(submission: Submission, state: JournalState) -> None:
@@ -146,7 +148,7 @@ def _checkpoint_folder_of(record: JobRecord) -> str | None:
     try:
         now = datetime.fromisoformat(record.submitted.submitted_utc)
         return _checkpoint_folder(parse_job(record.submitted.text, path=record.submitted.path, now=now))
-    except SlacktideError:  # a file of before that is not read any more is that job's own trouble
+    except SlacktideError:  # an old file that cannot be read any more must not stop other jobs
         return None
 
 

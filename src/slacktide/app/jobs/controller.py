@@ -1,4 +1,4 @@
-"""A controller of one journal, from taking charge of it to letting go."""
+"""The controller of a journal: takes its lease, runs its jobs with the engine, and answers requests."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 DEFAULT_BACKEND = "local"
 RENTING_BACKEND = "ray"
 RETRY_S = 2.0
-"""How often it is tried again what keeps a job from going on."""
+"""How often to retry what keeps a job from going on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,7 @@ class Setup:
     speed: float | None = None
     """How many times as fast as the wall's the market's clock runs; None: 1, or as before."""
     notice_s: float = 0.0
-    """How long before the market takes workers they are told."""
+    """How long before a loss of spot GPUs their workers are notified."""
     backend: str | None = None
     """None: the one that unfinished jobs run on, or `local`, or `ray` where machines are rented."""
     machines: Path | None = None
@@ -69,19 +69,19 @@ class Setup:
     defaults: Defaults = field(default_factory=Defaults)
     """What requests leave open."""
     alerts: AlertsFile | None = None
-    """Who is told of what happens; None: nobody."""
+    """The hooks that receive alerts; None: there are none."""
     dashboard: str = ""
     """Where browsers find the server, for links in alerts; empty: there is none."""
 
 
 class Controller:
-    """Runs the jobs of a journal, those of its own process and those that others ask for.
+    """Runs the jobs of a journal, those of its own process and those that other processes submit.
 
     Raises LeaseError when the journal has a controller already.
     """
 
     def __init__(self, journal: Path, setup: Setup | None = None) -> None:
-        """Name the journal; it is taken charge of when the block begins."""
+        """Name the journal; its lease is taken when the block begins."""
         self.path = real_path(journal)
         self._setup = setup or Setup()
         self._learned = LearnedStateFile(self._setup.learned or default_path(), fresh)
@@ -138,7 +138,7 @@ class Controller:
                 self.engine.keep()
 
     def submit(self, submission: Submission) -> str:
-        """Take a job in and return its id; raises InputError or InfeasibleError when it cannot be run."""
+        """Accept a job and return its id; raises InputError or InfeasibleError when it cannot be run."""
         return self._intake.take(submission).job
 
     def active_of(self, path: str) -> str | None:
@@ -153,25 +153,25 @@ class Controller:
         show: Callable[[float], None] = lambda now_hours: None,
         stopping: Callable[[], bool] = lambda: False,
         complain: Callable[[BackendError], None] = lambda error: None,
-        tell: Callable[[str], None] = lambda line: None,
+        report: Callable[[str], None] = lambda line: None,
         poll_s: float = POLL_S,
     ) -> None:
         """Run, and answer requests, until every job has ended; `staying`: until `stopping` says so.
 
-        Once `stopping` says so, everything is let go. `complain` hears of trouble with the disk or the
-        machine that may pass by itself, `tell` of hooks for alerts.
+        Once `stopping` says so, everything is released. `complain` is called on trouble with the disk or the
+        machine that may pass by itself, `report` with lines about hooks for alerts.
         """
 
         def between() -> None:
             self._lease.check()
-            self.engine.write(self._tell_of_clocks())
+            self.engine.write(self._clock_events())
             self._intake.tidy()
             if not stopping():
                 self.answer()
             if staying:
                 self._learn_in_quiet()
             self._retry_sometimes()
-            self._alert(tell)
+            self._alert(report)
 
         live(
             self.engine, self.clock, between=between, over=lambda: not staying, show=show, stopping=stopping,
@@ -188,12 +188,12 @@ class Controller:
             self._intake.answer(self._setup.defaults)
 
     def hooks(self) -> list[HookStatus]:
-        """Say where every hook for alerts stands; may be asked from any thread."""
+        """Return the state of every hook for alerts; may be called from any thread."""
         return [] if self._alerting is None else self._alerting.statuses()
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is held and nothing is to be done."""
+        """Whether nothing is held and nothing is left to do."""
         return self.engine.idle
 
     def without_market(self) -> dict[str, str]:
@@ -206,21 +206,21 @@ class Controller:
         return {record.job: record.began_hours for record in self.state.active}
 
     def news(self, after: int) -> Iterator[Record]:
-        """Yield what stands in the journal after an event."""
+        """Yield the records of the journal after an event."""
         return self.store.read(after=after)
 
     @property
     def state(self) -> JournalState:
-        """All that the journal tells."""
+        """The present state of the journal."""
         return self.engine.state
 
     @property
     def journal(self) -> Journal:
-        """What clients may ask of the journal, answered from what the controller knows."""
+        """The journal as clients see it, with the state that the controller has already."""
         return Journal(self.store, self.path, state=lambda: self.state, context=self.engine.job_context)
 
-    def _tell_of_clocks(self) -> list[Event]:
-        """Say what the clocks did that nobody would expect of them."""
+    def _clock_events(self) -> list[Event]:
+        """Return events about clocks that jumped or were slowed down."""
         if not self.state.active:
             return []
         jumped = jumped_wall(self.clock)
@@ -228,17 +228,17 @@ class Controller:
         return [event for event in (jumped, slowed) if event is not None]
 
     def _retry_sometimes(self) -> None:
-        """Try again now and then what keeps single jobs from going on."""
+        """Retry from time to time what keeps single jobs from going on."""
         if time.monotonic() >= self._retry_at:
             self._retry_at = time.monotonic() + RETRY_S
             self.engine.retry()
 
-    def _alert(self, tell: Callable[[str], None]) -> None:
-        """Let alerts know that there may be something new, and hand on what is to be said of hooks."""
+    def _alert(self, report: Callable[[str], None]) -> None:
+        """Notify alerts that there may be new events, and report what they say about hooks."""
         if self._alerting is not None:
             self._alerting.notice(self.state.seq)
             for line in self._alerting.said():
-                tell(f"alerts: {line}")
+                report(f"alerts: {line}")
 
     def _learn_in_quiet(self) -> None:
         """Learn when nothing is held and all was shown, because it takes a while."""
@@ -248,7 +248,7 @@ class Controller:
             self._learn()
 
     def _learn(self) -> None:
-        """Let the learner know how its choices went."""
+        """Train the learner with the outcome of its choices."""
         for job in [job for job in self.state.unlearned if job not in self._lessons]:
             from slacktide.engine.job.policy_learning import learn_from
 
@@ -278,7 +278,7 @@ class Controller:
         return named or (state.machines if _is_in_use(state) else "")
 
     def _named_late(self, state: JournalState) -> str:
-        """Give a journal of before the name that its workers were given then: a digest of where it lies."""
+        """Give an old journal the name that its workers were given then: a digest of its path."""
         name = hashlib.sha256(str(self.path).encode()).hexdigest()[:16]
         self.store.append([JournalMade(at_hours=state.now_hours, id=name)])
         return name

@@ -1,4 +1,4 @@
-"""A disk that is full: our own trouble, which may pass, and no mistake of who asked."""
+"""Errors of a full disk: trouble of this machine, which may pass, and no mistake in the request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why jobs hold what they hold, for whoever asks again and again: only what is new is read each time."""
+"""The events that explain why a job holds what it holds; each time only new events are read."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from slacktide.journal.store.base import Store
 from slacktide.report.text.sentences.why import NO_NEW_DECISION
 
 MOST_JOBS = 256
-"""Stories that are remembered; the one that was not asked for the longest gives way."""
-TOLD = (Preempted, Resumed, WorkerFailed, Stalled, Ended)
+"""Histories in memory; the one that was not requested for the longest time is dropped."""
+ALWAYS_KEPT = (Preempted, Resumed, WorkerFailed, Stalled, Ended)
 
 
 class DecisionHistory:
-    """What of a job's events its explanation needs: as good as all of them, however many there are.
+    """Those of a job's events that its explanation needs: as good as all of them, however many there are.
 
     Of decisions it keeps those to move, and of the rest the newest row of equal ones, by its ends, with the
     one before it.
@@ -22,29 +22,29 @@ class DecisionHistory:
 
     def __init__(self) -> None:
         self.seq = 0
-        """The last event that was heard."""
-        self._told: dict[int, Event] = {}
+        """The last event that was read."""
+        self._kept: dict[int, Event] = {}
         self._row: list[int] = []
         """The one before the newest row of equal decisions, if any, and the ends of that row."""
         self._left: int | None = None
         """The last decision that no policy made, where it came after all others."""
 
-    def hear(self, record: Record) -> None:
+    def apply(self, record: Record) -> None:
         """Take one more event of the job into account."""
         event = record.event
-        if not self.seq or isinstance(event, TOLD):
-            self._told[record.seq] = event
+        if not self.seq or isinstance(event, ALWAYS_KEPT):
+            self._kept[record.seq] = event
         self.seq = record.seq
         if isinstance(event, Decided) and event.ending is None:
             self._decided(record.seq, event)
 
     def events(self) -> list[Event]:
         """Return the events that are needed, in the journal's order."""
-        return [self._told[seq] for seq in sorted(self._told)]
+        return [self._kept[seq] for seq in sorted(self._kept)]
 
     def _decided(self, seq: int, event: Decided) -> None:
-        self._told[seq] = event
-        newest = self._told[self._row[-1]] if self._row else None
+        self._kept[seq] = event
+        newest = self._kept[self._row[-1]] if self._row else None
         if event.why == NO_NEW_DECISION:
             before, self._left = self._left, seq
             self._forget(before)
@@ -59,11 +59,11 @@ class DecisionHistory:
                 self._forget(one)
 
     def _forget(self, seq: int | None) -> None:
-        event = None if seq is None else self._told.get(seq)
+        event = None if seq is None else self._kept.get(seq)
         if seq is None or not isinstance(event, Decided) or event.moved_from:
             return
         if seq not in self._row and seq != self._left:
-            del self._told[seq]
+            del self._kept[seq]
 
 
 def same_decision(one: Decided, other: Decided) -> bool:
@@ -77,18 +77,18 @@ def same_decision(one: Decided, other: Decided) -> bool:
 
 
 class DecisionHistories:
-    """The stories of a journal's jobs, read on from where each was left."""
+    """The histories of a journal's jobs, each read on from where it was left."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._stories: OrderedDict[str, DecisionHistory] = OrderedDict()
+        self._histories: OrderedDict[str, DecisionHistory] = OrderedDict()
 
     def events(self, job: str) -> list[Event]:
         """Return what the explanation of a job needs of its events, up to now."""
-        story = self._stories.setdefault(job, DecisionHistory())
-        self._stories.move_to_end(job)
-        while len(self._stories) > MOST_JOBS:
-            self._stories.popitem(last=False)
-        for record in self._store.read(after=story.seq, job=job):
-            story.hear(record)
-        return story.events()
+        history = self._histories.setdefault(job, DecisionHistory())
+        self._histories.move_to_end(job)
+        while len(self._histories) > MOST_JOBS:
+            self._histories.popitem(last=False)
+        for record in self._store.read(after=history.seq, job=job):
+            history.apply(record)
+        return history.events()

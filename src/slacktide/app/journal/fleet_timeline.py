@@ -16,7 +16,7 @@ from slacktide.journal.store.base import Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetPoint:
-    """The state of a fleet when its allocator was asked."""
+    """The state of a fleet when its allocator decided."""
 
     hours: float
     """Since the fleet began."""
@@ -29,7 +29,7 @@ class FleetPoint:
 
 
 class Moment(NamedTuple):
-    """What an allocator said of itself when it was asked, on the market's clock."""
+    """What an allocator reported with a decision, on the market's clock."""
 
     at_hours: float
     reserved_usd: float | None
@@ -38,20 +38,20 @@ class Moment(NamedTuple):
 
 @dataclass(slots=True)
 class FleetTimelines:
-    """What allocators of a journal said of themselves, read on from where it was left."""
+    """What a journal's allocators reported with their decisions, read on from where it was left."""
 
     store: Store
     seq: int = 0
-    """The last event that was heard."""
+    """The last event that was read."""
     _moments: dict[str, list[Moment]] = field(default_factory=dict)
 
     def of(self, fleet: str) -> list[Moment]:
-        """Return the moments of a fleet up to now, thinned out where they are many; empty for no such one."""
+        """Return the moments of a fleet up to now, thinned out if many; empty for an unknown fleet."""
         for record in self.store.read(after=self.seq, job=""):
-            self._hear(record)
+            self._apply(record)
         return self._moments.get(fleet, [])
 
-    def _hear(self, record: Record) -> None:
+    def _apply(self, record: Record) -> None:
         event, self.seq = record.event, record.seq
         if isinstance(event, ClockSet):  # another clock: what was before is of no fleet of today
             self._moments.clear()
@@ -64,7 +64,7 @@ class FleetTimelines:
 
 
 def drawn(fleet: FleetRecord, state: JournalState, moments: Iterable[Moment]) -> list[FleetPoint]:
-    """Put what was spent beside what an allocator said, on the clock of its fleet."""
+    """Join what was spent with what the allocator reported, on the clock of its fleet."""
     allowance = allowance_of(fleet, state)
     return [
         FleetPoint(

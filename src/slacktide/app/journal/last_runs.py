@@ -1,4 +1,4 @@
-"""What a journal has learned of a job: how much work earlier runs of the same name really were."""
+"""What earlier runs of the same name measured, from the journal: how much work the job really is."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from slacktide.physics.pace import is_measured, mean_factor, whole_work
 from slacktide.results.last_runs import LastRun, LastRuns, WidthMeasured
 
 MOST_RUNS = 20
-"""Of more runs than this the last ones are looked at: what is older says little of the job today."""
+"""Only the last runs are read: older ones say little about the job today."""
 
 
 def last_runs(journal: Path, name: str) -> LastRuns | None:
     """Return what runs of this name measured; None where there is no such run, or no journal to be read.
 
-    The journal is only read. It need not be there, and whoever plans need not mend one that is damaged:
-    `slacktide jobs` says what is wrong with it.
+    The journal is only read. It need not exist, and a damaged one does not stop a plan: `slacktide jobs`
+    reports what is wrong with it.
     """
     if not real_path(journal).exists():
         return None
@@ -68,9 +68,10 @@ def _was_measured(record: JobRecord) -> bool:
 
 def _file_of(record: JobRecord) -> Job | None:
     """Return the job as its file said it; None where the file cannot be read as it could then."""
-    told = record.submitted
+    submitted = record.submitted
+    now = datetime.fromisoformat(submitted.submitted_utc)
     try:
-        return parse_job(told.text, path=told.path, now=datetime.fromisoformat(told.submitted_utc)).job
+        return parse_job(submitted.text, path=submitted.path, now=now).job
     except InputError:
         return None
 

@@ -20,7 +20,7 @@ class LogLine(NamedTuple):
     rank: int
     line: str
     continued: bool = False
-    """Whether it goes on with the line before, which was too long to be told at once."""
+    """Whether it goes on with the line before, which was too long for one row."""
 
 
 class _Reader:
@@ -58,7 +58,7 @@ class Printed:
 
     @property
     def place(self) -> str:
-        """How far it was told, as text: `1/0:512,1/1:90+`, bytes by attempt and rank, + inside a line."""
+        """How far it was read, as text: `1/0:512,1/1:90+`, bytes by attempt and rank, + inside a line."""
         return ",".join(
             f"{attempt}/{rank}:{one.bytes}{'+' * one.inside}"
             for (attempt, rank), one in self._readers.items()
@@ -74,10 +74,10 @@ class Printed:
     def _lines(self, log: Log, last: bool) -> Iterator[LogLine]:
         reader = self._readers[log.attempt, log.rank]
         for piece in log.read(reader.bytes):
-            told = reader.take(piece, last)
-            if told is None:
+            line = reader.take(piece, last)
+            if line is None:
                 return
-            yield LogLine(log.attempt, log.rank, *told)
+            yield LogLine(log.attempt, log.rank, *line)
 
 
 _PLACE = re.compile(r"([0-9]{1,9})/([0-9]{1,9}):([0-9]{1,15})(\+?)")

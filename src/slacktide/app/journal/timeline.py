@@ -15,12 +15,12 @@ MOST_POINTS = 400
 """A picture shows no more; beyond twice as many, every second one is left out."""
 MOST_HAPPENINGS = 200
 MOST_JOBS = 64
-"""Courses that are remembered; the one that was not asked for the longest gives way."""
+"""Courses in memory; the one that was not requested for the longest time is dropped."""
 QUIET = (Lived, Held, Kept, Remembered)
-"""Kinds of events that a picture shows better than words."""
+"""Kinds of events that a picture shows better than a list."""
 
 REPEATED = (Decided, PaceRevised)
-"""Kinds of events that come again in every slot, one after the other."""
+"""Kinds of events that come in every slot, one after the other."""
 
 
 @dataclass(slots=True)
@@ -29,14 +29,14 @@ class Timeline:
 
     began_hours: float = 0.0
     seq: int = 0
-    """The last event that was heard."""
+    """The last event that was read."""
     course: Course = field(default_factory=Course)
     happenings: list[Record] = field(default_factory=list)
-    """The last ones in words' order; of a row of equal decisions the newest."""
+    """The last events to list, in order; of equal decisions in a row only the newest."""
     _done_gpu_hours: float = 0.0
-    """Work done as far as was heard; a decision knows what a loss just took."""
+    """Work done as of that event; a decision knows what a loss just took."""
 
-    def hear(self, record: Record) -> None:
+    def apply(self, record: Record) -> None:
         """Take one more event of the job into account."""
         event = record.event
         if not self.seq:
@@ -62,7 +62,7 @@ class Timeline:
     def _happened(self, record: Record) -> None:
         for place in range(len(self.happenings) - 1, max(-1, len(self.happenings) - 3), -1):
             before = self.happenings[place].event
-            if _is_said_again(before, record.event):
+            if _is_repeated(before, record.event):
                 del self.happenings[place]
             if type(before) is type(record.event) or not isinstance(before, REPEATED):
                 break
@@ -70,7 +70,7 @@ class Timeline:
         del self.happenings[:-MOST_HAPPENINGS]
 
 
-def _is_said_again(last: Event, event: Event) -> bool:
+def _is_repeated(last: Event, event: Event) -> bool:
     if isinstance(last, Decided) and isinstance(event, Decided):
         same = same_decision(last, event) and (last.ending, last.attempt) == (event.ending, event.attempt)
         return same and not event.moved_from
@@ -91,7 +91,7 @@ class Timelines:
         while len(self._known) > MOST_JOBS:
             self._known.popitem(last=False)
         for record in self._store.read(after=course.seq, job=job):
-            course.hear(record)
+            course.apply(record)
         return course
 
 

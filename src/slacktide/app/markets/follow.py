@@ -1,4 +1,4 @@
-"""Following live prices into a market table, until somebody says stop."""
+"""Follows live prices into a market table, until it is stopped."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHORTEST_HOURS, LONGEST_HOURS = 1.0 / 60.0, 24.0
 """Slots between which a table can be kept: sources have quotas, and a day is too long for any job."""
 MOST_SINCE_HOURS = 24.0 * 366
 ONCE_TRIES = 4
-"""How often a source that does not answer is asked by whoever wants one answer."""
+"""How often a source that does not answer is tried when only one answer is wanted."""
 ONCE_PATIENCE_S = 60.0
 
 
@@ -35,11 +35,11 @@ class FollowRequest:
     every_hours: float = 5.0 / 60.0
     """How long a slot of the table is."""
     since_hours: float = 14.0 * 24.0
-    """How far back a new table begins, where the source tells prices of then."""
+    """How far back a new table begins, if the source has past prices."""
     spot_gpus: int = ASSUMED_SPOT_GPUS
-    """Spot GPUs to assume where nothing was seen, which no source tells."""
+    """Spot GPUs to assume where nothing was seen: no source reports them."""
     on_demand_usd: float | None = None
-    """USD per GPU-hour on demand, where the source does not tell."""
+    """USD per GPU-hour on demand, where the source has none."""
 
     def __post_init__(self) -> None:
         if not SHORTEST_HOURS <= self.every_hours <= LONGEST_HOURS:
@@ -84,17 +84,17 @@ def check_feed_named(spec: str, zones: Sequence[str]) -> None:
 
 def follow(
     request: FollowRequest,
-    tell: Callable[[FollowStep], object],
+    report: Callable[[FollowStep], object],
     *,
     once: bool = False,
     feed: PriceFeed | None = None,
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
     sleep: Callable[[float], object] = time.sleep,
 ) -> None:
-    """Follow a feed into a table, for good or until it answered once; each step is told.
+    """Follow a feed into a table, for good or until it answered once; each step is reported.
 
-    Interrupting it at any moment leaves a table that can be read and gone on with. Raises InputError for what
-    cannot be followed, and with `once` FeedUnreachable where there was no answer.
+    It may be interrupted at any moment: the table can be read, and continued later. Raises InputError for
+    what cannot be followed, and with `once` FeedUnreachable where there was no answer.
     """
     source = open_feed(request.feed) if feed is None else feed
     notes = TableNotes(
@@ -115,14 +115,14 @@ def follow(
         while True:
             step = follower.step(now())
             over = once and _is_over(step, follower)
-            tell(step)
+            report(step)
             if over:
                 return
             sleep(step.wait_s)
 
 
 def _is_over(step: FollowStep, follower: Follower) -> bool:
-    """Whether asking once came to an end; raises what kept it from one."""
+    """Whether the one wanted answer arrived; raises the last error after enough tries."""
     if step.error is None:
         return True
     if follower.failures >= ONCE_TRIES or step.wait_s > ONCE_PATIENCE_S:

@@ -12,7 +12,7 @@ from slacktide.results.forecasts import Forecasts
 from slacktide.simulation.compare import Progress
 
 USUAL_FORECASTERS: tuple[Spec, ...] = ("harmonic", "seasonal")
-"""Those that need no extra and no patience; `arima` is asked for by name."""
+"""Those that need no extra package and are fast; `arima` must be named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,7 @@ MOST_SLOTS = 2000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarketRequest:
-    """How much of the market is to be told, as of which hour of its clock."""
+    """How much of the market to return, as of which hour of its clock."""
 
     now_hours: float
     slots: int = 1
@@ -35,22 +35,22 @@ class MarketRequest:
 
 
 def market_now(journal: Path, usual: MarketSpec, request: MarketRequest) -> dict[str, Any]:
-    """Tell what pools offer now and offered before, never what comes: a recorded market knows its future.
+    """Return what pools offer now and offered before, never what comes: a recorded market has its future.
 
-    Before the first job came nothing says where the market stands, so only its pools are told.
+    Before the first job the market has no clock yet, so only its pools are returned.
     """
     if not 1 <= request.slots <= MOST_SLOTS:
         raise InputError(f"slots must be between 1 and {MOST_SLOTS}, got {request.slots}")
     market, site = journal_market(journal, usual)
     pools = [market.pool(request.pool)] if request.pool else list(market.pools)
     live = site is not None and is_feed(json.loads(site.market)["spec"])
-    return {"live": live, "pools": [_told(pool, site, live, request) for pool in pools]}
+    return {"live": live, "pools": [_offers(pool, site, live, request) for pool in pools]}
 
 
 def journal_market(journal: Path, usual: MarketSpec) -> tuple[Market, SiteOpened | None]:
-    """Return the market of a journal's jobs, with the spot that was seen where nobody counts it.
+    """Return the market of a journal's jobs, with the spot that was seen in pools without counts.
 
-    Before the first job it is the one that is usual, and nothing says where it stands.
+    Before the first job it is the usual one, and has no clock yet.
     """
     with open_journal(journal) as opened:
         site = read_state(opened.store).site
@@ -64,11 +64,11 @@ def _opened(written: str) -> Market:
 
 @lru_cache(maxsize=1)
 def _record(written: str) -> Market:
-    """Open a record, which does not change while jobs are on it, once for all who ask."""
+    """Open a recorded market once for all requests: it does not change while jobs are on it."""
     return open_market(**json.loads(written))
 
 
-def _told(pool: Pool, site: SiteOpened | None, live: bool, request: MarketRequest) -> dict[str, Any]:
+def _offers(pool: Pool, site: SiteOpened | None, live: bool, request: MarketRequest) -> dict[str, Any]:
     last = -1 if site is None else standing(site, pool, request.now_hours).slot
     end = min(last + 1, len(pool.spot_gpus))
     since = max(0, end - request.slots)

@@ -1,6 +1,6 @@
 """What a pool will probably offer in the next hours, by the model that plans draw their futures from.
 
-It is drawn many times, and bands say where most of the futures lie. Beside it stands how the same model did
+It is drawn many times, and bands say where most of the futures lie. It comes with how the same model did
 lately: from moments that are past by now it is drawn again, knowing only what was known then, and compared
 with what came true and with "stays as it is".
 """

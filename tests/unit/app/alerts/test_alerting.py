@@ -146,15 +146,15 @@ def test_whatever_goes_wrong_is_said_once_and_tried_again(
     journal: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(alerting, "RETRY_S", 0.01)
-    post, tries, read, keep = Post(), list[int](), Watch.read, Outbox.sent
+    post, tries, apply, keep = Post(), list[int](), Watch.apply, Outbox.sent
 
     def failing(self: Watch, record: Record) -> list[Alert]:
         tries.append(1)
         if len(tries) <= 3:
             raise ZeroDivisionError
-        return read(self, record)
+        return apply(self, record)
 
-    monkeypatch.setattr(Watch, "read", failing)
+    monkeypatch.setattr(Watch, "apply", failing)
     noted = list[int]()
 
     def broken(self: Outbox, hook: str, number: int) -> None:

@@ -56,7 +56,7 @@ def lived(to_hours: float, usd: float, total_usd: float = 0.0) -> events.Lived:
 
 def alerts(*given: Event) -> list[Alert]:
     watch = Watch()
-    return [alert for record in records(*given) for alert in watch.read(record)]
+    return [alert for record in records(*given) for alert in watch.apply(record)]
 
 
 def test_outlooks_are_told_once_per_change() -> None:
@@ -181,7 +181,7 @@ def test_the_same_is_told_from_whatever_was_kept() -> None:
     for cut in range(len(given)):
         watch = Watch()
         numbered = records(*given)
-        first = [alert for record in numbered[:cut] for alert in watch.read(record)]
+        first = [alert for record in numbered[:cut] for alert in watch.apply(record)]
         again: Watch = kind.read(json.loads(kind.text(kind.plain(watch))))
-        rest = [alert for record in numbered[cut:] for alert in again.read(record)]
+        rest = [alert for record in numbered[cut:] for alert in again.apply(record)]
         assert [*first, *rest] == whole

@@ -47,7 +47,7 @@ def measure(job: str, widths: str, minutes: float, speed: float, write: bool, ou
     )  # fmt: skip
     try:
         with StopRequests() as stop:
-            found = measured(request, tell=lambda line: click.echo(line, err=True), stopping=stop)
+            found = measured(request, report=lambda line: click.echo(line, err=True), stopping=stop)
     except Interrupted as error:
         raise click.exceptions.Abort from error
     if output == "json":

@@ -55,5 +55,5 @@ def _stay(running: Controller, stop: StopRequests) -> None:
             show=watch,
             stopping=stop,
             complain=lambda error: screen.print_lines([f"problem, retrying: {error}"]),
-            tell=lambda line: screen.print_lines([line]),
+            report=lambda line: screen.print_lines([line]),
         )
