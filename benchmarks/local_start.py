@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 
 from slacktide.backends.local import Kind, Launch, LocalProcesses
-from slacktide.backends.processes.process_table import scan
+from slacktide.backends.process_table import scan
 
 TRIES = 15
 PAUSE_S = 0.001

@@ -15,9 +15,9 @@ from statistics import median
 from typing import NamedTuple
 
 from slacktide.backends.local import Kind, Launch, LocalProcesses, ProcessStatus
-from slacktide.backends.machines.link.link import Host
+from slacktide.backends.machines.link.base import Host
 from slacktide.backends.machines.link.pipes import Pipes
-from slacktide.backends.machines.workers import MachineWorkers
+from slacktide.backends.machines.machine_workers import MachineWorkers
 
 TRIES = 3
 PAUSE_S = 0.002

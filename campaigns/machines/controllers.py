@@ -136,7 +136,7 @@ class Controller:
 
     def step(self) -> None:
         """Do all that is due now."""
-        self.backend.machine_workers.peers.talk.turn()
+        self.backend.machine_workers.machines.loop.turn()
         self.engine.step(self._network.now() / HOUR_S)
 
     def end(self) -> None:

@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 from campaigns.machines.truth import Crew, Truth, Work
 from slacktide.backends.local.processes import LocalProcesses
-from slacktide.backends.machines.agent.agent import Agent
 from slacktide.backends.machines.agent.lease import GUARD_WAITS_S, AgentLease
 from slacktide.backends.machines.agent.messages import AgentAnswer, AgentMessage
-from slacktide.backends.workers.launch import Kind, Launch
-from slacktide.backends.workers.orders import SetPart
-from slacktide.backends.workers.process_status import LogFile, Phase, ProcessStatus
+from slacktide.backends.machines.agent.serve import Agent, AgentMachine
+from slacktide.backends.workers.job_folder import LogFile
+from slacktide.backends.workers.launch import Kind, Launch, SetPart
+from slacktide.backends.workers.process_status import Phase, ProcessStatus
 from slacktide.core.errors import InputError
 
 GRACE_S = 2.0
@@ -213,10 +213,10 @@ class Node:
 
     def start_agent(self) -> None:
         """Let there be an agent that knows nothing but what is on the machine."""
-        self.agent = Agent(
-            self._root, self._owner, self._lease_s, now=self.now, environ={"CUDA_VISIBLE_DEVICES": ""},
-            processes=Workers(self), lease=Note(self, self._lease_s),
-        )  # fmt: skip
+        machine = AgentMachine(
+            Workers(self), Note(self, self._lease_s), self.now, {"CUDA_VISIBLE_DEVICES": ""}
+        )
+        self.agent = Agent(self._root / self._owner, machine)
 
     def begin(self, job: str, wanted: Wanted) -> None:
         """Start workers."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from slacktide.backends.machines.backend import MachineBackend, NodeAccess
-from slacktide.backends.machines.link.link import Host
+from slacktide.backends.machines.link.base import Host
 from slacktide.backends.machines.link.pipes import Pipes
 from slacktide.checks import BACKEND_CHECKS
 from slacktide.checks import trial as trials

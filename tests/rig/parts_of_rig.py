@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from slacktide.backends.processes import process_table
+from slacktide.backends import process_table
 from slacktide.journal.state.journal_state import JobRecord, JournalState
 from slacktide.journal.state.snapshots import read_state
 from slacktide.journal.store.sqlite import SqliteStore

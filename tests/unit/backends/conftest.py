@@ -15,7 +15,7 @@ import pytest
 
 from slacktide.backends.base import BackendPlace, BackendStatus, LaunchSpec
 from slacktide.backends.local import Kind, Launch, Local, LocalProcesses, ProcessStatus
-from slacktide.backends.processes.process_table import SeenProcess, scan
+from slacktide.backends.process_table import SeenProcess, scan
 from slacktide.core.types import Order
 from tests.parts_of_files import pids_below
 

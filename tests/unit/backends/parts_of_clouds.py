@@ -12,11 +12,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from slacktide.backends import process_table
 from slacktide.backends.base import BackendPlace, BackendStatus, LaunchSpec
 from slacktide.backends.machines.backend import MachineBackend, NodeAccess
-from slacktide.backends.machines.link.link import Host
+from slacktide.backends.machines.link.base import Host
 from slacktide.backends.machines.link.pipes import Pipes
-from slacktide.backends.processes import process_table
 from slacktide.core.types import Order
 from slacktide.journal.state.tickets import MachineKind, MemoryMachineLog
 from slacktide.providers.base import Renter

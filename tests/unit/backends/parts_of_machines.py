@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from slacktide.backends import process_table
 from slacktide.backends.base import BackendPlace, BackendStatus, LaunchSpec
 from slacktide.backends.machines.agent.messages import AgentMessage
 from slacktide.backends.machines.backend import NodeAccess
-from slacktide.backends.machines.link.link import Host, HostAnswer
+from slacktide.backends.machines.link.base import Host, HostAnswer
 from slacktide.backends.machines.link.pipes import Pipes
-from slacktide.backends.processes import process_table
 from slacktide.core.types import Order
 from tests.parts_of_files import pids_below
 

@@ -12,12 +12,11 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+from slacktide.backends import process_table
 from slacktide.backends.machines.agent.messages import AgentAnswer, AgentMessage, AgentTask, LaunchPack
-from slacktide.backends.machines.link.link import Host
-from slacktide.backends.processes import process_table
+from slacktide.backends.machines.link.base import Host
 from slacktide.backends.ray.link import RayLink
-from slacktide.backends.workers.launch import Launch
-from slacktide.backends.workers.orders import SetPart
+from slacktide.backends.workers.launch import Launch, SetPart
 
 from .conftest import wait_for
 

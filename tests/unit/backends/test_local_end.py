@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from slacktide.backends.local import job
-from slacktide.backends.workers import end_times
+from slacktide.backends.workers import worker
 from slacktide.core import machine_clock as boot
 from slacktide.core.types import Order
 
@@ -36,7 +36,7 @@ def uptime_s(monkeypatch: pytest.MonkeyPatch) -> float:
     """A machine that has been up for this long and stays so while the test looks."""
     up_s = 50_000.0
     monkeypatch.setattr(boot, "seconds", lambda: up_s)
-    monkeypatch.setattr(end_times, "_uptime_s", lambda: up_s)
+    monkeypatch.setattr(worker, "_uptime_s", lambda: up_s)
     return up_s
 
 

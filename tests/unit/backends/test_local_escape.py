@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.backends.processes.process_table import Process, SeenProcess
-from slacktide.backends.processes.process_tree import as_subreaper, relatives
+from slacktide.backends.process_table import Process, SeenProcess, as_subreaper, relatives
 
 from .conftest import Stage
 

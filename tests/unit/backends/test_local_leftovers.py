@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.backends.processes.process_table import alive
+from slacktide.backends.process_table import alive
 from slacktide.backends.workers import job_folder as folder
 from slacktide.backends.workers import supervisor
 

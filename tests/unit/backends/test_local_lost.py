@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from slacktide.backends.processes.process_table import dying
+from slacktide.backends.process_table import dying
 from slacktide.backends.workers.worker import Worker
 from slacktide.backends.workers.worker_set import WorkerSet
 from slacktide.core.types import Order

@@ -74,7 +74,7 @@ def leaders(stage: Stage) -> list[int]:
 
 def pids(stage: Stage) -> list[int | None]:
     """Return the supervisors of the set, by rank."""
-    worker_set = stage.processes._jobs["job"].worker_set
+    worker_set = stage.processes._jobs["job"].current
     return [worker.pid for worker in worker_set.workers] if worker_set else []
 
 

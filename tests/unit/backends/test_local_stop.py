@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from slacktide.backends.processes.process_table import scan
+from slacktide.backends.process_table import scan
 
 from .conftest import Stage, wait_for
 

@@ -16,19 +16,19 @@ from typing import Any
 
 import pytest
 
+from slacktide.backends import process_table
 from slacktide.backends.machines.agent import lease
-from slacktide.backends.machines.agent.agent import LOG_BYTES
 from slacktide.backends.machines.agent.messages import (
     SHARED,
     AgentAnswer,
     AgentMessage,
     AgentTask,
     LaunchPack,
+    read_frame,
+    write_frame,
 )
-from slacktide.backends.machines.agent.serve import read_frame, write_frame
-from slacktide.backends.processes import process_table
-from slacktide.backends.workers.launch import Kind, Launch
-from slacktide.backends.workers.orders import SetPart
+from slacktide.backends.machines.agent.serve import LOG_BYTES
+from slacktide.backends.workers.launch import Kind, Launch, SetPart
 from tests.parts_of_files import pids_below
 
 from .conftest import wait_for

@@ -101,7 +101,7 @@ def test_a_cut_that_is_shorter_than_the_lease_is_nothing(make: Callable[..., Sit
         assert not site.look().stopped
     os.kill(site.link.agents[cut].process.pid, signal.SIGCONT)
     site.link.deaf = site.link.mute = frozenset()
-    number = site.backend.machine_workers.peers.get(cut)
+    number = site.backend.machine_workers.machines.get(cut)
     assert number is not None
     heard = number.answered
     site.until(lambda facts: number.answered > heard)
@@ -117,10 +117,10 @@ def test_a_killed_agent_is_followed_by_one_that_finds_the_workers(make: Callable
     host = site.carriers()[0]
     site.link.agents[host].process.kill()
     site.link.agents[host].process.wait()
-    peer = site.backend.machine_workers.peers.get(host)
-    assert peer is not None
-    heard = peer.answered
-    site.until(lambda facts: peer.answered > heard)
+    machine = site.backend.machine_workers.machines.get(host)
+    assert machine is not None
+    heard = machine.answered
+    site.until(lambda facts: machine.answered > heard)
     facts = site.look()
     assert (facts.spot_gpus, facts.stopped, facts.failure) == (2, False, None)
     assert site.supervisors() == before
@@ -202,7 +202,7 @@ def test_a_disk_that_is_full_here_is_told_and_passes(
 def test_spot_that_is_not_to_be_had_is_lost_and_what_is_there_goes_on(
     make: Callable[..., Site], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("slacktide.backends.machines.workers.WAIT_S", 0.1)
+    monkeypatch.setattr("slacktide.backends.machines.machine_workers.WAIT_S", 0.1)
     site = make(LONG_S)
     site.backend.enter(LaunchSpec(job="job", run=STAYS, workdir=str(site.folder), grace_s=1.0))
     assert site.backend.room("here") == (math.inf, math.inf), "nobody knows before a machine has answered"
@@ -214,7 +214,7 @@ def test_spot_that_is_not_to_be_had_is_lost_and_what_is_there_goes_on(
 
 
 def test_what_waits_for_machines_says_so(make: Callable[..., Site], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("slacktide.backends.machines.workers.WAIT_S", 0.1)
+    monkeypatch.setattr("slacktide.backends.machines.machine_workers.WAIT_S", 0.1)
     site = make(LONG_S)
     site.backend.enter(LaunchSpec(job="job", run=STAYS, workdir=str(site.folder), grace_s=1.0))
     site.backend.hold(Order("job", 1, "here", 0, 5))

@@ -96,10 +96,10 @@ class Resized(Site):
 
     def abandon(self, *orders: Order) -> None:
         """Forget the controller, not the agents; the next one recovers as an engine does."""
-        talk = self.backend.machine_workers.peers.talk
-        talk._closed.set()
-        if talk._thread is not None:
-            talk._thread.join()
+        loop = self.backend.machine_workers.machines.loop
+        loop._closed.set()
+        if loop._thread is not None:
+            loop._thread.join()
         self.hear_again()
         self.connect()
         self.enter()

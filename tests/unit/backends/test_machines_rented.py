@@ -62,7 +62,7 @@ def test_machines_that_do_not_say_their_ticket_are_known_by_their_id(
     site.cloud.rent("somebody else", "1", SPOT)  # a machine of the same cluster at the same address
     site.hold(ORDER)
     mine = {one.id for one in site.cloud.living if one.owner == site.owner}
-    site.until(lambda facts: set(site.backend.machine_workers.peers.ours or ()) == mine)
+    site.until(lambda facts: set(site.backend.machine_workers.machines.ours or ()) == mine)
     joined = {fact.machine for fact in site.diary.facts if isinstance(fact, Joined)}
     assert joined == mine
     theirs = next(one.id for one in site.cloud.living if one.id not in mine)
@@ -89,7 +89,7 @@ def test_another_controller_goes_on_with_the_same_machines(make: Callable[..., p
     before = set(site.cloud.instances)
     site.restart(ORDER)
     site.hold(ORDER)
-    site.until(lambda facts: len(site.backend.machine_workers.peers.ours or ()) == 3)
+    site.until(lambda facts: len(site.backend.machine_workers.machines.ours or ()) == 3)
     assert set(site.cloud.instances) == before
     site.restart()  # and one that nobody tells of an order gives them all back
     site.until(lambda facts: not site.backend.rented)
@@ -120,7 +120,7 @@ def test_a_cloud_full_of_faults_leaks_nothing(make: Callable[..., parts.Rented])
 def test_spot_that_is_not_to_be_had_is_lost_and_on_demand_is_waited_for(
     make: Callable[..., parts.Rented], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("slacktide.backends.machines.workers.WAIT_S", 0.1)
+    monkeypatch.setattr("slacktide.backends.machines.machine_workers.WAIT_S", 0.1)
     site = make(faults=Faults(full_share=1.0, full_hours=1e-9))
     assert site.backend.room("any") == (math.inf, math.inf)
     site.backend.hold(ORDER)
@@ -138,7 +138,7 @@ def test_spot_that_is_not_to_be_had_is_lost_and_on_demand_is_waited_for(
 def test_a_limit_is_never_passed_and_said(
     make: Callable[..., parts.Rented], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("slacktide.backends.machines.workers.WAIT_S", 0.1)
+    monkeypatch.setattr("slacktide.backends.machines.machine_workers.WAIT_S", 0.1)
     site = make(rules=dataclasses.replace(RULES, max_machines=2))
     site.backend.hold(ORDER)
     facts = site.until(lambda facts: "max_machines" in facts.trouble)

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.backends.machines.link.link import Host
-from slacktide.backends.processes.process_table import Process, SeenProcess
+from slacktide.backends.machines.link.base import Host
+from slacktide.backends.process_table import Process, SeenProcess
 from slacktide.backends.ray import actor, cluster_file, cluster_processes, link
 from slacktide.backends.ray.backend import LEASE, LEASE_S, lease_s
 from slacktide.backends.ray.cluster_file import ClusterNote, LocalNode, read_note, write_note

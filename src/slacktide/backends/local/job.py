@@ -8,81 +8,65 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from slacktide.backends.processes import owned_folders
-from slacktide.backends.processes.process_table import MARKER
-from slacktide.backends.workers import end_times, environment, reforming
+from slacktide.backends.process_table import MARKER
+from slacktide.backends.workers import environment, owned_folders, reforming
 from slacktide.backends.workers import job_folder as folder
-from slacktide.backends.workers.launch import Kind, Launch
-from slacktide.backends.workers.orders import RETRY_S, SetPart, WorkerOrder, not_startable
+from slacktide.backends.workers.job_table import RETRY_S, OrderedJob
+from slacktide.backends.workers.launch import TAKE_S, Kind, Launch, SetPart, WorkerOrder, script_of
 from slacktide.backends.workers.printed_progress import PrintedProgress
 from slacktide.backends.workers.progress import Tail
 from slacktide.backends.workers.reforming import Reforming
-from slacktide.backends.workers.setup import JobSetup
 from slacktide.backends.workers.stored import StoredCheckpoints, read_note
 from slacktide.backends.workers.supervisor import spawn
-from slacktide.backends.workers.worker import Worker
-from slacktide.backends.workers.worker_set import WorkerSet
-from slacktide.core.errors import BackendError, InputError
+from slacktide.backends.workers.worker import Worker, attempt_end_s
+from slacktide.backends.workers.worker_set import JobSetup, WorkerSet
+from slacktide.core.errors import InputError
 
 SIGN_S = 5.0
 """How often to leave a sign that workers were seen alive, for the case that no controller is there at their
 end."""
 
 
-class LocalJob:
+class LocalJob(OrderedJob[WorkerSet]):
     """A job's folder, its processes, and what was ordered for it."""
 
     def __init__(self, place: Path, owner: str, base: Mapping[str, str], now: float) -> None:
-        self.launch: Launch | None = None
-        self.refusal = "the command of the job is not known yet"
-        """Why there is no launch, while there is none."""
-        self.order: WorkerOrder | None = None
-        self.worker_set: WorkerSet | None = None
+        super().__init__(place, owner)
         self.intent: folder.Intent | None = None
         """What the set of workers was written down as."""
         self.reforming: Reforming | None = None
         """How far the set has come, if it was made from another one."""
         self.moved = False
         """Whether its folder was moved under its workers, who may have failed because of that."""
-        self.going: list[WorkerSet] = []
-        """What an earlier controller left behind and no order explains."""
         self.tail: Tail | None = None
         """What the job says of itself; None until its folder was found to be ours."""
         self.printed: PrintedProgress | None = None
         """What it prints, where a pattern finds progress in that."""
         self.stored: StoredCheckpoints | None = None
         """Its checkpoints in a store, where its file names one."""
-        self.newest = 0
-        """The highest attempt that was ever begun here."""
         self.damaged: int | None = None
         """The attempt whose note of what it was to be cannot be read."""
-        self.trouble = ""
-        """What went wrong at the last step that was tried."""
         self.began_at = now
         """When the set of workers was begun."""
         self.before_gone_s: float | None = None
         """When the attempt before this set had gone, where an earlier controller saw to both."""
-        self.place, self.owner = place, owner
         self.prefix = f"{owner}/{place.name}"
         self.setup = JobSetup(place, f"{self.prefix}/setup/0")
         self._base = base
-        self._formed: int | None = None
-        """The attempt that is ours to begin though it has a folder already."""
         self._noted_share: float | None = None
         """What an earlier controller knew of a store, for jobs that cannot be entered."""
-        self._retry_at = self._sign_at = self._held_at = -math.inf
+        self._sign_at = -math.inf
 
     def open(self, now: float) -> None:
         """Read what there is in the folder; raises InputError or OSError when it is not ours to read."""
         if self.tail is None:
-            owned_folders.check_owned(self.place, self.owner)
+            super().open(now)
             self.tail = Tail(folder.progress_path(self.place), now)
-            self.newest = max([self.newest, *folder.attempts(self.place)])
             self._noted_share = read_note(folder.stored_path(self.place))
 
     def enter(self, launch: Launch) -> None:
         """Learn what is to be started, from the next start on; what could not be started is tried at once."""
-        self.launch, self._retry_at = launch, -math.inf
+        self.launch, self.retry_at = launch, -math.inf
         if launch.progress_log is None:
             self.printed = None
         elif self.printed is None or self.printed.pattern != launch.progress_log:
@@ -101,7 +85,7 @@ class LocalJob:
     @property
     def finishing(self) -> bool:
         """Whether all workers have gone, but not what they saved last is in the store."""
-        worker_set = self.worker_set
+        worker_set = self.current
         if self.stored is None or worker_set is None or not self._saves:
             return False
         return worker_set.gone and self.stored.over != worker_set.attempt
@@ -110,10 +94,6 @@ class LocalJob:
     def _saves(self) -> bool:
         """Whether the machine is the one whose folder is copied: that of rank 0."""
         return self.intent is not None and 0 in self.intent.rank_numbers
-
-    def hold(self, order: WorkerOrder, now: float) -> None:
-        """Take a new order."""
-        self.order, self._retry_at, self._held_at = order, -math.inf, now
 
     def let_go_on(self) -> None:
         """Note that the workers on all machines are ready: those here may receive their places."""
@@ -126,22 +106,20 @@ class LocalJob:
         if self.stored is not None:
             self._keep_safe(self.stored, now)
         if self.order is not None:
-            self._pursue(self._checked(self.order), now, pick_devices)
-        if self.worker_set and self.worker_set.halved:
-            self.worker_set.stop(now)  # no order came for a set that keeps the others
+            self._pursue(self.checked(self.order), now, pick_devices)
+        if self.current and self.current.halved:
+            self.current.stop(now)  # no order came for a set that keeps the others
         if self.reforming:
             self.reforming.advance(now, go=self._may_go)
         if self.reforming is None or not self.reforming.under_way:
             for leaving in filter(lambda one: not one.stopping, self.going):
                 leaving.stop(now)
-        if now >= self._retry_at:
-            self.trouble = ""
+        self.clear_trouble(now)
 
     def take(self, spot_left: int, notice_s: float, now: float) -> None:
         """Let the market take the highest-ranked spot workers beyond some; the others have to end too."""
-        worker_set, order = self.worker_set, self.order
-        if order and (worker_set is None or worker_set.attempt != order.attempt):
-            self.order = order.after_take(spot_left)
+        self.void_if_taken(spot_left)
+        worker_set = self.current
         if worker_set is None:
             return
         worker_set.poll(now)
@@ -157,7 +135,7 @@ class LocalJob:
         """End all workers within this time, and let none of the last order begin; say if any lived."""
         if self.order and self.order.kinds:
             self.order = self.order.voided()
-        sets = [one for one in (self.worker_set, *self.going) if one is not None and one.present]
+        sets = [one for one in self.sets if one.present]
         for one in sets:
             one.take([worker.rank for worker in one.workers], patience_s, now)
         self.setup.stop(now)
@@ -187,16 +165,14 @@ class LocalJob:
         older = [one for one in folder.attempts(self.place) if one < attempt]
         intent = folder.read_intent(self.place, older[-1]) if older else None
         if intent is not None and self.reforming is None:
-            self.before_gone_s = end_times.of_attempt(
-                self._stem(intent, rank) for rank in intent.rank_numbers
-            )
+            self.before_gone_s = attempt_end_s(self._stem(intent, rank) for rank in intent.rank_numbers)
 
     def not_adopted(self, attempt: int, *, lives: bool) -> None:
         """Distinguish an attempt that was never begun, and may be now, from one whose note cannot be read."""
         if folder.has_intent(self.place, attempt):
             self.damaged = attempt
         elif not lives and not folder.is_begun(self.place, attempt):
-            self._formed = attempt
+            self.formed = attempt
 
     def worker_set_of(self, intent: folder.Intent, taken_over: Mapping[tuple[int, int], int]) -> WorkerSet:
         """Return the workers of an attempt that no other has taken over, with all that is known on disk."""
@@ -220,43 +196,34 @@ class LocalJob:
         attempt, former_rank = intent.origin(rank)
         return folder.attempt_folder(self.place, attempt) / f"rank-{former_rank}"
 
-    def _checked(self, order: WorkerOrder) -> WorkerOrder:
-        """Return the order, void where what is on disk under its number is not its own."""
-        if order.kinds and not order.void and self._foreign(order):
-            self.order = order = order.voided()
-        return order
-
-    def _foreign(self, order: WorkerOrder) -> bool:
-        """Say whether another order began this attempt, or a later one: the journal may be an old copy."""
-        if self.worker_set is not None and self.worker_set.attempt == order.attempt:
-            kinds, ranks = (self.intent.kinds, self.intent.ranks) if self.intent else ((), ())
-            mine = order.part.ranks if order.part else ()
-            return order.attempt < self.newest or (order.kinds, mine) != (kinds, ranks)
-        return order.attempt <= self.newest and order.attempt != self._formed
+    def is_formed_for(self, current: WorkerSet, order: WorkerOrder) -> bool:
+        """Say whether the workers that there are were written down as the order wants them."""
+        kinds, ranks = (self.intent.kinds, self.intent.ranks) if self.intent else ((), ())
+        return (order.kinds, order.part.ranks if order.part else ()) == (kinds, ranks)
 
     def _poll(self, now: float) -> None:
         """See who ended, and only then read what they said last: before that it may not have been all."""
         self.setup.poll(now)
-        for worker_set in (*self.going, *filter(None, (self.worker_set,))):
+        for worker_set in self.sets:
             worker_set.poll(now)
         self.going = [worker_set for worker_set in self.going if not worker_set.gone]
         if self.tail:
             self.tail.poll(now)
         if self.printed:
-            if self.worker_set and self.worker_set.attempt:
-                home = folder.attempt_folder(self.place, self.worker_set.attempt)
+            if self.current and self.current.attempt:
+                home = folder.attempt_folder(self.place, self.current.attempt)
                 self.printed.follow(home / "rank-0.log", now)
             self.printed.poll(now)
-        if self.worker_set and self.worker_set.present and now >= self._sign_at:
-            homes = {worker.stem.parent for worker in self.worker_set.workers}
-            for home in {*homes, folder.attempt_folder(self.place, self.worker_set.attempt)}:
+        if self.current and self.current.present and now >= self._sign_at:
+            homes = {worker.stem.parent for worker in self.current.workers}
+            for home in {*homes, folder.attempt_folder(self.place, self.current.attempt)}:
                 folder.touch(folder.seen_path(home))
             self._sign_at = now + SIGN_S
 
     def _keep_safe(self, stored: StoredCheckpoints, now: float) -> None:
         """Let the store have what the workers have saved, and at the end what they saved last."""
         stored.poll(now)
-        worker_set = self.worker_set
+        worker_set = self.current
         if worker_set is None and (self.order is None or not self.order.kinds):
             stored.rest()
         if worker_set is None or not self._saves:
@@ -282,18 +249,18 @@ class LocalJob:
     def _pursue(self, order: WorkerOrder, now: float, pick_devices: Callable[[int], tuple[str, ...]]) -> None:
         if not order.kinds:
             self.setup.stop(now)
-        if self.worker_set and (self.worker_set.attempt != order.attempt or order.void or not order.kinds):
-            if not self._reform(self.worker_set, order, now, pick_devices):
+        if self.current and (self.current.attempt != order.attempt or order.void or not order.kinds):
+            if not self._reform(self.current, order, now, pick_devices):
                 order = self._without_kept(order)
-                self._part(self.worker_set, order, now)
-            elif self.worker_set.attempt != order.attempt:
+                self._part(self.current, order, now)
+            elif self.current.attempt != order.attempt:
                 return
-        elif self.worker_set is None:
+        elif self.current is None:
             order = self._without_kept(order)
         if order.void or not order.kinds or self.going:
             return
-        missing = self.worker_set is None or self.worker_set.lacking
-        if missing and now >= max(order.not_before, self._retry_at):
+        missing = self.current is None or self.current.lacking
+        if missing and now >= max(order.not_before, self.retry_at):
             self._start(order, now, pick_devices)
 
     def _without_kept(self, order: WorkerOrder) -> WorkerOrder:
@@ -307,28 +274,26 @@ class LocalJob:
         if not worker_set.stopping:
             worker_set.stop(now)
         if worker_set.gone and not self.finishing and worker_set.attempt != order.attempt:
-            self.worker_set = self.intent = self.reforming = None
+            self.current = self.intent = self.reforming = None
 
     def _start(self, order: WorkerOrder, now: float, pick_devices: Callable[[int], tuple[str, ...]]) -> None:
         """Start what is missing; what the system refuses is tried again later."""
-        self._retry_at = now + RETRY_S
-        if self.launch is None:
-            raise BackendError(f"the workers cannot be started: {self.refusal}")
+        launch, self.retry_at = self.startable(now), now + RETRY_S
         try:
             if self.tail is None:
                 self.open(now)  # what is found there may forbid the start
             else:
-                self._begin(order, self.launch, now, pick_devices)
+                self._begin(order, launch, now, pick_devices)
         except (OSError, InputError) as error:
-            raise not_startable(order.attempt, self.launch.job_id, error) from error
-        self._retry_at = -math.inf
+            raise self.not_startable(order.attempt, error, now) from error
+        self.retry_at = -math.inf
 
     def _begin(
         self, order: WorkerOrder, launch: Launch, now: float, pick_devices: Callable[[int], tuple[str, ...]]
     ) -> None:
         """Run the set-up if it has not succeeded yet, then write down the attempt, then start it."""
         variables = environment.job_variables(self._base, launch, folder.progress_path(self.place))
-        if self.worker_set is None:
+        if self.current is None:
             if not self.setup.done(launch, variables, order.attempt, now):
                 return
             if self.stored and not self.stored.ready(order.attempt, self._last_share, now):
@@ -360,7 +325,7 @@ class LocalJob:
             ranks=part.ranks,
             addresses=part.addresses,
             pool=order.pool,
-            script=reforming.script_of(launch),
+            script=script_of(launch),
             former=part.former,
         )
         self._write(intent, now)
@@ -370,19 +335,19 @@ class LocalJob:
     def _write(self, intent: folder.Intent, now: float) -> None:
         owned_folders.make_private(folder.attempt_folder(self.place, intent.attempt))
         folder.write_intent(self.place, intent)
-        self.newest = self._formed = intent.attempt
+        self.newest = self.formed = intent.attempt
         self.before_gone_s, self.began_at, self.moved = None, now, False
         if self.tail:
             self.tail.begin_anew()
 
     def _replace_set(self, worker_set: WorkerSet, intent: folder.Intent) -> None:
-        self.worker_set, self.intent, self.reforming = worker_set, intent, None
+        self.current, self.intent, self.reforming = worker_set, intent, None
 
     def _note_reforming(self, since: float, now: float) -> None:
         """See how far the set has come if it was made from another one."""
-        if self.worker_set and self.intent and self.intent.reforms:
+        if self.current and self.intent and self.intent.reforms:
             home = folder.attempt_folder(self.place, self.intent.attempt)
-            self.reforming = Reforming(self.worker_set, self.intent, home, since, now)
+            self.reforming = Reforming(self.current, self.intent, home, since, now)
 
     @property
     def _settled(self) -> bool:
@@ -410,7 +375,7 @@ class LocalJob:
         if not stay or before is None:
             return False
         if self._not_yet(order, now):
-            return not worker_set.halved and now < self._held_at + before.grace_s + reforming.TAKE_S
+            return not worker_set.halved and now < self.held_at + before.grace_s + TAKE_S
         intent = self._successor(before, order, stay, pick_devices)
         try:
             self._write(intent, now)
@@ -451,7 +416,7 @@ class LocalJob:
             return {}
         if order.void or now < order.not_before:
             return {}
-        if (intent.pool, intent.script) != (order.pool, reforming.script_of(launch)):
+        if (intent.pool, intent.script) != (order.pool, script_of(launch)):
             return {}
         if order.part is not None:
             mine = order.part.former == worker_set.attempt and bool(intent.ranks)
@@ -471,7 +436,7 @@ class LocalJob:
 
     def _fill(self, launch: Launch, variables: Mapping[str, str]) -> None:
         """Start the workers of whom nothing is known; one who comes late finds the place taken and leaves."""
-        worker_set, intent = self.worker_set, self.intent
+        worker_set, intent = self.current, self.intent
         if worker_set is None or intent is None or not worker_set.lacking:
             return
         for worker in filter(lambda worker: worker.awaited, worker_set.workers):

@@ -5,15 +5,27 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
-from slacktide.backends.local import leftovers, observe
+from slacktide.backends import process_table
+from slacktide.backends.base import backends
 from slacktide.backends.local.job import LocalJob
+from slacktide.backends.local.status_report import status_of
 from slacktide.backends.workers import environment
-from slacktide.backends.workers.launch import Kind, Launch, is_name
-from slacktide.backends.workers.orders import JobTable, SetPart, WorkerOrder
-from slacktide.backends.workers.process_status import LogFile, ProcessStatus, Stray
+from slacktide.backends.workers import job_folder as folder
+from slacktide.backends.workers.job_folder import LogFile
+from slacktide.backends.workers.job_table import JobTable
+from slacktide.backends.workers.launch import Kind, Launch, SetPart, WorkerOrder, is_name
+from slacktide.backends.workers.process_status import STRAY_GRACE_S, ProcessStatus, Stray
+from slacktide.backends.workers.worker import VANISHED, Worker
+from slacktide.backends.workers.worker_backend import WorkerBackend, Workers
+from slacktide.backends.workers.worker_set import WorkerSet
+from slacktide.core.errors import InputError
+from slacktide.core.types import Order
 
 
 class LocalProcesses:
@@ -96,7 +108,7 @@ class LocalProcesses:
 
     def look(self, job_id: str) -> ProcessStatus:
         """Return what the last tick saw of a job; raises InputError for what is no job's name."""
-        return observe.observe(self._jobs.known(job_id), self._now())
+        return status_of(self._jobs.known(job_id), self._now())
 
     def sweep(self, keep: Mapping[str, int]) -> None:
         """Take charge of what an earlier controller left: keep these attempts, end all else.
@@ -106,11 +118,11 @@ class LocalProcesses:
         requested to stop is not kept. To be called before the first order: a job that has one is not touched,
         for its workers are ours. What is to go gets SIGTERM now, and SIGKILL from a later tick.
         """
-        marked = leftovers.marked(self._owner)
+        marked = _marked(self._owner)
 
         def adopt(job_id: str, job: LocalJob) -> None:
             if job.order is None:
-                leftovers.sweep(job, keep.get(job_id), marked.get(job_id, {}), self._now())
+                _sweep_job(job, keep.get(job_id), marked.get(job_id, {}), self._now())
 
         self._jobs.sweep([*marked, *filter(is_name, keep)], adopt)
 
@@ -135,8 +147,151 @@ class LocalProcesses:
         return self._jobs.logs(job_id)
 
     def _pick_devices(self, workers: int) -> tuple[str, ...]:
-        intents = (
-            job.intent for job in self._jobs if job.intent and job.worker_set and not job.worker_set.gone
-        )
+        intents = (job.intent for job in self._jobs if job.intent and job.current and not job.current.gone)
         used = (device for intent in intents for device in intent.devices)
         return environment.least_used(environment.machine_devices(self._environ), used, workers)
+
+
+Marked: TypeAlias = Mapping[str, Mapping[int, Kind]]
+"""Ranks that live and their kinds, by the part of the job they belong to: an attempt's number, or `setup`."""
+
+
+# What an earlier controller left. The notes on disk find every worker that registered. The marker finds those
+# that have not yet, those whose folder was removed, and what outlived a supervisor. A worker that is about to
+# begin finds the stop note and leaves.
+
+
+def _marked(owner: str) -> dict[str, dict[str, dict[int, Kind]]]:
+    """Return what of an owner's lives on this machine, by job."""
+    found: dict[str, dict[str, dict[int, Kind]]] = defaultdict(lambda: defaultdict(dict))
+    for seen in process_table.scan():
+        parts = (seen.marker or "").split("/")
+        if len(parts) == 4 and parts[0] == owner and parts[3].isdecimal() and is_name(parts[1]):
+            ranks, rank = found[parts[1]][parts[2]], int(parts[3])
+            # One of its processes may end while it is read, and then says nothing.
+            ranks[rank] = "spot" if ranks.get(rank) == "spot" else _kind(seen.process.pid)
+    return found
+
+
+def _sweep_job(job: LocalJob, kept: int | None, living: Marked, now: float) -> None:
+    """Adopt one attempt of a job, with its set-up, and begin to end all else; raises InputError or OSError.
+
+    When the job's folder is not ours to read, all that lives is ended by its marker before that is raised.
+    """
+    job.newest = max([job.newest, *(int(part) for part in living if part.isdecimal())])
+    explained = {_part(worker_set) for worker_set in job.going}
+    if job.current and job.current.attempt != kept:
+        job.going, job.current, job.intent = [*job.going, job.current], None, None
+        job.going[-1].stop(now)
+        explained.add(_part(job.going[-1]))
+    try:
+        job.open(now)
+        if kept is not None:
+            job.setup.adopt(STRAY_GRACE_S, now)
+            explained.add("setup")
+            if job.current or job.adopt(kept, now):
+                explained.add(str(kept))
+            else:
+                job.not_adopted(kept, lives=str(kept) in living)
+                if not any(part.isdecimal() for part in living):
+                    job.note_before(kept)
+        living = _unclaimed(job, living, filter(None, (job.current, *job.going)))
+        left = _noted(job, living)
+    except (OSError, InputError):
+        _end_all(job, _marked_only(job, living), explained, now)
+        raise
+    living = _unclaimed(job, living, (worker_set for _, worker_set in left))
+    _end_all(job, [*left, *_marked_only(job, living)], explained, now)
+
+
+def _unclaimed(job: LocalJob, living: Marked, sets: Iterable[WorkerSet]) -> Marked:
+    """Return what lives without the workers of these sets, which may have begun in another attempt."""
+    claimed = {worker.marker for worker_set in sets for worker in worker_set.workers}
+    rest = {
+        part: {rank: kind for rank, kind in ranks.items() if f"{job.prefix}/{part}/{rank}" not in claimed}
+        for part, ranks in living.items()
+    }
+    return {part: ranks for part, ranks in rest.items() if ranks}
+
+
+def _noted(job: LocalJob, living: Marked) -> list[tuple[str, WorkerSet]]:
+    """Return everything on disk that may not have ended."""
+    attempts = [
+        (str(attempt), folder.read_intent(job.place, attempt)) for attempt in folder.attempts(job.place)
+    ]
+    taken_over = folder.taken_over(job.place)
+    noted = [(part, job.worker_set_of(intent, taken_over)) for part, intent in attempts if intent]
+    setup = job.setup.left(STRAY_GRACE_S)
+    if setup:
+        noted.append(("setup", setup))
+    return [
+        (part, worker_set)
+        for part, worker_set in noted
+        if part in living or any(worker.exit_code is None for worker in worker_set.workers)
+    ]
+
+
+def _marked_only(job: LocalJob, living: Marked) -> list[tuple[str, WorkerSet]]:
+    """Return sets for processes of which only the marker is known."""
+    return [(part, _nameless(job, part, ranks)) for part, ranks in living.items()]
+
+
+def _nameless(job: LocalJob, part: str, ranks: Mapping[int, Kind]) -> WorkerSet:
+    attempt = int(part) if part.isdecimal() else 0
+    home = folder.attempt_folder(job.place, attempt)
+    workers = [
+        Worker(rank, kind, f"{job.prefix}/{part}/{rank}", home / f"rank-{rank}")
+        for rank, kind in sorted(ranks.items())
+    ]
+    for worker in workers:
+        worker.exit_code = VANISHED
+    return WorkerSet(attempt, workers, home / "stop", STRAY_GRACE_S)
+
+
+def _end_all(job: LocalJob, left: Iterable[tuple[str, WorkerSet]], explained: set[str], now: float) -> None:
+    """End what is not explained; what is on disk comes first, as it knows more."""
+    for part, worker_set in left:
+        if part not in explained:
+            explained.add(part)
+            _end(job, worker_set, now)
+
+
+def _end(job: LocalJob, worker_set: WorkerSet, now: float) -> None:
+    worker_set.stop(now)
+    worker_set.poll(now)
+    if not worker_set.gone:
+        job.going.append(worker_set)
+
+
+def _part(worker_set: WorkerSet) -> str:
+    return str(worker_set.attempt) if worker_set.attempt else "setup"
+
+
+def _kind(pid: int) -> Kind:
+    """Return what a process's GPU is rented as, by its own variables; on demand when it does not say."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            spot = b"SLACKTIDE_CAPACITY_TYPE=spot" in file.read().split(b"\0")
+    except OSError:  # gone meanwhile
+        spot = False
+    return "spot" if spot else "on-demand"
+
+
+@backends.register
+@dataclass(slots=True)
+class Local(WorkerBackend):
+    """Processes of this machine, one for each GPU; those that the market takes are killed."""
+
+    _processes: LocalProcesses = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._processes = LocalProcesses(self.place.folder, self.place.owner)
+
+    @property
+    def workers(self) -> Workers:
+        """Who holds the workers."""
+        return self._processes
+
+    def hold_workers(self, order: Order, kinds: tuple[Kind, ...], not_before: float) -> None:
+        """Have workers of these kinds, in the order of their ranks, started from this time on."""
+        self._processes.hold(order.job, order.attempt, kinds, not_before, pool=order.pool)

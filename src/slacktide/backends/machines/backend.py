@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from slacktide.backends.base import BackendStatus, PoolRoom
-from slacktide.backends.machines.link.link import Host, Link
+from slacktide.backends.machines.link.base import Host, Link
+from slacktide.backends.machines.machine_workers import MEET_S, MachineWorkers
 from slacktide.backends.machines.reconciler_thread import ReconcilerThread
-from slacktide.backends.machines.workers import MEET_S, MachineWorkers
 from slacktide.backends.workers.launch import Kind
 from slacktide.backends.workers.worker_backend import WorkerBackend, Workers
 from slacktide.core.types import Order
@@ -96,7 +96,7 @@ class MachineBackend(WorkerBackend):
     def look(self, jobs: Sequence[str]) -> Mapping[str, BackendStatus]:
         """Keep as many machines as the orders need, and look as any back end of workers does."""
         gone = self._keep(self._renting) if self._renting is not None else []
-        self.machine_workers.peers.gone = [*gone, *self.ended_hosts()]
+        self.machine_workers.machines.gone = [*gone, *self.ended_hosts()]
         return WorkerBackend.look(self, jobs)
 
     def ended_hosts(self) -> Iterable[str]:
@@ -150,9 +150,9 @@ class MachineBackend(WorkerBackend):
             )
         needs = list(self._needs())
         stock = self._keeping.poll(renting.wanted(needs), self._use())
-        peers = self.machine_workers.peers
-        tickets = {peer.host.id: self._ticket(peer.host, stock) for peer in peers.all()}
-        peers.ours = [host for host, ticket in tickets.items() if ticket in stock.machines]
+        machines = self.machine_workers.machines
+        tickets = {machine.host.id: self._ticket(machine.host, stock) for machine in machines.all()}
+        machines.ours = [host for host, ticket in tickets.items() if ticket in stock.machines]
         self._full_at |= dict.fromkeys(stock.full, self._now())
         self.machine_workers.full = [pool for kind, pool in self._full if kind == "spot"]
         self.machine_workers.waits_for = renting.lacking(needs) or self._keeping.trouble or self._why(needs)
@@ -179,23 +179,23 @@ class MachineBackend(WorkerBackend):
     def _use(self) -> Use:
         """Say which machines have joined, which are of no use any more, and which carry workers."""
         assert self._keeping is not None
-        peers, now = self.machine_workers.peers, self._now()
+        machines, now = self.machine_workers.machines, self._now()
         stock, ready = self._keeping.stock, set()
         unfit: dict[str, str] = {}
-        tickets = {peer.host.id: self._ticket(peer.host, stock) for peer in peers.all()}
-        up = {tickets[peer.host.id] for peer in peers.all() if peer.host.alive}
+        tickets = {machine.host.id: self._ticket(machine.host, stock) for machine in machines.all()}
+        up = {tickets[machine.host.id] for machine in machines.all() if machine.host.alive}
         busy = self._unmet(set(tickets.values()))
-        for peer in peers.all():
-            ticket = tickets[peer.host.id]
+        for machine in machines.all():
+            ticket = tickets[machine.host.id]
             if not ticket:
                 continue
-            if peer.heeded_at > 0.0 and peer.host.alive:
+            if machine.heeded_at > 0.0 and machine.host.alive:
                 ready.add(ticket)
-            if self.machine_workers.is_busy(peer.host.id):
+            if self.machine_workers.is_busy(machine.host.id):
                 busy.add(ticket)
-            elif ticket not in up and peers.is_fenced(peer.host.id, now):  # none of its nodes is
+            elif ticket not in up and machines.is_fenced(machine.host.id, now):  # none of its nodes is
                 unfit[ticket] = "it has left the cluster"
-            elif peer.host.alive and now - max(peer.last_answer_at, peer.met_at) > SILENT_S:
+            elif machine.host.alive and now - max(machine.last_answer_at, machine.met_at) > SILENT_S:
                 unfit[ticket] = "it has not answered for too long"
         return Use(ready=ready, unfit=unfit, busy=busy)
 
@@ -213,5 +213,7 @@ class MachineBackend(WorkerBackend):
         machines = stock.machines.items()
         by_id = [ticket for ticket, machine in machines if machine.id == host.id]
         by_address = [ticket for ticket, machine in machines if machine.address == host.address]
-        alone = sum(peer.host.address == host.address for peer in self.machine_workers.peers.all()) == 1
+        alone = (
+            sum(machine.host.address == host.address for machine in self.machine_workers.machines.all()) == 1
+        )
         return next(iter(by_id), "") or (by_address[0] if alone and len(by_address) == 1 else "")

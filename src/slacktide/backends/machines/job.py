@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
-from slacktide.backends.machines import machine_set as spreads
-from slacktide.backends.machines import reforming
 from slacktide.backends.machines.agent.messages import AgentStatus, LaunchPack
 from slacktide.backends.machines.last_report import LastReport, LastReportFile
-from slacktide.backends.machines.link.peers import Peer, Peers
-from slacktide.backends.machines.machine_set import MachinePart, MachineSet, SetForm
-from slacktide.backends.machines.placement import GpuSeat
-from slacktide.backends.processes import owned_folders
+from slacktide.backends.machines.link.exchange import KnownMachine, KnownMachines
+from slacktide.backends.machines.machine_set import MachinePart, MachineSet, is_over, read_set
+from slacktide.backends.machines.set_form import SET_FILE, GpuSeat, SetForm
 from slacktide.backends.workers import job_folder as folder
-from slacktide.backends.workers.launch import Kind, Launch
-from slacktide.backends.workers.orders import RETRY_S, WorkerOrder, not_startable
-from slacktide.backends.workers.process_status import ProcessStatus
-from slacktide.backends.workers.reforming import READY_S, TAKE_S, script_of
+from slacktide.backends.workers import owned_folders
+from slacktide.backends.workers.job_table import OrderedJob
+from slacktide.backends.workers.launch import READY_S, TAKE_S, Kind, Launch, WorkerOrder, script_of
 from slacktide.core import machine_clock as boot
 from slacktide.core.errors import BackendError, InputError
 
@@ -40,41 +35,30 @@ class Placing(Protocol):
 Packing = Callable[[Launch], "Future[tuple[str, LaunchPack]]"]
 
 
-class RemoteJob:
+class RemoteJob(OrderedJob[MachineSet]):
     """A job's folder, its sets, and what was ordered for it."""
 
     def __init__(self, place: Path, owner: str) -> None:
-        self.place, self.owner = place, owner
-        self.launch: Launch | None = None
-        self.refusal = "the command of the job is not known yet"
-        self.order: WorkerOrder | None = None
-        self.spread: MachineSet | None = None
-        self.going: list[MachineSet] = []
-        """What an earlier controller left and no order explains, and workers that leave while others stay."""
+        super().__init__(place, owner)
         self.joining: MachineSet | None = None
         """The set in which workers are to go on, while no machine has received any of it."""
         self.unplaced: tuple[Kind, ...] = ()
         """For whom there were not enough machines."""
         self.said = LastReport()
         self._said_file = LastReportFile(place)
-        self.newest = 0
-        self.trouble = ""
         self.pack: tuple[str, LaunchPack] | None = None
         """What travels to machines, with its name."""
         self._packing: Future[tuple[str, LaunchPack]] | None = None
         self._packed_for = 0
         self._lacked = False
         """Whether a machine requested what is to be started, and we have not packed it."""
-        self._formed: int | None = None
         self._elsewhere: dict[str, int] = {}
         """Machines where another attempt than ours lives, by their own word."""
-        self._retry_at = self._held_at = -math.inf
         self._waiting_since: float | None = None
 
     def open(self, now: float) -> None:
         """Read what there is in the folder; raises InputError or OSError when it is not ours."""
-        owned_folders.check_owned(self.place, self.owner)
-        self.newest = max([self.newest, *folder.attempts(self.place)])
+        super().open(now)
         if self.said.at is None:
             self.said = self._said_file.read(now)
 
@@ -82,60 +66,63 @@ class RemoteJob:
         """Take up what an earlier controller wrote down: one attempt is kept, all else is to end."""
         self.open(now)
         homes = {one: folder.attempt_folder(self.place, one) for one in folder.attempts(self.place)}
-        found = {attempt: spreads.read(home, attempt) for attempt, home in homes.items()}
-        written = [spread for spread in found.values() if spread is not None]
-        if kept in homes and found[kept] is None and not (homes[kept] / spreads.SET_FILE).exists():
-            self._formed = kept  # no machine ever received it
-        for spread in written:
+        found = {attempt: read_set(home, attempt) for attempt, home in homes.items()}
+        written = [machine_set for machine_set in found.values() if machine_set is not None]
+        if kept in homes and found[kept] is None and not (homes[kept] / SET_FILE).exists():
+            self.formed = kept  # no machine ever received it
+        for machine_set in written:
             for later in written:
-                reforming.part(spread, later.form)
-            if spread.attempt == kept:
-                self.spread = spread
-            elif not spreads.is_over(spread.home):
-                self._send_away(spread)
-        for spread in self.going:
-            if self.spread is None or self.spread.form.former != spread.attempt:
-                spread.stop()
+                machine_set.hand_on(later.form)
+            if machine_set.attempt == kept:
+                self.current = machine_set
+            elif not is_over(machine_set.home):
+                self._send_away(machine_set)
+        for machine_set in self.going:
+            if self.current is None or self.current.form.former != machine_set.attempt:
+                machine_set.stop()
 
-    def _send_away(self, spread: MachineSet) -> None:
+    def _send_away(self, machine_set: MachineSet) -> None:
         """Have an end of what is left of a set; of one that another took over whole, nothing is."""
-        if spread.parts:
-            self.going.append(spread)
+        if machine_set.parts:
+            self.going.append(machine_set)
         else:
-            spread.write_over()
+            machine_set.write_over()
 
     def hold(self, order: WorkerOrder, now: float) -> None:
-        """Take a new order."""
-        self.order, self._retry_at, self._waiting_since = order, -math.inf, None
-        self.joining, self._held_at = None, now
+        """Take a new order; what was planned for the last one is forgotten."""
+        super().hold(order, now)
+        self.joining = self._waiting_since = None
 
     def take(self, spot_left: int, notice_s: float) -> None:
         """Let the market take the highest-ranked spot workers beyond some; the others have to end too."""
-        order, spread = self.order, self.spread
-        if order and (spread is None or spread.attempt != order.attempt):
-            self.order = order.after_take(spot_left)
-        if spread is not None and spread.form.kinds.count("spot") > spot_left and not spread.over:
-            spread.spot_left, spread.notice_s = spot_left, notice_s
-            self._stop(spread)
+        self.void_if_taken(spot_left)
+        machine_set = self.current
+        if (
+            machine_set is not None
+            and machine_set.form.kinds.count("spot") > spot_left
+            and not machine_set.over
+        ):
+            machine_set.spot_left, machine_set.notice_s = spot_left, notice_s
+            self._stop(machine_set)
 
-    # ---------------------------------------------------------------- what machines say
+    # ---------------------------------------------------------------- what machines report
 
-    def receive(self, peer: Peer, seen: AgentStatus, number: int, now: float) -> None:
+    def receive(self, machine: KnownMachine, seen: AgentStatus, number: int, now: float) -> None:
         """Take in what a machine says of this job."""
-        observed, host = seen.observed, peer.host.id
+        observed, host = seen.observed, machine.host.id
         self.newest = max(self.newest, observed.newest_attempt)
-        for spread in self.going:  # of older attempts it says nothing any more
-            part = spread.parts.get(host)
-            if part is not None and spread.attempt < observed.attempt:
+        for machine_set in self.going:  # of older attempts it says nothing any more
+            part = machine_set.parts.get(host)
+            if part is not None and machine_set.attempt < observed.attempt:
                 part.lost = part.lost or observed.gone
                 part.left = part.left or (part.handed_on and not observed.leaving)
-        for spread in filter(None, (self.spread, *self.going)):
-            part = spread.parts.get(host)
-            if part is None or observed.attempt != spread.attempt:
+        for machine_set in self.sets:
+            part = machine_set.parts.get(host)
+            if part is None or observed.attempt != machine_set.attempt:
                 continue
             self._elsewhere.pop(host, None)
             if not part.lost and not part.handed_on:
-                self._note(spread, part, seen, number, now)
+                self._note(machine_set, part, seen, number, now)
             return
         if observed.gone:
             self._elsewhere.pop(host, None)
@@ -143,154 +130,134 @@ class RemoteJob:
             self._elsewhere[host] = observed.attempt
 
     def _note(
-        self, spread: MachineSet, part: MachinePart, seen: AgentStatus, number: int, now: float
+        self, machine_set: MachineSet, part: MachinePart, seen: AgentStatus, number: int, now: float
     ) -> None:
         observed = seen.observed
         part.seen, part.seen_at, part.number = seen, now, number
         if observed.gone and part.gone_at is None:
             part.gone_at = now
             part.gone_s = None if observed.gone_s is None else boot.seconds() - observed.gone_s
-        if spread is not self.spread:
+        if machine_set is not self.current:
             return
         if observed.spoken and observed.said_s is not None:
-            self._take_report(spread, part, now - observed.said_s, now)
-        if spread.began_at is None:
-            began = [one.observed.began_s if one.observed else None for one in spread.parts.values()]
+            self._take_report(machine_set, part, now - observed.said_s, now)
+        if machine_set.began_at is None:
+            began = [one.observed.began_s if one.observed else None for one in machine_set.parts.values()]
             if None not in began:
-                spread.began_at = now - min(one for one in began if one is not None)
+                machine_set.began_at = now - min(one for one in began if one is not None)
 
-    def _take_report(self, spread: MachineSet, part: MachinePart, at: float, now: float) -> None:
+    def _take_report(self, machine_set: MachineSet, part: MachinePart, at: float, now: float) -> None:
         """Believe rank 0's machine, and another one only where that has said nothing."""
         said, observed = self.said, part.observed
         assert observed is not None
-        if said.attempt == spread.attempt and said.part != part.host and 0 not in part.ranks:
+        if said.attempt == machine_set.attempt and said.part != part.host and 0 not in part.ranks:
             return
         grown_at = now - observed.silent_s
         self.said = LastReport(
             observed.done_share, observed.checkpointed_share, observed.saved, observed.metrics,
-            at, grown_at, spread.attempt, part.host,
+            at, grown_at, machine_set.attempt, part.host,
         )  # fmt: skip
-
-    @property
-    def failed(self) -> ProcessStatus | None:
-        """What a machine saw of a failure of the job's own: all have answered after it, and none was lost."""
-        spread = self.spread
-        if spread is None or spread.failed is None or spread.broken or spread.stopping:
-            return None
-        reported = (
-            part.gone or part.number > spread.after.get(part.host, 0) for part in spread.parts.values()
-        )
-        return spread.failed.observed if all(reported) else None
 
     # ---------------------------------------------------------------- what is to be done
 
-    def advance(self, peers: Peers, placing: Placing, packing: Packing, now: float) -> None:
+    def advance(self, machines: KnownMachines, placing: Placing, packing: Packing, now: float) -> None:
         """Take the next steps from what there is to what was ordered; raises BackendError if one fails."""
         self._lead_on()
-        for spread in filter(None, (self.spread, *self.going)):
-            self._watch(spread, peers, now)
+        for machine_set in self.sets:
+            self._watch(machine_set, machines, now)
         self._said_file.keep(self.said, now)
-        for spread in [one for one in self.going if one.over and one.drained(now)]:
-            spread.write_over()
-            self.going.remove(spread)
+        for machine_set in [one for one in self.going if one.over and one.drained(now)]:
+            machine_set.write_over()
+            self.going.remove(machine_set)
         if self.order is not None:
-            self._pursue(self._checked(self.order), peers, placing, packing, now)
-        if now >= self._retry_at:
-            self.trouble = ""
+            self._pursue(self.checked(self.order), machines, placing, packing, now)
+        self.clear_trouble(now)
 
     def _lead_on(self) -> None:
         """Let workers take their places once all are ready, and end those that leave after that."""
-        spread = self.spread
-        if spread is not None and spread.form.former:
-            spread.go = spread.go or spread.able
-        if spread is None or spread.stopping or spread.places_sent:
+        machine_set = self.current
+        if machine_set is not None and machine_set.form.former:
+            machine_set.go = machine_set.go or machine_set.able
+        if machine_set is None or machine_set.stopping or machine_set.places_sent:
             for leaving in self.going:
                 self._stop(leaving)
 
-    def _watch(self, spread: MachineSet, peers: Peers, now: float) -> None:
+    def _watch(self, machine_set: MachineSet, machines: KnownMachines, now: float) -> None:
         """See which machines were lost, and end the others' parts where some were."""
-        for part in spread.parts.values():
-            peer = peers.get(part.host)
+        for part in machine_set.parts.values():
+            machine = machines.get(part.host)
             if part.gone:
                 continue
-            if peer is not None and peer.notice_s is not None:
+            if machine is not None and machine.notice_s is not None:
                 part.noticed = True
-                part.taken_at = min(part.taken_at, now + peer.notice_s)
-            part.away = part.away or peers.is_away(part.host)
-            if peers.is_fenced(part.host, now):
+                part.taken_at = min(part.taken_at, now + machine.notice_s)
+            part.away = part.away or machines.is_away(part.host)
+            if machines.is_fenced(part.host, now):
                 part.lost = True
                 part.gone_at = now
                 ago_s = now - (part.seen_at or now)
                 part.gone_s = boot.seconds() - ago_s if part.seen is not None else None
-        failed = [part for part in spread.parts.values() if part.seen is not None and part.seen.failure]
-        if failed and spread.failed is None and spread is self.spread:
-            spread.failed = min(failed, key=lambda part: (part.seen_at, part.ranks))
-            spread.after = {host: peers.talk.sent(host) for host in spread.parts}
-        if spread.stopping:
+        failed = [part for part in machine_set.parts.values() if part.seen is not None and part.seen.failure]
+        if failed and machine_set.failed is None and machine_set is self.current:
+            machine_set.failed = min(failed, key=lambda part: (part.seen_at, part.ranks))
+            machine_set.after = {host: machines.loop.sent(host) for host in machine_set.parts}
+        if machine_set.stopping:
             return
-        if spread.broken:
-            self._stop(spread)
+        if machine_set.broken:
+            self._stop(machine_set)
         # Workers may end on the way because of those that leave, or because others got their places late; or
         # it has done the last step, and those who were added would wait for it.
-        lacks_some = spread.broken or (spread is self.spread and spread.has_ended)
-        new = self.spread
+        lacks_some = machine_set.broken or (machine_set is self.current and machine_set.has_ended)
+        new = self.current
         if new is not None and new.reported and new.reforming and lacks_some:
             self._stop(new)
 
-    def _stop(self, spread: MachineSet) -> None:
+    def _stop(self, machine_set: MachineSet) -> None:
         try:
-            spread.stop()
+            machine_set.stop()
         except OSError as error:
             raise self._unwritable(error) from error
 
     def _unwritable(self, error: OSError) -> BackendError:
         return BackendError(f"the folder of job {self.place.name} must be writable, got: {error}")
 
-    def _checked(self, order: WorkerOrder) -> WorkerOrder:
-        """Return the order, void where what is on disk under its number is not its own."""
-        if not order.kinds or order.void:
-            return order
-        if self.spread is not None and self.spread.attempt == order.attempt:
-            foreign = order.attempt < self.newest or order.kinds != self.spread.form.kinds
-        else:
-            foreign = order.attempt <= self.newest and order.attempt != self._formed
-        if foreign:
-            self.order = order = order.voided()
-        return order
+    def is_formed_for(self, current: MachineSet, order: WorkerOrder) -> bool:
+        """Say whether a set was written down as the order wants it."""
+        return order.kinds == current.form.kinds
 
     def _pursue(
-        self, order: WorkerOrder, peers: Peers, placing: Placing, packing: Packing, now: float
+        self, order: WorkerOrder, machines: KnownMachines, placing: Placing, packing: Packing, now: float
     ) -> None:
-        spread = self.spread
-        if spread is not None and (spread.attempt != order.attempt or order.void or not order.kinds):
-            if self._goes_on(spread, order, peers, placing, packing, now):
+        machine_set = self.current
+        if machine_set is not None and (
+            machine_set.attempt != order.attempt or order.void or not order.kinds
+        ):
+            if self._goes_on(machine_set, order, machines, placing, packing, now):
                 return
             self.joining = None
-            self._stop(spread)
-            if spread.over and spread.drained(now) and spread.attempt != order.attempt:
-                spread.write_over()
-                self.spread = spread = None
+            self._stop(machine_set)
+            if machine_set.over and machine_set.drained(now) and machine_set.attempt != order.attempt:
+                machine_set.write_over()
+                self.current = machine_set = None
         if order.void or not order.kinds or self.going:
             return
-        if spread is None and now >= max(order.not_before, self._retry_at):
+        if machine_set is None and now >= max(order.not_before, self.retry_at):
             self._begin(order, placing, packing, now)
-        elif spread is not None and not spread.announced and not spread.stopping:
-            self._meet(spread, peers)
+        elif machine_set is not None and not machine_set.announced and not machine_set.stopping:
+            self._meet(machine_set, machines)
         if self._lacked and self.pack is None and self.launch is not None:
             self._is_packed(order, self.launch, packing, now)
 
     def _begin(self, order: WorkerOrder, placing: Placing, packing: Packing, now: float) -> None:
         """Find machines for a set and write it down; raises BackendError where that cannot be done."""
-        if self.launch is None:
-            self._retry_at = now + RETRY_S
-            raise BackendError(f"the workers cannot be started: {self.refusal}")
-        if not self._is_packed(order, self.launch, packing, now) or self._elsewhere:
+        launch = self.startable(now)
+        if not self._is_packed(order, launch, packing, now) or self._elsewhere:
             return
         seats = self._placed(order.kinds, order.pool, (), placing, now)
         if seats is None:
             return
         assert self.pack is not None
-        script = script_of(self.launch)
+        script = script_of(launch)
         form = SetForm(order.attempt, order.kinds, seats, launch=self.pack[0], pool=order.pool, script=script)
         self._write(self._made(form), now)
 
@@ -315,16 +282,16 @@ class RemoteJob:
             owned_folders.make_private(made.home)
             made.write()
         except (OSError, InputError) as error:
-            raise self._failed(made.attempt, str(error), now) from error
-        self.spread, self.newest, self._formed = made, made.attempt, made.attempt
+            raise self.not_startable(made.attempt, error, now) from error
+        self.current, self.newest, self.formed = made, made.attempt, made.attempt
 
     # ---------------------------------------------------------------- workers that stay
 
     def _goes_on(
         self,
-        spread: MachineSet,
+        machine_set: MachineSet,
         order: WorkerOrder,
-        peers: Peers,
+        machines: KnownMachines,
         placing: Placing,
         packing: Packing,
         now: float,
@@ -333,24 +300,28 @@ class RemoteJob:
         launch = self.launch
         if order.void or not order.kinds or launch is None or now < order.not_before:
             return False
-        if spread.stopping or spread.broken or not reforming.is_same(spread.form, order.pool, launch):
+        if (
+            machine_set.stopping
+            or machine_set.broken
+            or not machine_set.form.is_started_as(order.pool, launch)
+        ):
             return False
-        soon = now < self._held_at + launch.grace_s + TAKE_S
-        if not spread.reported:
+        soon = now < self.held_at + launch.grace_s + TAKE_S
+        if not machine_set.reported:
             return soon
-        stay = reforming.staying(spread, order.kinds)
-        if stay and (self.going or spread.reforming):
+        stay = machine_set.staying(order.kinds)
+        if stay and (self.going or machine_set.reforming):
             return soon
-        if not stay or not self._is_packed_as(spread.form.launch, order, launch, packing, now):
+        if not stay or not self._is_packed_as(machine_set.form.launch, order, launch, packing, now):
             return bool(stay) and self._packing is not None and soon
         if self.joining is None:
-            self.joining = self._planned(spread, order, stay, placing, now)
+            self.joining = self._planned(machine_set, order, stay, placing, now)
         if self.joining is None:
-            return now < self._held_at + READY_S
-        port = self._port(self.joining, peers)
-        if port is None or port == spread.form.port:
+            return now < self.held_at + READY_S
+        port = self._port(self.joining, machines)
+        if port is None or port == machine_set.form.port:
             return soon
-        self._take_over(spread, self.joining, port, now)
+        self._take_over(machine_set, self.joining, port, now)
         return True
 
     def _is_packed_as(
@@ -362,22 +333,27 @@ class RemoteJob:
         return self.pack is not None and self.pack[0] == name
 
     def _planned(
-        self, spread: MachineSet, order: WorkerOrder, stay: Mapping[int, int], placing: Placing, now: float
+        self,
+        machine_set: MachineSet,
+        order: WorkerOrder,
+        stay: Mapping[int, int],
+        placing: Placing,
+        now: float,
     ) -> MachineSet | None:
         """Return the set in which workers could go on; None where there are not enough machines."""
         added = tuple(kind for rank, kind in enumerate(order.kinds) if rank not in stay)
-        seats = self._placed(added, order.pool, spread.parts.keys(), placing, now) if added else ()
+        seats = self._placed(added, order.pool, machine_set.parts.keys(), placing, now) if added else ()
         if seats is None:
             return None
-        return self._made(reforming.successor(spread.form, order.attempt, order.kinds, stay, seats))
+        return self._made(machine_set.form.successor(order.attempt, order.kinds, stay, seats))
 
-    def _take_over(self, spread: MachineSet, made: MachineSet, port: int, now: float) -> None:
+    def _take_over(self, machine_set: MachineSet, made: MachineSet, port: int, now: float) -> None:
         """Write down the set that takes workers over; from then on the other machines receive it."""
         made.form = made.form._replace(port=port)
         self.joining = None
         self._write(made, now)
-        reforming.part(spread, made.form)
-        self._send_away(spread)
+        machine_set.hand_on(made.form)
+        self._send_away(machine_set)
 
     def fall_short(self, spot_gpus: int) -> None:
         """Give up an order for which there is not enough spot: nothing of it has begun, so it is lost."""
@@ -401,40 +377,36 @@ class RemoteJob:
         try:
             self.pack = packing_done.result()
         except (OSError, InputError) as error:
-            raise self._failed(order.attempt, str(error), now) from error
+            raise self.not_startable(order.attempt, error, now) from error
         self._packed_for = order.attempt
         return True
 
-    def _failed(self, attempt: int, why: str, now: float) -> BackendError:
-        self._retry_at = now + RETRY_S
-        return not_startable(attempt, self.place.name, why)
-
-    def _meet(self, spread: MachineSet, peers: Peers) -> None:
+    def _meet(self, machine_set: MachineSet, machines: KnownMachines) -> None:
         """Learn at which port the ranks meet, and write that down before any machine is to start."""
-        port = self._port(spread, peers)
+        port = self._port(machine_set, machines)
         if port is not None:
-            spread.form = spread.form._replace(port=port)
+            machine_set.form = machine_set.form._replace(port=port)
             try:
-                spread.write()
+                machine_set.write()
             except OSError as error:
-                spread.form = spread.form._replace(port=0)
+                machine_set.form = machine_set.form._replace(port=0)
                 raise self._unwritable(error) from error
 
-    def _port(self, spread: MachineSet, peers: Peers) -> int | None:
+    def _port(self, machine_set: MachineSet, machines: KnownMachines) -> int | None:
         """Return the port that the machine of rank 0 offers to meet at."""
-        peer = peers.get(spread.form.seats[0].host)
-        return None if peer is None else peer.ports.get(self.place.name)
+        machine = machines.get(machine_set.form.seats[0].host)
+        return None if machine is None else machine.ports.get(self.place.name)
 
     def lacks(self, launch: str) -> bool:
         """Say whether a machine that knows nothing of this launch is to receive what we have."""
-        spread = self.spread
-        if spread is None or launch != spread.form.launch:
+        machine_set = self.current
+        if machine_set is None or launch != machine_set.form.launch:
             return False
         if self.pack is None:  # an earlier controller began it, and perhaps had no time to send it
             self._lacked = True
             return False
         if self.pack[0] != launch:  # an earlier controller's: the files may have changed since
             with suppress(OSError):
-                spread.form = spread.form._replace(launch=self.pack[0])
-                spread.write()
+                machine_set.form = machine_set.form._replace(launch=self.pack[0])
+                machine_set.write()
         return True

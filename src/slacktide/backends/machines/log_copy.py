@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from slacktide.backends.machines.agent.messages import LogName, LogPart
-from slacktide.backends.processes import owned_folders
 from slacktide.backends.workers import job_folder as folder
+from slacktide.backends.workers import owned_folders
 
 
 class LogCopies:

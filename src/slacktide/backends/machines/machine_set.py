@@ -7,58 +7,20 @@ stopped from outside, cannot go on: the other parts are ended too.
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
 from slacktide.backends.machines.agent.messages import AgentStatus, AgentTask, LogName
-from slacktide.backends.machines.placement import GpuSeat
+from slacktide.backends.machines.set_form import SetForm, StayingWorker, read_form
 from slacktide.backends.workers import job_folder as folder
-from slacktide.backends.workers.launch import Kind
-from slacktide.backends.workers.orders import SetPart
+from slacktide.backends.workers.launch import Kind, SetPart, lower_ranks_first
 from slacktide.backends.workers.process_status import ProcessStatus
 
-SET_FILE = "set.json"
 OVER_FILE = "over"
 DRAIN_S = 10.0
 """How long after its end to wait for the last of what a part printed."""
-
-
-class StayingWorker(NamedTuple):
-    """A worker that a set takes over from the one before."""
-
-    rank: int
-    former_rank: int
-    """In the set before."""
-    first_attempt: int
-    first_rank: int
-    """As which it was started: it may still print to the log of that."""
-
-
-class SetForm(NamedTuple):
-    """What a set is to be, as it is written down."""
-
-    attempt: int
-    kinds: tuple[Kind, ...]
-    seats: tuple[GpuSeat, ...]
-    """By rank."""
-    port: int = 0
-    """Where all ranks meet; 0: not known yet, so no machine has been requested to start."""
-    launch: str = ""
-    pool: str = ""
-    script: str = ""
-    """A digest of what its workers were started with."""
-    former: int = 0
-    """The attempt from which workers are taken over; 0: all are started."""
-    kept: tuple[StayingWorker, ...] = ()
-
-    def began(self, rank: int) -> tuple[int, int]:
-        """Return the attempt and rank with which the worker of a rank was started."""
-        found = (one[2:] for one in self.kept if one.rank == rank)
-        return next(found, (self.attempt, rank))
 
 
 @dataclass(slots=True)
@@ -171,6 +133,14 @@ class MachineSet:
         )
 
     @property
+    def failure(self) -> ProcessStatus | None:
+        """What a machine saw of a failure of the job's own: all have answered after it, and none was lost."""
+        if self.failed is None or self.broken or self.stopping:
+            return None
+        answered = (part.gone or part.number > self.after.get(part.host, 0) for part in self.parts.values())
+        return self.failed.observed if all(answered) else None
+
+    @property
     def over(self) -> bool:
         """Whether nothing of it is left on any machine."""
         return (self.stopping and not self.announced) or all(part.gone for part in self.parts.values())
@@ -211,8 +181,22 @@ class MachineSet:
         """Return those of a part's workers that were taken over."""
         return [one for one in self.form.kept if one.rank in part.ranks]
 
-    def hand_on(self, ranks: Collection[int], hosts: Collection[str]) -> None:
-        """Give up these ranks to another set, which these machines carry."""
+    def staying(self, kinds: Sequence[Kind]) -> dict[int, int]:
+        """Return the ranks of workers that stay, by their new ranks; empty where all have to be started anew.
+
+        Rank 0 has to stay where it is, because it saves and all others know where to find it.
+        """
+        if self.stopping or self.broken or self.failed is not None or not self.able:
+            return {}
+        stay = lower_ranks_first(kinds, self.form.kinds)
+        return stay if stay.get(0) == 0 else {}
+
+    def hand_on(self, new: SetForm) -> None:
+        """Give up the workers that another set takes over, if it does."""
+        if new.former != self.attempt:
+            return
+        ranks = {one.former_rank for one in new.kept}
+        hosts = {seat.host for seat in new.seats}
         for host, part in list(self.parts.items()):
             part.ranks = tuple(rank for rank in part.ranks if rank not in ranks)
             if not part.ranks:
@@ -281,28 +265,17 @@ class MachineSet:
 
     def write(self) -> None:
         """Write down what it is to be, before any machine receives it; raises OSError."""
-        form = {"format": 1, **self.form._asdict(), "seats": [list(seat) for seat in self.form.seats]}
-        folder.write_durably(self.home / SET_FILE, json.dumps(form))
+        self.form.write(self.home)
 
     def write_over(self) -> None:
         """Note that nothing of it is left; the next controller need not look for it."""
         folder.touch(self.home / OVER_FILE)
 
 
-def read(home: Path, attempt: int) -> MachineSet | None:
+def read_set(home: Path, attempt: int) -> MachineSet | None:
     """Return a set that an earlier controller wrote down; None when nothing is there that makes sense."""
-    try:
-        fact = json.loads(folder.read_text(home / SET_FILE))
-        kinds: Iterable[Kind] = ("spot" if kind == "spot" else "on-demand" for kind in fact["kinds"])
-        seats = tuple(GpuSeat(*map(str, seat)) for seat in fact["seats"])
-        form = SetForm(
-            attempt, tuple(kinds), seats, int(fact["port"]), str(fact["launch"]),
-            str(fact.get("pool", "")), str(fact.get("script", "")), int(fact.get("former", 0)),
-            tuple(StayingWorker(*map(int, one)) for one in fact.get("kept", ())),
-        )  # fmt: skip
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    if len(form.kinds) != len(form.seats) or not form.seats:
+    form = read_form(home, attempt)
+    if form is None:
         return None
     found = MachineSet(form, home, adopted=True)
     found.stopping = folder.age_ns(home / "stop") is not None

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from slacktide.backends import process_table
 from slacktide.backends.base import LaunchSpec, backends
 from slacktide.backends.machines.backend import MachineBackend, NodeAccess
-from slacktide.backends.processes import process_table
 from slacktide.backends.ray.cluster_file import default_path, find_cluster, read_note
 from slacktide.backends.ray.cluster_processes import of_node
 from slacktide.backends.ray.link import RayLink
@@ -59,7 +59,7 @@ class Ray(MachineBackend):
         """Return the lost nodes of a cluster on this machine of which no process lives: that can be seen."""
         if not self.cluster.local:
             return ()
-        lost = {peer.host.id for peer in self.machine_workers.peers.all() if not peer.host.alive}
+        lost = {machine.host.id for machine in self.machine_workers.machines.all() if not machine.host.alive}
         if lost - self._ended and time.monotonic() - self._scanned_at > SCAN_S:
             self._scanned_at = time.monotonic()
             note, seen = read_note(default_path()), list(process_table.scan())

@@ -15,8 +15,8 @@ import time
 from collections.abc import Mapping
 from typing import IO, Any
 
-from slacktide.backends.machines.agent.serve import read_frame, write_frame
-from slacktide.backends.machines.link.link import Host
+from slacktide.backends.machines.agent.messages import read_frame, write_frame
+from slacktide.backends.machines.link.base import Host
 from slacktide.backends.ray.carrier import SPACE, AgentCarrier
 from slacktide.backends.ray.frames import Beat, Reply, Sending
 from slacktide.backends.ray.nodes import host_of

@@ -15,9 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from slacktide.backends.machines.agent.messages import AgentMessage
-from slacktide.backends.machines.agent.serve import read_frame, write_frame
-from slacktide.backends.processes.process_table import send_group
+from slacktide.backends.machines.agent.messages import AgentMessage, read_frame, write_frame
+from slacktide.backends.process_table import send_group
 from slacktide.backends.ray.frames import Beat, Reply, Sending
 from slacktide.backends.ray.settings import client_environ
 
@@ -94,10 +93,10 @@ class BridgeProcess:
             )
         return self._trouble
 
-    def send(self, host: str, say: AgentMessage) -> None:
+    def send(self, host: str, message: AgentMessage) -> None:
         """Have a message carried; an older one to the same node that has not been written yet is dropped."""
         with self._changed:
-            self._waiting[host] = say
+            self._waiting[host] = message
             self._changed.notify()
 
     def kill(self) -> None:
@@ -137,5 +136,5 @@ class BridgeProcess:
                     if self._ended:
                         return
                     host = next(iter(self._waiting))
-                    say = self._waiting.pop(host)
-                write_frame(self._process.stdin, Sending(host, pickle.dumps(say)))
+                    message = self._waiting.pop(host)
+                write_frame(self._process.stdin, Sending(host, pickle.dumps(message)))

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from slacktide.backends.machines.link.link import Host
+from slacktide.backends.machines.link.base import Host
 from slacktide.backends.ray import actor
 from slacktide.backends.ray.frames import Reply
 from slacktide.backends.ray.package import Package

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from slacktide.backends.processes.process_table import Process, alive
+from slacktide.backends.process_table import Process, alive
 from slacktide.core.errors import FileError
 from slacktide.core.files import state_dir, write_private
 

@@ -11,7 +11,7 @@ import signal
 import time
 from collections.abc import Callable, Iterable
 
-from slacktide.backends.processes.process_table import Process, SeenProcess, alive, scan, send
+from slacktide.backends.process_table import Process, SeenProcess, alive, scan, send
 from slacktide.backends.ray.actor import NODE
 from slacktide.backends.ray.cluster_file import ClusterNote, LocalNode
 from slacktide.core.errors import BackendError

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from slacktide.backends.machines.agent.messages import AgentAnswer, AgentMessage
-from slacktide.backends.machines.link.link import Host, HostAnswer
+from slacktide.backends.machines.link.base import Host, HostAnswer
 from slacktide.backends.ray.bridge_process import BridgeProcess, Start
 from slacktide.backends.ray.frames import Beat, Reply
 
@@ -67,12 +67,12 @@ class RayLink:
                     self._hosts.pop(name, None)
             return list(self._hosts.values())
 
-    def send(self, host: str, say: AgentMessage) -> None:
+    def send(self, host: str, message: AgentMessage) -> None:
         """Say this to the agent of a node. What was said before and has not been delivered is dropped."""
         with self._lock:
             bridge = self._bridge
         if bridge is not None:
-            bridge.send(host, say)
+            bridge.send(host, message)
 
     def answers(self) -> Sequence[HostAnswer]:
         """Return what was answered since the last call, in the order in which it came."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, get_args
 
-from slacktide.backends.machines.link.link import Host
+from slacktide.backends.machines.link.base import Host
 from slacktide.backends.workers.launch import Kind
 
 MARKET, POOL, TICKET, GPUS = "market", "pool", "slacktide-ticket", "slacktide-gpus"

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from slacktide.backends.processes.process_table import MARKER, OUTER
+from slacktide.backends.process_table import MARKER, OUTER
 from slacktide.backends.workers.job_folder import Intent
 from slacktide.backends.workers.launch import Launch
 

@@ -22,14 +22,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from slacktide.backends.processes.process_table import Process
+from slacktide.backends.base import PIECE_BYTES
+from slacktide.backends.process_table import Process
 from slacktide.backends.workers.launch import Kind
+from slacktide.core.errors import BackendError
 from slacktide.core.files import make_durable
 
 _ATTEMPT = "attempt-"
@@ -281,3 +283,44 @@ def _line(path: Path) -> str | None:
     except OSError:
         return None
     return text[:-1] if text.endswith("\n") else None
+
+
+class LogFile(NamedTuple):
+    """Where the output of a worker is."""
+
+    attempt: int
+    """0 for the set-up."""
+    rank: int
+    path: Path
+
+    def read(self, after: int) -> Iterator[bytes]:
+        """Yield the lines that begin at this many bytes or later, long ones in pieces; raises BackendError.
+
+        The last may have no end yet. What the job put in the place of its log is not followed or waited for.
+        """
+        try:
+            with open(self.path, "rb", opener=_opened) as file:
+                file.seek(after)
+                while piece := file.readline(PIECE_BYTES):
+                    yield piece
+        except FileNotFoundError:
+            return  # cleared away meanwhile
+        except OSError as error:
+            raise BackendError(
+                f"{self.path}: what a worker printed must be a file that can be read, got: {error.strerror}; "
+                "check what the job did to it"
+            ) from error
+
+
+def logs_in(place: Path) -> list[LogFile]:
+    """Return the output of a job's set-up and workers that is in its folder, oldest attempt first."""
+    found = [LogFile(0, 0, path) for path in place.glob("setup.log")]
+    for attempt in attempts(place):
+        paths = attempt_folder(place, attempt).glob("rank-*.log")
+        ranks = ((path.stem.removeprefix("rank-"), path) for path in paths)
+        found += sorted(LogFile(attempt, int(rank), path) for rank, path in ranks if rank.isdecimal())
+    return found
+
+
+def _opened(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)

@@ -1,15 +1,17 @@
-"""What is to run: a job's commands, where, and with which variables."""
+"""What is to run: a job's commands, where, with which variables, and which workers an order wants."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import os
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from slacktide.core.errors import InputError
 
@@ -18,6 +20,11 @@ Kind: TypeAlias = Literal["spot", "on-demand"]
 
 LONGEST_TEXT_BYTES = 100_000
 """An argument or variable of a new process may have 128 KiB on Linux; some room is left for our own."""
+
+TAKE_S = 20.0
+"""How much longer than the grace workers may need to take their places once they received them."""
+READY_S = 900.0
+"""How long workers that were added may need to be ready to meet the others."""
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,80}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -53,6 +60,73 @@ class Launch:
     envs: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Variables like `envs`, but never printed and never written to disk."""
+
+
+class SetPart(NamedTuple):
+    """The part of a set of workers that one machine carries, where other machines carry the rest."""
+
+    ranks: tuple[int, ...]
+    addresses: tuple[str, ...]
+    """The machine of every rank of the set; rank 0's is where they meet."""
+    master_port: int
+    devices: tuple[str, ...] = ()
+    """The GPU of each of these ranks; empty on a machine without."""
+    former: int = 0
+    """The attempt from which workers go on in this one, here or on other machines; 0: all are started."""
+    kept: tuple[tuple[int, int], ...] = ()
+    """Those who go on here: their rank, and the one that they had in the former attempt."""
+    go: bool = False
+    """Whether the workers of such a set are ready on all machines, so that they may be given their places."""
+
+
+class WorkerOrder(NamedTuple):
+    """The workers that a job is to hold."""
+
+    attempt: int
+    kinds: tuple[Kind, ...]
+    """By rank; none: no workers at all."""
+    not_before: float
+    pool: str = ""
+    """Where the GPUs are rented."""
+    part: SetPart | None = None
+    """Which part of a larger set this is; None: these are all of its workers."""
+    void: bool = False
+    """Whether nothing of it may begin: the market took its workers before they did, or another order, of
+    which the journal knows nothing, has begun an attempt of this number or a higher one."""
+    short_spot: int = 0
+    """How many spot GPUs of it were not available."""
+
+    def voided(self) -> WorkerOrder:
+        """Return the order with nothing that may begin any more."""
+        return self._replace(void=True)
+
+    def after_take(self, spot_left: int) -> WorkerOrder:
+        """Return what is left of it when the market takes spot workers before any has begun."""
+        return self._replace(void=self.void or self.kinds.count("spot") > spot_left)
+
+
+def script_of(launch: Launch) -> str:
+    """Return a digest of what the workers of a set have in common; no value of a variable goes into it."""
+    names = sorted({*launch.envs, *launch.secrets})
+    parts = [launch.run, str(launch.workdir), str(launch.checkpoint_dir), f"{launch.grace_s:g}", *names]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+
+
+def lower_ranks_first(kinds: Sequence[Kind], staying: Sequence[Kind | None]) -> dict[int, int]:
+    """Return who of a set stays in one of these kinds: new ranks with the former ones.
+
+    `staying` has the kind of each former worker, None where it cannot stay. Workers stay what they are rented
+    as, the lower ranks before the higher. The answer is empty for a set that both loses and gains workers: a
+    worker that comes may need the GPU of one that goes, so all are started anew.
+    """
+    stay: dict[int, int] = {}
+    for rank, kind in enumerate(kinds):
+        alike = (former for former, its in enumerate(staying) if its == kind)
+        former = next((one for one in alike if one not in stay.values()), None)
+        if former is not None:
+            stay[rank] = former
+    leave, come = len(staying) - len(stay), len(kinds) - len(stay)
+    return stay if bool(leave) != bool(come) else {}
 
 
 def check_name(what: str, name: str) -> None:

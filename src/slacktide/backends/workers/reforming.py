@@ -9,31 +9,17 @@ as if none of its workers could do this.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from slacktide.backends.workers import environment
 from slacktide.backends.workers import job_folder as folder
-from slacktide.backends.workers.launch import Kind, Launch
-from slacktide.backends.workers.orders import SetPart
+from slacktide.backends.workers.launch import READY_S, TAKE_S, Kind, SetPart, lower_ranks_first
 from slacktide.backends.workers.worker import Worker
 from slacktide.backends.workers.worker_set import WorkerSet
-
-TAKE_S = 20.0
-"""How much longer than the grace workers may need to take their places once they received them."""
-READY_S = 900.0
-"""How long workers that were added may need to be ready to meet the others."""
-
-
-def script_of(launch: Launch) -> str:
-    """Return a digest of what the workers of a set have in common; no value of a variable goes into it."""
-    names = sorted({*launch.envs, *launch.secrets})
-    parts = [launch.run, str(launch.workdir), str(launch.checkpoint_dir), f"{launch.grace_s:g}", *names]
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
 def can_spare(worker_set: WorkerSet, ranks: Collection[int]) -> bool:
@@ -51,23 +37,6 @@ def staying(worker_set: WorkerSet, kinds: tuple[Kind, ...]) -> dict[int, Worker]
         return {}
     former = [worker.kind if worker in free else None for worker in worker_set.workers]
     return {rank: worker_set.workers[one] for rank, one in lower_ranks_first(kinds, former).items()}
-
-
-def lower_ranks_first(kinds: Sequence[Kind], staying: Sequence[Kind | None]) -> dict[int, int]:
-    """Return who of a set stays in one of these kinds: new ranks with the former ones.
-
-    `staying` has the kind of each former worker, None where it cannot stay. Workers stay what they are rented
-    as, the lower ranks before the higher. The answer is empty for a set that both loses and gains workers: a
-    worker that comes may need the GPU of one that goes, so all are started anew.
-    """
-    stay: dict[int, int] = {}
-    for rank, kind in enumerate(kinds):
-        alike = (former for former, its in enumerate(staying) if its == kind)
-        former = next((one for one in alike if one not in stay.values()), None)
-        if former is not None:
-            stay[rank] = former
-    leave, come = len(staying) - len(stay), len(kinds) - len(stay)
-    return stay if bool(leave) != bool(come) else {}
 
 
 def named(worker_set: WorkerSet, kept: Collection[tuple[int, int]]) -> dict[int, Worker]:

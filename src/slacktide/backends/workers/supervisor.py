@@ -14,7 +14,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from slacktide.backends.processes.process_tree import as_subreaper
+from slacktide.backends.process_table import as_subreaper
 
 SCRIPT = r"""
 # The names are long because the user's variables are exported: one of the same name would be changed.

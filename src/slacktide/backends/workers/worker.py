@@ -9,14 +9,15 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from slacktide.backends.processes import process_table
-from slacktide.backends.processes.process_tree import left_behind, relatives
-from slacktide.backends.workers import end_times
+from slacktide.backends import process_table
+from slacktide.backends.process_table import Process, left_behind, relatives
 from slacktide.backends.workers import job_folder as folder
 from slacktide.backends.workers.launch import Kind
 from slacktide.backends.workers.supervisor import STOP_NOTED, exit_code
 from slacktide.core import machine_clock as boot
 
+_BOOTED_S = 0.0
+"""When this boot began, on its own clock."""
 VANISHED = -int(signal.SIGKILL)
 """The exit code of a worker that left no word: nothing but SIGKILL keeps a supervisor from writing it."""
 
@@ -177,10 +178,72 @@ class Worker:
         self.ended_ns = folder.age_ns(Path(f"{self.stem}.exit")) or time.time_ns()
         if note is not None:
             self.exit_code, self.stop_noted = exit_code(note.status), note.stopped
-            self._ended_s = end_times.by_note(self.stem, note)
+            self._ended_s = _end_by_note(self.stem, note)
             return
-        self._ended_s = end_times.by_signs(self.stem, self.process, self._seen_s)
+        self._ended_s = _end_by_signs(self.stem, self.process, self._seen_s)
         if status is None or status < 0:
             self.exit_code, self.lost = VANISHED if status is None else status, not self.signaled
         else:
             self.exit_code, self.stop_noted = exit_code(status), status == STOP_NOTED
+
+
+# When a worker ended, on the machine's own clock. The clock of files is the wall's, which can be set, so it
+# is used only where nothing else is known: for notes of earlier versions, for workers that left no note, and
+# for those of another boot, of which this boot's clock can say only that they ended before it.
+
+
+def _end_by_note(stem: Path, note: folder.ExitNote) -> float:
+    """Return when a worker wrote its last note."""
+    if note.uptime_s is not None and note.boot == boot.boot_id():
+        return boot.seconds() - max(0.0, _uptime_s() - note.uptime_s)
+    written_s = _by_wall(folder.age_ns(Path(f"{stem}.exit")))
+    return min(written_s, _BOOTED_S) if note.boot and note.boot != boot.boot_id() else written_s
+
+
+def _end_by_signs(stem: Path, process: Process | None, seen_s: float | None) -> float:
+    """Return the last moment at which a worker that left no word is known to have lived.
+
+    `seen_s` is when we saw it ourselves. The age of what it printed and reported covers the time between
+    looks.
+    """
+    last_s = max([*_ages(folder.signs(stem)), *_given(seen_s)], default=boot.seconds())
+    return min(last_s, _BOOTED_S) if process is not None and _of_another_boot(process) else last_s
+
+
+def attempt_end_s(stems: Iterable[Path]) -> float:
+    """Return when the last worker of an attempt had gone, or the last sign of one, from their notes alone."""
+    found = [_BOOTED_S]
+    for stem in stems:
+        note = folder.read_exit(stem)
+        # What the job reported may be the word of a later attempt.
+        found += _ages(folder.own_signs(stem)) if note is None else [_end_by_note(stem, note)]
+    return max(found)
+
+
+def _by_wall(written_ns: int | None) -> float:
+    """Return when a file was written, never later than now."""
+    ago_s = 0.0 if written_ns is None else max(0.0, time.time() - written_ns / 1e9)
+    return boot.seconds() - ago_s
+
+
+def _ages(signs: Iterable[Path]) -> list[float]:
+    """Return when those of these files were written that there are."""
+    return [_by_wall(written_ns) for path in signs if (written_ns := folder.age_ns(path))]
+
+
+def _given(seen_s: float | None) -> Iterable[float]:
+    return () if seen_s is None else (seen_s,)
+
+
+def _of_another_boot(process: Process) -> bool:
+    """Say whether a process registered before this boot; unknown, so False, where boots have no ids."""
+    return bool(boot.boot_id()) and process.started.partition(" ")[2] != boot.boot_id()
+
+
+def _uptime_s() -> float:
+    """Return what the supervisor would write down now: in a container that clock may differ from ours."""
+    try:
+        with open("/proc/uptime", encoding="ascii") as file:
+            return float(file.read().split()[0])
+    except (OSError, ValueError, IndexError):
+        return boot.seconds()

@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from slacktide.app.tokens import Role, Tokens
-from slacktide.backends.machines.pack import MOST_BYTES
+from slacktide.backends.machines.launch_package import MOST_BYTES
 from slacktide.core.errors import SlacktideError
 from slacktide.service.access.limits import Rate
 from slacktide.service.access.sessions import COOKIE, Sessions

@@ -26,7 +26,7 @@ import msgspec
 from slacktide.app.jobs.submission import FleetText, Submission, check_runnable
 from slacktide.app.markets.market import MarketSpec
 from slacktide.app.tasks import SubmitRequest, parse_policy
-from slacktide.backends.machines.pack import MOST_BYTES
+from slacktide.backends.machines.launch_package import MOST_BYTES
 from slacktide.core.errors import BackendError, FileError, InputError, SlacktideError, shown
 from slacktide.core.files import make_private_folder, write_private
 from slacktide.core.own_class import is_place

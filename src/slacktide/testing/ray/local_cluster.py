@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from slacktide.backends.processes.process_table import alive, scan
+from slacktide.backends.process_table import alive, scan
 from slacktide.backends.ray.actor import HOME
 from slacktide.backends.ray.cluster_file import ClusterNote, LocalNode, default_path, read_note
 from slacktide.backends.ray.cluster_processes import CLUSTER, kill_all, of_cluster, of_node, workers_of

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from slacktide.app.tasks import SubmitRequest
-from slacktide.backends.machines.pack import zipped
+from slacktide.backends.machines.launch_package import zipped
 from slacktide.core.errors import BackendError, InfeasibleError, InputError
 from slacktide.engine.job.launch_spec import came_over_network, secrets_of
 from slacktide.service.uploads import uploads as module

@@ -15,7 +15,7 @@ import sys
 import time
 from pathlib import Path
 
-from slacktide.backends.processes import process_table
+from slacktide.backends import process_table
 from slacktide.backends.workers.job_folder import read_text
 from slacktide.core import machine_clock as boot
 

@@ -12,12 +12,13 @@ on which only answers are lost ends the lease too, and a controller knows withou
 
 from __future__ import annotations
 
+import pickle
+import struct
 from collections.abc import Mapping
-from typing import NamedTuple, TypeAlias
+from typing import IO, Any, NamedTuple, TypeAlias
 
 from slacktide.backends.base import WorkerFailure
-from slacktide.backends.workers.launch import Kind, Launch
-from slacktide.backends.workers.orders import SetPart
+from slacktide.backends.workers.launch import Kind, Launch, SetPart
 from slacktide.backends.workers.process_status import ProcessStatus
 
 LogName: TypeAlias = tuple[str, int, int]
@@ -107,3 +108,28 @@ class AgentAnswer(NamedTuple):
     """How often the agent ended its workers because no message came for too long."""
     notice_s: float | None = None
     """How long the machine has left, where its cloud has warned it."""
+
+
+_SIZE = struct.Struct("!Q")
+
+
+def write_frame(file: IO[bytes], message: Any) -> None:
+    """Write one message whole; raises OSError when the reader is gone."""
+    data = pickle.dumps(message)
+    file.write(_SIZE.pack(len(data)) + data)
+    file.flush()
+
+
+def read_frame(file: IO[bytes]) -> Any:
+    """Read one message; raises EOFError when there is none any more.
+
+    Both ends are ours and of one version: a pickle of a stranger's would be a stranger's program.
+    """
+    head = file.read(_SIZE.size)
+    if len(head) < _SIZE.size:
+        raise EOFError
+    (size,) = _SIZE.unpack(head)
+    data = file.read(size)
+    if len(data) < size:
+        raise EOFError
+    return pickle.loads(data)

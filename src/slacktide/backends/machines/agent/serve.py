@@ -1,47 +1,296 @@
-"""An agent as a plain process: messages come on its standard input, answers go to its standard output."""
+"""The agent of a machine: it holds the workers that a controller wants there, and ends them without one.
+
+It is a plain process: messages come on its standard input, answers go to its standard output. It is the local
+back end's processes, controlled from afar: a message is the whole of what is wanted, and what is answered is
+all that is. It may die and come back: the notes on its disk say what it had started. A controller that had no
+answer from it for the length of its lease may begin the same job elsewhere, so then every worker is ended;
+only a later attempt starts again.
+"""
 
 from __future__ import annotations
 
-import pickle
-import struct
+import os
+import secrets
+import shutil
 import sys
+import threading
+import time
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any
+from typing import NamedTuple
 
-from slacktide.backends.machines.agent import notices
-from slacktide.backends.machines.agent.agent import Agent
+from slacktide.backends.local.processes import LocalProcesses
+from slacktide.backends.machines.agent.lease import AgentLease
+from slacktide.backends.machines.agent.messages import (
+    AgentAnswer,
+    AgentMessage,
+    AgentStatus,
+    AgentTask,
+    LaunchPack,
+    LogName,
+    LogPart,
+    read_frame,
+    write_frame,
+)
+from slacktide.backends.machines.launch_package import check_shared, unpacked
+from slacktide.backends.workers.environment import free_port, machine_devices
+from slacktide.backends.workers.process_status import ProcessStatus
+from slacktide.backends.workers.worker_backend import failure_of
+from slacktide.core import machine_clock as boot
+from slacktide.core.errors import BackendError, InputError
+from slacktide.providers.ec2.boot import METADATA, notice_s
 
-_SIZE = struct.Struct("!Q")
+TICK_S = 0.05
+FENCE_PATIENCE_S = 1.0
+"""How long workers may take to end when the lease has run out; a controller waits longer than that."""
+LOG_BYTES = 1 << 19
+"""The most of one log that is sent at once."""
+LOG_BEHIND_BYTES = 1 << 23
+"""A log that is further behind than this is sent from near its end: a flood is not carried on."""
+TOKENS_KEPT = 256
+"""How many answers are remembered; a controller that names an older one counts as new, and has to repeat."""
+POLL_S = 5.0
+"""Amazon gives two minutes of notice, and recommends polling no more often than this."""
+VARIABLE = "SLACKTIDE_METADATA"
+"""Where a metadata service like Amazon's is, on machines that are not Amazon's."""
+VENDOR = Path("/sys/class/dmi/id/sys_vendor")
 
 
-def write_frame(file: IO[bytes], message: Any) -> None:
-    """Write one message whole; raises OSError when the reader is gone."""
-    data = pickle.dumps(message)
-    file.write(_SIZE.pack(len(data)) + data)
-    file.flush()
+class AgentMachine(NamedTuple):
+    """What an agent works with on its machine; a simulated machine has its own."""
+
+    processes: LocalProcesses
+    lease: AgentLease
+    now: Callable[[], float] = time.monotonic
+    environ: Mapping[str, str] = os.environ
 
 
-def read_frame(file: IO[bytes]) -> Any:
-    """Read one message; raises EOFError when there is none any more.
+class Agent:
+    """Holds workers on this machine for one journal."""
 
-    Both ends are ours and of one version: a pickle of a stranger's would be a stranger's program.
-    """
-    head = file.read(_SIZE.size)
-    if len(head) < _SIZE.size:
-        raise EOFError
-    (size,) = _SIZE.unpack(head)
-    data = file.read(size)
-    if len(data) < size:
-        raise EOFError
-    return pickle.loads(data)
+    def __init__(self, folder: Path, machine: AgentMachine, address: str = "127.0.0.1") -> None:
+        """Keep notes and files in a folder of the owner's alone; other machines reach this one at
+        `address`."""
+        self._folder, self._address = folder, address
+        self._processes, self._lease, self._now, self._environ = machine
+        self._packs: dict[str, LaunchPack] = {}
+        self._entered: dict[str, str] = {}
+        """By job, the launch that was entered."""
+        self._tasks: dict[str, AgentTask] = {}
+        self._ports: dict[str, int] = {}
+        self._fenced = 0
+        self._met = False
+        self._acknowledged_at = self._now()
+        """When the last answer was given that its controller is known to have received."""
+        self._life = secrets.token_hex(4)
+        self._given: dict[str, float] = {}
+        """When each of the last answers was given, by its token."""
+        self._last = "", 0
+        """Of the last message that was heeded, whose it was and its number."""
+        self._lives: set[str] = set()
+        """The controllers that others came after."""
+        self._lock = threading.Lock()
+        self._notice_s: float | None = None
+
+    def watch(self) -> None:
+        """Look after the workers in a thread, for as long as this process lives."""
+        threading.Thread(target=self._watch_on, daemon=True, name="slacktide-agent").start()
+
+    def expect_end(self, notice_s: float | None) -> None:
+        """Report from now on how long the machine has left, as its cloud warned; None: no warning came."""
+        self._notice_s = notice_s
+
+    def handle(self, message: AgentMessage) -> AgentAnswer:
+        """Do what a message wants, as far as it can be done at once, and return the state of the machine.
+
+        A controller that has not received an answer of ours lately is answered, and nothing else is done.
+        """
+        with self._lock:
+            given_at = self._given.get(message.last_token)
+            stale = given_at is None or self._now() - given_at > self._lease.seconds
+            if given_at is None or stale or self._is_overtaken(message):
+                return AgentAnswer(message.number, self._token())
+            self._last = message.life, message.number
+            self._acknowledged_at = max(self._acknowledged_at, given_at)
+            self._lease.renew(self._now() - self._acknowledged_at)
+            self._packs.update(message.packs)
+            if not self._met:
+                self._meet(message)
+            lacking = [task.launch for task in message.tasks if not self._hold(task)]
+            self._release({task.job for task in message.tasks})
+            self._ports = {job: self._ports.get(job) or free_port(self._address) for job in message.reserve}
+            self._processes.tick()
+            return AgentAnswer(
+                number=message.number,
+                token=self._token(),
+                heeded=True,
+                jobs={job: self._seen(job) for job in self._tasks},
+                logs=self._read(message.read),
+                lacking=tuple(dict.fromkeys(lacking)),
+                ports=dict(self._ports),
+                devices=machine_devices(self._environ),
+                fenced=self._fenced,
+                notice_s=self._notice_s,
+            )
+
+    def tick(self) -> None:
+        """Move starts, stops and kills on, and end all after a lease without a message."""
+        with self._lock:
+            if self._now() - self._acknowledged_at > self._lease.seconds and self._processes.fence(
+                FENCE_PATIENCE_S
+            ):
+                self._fenced += 1
+                self._acknowledged_at = self._now()
+            self._processes.tick()
+
+    def _is_overtaken(self, message: AgentMessage) -> bool:
+        """Say whether a later message, or another controller, was heeded before this one came."""
+        life, number = self._last
+        if message.life == life:
+            return message.number <= number
+        if message.life not in self._lives:
+            self._lives.add(life)
+            return False
+        return True
+
+    def _token(self) -> str:
+        """Return the name of an answer that is given now."""
+        token = f"{self._life}-{secrets.token_hex(4)}"
+        self._given[token] = self._now()
+        while len(self._given) > TOKENS_KEPT:
+            del self._given[next(iter(self._given))]
+        return token
+
+    def _watch_on(self) -> None:
+        while True:
+            time.sleep(TICK_S)
+            self.tick()
+
+    def _meet(self, message: AgentMessage) -> None:
+        """Take charge of what an agent before us had started: what is wanted goes on, the rest ends."""
+        self._processes.sweep({task.job: task.attempt for task in message.tasks if task.kinds})
+        self._met = True
+
+    def _hold(self, task: AgentTask) -> bool:
+        """Have these workers; say whether it is known how to start them."""
+        self._tasks[task.job] = task
+        known = not task.kinds or self._enter(task)
+        if not known and self._processes.look(task.job).attempt < task.attempt:
+            return False  # it comes with the next word
+        try:
+            if task.spot_left is not None:
+                self._processes.take(task.job, task.spot_left, task.notice_s)
+            self._processes.hold(task.job, task.attempt, task.kinds, part=task.part)
+        except InputError as error:
+            self._processes.refuse(task.job, str(error))
+        return known
+
+    def _enter(self, task: AgentTask) -> bool:
+        """Learn how to start a job, with a folder of its own to run in."""
+        if self._entered.get(task.job) == task.launch:
+            return True
+        pack = self._packs.pop(task.launch, None)
+        if pack is None:
+            return False
+        try:
+            check_shared(pack)
+            workdir = unpacked(pack, self._folder / "work" / task.job / task.launch)
+            kept = (
+                pack.launch.checkpoint_dir
+                if pack.shared
+                else self._folder / "jobs" / task.job / "checkpoints"
+            )
+            self._processes.register(replace(pack.launch, workdir=workdir, checkpoint_dir=kept))
+            self._entered[task.job] = task.launch
+        except (InputError, BackendError, OSError, zipfile.BadZipFile) as error:
+            self._processes.refuse(task.job, str(error))
+        return True
+
+    def _release(self, wanted: set[str]) -> None:
+        """End the workers of jobs that are no longer named, and forget those of which nothing is left."""
+        for job, task in list(self._tasks.items()):
+            if job in wanted:
+                continue
+            self._processes.hold(job, task.attempt, ())
+            if self._processes.look(job).gone:
+                del self._tasks[job]
+                self._entered.pop(job, None)
+                shutil.rmtree(self._folder / "work" / job, ignore_errors=True)
+
+    def _seen(self, job: str) -> AgentStatus:
+        observed = self._processes.look(job)
+        return AgentStatus(_ago(observed), failure_of(observed))
+
+    def _read(self, read: Mapping[LogName, int]) -> dict[LogName, LogPart]:
+        """Return what was printed since, of each log that is requested and has grown."""
+        parts: dict[LogName, LogPart] = {}
+        for job in {name[0] for name in read}:
+            for log in self._processes.logs(job):
+                name = (job, log.attempt, log.rank)
+                if name in read:
+                    part = _part(log.path, read[name])
+                    parts |= {name: part} if part.text else {}
+        return parts
+
+
+def _ago(observed: ProcessStatus) -> ProcessStatus:
+    """Return times on this machine's clock as seconds ago."""
+    now_s = boot.seconds()
+    gone, before = observed.gone_s, observed.before_gone_s
+    return observed._replace(
+        gone_s=None if gone is None else max(0.0, now_s - gone),
+        before_gone_s=None if before is None else max(0.0, now_s - before),
+    )
+
+
+def _part(path: Path, after: int) -> LogPart:
+    """Return a bounded part of a log; nothing where it is gone or is no plain file any more."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return LogPart(after, b"")
+    with open(handle, "rb") as file:
+        try:
+            size = file.seek(0, os.SEEK_END)
+            begin = after if size - after <= LOG_BEHIND_BYTES else size - LOG_BYTES
+            file.seek(begin)
+            return LogPart(begin, file.read(LOG_BYTES))
+        except OSError:
+            return LogPart(after, b"")
+
+
+def metadata_service(environ: Mapping[str, str] = os.environ, vendor: Path = VENDOR) -> str:
+    """Return where this machine's metadata service is; empty: it is of no cloud that we know."""
+    if environ.get(VARIABLE):
+        return environ[VARIABLE]
+    try:
+        return METADATA if vendor.read_text(encoding="utf-8").startswith("Amazon EC2") else ""
+    except (OSError, ValueError):
+        return ""
+
+
+def watch_notices(report: Callable[[float | None], None], url: str) -> None:
+    """Poll again and again in a thread, and report how many seconds are left, or None."""
+
+    def go_round() -> None:
+        while True:
+            report(notice_s(url))
+            time.sleep(POLL_S)
+
+    threading.Thread(target=go_round, daemon=True, name="slacktide-notices").start()
 
 
 def main(root: str, owner: str, lease_s: str, address: str = "127.0.0.1") -> None:
     """Answer until the input ends; workers go on, for as long as the lease."""
-    agent = Agent(Path(root), owner, float(lease_s), address=address)
+    folder = Path(root) / owner
+    machine = AgentMachine(LocalProcesses(folder / "jobs", owner), AgentLease(folder, owner, float(lease_s)))
+    agent = Agent(folder, machine, address)
     agent.watch()
-    if url := notices.service():
-        notices.watch(agent.expect_end, url)
+    if url := metadata_service():
+        watch_notices(agent.expect_end, url)
+    # What a library prints must not get between the frames on the real standard output.
     answers, sys.stdout = sys.stdout.buffer, sys.stderr
     while True:
         try:

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from slacktide.backends.machines.agent.messages import AgentMessage
-from slacktide.backends.machines.agent.serve import read_frame, write_frame
-from slacktide.backends.machines.link.link import Host, HostAnswer
+from slacktide.backends.machines.agent.messages import AgentMessage, read_frame, write_frame
+from slacktide.backends.machines.link.base import Host, HostAnswer
 
 CLOSE_S = 10.0
 
@@ -23,19 +22,19 @@ class AgentProcess:
     def __init__(self, host: str, command: Sequence[str], answers: queue.SimpleQueue[HostAnswer]) -> None:
         self.host = host
         self._answers = answers
-        self._says: queue.SimpleQueue[AgentMessage | None] = queue.SimpleQueue()
+        self._messages: queue.SimpleQueue[AgentMessage | None] = queue.SimpleQueue()
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self._threads = [threading.Thread(target=task, daemon=True) for task in (self._write, self._read)]
         for thread in self._threads:
             thread.start()
 
-    def send(self, say: AgentMessage) -> None:
+    def send(self, message: AgentMessage) -> None:
         """Write a message as soon as the one before is written."""
-        self._says.put(say)
+        self._messages.put(message)
 
     def close(self) -> None:
         """Close the agent's input, and wait for its end."""
-        self._says.put(None)
+        self._messages.put(None)
         self._threads[-1].join(CLOSE_S)
         if self._threads[-1].is_alive():
             self.process.kill()
@@ -45,8 +44,8 @@ class AgentProcess:
     def _write(self) -> None:
         assert self.process.stdin
         with suppress(OSError, ValueError):
-            while (say := self._says.get()) is not None:
-                write_frame(self.process.stdin, say)
+            while (message := self._messages.get()) is not None:
+                write_frame(self.process.stdin, message)
         with suppress(OSError):
             self.process.stdin.close()
 
@@ -74,12 +73,12 @@ class Pipes:
         """List the machines."""
         return tuple(self._hosts.values())
 
-    def send(self, host: str, say: AgentMessage) -> None:
+    def send(self, host: str, message: AgentMessage) -> None:
         """Say this to an agent; one that has ended is started again."""
         if self.agents[host].process.poll() is not None:
             self.agents[host].close()
             self.agents[host] = self._start(host)
-        self.agents[host].send(say)
+        self.agents[host].send(message)
 
     def answers(self) -> Sequence[HostAnswer]:
         """Return what was answered since the last call."""

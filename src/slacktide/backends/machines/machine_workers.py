@@ -25,17 +25,18 @@ from slacktide.backends.machines.agent.messages import (
     LogName,
 )
 from slacktide.backends.machines.job import WAIT_S, RemoteJob
-from slacktide.backends.machines.link.link import Link
-from slacktide.backends.machines.link.peers import Peer, Peers
-from slacktide.backends.machines.link.talk import Talk
+from slacktide.backends.machines.launch_package import packed
+from slacktide.backends.machines.link.base import Link
+from slacktide.backends.machines.link.exchange import KnownMachine, KnownMachines, MessageLoop
 from slacktide.backends.machines.log_copy import LogCopies
 from slacktide.backends.machines.machine_set import MachinePart, MachineSet
-from slacktide.backends.machines.observe import observe
-from slacktide.backends.machines.pack import packed
-from slacktide.backends.machines.placement import FreeHost, GpuSeat, fits, missing, place
-from slacktide.backends.workers.launch import Kind, Launch, is_name
-from slacktide.backends.workers.orders import JobTable, WorkerOrder
-from slacktide.backends.workers.process_status import LogFile, ProcessStatus
+from slacktide.backends.machines.rank_placement import FreeHost, fits, missing, place
+from slacktide.backends.machines.set_form import GpuSeat
+from slacktide.backends.machines.status_report import status_of
+from slacktide.backends.workers.job_folder import LogFile
+from slacktide.backends.workers.job_table import JobTable
+from slacktide.backends.workers.launch import Kind, Launch, WorkerOrder, is_name
+from slacktide.backends.workers.process_status import ProcessStatus
 from slacktide.backends.workers.worker_backend import ON_DEMAND, SPOT
 from slacktide.core.units import format_count
 
@@ -57,7 +58,7 @@ class MachineWorkers:
         folder = Path(os.path.abspath(root))
         self._jobs = JobTable(folder, owner, lambda place: RemoteJob(place, owner))
         self._owner, self._now = owner, now
-        self.peers = Peers(Talk(link, now, threads=threads), lease_s, now())
+        self.machines = KnownMachines(MessageLoop(link, now, threads=threads), lease_s, now())
         self._began_at, self._threads = now(), threads
         self._mirror = LogCopies(folder)
         self._setups: dict[str, str] = {}
@@ -90,30 +91,31 @@ class MachineWorkers:
     def tick(self) -> None:
         """Receive the answers of machines, take the next steps for all jobs, and send tasks."""
         now = self._now()
-        for peer, answer in self.peers.listen(now):
-            self._receive(peer, answer, now)
+        for machine, answer in self.machines.listen(now):
+            self._receive(machine, answer, now)
 
         def advance(name: str, job: RemoteJob) -> None:
-            job.advance(self.peers, partial(self._placed, now), self._pack, now)
+            job.advance(self.machines, partial(self._placed, now), self._pack, now)
             self._report_wait(name, job, now)
 
         self._jobs.advance(advance)
         if self._ready:  # before the first orders a message would be empty, and end all workers
-            for peer in self.peers.all():
-                self.peers.say(peer, self._say(peer))
+            for machine in self.machines.all():
+                self.machines.post(machine, self._message_for(machine))
 
     def look(self, job_id: str) -> ProcessStatus:
         """Return what the last tick saw of a job."""
-        return observe(self._jobs.known(job_id), self._now())
+        job = self._jobs.known(job_id)
+        return status_of(job, job.said, self._now())
 
     def sweep(self, keep: Mapping[str, int]) -> None:
         """Take charge of what an earlier controller left: keep these attempts, end all else."""
 
         def adopt(job_id: str, job: RemoteJob) -> None:
-            if job.order is None and job.spread is None:
+            if job.order is None and job.current is None:
                 job.sweep(keep.get(job_id), self._now())
-            elif job.order is None and job.spread is not None and keep.get(job_id) is None:
-                job.hold(WorkerOrder(job.spread.attempt, (), 0.0), self._now())
+            elif job.order is None and job.current is not None and keep.get(job_id) is None:
+                job.hold(WorkerOrder(job.current.attempt, (), 0.0), self._now())
 
         self._jobs.sweep(filter(is_name, keep), adopt)
         self._ready = True
@@ -123,12 +125,15 @@ class MachineWorkers:
 
         A machine that serves as either kind counts for both. Until one has answered nothing is known.
         """
-        up = [peer for peer in self.peers.all() if peer.host.alive and peer.heeded_at > 0.0]
-        up = [peer for peer in up if self.peers.ours is None or peer.host.id in self.peers.ours]
-        if not up and self.peers.ours is None and self._now() - self._began_at < MEET_S:
+        up = [machine for machine in self.machines.all() if machine.host.alive and machine.heeded_at > 0.0]
+        up = [
+            machine for machine in up if self.machines.ours is None or machine.host.id in self.machines.ours
+        ]
+        if not up and self.machines.ours is None and self._now() - self._began_at < MEET_S:
             return PoolRoom()
         spot, on_demand = (
-            sum(len(_gpus(peer)) for peer in up if fits(peer.host, kind, pool)) for kind in (SPOT, ON_DEMAND)
+            sum(len(_gpus(machine)) for machine in up if fits(machine.host, kind, pool))
+            for kind in (SPOT, ON_DEMAND)
         )
         return PoolRoom(spot, on_demand)
 
@@ -139,7 +144,7 @@ class MachineWorkers:
 
     def is_busy(self, host: str) -> bool:
         """Say whether a machine carries workers, or may."""
-        return any(not part.gone and not spread.over for spread, part in self._parts(host))
+        return any(not part.gone and not machine_set.over for machine_set, part in self._parts(host))
 
     def logs(self, job_id: str) -> list[LogFile]:
         """Return where the output of a job's set-up and workers is, as far as it was copied."""
@@ -148,47 +153,47 @@ class MachineWorkers:
     def close(self) -> None:
         """Let go of the link; workers stay, for as long as their lease."""
         self._packers.shutdown(wait=False, cancel_futures=True)
-        self.peers.talk.close()
+        self.machines.loop.close()
 
-    # ---------------------------------------------------------------- hearing
+    # ---------------------------------------------------------------- receiving
 
-    def _receive(self, peer: Peer, answer: AgentAnswer, now: float) -> None:
+    def _receive(self, machine: KnownMachine, answer: AgentAnswer, now: float) -> None:
         """Take in an answer; logs first: what ended before the answer was made has printed all by then."""
         for log, text in answer.logs.items():
             try:
                 self._mirror.add(log, text)
             except OSError as error:
                 self._jobs[log[0]].trouble = f"logs must be writable, got: {error}"
-        for spread, part in self._parts(peer.host.id):
-            names = spread.logs(part)
-            requested = peer.was_requested(answer.number, names)
+        for machine_set, part in self._parts(machine.host.id):
+            names = machine_set.logs(part)
+            requested = machine.was_requested(answer.number, names)
             grown = any(name in answer.logs for name in names)
             part.drained = part.drained or (part.gone_at is not None and requested and not grown)
         for name, seen in answer.jobs.items():
             if is_name(name):
-                self._jobs[name].receive(peer, seen, answer.number, now)
+                self._jobs[name].receive(machine, seen, answer.number, now)
 
     def _parts(self, host: str) -> Iterator[tuple[MachineSet, MachinePart]]:
         """Yield what of any set is, or was, on a machine."""
         for job in self._jobs:
-            for spread in filter(None, (job.spread, *job.going, job.joining)):
-                if host in spread.parts:
-                    yield spread, spread.parts[host]
+            for machine_set in filter(None, (*job.sets, job.joining)):
+                if host in machine_set.parts:
+                    yield machine_set, machine_set.parts[host]
 
     # ---------------------------------------------------------------- placing
 
     def _free(self, now: float) -> list[FreeHost]:
         """Return what fit machines have to give."""
         free: list[FreeHost] = []
-        for peer in self.peers.all():
-            if self.peers.is_fit(peer, now):
-                names = _gpus(peer)
-                for spread, part in self._parts(peer.host.id):
-                    for rank in _seated(spread, part):
-                        device = spread.form.seats[rank].device
+        for machine in self.machines.all():
+            if self.machines.is_fit(machine, now):
+                names = _gpus(machine)
+                for machine_set, part in self._parts(machine.host.id):
+                    for rank in _seated(machine_set, part):
+                        device = machine_set.form.seats[rank].device
                         if device in names:
                             names.remove(device)
-                free.append(FreeHost(peer.host, tuple(names)))
+                free.append(FreeHost(machine.host, tuple(names)))
         return free
 
     def _placed(
@@ -204,10 +209,10 @@ class MachineWorkers:
         if lacking.get(SPOT) and self._will_not_come(job.order.pool):
             job.fall_short(lacking[SPOT])
         words = " and ".join(f"{format_count(count, kind + ' GPU')}" for kind, count in lacking.items())
-        up = sum(self.peers.is_fit(peer, now) for peer in self.peers.all())
+        up = sum(self.machines.is_fit(machine, now) for machine in self.machines.all())
         job.trouble = (
             self.waits_for
-            or self.peers.talk.link.trouble
+            or self.machines.loop.link.trouble
             or (
                 f"job {name} waits for {words or 'machines'} in pool {job.order.pool}; "
                 f"{format_count(up, 'machine')} can be reached"
@@ -218,8 +223,12 @@ class MachineWorkers:
         """Say whether more spot will not come: all machines are known, and none can be rented."""
         if self.full is not None:
             return pool in self.full
-        up = [peer for peer in self.peers.all() if peer.host.alive]
-        return bool(up) and all(peer.heeded_at > 0.0 for peer in up) and not self.peers.talk.link.trouble
+        up = [machine for machine in self.machines.all() if machine.host.alive]
+        return (
+            bool(up)
+            and all(machine.heeded_at > 0.0 for machine in up)
+            and not self.machines.loop.link.trouble
+        )
 
     def _pack(self, launch: Launch) -> Future[tuple[str, LaunchPack]]:
         """Have the working folder made ready to travel, and mark the checkpoint folder for recognition."""
@@ -228,26 +237,26 @@ class MachineWorkers:
             wait([packing])
         return packing
 
-    # ---------------------------------------------------------------- saying
+    # ---------------------------------------------------------------- sending
 
-    def _say(self, peer: Peer) -> AgentMessage:
+    def _message_for(self, machine: KnownMachine) -> AgentMessage:
         """Return all that a machine is to do, read and answer."""
         tasks: dict[str, AgentTask] = {}
         read: list[LogName] = []
         reserve: list[str] = []
-        for spread, part in self._parts(peer.host.id):
-            task, job = spread.task(part), spread.home.parent.name
+        for machine_set, part in self._parts(machine.host.id):
+            task, job = machine_set.task(part), machine_set.home.parent.name
             if task is not None and (job not in tasks or tasks[job].attempt < task.attempt):
                 tasks[job] = task
-            if task is None and not spread.stopping and 0 in part.ranks:
+            if task is None and not machine_set.stopping and 0 in part.ranks:
                 reserve.append(job)
             if task is not None and not part.drained:
-                read += spread.logs(part)
-                self._follow_setup(job, spread)
+                read += machine_set.logs(part)
+                self._follow_setup(job, machine_set)
         return AgentMessage(
             0,
             tasks=tuple(tasks.values()),
-            packs={key: pack for name in peer.lacking for key, pack in self._found(name)},
+            packs={key: pack for name in machine.lacking for key, pack in self._found(name)},
             read=self._mirror.offsets(read),
             reserve=tuple(reserve),
         )
@@ -256,24 +265,24 @@ class MachineWorkers:
         """Return what a machine lacks, where we have it."""
         return [job.pack for job in self._jobs if job.lacks(launch) and job.pack is not None]
 
-    def _follow_setup(self, job: str, spread: MachineSet) -> None:
-        host = spread.setup_part.host if spread.setup_part else self._setups.get(job, "")
+    def _follow_setup(self, job: str, machine_set: MachineSet) -> None:
+        host = machine_set.setup_part.host if machine_set.setup_part else self._setups.get(job, "")
         if self._setups.setdefault(job, host) != host:
             self._setups[job] = host
             self._mirror.restart((job, 0, 0))
 
 
-def _seated(spread: MachineSet, part: MachinePart) -> list[int]:
+def _seated(machine_set: MachineSet, part: MachinePart) -> list[int]:
     """Return the ranks that use a GPU of a machine, or are about to; who is taken over counts once."""
-    if part.gone or (spread.stopping and not spread.announced):
+    if part.gone or (machine_set.stopping and not machine_set.announced):
         return []
-    counted = () if spread.announced else [one.rank for one in spread.kept(part)]
+    counted = () if machine_set.announced else [one.rank for one in machine_set.kept(part)]
     return [rank for rank in part.ranks if rank not in counted]
 
 
-def _gpus(peer: Peer) -> list[str]:
+def _gpus(machine: KnownMachine) -> list[str]:
     """Return the GPUs of a machine by their names; empty ones where they cannot be seen."""
-    return list(peer.devices[: peer.host.gpus]) or [""] * peer.host.gpus
+    return list(machine.devices[: machine.host.gpus]) or [""] * machine.host.gpus
 
 
 def _packed(launch: Launch, owner: str) -> tuple[str, LaunchPack]:

@@ -5,17 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from slacktide.backends.machines.link.link import Host
+from slacktide.backends.machines.link.base import Host
+from slacktide.backends.machines.set_form import GpuSeat
 from slacktide.backends.workers.launch import Kind
-
-
-class GpuSeat(NamedTuple):
-    """Where one rank runs."""
-
-    host: str
-    address: str
-    device: str
-    """Its GPU as CUDA names it; empty on a machine whose GPUs cannot be seen."""
 
 
 class FreeHost(NamedTuple):

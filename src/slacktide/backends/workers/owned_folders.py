@@ -6,43 +6,14 @@ import json
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
 
 from slacktide.backends.workers.job_folder import read_text, write_durably
-from slacktide.backends.workers.launch import Launch, check_launch
-from slacktide.core.errors import BackendError, InputError
+from slacktide.core.errors import InputError
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _BEGUN = ("attempt-*", "progress.jsonl", "setup.pid")
 """What is in a job's folder only after something was begun there."""
-
-
-class HasFolder(Protocol):
-    """A job that has a folder of its own."""
-
-    place: Path
-
-    def open(self, now: float) -> None:
-        """Read what is there."""
-        ...
-
-
-def taken_in(job: HasFolder, launch: Launch, owner: str, now: float) -> Launch:
-    """Make a job's folder ours, read it, and return what is to be started with its full path.
-
-    Raises InputError for what cannot be run, BackendError when our own folder cannot be written.
-    """
-    try:
-        own(job.place, owner)
-        job.open(now)
-    except OSError as error:
-        raise BackendError(
-            f"the folder of job {launch.job_id} must be writable, got: {error}; check disk and rights"
-        ) from error
-    check_launch(launch)
-    return replace(launch, workdir=Path(os.path.abspath(launch.workdir)))
 
 
 def own(folder: Path, owner: str) -> None:

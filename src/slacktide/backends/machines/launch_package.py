@@ -7,12 +7,13 @@ import hashlib
 import io
 import os
 import pickle
+import shutil
 import stat
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from slacktide.backends.machines.agent.messages import LaunchPack
+from slacktide.backends.machines.agent.messages import SHARED, LaunchPack
 from slacktide.backends.workers.launch import Launch
 from slacktide.core.errors import InputError
 
@@ -78,3 +79,35 @@ def _is_left(root: Path, path: Path, patterns: tuple[str, ...]) -> bool:
     """Say whether a name, or its way from the folder on, is one that does not travel."""
     whole = str(path.relative_to(root))
     return any(fnmatch.fnmatch(path.name, one) or fnmatch.fnmatch(whole, one) for one in patterns)
+
+
+def check_shared(pack: LaunchPack) -> None:
+    """Refuse a job whose checkpoints would be on this machine alone; raises InputError."""
+    if pack.shared is None:
+        return
+    folder = pack.launch.checkpoint_dir
+    try:
+        found = (folder / SHARED).read_text(encoding="ascii")
+    except (OSError, ValueError):
+        found = ""
+    if found != pack.shared:
+        raise InputError(
+            f"the checkpoint folder of job {pack.launch.job_id} must be the same on all machines, or in a "
+            f"store, got a machine that does not see {folder}; write checkpoint: {{url: s3://...}}"
+        )
+
+
+def unpacked(pack: LaunchPack, target: Path) -> Path:
+    """Unpack the working folder next to an older one, and then in its place."""
+    draft = target.with_name(f".{target.name}.new")
+    shutil.rmtree(draft, ignore_errors=True)
+    draft.mkdir(parents=True, mode=0o700)
+    with zipfile.ZipFile(io.BytesIO(pack.files)) as archive:
+        archive.extractall(draft)
+        for entry in archive.infolist():
+            mode = entry.external_attr >> 16
+            if mode & 0o111 and not entry.is_dir():
+                os.chmod(draft / entry.filename, 0o700)
+    shutil.rmtree(target, ignore_errors=True)
+    draft.rename(target)
+    return target

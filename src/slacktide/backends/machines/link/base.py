@@ -45,7 +45,7 @@ class Link(Protocol):
         """List the machines; those that are gone stay for a while, and nothing is known of the unlisted."""
         ...
 
-    def send(self, host: str, say: AgentMessage) -> None:
+    def send(self, host: str, message: AgentMessage) -> None:
         """Say this to the agent of a machine. What was said before and has not been delivered is dropped."""
         ...
 

@@ -12,9 +12,9 @@ DONE_SHARE = 1.0 - 1e-6
 """What a job must have said to be done, where it says anything: sums of steps may miss 1 by a few bits."""
 
 
-def observe(job: LocalJob, now: float) -> ProcessStatus:
+def status_of(job: LocalJob, now: float) -> ProcessStatus:
     """Say what there was at the last step."""
-    worker_set, order, tail = job.worker_set, job.order, job.tail
+    worker_set, order, tail = job.current, job.order, job.tail
     workers = worker_set.workers if worker_set else ()
     present, lost = _present(job), [worker.kind for worker in workers if worker.lost]
     source = job.printed or tail
@@ -22,11 +22,11 @@ def observe(job: LocalJob, now: float) -> ProcessStatus:
     grown_at = now if source is None or said_at is None else max(job.began_at, source.grown_at)
     never = (None,) * len(order.kinds) if order and not worker_set else ()
     ended_well = _ended_well(job)
-    failed = worker_set.failed_rank if worker_set and not _void(job) and not job.moved else None
+    failed = worker_set.failed_rank if worker_set and not job.is_void and not job.moved else None
     # What is printed need not reach its end: only a job that reports itself is held to its word.
     done = said_at is None or job.printed is not None or progress.done_share >= DONE_SHARE
     return ProcessStatus(
-        attempt=worker_set.attempt if worker_set else order.attempt if order else 0,
+        attempt=job.attempt,
         phase=_phase(job),
         spot_gpus=present.count("spot"),
         on_demand_gpus=present.count("on-demand"),
@@ -63,8 +63,7 @@ def observe(job: LocalJob, now: float) -> ProcessStatus:
 
 
 def _notice_s(job: LocalJob, now: float) -> float | None:
-    sets = [one for one in (*job.going, job.worker_set) if one is not None]
-    return min((left for one in sets if (left := one.notice_s(now)) is not None), default=None)
+    return min((left for one in job.sets if (left := one.notice_s(now)) is not None), default=None)
 
 
 def _trouble(job: LocalJob) -> str:
@@ -86,40 +85,34 @@ def _is_ours(job: LocalJob, said_at: float) -> bool:
 
 def _present(job: LocalJob) -> list[str]:
     """Return the kinds of all workers that are there, of whichever attempt; a set-up holds no GPU."""
-    sets = [one for one in (*job.going, job.worker_set) if one is not None and one.attempt]
+    sets = [one for one in job.sets if one.attempt]
     return [worker.kind for one in sets for worker in one.workers if worker.present]
 
 
 def _pending(job: LocalJob) -> int:
     """Count the workers that were ordered, have not begun and still may."""
-    worker_set, order = job.worker_set, job.order
-    if order is None or order.void or job.setup.failed_for == order.attempt:
+    worker_set, unformed = job.current, job.unformed_gpus
+    if job.order is not None and job.setup.failed_for == job.order.attempt:
         return 0
-    if worker_set is None or worker_set.attempt != order.attempt:
-        return len(order.kinds)
+    if unformed is not None or worker_set is None:
+        return unformed or 0
     return sum(worker.awaited for worker in worker_set.workers) if worker_set.lacking else 0
 
 
 def _ended_well(job: LocalJob) -> bool:
     """Say whether all ended with 0, untold, and all that they said was read after that."""
     behind = job.tail is not None and job.tail.behind
-    over = job.worker_set is not None and job.worker_set.succeeded and not job.finishing
-    return over and not behind and not _void(job)
+    over = job.current is not None and job.current.succeeded and not job.finishing
+    return over and not behind and not job.is_void
 
 
 def _stopped(job: LocalJob) -> bool:
     """Say whether the attempt that is spoken of will never finish because it was stopped."""
-    if job.worker_set is not None:
-        return job.worker_set.stopped or _void(job) or (job.moved and not job.worker_set.succeeded)
+    if job.current is not None:
+        return job.current.stopped or job.is_void or (job.moved and not job.current.succeeded)
     order = job.order
     set_up_stopped = order is not None and job.setup.failed_for == order.attempt and job.setup.stopped
     return order is not None and (order.void or set_up_stopped)
-
-
-def _void(job: LocalJob) -> bool:
-    """Say whether the workers that there are have the number of the order, but are not its own."""
-    worker_set, order = job.worker_set, job.order
-    return worker_set is not None and order is not None and order.void and worker_set.attempt == order.attempt
 
 
 def _damage(job: LocalJob) -> str:
@@ -133,7 +126,7 @@ def _damage(job: LocalJob) -> str:
 
 
 def _phase(job: LocalJob) -> Phase:
-    worker_set, order = job.worker_set, job.order
+    worker_set, order = job.current, job.order
     if worker_set:
         wanted = order is None or bool(order.kinds)
         return "stopping" if job.finishing else _phase_of(worker_set, wanted=wanted)

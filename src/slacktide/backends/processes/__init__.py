@@ -1,4 +1,0 @@
-"""Processes and folders of this machine: who started what, what is left over, and what is ours.
-
-Begin with `process_table`.
-"""

@@ -1,0 +1,226 @@
+"""The jobs whose workers a back end holds: what they have in common wherever they run, and their table."""
+
+from __future__ import annotations
+
+import math
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
+
+from slacktide.backends.workers import job_folder as folder
+from slacktide.backends.workers import owned_folders
+from slacktide.backends.workers.job_folder import LogFile, logs_in
+from slacktide.backends.workers.launch import Launch, WorkerOrder, check_launch, check_name, is_name
+from slacktide.core.errors import BackendError, InputError
+
+RETRY_S = 1.0
+"""How long to wait after the system could not start something."""
+
+
+class AttemptSet(Protocol):
+    """The workers of one attempt."""
+
+    @property
+    def attempt(self) -> int:
+        """Its number."""
+        ...
+
+
+S = TypeVar("S", bound=AttemptSet)
+
+
+class OrderedJob(ABC, Generic[S]):
+    """One job of a back end: its folder, the last order, and the sets of workers that there are."""
+
+    def __init__(self, place: Path, owner: str) -> None:
+        self.place, self.owner = place, owner
+        self.launch: Launch | None = None
+        self.refusal = "the command of the job is not known yet"
+        """Why there is no launch, while there is none."""
+        self.order: WorkerOrder | None = None
+        self.current: S | None = None
+        """The set of workers that there is, of whichever attempt."""
+        self.going: list[S] = []
+        """What an earlier controller left and no order explains, and workers that leave while others stay."""
+        self.newest = 0
+        """The highest attempt that was ever begun here."""
+        self.trouble = ""
+        """What went wrong at the last step that was tried."""
+        self.formed: int | None = None
+        """The attempt that is ours to begin though it has a folder already."""
+        self.retry_at = self.held_at = -math.inf
+
+    def open(self, now: float) -> None:
+        """Read what there is in the folder; raises InputError or OSError when it is not ours to read."""
+        owned_folders.check_owned(self.place, self.owner)
+        self.newest = max([self.newest, *folder.attempts(self.place)])
+
+    def hold(self, order: WorkerOrder, now: float) -> None:
+        """Take a new order; what could not be started is tried at once."""
+        self.order, self.retry_at, self.held_at = order, -math.inf, now
+
+    @property
+    def sets(self) -> list[S]:
+        """All sets that there are, the current one first."""
+        return [*(() if self.current is None else (self.current,)), *self.going]
+
+    @property
+    def attempt(self) -> int:
+        """The attempt that a status is about: the old one for as long as it has not gone; 0: none."""
+        about = self.current or self.order
+        return 0 if about is None else about.attempt
+
+    @property
+    def is_void(self) -> bool:
+        """Whether the set that there is has the number of the order, but was made for another one."""
+        current, order = self.current, self.order
+        return current is not None and order is not None and order.void and current.attempt == order.attempt
+
+    @property
+    def unformed_gpus(self) -> int | None:
+        """How many workers were ordered where none has begun and all still may; None: they have a set."""
+        order = self.order
+        if order is None or order.void:
+            return 0
+        has_set = self.current is not None and self.current.attempt == order.attempt
+        return None if has_set else len(order.kinds)
+
+    def checked(self, order: WorkerOrder) -> WorkerOrder:
+        """Return the order, void where another order began this attempt: the journal may be an old copy."""
+        if order.kinds and not order.void and self._is_foreign(order):
+            self.order = order = order.voided()
+        return order
+
+    def _is_foreign(self, order: WorkerOrder) -> bool:
+        if self.current is not None and self.current.attempt == order.attempt:
+            return order.attempt < self.newest or not self.is_formed_for(self.current, order)
+        return order.attempt <= self.newest and order.attempt != self.formed
+
+    @abstractmethod
+    def is_formed_for(self, current: S, order: WorkerOrder) -> bool:
+        """Say whether a set has the workers of an order of its number."""
+
+    def void_if_taken(self, spot_left: int) -> None:
+        """Void the order where none of it has begun and the market takes some of its spot workers."""
+        order = self.order
+        if order and (self.current is None or self.current.attempt != order.attempt):
+            self.order = order.after_take(spot_left)
+
+    def startable(self, now: float) -> Launch:
+        """Return what is to be started; raises BackendError where that is not known."""
+        if self.launch is None:
+            self.retry_at = now + RETRY_S
+            raise BackendError(f"the workers cannot be started: {self.refusal}")
+        return self.launch
+
+    def not_startable(self, attempt: int, why: object, now: float) -> BackendError:
+        """Return the error for an attempt that the system refuses just now; it is tried again soon."""
+        self.retry_at = now + RETRY_S
+        return BackendError(
+            f"attempt {attempt} of job {self.place.name} must be startable, got: {why}; "
+            f"retrying in {RETRY_S:g} s"
+        )
+
+    def clear_trouble(self, now: float) -> None:
+        """Forget the trouble of the last step once that was tried again."""
+        if now >= self.retry_at:
+            self.trouble = ""
+
+
+J = TypeVar("J", bound=OrderedJob[Any])
+
+
+class JobTable(Generic[J]):
+    """The jobs below one folder, by their names; each is made when it is first mentioned."""
+
+    def __init__(self, root: Path, owner: str, make: Callable[[Path], J]) -> None:
+        """Name the folder of all jobs and their owner; `make` returns a job for a folder of its own."""
+        check_name("an owner's name", owner)
+        self._root, self._owner, self._make = root, owner, make
+        self._jobs: dict[str, J] = {}
+
+    def __getitem__(self, job_id: str) -> J:
+        """Return a job whose name was found on this machine, and need not be checked."""
+        if job_id not in self._jobs:
+            self._jobs[job_id] = self._make(self._root / job_id)
+        return self._jobs[job_id]
+
+    def __iter__(self) -> Iterator[J]:
+        return iter(self._jobs.values())
+
+    def items(self) -> Iterable[tuple[str, J]]:
+        """Return the jobs with their names."""
+        return self._jobs.items()
+
+    def known(self, job_id: str) -> J:
+        """Return a job by a name that was given; raises InputError where that cannot name a folder."""
+        check_name("a job id", job_id)
+        return self[job_id]
+
+    def take_in(self, launch: Launch, now: float) -> tuple[J, Launch]:
+        """Make a job known with its folders; return it with what is to be started.
+
+        Raises InputError for what cannot be run, BackendError when our own folder cannot be written.
+        """
+        job = self.known(launch.job_id)
+        try:
+            owned_folders.own(job.place, self._owner)
+            job.open(now)
+        except OSError as error:
+            raise BackendError(
+                f"the folder of job {launch.job_id} must be writable, got: {error}; check disk and rights"
+            ) from error
+        check_launch(launch)
+        return job, replace(launch, workdir=Path(os.path.abspath(launch.workdir)))
+
+    def refuse(self, job_id: str, why: str) -> None:
+        """Note why a job cannot be started; what already runs of it is still watched."""
+        if is_name(job_id):
+            self[job_id].refusal = why
+
+    def hold(self, job_id: str, order: WorkerOrder, now: float) -> bool:
+        """Order workers; return whether the order is new. Raises InputError for an attempt of before."""
+        job = self.known(job_id)
+        before = job.order.attempt if job.order else 0
+        if order.attempt < max(1, before):
+            raise InputError(
+                f"an attempt must be >= {max(1, before)}, the last one ordered, got {order.attempt}"
+            )
+        is_new = order.attempt != before or not order.kinds
+        if is_new:
+            job.hold(order, now)
+        return is_new
+
+    def taken(self, job_id: str, spot_left: int, notice_s: float) -> J:
+        """Return a job from which the market takes spot workers; raises InputError."""
+        if spot_left < 0 or not notice_s >= 0:
+            raise InputError(f"spot_left and notice_s must be >= 0, got {spot_left} and {notice_s}")
+        return self.known(job_id)
+
+    def advance(self, step: Callable[[str, J], None]) -> None:
+        """Take a step for each job; what goes wrong with one is its own trouble and no other's."""
+        for job_id, job in self._jobs.items():
+            try:
+                step(job_id, job)
+            except BackendError as error:
+                job.trouble = str(error)
+            except OSError as error:
+                job.trouble = f"job {job_id} must be watchable, got: {error}; retrying"
+
+    def sweep(self, named: Iterable[str], step: Callable[[str, J], None]) -> None:
+        """Take a step for each job that has a folder here, or is among those that are named."""
+        on_disk = {place.name for place in owned_folders.jobs(self._root, self._owner)}
+        for job_id in sorted(on_disk | set(named)):
+            job = self[job_id]
+            try:
+                step(job_id, job)
+            except (OSError, InputError) as error:
+                job.trouble = f"the folder of job {job_id} must be readable, got: {error}"
+
+    def logs(self, job_id: str) -> list[LogFile]:
+        """Return where the output of a job's set-up and workers is, oldest attempt first."""
+        check_name("a job id", job_id)
+        return logs_in(self._root / job_id)
