@@ -20,7 +20,7 @@ from slacktide.engine.job.job_context import JobContext
 from slacktide.journal.events import ClockSet, Event, Kept, Lived, Record, SiteOpened, Submitted
 from slacktide.journal.state.journal_state import JobRecord, JournalState
 from slacktide.physics.ledger import CENT_USD, Priced, StretchSums, added, bill
-from slacktide.results.bill import Bill, JobCost
+from slacktide.results.bill import JobCost
 from slacktide.results.machines.bill_parts import BillPart
 from slacktide.results.machines.machine_use import MachineCosts
 from slacktide.results.machines.site_bill import PayerBill, SiteBill, SiteCost
@@ -30,20 +30,12 @@ KEYS = ("owner", "class", "month", "job")
 """What a bill may be divided by."""
 
 
-def billed(record: JobRecord, state: JournalState, context: JobContext, *, in_charge: bool) -> Bill:
-    """Return the bill of a job, next to what other ways to run it would have cost."""
-    status = status_of(record, state, in_charge=in_charge)
-    return dataclasses.replace(job_bill(record, context), status=status)
-
-
 def job_cost(
     record: JobRecord,
-    state: JournalState,
+    status: str,
     context: Callable[[JobRecord], JobContext],
     site: SiteOpened | None,
     records: Iterable[Record],
-    *,
-    in_charge: bool,
 ) -> JobCost:
     """Return the bill of a job with its audit, in which every stretch is priced again.
 
@@ -53,9 +45,9 @@ def job_cost(
     checked = audit_at(record, pricing.tariff, pricing.quote, records)
     notes = (pricing.note,) if pricing.note else ()
     try:
-        return JobCost(billed(record, state, context(record), in_charge=in_charge), checked, notes)
+        whole = dataclasses.replace(job_bill(record, context(record)), status=status)
+        return JobCost(whole, checked, notes)
     except SlacktideError as error:
-        status = status_of(record, state, in_charge=in_charge)
         alone = dataclasses.replace(own_bill(record, pricing.job), status=status, market_gone=True)
         return JobCost(alone, checked, notes or (str(error),))
 

@@ -27,7 +27,6 @@ from slacktide.engine.job.journal_market import check_resumable, make_journal
 from slacktide.engine.job.launch_spec import secrets_of
 from slacktide.engine.job.machine_log import EngineMachineLog
 from slacktide.engine.loop import POLL_S, live
-from slacktide.files.machines import read_machines_file
 from slacktide.journal.events import ClockSet, Closed, Event, JournalMade, Opened, Record
 from slacktide.journal.state.journal_state import JournalState
 from slacktide.journal.state.snapshots import read_state
@@ -38,13 +37,12 @@ from slacktide.journal.store.real_path import machine_files_of, real_path, runs_
 from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.policies.selection.policy_set import fresh
 from slacktide.policies.selection.state_file import LearnedStateFile, default_path
-from slacktide.providers.base import Renter
-from slacktide.providers.renting import Renting
 
 if TYPE_CHECKING:
     from slacktide.app.alerts.alerting import Alerting
     from slacktide.app.alerts.hook import AlertsFile
     from slacktide.app.alerts.outbox import HookStatus
+    from slacktide.providers.renting import Renting
 
 DEFAULT_BACKEND = "local"
 RENTING_BACKEND = "ray"
@@ -283,17 +281,23 @@ class Controller:
         self.store.append([JournalMade(at_hours=state.now_hours, id=name)])
         return name
 
-    def _place(self, machines: str) -> BackendPlace:
-        file = read_machines_file(machines) if machines else None
+    def _renting(self, machines: str) -> Callable[[str, str], Renting]:
+        """Read a machines file; return what rents by it, given the address of a cluster and its token."""
+        from slacktide.files.machines import read_machines_file
+        from slacktide.providers.base import Renter
+
+        file = read_machines_file(machines)
 
         def renting(head: str, token: str) -> Renting:
-            assert file is not None
             folder = machine_files_of(self.path)
             renter = Renter(owner=self.journal_id, folder=folder, head=head, token=token)
             return file.renting(renter, self.clock.speed)
 
+        return renting
+
+    def _place(self, machines: str) -> BackendPlace:
         return BackendPlace(
-            renting=None if file is None else renting,
+            renting=self._renting(machines) if machines else None,
             folder=runs_of(self.path),
             owner=self.journal_id,
             speed=self.clock.speed,

@@ -5,19 +5,18 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-from slacktide.app.costs.costs import RecordedRun, billed, job_cost, recorded_run, site_cost
 from slacktide.app.jobs import requests
 from slacktide.app.jobs.submission import Submission
-from slacktide.app.journal.listing import RecordedEvent, listed
-from slacktide.app.journal.logs import LogLine, Printed
+from slacktide.app.journal.listing import RecordedEvent, listed, status_of
 from slacktide.backends.base import BackendPlace, backends
 from slacktide.core.errors import InputError
-from slacktide.engine.bills.pricing import sites_of
+from slacktide.engine.bills.bill import bill
 from slacktide.engine.job.job_context import JobContext, context_of
 from slacktide.engine.job.journal_market import make_journal
 from slacktide.journal.events import SubmissionAsked, Submitted
@@ -29,11 +28,14 @@ from slacktide.journal.store.env_values import values_of
 from slacktide.journal.store.lease import is_held
 from slacktide.journal.store.real_path import real_path, runs_of
 from slacktide.journal.store.sqlite import SqliteStore
-from slacktide.report.text.bills.cost_report import CostReport, job_cost_report, site_cost_report
-from slacktide.report.text.sentences.why import why as explain
-from slacktide.results.bill import Bill, JobCost
-from slacktide.results.machines.site_bill import SiteCost
 from slacktide.results.status import JobStatus
+
+if TYPE_CHECKING:
+    from slacktide.app.costs.costs import RecordedRun
+    from slacktide.app.journal.logs import LogLine, Printed
+    from slacktide.report.text.bills.cost_report import CostReport
+    from slacktide.results.bill import Bill, JobCost
+    from slacktide.results.machines.site_bill import SiteCost
 
 FOLLOW_S = 0.2
 """How often to look for more."""
@@ -139,6 +141,8 @@ class Journal:
 
     def why(self, job: str) -> list[str]:
         """Explain in plain sentences why a job holds what it holds, the newest decision first."""
+        from slacktide.report.text.sentences.why import why as explain
+
         state, in_charge = self._now()
         status = listed(requests.record_of(state, job), state, in_charge=in_charge)
         return explain(status, [recorded.record.event for recorded in self.events(job)])
@@ -160,6 +164,8 @@ class Journal:
         self, job: str, rank: int | None = None, attempt: int | None = None, after: str = ""
     ) -> Printed:
         """Return what the workers of a job printed, from a place on that was returned before."""
+        from slacktide.app.journal.logs import Printed
+
         state = self._state()
         requests.record_of(state, job)
         place = (
@@ -173,30 +179,39 @@ class Journal:
         """Return the bill of a job, next to what other ways to run it would have cost."""
         state, in_charge = self._now()
         record = requests.record_of(state, job)
-        return billed(record, state, self._job_context(record), in_charge=in_charge)
+        status = status_of(record, state, in_charge=in_charge)
+        return replace(bill(record, self._job_context(record)), status=status)
 
     def cost(self, job: str) -> JobCost:
         """Return the bill of a job and its audit, in which every stretch is priced again."""
+        from slacktide.app.costs.costs import job_cost
+        from slacktide.engine.bills.pricing import sites_of
+
         state, in_charge = self._now()
         job_record = requests.record_of(state, job)
         own = list(self.store.read(job=job))
         # Events of no job have the market that it was priced on.
         records = sorted([*self.store.read(job=""), *own[:1]], key=lambda record: record.seq)
-        return job_cost(
-            job_record, state, self._job_context, sites_of(records).get(job), own, in_charge=in_charge
-        )
+        status = status_of(job_record, state, in_charge=in_charge)
+        return job_cost(job_record, status, self._job_context, sites_of(records).get(job), own)
 
     def cost_report(self, job: str | None = None) -> CostReport:
         """Return the bill of a job, or of the whole journal, as text and as JSON."""
+        from slacktide.report.text.bills.cost_report import job_cost_report, site_cost_report
+
         return site_cost_report(self.cost_of_all()) if job is None else job_cost_report(self.cost(job))
 
     def cost_of_all(self) -> SiteCost:
         """Return what every job and the site itself paid, and the audit of all stretches together."""
+        from slacktide.app.costs.costs import site_cost
+
         state, in_charge = self._now()
         return site_cost(state, self.store.read(), in_charge=in_charge)
 
     def run(self, job: str) -> RecordedRun:
         """Return the run of a job, as pictures and pages need it; raises InputError where nothing was run."""
+        from slacktide.app.costs.costs import recorded_run
+
         job_record = requests.record_of(self._state(), job)
         return recorded_run(
             job_record, self._job_context(job_record), (record.event for record in self.store.read(job=job))

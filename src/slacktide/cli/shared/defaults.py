@@ -142,20 +142,6 @@ def _as_click(value: object, option: click.Option) -> Any:
     return value if isinstance(value, list) else [value]
 
 
-def token_of(server: str) -> str:
-    """Return the token for a server from the environment or the settings files; empty without any."""
-    from slacktide.app.settings.settings import Settings, token_for
-
-    context = click.get_current_context()
-    settings = context.find_root().obj or Settings(None, None)
-    setting = settings.get("server")
-    # On the command line or in the environment the user has chosen the server; a project's file might name
-    # one that collects tokens.
-    from_files = context.get_parameter_source("server") is click.core.ParameterSource.DEFAULT_MAP
-    project = from_files and setting is not None and setting.table.file.kind == "project"
-    return token_for(server, settings, own_choice=not project)
-
-
 def profile_of(context: click.Context) -> str | None:
     """Return the profile chosen on the command line or in the environment."""
     chosen: str | None = context.find_root().params.get("profile")

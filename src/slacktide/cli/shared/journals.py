@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from slacktide.cli.shared.defaults import token_of
 from slacktide.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -93,6 +92,20 @@ def remote(server: str) -> RemoteJournal:
     from slacktide.client.remote import open_server
 
     return open_server(server, token_of(server), lambda line: click.echo(line, err=True))
+
+
+def token_of(server: str) -> str:
+    """Return the token for a server from the environment or the settings files; empty without any."""
+    from slacktide.app.settings.settings import Settings, token_for
+
+    context = click.get_current_context()
+    settings = context.find_root().obj or Settings(None, None)
+    setting = settings.get("server")
+    # On the command line or in the environment the user has chosen the server; a project's file might name
+    # one that collects tokens.
+    from_files = context.get_parameter_source("server") is click.core.ParameterSource.DEFAULT_MAP
+    project = from_files and setting is not None and setting.table.file.kind == "project"
+    return token_for(server, settings, own_choice=not project)
 
 
 def check_left_to_server(names: Sequence[str]) -> None:

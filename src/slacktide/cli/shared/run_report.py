@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from slacktide.cli.shared.output import echo_json, say
-from slacktide.client.http import ServerError
 from slacktide.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -62,6 +61,8 @@ def write_pictures(journal: Journal, bill: Bill, wanted: Pictures, several: str 
 
 def fetch_pictures(journal: RemoteJournal, job: str, wanted: Pictures, several: str = "") -> None:
     """Request the page and the picture from a server, and write them here."""
+    from slacktide.client.http import ServerError
+
     try:
         if wanted.plot is not None:
             path = _named(wanted.plot, several)

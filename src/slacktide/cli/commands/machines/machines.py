@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from slacktide.cli.shared import options as common
-from slacktide.cli.shared.defaults import token_of
-from slacktide.cli.shared.journals import is_remote, place_options
+from slacktide.cli.shared.journals import is_remote, place_options, token_of
 from slacktide.cli.shared.output import echo_json, say
 from slacktide.core.errors import InputError
 
