@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from slacktide.budget.widths import optimal_widths
     from slacktide.checks import check_allocator, check_policy
     from slacktide.core.errors import InfeasibleError, InputError, SlacktideError
+    from slacktide.core.quotes import Quote
     from slacktide.core.speedup import Amdahl, Linear, Power, Table
-    from slacktide.core.types import Allocation, Job, JobState, Phase, Quote, Reason
+    from slacktide.core.types import Allocation, Job, JobState, Phase, Reason
     from slacktide.files.fleet.fleet import read_fleet_file
     from slacktide.files.job import read_job_file
     from slacktide.market.base import Market, Pool

@@ -12,7 +12,7 @@ import pytest
 from slacktide.checks import FORECASTER_CHECKS, CheckFailed, check_forecaster
 from slacktide.checks.forecaster import ForecasterCheck, pools
 from slacktide.core.arrays import Floats
-from slacktide.core.types import Quote
+from slacktide.core.quotes import Quote
 from slacktide.market.base import Pool
 from slacktide.market.forecast.base import Forecaster, forecasters
 from slacktide.market.forecast.harmonic import Harmonic

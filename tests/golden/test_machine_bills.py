@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from slacktide.cli import run
-from slacktide.core.types import JobState, Quote
+from slacktide.core.quotes import Quote
+from slacktide.core.types import JobState
 from slacktide.engine.job.journal_market import make_journal
 from slacktide.journal.events import ClockSet, Event, Lived
 from slacktide.journal.state.snapshots import read_state

@@ -17,7 +17,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slacktide.core.types import Job, JobState, Quote
+from slacktide.core.quotes import Quote
+from slacktide.core.types import Job, JobState
 from slacktide.solvers.slotted import slotted
 from tests.oracles.milp import Limits, Model, Status, run
 

@@ -11,8 +11,9 @@ import pytest
 
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.compiled import compilable, compiled
+from slacktide.core.quotes import Quote
 from slacktide.core.speedup import Amdahl, Linear, Power, Speedup, Table
-from slacktide.core.types import Allocation, Job, JobState, Quote
+from slacktide.core.types import Allocation, Job, JobState
 from slacktide.market.base import Pool
 from slacktide.physics.physics import lose
 from slacktide.policies.base import policies

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from slacktide.backends.replay import Replay
+from slacktide.core.quotes import UNLIMITED_GPUS
 from slacktide.core.speedup import Amdahl
-from slacktide.core.types import UNLIMITED_GPUS, Job
+from slacktide.core.types import Job
 from slacktide.engine.bills.bill import audit, bill
 from slacktide.engine.bills.result import run_result, yardsticks
 from slacktide.engine.engine import Engine

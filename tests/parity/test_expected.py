@@ -9,8 +9,9 @@ from functools import cache
 import numpy as np
 import pytest
 
+from slacktide.core.quotes import Quote
 from slacktide.core.speedup import Amdahl, Linear
-from slacktide.core.types import Job, JobState, Quote
+from slacktide.core.types import Job, JobState
 from slacktide.market.base import Pool
 from slacktide.physics import physics
 from slacktide.physics.pace import KNOWN

@@ -18,9 +18,10 @@ from slacktide.allocators.view import Admitting, Allocator, Decision, FleetView,
 from slacktide.backends.replay import Replay
 from slacktide.budget.allowance import Allowance, Renewal
 from slacktide.core.errors import InfeasibleError
+from slacktide.core.quotes import UNLIMITED_GPUS
 from slacktide.core.register import Spec
 from slacktide.core.speedup import Amdahl
-from slacktide.core.types import UNLIMITED_GPUS, Job, Phase, PoolChoice, Refusal
+from slacktide.core.types import Job, Phase, PoolChoice, Refusal
 from slacktide.engine.engine import Engine
 from slacktide.engine.fleet.fleets import LiveFleet
 from slacktide.engine.fleet.market import FleetMarket

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from slacktide.backends.replay import Replay
-from slacktide.core.types import UNLIMITED_GPUS, Job, PoolChoice
+from slacktide.core.quotes import UNLIMITED_GPUS
+from slacktide.core.types import Job, PoolChoice
 from slacktide.engine.bills.bill import audit
 from slacktide.engine.engine import Engine
 from slacktide.engine.job.job_context import JobContext, make_context

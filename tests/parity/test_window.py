@@ -11,8 +11,9 @@ import pytest
 
 from slacktide.core.arrays import Floats
 from slacktide.core.compiled import compiled
+from slacktide.core.quotes import Quote
 from slacktide.core.speedup import Amdahl, Linear, Power, Speedup, Table
-from slacktide.core.types import Job, JobState, Quote
+from slacktide.core.types import Job, JobState
 from slacktide.physics import ledger
 from slacktide.physics.physics import lose, terms
 from slacktide.physics.tariff import Meter, tariff_of

@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 
 from slacktide.checks.history import history
 from slacktide.core.errors import InputError
-from slacktide.core.types import JobState, Quote
+from slacktide.core.quotes import Quote
+from slacktide.core.types import JobState
 from slacktide.journal.codec.codec import FORM, KIND, PRESENT_FORM, decode, encode, plain, text
 from slacktide.journal.events import KINDS, Decided, Event
 from slacktide.journal.store.memory import MemoryStore

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slacktide.checks.cases import random_case
-from slacktide.core.types import JobState, Quote
+from slacktide.core.quotes import Quote
+from slacktide.core.types import JobState
 from slacktide.physics import ledger, physics
 from slacktide.physics.ledger import Priced, Stretch
 from slacktide.physics.tariff import Meter, Tariff

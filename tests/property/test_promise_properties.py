@@ -12,7 +12,8 @@ import numpy as np
 from slacktide.allocators.prices import deadline_guarantees as promises
 from slacktide.allocators.site.job_tables import JobTables, Kinds, state_of, terms_of
 from slacktide.checks.allocators.site_cases import site_cases
-from slacktide.core.types import Job, PoolChoice, Quote, Wish
+from slacktide.core.quotes import Quote
+from slacktide.core.types import Job, PoolChoice, Wish
 from slacktide.market.base import Market, Pool
 from slacktide.market.pools.moves import Moves
 from slacktide.physics import physics

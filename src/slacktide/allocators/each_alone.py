@@ -26,7 +26,7 @@ from slacktide.allocators.site.job_tables import JobTables, Kinds, state_of, ter
 from slacktide.allocators.view import FleetView, Wanted
 from slacktide.core.arrays import Ints
 from slacktide.core.compiled import compilable, compiled
-from slacktide.core.types import Quote
+from slacktide.core.quotes import Quote
 from slacktide.physics.pace import KNOWN
 from slacktide.physics.physics import cut
 from slacktide.physics.tariff import Tariff

@@ -42,7 +42,8 @@ from slacktide.budget.fleet import Fleet
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.compiled import compiled
 from slacktide.core.errors import InputError
-from slacktide.core.types import UNLIMITED_GPUS, Reason, Refusal
+from slacktide.core.quotes import UNLIMITED_GPUS
+from slacktide.core.types import Reason, Refusal
 from slacktide.core.units import format_duration, format_usd
 from slacktide.physics.physics import finish_in
 

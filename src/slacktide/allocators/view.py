@@ -16,7 +16,8 @@ from slacktide.allocators.site.spot import Spot
 from slacktide.budget.fleet import Fleet
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.errors import InputError
-from slacktide.core.types import UNLIMITED_GPUS, Allocation, Reason, Refusal
+from slacktide.core.quotes import UNLIMITED_GPUS
+from slacktide.core.types import Allocation, Reason, Refusal
 from slacktide.market.market_view import PoolView
 from slacktide.policies.view import Known, View
 

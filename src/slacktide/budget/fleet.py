@@ -13,7 +13,7 @@ from slacktide.budget.classes import JobClass
 from slacktide.budget.solution.curves import speedups_at, width_array
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.errors import InputError, shown
-from slacktide.core.types import MAX_GPUS
+from slacktide.core.units import MAX_GPUS
 
 
 class Stages(NamedTuple):

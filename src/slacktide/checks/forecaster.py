@@ -18,7 +18,7 @@ import numpy as np
 from slacktide.checks.cases import random_pool, with_other_future
 from slacktide.checks.policy import CheckFailed
 from slacktide.core.arrays import Floats
-from slacktide.core.types import Quote
+from slacktide.core.quotes import Quote
 from slacktide.market.base import Pool
 from slacktide.market.forecast.base import (
     BulkLearner,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from slacktide.core.types import JobState, Quote, Wish
+from slacktide.core.quotes import Quote
+from slacktide.core.types import JobState, Wish
 from slacktide.journal import events
 from slacktide.journal.events import Event
 from slacktide.physics.ledger import Priced, Stretch

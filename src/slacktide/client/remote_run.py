@@ -13,7 +13,8 @@ from slacktide.app.journal.live_status import LEAST_SHARE, SHOWN_SLOTS
 from slacktide.client.http import ServerError
 from slacktide.client.remote import RemoteJournal
 from slacktide.core.errors import InputError
-from slacktide.core.types import Job, Quote
+from slacktide.core.quotes import Quote
+from slacktide.core.types import Job
 from slacktide.files.job import parse_job
 from slacktide.journal.events import Ended, Record
 from slacktide.report.live.rows import Standing

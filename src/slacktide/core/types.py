@@ -1,4 +1,4 @@
-"""The nouns of Slacktide: what a market offers, what a policy wants, what a job is and has done.
+"""The nouns of Slacktide: what a job is, what it holds and has done, and what a policy wants.
 
 Per-slot values are NamedTuples, so compiled code reads them as they are; what users submit is
 a frozen dataclass that checks itself once, at the door.
@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from slacktide.core.errors import InputError, shown
 from slacktide.core.speedup import CONCAVE, LEAST_RATE, MOST_RATE, Linear, Speedup, is_rate
+from slacktide.core.units import MAX_GPUS
 
 Billing: TypeAlias = Literal["second", "slot"]
 
@@ -27,30 +28,8 @@ FINISH_FAST, FINISH_CHEAPLY, STOP = range(3)
 TIME_TOLERANCE_HOURS = 1e-6
 """Two times closer than this (3.6 ms) are the same time."""
 
-MAX_GPUS = 4096
-"""The widest job we accept; a typing mistake must not allocate all memory."""
-
-UNLIMITED_GPUS = 10**9
-"""An offer of this many on-demand GPUs, or more, counts as unlimited."""
-
 ANY_WIDTH = tuple(range(1, 1025))
 """The widths of a job that names none."""
-
-
-class Quote(NamedTuple):
-    """What the market offers during one slot."""
-
-    spot_usd_per_gpu_hour: float
-    on_demand_usd_per_gpu_hour: float
-    spot_gpus: int
-    """Spot GPUs obtainable, those already held included."""
-    on_demand_gpus: int = UNLIMITED_GPUS
-    """On-demand GPUs obtainable, those already held included; limited only where a trace says so. Those that
-    are held stay held when there are fewer: a cloud does not take them away."""
-
-    def keeping(self, held_gpus: int) -> Quote:
-        """Return what is offered to a job that holds that many on-demand GPUs: it keeps them."""
-        return self if self.on_demand_gpus >= held_gpus else self._replace(on_demand_gpus=held_gpus)
 
 
 class Reason(NamedTuple):
@@ -62,14 +41,6 @@ class Reason(NamedTuple):
     def __str__(self) -> str:
         signals = ", ".join(f"{name}={value:.4g}" for name, value in self.signals.items())
         return f"{self.rule} ({signals})" if signals else self.rule
-
-
-class Sighting(NamedTuple):
-    """What was learned of a pool's spot at a moment: by a try, by a loss, or by what is held."""
-
-    at_hours: float
-    at_least_gpus: int
-    at_most_gpus: int
 
 
 class Wish(NamedTuple):

@@ -11,7 +11,9 @@ import re
 from typing import NamedTuple
 
 from slacktide.core.errors import InputError, shown
-from slacktide.core.types import MAX_GPUS
+
+MAX_GPUS = 4096
+"""The widest job we accept; a typing mistake must not allocate all memory."""
 
 MAX_DURATION_HOURS = 87_600.0
 """Ten years: a longer duration is a typing mistake."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from slacktide.allocators.site.spot import Spot
 from slacktide.backends.base import PoolRoom
-from slacktide.core.types import Quote
+from slacktide.core.quotes import Quote
 from slacktide.engine.job.job_context import JobContext
 from slacktide.physics import physics
 

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 from slacktide.allocators.site.spot import Claim
 from slacktide.allocators.view import BUDGET_SHORT
-from slacktide.core.types import UNLIMITED_GPUS, Allocation, JobState, Order, Quote, Reason, Wish
+from slacktide.core.quotes import UNLIMITED_GPUS, Quote
+from slacktide.core.types import Allocation, JobState, Order, Reason, Wish
 from slacktide.engine.capacity import cut_to_capacity
 from slacktide.engine.event_builders import decided
 from slacktide.engine.holding import nothing_yet

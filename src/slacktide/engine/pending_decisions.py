@@ -10,7 +10,9 @@ import numpy as np
 from slacktide.allocators.site.spot import Spot
 from slacktide.allocators.view import FleetView, JobColumns
 from slacktide.core.arrays import Ints
-from slacktide.core.types import MAX_GPUS, JobState, Sighting
+from slacktide.core.quotes import Sighting
+from slacktide.core.types import JobState
+from slacktide.core.units import MAX_GPUS
 from slacktide.engine.job.job_context import JobContext, pace_of
 from slacktide.journal.events import Event
 from slacktide.journal.state.journal_state import Begun, JobRecord

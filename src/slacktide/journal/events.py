@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, NamedTuple, TypeAlias
 
-from slacktide.core.types import JobState, Quote, Wish
+from slacktide.core.quotes import Quote
+from slacktide.core.types import JobState, Wish
 from slacktide.physics.ledger import Priced
 from slacktide.physics.pace import Pace
 

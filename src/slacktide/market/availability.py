@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slacktide.core.types import UNLIMITED_GPUS
+from slacktide.core.quotes import UNLIMITED_GPUS
 from slacktide.market.base import Market, Pool
 
 BELIEVED_HOURS = 1.0

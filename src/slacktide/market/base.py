@@ -12,7 +12,7 @@ import numpy as np
 
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.errors import InputError, UnknownNameError, shown
-from slacktide.core.types import UNLIMITED_GPUS, Quote
+from slacktide.core.quotes import UNLIMITED_GPUS, Quote
 from slacktide.market.pools.moves import Moves
 
 EPOCH = datetime(2025, 1, 1, tzinfo=UTC)

@@ -7,7 +7,7 @@ from collections import deque
 import numpy as np
 
 from slacktide.core.errors import InputError
-from slacktide.core.types import Quote
+from slacktide.core.quotes import Quote
 from slacktide.market.availability import PoolRecord, learned_pool
 from slacktide.market.base import Pool
 from slacktide.market.formats.reading.samples import MICROS_PER_HOUR, micros_of, stamp, time_of

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, overload
 
-from slacktide.core.types import UNLIMITED_GPUS, Quote, Sighting
+from slacktide.core.quotes import UNLIMITED_GPUS, Quote, Sighting
 from slacktide.market.tape import Past
 from slacktide.market.tapes import Tapes
 

@@ -14,7 +14,7 @@ from typing import TypeAlias, overload
 import numpy as np
 
 from slacktide.core.arrays import Floats, Ints
-from slacktide.core.types import UNLIMITED_GPUS, Quote
+from slacktide.core.quotes import UNLIMITED_GPUS, Quote
 from slacktide.market.base import Pool, new_key
 
 SAME_TIME_SHARE = 1e-6

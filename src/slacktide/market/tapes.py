@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from slacktide.core.types import UNLIMITED_GPUS, Quote
+from slacktide.core.quotes import UNLIMITED_GPUS, Quote
 from slacktide.market.forecast.on_tape import Foresight
 from slacktide.market.tape import Past, Tape
 

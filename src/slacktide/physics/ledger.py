@@ -16,7 +16,8 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from slacktide.core.compiled import inlined
-from slacktide.core.types import STOP, TIME_TOLERANCE_HOURS, JobState, Quote
+from slacktide.core.quotes import Quote
+from slacktide.core.types import STOP, TIME_TOLERANCE_HOURS, JobState
 from slacktide.physics.physics import Passed, Terms, next_end_hours, pass_time
 from slacktide.physics.tariff import Charge, Meter, Tariff, price, reach_hours
 

@@ -24,7 +24,8 @@ import numpy as np
 
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.compiled import compilable, inlined
-from slacktide.core.types import AFTER_DEADLINE, TIME_TOLERANCE_HOURS, UNLIMITED_GPUS, Job, JobState, Quote
+from slacktide.core.quotes import UNLIMITED_GPUS, Quote
+from slacktide.core.types import AFTER_DEADLINE, TIME_TOLERANCE_HOURS, Job, JobState
 
 WORK_TOLERANCE_HOURS = 1e-9
 

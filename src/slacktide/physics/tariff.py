@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from slacktide.core.compiled import compilable, inlined
 from slacktide.core.errors import InputError
-from slacktide.core.types import Billing, Quote
+from slacktide.core.quotes import Quote
+from slacktide.core.types import Billing
 
 MONEY_TOLERANCE_USD = 1e-9
 """Two sums closer than this are the same sum."""

@@ -11,7 +11,8 @@ import numpy as np
 from slacktide.core.arrays import Floats
 from slacktide.core.compiled import compilable
 from slacktide.core.errors import InputError
-from slacktide.core.types import Allocation, Quote, Reason
+from slacktide.core.quotes import Quote
+from slacktide.core.types import Allocation, Reason
 from slacktide.physics.physics import Terms, cut
 from slacktide.policies.base import Context, RuleChoice, Sight, line, policies, sight, signals
 from slacktide.policies.view import View

@@ -11,17 +11,9 @@ import numpy as np
 
 from slacktide.core.arrays import Floats
 from slacktide.core.compiled import inlined
+from slacktide.core.quotes import Quote
 from slacktide.core.register import Register
-from slacktide.core.types import (
-    FINISH_FAST,
-    STOP,
-    TIME_TOLERANCE_HOURS,
-    Allocation,
-    Job,
-    JobState,
-    Quote,
-    Reason,
-)
+from slacktide.core.types import FINISH_FAST, STOP, TIME_TOLERANCE_HOURS, Allocation, Job, JobState, Reason
 from slacktide.market.base import Pool
 from slacktide.physics.pace import Pace, believed
 from slacktide.physics.physics import Terms, on_demand_first, terms

@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from slacktide.core.types import TIME_TOLERANCE_HOURS, Allocation, Job, JobState, Quote, Reason
+from slacktide.core.quotes import Quote
+from slacktide.core.types import TIME_TOLERANCE_HOURS, Allocation, Job, JobState, Reason
 from slacktide.journal.events import Ending, Status
 from slacktide.market.base import Pool
 from slacktide.physics import ledger

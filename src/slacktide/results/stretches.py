@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, overload
 
 from slacktide.core.arrays import Floats, Ints
-from slacktide.core.types import Quote
+from slacktide.core.quotes import Quote
 from slacktide.physics.ledger import Priced, Stretch, Use
 from slacktide.physics.tariff import BY_THE_SECOND, Meter, price
 

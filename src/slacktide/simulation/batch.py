@@ -10,7 +10,8 @@ import numpy as np
 
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.compiled import compilable, compiled
-from slacktide.core.types import UNLIMITED_GPUS, Job, JobState, Quote
+from slacktide.core.quotes import UNLIMITED_GPUS, Quote
+from slacktide.core.types import Job, JobState
 from slacktide.market.base import Pool
 from slacktide.market.forecast.base import forecast_table
 from slacktide.physics import physics

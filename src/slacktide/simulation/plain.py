@@ -10,7 +10,9 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from slacktide.core.errors import InputError, shown
-from slacktide.core.types import MAX_GPUS, Allocation, Job, JobState, Reason, Sighting
+from slacktide.core.quotes import Sighting
+from slacktide.core.types import Allocation, Job, JobState, Reason
+from slacktide.core.units import MAX_GPUS
 from slacktide.journal.events import Sight
 from slacktide.market.base import Pool
 from slacktide.market.forecast.base import Forecaster

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from slacktide.core.errors import UnknownNameError, shown
-from slacktide.core.types import Allocation, Job, JobState, Quote
+from slacktide.core.quotes import Quote
+from slacktide.core.types import Allocation, Job, JobState
 from slacktide.market.base import Market, Pool
 from slacktide.market.pools.places import UsablePool, job_at, places_of
 from slacktide.physics import physics

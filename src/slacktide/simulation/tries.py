@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from slacktide.core.types import MAX_GPUS, Allocation, JobState, Quote, Sighting
+from slacktide.core.quotes import Quote, Sighting
+from slacktide.core.types import Allocation, JobState
+from slacktide.core.units import MAX_GPUS
 from slacktide.market.market_view import MarketView, PoolView, PoolViews
 from slacktide.market.tape import Past
 from slacktide.physics import physics

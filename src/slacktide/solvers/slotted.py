@@ -10,7 +10,8 @@ import numpy as np
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.compiled import compilable
 from slacktide.core.errors import InputError, shown
-from slacktide.core.types import TIME_TOLERANCE_HOURS, Job, JobState, Quote
+from slacktide.core.quotes import Quote
+from slacktide.core.types import TIME_TOLERANCE_HOURS, Job, JobState
 from slacktide.physics.ledger import Outcome, live
 from slacktide.physics.physics import Terms, terms, work_hours
 from slacktide.physics.tariff import Meter, Tariff, tariff_of

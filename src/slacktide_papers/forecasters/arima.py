@@ -11,7 +11,7 @@ import numpy as np
 
 from slacktide.core.arrays import Floats
 from slacktide.core.errors import InputError
-from slacktide.core.types import Quote
+from slacktide.core.quotes import Quote
 from slacktide.market.base import Pool
 from slacktide.market.forecast.base import forecasters, hour_of_day
 from slacktide_papers.forecasters.arma_model import ArmaSeries, estimator

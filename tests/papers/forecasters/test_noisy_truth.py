@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from slacktide.core.errors import InputError
-from slacktide.core.types import Quote
+from slacktide.core.quotes import Quote
 from slacktide.market.base import Pool
 from slacktide.market.source import open_market
 from slacktide_papers.forecasters.noisy_truth import NoisyTruth

@@ -11,7 +11,8 @@ from slacktide.allocators.each import each, slack_hours
 from slacktide.allocators.site.spot import Claim, Spot
 from slacktide.allocators.view import FleetView, JobColumns
 from slacktide.core.errors import InputError
-from slacktide.core.types import Allocation, Job, JobState, Quote
+from slacktide.core.quotes import Quote
+from slacktide.core.types import Allocation, Job, JobState
 from slacktide.market.market_view import PoolView, offer
 from slacktide.policies.base import LATE
 from slacktide.policies.view import View

@@ -16,7 +16,7 @@ from slacktide.app.journal.journal import Journal
 from slacktide.app.journal.listing import RecordedEvent
 from slacktide.cli import run
 from slacktide.core.errors import BackendError, UnknownNameError
-from slacktide.core.types import Quote
+from slacktide.core.quotes import Quote
 from slacktide.journal.events import ClockSet, Kept, Record
 from slacktide.journal.store.memory import MemoryStore
 from slacktide.physics.ledger import Priced, Stretch

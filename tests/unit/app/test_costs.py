@@ -12,7 +12,7 @@ import pytest
 from slacktide.app.costs.costs import site_cost
 from slacktide.app.jobs.submission import Submission
 from slacktide.cli import run
-from slacktide.core.types import Quote
+from slacktide.core.quotes import Quote
 from slacktide.journal.events import ClockSet, Decided, Event, Held, Kept, Lived
 from slacktide.journal.state.snapshots import read_state
 from slacktide.journal.store.memory import MemoryStore

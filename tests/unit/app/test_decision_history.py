@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slacktide.app.journal.decision_history import DecisionHistories, DecisionHistory
-from slacktide.core.types import JobState, Quote
+from slacktide.core.quotes import Quote
+from slacktide.core.types import JobState
 from slacktide.journal.events import Decided, Ended, Event, Preempted, WorkerFailed
 from slacktide.journal.store.memory import MemoryStore
 from slacktide.report.text.sentences.why import NO_NEW_DECISION, why

@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 import pytest
 
 from slacktide.app.journal.timeline import MOST_HAPPENINGS, MOST_POINTS, Timeline, drawn
-from slacktide.core.types import JobState, Quote
+from slacktide.core.quotes import Quote
+from slacktide.core.types import JobState
 from slacktide.journal.events import Decided, Event, Lived, PaceRevised, Preempted, Record
 from slacktide.physics.ledger import Priced, Stretch
 from slacktide.physics.pace import Pace

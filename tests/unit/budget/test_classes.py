@@ -10,7 +10,8 @@ import pytest
 from slacktide.budget.classes import JobClass
 from slacktide.core.errors import InputError
 from slacktide.core.speedup import Amdahl, Power
-from slacktide.core.types import ANY_WIDTH, MAX_GPUS, Job, Phase
+from slacktide.core.types import ANY_WIDTH, Job, Phase
+from slacktide.core.units import MAX_GPUS
 
 
 def test_a_class_reads_as_its_template() -> None:

@@ -12,7 +12,7 @@ from slacktide.app.jobs.submission_record import journal_entry
 from slacktide.app.markets.market import MarketSpec
 from slacktide.app.planning.live_prices import with_age, with_spot_seen
 from slacktide.backends.replay import Replay
-from slacktide.core.types import UNLIMITED_GPUS
+from slacktide.core.quotes import UNLIMITED_GPUS
 from slacktide.engine.engine import Engine
 from slacktide.engine.job.availability import spot_seen
 from slacktide.journal.events import Capacity, Cause, Event, FeedTroubled, Joined, Record, Rented, Returned

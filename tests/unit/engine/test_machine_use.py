@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from slacktide.core.types import JobState, Quote
+from slacktide.core.quotes import Quote
+from slacktide.core.types import JobState
 from slacktide.engine.bills.machine_use import machine_use
 from slacktide.journal.events import ClockSet, Decided, Event, Lived, PaceRevised, Record, Rented, Returned
 from slacktide.physics.ledger import Priced, Stretch

@@ -9,7 +9,9 @@ from typing import ClassVar
 import pytest
 
 from slacktide.backends.base import JobProgress, PoolRoom
-from slacktide.core.types import MAX_GPUS, Allocation, Reason, Sighting, Wish
+from slacktide.core.quotes import Sighting
+from slacktide.core.types import Allocation, Reason, Wish
+from slacktide.core.units import MAX_GPUS
 from slacktide.engine.job.job_context import JobContext, make_context
 from slacktide.journal.events import Blocked, Decided, Held, Lived, Sight
 from slacktide.journal.state.journal_state import JournalState

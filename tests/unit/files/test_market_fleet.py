@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from slacktide.budget.allowance import Allowance
 from slacktide.budget.classes import load_gpus
 from slacktide.core.errors import FileError
-from slacktide.core.types import ANY_WIDTH, UNLIMITED_GPUS, PoolChoice
+from slacktide.core.quotes import UNLIMITED_GPUS
+from slacktide.core.types import ANY_WIDTH, PoolChoice
 from slacktide.files.fleet.fleet import FleetFile, parse_fleet, read_fleet_file
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "team-month.yaml"

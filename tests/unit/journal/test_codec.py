@@ -12,7 +12,8 @@ import pytest
 
 from slacktide.checks.history import history
 from slacktide.core.errors import InputError
-from slacktide.core.types import UNLIMITED_GPUS, JobState, Quote
+from slacktide.core.quotes import UNLIMITED_GPUS, Quote
+from slacktide.core.types import JobState
 from slacktide.journal.codec.codec import decode, encode
 from slacktide.journal.codec.json_types import form
 from slacktide.journal.events import (

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from slacktide.core.errors import FileError
-from slacktide.core.types import UNLIMITED_GPUS
+from slacktide.core.quotes import UNLIMITED_GPUS
 from slacktide.market.base import Market, Pool
 from slacktide.market.formats.digest import digest
 from slacktide.market.formats.reading.samples import COLUMNS, Irregular

@@ -8,8 +8,9 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from slacktide.core.quotes import Quote
 from slacktide.core.speedup import Amdahl
-from slacktide.core.types import Billing, Job, JobState, Quote
+from slacktide.core.types import Billing, Job, JobState
 from slacktide.physics import ledger, physics
 from slacktide.physics.tariff import Meter, Tariff
 

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from slacktide.core.errors import InputError
-from slacktide.core.types import Quote
+from slacktide.core.quotes import Quote
 from slacktide.physics.tariff import Charge, Meter, Tariff, price, reach_hours, tariff_of
 
 QUOTE = Quote(1.0, 4.0, 8)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from slacktide.core.errors import InputError
-from slacktide.core.types import Allocation, Job, JobState, Quote
+from slacktide.core.quotes import Quote
+from slacktide.core.types import Allocation, Job, JobState
 from slacktide.market.market_view import PoolView
 from slacktide.physics.physics import terms
 from slacktide.policies.ahanp import Ahanp, needed_width

@@ -7,7 +7,8 @@ import pytest
 
 from slacktide.checks import check_policy
 from slacktide.core.errors import InputError
-from slacktide.core.types import Allocation, Job, JobState, Quote, Sighting
+from slacktide.core.quotes import Quote, Sighting
+from slacktide.core.types import Allocation, Job, JobState
 from slacktide.market.market_view import PoolView
 from slacktide.market.source import open_market
 from slacktide.market.tape import Past

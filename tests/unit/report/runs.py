@@ -7,7 +7,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from slacktide.core.types import Job, JobState, Quote, Wish
+from slacktide.core.quotes import Quote
+from slacktide.core.types import Job, JobState, Wish
 from slacktide.engine.bills.result import run_result
 from slacktide.journal import events
 from slacktide.journal.events import Decided, Ended, Event, Lived, Preempted, Submitted

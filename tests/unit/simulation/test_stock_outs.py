@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slacktide.backends.replay import Replay
-from slacktide.core.types import UNLIMITED_GPUS, Allocation, Job, Quote, Wish
+from slacktide.core.quotes import UNLIMITED_GPUS, Quote
+from slacktide.core.types import Allocation, Job, Wish
 from slacktide.engine.engine import Engine
 from slacktide.engine.job.job_context import make_context
 from slacktide.journal.events import Decided

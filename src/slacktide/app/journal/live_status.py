@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from slacktide.app.journal.listing import elapsed_hours, health_of, held_by, policy_of, status_of
-from slacktide.core.types import Job, Quote
+from slacktide.core.quotes import Quote
+from slacktide.core.types import Job
 from slacktide.engine.bills.bill import as_measured, on_demand_alone
 from slacktide.engine.engine import Engine
 from slacktide.engine.job.account import StretchAccount

@@ -8,7 +8,8 @@ import math
 from collections.abc import Callable, Iterable
 
 from slacktide.core.errors import SlacktideError
-from slacktide.core.types import TIME_TOLERANCE_HOURS, Job, Quote
+from slacktide.core.quotes import Quote
+from slacktide.core.types import TIME_TOLERANCE_HOURS, Job
 from slacktide.engine.job.job_context import JobContext
 from slacktide.journal.events import Lived, Record
 from slacktide.journal.state.journal_state import JobRecord

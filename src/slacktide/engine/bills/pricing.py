@@ -8,7 +8,8 @@ from datetime import datetime
 from typing import NamedTuple
 
 from slacktide.core.errors import SlacktideError
-from slacktide.core.types import Job, Quote
+from slacktide.core.quotes import Quote
+from slacktide.core.types import Job
 from slacktide.engine.job.changed_market import was_changed
 from slacktide.engine.job.job_context import market_of
 from slacktide.engine.job.usable_pools import quote_in

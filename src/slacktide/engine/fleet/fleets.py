@@ -36,7 +36,7 @@ from slacktide.budget.allowance import Allowance
 from slacktide.budget.classes import JobTemplate
 from slacktide.budget.fleet import Fleet
 from slacktide.core.errors import InputError, UnknownNameError
-from slacktide.core.types import UNLIMITED_GPUS
+from slacktide.core.quotes import UNLIMITED_GPUS
 from slacktide.engine.fleet.kinds import KindTables
 from slacktide.engine.fleet.market import FleetMarket, fleet_market
 from slacktide.files.fleet.fleet import FleetFile, parse_fleet

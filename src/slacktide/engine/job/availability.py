@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from slacktide.core.types import UNLIMITED_GPUS
+from slacktide.core.quotes import UNLIMITED_GPUS
 from slacktide.journal.events import Joined, Record, Rented, Returned
 from slacktide.market.availability import PoolRecord, SeenSpot
 

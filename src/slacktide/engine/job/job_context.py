@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slacktide.core.types import TIME_TOLERANCE_HOURS, Job, JobState, Quote, Sighting
+from slacktide.core.quotes import Quote, Sighting
+from slacktide.core.types import TIME_TOLERANCE_HOURS, Job, JobState
 from slacktide.engine.job.usable_pools import job_in, own_slot, quote_in, sightings_since
 from slacktide.files.job import JobFile, parse_job
 from slacktide.journal.events import Sight, Submitted

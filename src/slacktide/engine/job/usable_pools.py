@@ -6,7 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 
 from slacktide.core.errors import InputError, UnknownNameError
-from slacktide.core.types import TIME_TOLERANCE_HOURS, Job, Quote, Sighting
+from slacktide.core.quotes import Quote, Sighting
+from slacktide.core.types import TIME_TOLERANCE_HOURS, Job
 from slacktide.market.base import Market, Pool
 from slacktide.market.pools.places import job_at, places_of
 from slacktide.market.tape import SAME_TIME_SHARE, first_hours

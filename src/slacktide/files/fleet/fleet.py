@@ -14,8 +14,8 @@ from slacktide.budget.allowance import Allowance
 from slacktide.budget.classes import JobClass, JobTemplate
 from slacktide.budget.fleet import Fleet
 from slacktide.core.errors import FileError, InputError, shown
+from slacktide.core.quotes import UNLIMITED_GPUS
 from slacktide.core.register import Spec
-from slacktide.core.types import UNLIMITED_GPUS
 from slacktide.core.units import Budget
 from slacktide.core.yaml_fields import Fields, root, scalar
 from slacktide.core.yaml_tree import Mistakes, Section, parse_tree, read_text

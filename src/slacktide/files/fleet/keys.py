@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from slacktide.budget.allowance import RENEWALS, Allowance, Renewal
 from slacktide.core.errors import InputError, shown, unknown_name
-from slacktide.core.types import UNLIMITED_GPUS
+from slacktide.core.quotes import UNLIMITED_GPUS
 from slacktide.core.units import (
     Budget,
     parse_budget,

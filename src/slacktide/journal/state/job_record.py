@@ -6,7 +6,9 @@ import math
 from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
-from slacktide.core.types import MAX_GPUS, JobState, Order, Quote, Sighting, Wish
+from slacktide.core.quotes import Quote, Sighting
+from slacktide.core.types import JobState, Order, Wish
+from slacktide.core.units import MAX_GPUS
 from slacktide.journal.events import (
     Blocked,
     CancellationAsked,

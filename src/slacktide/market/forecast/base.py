@@ -13,8 +13,8 @@ from typing import Protocol, overload, runtime_checkable
 import numpy as np
 
 from slacktide.core.arrays import Floats, Ints
+from slacktide.core.quotes import Quote
 from slacktide.core.register import Register
-from slacktide.core.types import Quote
 from slacktide.market.base import Pool
 from slacktide.market.tape import Past
 

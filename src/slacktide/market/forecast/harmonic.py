@@ -10,7 +10,7 @@ import numpy as np
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.compiled import compiled
 from slacktide.core.errors import InputError
-from slacktide.core.types import Quote
+from slacktide.core.quotes import Quote
 from slacktide.market.base import Pool
 from slacktide.market.forecast.base import GPUS, ON_DEMAND, PRICE, forecasters, hour_of_day
 from slacktide.market.forecast.regression import SeriesShape, blank, fill, fixed, step, waves

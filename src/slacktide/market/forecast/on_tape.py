@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Protocol, TypeAlias
 
 from slacktide.core.lru_cache import LruCache
-from slacktide.core.types import Quote
+from slacktide.core.quotes import Quote
 from slacktide.market.base import Pool
 from slacktide.market.forecast.base import BulkLearner, Forecaster, ForecastRow, Learner, forecast_table
 from slacktide.market.tape import Mark, Past, Tape

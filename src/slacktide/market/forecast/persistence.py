@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slacktide.core.arrays import Floats, Ints
-from slacktide.core.types import Quote
+from slacktide.core.quotes import Quote
 from slacktide.market.base import Pool
 from slacktide.market.forecast.base import Forecaster, forecasters
 

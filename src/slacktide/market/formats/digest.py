@@ -11,7 +11,7 @@ from datetime import datetime
 import numpy as np
 
 from slacktide.core.lru_cache import LruCache
-from slacktide.core.types import UNLIMITED_GPUS
+from slacktide.core.quotes import UNLIMITED_GPUS
 from slacktide.market.base import Market, Pool
 from slacktide.market.pools.moves import Moves
 

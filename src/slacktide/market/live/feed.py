@@ -22,7 +22,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from slacktide.core.errors import FileError, InputError, SlacktideError
-from slacktide.core.types import Quote
+from slacktide.core.quotes import Quote
 from slacktide.market.availability import PoolRecord, gpus_at, record_for
 from slacktide.market.base import Market, Pool
 from slacktide.market.forecast.on_tape import OnTape

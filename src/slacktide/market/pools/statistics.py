@@ -10,7 +10,7 @@ import numpy as np
 
 from slacktide.core.arrays import Bools, Floats, Ints
 from slacktide.core.errors import shown
-from slacktide.core.types import UNLIMITED_GPUS
+from slacktide.core.quotes import UNLIMITED_GPUS
 from slacktide.market.base import Pool
 
 MOST_LISTED = 4

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from slacktide.core.arrays import Floats, Ints
-from slacktide.core.types import Quote
+from slacktide.core.quotes import Quote
 from slacktide.physics.physics import Terms
 from slacktide.policies.view import Places
 from slacktide.solvers.pools import joint

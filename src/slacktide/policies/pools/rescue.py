@@ -9,16 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slacktide.core.types import (
-    FINISH_FAST,
-    TIME_TOLERANCE_HOURS,
-    UNLIMITED_GPUS,
-    Allocation,
-    Job,
-    JobState,
-    Quote,
-    Wish,
-)
+from slacktide.core.quotes import UNLIMITED_GPUS, Quote
+from slacktide.core.types import FINISH_FAST, TIME_TOLERANCE_HOURS, Allocation, Job, JobState, Wish
 from slacktide.physics import physics
 from slacktide.physics.pace import Z, believed, is_measured, safe
 from slacktide.physics.physics import Terms

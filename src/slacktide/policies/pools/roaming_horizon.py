@@ -13,7 +13,8 @@ from slacktide.core.arrays import Floats
 from slacktide.core.compiled import compiled
 from slacktide.core.errors import InputError
 from slacktide.core.lru_cache import LruCache
-from slacktide.core.types import Allocation, Job, JobState, Quote, Reason, Wish
+from slacktide.core.quotes import Quote
+from slacktide.core.types import Allocation, Job, JobState, Reason, Wish
 from slacktide.market.base import Pool
 from slacktide.physics.physics import Terms, lose, pass_time, phase_of, work_hours
 from slacktide.policies.base import policies, signals, warned_slots, warning_of

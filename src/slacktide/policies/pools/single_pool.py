@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from slacktide.core.types import Quote, Sighting
+from slacktide.core.quotes import Quote, Sighting
 from slacktide.market.tape import Past
 from slacktide.policies.view import Places, View
 

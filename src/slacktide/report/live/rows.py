@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from slacktide.core.types import Job, Quote
+from slacktide.core.quotes import Quote
+from slacktide.core.types import Job
 from slacktide.core.units import format_usd
 from slacktide.report import words
 from slacktide.report.live.glyphs import Glyphs, bar, blocks, sparkline

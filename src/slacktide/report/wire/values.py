@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from slacktide.core.types import UNLIMITED_GPUS, Quote
+from slacktide.core.quotes import UNLIMITED_GPUS, Quote
 
 AS_THEY_ARE = frozenset({str, int, bool, type(None)})
 """Types whose values JSON holds as they are."""

@@ -23,7 +23,7 @@ from slacktide.allocators.prices.site_rules import PoolOffers
 from slacktide.allocators.site.job_tables import JobTables, Kinds, state_of, terms_of
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.compiled import compilable
-from slacktide.core.types import Quote
+from slacktide.core.quotes import Quote
 from slacktide.physics.ledger import live
 from slacktide.physics.physics import cut, finish_in, lose
 from slacktide.physics.tariff import Meter, Tariff

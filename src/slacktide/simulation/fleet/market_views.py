@@ -16,7 +16,8 @@ from slacktide.allocators.view import Decision, FleetView, JobColumns, Money, Si
 from slacktide.budget.stream import numbers_in_class
 from slacktide.core.arrays import Ints
 from slacktide.core.errors import InputError, UnknownNameError
-from slacktide.core.types import TIME_TOLERANCE_HOURS, Allocation, JobState, Quote, Sighting
+from slacktide.core.quotes import Quote, Sighting
+from slacktide.core.types import TIME_TOLERANCE_HOURS, Allocation, JobState
 from slacktide.market.forecast.on_tape import OnTape
 from slacktide.market.market_view import MarketView, PoolView
 from slacktide.market.tape import Past, Tape, first_hours

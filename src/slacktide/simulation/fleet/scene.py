@@ -16,7 +16,8 @@ from slacktide.budget.allowance import Allowance
 from slacktide.budget.fleet import Fleet
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.errors import InputError
-from slacktide.core.types import UNLIMITED_GPUS, Job, Phase
+from slacktide.core.quotes import UNLIMITED_GPUS
+from slacktide.core.types import Job, Phase
 from slacktide.market.base import Market, Pool
 from slacktide.policies.view import Places
 from slacktide.simulation.pool_options import PoolOptions

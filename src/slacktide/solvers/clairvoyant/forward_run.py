@@ -20,7 +20,8 @@ import numpy as np
 
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.compiled import compilable
-from slacktide.core.types import UNLIMITED_GPUS, JobState, Quote
+from slacktide.core.quotes import UNLIMITED_GPUS, Quote
+from slacktide.core.types import JobState
 from slacktide.physics.physics import WORK_TOLERANCE_HOURS, lose
 from slacktide.solvers.clairvoyant.buffers import PathLabels, SlotValues
 from slacktide.solvers.clairvoyant.frame import GRID_TOLERANCE, JobFrame, Numbers

@@ -19,7 +19,8 @@ import numpy as np
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.compiled import compilable, compiled
 from slacktide.core.errors import InputError, shown
-from slacktide.core.types import FINISH_FAST, Job, JobState, Quote
+from slacktide.core.quotes import Quote
+from slacktide.core.types import FINISH_FAST, Job, JobState
 from slacktide.market.base import Pool
 from slacktide.physics import physics
 from slacktide.physics.ledger import live

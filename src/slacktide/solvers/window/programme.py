@@ -39,7 +39,8 @@ import numpy as np
 
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.compiled import compilable, compiled
-from slacktide.core.types import Job, JobState, Quote
+from slacktide.core.quotes import Quote
+from slacktide.core.types import Job, JobState
 from slacktide.solvers.slotted import Slotted, slotted
 from slacktide.solvers.window.frame import MOST_WORK, WindowFrame, copy_plan, frame, outcome
 from slacktide.solvers.window.labels import SAME_WORK, least_difference, search

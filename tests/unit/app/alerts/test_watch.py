@@ -11,7 +11,8 @@ import pytest
 from slacktide.app.alerts.alert import Alert
 from slacktide.app.alerts.watch import KEPT_TIMES, Watch, WatchedFleet, crossed
 from slacktide.checks.history import history
-from slacktide.core.types import JobState, Quote
+from slacktide.core.quotes import Quote
+from slacktide.core.types import JobState
 from slacktide.journal import events
 from slacktide.journal.codec.json_types import form
 from slacktide.journal.events import Event

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from slacktide.core.types import JobState, Quote
+from slacktide.core.quotes import Quote
+from slacktide.core.types import JobState
 from slacktide.journal.events import Decided, Preempted
 from slacktide.journal.state.pool_news import PoolNews, PoolsNews
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from slacktide.core.types import Quote
+from slacktide.core.quotes import Quote
 from slacktide.market.base import Pool
 from slacktide.market.forecast.base import Forecaster, forecasters, hour_of_day
 from slacktide.market.forecast.on_tape import OnTape

@@ -19,7 +19,7 @@ from slacktide.app.markets.market import MarketSpec
 from slacktide.backends.replay import Replay
 from slacktide.checks.reach import find_numbers
 from slacktide.core.errors import InputError
-from slacktide.core.types import UNLIMITED_GPUS, Quote
+from slacktide.core.quotes import UNLIMITED_GPUS, Quote
 from slacktide.engine.bills.bill import audit
 from slacktide.engine.engine import Engine
 from slacktide.journal.store.memory import MemoryStore

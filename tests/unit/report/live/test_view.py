@@ -11,7 +11,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
-from slacktide.core.types import Quote
+from slacktide.core.quotes import Quote
 from slacktide.report.live.glyphs import ASCII, FANCY, bar, blocks, sparkline
 from slacktide.report.live.rows import Standing
 from slacktide.report.live.screen import Lines, Terminal, screen_for

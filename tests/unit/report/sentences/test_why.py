@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from slacktide.core.types import JobState, Quote
+from slacktide.core.quotes import Quote
+from slacktide.core.types import JobState
 from slacktide.journal.events import Decided, Preempted
 from slacktide.policies import deadline_guard
 from slacktide.policies.base import RulePolicy, policies

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from slacktide.core.types import UNLIMITED_GPUS
+from slacktide.core.quotes import UNLIMITED_GPUS
 from slacktide.journal.events import Decided, Event, Lived, Opened, Record
 from slacktide.report.wire.events import as_json
 from slacktide.report.wire.values import plain

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import numpy as np
 
-from slacktide.core.types import Quote
+from slacktide.core.quotes import Quote
 from slacktide.report.wire import values
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from slacktide.core.errors import FileError, shown
-from slacktide.core.types import UNLIMITED_GPUS
+from slacktide.core.quotes import UNLIMITED_GPUS
 from slacktide.market.formats.reading.samples import (
     ASSUMED_SPOT_GPUS,
     COLUMNS,

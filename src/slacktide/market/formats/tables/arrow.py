@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from slacktide.core.arrays import Floats, Ints
-from slacktide.core.types import UNLIMITED_GPUS
+from slacktide.core.quotes import UNLIMITED_GPUS
 from slacktide.market.base import Market, Pool
 from slacktide.market.formats.reading.samples import (
     ASSUMED_SPOT_GPUS,

@@ -13,7 +13,8 @@ import numpy as np
 
 from slacktide.core.arrays import Floats
 from slacktide.core.errors import InputError
-from slacktide.core.types import Job, Quote
+from slacktide.core.quotes import Quote
+from slacktide.core.types import Job
 from slacktide.market.base import Pool
 from slacktide.report import words
 from slacktide.results.course import CoursePoint, course_of
