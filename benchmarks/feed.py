@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 from slacktide.market.base import Market
-from slacktide.market.formats.reading.samples import micros_of, stamp
-from slacktide.market.formats.tables.table import write_table
+from slacktide.market.formats.samples import micros_of, stamp
+from slacktide.market.formats.table import write_table
 from slacktide.market.live.feed import Feed
 from slacktide.market.source import open_market
 

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.timing import best
-from slacktide.market.formats.tables.table import write_table
+from slacktide.market.formats.table import write_table
 from slacktide.market.source import open_market
 
 ROWS = 1_000_000

@@ -16,8 +16,7 @@ from collections.abc import Callable, Sequence
 from benchmarks.pools import SETUPS, job_of, market_of, optimum
 from slacktide.core.types import Job
 from slacktide.journal.events import Sight
-from slacktide.market.base import Market
-from slacktide.market.pools.notice import warning
+from slacktide.market.base import Market, with_notice
 from slacktide.policies.deadline_guard import DeadlineGuard
 from slacktide.policies.pools.roaming_horizon import RoamingHorizon
 from slacktide.policies.stochastic_horizon import StochasticHorizon
@@ -72,7 +71,7 @@ def measure(name: str) -> None:
     """Print the table of one trace."""
     _, deadline, every = SETUPS[name]
     silent, starts = market_of(name), list(every)[:STARTS]
-    warns = warning(silent, NOTICE_HOURS)
+    warns = with_notice(silent, NOTICE_HOURS)
     minutes = 60 * silent.pools[0].slot_hours
     print(
         f"{name}: slots of {minutes:.3g} min, {len(starts)} starts, {deadline} h for "

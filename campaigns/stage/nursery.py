@@ -20,7 +20,7 @@ WARM = (
     "slacktide.cli.commands.jobs.cost", "slacktide.cli.commands.jobs.events",
     "slacktide.cli.commands.jobs.jobs", "slacktide.cli.commands.jobs.run",
     "slacktide.cli.commands.jobs.submit", "slacktide.cli.shared.live_view", "slacktide.engine.bills.bill",
-    "slacktide.engine.bills.site_bill", "slacktide.market.formats.tables.table",
+    "slacktide.engine.bills.site_bill", "slacktide.market.formats.table",
     "slacktide.policies.maximal_spot", "slacktide.policies.on_demand",
     "slacktide.policies.uniform_progress", "slacktide.policies.deadline_guard",
     "slacktide.report.text.tables.jobs", "slacktide.report.live.lines", "slacktide.report.live.screen",

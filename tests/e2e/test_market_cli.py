@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from slacktide.cli import run, slacktide
-from slacktide.market.formats.reading.samples import COLUMNS
+from slacktide.market.formats.samples import COLUMNS
 from slacktide.market.source import open_market
 from slacktide.market.synthetic.profiles import PROFILES
 

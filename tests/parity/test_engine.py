@@ -19,8 +19,7 @@ from slacktide.engine.job.job_context import JobContext, make_context
 from slacktide.journal.events import Decided, Lived, Preempted, Submitted
 from slacktide.journal.state.journal_state import JournalState
 from slacktide.journal.store.memory import MemoryStore
-from slacktide.market.base import Market
-from slacktide.market.pools.notice import warning
+from slacktide.market.base import Market, with_notice
 from slacktide.market.source import open_market
 from slacktide.policies.base import policies
 from slacktide.results.run import CLAIRVOYANT, ON_DEMAND_ALONE, result_of
@@ -136,7 +135,7 @@ def test_a_batch_is_the_back_test_where_on_demand_is_out_of_stock(policy: str, k
 def test_on_a_market_that_warns_the_engine_is_the_back_test(policy: str, kind: str) -> None:
     job, warned = JOBS[kind], 0
     for seed in (3, 4, 5):
-        where = warning(market(seed), 1.0)
+        where = with_notice(market(seed), 1.0)
         pool, start = where.pools[1], 20
         context = make_context(job, where, pool, policies.make(policy), start)
         setting = setting_for(where, pool, None)

@@ -18,10 +18,9 @@ from slacktide.engine.job.job_context import JobContext, make_context
 from slacktide.journal.events import Decided, Lived, Preempted, Sight, Submitted
 from slacktide.journal.state.journal_state import JournalState
 from slacktide.journal.store.memory import MemoryStore
-from slacktide.market.base import Market
-from slacktide.market.formats.tables.table import write_table
+from slacktide.market.base import Market, with_notice
+from slacktide.market.formats.table import write_table
 from slacktide.market.live.feed import Feed
-from slacktide.market.pools.notice import warning
 from slacktide.market.source import open_market
 from slacktide.policies.pools.eager_failover import EagerFailover
 from slacktide.policies.pools.roaming_horizon import RoamingHorizon
@@ -157,7 +156,7 @@ def test_engine_on_replay_is_the_back_test(kind: str, policy: str, sight: Sight,
 def test_on_a_market_that_warns_the_engine_is_the_back_test(kind: str, sight: Sight) -> None:
     job, warned = JOBS[kind], 0
     for seed in (3, 4, 5):
-        where = warning(market(seed), 1.0)
+        where = with_notice(market(seed), 1.0)
         expected = told(job, where, RoamingHorizon(), sight)
         store, engine = run_engine(context_over(job, where, RoamingHorizon(), sight))
         decided = [record.event for record in store.read() if isinstance(record.event, Decided)]

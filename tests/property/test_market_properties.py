@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from slacktide.core.errors import SlacktideError
 from slacktide.market.base import Market, Pool
-from slacktide.market.formats.reading.samples import COLUMNS, Irregular
-from slacktide.market.formats.tables.table import read_table, write_table
+from slacktide.market.formats.samples import COLUMNS, Irregular
+from slacktide.market.formats.table import read_table, write_table
 from slacktide.market.series import resample
 from slacktide.market.source import open_market
 from slacktide.market.synthetic.profiles import PROFILES

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import secrets
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -14,6 +18,30 @@ from slacktide.core.arrays import Floats, Ints
 from slacktide.core.errors import InputError, UnknownNameError, shown
 from slacktide.core.quotes import UNLIMITED_GPUS, Quote
 from slacktide.market.pools.moves import Moves
+
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+
+
+class LruCache(Generic[Key, Value]):
+    """The values used last, as many as are allowed. Keys name pasts (`Past.mark`) instead of holding them."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._values: OrderedDict[Key, Value] = OrderedDict()
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self._values)
+
+    def get(self, key: Key, make: Callable[[], Value]) -> Value:
+        """Return the value of a key, made now where it is not kept."""
+        if key not in self._values:
+            self._values[key] = make()
+            if len(self._values) > self._most:
+                self._values.popitem(last=False)
+        self._values.move_to_end(key)
+        return self._values[key]
+
 
 EPOCH = datetime(2025, 1, 1, tzinfo=UTC)
 """When a market without times of its own is said to begin."""
@@ -202,6 +230,14 @@ class Market(Mapping[str, Pool]):
         return self[name]
 
 
+def with_notice(market: Market, notice_hours: float) -> Market:
+    """Return a market whose pools warn this long before they take spot back, unless they say it."""
+    if not notice_hours:
+        return market
+    pools = (replace(pool, notice_hours=pool.notice_hours or notice_hours) for pool in market.pools)
+    return replace(market, pools=tuple(pools))
+
+
 def _own(pool: Pool, name: str, dtype: type[np.generic]) -> None:
     """Keep a read-only array of the right type, checked to hold only possible numbers."""
     given = np.asarray(getattr(pool, name))
@@ -213,3 +249,52 @@ def _own(pool: Pool, name: str, dtype: type[np.generic]) -> None:
         )
     array.flags.writeable = False
     object.__setattr__(pool, name, array)
+
+
+SAME_BORDER = 1e-3
+"""Borders of slots that lie closer than this share of a slot are one: the step of a feed is a median."""
+
+
+_kept: LruCache[tuple[tuple[int, ...], Moves, datetime | None], str] = LruCache(16)
+
+
+def digest(market: Market, until: datetime | None = None) -> str:
+    """Return the SHA-256 of all quotes of a market, with the names, beginnings, slot lengths and
+    notices of its pools, and with what moves cost where the market says it.
+
+    `until` leaves out slots that begin at that time or later, pools that have no others, and the slot length:
+    what grows at its end only, and measures its own step, keeps its digest.
+    """
+    names = tuple(pool.key for pool in market.pools)
+    return _kept.get((names, market.moves, until), lambda: _digest(market, until))
+
+
+def _digest(market: Market, until: datetime | None) -> str:
+    found = hashlib.sha256()
+    for pool in sorted(market.pools, key=lambda pool: pool.name):
+        slots = len(pool) if until is None else _slots_before(pool, until)
+        if slots:
+            for part in _parts(pool, slots, None if until is not None else pool.slot_hours):
+                found.update(part)
+    if market.moves != Moves():  # those that are assumed were not part of a digest before there were any
+        found.update(repr(market.moves).encode())
+    return found.hexdigest()
+
+
+def _parts(pool: Pool, slots: int, slot_hours: float | None) -> Iterator[bytes]:
+    """Yield all that counts of a pool, each part of a length that follows from those before it."""
+    # A notice of none was not part of a digest before there were any.
+    notice = [pool.notice_hours] if pool.notice_hours else []
+    head = json.dumps([pool.name, slots, slot_hours, pool.start.timestamp(), *notice])
+    yield f"{len(head)} {head}".encode()
+    yield np.ascontiguousarray(pool.spot_usd_per_gpu_hour[:slots], "<f8").tobytes()
+    yield np.ascontiguousarray(pool.on_demand_usd_per_gpu_hour[:slots], "<f8").tobytes()
+    yield np.ascontiguousarray(pool.spot_gpus[:slots], "<i8").tobytes()
+    stock = pool.stock(0, slots)
+    if bool((stock < UNLIMITED_GPUS).any()):  # what is unlimited was not part of a digest before
+        yield np.ascontiguousarray(stock, "<i8").tobytes()
+
+
+def _slots_before(pool: Pool, until: datetime) -> int:
+    ahead = (until - pool.start).total_seconds() / 3600.0 / pool.slot_hours
+    return max(0, min(len(pool), math.ceil(ahead - SAME_BORDER)))

@@ -16,8 +16,17 @@ import numpy as np
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.errors import InputError, shown
 from slacktide.market.base import Market, Pool
-from slacktide.market.formats.reading.order import ordered, parts_by_pool, without_duplicates, without_repeats
-from slacktide.market.formats.reading.samples import MICROS_PER_HOUR, Irregular, Samples, stamp, time_of
+from slacktide.market.formats.samples import (
+    MICROS_PER_HOUR,
+    Irregular,
+    Samples,
+    ordered,
+    parts_by_pool,
+    stamp,
+    time_of,
+    without_duplicates,
+    without_repeats,
+)
 
 MAX_SLOTS = 5_000_000
 """The most slots of a market, over all its pools: 95 years of ten minutes. A slip in a time or a slot length

@@ -1,19 +1,23 @@
-"""Where a market comes from: a file in any format we know, or a seeded generator."""
+"""Opens a market by its name: a file in any known format, a synthetic market, or several joined into one."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from urllib.parse import parse_qsl
 
 from slacktide.core.errors import InputError, shown, unknown_name
-from slacktide.market.base import Market
+from slacktide.core.units import format_duration, parse_duration_hours
+from slacktide.market.base import EPOCH, Market, Pool, with_notice
+from slacktide.market.formats.market_bytes import read_bytes
 from slacktide.market.formats.price_changes import Assumed
-from slacktide.market.formats.reading.market_bytes import read_bytes
-from slacktide.market.formats.reading.samples import Irregular
-from slacktide.market.pools.joined import joined, moves_said
-from slacktide.market.pools.notice import notice_said, parse_notice_hours
+from slacktide.market.formats.samples import Irregular
+from slacktide.market.pools.moves import Moves
 from slacktide.market.series import resample
-from slacktide.market.spec import is_market_file, is_synthetic, parts_of
+from slacktide.market.spec import is_market_file, is_synthetic, parse_notice_hours, parts_of
 
 DEFAULT_DAYS = 30.0
 _ASSUMED = ("spot_usd", "on_demand_usd", "spot_gpus", "gpus_per_instance")
@@ -52,9 +56,7 @@ def open_market(
     if data is not None:
         return moves_said(opened(spec))
     if is_market_file(spec):
-        from slacktide.market.formats.market_file import read_market_file
-
-        return notice_said(read_market_file(read_bytes(spec), spec, opened))
+        return notice_said(_market_file(spec, opened))
     parts = parts_of(spec)
     if len(parts) == 1:
         return notice_said(moves_said(opened(spec)))
@@ -63,11 +65,15 @@ def open_market(
 
 def _file(path: str, data: bytes, irregular: Irregular, assumed: Assumed, slot_hours: float | None) -> Market:
     # A process reads one format, and a synthetic market none.
-    from slacktide.market.formats.aws_history import HISTORY_KEY, read_aws_history
-    from slacktide.market.formats.price_events import EVENT_COLUMNS, read_price_events
-    from slacktide.market.formats.skypilot import read_skypilot
-    from slacktide.market.formats.tables.table import read_table
-    from slacktide.market.formats.tables.whole import is_whole, read_whole
+    from slacktide.market.formats.price_changes import (
+        EVENT_COLUMNS,
+        HISTORY_KEY,
+        read_aws_history,
+        read_price_events,
+    )
+    from slacktide.market.formats.skypilot_traces import read_skypilot
+    from slacktide.market.formats.table import read_table
+    from slacktide.market.formats.whole_market import is_whole, read_whole
 
     if is_market_file(path):
         raise InputError(f"{path}: a market file must be named alone, got it as a feed or between commas")
@@ -87,6 +93,17 @@ def _file(path: str, data: bytes, irregular: Irregular, assumed: Assumed, slot_h
         return read_price_events(path, data=data, assumed=assumed, irregular=irregular, slot_hours=slot_hours)
     assumed.refuse(_ASSUMED, "a table, which already says it")
     return read_table(path, data=data, irregular=irregular, slot_hours=slot_hours)
+
+
+def _market_file(path: str, open_trace: Callable[[str], Market]) -> Market:
+    """Open a market file and the traces that it names; raises FileError with the place of every mistake."""
+    from slacktide.market.formats.market_file import parse_market_file
+
+    found = parse_market_file(read_bytes(path), path)
+    traces = [trace.applied_to(open_trace(trace.file)) for trace in found.traces]
+    market = with_notice(joined(traces, path, found.moves), found.notice_hours)
+    sentence = found.moves.assumed(found.given) if len(market.pools) > 1 else ""
+    return replace(market, assumptions=(*market.assumptions, *filter(None, [sentence])))
 
 
 def _synthetic(spec: str, slot_hours: float | None) -> Market:
@@ -137,8 +154,94 @@ def _notice(spec: str, text: str | None) -> float:
 
 
 def _slot(text: str | None) -> float | None:
-    if text is None:
-        return None
-    from slacktide.core.units import parse_duration_hours
+    return None if text is None else parse_duration_hours(text)
 
-    return parse_duration_hours(text)
+
+_SAME_SLOT = 1e-9
+"""Slot lengths that differ by less than this share are one."""
+
+
+def joined(markets: Sequence[Market], source: str, moves: Moves | None = None) -> Market:
+    """Put the pools of several markets into one, brought to the longest of their slots.
+
+    Each pool keeps its own beginning and end. Raises InputError where two pools have one name, or where there
+    is no time of which all pools know.
+    """
+    _check_names(markets, source)
+    slot_hours = max(pool.slot_hours for market in markets for pool in market.pools)
+    alike = [resample(market, slot_hours) for market in markets]
+    pools = tuple(pool for market in alike for pool in market.pools)
+    sentences = (*_said(markets), *_slots_said(markets, slot_hours), *_span_said(pools, source))
+    uncounted = tuple(name for market in markets for name in market.uncounted)
+    return Market(pools, source, sentences, Moves() if moves is None else moves, uncounted)
+
+
+def moves_said(market: Market) -> Market:
+    """Return a market that says what is assumed of moves among its pools, where that was not given."""
+    sentence = market.moves.assumed()
+    if len(market.pools) < 2 or market.moves != Moves() or sentence in market.assumptions:
+        return market
+    return replace(market, assumptions=(*market.assumptions, sentence))
+
+
+def _check_names(markets: Sequence[Market], source: str) -> None:
+    origin: dict[str, str] = {}
+    for market in markets:
+        for name in market:
+            if name in origin:
+                raise InputError(
+                    f"{source}: the names of pools must be unique, got {shown(name)} from {origin[name]} and "
+                    f"from {market.source}; give one of them a prefix in a market file, as in "
+                    "{file: b.csv, prefix: aws/}"
+                )
+            origin[name] = market.source
+
+
+def _said(markets: Sequence[Market]) -> list[str]:
+    """Return the sentences of all markets: once what all of them say, else with the market that says it."""
+    every = set.intersection(*(set(market.assumptions) for market in markets))
+    own = [
+        f"{market.source}: {sentence}"
+        for market in markets
+        for sentence in market.assumptions
+        if sentence not in every
+    ]
+    return [sentence for sentence in markets[0].assumptions if sentence in every] + own
+
+
+def _slots_said(markets: Sequence[Market], slot_hours: float) -> list[str]:
+    lengths = (pool.slot_hours for market in markets for pool in market.pools)
+    if all(math.isclose(length, slot_hours, rel_tol=_SAME_SLOT) for length in lengths):
+        return []
+    return [f"Traces with different slots were resampled to the longest, {60 * slot_hours:g} min."]
+
+
+def _span_said(pools: Sequence[Pool], source: str) -> list[str]:
+    """Say which time all pools know of, unless they begin and end together; raises InputError for none."""
+    last, first = max(pools, key=lambda pool: pool.start), min(pools, key=lambda pool: pool.end)
+    if last.start >= first.end:
+        raise InputError(
+            f"{source}: all pools must have some time in common, got {shown(first.name)} until "
+            f"{first.end:%Y-%m-%d %H:%M} and {shown(last.name)} from {last.start:%Y-%m-%d %H:%M} UTC on; "
+            f"join traces of one time (a trace without times is assumed to begin on {EPOCH:%Y-%m-%d})"
+        )
+    slot = timedelta(hours=pools[0].slot_hours)
+    early, late = min(pool.start for pool in pools), max(pool.end for pool in pools)
+    if last.start - early < slot and late - first.end < slot:
+        return []
+    return [
+        f"The pools have quotes of different times; all of them from {last.start:%Y-%m-%d %H:%M} to "
+        f"{first.end:%Y-%m-%d %H:%M} UTC."
+    ]
+
+
+def notice_said(market: Market) -> Market:
+    """Return a market that says so where its warnings are too short to be seen when a slot begins."""
+    short = [pool for pool in market.pools if 0.0 < pool.notice_hours < pool.slot_hours * (1.0 - 1e-6)]
+    if not short:
+        return market
+    notice, slot = format_duration(short[0].notice_hours), format_duration(short[0].slot_hours)
+    sentence = f"A notice of {notice} is shorter than a slot of {slot}, so it warns of nothing."
+    if sentence in market.assumptions:
+        return market
+    return replace(market, assumptions=(*market.assumptions, sentence))

@@ -6,10 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from slacktide.core.errors import InputError, shown
+from slacktide.core.units import parse_duration_hours
 
 SYNTHETIC = "synthetic"
 FEED = "feed:"
 MARKET_FILE_ENDINGS = (".yaml", ".yml")
+MOST_NOTICE_HOURS = 24.0
+"""No market knows a day before that it will take spot back."""
 
 
 def is_synthetic(spec: str) -> bool:
@@ -63,6 +66,14 @@ def located(spec: str, place: Callable[[str], str], folder: Path | None = None) 
 def absolute(spec: str) -> str:
     """Return a market's name with the whole paths of its files, so that it is the same from anywhere."""
     return located(spec, lambda path: str(Path(path).absolute()))
+
+
+def parse_notice_hours(text: str) -> float:
+    """Read how long before a loss a market warns; raises InputError."""
+    hours = parse_duration_hours(text)
+    if hours > MOST_NOTICE_HOURS:
+        raise InputError(f"must be at most {MOST_NOTICE_HOURS:g} h, got {shown(text)}")
+    return hours
 
 
 def _exists(path: Path) -> bool:

@@ -14,9 +14,8 @@ import numpy as np
 from slacktide.core.arrays import Bools, Floats, Ints
 from slacktide.core.compiled import inlined
 from slacktide.core.errors import InputError
-from slacktide.core.lru_cache import LruCache
 from slacktide.core.types import Allocation, Job, Reason
-from slacktide.market.base import Pool
+from slacktide.market.base import LruCache, Pool
 from slacktide.market.forecast import markov
 from slacktide.market.forecast.base import clock, hour_of_day
 from slacktide.market.tape import Mark, Past, first_hours

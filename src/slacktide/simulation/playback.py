@@ -7,10 +7,8 @@ from collections.abc import Sequence
 
 from slacktide.market.base import Pool
 from slacktide.market.forecast.base import Forecaster, knows_the_future
-from slacktide.market.forecast.on_tape import Foresight, OnTape, TrueForecasts
-from slacktide.market.market_view import MarketView
+from slacktide.market.market_view import Foresight, MarketView, OnTape, Tapes, TrueForecasts
 from slacktide.market.tape import Tape, first_hours
-from slacktide.market.tapes import Tapes
 
 
 class Playback:

@@ -18,8 +18,8 @@ from slacktide.engine.job.job_context import _opened
 from slacktide.journal.events import SiteOpened
 from slacktide.journal.store.base import Store
 from slacktide.journal.store.sqlite import SqliteStore
-from slacktide.market.formats.digest import digest
-from slacktide.market.formats.tables.table import write_table
+from slacktide.market.base import digest
+from slacktide.market.formats.table import write_table
 from slacktide.market.live import feed
 from slacktide.market.source import open_market
 

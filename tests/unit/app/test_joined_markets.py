@@ -8,8 +8,8 @@ import pytest
 
 from slacktide.app.jobs.submission_record import _market_options
 from slacktide.app.markets.market import MarketSpec
-from slacktide.market.formats.digest import digest
-from slacktide.market.formats.tables.table import write_table
+from slacktide.market.base import digest
+from slacktide.market.formats.table import write_table
 from slacktide.market.source import open_market
 
 

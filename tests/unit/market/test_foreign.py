@@ -12,11 +12,9 @@ import pytest
 
 from slacktide.core.errors import FileError, InputError, SlacktideError
 from slacktide.market.base import EPOCH
-from slacktide.market.formats.aws_history import read_aws_history
-from slacktide.market.formats.price_changes import Assumed
-from slacktide.market.formats.price_events import read_price_events
-from slacktide.market.formats.reading.samples import Irregular
-from slacktide.market.formats.skypilot import read_skypilot, write_skypilot
+from slacktide.market.formats.price_changes import Assumed, read_aws_history, read_price_events
+from slacktide.market.formats.samples import Irregular
+from slacktide.market.formats.skypilot_traces import read_skypilot, write_skypilot
 
 
 def saved(tmp_path: Path, content: Any, name: str = "trace_v100_1.json") -> Path:

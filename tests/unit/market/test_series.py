@@ -10,8 +10,8 @@ import pytest
 
 from slacktide.core.errors import FileError, InputError, UnknownNameError
 from slacktide.market.base import Market, Pool
-from slacktide.market.formats.reading.samples import COLUMNS, Irregular
-from slacktide.market.formats.tables.table import read_table
+from slacktide.market.formats.samples import COLUMNS, Irregular
+from slacktide.market.formats.table import read_table
 from slacktide.market.series import resample
 from tests import build
 

@@ -13,11 +13,10 @@ import pytest
 
 from slacktide.core.errors import FileError
 from slacktide.core.quotes import UNLIMITED_GPUS
-from slacktide.market.base import Market, Pool
-from slacktide.market.formats.digest import digest
-from slacktide.market.formats.reading.samples import COLUMNS, Irregular
-from slacktide.market.formats.tables.table import _fast_samples, read_table, rows_samples, write_table
-from slacktide.market.live_pool import LivePool
+from slacktide.market.base import Market, Pool, digest
+from slacktide.market.formats.samples import COLUMNS, Irregular
+from slacktide.market.formats.table import _fast_samples, read_table, rows_samples, write_table
+from slacktide.market.live.live_pool import LivePool
 from slacktide.market.series import resample
 from slacktide.market.tape import Past
 from tests import build

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slacktide.core.lru_cache import LruCache
 from slacktide.core.quotes import Quote
-from slacktide.market.base import Pool
+from slacktide.market.base import LruCache, Pool
 from slacktide.market.source import open_market
 from slacktide.market.tape import Past, Tape, first_hours
 

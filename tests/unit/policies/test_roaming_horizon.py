@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from slacktide.core.lru_cache import LruCache
 from slacktide.core.types import Allocation, Job
 from slacktide.journal.events import Sight
+from slacktide.market.base import LruCache
 from slacktide.market.source import open_market
 from slacktide.policies.deadline_guard import DeadlineGuard
 from slacktide.policies.pools import pool_beliefs, roaming_horizon

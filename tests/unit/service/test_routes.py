@@ -27,7 +27,7 @@ from slacktide.cli import run
 from slacktide.core.errors import BackendError
 from slacktide.journal.events import FeedTroubled
 from slacktide.journal.state import jobs
-from slacktide.market.formats.tables.whole import whole_bytes
+from slacktide.market.formats.whole_market import whole_bytes
 from slacktide.market.source import open_market
 from slacktide.policies.selection.hedge import Hedge
 from slacktide.policies.selection.state_file import save

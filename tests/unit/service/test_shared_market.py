@@ -9,7 +9,7 @@ import pytest
 
 from slacktide.app.jobs.submission import FleetText
 from slacktide.app.markets.market import MarketSpec
-from slacktide.market.formats.tables.table import write_table
+from slacktide.market.formats.table import write_table
 from slacktide.market.source import open_market
 
 from .parts_of_api import JOB, House

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from slacktide.core.errors import InputError
 from slacktide.market.base import Market
-from slacktide.market.formats.skypilot import write_skypilot
-from slacktide.market.formats.tables.table import write_table
+from slacktide.market.formats.skypilot_traces import write_skypilot
+from slacktide.market.formats.table import write_table
 from slacktide.market.source import open_market
 from slacktide.market.synthetic.profiles import profile as profile_named
 from slacktide.market.synthetic.synthetic import synthesize

@@ -13,7 +13,7 @@ from slacktide.engine.job.availability import spot_seen
 from slacktide.journal.store.real_path import real_path
 from slacktide.market.availability import learned
 from slacktide.market.base import Market
-from slacktide.market.formats.tables.table_notes import BEFORE, read_notes
+from slacktide.market.formats.table import BEFORE, read_notes
 from slacktide.market.live.feed import STALE_HOURS, STALE_SLOTS
 
 

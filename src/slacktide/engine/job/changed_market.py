@@ -8,8 +8,7 @@ from datetime import datetime
 from slacktide.core.errors import InputError
 from slacktide.engine.job.job_context import market_of
 from slacktide.journal.events import SiteOpened
-from slacktide.market.base import Market
-from slacktide.market.formats.digest import digest
+from slacktide.market.base import Market, digest
 from slacktide.market.live.feed import Feed, open_feed
 from slacktide.market.spec import is_feed
 

@@ -9,9 +9,9 @@ from slacktide.core.errors import InputError, UnknownNameError
 from slacktide.core.quotes import Quote, Sighting
 from slacktide.core.types import TIME_TOLERANCE_HOURS, Job
 from slacktide.market.base import Market, Pool
+from slacktide.market.market_view import NOT_BEGUN
 from slacktide.market.pools.places import job_at, places_of
 from slacktide.market.tape import SAME_TIME_SHARE, first_hours
-from slacktide.market.tapes import NOT_BEGUN
 
 
 def usable(job: Job, gpu: str, market: Market) -> tuple[str, ...]:

@@ -1,4 +1,5 @@
 """Market files: a module for each format that can be read.
 
-Begin with `market_file`, the file that names several traces; `market.source` chooses the reader.
+Begin with `samples`, what every reader makes of its file, and `table`, our own format; `market_file` names
+several traces. `market.source` chooses the reader.
 """

@@ -12,11 +12,9 @@ from slacktide.core.errors import InputError, shown
 from slacktide.core.units import parse_gbit_per_s, parse_money_usd
 from slacktide.core.yaml_fields import Fields, root, scalar, section
 from slacktide.core.yaml_tree import Mistakes, Scalar, Series, Tree, describe, parse_tree
-from slacktide.market.base import Market
-from slacktide.market.pools.joined import joined
+from slacktide.market.base import Market, with_notice
 from slacktide.market.pools.moves import Moves, region_of
-from slacktide.market.pools.notice import parse_notice_hours, warning
-from slacktide.market.spec import FEED, is_market_file, is_synthetic
+from slacktide.market.spec import FEED, is_market_file, is_synthetic, parse_notice_hours
 
 MARKET_KEYS = ("traces", "moves", "notice")
 TRACE_KEYS = ("file", "gpu", "prefix", "notice")
@@ -38,6 +36,17 @@ class Trace(NamedTuple):
     notice_hours: float = 0.0
     """How long before they take spot back its pools warn; 0: as the file says of all."""
 
+    def applied_to(self, market: Market) -> Market:
+        """Return the trace's market with the names, the GPU type and the notice that the file gives it."""
+        market = with_notice(market, self.notice_hours)
+        if not (self.gpu or self.prefix):
+            return market
+        pools = (
+            replace(pool, name=self.prefix + pool.name, gpu=self.gpu or pool.gpu) for pool in market.pools
+        )
+        uncounted = tuple(self.prefix + name for name in market.uncounted)
+        return replace(market, pools=tuple(pools), uncounted=uncounted)
+
 
 @dataclass(frozen=True, slots=True)
 class MarketFile:
@@ -51,18 +60,9 @@ class MarketFile:
     """How long before they take spot back pools warn that say nothing else; 0: they do not."""
 
 
-def read_market_file(data: bytes, path: str, open_trace: Callable[[str], Market]) -> Market:
-    """Read a market file and the traces that it names; raises FileError with the place of every mistake."""
-    found = parse_market_file(data, path)
-    opened = [_opened(trace, open_trace) for trace in found.traces]
-    market = warning(joined(opened, path, found.moves), found.notice_hours)
-    sentence = found.moves.assumed(found.given) if len(market.pools) > 1 else ""
-    return replace(market, assumptions=(*market.assumptions, *filter(None, [sentence])))
-
-
 def parse_market_file(data: bytes, path: str) -> MarketFile:
     """Read what a market file says; its folder is where relative paths begin."""
-    from slacktide.market.formats.reading.market_bytes import as_text
+    from slacktide.market.formats.market_bytes import as_text
 
     mistakes = Mistakes(path)
     tree = root(parse_tree(as_text(data, path), mistakes), path, kind="market", least="traces")
@@ -74,15 +74,6 @@ def parse_market_file(data: bytes, path: str) -> MarketFile:
     notice = fields.read("notice", scalar(parse_notice_hours), 0.0)
     mistakes.check()
     return MarketFile(traces, moves, given, notice)
-
-
-def _opened(trace: Trace, open_trace: Callable[[str], Market]) -> Market:
-    market = warning(open_trace(trace.file), trace.notice_hours)
-    if not (trace.gpu or trace.prefix):
-        return market
-    pools = (replace(pool, name=trace.prefix + pool.name, gpu=trace.gpu or pool.gpu) for pool in market.pools)
-    uncounted = tuple(trace.prefix + name for name in market.uncounted)
-    return replace(market, pools=tuple(pools), uncounted=uncounted)
 
 
 def _traces(tree: Tree, mistakes: Mistakes, folder: Path) -> tuple[Trace, ...]:

@@ -1,17 +1,24 @@
-"""Feeds of price changes, as clouds publish them: price per machine, no word on what is obtainable."""
+"""Price changes as clouds publish them: a price per machine and no word on what is obtainable.
+
+Two forms are read: CSV (`instance_type, zone_name, ts_utc, spot_usd_h`, one change a line), and what
+`aws ec2 describe-spot-price-history` prints.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from slacktide.core.errors import FileError, InputError
 from slacktide.market.base import Market
-from slacktide.market.formats.instances import MachineType, gpu_of, instance
-from slacktide.market.formats.reading.samples import ASSUMED_SPOT_GPUS, Irregular, SamplePlace, Samples
+from slacktide.market.formats.cells import Cell, CellRow, header_of, in_lines, rows_of
+from slacktide.market.formats.default_prices import MachineType, gpu_of, instance
+from slacktide.market.formats.market_bytes import as_text, json_object, kind_of, read_bytes
+from slacktide.market.formats.samples import ASSUMED_SPOT_GPUS, Irregular, SamplePlace, Samples
 from slacktide.market.series import from_events
 
 EVENT_SLOT_HOURS = 0.5
@@ -132,3 +139,89 @@ def _sentences(machines: dict[str, MachineType], gpus: int, assumed: Assumed) ->
 
 def _worded(place: SamplePlace, message: str) -> str:
     return f"{place.words}: {message}" if place.words else message
+
+
+EVENT_COLUMNS = ("instance_type", "zone_name", "ts_utc", "spot_usd_h")
+
+
+def read_price_events(
+    path: str | Path,
+    *,
+    data: bytes | None = None,
+    assumed: Assumed | None = None,
+    irregular: Irregular | None = None,
+    slot_hours: float | None = None,
+) -> Market:
+    """Read price changes; raises FileError with the line of what is wrong."""
+    text = as_text(read_bytes(path) if data is None else data, path)
+    events = _events(text, str(path))
+    return event_market(events, str(path), assumed or Assumed(), irregular or Irregular(), slot_hours)
+
+
+def _events(text: str, path: str) -> Iterator[PriceEvent]:
+    rows = rows_of(text, path)
+    names = header_of(rows, EVENT_COLUMNS, path)
+    where = [names.index(name) for name in EVENT_COLUMNS]
+    return (_event(row, where, path) for row in rows)
+
+
+def _event(row: CellRow, where: list[int], path: str) -> PriceEvent:
+    if len(row.cells) != len(where):
+        raise FileError(
+            f"a row must have {len(where)} cells like the header, got {len(row.cells)}",
+            path=path,
+            line=row.number,
+        )
+    place = in_lines(row.number)
+    machine, zone, time, usd = (
+        Cell(row.cells[index], name, path, place) for index, name in zip(where, EVENT_COLUMNS, strict=True)
+    )
+    kind = machine.given()
+    return PriceEvent(time.micros(), f"{zone.given()}/{kind}", kind, usd.usd(), place)
+
+
+HISTORY_KEY = "SpotPriceHistory"
+_KEYS = ("AvailabilityZone", "InstanceType", "Timestamp", "SpotPrice")
+
+
+def read_aws_history(
+    path: str | Path,
+    *,
+    data: bytes | None = None,
+    assumed: Assumed | None = None,
+    irregular: Irregular | None = None,
+    slot_hours: float | None = None,
+) -> Market:
+    """Read a price history; a pool is `zone/type`, and `zone/type/product` where there are several.
+
+    Raises FileError with the entry of what is wrong.
+    """
+    found = json_object(read_bytes(path) if data is None else data, str(path))
+    entries = _entries(found, str(path))
+    products = {str(entry.get("ProductDescription", "")) for entry in entries}
+    events = _changes(entries, str(path), len(products) > 1)
+    return event_market(events, str(path), assumed or Assumed(), irregular or Irregular(), slot_hours)
+
+
+def _entries(found: dict[str, Any], path: str) -> list[dict[str, Any]]:
+    entries = found.get(HISTORY_KEY)
+    if not isinstance(entries, list):
+        came = kind_of(entries) if HISTORY_KEY in found else "no such key"
+        raise FileError(f"{HISTORY_KEY} must be an array, got {came}", path=path)
+    for number, entry in enumerate(entries):
+        if not isinstance(entry, dict):
+            raise FileError(f"{HISTORY_KEY}[{number}] must be an object, got {kind_of(entry)}", path=path)
+        for key in _KEYS:
+            if not isinstance(entry.get(key), str | int | float):
+                raise FileError(f"{HISTORY_KEY}[{number}] must have {key}, got {sorted(entry)}", path=path)
+    return entries
+
+
+def _changes(entries: list[dict[str, Any]], path: str, several: bool) -> Iterator[PriceEvent]:
+    for number, entry in enumerate(entries):
+        place = SamplePlace(None, f"{HISTORY_KEY}[{number}]")
+        zone, kind, time, usd = (Cell(str(entry[key]), key, path, place) for key in _KEYS)
+        pool = f"{zone.given()}/{kind.given()}"
+        if several:
+            pool += f"/{entry.get('ProductDescription', 'unknown')}"
+        yield PriceEvent(time.micros(), pool, kind.given(), usd.usd(), place)

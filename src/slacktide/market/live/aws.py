@@ -9,11 +9,18 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
 from slacktide.core.errors import InputError, shown
-from slacktide.market.formats.instances import AWS_INSTANCES, gpu_of, instance
-from slacktide.market.live import cells
-from slacktide.market.live.base import FeedRefused, FeedUnreachable, Price, Prices, feeds
-from slacktide.market.live.http import MAX_PAGES
-from slacktide.market.live.zones import aws_region, checked, meant
+from slacktide.market.formats.default_prices import AWS_INSTANCES, gpu_of, instance
+from slacktide.market.live.base import (
+    FeedRefused,
+    FeedUnreachable,
+    Price,
+    Prices,
+    aws_region,
+    checked_zones,
+    feeds,
+    is_requested,
+)
+from slacktide.market.live.http import MAX_PAGES, entries_of, field_of, moment_of, price_of
 
 SOURCE = "AWS"
 CONNECT_S, READ_S, TRIES = 5, 20, 2
@@ -51,7 +58,7 @@ class Aws:
     def prices(self, zones: Sequence[str], since_utc: datetime | None = None) -> Prices:
         """Query each region about its zones; a price stands from its time on until the next one."""
         now = datetime.now(UTC)
-        wanted = checked(zones)
+        wanted = checked_zones(zones)
         if not wanted:
             raise FeedRefused("zones must be given for AWS, got none; add --zones us-east-1a,us-east-1b")
         begin = now if since_utc is None else max(since_utc, now - timedelta(days=self.history_days))
@@ -72,9 +79,9 @@ class Aws:
         }
         with answers(region):
             pages = list(self._pages(region, request))
-        entries = [entry for page in pages for entry in cells.entries(SOURCE, page, "SpotPriceHistory")]
+        entries = [entry for page in pages for entry in entries_of(SOURCE, page, "SpotPriceHistory")]
         read = [self._price(entry) for entry in entries]
-        return [price for price in read if meant(wanted, region, price.pool.partition("/")[0])]
+        return [price for price in read if is_requested(wanted, region, price.pool.partition("/")[0])]
 
     def _pages(self, region: str, request: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         """Yield the pages of an answer; there may be empty ones before the last."""
@@ -89,11 +96,11 @@ class Aws:
 
     def _price(self, entry: Mapping[str, Any]) -> Price:
         machine = self._machine()
-        zone = str(cells.field(SOURCE, entry, "AvailabilityZone"))
+        zone = str(field_of(SOURCE, entry, "AvailabilityZone"))
         return Price(
             f"{zone}/{self.what}",
-            cells.moment(SOURCE, cells.field(SOURCE, entry, "Timestamp")),
-            cells.price(SOURCE, cells.field(SOURCE, entry, "SpotPrice")) / machine.gpus,
+            moment_of(SOURCE, field_of(SOURCE, entry, "Timestamp")),
+            price_of(SOURCE, field_of(SOURCE, entry, "SpotPrice")) / machine.gpus,
             machine.on_demand_usd_per_hour / machine.gpus,
             gpu_of(self.what),
         )

@@ -2,18 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 from slacktide.core.errors import shown
-from slacktide.market.live import cells
-from slacktide.market.live.base import FeedRefused, FeedUnreachable, Price, Prices, feeds
-from slacktide.market.live.http import MAX_PAGES, check_url, get_json
-from slacktide.market.live.machine_types import AZURE_MACHINES, MachineType, machine_type
-from slacktide.market.live.zones import azure_region, checked, meant
+from slacktide.market.live.base import (
+    FeedRefused,
+    FeedUnreachable,
+    Price,
+    Prices,
+    azure_region,
+    checked_zones,
+    feeds,
+    is_requested,
+)
+from slacktide.market.live.http import (
+    MAX_PAGES,
+    check_url,
+    entries_of,
+    field_of,
+    get_json,
+    moment_of,
+    price_of,
+)
+
+
+class MachineType(NamedTuple):
+    """A kind of machine."""
+
+    gpus: int
+    gpu: str = ""
+
+
+AZURE_MACHINES = {
+    "Standard_NC6s_v3": MachineType(1, "V100"),
+    "Standard_NC12s_v3": MachineType(2, "V100"),
+    "Standard_NC24s_v3": MachineType(4, "V100"),
+    "Standard_NC24rs_v3": MachineType(4, "V100"),
+    "Standard_ND40rs_v2": MachineType(8, "V100-32GB"),
+    "Standard_NC4as_T4_v3": MachineType(1, "T4"),
+    "Standard_NC8as_T4_v3": MachineType(1, "T4"),
+    "Standard_NC16as_T4_v3": MachineType(1, "T4"),
+    "Standard_NC64as_T4_v3": MachineType(4, "T4"),
+    "Standard_NV36ads_A10_v5": MachineType(1, "A10"),
+    "Standard_NV72ads_A10_v5": MachineType(2, "A10"),
+    "Standard_NC24ads_A100_v4": MachineType(1, "A100-80GB"),
+    "Standard_NC48ads_A100_v4": MachineType(2, "A100-80GB"),
+    "Standard_NC96ads_A100_v4": MachineType(4, "A100-80GB"),
+    "Standard_ND96asr_v4": MachineType(8, "A100"),
+    "Standard_ND96amsr_A100_v4": MachineType(8, "A100-80GB"),
+    "Standard_NC40ads_H100_v5": MachineType(1, "H100-NVL"),
+    "Standard_NC80adis_H100_v5": MachineType(2, "H100-NVL"),
+    "Standard_ND96isr_H100_v5": MachineType(8, "H100"),
+    "Standard_ND96isr_H200_v5": MachineType(8, "H200"),
+}
+"""Machines of Azure with whole GPUs, and what SkyPilot calls these."""
+
+
+def machine_type(name: str, gpus: int, known: Mapping[str, MachineType]) -> MachineType:
+    """Return a machine, with the GPUs that the caller gives; raises FeedRefused where they are not known."""
+    if gpus < 0:
+        raise FeedRefused(f"gpus must be >= 1, or 0 for what is known, got {gpus}")
+    if gpus == 0 and name not in known:
+        raise FeedRefused(
+            f"the GPUs of a machine must be known, got {shown(name)}; give them, as in {name[:40]}?gpus=8"
+        )
+    found = known.get(name, MachineType(gpus))
+    return found._replace(gpus=gpus or found.gpus)
+
 
 SOURCE = "Azure"
 SPOT, LOW = " Spot", " Low Priority"
@@ -42,7 +101,7 @@ class Azure:
 
     def prices(self, zones: Sequence[str], since_utc: datetime | None = None) -> Prices:
         """Read the list's pages about this machine; each price says since when it holds."""
-        now, wanted = datetime.now(UTC), checked(zones)
+        now, wanted = datetime.now(UTC), checked_zones(zones)
         spot: dict[str, tuple[datetime, float]] = {}
         on_demand: dict[str, float] = {}
         for item in self._items({azure_region(zone) for zone in wanted}):
@@ -70,15 +129,15 @@ class Azure:
     ) -> None:
         """Sort one price of the list in, if it is of Linux machines by the hour."""
         name, region = (
-            str(cells.field(SOURCE, item, "meterName")),
-            str(cells.field(SOURCE, item, "armRegionName")),
+            str(field_of(SOURCE, item, "meterName")),
+            str(field_of(SOURCE, item, "armRegionName")),
         )
-        currency = str(cells.field(SOURCE, item, "currencyCode"))
+        currency = str(field_of(SOURCE, item, "currencyCode"))
         if currency != "USD":
             raise FeedUnreachable(f"prices of {SOURCE} must be in USD, got {shown(currency)}")
-        usd = cells.price(SOURCE, cells.field(SOURCE, item, "retailPrice"))
-        since = cells.moment(SOURCE, cells.field(SOURCE, item, "effectiveStartDate"))
-        other = "Windows" in str(cells.field(SOURCE, item, "productName")) or name.endswith(LOW)
+        usd = price_of(SOURCE, field_of(SOURCE, item, "retailPrice"))
+        since = moment_of(SOURCE, field_of(SOURCE, item, "effectiveStartDate"))
+        other = "Windows" in str(field_of(SOURCE, item, "productName")) or name.endswith(LOW)
         if other or since > now:
             return
         if name.endswith(SPOT):
@@ -91,7 +150,7 @@ class Azure:
         query = {"$filter": self._filter(regions), "currencyCode": "USD"}
         for _ in range(MAX_PAGES):
             page = get_json(SOURCE, self.base_url, query)
-            yield from cells.entries(SOURCE, page, "Items")
+            yield from entries_of(SOURCE, page, "Items")
             link = page.get("NextPageLink")
             if not link:
                 return
@@ -111,7 +170,7 @@ class Azure:
 
     def _notes(self, wanted: Sequence[str], found: Sequence[Price]) -> tuple[str, ...]:
         priced = {price.pool.partition("/")[0] for price in found}
-        missing = [zone for zone in wanted if not meant(tuple(priced), azure_region(zone), zone)]
+        missing = [zone for zone in wanted if not is_requested(tuple(priced), azure_region(zone), zone)]
         notes = [
             "Azure's prices are those of its public list, per region; what you pay may differ by contract."
         ]

@@ -2,11 +2,12 @@
 
 A feed reports prices. How many spot GPUs can be had is reported by no source: our own tries show it.
 A feed neither waits nor tries again, and keeps nothing: the follower does so
-(`slacktide.market.live.following`).
+(`slacktide.market.live.follower`).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -123,3 +124,41 @@ def as_of(answer: Prices, now_utc: datetime) -> Prices:
         if price.since_utc <= now_utc:
             latest[price.pool] = price
     return replace(answer, prices=tuple(latest.values()))
+
+
+AWS_REGION = re.compile(r"[a-z]+(?:-[a-z]+)+-\d+")
+"""How the zones of AWS begin: `us-east-1a`, and `us-west-2-lax-1a`."""
+_ZONE = re.compile(r"[A-Za-z0-9._-]{1,64}")
+
+
+def checked_zones(zones: Sequence[str]) -> tuple[str, ...]:
+    """Return the zones, each once; raises FeedRefused for what no cloud calls a zone."""
+    for zone in zones:
+        if not _ZONE.fullmatch(zone):
+            raise FeedRefused(f"a zone must be letters, digits and dashes, got {shown(zone)}")
+    return tuple(dict.fromkeys(zones))
+
+
+def aws_region(zone: str) -> str:
+    """Return the region of a zone of AWS; a region is its own."""
+    found = AWS_REGION.match(zone)
+    if found is None:
+        raise FeedRefused(
+            f"a zone of AWS must be like us-east-1a, or a region like us-east-1, got {shown(zone)}"
+        )
+    return found[0]
+
+
+def gcp_region(zone: str) -> str:
+    """Return the region of a zone of GCP: `us-central1` of `us-central1-a`."""
+    return re.sub(r"-[a-z]$", "", zone)
+
+
+def azure_region(zone: str) -> str:
+    """Return the region of a zone of Azure: `eastus2` of `eastus2-1`."""
+    return re.sub(r"-\d$", "", zone)
+
+
+def is_requested(zones: Sequence[str], region: str, zone: str = "") -> bool:
+    """Whether a place is among the requested ones, as a zone or by its region; all where none is."""
+    return not zones or region in zones or (bool(zone) and zone in zones)

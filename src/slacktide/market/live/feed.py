@@ -25,20 +25,17 @@ from slacktide.core.errors import FileError, InputError, SlacktideError
 from slacktide.core.quotes import Quote
 from slacktide.market.availability import PoolRecord, gpus_at, record_for
 from slacktide.market.base import Market, Pool
-from slacktide.market.forecast.on_tape import OnTape
 from slacktide.market.forecast.persistence import DEFAULT_FORECASTER, DEFAULT_HORIZON
-from slacktide.market.formats.reading.cells import in_lines, records_of
-from slacktide.market.formats.reading.csv_rows import rows_of
-from slacktide.market.formats.reading.market_bytes import as_text, read_bytes
-from slacktide.market.formats.reading.samples import time_of
-from slacktide.market.formats.tables.table_notes import BEFORE, read_notes
+from slacktide.market.formats.cells import in_lines, records_of, rows_of
+from slacktide.market.formats.market_bytes import as_text, read_bytes
+from slacktide.market.formats.samples import time_of
+from slacktide.market.formats.table import BEFORE, read_notes
 from slacktide.market.live.feed_file import FeedFile, FeedLine, header_of, whole_lines
-from slacktide.market.live_pool import LivePool
-from slacktide.market.market_view import MarketView
+from slacktide.market.live.live_pool import LivePool
+from slacktide.market.market_view import MarketView, OnTape, Tapes
 from slacktide.market.source import open_market
 from slacktide.market.spec import feed_path
 from slacktide.market.tape import Tape, first_hours
-from slacktide.market.tapes import Tapes
 
 MOST_POOLS = 4096
 MOST_WHOLE_BYTES = 1 << 26

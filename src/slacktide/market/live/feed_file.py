@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from slacktide.core.errors import FileError
-from slacktide.market.formats.reading.samples import COLUMNS, is_header
+from slacktide.market.formats.samples import COLUMNS, is_header
 
 PIECE_BYTES = 1 << 16
 """Read in one look: a thousand rows or two, which take some hundredths of a second."""

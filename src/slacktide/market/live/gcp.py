@@ -10,10 +10,25 @@ from datetime import UTC, datetime
 from typing import Any, ClassVar
 
 from slacktide.core.errors import shown
-from slacktide.market.live import cells
-from slacktide.market.live.base import FeedRefused, FeedUnreachable, Price, Prices, feeds
-from slacktide.market.live.http import MAX_PAGES, check_url, get_json
-from slacktide.market.live.zones import checked, gcp_region
+from slacktide.market.live.base import (
+    FeedRefused,
+    FeedUnreachable,
+    Price,
+    Prices,
+    checked_zones,
+    feeds,
+    gcp_region,
+)
+from slacktide.market.live.http import (
+    MAX_PAGES,
+    check_url,
+    entries_of,
+    field_of,
+    get_json,
+    moment_of,
+    price_from_nanos,
+    price_of,
+)
 
 SOURCE = "GCP"
 KEY_VARIABLES = ("SLACKTIDE_GCP_API_KEY", "GOOGLE_API_KEY")
@@ -57,7 +72,7 @@ class Gcp:
 
     def prices(self, zones: Sequence[str], since_utc: datetime | None = None) -> Prices:
         """Read all pages of the list and take the prices of this GPU."""
-        now, wanted = datetime.now(UTC), checked(zones)
+        now, wanted = datetime.now(UTC), checked_zones(zones)
         by_kind: dict[str, dict[str, tuple[datetime, float]]] = {"spot": {}, "on-demand": {}}
         for sku in self._skus():
             self._take(sku, now, by_kind)
@@ -77,20 +92,20 @@ class Gcp:
         kind = self._kind(sku)
         if not kind:
             return
-        info = _last(cells.field(SOURCE, sku, "pricingInfo"))
-        since = cells.moment(SOURCE, cells.field(SOURCE, info, "effectiveTime"))
-        usd = _usd_per_hour(cells.field(SOURCE, info, "pricingExpression"))
-        for region in cells.field(SOURCE, sku, "serviceRegions"):
+        info = _last(field_of(SOURCE, sku, "pricingInfo"))
+        since = moment_of(SOURCE, field_of(SOURCE, info, "effectiveTime"))
+        usd = _usd_per_hour(field_of(SOURCE, info, "pricingExpression"))
+        for region in field_of(SOURCE, sku, "serviceRegions"):
             by_kind[kind][str(region)] = max(
                 by_kind[kind].get(str(region), (since, usd)), (min(since, now), usd)
             )
 
     def _kind(self, sku: object) -> str:
         """Return what a price is for: spot or on demand of this GPU, or empty for something else."""
-        category = cells.field(SOURCE, sku, "category")
+        category = field_of(SOURCE, sku, "category")
         if not isinstance(category, Mapping) or category.get("resourceGroup") != "GPU":
             return ""
-        named = NAMED.search(str(cells.field(SOURCE, sku, "description")))
+        named = NAMED.search(str(field_of(SOURCE, sku, "description")))
         if named is None or named[1].upper() not in map(str.upper, GPU_WORDS[self.what]):
             return ""
         kind = USAGE.get(str(category.get("usageType")), "")
@@ -103,7 +118,7 @@ class Gcp:
         query = {"key": key, "currencyCode": "USD", "pageSize": "5000"}
         for _ in range(MAX_PAGES):
             page = get_json(SOURCE, url, query, secret=key)
-            yield from cells.entries(SOURCE, page, "skus")
+            yield from entries_of(SOURCE, page, "skus")
             token = page.get("nextPageToken")
             if not token:
                 return
@@ -143,10 +158,10 @@ def _last(infos: object) -> object:
 
 def _usd_per_hour(expression: object) -> float:
     """Return the price of the last tier, in USD."""
-    unit = cells.field(SOURCE, _last(cells.field(SOURCE, expression, "tieredRates")), "unitPrice")
+    unit = field_of(SOURCE, _last(field_of(SOURCE, expression, "tieredRates")), "unitPrice")
     currency = str(unit.get("currencyCode", "USD")) if isinstance(unit, Mapping) else "USD"
     if currency != "USD":
         raise FeedUnreachable(f"prices of {SOURCE} must be in USD, got {shown(currency)}")
     units = unit.get("units", 0) if isinstance(unit, Mapping) else None
     nanos = unit.get("nanos", 0) if isinstance(unit, Mapping) else None
-    return cells.price(SOURCE, units) + cells.price(SOURCE, cells.price_nanos(SOURCE, nanos))
+    return price_of(SOURCE, units) + price_of(SOURCE, price_from_nanos(SOURCE, nanos))

@@ -13,10 +13,16 @@ from typing import ClassVar
 from urllib.parse import urlsplit
 
 from slacktide.core.errors import shown
-from slacktide.market.live import cells
-from slacktide.market.live.base import FeedRefused, FeedUnreachable, Price, Prices, feeds
-from slacktide.market.live.http import MAX_BYTES, check_url, get_bytes
-from slacktide.market.live.zones import checked, meant
+from slacktide.market.live.base import (
+    FeedRefused,
+    FeedUnreachable,
+    Price,
+    Prices,
+    checked_zones,
+    feeds,
+    is_requested,
+)
+from slacktide.market.live.http import MAX_BYTES, check_url, get_bytes, price_of
 
 SOURCE = "SkyPilot's catalog"
 COLUMNS = ("InstanceType", "AcceleratorName", "AcceleratorCount", "Price", "SpotPrice", "Region")
@@ -45,10 +51,10 @@ class Skypilot:
 
     def prices(self, zones: Sequence[str], since_utc: datetime | None = None) -> Prices:
         """Read the cloud's table and take the rows of this machine or GPU."""
-        now, wanted = datetime.now(UTC), checked(zones)
+        now, wanted = datetime.now(UTC), checked_zones(zones)
         found: dict[str, Price] = {}
         for row in self._rows():
-            if self._meant(row) and meant(wanted, row["Region"], row.get("AvailabilityZone") or ""):
+            if self._meant(row) and is_requested(wanted, row["Region"], row.get("AvailabilityZone") or ""):
                 price = _price(row, now)
                 if price is not None:
                     found.setdefault(price.pool, price)
@@ -107,10 +113,10 @@ def _price(row: Mapping[str, str], now: datetime) -> Price | None:
     gpus, zone = _count(row), row.get("AvailabilityZone") or row["Region"]
     if not row["SpotPrice"].strip() or gpus < 1:
         return None
-    on_demand = cells.price(SOURCE, row["Price"]) / gpus if row["Price"].strip() else None
+    on_demand = price_of(SOURCE, row["Price"]) / gpus if row["Price"].strip() else None
     name = row["InstanceType"] or f"{row['AcceleratorName']}:{gpus:g}"
     return Price(
-        f"{zone}/{name}", now, cells.price(SOURCE, row["SpotPrice"]) / gpus, on_demand, row["AcceleratorName"]
+        f"{zone}/{name}", now, price_of(SOURCE, row["SpotPrice"]) / gpus, on_demand, row["AcceleratorName"]
     )
 
 

@@ -1,4 +1,4 @@
-"""What the pools of a market have to do with each other, and which of them a job may use.
+"""The pools of a market: where each is, what moves between them cost, and which of them a job may use.
 
-Begin with `places`, then `moves`: what it costs to carry a checkpoint from one pool to another.
+Begin with `places`, then `moves`; `statistics` and `comparison` are the figures of pools.
 """

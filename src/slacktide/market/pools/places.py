@@ -9,7 +9,7 @@ from slacktide.core.errors import InputError, listed
 from slacktide.core.speedup import Scaled
 from slacktide.core.types import Job, PoolChoice
 from slacktide.market.base import Market, Pool
-from slacktide.market.pools.zones import is_at
+from slacktide.market.pools.moves import is_at
 
 ANY_GPU = "GPU"
 """What a job requests that takes any GPU."""

@@ -11,18 +11,93 @@ capacity.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import accumulate
+from typing import TypeAlias
 
 import numpy as np
 
 from slacktide.core.arrays import Floats
 from slacktide.core.errors import InputError
-from slacktide.market.base import EPOCH, Market, Pool
-from slacktide.market.pools.notice import warning
+from slacktide.market.base import EPOCH, Market, Pool, with_notice
 from slacktide.market.series import check_slots, resample
-from slacktide.market.synthetic.profiles import Drift, Profile
-from slacktide.market.synthetic.zones import SharedDrifts, zone_profile
+from slacktide.market.synthetic.profiles import Drift, Profile, Zones
+
+POOLS_PER_REGION = 2
+_SHARED = 1_000_000
+"""Where the streams of what is shared begin: further than the streams of any pool."""
+_MARKET, _REGION, _OWN, _KIND = range(4)
+_WIDEST = 1.5
+"""Levels and prices differ by at most this many standard deviations."""
+
+Walk: TypeAlias = Callable[[Drift, np.random.Generator], Floats]
+"""Makes the walk of a drift."""
+
+
+def region_of_number(number: int) -> int:
+    """Return the region of a pool, both counted from 1."""
+    return (number - 1) // POOLS_PER_REGION + 1
+
+
+def zone_profile(profile: Profile, number: int, seed: int) -> Profile:
+    """Return what a pool is like; the first is the profile itself."""
+    if number == 1:
+        return profile
+    zones, rng = profile.zones, np.random.default_rng(_sequence(seed, _KIND, number))
+    level, price = np.clip(rng.standard_normal(2), -_WIDEST, _WIDEST)
+    return replace(
+        profile,
+        level_gpus=profile.level_gpus + zones.level_shift_gpus + float(level) * zones.level_spread_gpus,
+        spot_share=profile.spot_share * math.exp(float(price) * zones.price_spread),
+        dip_gpus=profile.dip_gpus * float(rng.uniform(*zones.dip_range)),
+    )
+
+
+class SharedDrifts:
+    """The parts of the drifts that pools share, fitted to the first pool."""
+
+    def __init__(self, profile: Profile, seed: int, first: Sequence[Floats], walk: Walk) -> None:
+        """Draw what is shared by all pools and by the first region, given the walks of the first pool."""
+        self._drifts, self._seed, self._walk = profile.drifts, seed, walk
+        self._weights = _weights(profile.zones)
+        market, region, own = (self._walks(kind, 1) for kind in (_MARKET, _REGION, _OWN))
+        drawn = self._sums(market, region, own)
+        # Gaussian parts, moved by their share of what the sum is off, are distributed as given the sum.
+        off = [walk - other for walk, other in zip(first, drawn, strict=True)]
+        far, near, _ = self._weights
+        self._market = [walk + far * gap for walk, gap in zip(market, off, strict=True)]
+        self._regions = {1: [walk + near * gap for walk, gap in zip(region, off, strict=True)]}
+
+    def mixed(self, number: int, own: Sequence[Floats]) -> list[Floats]:
+        """Return the walks of a pool after the first, made of what is shared and of its own walks."""
+        region = region_of_number(number)
+        if region not in self._regions:
+            self._regions[region] = self._walks(_REGION, region)
+        return self._sums(self._market, self._regions[region], own)
+
+    def _sums(
+        self, market: Sequence[Floats], region: Sequence[Floats], own: Sequence[Floats]
+    ) -> list[Floats]:
+        far, near, alone = self._weights
+        each = zip(market, region, own, strict=True)
+        return [np.asarray(far * first + near * second + alone * third) for first, second, third in each]
+
+    def _walks(self, kind: int, number: int) -> list[Floats]:
+        parts = _sequence(self._seed, kind, number).spawn(len(self._drifts))
+        each = zip(self._drifts, parts, strict=True)
+        return [self._walk(drift, np.random.default_rng(part)) for drift, part in each]
+
+
+def _weights(zones: Zones) -> tuple[float, float, float]:
+    """Return how much of a walk is shared by all pools, shared by a region, and a pool's own."""
+    within, between = zones.within_share, zones.between_share
+    return math.sqrt(between), math.sqrt(within - between), math.sqrt(1.0 - within)
+
+
+def _sequence(seed: int, kind: int, number: int) -> np.random.SeedSequence:
+    return np.random.SeedSequence(seed, spawn_key=(_SHARED, kind, number))
+
 
 _DIP_CENTRE_HOUR = 16.5
 _DIP_HALF_WIDTH_HOURS = 6.0
@@ -62,7 +137,7 @@ def synthesize(
         f"synthetic:{profile.name}?seed={seed}&days={days:g}{more}",
         ("The market is synthetic: calibrated on real traces, but not one of them.",),
     )
-    market = warning(market, notice_hours)
+    market = with_notice(market, notice_hours)
     return market if slot_hours is None else resample(market, slot_hours)
 
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from slacktide.core.arrays import Bools, Floats, Ints
 from slacktide.core.compiled import compiled
-from slacktide.core.lru_cache import LruCache
 from slacktide.core.quotes import Sighting
+from slacktide.market.base import LruCache
 from slacktide.market.forecast import spells
 from slacktide.market.tape import Past
 from slacktide.policies.view import View

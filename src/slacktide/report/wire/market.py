@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from slacktide.market.base import Market
-from slacktide.market.pools.side_by_side import largest_gpus, moves_between, side_by_side
+from slacktide.market.pools.comparison import largest_gpus, moves_between, side_by_side
 from slacktide.market.pools.statistics import describe
 
 COMPARED = (

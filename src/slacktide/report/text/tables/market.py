@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from slacktide.market.pools.side_by_side import largest_gpus, moves_between, side_by_side
+from slacktide.market.pools.comparison import largest_gpus, moves_between, side_by_side
 from slacktide.market.pools.statistics import describe
 from slacktide.report.text.tables import grid, pools
 

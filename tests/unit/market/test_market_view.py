@@ -10,7 +10,7 @@ import pytest
 from slacktide.core.quotes import Quote
 from slacktide.market.base import Pool
 from slacktide.market.forecast.base import Forecaster, forecasters, hour_of_day
-from slacktide.market.forecast.on_tape import OnTape
+from slacktide.market.market_view import OnTape
 from slacktide.market.source import open_market
 from slacktide.market.tape import Tape
 

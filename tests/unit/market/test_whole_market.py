@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from slacktide.core.errors import FileError
 from slacktide.market.base import Market, Pool
-from slacktide.market.formats.tables import whole
-from slacktide.market.formats.tables.whole import is_whole, read_whole, whole_bytes
+from slacktide.market.formats import whole_market as whole
+from slacktide.market.formats.whole_market import is_whole, read_whole, whole_bytes
 from slacktide.market.pools.moves import Moves
 from slacktide.market.source import open_market
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from slacktide.core.errors import FileError, InputError
 from slacktide.market.base import Market, Pool
-from slacktide.market.formats.reading.market_bytes import packed
+from slacktide.market.formats.market_bytes import packed
 from slacktide.market.pools.moves import Moves
 
 FORMAT, VERSION = "slacktide-market", 1

@@ -12,10 +12,9 @@ from datetime import datetime, timedelta
 
 from slacktide.core.errors import FileError, SlacktideError, shown
 from slacktide.core.waits import GrowingWait
-from slacktide.market.formats.reading.samples import MICROS_PER_HOUR, micros_of, time_of
+from slacktide.market.formats.samples import MICROS_PER_HOUR, micros_of, time_of
 from slacktide.market.live.base import USD, FeedRefused, FeedUnreachable, Price, PriceFeed, Prices, as_of
-from slacktide.market.live.following.rows import CLOCKS_APART, is_sound, rows_due
-from slacktide.market.live.following.table import FollowedTable
+from slacktide.market.live.followed_table import CLOCKS_APART, FollowedTable, is_sound, rows_due
 
 LATE_S = 1.0
 """A slot's price is requested this long after the slot began."""

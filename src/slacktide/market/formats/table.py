@@ -10,8 +10,10 @@ which accepts what only looked odd and finds the line of what is wrong.
 
 from __future__ import annotations
 
+import json
+import math
 from collections import deque
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -20,13 +22,21 @@ import numpy as np
 
 from slacktide.core.files import write_whole
 from slacktide.market.availability import nothing_seen
-from slacktide.market.base import Market
-from slacktide.market.formats.reading.cells import in_lines, plain_samples, records_of
-from slacktide.market.formats.reading.csv_rows import header_of, rows_of
-from slacktide.market.formats.reading.market_bytes import as_text, packed, read_bytes
-from slacktide.market.formats.reading.samples import (
+from slacktide.market.base import Market, Pool
+from slacktide.market.formats.cells import header_of, in_lines, plain_samples, records_of, rows_of
+from slacktide.market.formats.market_bytes import as_text, packed, read_bytes
+from slacktide.market.formats.parquet import (
+    arrow_samples,
+    arrow_table,
+    is_parquet,
+    parquet_bytes,
+    read_parquet,
+)
+from slacktide.market.formats.samples import (
+    ASSUMED_SPOT_GPUS,
     COUNT_COLUMN,
     GPU_COLUMN,
+    MAX_SPOT_GPUS,
     OPTIONAL_COLUMNS,
     PRICE_COLUMNS,
     STOCK_COLUMN,
@@ -35,10 +45,70 @@ from slacktide.market.formats.reading.samples import (
     Samples,
     is_header,
 )
-from slacktide.market.formats.tables.arrow import arrow_samples, arrow_table
-from slacktide.market.formats.tables.parquet import is_parquet, parquet_bytes, read_parquet
-from slacktide.market.formats.tables.table_notes import BEFORE, TableNotes, read_notes
 from slacktide.market.series import regular
+
+ENDING = ".notes.json"
+MOST_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableNotes:
+    """All that the notes of a table say."""
+
+    feed: str = ""
+    """The source that is followed, as `aws:p5.48xlarge`."""
+    zones: tuple[str, ...] = ()
+    slot_hours: float | None = None
+    """How far apart rows are meant to be; None: as they are."""
+    spot_gpus: int = ASSUMED_SPOT_GPUS
+    """Spot GPUs that are assumed where nothing was seen of a pool."""
+    notes: tuple[str, ...] = ()
+    """What the source does not report, and what is assumed instead."""
+    trouble: str = ""
+    """What keeps the source from answering, in a sentence; empty when it answered last time."""
+    answered_utc: str = ""
+    """When it last answered."""
+
+
+BEFORE = TableNotes()
+"""Those of a table that has none."""
+
+
+def notes_path(path: str | Path) -> Path:
+    """Return where the notes of a table are."""
+    return Path(f"{path}{ENDING}")
+
+
+def write_notes(path: str | Path, notes: TableNotes) -> None:
+    """Write the notes of a table; raises FileError."""
+    write_whole(notes_path(path), (json.dumps(asdict(notes), indent=1) + "\n").encode())
+
+
+def read_notes(path: str | Path) -> TableNotes | None:
+    """Return the notes of a table; None where it has none that can be read."""
+    try:
+        with notes_path(path).open("rb") as file:
+            found = json.loads(file.read(MOST_BYTES))
+        return _checked(found)
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def _checked(found: dict[str, Any]) -> TableNotes:
+    """Make notes from what stands in a file; raises ValueError, TypeError or KeyError."""
+    slot_hours, spot_gpus = float(found["slot_hours"]), int(found["spot_gpus"])
+    if not (math.isfinite(slot_hours) and slot_hours > 0 and 0 <= spot_gpus <= MAX_SPOT_GPUS):
+        raise ValueError("not a length of slots or a count")
+    return TableNotes(
+        feed=str(found["feed"]),
+        zones=tuple(map(str, found["zones"])),
+        slot_hours=slot_hours,
+        spot_gpus=spot_gpus,
+        notes=tuple(map(str, found["notes"])),
+        trouble=str(found["trouble"]),
+        answered_utc=str(found["answered_utc"]),
+    )
+
 
 _PIECE_BYTES = 1 << 20
 
@@ -54,12 +124,30 @@ def read_table(
     data = read_bytes(path) if data is None else data
     irregular = irregular or Irregular()
     if is_parquet(data, path):
-        return read_parquet(data, str(path), irregular, slot_hours)
+        return _from_parquet(data, str(path), irregular, slot_hours)
     notes = read_notes(path)
     if notes is None:
         return _counted(csv_samples(data, str(path)), BEFORE, irregular, slot_hours)
     whole = csv_samples(data[: data.rfind(b"\n") + 1], str(path))
     return _counted(whole, notes, irregular, slot_hours)
+
+
+def _from_parquet(data: bytes, path: str, irregular: Irregular, slot_hours: float | None) -> Market:
+    """Return the market of a table in Parquet, with the assumptions and moves that were written with it."""
+    samples, note = read_parquet(data, path)
+    if slot_hours is None and len(samples.pools) == len(samples):
+        slot_hours = note.slot_hours  # single rows do not show how far apart they are
+    market = regular(samples, irregular, slot_hours)
+    pools = tuple(_exact(pool, note.slot_hours) for pool in market.pools)
+    assumptions = (*note.assumptions, *market.assumptions)
+    return replace(market, pools=pools, assumptions=assumptions, moves=note.moves)
+
+
+def _exact(pool: Pool, written: float | None) -> Pool:
+    """Take the slot length that was written where the times, in whole microseconds, are just off it."""
+    if written is None or not math.isclose(written, pool.slot_hours, rel_tol=1e-6):
+        return pool
+    return replace(pool, slot_hours=written)
 
 
 def _counted(samples: Samples, notes: TableNotes, irregular: Irregular, slot_hours: float | None) -> Market:

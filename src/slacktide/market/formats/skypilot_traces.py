@@ -13,12 +13,11 @@ from slacktide.core.arrays import Ints
 from slacktide.core.errors import FileError, InputError, shown
 from slacktide.core.files import write_whole
 from slacktide.market.base import EPOCH, Market, Pool
-from slacktide.market.formats.instances import ON_DEMAND_USD_PER_GPU_HOUR, SPOT_SHARE, gpu_named_in
+from slacktide.market.formats.cells import Cell
+from slacktide.market.formats.default_prices import ON_DEMAND_USD_PER_GPU_HOUR, SPOT_SHARE, gpu_named_in
+from slacktide.market.formats.market_bytes import json_object, kind_of, read_bytes
 from slacktide.market.formats.price_changes import Assumed
-from slacktide.market.formats.reading.cells import Cell
-from slacktide.market.formats.reading.json_files import json_object, kind_of
-from slacktide.market.formats.reading.market_bytes import read_bytes
-from slacktide.market.formats.reading.samples import SamplePlace
+from slacktide.market.formats.samples import SamplePlace
 from slacktide.market.series import resample
 
 

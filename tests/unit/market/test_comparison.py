@@ -1,7 +1,8 @@
-"""Pools of one market are lost together as real zones are, and the first is what it would be alone."""
+"""Pools are compared by one measure, and moves are listed by region."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -9,14 +10,66 @@ import pytest
 
 from slacktide.core.arrays import Floats
 from slacktide.core.errors import InputError
-from slacktide.market.base import Market, Pool
-from slacktide.market.formats.digest import digest
-from slacktide.market.pools.dependence import Dependence, dependence
+from slacktide.market.base import Market, Pool, digest
+from slacktide.market.pools.comparison import (
+    Dependence,
+    MoveBetween,
+    dependence,
+    largest_gpus,
+    moves_between,
+    side_by_side,
+)
+from slacktide.market.pools.moves import Moves
 from slacktide.market.source import open_market
 from slacktide.market.synthetic.profiles import PROFILES, Drift, Profile, ZonesTarget
-from slacktide.market.synthetic.synthetic import synthesize
-from slacktide.market.synthetic.zones import SharedDrifts, region_of_number
+from slacktide.market.synthetic.synthetic import SharedDrifts, region_of_number, synthesize
+from slacktide.report.text.tables.pools import comparison, moves_words
 from tests import build
+
+START = datetime(2025, 10, 4, tzinfo=UTC)
+
+
+def pool(name: str, gpus: list[int], usd: list[float]) -> Pool:
+    return build.pool(usd, 10.0, gpus, name=name, slot_hours=1.0, start=START, gpu="H100")
+
+
+MARKET = Market(
+    (
+        pool("us-east1-b", [8, 4, 0, 8], [1.0, 2.0, 3.0, 4.0]),
+        pool("us-east1-c", [0, 0, 0, 0], [2.0] * 4),
+        pool("europe-west4-a", [2, 2, 4, 2], [3.0] * 4),
+    ),
+    moves=Moves(gbit_per_s=10.0),
+)
+
+
+def test_shares_are_of_the_most_that_any_pool_had() -> None:
+    east, none, west = side_by_side(MARKET)
+    assert largest_gpus(MARKET) == 8
+    assert (east.any_share, east.half_of_largest_share, east.largest_share) == (0.75, 0.75, 0.5)
+    assert (west.any_share, west.half_of_largest_share, west.largest_share) == (1.0, 0.25, 0.0)
+    assert (none.any_share, none.up_mean_hours, none.down_mean_hours) == (0.0, None, 4.0)
+    assert (east.spot_now_usd, east.spot_mean_usd, east.spot_now_gpus) == (4.0, 2.5, 8)
+    assert (east.up_mean_hours, east.down_mean_hours) == (1.5, 1.0)
+
+
+def test_moves_are_told_once_for_two_regions() -> None:
+    found = moves_between(MARKET)
+    inside, across = found
+    assert inside == MoveBetween("us-east1", "us-east1", 0.0, 0.0)
+    assert (across.region, across.other, across.usd_per_gb) == ("us-east1", "europe-west4", 0.08)
+    assert across.minutes_per_100_gb == pytest.approx(80.0 / 60.0)
+    free, far = moves_words(found)
+    assert "0 USD per GB, at once: within us-east1" in free
+    assert "0.08 USD per GB" in far
+    assert "us-east1 to europe-west4" in far
+
+
+def test_a_market_without_spot_is_told_too() -> None:
+    empty = Market((pool("a", [0, 0], [1.0, 1.0]), pool("b", [0, 0], [1.0, 1.0])))
+    assert [one.largest_share for one in side_by_side(empty)] == [0.0, 0.0]
+    assert len(comparison(side_by_side(empty), 0).rows) == 2
+
 
 SEEDS = range(100, 148)
 """Others than those that the parameters were fitted on, which were 0 to 23."""
@@ -36,7 +89,7 @@ FIRST_POOLS = {
 """Digests of the first pool, 20 days of seed 3, from before pools depended on each other."""
 
 
-def pool(name: str, *gpus: int) -> Pool:
+def pool_of(name: str, *gpus: int) -> Pool:
     ones = np.ones(len(gpus))
     return Pool(name, 0.5, ones, ones, np.array(gpus))
 
@@ -45,7 +98,7 @@ def test_pools_that_go_together_and_pools_that_do_not() -> None:
     up = [1, 1, 0, 0, 1, 1, 0, 0] * 20
     turned = [1, 0, 0, 1] * 40
     found = dependence(
-        Market((pool("us-east-1a", *up), pool("us-east-1b", *up), pool("us-east-2a", *turned)))
+        Market((pool_of("us-east-1a", *up), pool_of("us-east-1b", *up), pool_of("us-east-2a", *turned)))
     )
     assert found.correlation_within == pytest.approx(1.0)
     assert found.correlation_between == pytest.approx(0.0, abs=0.01)
@@ -54,9 +107,12 @@ def test_pools_that_go_together_and_pools_that_do_not() -> None:
 
 def test_a_loss_counts_in_the_same_slot_and_until_an_hour_later() -> None:
     # The second goes whenever the first does, at once or a slot later; a slot has half an hour.
-    one = pool("a", *([1, 1, 1, 1, 0, 1, 1, 1] * 30))
-    at_once, later = pool("b", *([1, 1, 1, 1, 0, 1, 1, 1] * 30)), pool("b", *([1, 1, 1, 1, 1, 0, 1, 1] * 30))
-    never = pool("b", *([1] * 240))
+    one = pool_of("a", *([1, 1, 1, 1, 0, 1, 1, 1] * 30))
+    at_once, later = (
+        pool_of("b", *([1, 1, 1, 1, 0, 1, 1, 1] * 30)),
+        pool_of("b", *([1, 1, 1, 1, 1, 0, 1, 1] * 30)),
+    )
+    never = pool_of("b", *([1] * 240))
     for other, least in ((at_once, 0.7), (later, 0.3)):
         found = dependence(Market((one, other)))
         assert found.loss_after_loss is not None
@@ -66,7 +122,7 @@ def test_a_loss_counts_in_the_same_slot_and_until_an_hour_later() -> None:
 
 
 def test_only_the_common_time_counts() -> None:
-    early = pool("a", *([1, 0] * 10))
+    early = pool_of("a", *([1, 0] * 10))
     late = build.pool(1.0, 1.0, [0, 1] * 3, name="b", start=early.time(4))
     assert dependence(Market((early, late))).correlation_between == pytest.approx(-1.0)
     coarse = build.pool(1.0, 1.0, 1, slots=6, name="b", slot_hours=1.0)

@@ -10,7 +10,7 @@ from slacktide.core.errors import InputError
 from slacktide.core.quotes import Quote
 from slacktide.market.availability import PoolRecord, learned_pool
 from slacktide.market.base import Pool
-from slacktide.market.formats.reading.samples import MICROS_PER_HOUR, micros_of, stamp, time_of
+from slacktide.market.formats.samples import MICROS_PER_HOUR, micros_of, stamp, time_of
 from slacktide.market.tape import Tape
 
 MOST_AHEAD_SLOTS = 100_000
