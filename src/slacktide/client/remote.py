@@ -34,7 +34,7 @@ from slacktide.files.rewrite import with_tables, without_secrets
 from slacktide.journal.codec import codec
 from slacktide.journal.events import Ended, Record, Submitted
 from slacktide.market.base import Market
-from slacktide.market.formats.tables.whole import whole_bytes
+from slacktide.market.formats.whole_market import whole_bytes
 from slacktide.market.spec import is_feed, is_synthetic, parts_of
 from slacktide.report.text.bills.cost_report import CostReport
 from slacktide.results.bill import Bill

@@ -6,7 +6,8 @@ import dataclasses
 from collections.abc import Sequence
 
 from slacktide.core.errors import InfeasibleError
-from slacktide.core.types import MAX_GPUS, Job
+from slacktide.core.types import Job
+from slacktide.core.units import MAX_GPUS
 from slacktide.market.base import Market
 from slacktide.market.pools.places import UsablePool, job_at
 from slacktide.policies.pools.roams import roams

@@ -11,8 +11,8 @@ from slacktide.core.errors import InputError
 from slacktide.engine.fleet.fleets import market_named
 from slacktide.files.job import JobFile
 from slacktide.journal.store.real_path import runs_of
-from slacktide.market.formats.reading.market_bytes import read_bytes
-from slacktide.market.formats.tables.whole import is_whole
+from slacktide.market.formats.market_bytes import read_bytes
+from slacktide.market.formats.whole_market import is_whole
 from slacktide.service.uploads.server_paths import without_folder
 from slacktide.service.uploads.uploads import check_market, markets_of, parsed
 

@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from slacktide.core.arrays import Floats, Ints
-from slacktide.core.types import UNLIMITED_GPUS, Job
+from slacktide.core.quotes import UNLIMITED_GPUS
+from slacktide.core.types import Job
 from slacktide.core.units import format_count
 from slacktide.market.base import Pool
 from slacktide.market.forecast import markov
