@@ -24,7 +24,7 @@ from slacktide.budget.stream import realised_classes
 from slacktide.budget.widths import optimal_widths
 from slacktide.results.fleets.stream import StreamRun
 from slacktide.simulation.fleet.comparison import compare_streams
-from slacktide.simulation.fleet.stream_run import run_events, simulate
+from slacktide.simulation.fleet.run import run_events, simulate
 from slacktide_papers.baselines.efficiency_band import EfficiencyBand
 from slacktide_papers.baselines.equi import Equi
 from slacktide_papers.baselines.fifo import Fifo

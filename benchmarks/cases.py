@@ -93,7 +93,7 @@ def _job() -> Job:
 def stream_events(policy: str, *, jobs: int, node_gpus: int = 1) -> Task:
     """Run a stream event by event, with about fifty jobs present."""
     from slacktide.allocators.base import allocators
-    from slacktide.simulation.fleet.stream_run import run_events
+    from slacktide.simulation.fleet.run import run_events
 
     stream, fleet = _stream(jobs, node_gpus)
     return Task(partial(run_events, stream, fleet, allocators.make(policy)), jobs, "job")
@@ -101,7 +101,7 @@ def stream_events(policy: str, *, jobs: int, node_gpus: int = 1) -> Task:
 
 def stream_settled() -> Task:
     """Run a stream whose jobs share nothing, all at once."""
-    from slacktide.simulation.fleet.stream_run import simulate
+    from slacktide.simulation.fleet.run import simulate
 
     stream, fleet = _stream(1_000_000, 1)
     return Task(partial(simulate, stream, fleet, "fixed-width"), len(stream), "job")

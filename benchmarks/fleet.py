@@ -21,7 +21,7 @@ from slacktide.allocators.patient_spot import PatientSpot
 from slacktide.allocators.shadow_prices import ShadowPrices
 from slacktide.allocators.view import AnyAllocator, FleetView, Wanted, begin
 from slacktide.results.fleets.fleet import FleetRun
-from slacktide.simulation.fleet.market_run import run_fleet
+from slacktide.simulation.fleet.run import run_fleet
 from slacktide.simulation.fleet.scene import FleetScene
 
 WIDTHS, WAITS = (1, 2, 4, 8), (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)

@@ -25,7 +25,7 @@ from slacktide.core.types import Job
 from slacktide.market.base import Market, Pool
 from slacktide.market.source import open_market
 from slacktide.results.fleets.fleet import FleetRun
-from slacktide.simulation.fleet.market_run import run_fleet
+from slacktide.simulation.fleet.run import RunOptions, run_fleet
 from slacktide.simulation.fleet.scene import FleetScene, Member
 from slacktide_papers.fleet_bound.climb import Climb
 from slacktide_papers.fleet_bound.problem import Problem, trivial_hours
@@ -80,7 +80,7 @@ def measure(stream: int, hours: float) -> None:
 def front(scene: FleetScene) -> list[FleetRun]:
     """Return the runs of `patient-spot` that no other setting beats in both, the cheapest first."""
     runs = [
-        run_fleet(scene, PatientSpot(width, wait), name=f"patient-spot({width}, {wait:g} h)")
+        run_fleet(scene, PatientSpot(width, wait), RunOptions(name=f"patient-spot({width}, {wait:g} h)"))
         for width, wait in SETTINGS
     ]
     runs.sort(key=lambda run: run.spent_usd)

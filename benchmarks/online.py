@@ -27,7 +27,7 @@ from slacktide.budget.stream import Stream, realised_classes
 from slacktide.budget.widths import least_budget_gpus, optimal_widths
 from slacktide.core.arrays import Floats, Ints
 from slacktide.files.fleet.recorded_jobs import read_jobs
-from slacktide.simulation.fleet.stream_run import run_events
+from slacktide.simulation.fleet.run import RunOptions, run_events
 
 JOBS, LEARNING = 2_000, 500
 """Jobs of a stream, and how many of them are not counted; as many are given to it after a doubling."""
@@ -152,7 +152,7 @@ def ring(path: Path, fleet: Fleet, room: float) -> tuple[Stream, Fleet]:
 def lived(stream: Stream, fleet: Fleet, allocator: AnyAllocator | None, parts: int = 1) -> Result:
     """Run a stream and compare it, part by part, with the optimum at what was spent on the jobs of each."""
     paid = Paid(np.zeros(len(stream)))
-    run = run_events(stream, fleet, allocator or OnlineWidth(speedups="learn"), watch=paid)
+    run = run_events(stream, fleet, allocator or OnlineWidth(speedups="learn"), RunOptions(watch=paid))
     each = len(stream) // parts
     whole = [slice(part * each, (part + 1) * each) for part in range(parts)]
     late = [slice(part.start + LEARNING, part.stop) for part in whole]

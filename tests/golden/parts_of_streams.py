@@ -18,8 +18,8 @@ from slacktide.core.register import Spec
 from slacktide.core.speedup import Amdahl, Power, Table
 from slacktide.core.types import Job, Phase
 from slacktide.results.fleets.stream import StreamRun
+from slacktide.simulation.fleet.run import run_events
 from slacktide.simulation.fleet.settled import is_independent, run_settled
-from slacktide.simulation.fleet.stream_run import run_events
 
 from .exact import digest, lines
 

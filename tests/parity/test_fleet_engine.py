@@ -30,7 +30,7 @@ from slacktide.physics import ledger
 from slacktide.physics.tariff import tariff_of
 from slacktide.policies.base import policies
 from slacktide.results.fleets.stream import StreamRun
-from slacktide.simulation.fleet.stream_run import run_events
+from slacktide.simulation.fleet.run import RunOptions, run_events
 from tests import build
 from tests.golden.parts_of_streams import POLICIES, SETTINGS, Ground
 from tests.parts_of_effort import examples
@@ -95,7 +95,11 @@ class Lives:
         self.where = from_its_first_job(where)
         self.moments: list[float] = []
         self.told: StreamRun = run_events(
-            self.where.stream, self.where.fleet, allocators.make(spec), watch=self._note, last_call=False
+            self.where.stream,
+            self.where.fleet,
+            allocators.make(spec),
+            RunOptions(watch=self._note),
+            last_call=False,
         )
         self.job_contexts = {
             str(number): job_context(self.where, number) for number in range(len(self.where.stream))

@@ -36,7 +36,7 @@ from slacktide.physics import ledger
 from slacktide.physics.pace import USUAL_SPREAD
 from slacktide.policies.base import policies
 from slacktide.simulation.fleet.market_kernel import Orders
-from slacktide.simulation.fleet.market_run import run_fleet
+from slacktide.simulation.fleet.run import RunOptions, run_fleet
 from slacktide.simulation.fleet.scene import FleetScene, Member
 from slacktide.simulation.pool_options import PoolOptions
 from tests import build
@@ -122,7 +122,7 @@ class Lives:
         self.where, self.spec, self.moments = where, spec, list[float]()
         self.refused: dict[int, str] = {}
         self.money: dict[float, tuple[float, float]] = {}
-        self.told = run_fleet(where, self.allocator(), watch=self._note)
+        self.told = run_fleet(where, self.allocator(), RunOptions(watch=self._note))
         self.job_contexts = {str(number): self._job_context(one) for number, one in enumerate(where.members)}
         self.store, self.seen = store or MemoryStore(), list[FleetView]()
         self.engine = self.open()

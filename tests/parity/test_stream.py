@@ -17,7 +17,7 @@ from slacktide.core.register import Spec
 from slacktide.core.speedup import Amdahl, Linear, Power, Table
 from slacktide.core.types import Job, Phase
 from slacktide.results.fleets.stream import StreamRun
-from slacktide.simulation.fleet.stream_run import run_events, simulate
+from slacktide.simulation.fleet.run import RunOptions, run_events, simulate
 
 CLASSES = (
     JobClass(Job(name="amdahl", work_gpu_hours=2.0, speedup=Amdahl(0.9)), arrivals_per_hour=5.0),
@@ -68,7 +68,11 @@ def same(one: StreamRun, other: StreamRun, tolerance: float = 0.0) -> None:
 def test_the_compiled_run_is_the_plain_one(spec: Spec) -> None:
     stream = draw_stream(CLASSES, 150, seed=3)
     fleet = Fleet(CLASSES, 60.0, node_gpus=4, provisioning_hours=0.1, idle_grace_hours=0.2)
-    same(run_events(stream, fleet, make(spec)), run_events(stream, fleet, make(spec), plain=True), 1e-12)
+    same(
+        run_events(stream, fleet, make(spec)),
+        run_events(stream, fleet, make(spec), RunOptions(plain=True)),
+        1e-12,
+    )
 
 
 @pytest.mark.parametrize("arrivals", ["poisson", "bursty"])

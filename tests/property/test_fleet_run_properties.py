@@ -26,9 +26,8 @@ from slacktide.policies.view import Policy
 from slacktide.results.fleets.fleet import FleetRun, HeldStretches
 from slacktide.simulation import plain
 from slacktide.simulation.fleet.market_kernel import Orders
-from slacktide.simulation.fleet.market_run import run_fleet
+from slacktide.simulation.fleet.run import RunOptions, run_events, run_fleet
 from slacktide.simulation.fleet.scene import FleetScene, Member
-from slacktide.simulation.fleet.stream_run import run_events
 from slacktide.simulation.pool_options import PoolOptions
 from tests import build
 
@@ -66,7 +65,7 @@ def runs(count: int = 12) -> Iterator[tuple[FleetScene, FleetRun]]:
     """Yield runs under allocators that decide by chance and by rule."""
     for number, scene in enumerate(scenes(count)):
         for allocator in (Restless(number), allocators.make("patient-spot")):
-            yield scene, run_fleet(scene, allocator, keep=True)
+            yield scene, run_fleet(scene, allocator, RunOptions(keep=True))
 
 
 def held(run: FleetRun) -> HeldStretches:
@@ -196,7 +195,7 @@ def test_what_a_period_spends_is_what_was_held_in_it(renewal: str) -> None:
         hours = 7.3 * scene.slot_hours
         start = scene.allowance.start
         allowance = Allowance(100.0, hours, renewal, start)  # type: ignore[arg-type]
-        run = run_fleet(replace(scene, allowance=allowance), Restless(number), keep=True)
+        run = run_fleet(replace(scene, allowance=allowance), Restless(number), RunOptions(keep=True))
         rows = held(run)
         for now, spent in zip(run.moments.hours, run.moments.spent_usd, strict=True):
             since = allowance.period(float(now)).since_hours
@@ -214,7 +213,7 @@ def test_an_allocator_is_asked_when_money_is_renewed_inside_a_slot() -> None:
     job = Job(work_gpu_hours=4.0, widths=(1,))
     pool = build.pool(1.0, 1.0, 0, slots=9, name="zone", slot_hours=1.0)
     scene = FleetScene(Market((pool,)), (Member(0.0, job),), Allowance(100.0, 1.6))
-    run_fleet(scene, allocators.make("on-demand-widths"), watch=watch)
+    run_fleet(scene, allocators.make("on-demand-widths"), RunOptions(watch=watch))
     assert asked == pytest.approx([0.0, 1.0, 1.6, 2.0, 3.0, 3.2])
 
 
@@ -289,7 +288,7 @@ def losses_of(scene: FleetScene, allocator: AnyAllocator) -> int:
             rows = zip(*(column.tolist() for column in columns), strict=True)
             borders.append({job: (pool, spot, added) for job, pool, spot, added in rows})
 
-    rows = held(run_fleet(scene, allocator, watch=watch, keep=True))
+    rows = held(run_fleet(scene, allocator, RunOptions(watch=watch, keep=True)))
     lost = 0
     for slot, now in zip(slots, borders, strict=True):
         ends = np.flatnonzero(np.abs(rows.to_hours - slot * scene.slot_hours) < ROUNDING)

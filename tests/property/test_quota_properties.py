@@ -12,7 +12,7 @@ from slacktide.allocators.shadow_prices import ShadowPrices
 from slacktide.checks.allocators.site_cases import site_cases
 from slacktide.core.types import Job
 from slacktide.market.base import Market
-from slacktide.simulation.fleet.market_run import run_fleet
+from slacktide.simulation.fleet.run import RunOptions, run_fleet
 from slacktide.simulation.fleet.scene import FleetScene, Member
 from tests import build
 
@@ -23,7 +23,7 @@ def test_what_is_admitted_is_in_time_and_no_more_is_held_than_may_be() -> None:
     for case in site_cases(41, 60):
         few = case.with_few_on_demand_gpus(rng)
         few = replace(few, scene=replace(few.scene, allowance=few.calmed().scene.allowance))
-        run = run_fleet(few.scene, ShadowPrices(), stop_hours=few.stop_hours, keep=True)
+        run = run_fleet(few.scene, ShadowPrices(), RunOptions(keep=True), stop_hours=few.stop_hours)
         assert not len(run.late), f"{few}: {run.late}"
         assert run.held is not None
         starts = run.held.from_hours

@@ -18,7 +18,7 @@ from slacktide.budget.stream import Stream, numbers_in_class
 from slacktide.budget.widths import optimal_widths
 from slacktide.core.speedup import Amdahl, Linear, Power, Speedup
 from slacktide.core.types import Job, Phase
-from slacktide.simulation.fleet.stream_run import run_events
+from slacktide.simulation.fleet.run import run_events
 
 SPEEDUPS: tuple[Speedup, ...] = (Linear(), Amdahl(0.8), Power(0.6))
 WIDTHS = ((1,), (1, 2, 4, 8), (2, 3), tuple(range(1, 9)))

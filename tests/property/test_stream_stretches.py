@@ -16,14 +16,14 @@ from slacktide.physics import ledger
 from slacktide.physics.ledger import Stretch
 from slacktide.physics.tariff import BY_THE_SECOND
 from slacktide.results.fleets.stream import GpuHourBill, StreamRun
-from slacktide.simulation.fleet.stream_run import run_events
+from slacktide.simulation.fleet.run import RunOptions, run_events
 from tests.golden.parts_of_streams import POLICIES, SETTINGS, Ground
 
 RESTARTS = (0.0, 0.06)
 
 
 def kept(where: Ground, spec: Spec, *, plain: bool = False) -> StreamRun:
-    return run_events(where.stream, where.fleet, allocators.make(spec), keep=True, plain=plain)
+    return run_events(where.stream, where.fleet, allocators.make(spec), RunOptions(keep=True, plain=plain))
 
 
 def by_payer(run: StreamRun) -> dict[str, list[Stretch]]:
@@ -101,7 +101,7 @@ def test_a_run_that_kept_nothing_says_so() -> None:
 def test_stretches_are_read_like_a_list_and_priced() -> None:
     where = SETTINGS["everything"](0.06)
     made = allocators.make("fixed-width")
-    run = run_events(where.stream, where.fleet, made, keep=True, usd_per_gpu_hour=2.5)
+    run = run_events(where.stream, where.fleet, made, RunOptions(keep=True), usd_per_gpu_hour=2.5)
     first, charge = run.stretches[0]
     assert first.payer == "job-0"
     assert list(run.stretches[:3]) == [run.stretches[place] for place in range(3)]

@@ -13,7 +13,7 @@ from slacktide.budget.allowance import Allowance
 from slacktide.core.speedup import Amdahl, Power
 from slacktide.core.types import Job
 from slacktide.market.base import Market
-from slacktide.simulation.fleet.market_run import run_fleet
+from slacktide.simulation.fleet.run import RunOptions, run_fleet
 from slacktide.simulation.fleet.scene import FleetScene, Member
 from tests import build
 from tests.parts_of_effort import examples
@@ -43,7 +43,7 @@ def _member(rng: np.random.Generator, hours: float) -> Member:
 
 @pytest.mark.parametrize("seed", range(examples(120)))
 def test_admitted_deadlines_are_met_and_the_budget_is_kept_to_the_last_dollar(seed: int) -> None:
-    found = run_fleet(scene(seed), ShadowPrices(), keep=True)
+    found = run_fleet(scene(seed), ShadowPrices(), RunOptions(keep=True))
     assert not len(found.late)
     assert found.most_spent_share <= 1.0
     assert BUDGET_SHORT not in {reason.rule for _, _, reason in found.reasons}

@@ -8,7 +8,7 @@ from slacktide.allocators.streams.fixed_width import FixedWidth
 from slacktide.budget.fleet_plan import ClassPlan, FleetPlan
 from slacktide.budget.widths import optimal_widths
 from slacktide.results.fleets.stream import StreamRun
-from slacktide.simulation.fleet.stream_run import simulate
+from slacktide.simulation.fleet.run import simulate
 from slacktide_papers.budget.cases import Case
 from slacktide_papers.budget.families import Family, Try
 from slacktide_papers.budget.rows import Check, Point, Width

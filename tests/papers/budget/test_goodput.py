@@ -16,7 +16,7 @@ from slacktide.core.errors import InputError
 from slacktide.core.speedup import Power
 from slacktide.core.types import Job
 from slacktide.results.fleets.stream import StreamRun
-from slacktide.simulation.fleet.stream_run import run_events
+from slacktide.simulation.fleet.run import RunOptions, run_events
 from slacktide_papers.budget.goodput import ROUND_HOURS, GoodputAutoscaler, Seen
 from slacktide_papers.budget.sharing import best_shares, widths_at
 
@@ -63,7 +63,7 @@ def run(
             seen.append((view.now_hours, widths.tolist()))
 
     stream = Stream(np.array(arrivals), np.zeros(count, dtype=np.int64), np.ones(count))
-    return run_events(stream, known, rule, watch=watch, plain=True), seen
+    return run_events(stream, known, rule, RunOptions(watch=watch, plain=True)), seen
 
 
 def test_it_decides_once_a_minute_and_a_new_job_waits_for_that() -> None:

@@ -12,7 +12,7 @@ from slacktide.core.errors import InputError
 from slacktide.core.speedup import Amdahl
 from slacktide.core.types import Job
 from slacktide.market.base import Market
-from slacktide.simulation.fleet.market_run import run_fleet
+from slacktide.simulation.fleet.run import run_fleet
 from slacktide.simulation.fleet.scene import FleetScene, Member
 from slacktide_papers.fleet_bound.problem import trivial_hours
 from slacktide_papers.fleet_bound.scenes import fleet_bound, fleet_bounds, problem_of

@@ -34,7 +34,7 @@ from slacktide.core.errors import InputError
 from slacktide.core.speedup import Amdahl, Linear, Power, Speedup
 from slacktide.core.types import Job, Phase
 from slacktide.policies.view import View
-from slacktide.simulation.fleet.stream_run import run_events
+from slacktide.simulation.fleet.run import run_events
 
 CLASSES = (
     JobClass(

@@ -22,7 +22,7 @@ from slacktide.core.speedup import Amdahl, Linear, Power
 from slacktide.core.types import Job
 from slacktide.market.base import Market as Pools
 from slacktide.market.base import Pool
-from slacktide.simulation.fleet.market_run import run_fleet
+from slacktide.simulation.fleet.run import RunOptions, run_fleet
 from slacktide.simulation.fleet.scene import FleetScene, Member
 from tests import build
 from tests.parts_of_effort import examples
@@ -70,16 +70,14 @@ def root(work: float = 1.0, widths: tuple[int, ...] = (1, 4, 9)) -> Job:
 def test_two_equal_jobs_share_spot_that_is_short() -> None:
     where = FleetScene(market(8), (Member(0.0, root()), Member(0.0, root())))
     first: list[list[int]] = []
-    run_fleet(
-        where, ShadowPrices(hour_usd=9.0, tenure_hours=1e6),
-        watch=lambda view, orders: first.append(orders.spot_gpus.tolist()),
-    )  # fmt: skip
+    options = RunOptions(watch=lambda view, orders: first.append(orders.spot_gpus.tolist()))
+    run_fleet(where, ShadowPrices(hour_usd=9.0, tenure_hours=1e6), options)
     assert first[0] == [4, 4]
 
 
 def test_without_deadlines_and_with_spot_for_all_widths_are_fixed() -> None:
     jobs = tuple(Member(0.3 * number, root(0.5 + 0.1 * number)) for number in range(20))
-    held = run_fleet(FleetScene(market(1000), jobs), ShadowPrices(hour_usd=4.0), keep=True).held
+    held = run_fleet(FleetScene(market(1000), jobs), ShadowPrices(hour_usd=4.0), RunOptions(keep=True)).held
     assert held is not None
     assert set(held.spot_gpus.tolist()) == {4}
     assert not held.on_demand_gpus.any()
@@ -172,7 +170,7 @@ def test_what_it_knows_can_be_written_down_at_any_moment() -> None:
 
 
 def test_a_reason_names_its_prices() -> None:
-    found = run_fleet(busy(2, 400.0, jobs=30), ShadowPrices(), keep=True)
+    found = run_fleet(busy(2, 400.0, jobs=30), ShadowPrices(), RunOptions(keep=True))
     rules = {reason.rule for _, _, reason in found.reasons}
     assert {"spot", "waits"} <= rules <= {"spot", "waits", "on-demand", "deadline-rescue", "no-money"}
     assert all(reason.signals["hour_usd"] > 0 for _, _, reason in found.reasons)

@@ -22,9 +22,8 @@ from slacktide.core.speedup import Linear, Power
 from slacktide.core.types import Job
 from slacktide.market.base import Market, Pool
 from slacktide.results.fleets.fleet import FleetRun, HeldStretches
-from slacktide.simulation.fleet.market_run import run_fleet
+from slacktide.simulation.fleet.run import RunOptions, run_events, run_fleet
 from slacktide.simulation.fleet.scene import FleetScene, Member
-from slacktide.simulation.fleet.stream_run import run_events
 from tests import build
 
 EVERY: tuple[AnyAllocator, ...] = (PatientSpot(), EachAlone(), EarliestDeadline(), OnDemandWidths())
@@ -44,7 +43,7 @@ def members(job: Job, *jobs: tuple[float, float, float]) -> tuple[Member, ...]:
 def run(market: Pool | Market, jobs: tuple[Member, ...], allocator: AnyAllocator) -> FleetRun:
     """Run jobs on a market."""
     market = market if isinstance(market, Market) else Market((market,))
-    return run_fleet(FleetScene(market, jobs), allocator, keep=True)
+    return run_fleet(FleetScene(market, jobs), allocator, RunOptions(keep=True))
 
 
 def held(found: FleetRun) -> HeldStretches:

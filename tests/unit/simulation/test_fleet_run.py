@@ -11,7 +11,7 @@ from slacktide.core.errors import InputError
 from slacktide.core.speedup import Amdahl
 from slacktide.core.types import Job
 from slacktide.market.base import Market
-from slacktide.simulation.fleet.market_run import run_fleet
+from slacktide.simulation.fleet.run import RunOptions, run_fleet
 from slacktide.simulation.fleet.scene import FleetScene, Member
 from tests import build
 
@@ -44,14 +44,16 @@ def scene(seed: int = 0, *, jobs: int = 30, pools: int = 2) -> FleetScene:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_plain_kernel_and_the_compiled_one_are_the_same(seed: int) -> None:
-    one, other = (run_fleet(scene(seed), PatientSpot(2, 0.5), plain=plain) for plain in (True, False))
+    one, other = (
+        run_fleet(scene(seed), PatientSpot(2, 0.5), RunOptions(plain=plain)) for plain in (True, False)
+    )
     np.testing.assert_array_equal(one.cost_usd, other.cost_usd)
     np.testing.assert_array_equal(one.finish_hours, other.finish_hours)
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_all_jobs_are_done_and_hard_deadlines_are_met(seed: int) -> None:
-    found = run_fleet(scene(seed), PatientSpot(4, 1.0), keep=True)
+    found = run_fleet(scene(seed), PatientSpot(4, 1.0), RunOptions(keep=True))
     assert np.isfinite(found.finish_hours).all()
     assert not len(found.late)
     assert found.held is not None
@@ -61,7 +63,7 @@ def test_all_jobs_are_done_and_hard_deadlines_are_met(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_spot_is_never_sold_twice(seed: int) -> None:
     where = scene(seed)
-    held = run_fleet(where, PatientSpot(4, 1.0), keep=True).held
+    held = run_fleet(where, PatientSpot(4, 1.0), RunOptions(keep=True)).held
     assert held is not None
     for pool in range(2):
         for slot in np.unique(held.slot):

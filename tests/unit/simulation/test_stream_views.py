@@ -19,7 +19,7 @@ from slacktide.core.errors import InputError
 from slacktide.core.speedup import Amdahl
 from slacktide.core.types import Allocation, Job, JobState, Phase, Reason
 from slacktide.policies.view import View
-from slacktide.simulation.fleet.stream_run import run_events, simulate
+from slacktide.simulation.fleet.run import run_events, simulate
 from slacktide_papers.baselines.fifo import Fifo
 
 UNIT = JobClass(Job(name="unit", work_gpu_hours=1.0, widths=(1, 2, 4)), arrivals_per_hour=1.0)

@@ -28,8 +28,8 @@ from slacktide.market.base import Market
 from slacktide.results.fleets.fleet_comparison import FleetComparison, FleetMonth, JobFacts
 from slacktide.results.fleets.stream import StreamComparison
 from slacktide.simulation.fleet.comparison import compare_fleet, compare_streams
+from slacktide.simulation.fleet.run import Progress
 from slacktide.simulation.fleet.scene import FleetScene, Member
-from slacktide.simulation.fleet.stream_run import Progress
 
 DEFAULT_ALLOCATORS: tuple[str, ...] = (
     "fixed-width",

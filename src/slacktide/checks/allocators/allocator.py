@@ -41,7 +41,7 @@ from slacktide.core.arrays import Ints
 from slacktide.core.errors import InputError
 from slacktide.core.types import Job, Phase
 from slacktide.results.fleets.stream import StreamRun
-from slacktide.simulation.fleet.stream_run import Watch, run_events
+from slacktide.simulation.fleet.run import RunOptions, Watch, run_events
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +220,7 @@ def decisions(allocator: AnyAllocator, case: StreamCase) -> list[SeenDecision]:
 def _run(allocator: AnyAllocator, case: StreamCase, watch: Watch | None = None) -> StreamRun:
     """Run a case; one that cannot be followed breaks its contract."""
     try:
-        return run_events(case.stream, case.fleet, allocator, watch=watch)
+        return run_events(case.stream, case.fleet, allocator, RunOptions(watch=watch))
     except InputError as error:
         raise CheckFailed(f"{error}, in {case}") from error
 

@@ -32,7 +32,7 @@ from slacktide.core.errors import InputError
 from slacktide.core.types import TIME_TOLERANCE_HOURS
 from slacktide.results.fleets.fleet import FleetRun
 from slacktide.simulation.fleet.market_kernel import Orders
-from slacktide.simulation.fleet.market_run import Watch, run_fleet
+from slacktide.simulation.fleet.run import RunOptions, Watch, run_fleet
 
 SiteCheck = Callable[[AnyAllocator, SiteCase, np.random.Generator], None]
 
@@ -211,6 +211,6 @@ def _fleet(case: SiteCase) -> Fleet:
 def _run(allocator: AnyAllocator, case: SiteCase, watch: Watch | None = None) -> FleetRun:
     """Run a case; one that cannot be followed breaks its contract."""
     try:
-        return run_fleet(case.scene, allocator, watch=watch, stop_hours=case.stop_hours)
+        return run_fleet(case.scene, allocator, RunOptions(watch=watch), stop_hours=case.stop_hours)
     except InputError as error:
         raise CheckFailed(f"{error}, in {case}") from error

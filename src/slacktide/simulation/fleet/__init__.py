@@ -1,5 +1,5 @@
-"""The back-test of a fleet: many jobs on one budget, on a market of spot and on-demand GPUs or at one price.
+"""A fleet of jobs under an allocator, simulated exactly: on a market, or as a stream at one price.
 
-Begin with `comparison`. `market_run` drives jobs on a market slot by slot; `stream_run` drives a stream at
-one price event by event, and `settled` computes it at once where jobs are independent.
+Begin with `run`, whose driver lets an allocator decide at each moment of a `MarketWorld` or a `StreamWorld`;
+`comparison` runs several allocators at one spend.
 """

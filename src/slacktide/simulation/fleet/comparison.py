@@ -25,10 +25,9 @@ from slacktide.core.own_class import Spec
 from slacktide.results.fleets.fleet import FleetRun
 from slacktide.results.fleets.fleet_comparison import Budgeted, FleetRow, Measured
 from slacktide.results.fleets.stream import StreamComparison, StreamRow, StreamRun
-from slacktide.simulation.fleet.market_run import run_fleet
+from slacktide.simulation.fleet.run import Progress, RunOptions, run_fleet, simulate
 from slacktide.simulation.fleet.scene import FleetScene
 from slacktide.simulation.fleet.settled import is_independent
-from slacktide.simulation.fleet.stream_run import Progress, simulate
 from slacktide.simulation.fleet.tuning import Tuner, best_at
 from slacktide.simulation.fleet.tuning_parameters import Knob, knobs_of, settings_of
 
@@ -250,7 +249,7 @@ def _fresh(
 ) -> FleetRun:
     """Run an allocator that remembers nothing of other runs."""
     # A copy: an allocator may keep state from its first decision on, and its settings are run again.
-    return run_fleet(scene, deepcopy(allocator), name=name, keep=keep, progress=progress)
+    return run_fleet(scene, deepcopy(allocator), RunOptions(name=name, keep=keep, progress=progress))
 
 
 def _budgeted(

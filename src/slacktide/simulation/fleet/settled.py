@@ -6,7 +6,7 @@ a way w through phases i of work x on widths k with pauses p
 
     response = z * sum over i of x / rate(k)  +  sum over i of p
 
-This is a short cut of `stream_run.run_events`, and a test holds the two against each other.
+This is a short cut of `run.run_events`, and a test holds the two against each other.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from slacktide.budget.fleet import Fleet
 from slacktide.budget.stream import Stream
 from slacktide.results.fleets.fleet_comparison import Measured
 from slacktide.results.fleets.stream import StreamRun
-from slacktide.simulation.fleet.stream_run import simulate
+from slacktide.simulation.fleet.run import simulate
 from slacktide.simulation.fleet.tuning_parameters import Knob
 
 LOOKS = 9

@@ -1,4 +1,4 @@
-"""A stream of jobs under any allocator, event by event and exactly.
+"""A stream of jobs at one price, event by event and exactly: what `run` drives for `run_events`.
 
 The model:
 
@@ -17,24 +17,22 @@ The model:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from slacktide.allocators.base import Settled, allocators
 from slacktide.allocators.site.spot import Spot
 from slacktide.allocators.view import (
     Allocator,
-    AnyAllocator,
     Arrived,
+    Decision,
     Finished,
     FleetView,
     JobColumns,
     Learning,
     Progressed,
     Sizing,
-    begin,
     needs_sizes,
 )
 from slacktide.budget.cluster import Cluster
@@ -43,65 +41,24 @@ from slacktide.budget.stream import Stream, numbers_in_class
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.compiled import compiled
 from slacktide.core.errors import InputError, shown
-from slacktide.core.register import Spec
 from slacktide.results.fleets.stream import GpuHourBill, StreamRun
-from slacktide.results.stretches import KeptStretches
 from slacktide.simulation.fleet import stream_kernel as kernel
-from slacktide.simulation.fleet.settled import is_independent, run_settled
 from slacktide.simulation.fleet.stream_kernel import ArrivalColumns, EndedPhases, PresentJobs
 from slacktide.simulation.fleet.stream_views import StreamRows, columns_of, widths_of
 from slacktide.simulation.fleet.stretch_log import StretchLog
 
-Progress = Callable[[int, int], None]
-Watch = Callable[[FleetView, Ints], None]
-
 ROOM = 256
 """Jobs that can be present before the arrays are made larger."""
-REPORTS = 100
-"""How often a run says how far it is."""
-
-
-def run_events(
-    stream: Stream,
-    fleet: Fleet,
-    allocator: AnyAllocator,
-    *,
-    name: str = "",
-    progress: Progress | None = None,
-    watch: Watch | None = None,
-    plain: bool = False,
-    last_call: bool = True,
-    keep: bool = False,
-    usd_per_gpu_hour: float = 1.0,
-) -> StreamRun:
-    """Run a stream under an allocator, event by event.
-
-    `watch` is called with every view and the widths that were decided on it; `plain` runs the kernel's source
-    without compiling it; without `last_call` the last job is not known to be the last, and machines are kept
-    as before. `keep` keeps every stretch of every job and of the site, at a price per GPU-hour, for
-    `StreamRun.stretches`. Raises InputError when an allocator requests what is not allowed or lets jobs wait
-    forever.
-    """
-    if int(stream.class_index.max()) >= len(fleet.classes):
-        raise InputError(
-            f"a stream's classes must be those of the fleet, got {stream.class_index.max()} and "
-            f"only {len(fleet.classes)} classes"
-        )
-    book = StretchLog(len(stream), plain=plain) if keep else None
-    run = _StreamRun(stream, fleet, begin(allocator, fleet), plain, watch, last_call, book)
-    run.go(progress)
-    return run.result(name, book.kept(usd_per_gpu_hour) if book else None)
 
 
 @dataclass(slots=True)
-class _StreamRun:
-    """The state of one run."""
+class StreamWorld:
+    """Where the jobs of a stream and its cluster stand in one run."""
 
     stream: Stream
     fleet: Fleet
     allocator: Allocator
     plain: bool
-    watch: Watch | None
     last_call: bool
     """Whether nothing is kept for jobs to come once the last one has."""
     book: StretchLog | None
@@ -149,18 +106,13 @@ class _StreamRun:
         self.finish_hours = np.full(len(stream), np.nan)
         self._make_room(PresentJobs.empty(ROOM))
 
-    def go(self, progress: Progress | None) -> None:
-        """Go from event to event until all jobs are done."""
-        total, every = len(self.stream), max(1, len(self.stream) // REPORTS)
+    def moments(self) -> Iterator[int]:
+        """Go from event to event, and yield where the allocator is to decide: how many jobs are done."""
         if self.sized:
-            self._decide()  # a fixed cluster is there before the first job
-        reported = 0
-        while self.came < total or self.present:
+            yield 0  # a fixed cluster is there before the first job
+        while self.came < len(self.stream) or self.present:
             if self._step():
-                self._decide()
-            if progress and self.came - self.present >= reported + every:
-                reported = self.came - self.present
-                progress(reported, total)
+                yield self.came - self.present
 
     def _step(self) -> bool:
         """Go to the next event; return whether the allocator is to decide."""
@@ -192,24 +144,26 @@ class _StreamRun:
         wake = self.learner.wake_hours if self.learner else math.inf
         return wake if wake > self.now_hours else math.inf
 
-    def _decide(self) -> None:
-        """Ask the allocator, rent what it needs and give jobs their widths."""
-        cluster, nodes, jobs = self.cluster, 0, self._columns()
-        if self.sized:
-            nodes = cluster.nodes_for(self.sized.rent_gpus(self._view(jobs, cluster.ready)))
-            cluster.ask(nodes, self.now_hours)
-        usable = min(cluster.ready, nodes) if self.sized else cluster.ready
-        view = self._view(jobs, usable)
-        wanted = widths_of(self.allocator.decide(view), jobs)
-        if self.watch:
-            self.watch(view, wanted)
+    def view(self) -> FleetView:
+        """Return what the allocator may know now, with the nodes rented that it wants to keep."""
+        cluster, jobs = self.cluster, self._columns()
+        if not self.sized:
+            return self._view(jobs, cluster.ready)
+        nodes = cluster.nodes_for(self.sized.rent_gpus(self._view(jobs, cluster.ready)))
+        cluster.ask(nodes, self.now_hours)
+        return self._view(jobs, min(cluster.ready, nodes))
+
+    def read(self, decision: Decision, view: FleetView) -> Ints:
+        """Return the width that a decision gives each job."""
+        return widths_of(decision, view.jobs)
+
+    def hold(self, wanted: Ints) -> None:
+        """Rent what the widths need, and give jobs what is there of them."""
+        cluster = self.cluster
         if not self.sized:
             cluster.ask(cluster.nodes_for(int(wanted.sum())), self.now_hours)
         if self.last_call and self.came == len(self.stream):
             cluster.keep_nothing(self.now_hours)
-        self._place(wanted)
-
-    def _place(self, wanted: Ints) -> None:
         if self.learner:
             held = self.jobs.width[: self.present]
             self._report_progress(self.learner, np.flatnonzero((held != wanted) & (held > 0)))
@@ -285,8 +239,8 @@ class _StreamRun:
         for array in self.shown:
             array.flags.writeable = False
 
-    def result(self, name: str, kept: KeptStretches | None) -> StreamRun:
-        """Sum the run up."""
+    def result(self, name: str, usd_per_gpu_hour: float) -> StreamRun:
+        """Sum the run up; stretches are kept at a price per GPU-hour."""
         cluster = self.cluster
         busy, restart = self.busy.tolist()
         return StreamRun(
@@ -303,26 +257,5 @@ class _StreamRun:
             peak_gpus=cluster.peak * cluster.node_gpus,
             resizes=self.resizes,
             end_hours=self.now_hours,
-            kept=kept,
+            kept=self.book.kept(usd_per_gpu_hour) if self.book else None,
         )
-
-
-def simulate(
-    stream: Stream,
-    fleet: Fleet,
-    allocator: Spec | AnyAllocator,
-    *,
-    progress: Progress | None = None,
-) -> StreamRun:
-    """Run a stream of jobs under an allocator.
-
-    Raises InputError when the allocator requests what is not allowed, InfeasibleError when a budget is too
-    small for it.
-    """
-    made = allocators.make(allocator)
-    name = allocators.name_of(made)
-    if is_independent(fleet):
-        begun = begin(made, fleet)
-        if isinstance(begun, Settled):
-            return run_settled(stream, fleet, begun.ways, name=name)
-    return run_events(stream, fleet, made, name=name, progress=progress)

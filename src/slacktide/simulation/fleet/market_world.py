@@ -1,4 +1,4 @@
-"""A fleet on one market under any allocator, from event to event and exactly.
+"""Jobs of a fleet on one market, from event to event and exactly: what `run` drives for `run_fleet`.
 
 At every border of the market's slots pools take back the spot that they no longer offer; then the allocator
 decides about all jobs, as it does when a job comes or ends. Where it makes promises it decides first whether
@@ -8,7 +8,7 @@ a job can be taken in. What is wanted is cut to what is there, so spot is never 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,13 +19,12 @@ from slacktide.allocators.site.job_tables import JobTables, Kinds, work_of
 from slacktide.allocators.view import (
     Admitting,
     Allocator,
-    AnyAllocator,
+    Decision,
     FleetView,
     Money,
     Pricing,
     Standing,
     Wanted,
-    begin,
 )
 from slacktide.budget.allowance import Spending
 from slacktide.core.arrays import Ints
@@ -37,45 +36,19 @@ from slacktide.simulation.fleet.market_kernel import Orders, Sums
 from slacktide.simulation.fleet.market_views import MarketViews, Pasts, orders_of
 from slacktide.simulation.fleet.scene import FleetScene
 
-Progress = Callable[[int, int], None]
-Watch = Callable[[FleetView, Orders], None]
-
 PATIENCE_SLOTS = 200_000
 """After this many slots beyond the last arrival a run is given up: jobs wait that are never served."""
 IDLE_SLOTS = 2_000
 """So is one in which nothing was held for this many slots after the last arrival."""
 
 
-def run_fleet(
-    scene: FleetScene,
-    allocator: AnyAllocator,
-    *,
-    name: str = "",
-    progress: Progress | None = None,
-    watch: Watch | None = None,
-    plain: bool = False,
-    keep: bool = False,
-    stop_hours: float = math.inf,
-) -> FleetRun:
-    """Run the jobs of a fleet under an allocator until all have ended, or until a time.
-
-    `watch` is called with every view and what was decided on it; `plain` runs the kernel's source without
-    compiling it; `keep` keeps every stretch and every reason. A job that is not served for very long after
-    the last arrival is left unfinished.
-    """
-    run = _MarketRun(scene, begin(allocator, scene.fleet), plain, watch, keep, stop_hours)
-    run.go(progress)
-    return run.result(name)
-
-
 @dataclass(slots=True)
-class _MarketRun:
-    """The state of one run."""
+class MarketWorld:
+    """Where the jobs of a fleet on a market stand in one run."""
 
     scene: FleetScene
     allocator: Allocator
     plain: bool
-    watch: Watch | None
     keep: bool
     stop_hours: float
     kinds: Kinds = field(init=False)
@@ -83,12 +56,12 @@ class _MarketRun:
     orders: Orders = field(init=False)
     sums: Sums = field(init=False)
     pasts: Pasts = field(init=False)
-    view: MarketViews = field(init=False)
+    views: MarketViews = field(init=False)
     offer: PoolOffers = field(init=False)
     spending: Spending = field(default_factory=Spending)
     active: list[int] = field(default_factory=list)
     refused: dict[int, Refusal] = field(default_factory=dict)
-    moments: list[tuple[float, ...]] = field(default_factory=list)
+    records: list[tuple[float, ...]] = field(default_factory=list)
     stretches: list[tuple[Any, ...]] = field(default_factory=list)
     reasons: list[tuple[float, int, Reason]] = field(default_factory=list)
     now_hours: float = 0.0
@@ -103,28 +76,37 @@ class _MarketRun:
         self.orders = Orders(self.jobs.pool.copy(), *np.zeros((2, count), dtype=np.int64))
         self.sums = Sums.empty(count)
         self.pasts = Pasts(scene)
-        self.view = MarketViews(scene, self.jobs, self.pasts)
+        self.views = MarketViews(scene, self.jobs, self.pasts)
 
-    def go(self, progress: Progress | None) -> None:
-        """Go from slot to slot until all jobs are done."""
-        total = len(self.scene.members)
-        while (self.came < total or self.active) and self.now_hours < self.stop_hours:
-            if self.came == total and not self._goes_on():
-                return
+    def moments(self) -> Iterator[int]:
+        """Go from event to event, and yield where the allocator is to decide: how many jobs are done."""
+        while self._goes_on():
             self._begin_slot()
-            self._live_slot()
-            if progress and self.slot % 50 == 0:
-                progress(self.came - len(self.active), total)
+            ends = (self.slot + 1) * self.scene.slot_hours
+            self._arrive()
+            if self.active:
+                yield self.came - len(self.active)
+            self._note()
+            while self.now_hours < ends - TIME_TOLERANCE_HOURS:
+                renewal = self._renewal()
+                ended = self._pass(min(ends, self._next_arrival(), renewal))
+                if self.now_hours >= ends - TIME_TOLERANCE_HOURS:
+                    break  # what comes now is met after the market has changed
+                happened = self._arrive() or ended or self.now_hours >= renewal - TIME_TOLERANCE_HOURS
+                if happened and self.active:
+                    yield self.came - len(self.active)
 
     def _goes_on(self) -> bool:
-        """Whether anything can be expected to happen yet."""
+        """Whether another slot is to be lived through: one in which anything can be expected to happen."""
+        if self.now_hours >= self.stop_hours or (self.came == len(self.scene.members) and not self.active):
+            return False
+        if self.came < len(self.scene.members):
+            return True
         holds = any(self.orders.spot_gpus[self.active]) or any(self.orders.on_demand_gpus[self.active])
         # An allocator may wait for spot on purpose, so a run is given up only after very many empty slots.
         self.idle_slots = 0 if holds else self.idle_slots + 1
         late = self.slot - self.scene.hours / self.scene.slot_hours
         return self.idle_slots <= IDLE_SLOTS and late <= PATIENCE_SLOTS
-
-    # ---------------------------------------------------------------- time
 
     def _begin_slot(self) -> None:
         """Let the market change: what it no longer offers is gone."""
@@ -137,20 +119,6 @@ class _MarketRun:
         self.pasts.append(self.offer)
         if self.active:
             self._fn("take_back")(self._active(), self.kinds, self.jobs, self.orders, self.sums, self.offer)
-
-    def _live_slot(self) -> None:
-        """Live through a slot, from event to event; the allocator decides at its beginning and at each."""
-        ends = (self.slot + 1) * self.scene.slot_hours
-        self._arrive()
-        self._decide()
-        self._note()
-        while True:
-            renewal = self._renewal()
-            ended = self._pass(min(ends, self._next_arrival(), renewal))
-            if self.now_hours >= ends - TIME_TOLERANCE_HOURS:
-                return
-            if self._arrive() or ended or self.now_hours >= renewal - TIME_TOLERANCE_HOURS:
-                self._decide()
 
     def _next_arrival(self) -> float:
         members = self.scene.members
@@ -189,8 +157,6 @@ class _MarketRun:
             spent = self.spending.since(period.since_hours)
             self.most_spent_share = max(self.most_spent_share, spent / period.budget_usd)
 
-    # ---------------------------------------------------------------- decisions
-
     def _arrive(self) -> bool:
         """Take in the jobs that have come by now; return whether any was taken in."""
         present = len(self.active)
@@ -208,23 +174,26 @@ class _MarketRun:
             return None
         return self.allocator.admit(self._view([*self.active, job]))
 
-    def _decide(self) -> None:
-        if not self.active:
-            return
-        view = self._view(self.active)
-        decision = self.allocator.decide(view)
+    def view(self) -> FleetView:
+        """Return what the allocator may know now."""
+        return self._view(self.active)
+
+    def read(self, decision: Decision, view: FleetView) -> Orders:
+        """Return what a decision says each job is to hold."""
         wanted = orders_of(decision, view)
-        if self.watch:
-            self.watch(view, wanted)
         if self.keep:
             self._explain(decision, wanted)
+        return wanted
+
+    def hold(self, wanted: Orders) -> None:
+        """Give jobs what they are to hold, as far as it is there."""
         self._fn("settle")(
             self._active(), self.kinds, self.jobs, self.orders, wanted, self.offer,
             self.scene.on_demand_gpus, self.now_hours,
         )  # fmt: skip
 
     def _view(self, active: Sequence[int]) -> FleetView:
-        return self.view.at(self.now_hours, self.slot, self.offer, active, self._money())
+        return self.views.at(self.now_hours, self.slot, self.offer, active, self._money())
 
     def _money(self) -> Money:
         period = self.scene.allowance.period(self.now_hours)
@@ -237,15 +206,13 @@ class _MarketRun:
             ever_usd=self.spending.total_usd,
         )
 
-    # ---------------------------------------------------------------- what is kept
-
     def _note(self) -> None:
         """Write down where the fleet stands at the beginning of a slot."""
         standing = self.allocator.standing if isinstance(self.allocator, Pricing) else Standing()
         orders, active = self.orders, self.active
         spot, on_demand = orders.spot_gpus[active], orders.on_demand_gpus[active]
         period = self.scene.allowance.period(self.now_hours)
-        self.moments.append(
+        self.records.append(
             (
                 self.now_hours,
                 self.spending.since(period.since_hours),
@@ -304,7 +271,7 @@ class _MarketRun:
     def result(self, name: str) -> FleetRun:
         """Sum the run up."""
         jobs, sums = self.jobs, self.sums
-        columns = np.array(self.moments).reshape(-1, len(SlotRecords._fields)).T
+        columns = np.array(self.records).reshape(-1, len(SlotRecords._fields)).T
         whole = {"waiting", "present", "spot_gpus", "on_demand_gpus", "offered_gpus"}
         made: Iterable[Any] = (
             column.astype(np.int64) if field in whole else column
