@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from slacktide.app.jobs.controller import Controller
     from slacktide.app.jobs.submission import Submission
     from slacktide.app.journal.journal import Journal, open_journal
-    from slacktide.app.planning.backtest import Starts, backtest
+    from slacktide.app.planning.backtest import backtest
     from slacktide.app.planning.plan import plan
     from slacktide.budget.arrivals import draw_stream
     from slacktide.budget.classes import JobClass
@@ -37,11 +37,13 @@ if TYPE_CHECKING:
     from slacktide.market.source import open_market
     from slacktide.physics.truth import RandomTruth, Truth
     from slacktide.policies.view import Policy, View
+    from slacktide.simulation.compare import Starts
     from slacktide.solvers.clairvoyant.clairvoyant import clairvoyant
 
 _HOMES = {
-    "slacktide.app.planning.backtest": ("Starts", "backtest"),
+    "slacktide.app.planning.backtest": ("backtest",),
     "slacktide.app.jobs.controller": ("Controller",),
+    "slacktide.simulation.compare": ("Starts",),
     "slacktide.app.journal.journal": ("Journal", "open_journal"),
     "slacktide.app.fleets.simulate": ("simulate", "simulate_fleet"),
     "slacktide.app.fleets.simulate_request": ("SimulateRequest",),

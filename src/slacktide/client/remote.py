@@ -23,7 +23,7 @@ from slacktide.app.journal.journal import Journal
 from slacktide.app.journal.listing import RecordedEvent
 from slacktide.app.journal.logs import LogLine
 from slacktide.app.markets.market import MarketSpec
-from slacktide.app.tasks import BacktestRequest, LearnRequest, PlanRequest, PoolName, SubmitRequest
+from slacktide.app.task_requests import BacktestRequest, LearnRequest, PlanRequest, PoolName, SubmitRequest
 from slacktide.backends.machines.launch_package import zipped
 from slacktide.client.http import Client, OnProgress, ServerError, document, ignore_progress, strange
 from slacktide.core.errors import InputError, shown

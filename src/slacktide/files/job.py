@@ -7,6 +7,7 @@ independent mistakes are reported together, one per line.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +19,7 @@ from slacktide.core.speedup import Linear
 from slacktide.core.types import AfterDeadline, Billing, Job
 from slacktide.core.units import format_duration, parse_duration_hours, parse_money_usd, parse_size_gb
 from slacktide.core.yaml_fields import Fields, root, scalar, section
-from slacktide.core.yaml_tree import Mistakes, Scalar, Tree, parse_tree, read_text
+from slacktide.core.yaml_tree import Mistakes, Scalar, Section, Tree, parse_tree, read_text
 from slacktide.files import keys
 from slacktide.files.progress_pattern import progress
 from slacktide.files.resources import ONE_GPU, Resources, resources
@@ -173,16 +174,38 @@ def read_job_file(path: str | Path, *, now: datetime | None = None) -> JobFile:
 
 def parse_job(text: str, *, path: str | Path = "<text>", now: datetime | None = None) -> JobFile:
     """Read the text of a job file; `path` names it in messages and its folder anchors other paths."""
-    present = datetime.now(UTC) if now is None else now
-    if present.tzinfo is None:
-        raise InputError(f"now must have a time zone, got {present.isoformat()}")
-    with kept_secret(text, JOB_KEYS):
-        mistakes = Mistakes(path)
-        tree = root(parse_tree(text, mistakes), path, kind="job", least="resources, work and deadline")
-        fields = Fields(tree, mistakes, JOB_KEYS)
-        found = _read(fields, present)
-        mistakes.check()
-        return found
+    return JobText(text, path).read(now)
+
+
+class JobText:
+    """A job file's text as a tree of values, parsed once: it can be checked before it is read.
+
+    Reading loads the policy that the file names and opens the tables of its speedups.
+    """
+
+    def __init__(self, text: str, path: str | Path = "<text>") -> None:
+        """Parse a text; raises FileError where it is no YAML."""
+        self.text, self.path, self._mistakes = text, str(path), Mistakes(path)
+        with kept_secret(text, JOB_KEYS):
+            self.tree = parse_tree(text, self._mistakes)
+
+    @property
+    def keys(self) -> Collection[str]:
+        """The keys of the file."""
+        return self.tree.entries.keys() if isinstance(self.tree, Section) else ()
+
+    def read(self, now: datetime | None = None) -> JobFile:
+        """Return the job file, once; raises FileError with every mistake."""
+        present = datetime.now(UTC) if now is None else now
+        if present.tzinfo is None:
+            raise InputError(f"now must have a time zone, got {present.isoformat()}")
+        mistakes = self._mistakes
+        with kept_secret(self.text, JOB_KEYS):
+            least = "resources, work and deadline"
+            tree = root(self.tree, mistakes.path, kind="job", least=least)
+            found = _read(Fields(tree, mistakes, JOB_KEYS), present)
+            mistakes.check()
+            return found
 
 
 def _read(fields: Fields, now: datetime) -> JobFile:

@@ -7,7 +7,7 @@ they may hold what was taken out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 import yaml
@@ -55,8 +55,12 @@ def class_named(text: str) -> str:
 
 def is_bare(text: str) -> bool:
     """Whether a job file names its class in a fleet, and leaves its GPUs or its work to that."""
-    said = _entries(_composed(text)).keys()
-    return "class" in said and not ("resources" in said and {"work", "phases"} & said)
+    return leaves_to_class(_entries(_composed(text)))
+
+
+def leaves_to_class(keys: Collection[str]) -> bool:
+    """Whether a job file with these keys names its class, and leaves its GPUs or its work to that."""
+    return "class" in keys and not ("resources" in keys and ("work" in keys or "phases" in keys))
 
 
 def with_usual(text: str, others: str) -> str:

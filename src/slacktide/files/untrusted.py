@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from slacktide.core.own_class import is_place
-from slacktide.core.yaml_tree import Mistakes, Scalar, Section, Series, Tree, parse_tree
-from slacktide.files.job import JOB_KEYS
-from slacktide.files.secrecy import kept_secret
+from slacktide.core.yaml_tree import Scalar, Section, Series, Tree
+from slacktide.files.job import JobText
 
 
 class Named(NamedTuple):
@@ -24,14 +23,12 @@ class Named(NamedTuple):
     """Whether a speedup, or one of a phase, is in another file."""
 
 
-def named_in(text: str, path: str) -> Named:
-    """Look at a job file without loading or opening anything; raises FileError for a text that is no YAML."""
-    with kept_secret(text, JOB_KEYS):
-        tree = parse_tree(text, Mistakes(path))
-        policy = tree.entries.get("policy") if isinstance(tree, Section) else None
-        words = () if policy is None else _words(policy.value)
-        code = next((word for word in words if is_place(word)), "")
-        return Named(code, any("csv" in speedup.entries for speedup in _speedups(tree)))
+def named_in(job: JobText) -> Named:
+    """Return what reading a job file would load or open, without doing so."""
+    policy = job.tree.entries.get("policy") if isinstance(job.tree, Section) else None
+    words = () if policy is None else _words(policy.value)
+    code = next((word for word in words if is_place(word)), "")
+    return Named(code, any("csv" in speedup.entries for speedup in _speedups(job.tree)))
 
 
 def _speedups(tree: Tree | None) -> Iterator[Section]:

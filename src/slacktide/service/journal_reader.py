@@ -26,7 +26,7 @@ from slacktide.app.journal.listing import RecordedEvent, held_by, listed, terms_
 from slacktide.app.journal.live_status import LEAST_SHARE
 from slacktide.app.journal.logs import LogLine
 from slacktide.app.journal.timeline import Timelines, drawn
-from slacktide.app.tasks import SubmitRequest
+from slacktide.app.task_requests import SubmitRequest
 from slacktide.core.errors import InputError, shown
 from slacktide.journal.events import Decided, Record, SubmissionAsked, Submitted
 from slacktide.journal.state.jobs import AT_HAND

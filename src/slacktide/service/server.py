@@ -21,7 +21,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from slacktide.app.jobs.controller import Setup
 from slacktide.app.jobs.submission import Defaults
-from slacktide.app.tasks import Setting
+from slacktide.app.task_requests import Setting
 from slacktide.app.tokens import Tokens
 from slacktide.core.errors import BackendError, InputError, shown
 from slacktide.service.access.gate import Doorkeeper

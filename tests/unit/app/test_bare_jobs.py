@@ -10,12 +10,11 @@ import pytest
 
 from slacktide.app.jobs.submission import Defaults, FleetText, Submission, request
 from slacktide.app.markets.market import MarketSpec
-from slacktide.app.tasks import PlanRequest, Setting, SubmitRequest, read_request
+from slacktide.app.task_requests import PlanRequest, Setting, SubmitRequest, read_request
 from slacktide.client.remote import text_to_send
 from slacktide.core.errors import InputError
-from slacktide.files.job import read_job_file
-from slacktide.service.tasks.task_markets import market_of
-from slacktide.service.tasks.task_process import answer
+from slacktide.files.job import parse_job, read_job_file
+from slacktide.service.tasks.verbs import answer, market_of
 from slacktide.service.uploads.uploads import Uploads, checked
 
 FLEET = """\
@@ -115,11 +114,11 @@ def test_questions_are_about_the_market_that_the_fleet_s_jobs_are_on() -> None:
     budget = FLEET.replace(
         "budget: 16 gpus\nprice: 2 usd\n", "budget: 600 usd/month\nmarket: synthetic:h100?days=2\n"
     )
-    fleet, asked = FleetText(budget, "fleet.yaml"), PlanRequest(text=BARE)
-    text = fleet.completed(BARE)
+    fleet, request = FleetText(budget, "fleet.yaml"), PlanRequest(text=BARE)
+    file = parse_job(fleet.completed(BARE))
 
     def market(**setting: Any) -> str | None:
-        return market_of(Setting(journal="none", fleet=fleet, **setting), text, asked).source
+        return market_of(Setting(journal="none", fleet=fleet, **setting), file, request).source
 
     assert market() == "synthetic:h100?days=2"
     assert market(market=MarketSpec(source="synthetic:v100")) == "synthetic:v100", (

@@ -10,7 +10,8 @@ import pytest
 
 from slacktide.app.journal.last_runs import last_runs
 from slacktide.app.markets.market import MarketSpec
-from slacktide.app.planning.plan import PlanRequest, make_plan
+from slacktide.app.planning.plan import make_plan
+from slacktide.app.task_requests import PlanRequest, local_task
 from slacktide.cli import run
 from slacktide.journal.events import Ended, Event, Held, PaceRevised, Submitted
 from slacktide.journal.store.sqlite import SqliteStore
@@ -134,10 +135,8 @@ def test_the_sentence_knows_several_runs_and_a_file_that_says_unknown(tmp_path: 
     file = tmp_path / "job.yaml"
     file.write_text(JOB.format(name="train").replace("40 gpu-hours +-30%", "unknown"), encoding="utf-8")
     journal = write(tmp_path / "j.db", life("train", paced(0.8)), life("train-2", paced(0.8)))
-    request = PlanRequest(
-        path=str(file), market=MarketSpec(source=MARKET), policy="on-demand", journal=journal
-    )
-    made = make_plan(request)
+    request = PlanRequest(text=file.read_text(encoding="utf-8"), name=str(file), policy="on-demand")
+    made = make_plan(local_task(request, MarketSpec(source=MARKET), journal))
     assert last_words(made) == (
         "The last run of train took 49.8 GPU-hours; the file says that it is unknown. "
         "The mean of 2 runs is 49.8."

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from slacktide.app.markets.market import MarketSpec
-from slacktide.app.planning.plan import PlanRequest
 from slacktide.cli import run
 from slacktide.cli.shared.confirm import agreed
 from slacktide.cli.shared.run_options import RunOptions
@@ -21,6 +20,7 @@ from slacktide.journal.store.sqlite import SqliteStore
 from tests import build
 
 JOB = str(Path(__file__).parents[3] / "examples" / "llama-lora.yaml")
+PLAN_TASK = RunOptions(MarketSpec()).plan
 FLEET = str(Path(__file__).parents[3] / "examples" / "fleet.yaml")
 
 
@@ -42,15 +42,11 @@ def terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     return answers
 
 
-def plans(*paths: str) -> list[PlanRequest]:
-    return [PlanRequest(path=path) for path in paths]
-
-
 def test_the_plan_is_shown_and_its_pool_is_run(
     terminal: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     terminal.append("y")
-    assert agreed(tmp_path / "none.db", plans(JOB)) == "best"
+    assert agreed(tmp_path / "none.db", [JOB], PLAN_TASK) == "best"
     assert "THE PLAN" in capsys.readouterr().out
     wanted = RunOptions(MarketSpec(pool="other"))
     assert wanted.on_pool("best").market.pool == "best"
@@ -60,7 +56,7 @@ def test_the_plan_is_shown_and_its_pool_is_run(
 def test_of_several_plans_no_pool_is_taken(terminal: list[str], tmp_path: Path) -> None:
     terminal.append("y")
     other = str(Path(JOB).with_name("soft-deadline.yaml"))
-    assert agreed(tmp_path / "none.db", plans(JOB, other)) == ""
+    assert agreed(tmp_path / "none.db", [JOB, other], PLAN_TASK) == ""
 
 
 def test_a_no_starts_nothing(terminal: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -100,11 +96,11 @@ def test_a_job_that_was_begun_is_not_planned_again_but_others_are_named(
                 build.submitted("x", path=JOB, slot_hours=1.0)
             ]
         )  # fmt: skip
-    assert agreed(journal, plans(JOB)) == ""
+    assert agreed(journal, [JOB], PLAN_TASK) == ""
     assert "THE PLAN" not in capsys.readouterr().out
     terminal.append("y")
     other = str(Path(JOB).with_name("soft-deadline.yaml"))
-    assert agreed(journal, plans(other)) == "best"
+    assert agreed(journal, [other], PLAN_TASK) == "best"
     out = capsys.readouterr().out
     assert "THE PLAN" in out
     assert f"which resume too: {JOB}" in out

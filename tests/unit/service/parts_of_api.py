@@ -12,7 +12,7 @@ from slacktide.app.alerts.outbox import HookStatus
 from slacktide.app.jobs.accept_submissions import FilesRead, Intake
 from slacktide.app.jobs.submission import Defaults, FleetText
 from slacktide.app.markets.market import MarketSpec
-from slacktide.app.tasks import Setting
+from slacktide.app.task_requests import Setting
 from slacktide.app.tokens import tokens_of
 from slacktide.backends.replay import Replay
 from slacktide.engine.clock import Clock
@@ -31,8 +31,9 @@ from slacktide.service.journal_reader import JournalReader
 from slacktide.service.metrics import Histogram
 from slacktide.service.runner import Runner
 from slacktide.service.service import Service
-from slacktide.service.tasks.task_process import answer, told_error
+from slacktide.service.tasks.task_process import error_document
 from slacktide.service.tasks.task_worker import QueuePosition, TaskError, TaskWorker
+from slacktide.service.tasks.verbs import answer
 
 JOB = """\
 name: job
@@ -90,7 +91,7 @@ class DirectTasks:
         try:
             return answer(self.setting, verb, request)
         except Exception as error:
-            raise TaskError(told_error(error)) from error
+            raise TaskError(error_document(error)) from error
 
     async def close(self) -> None:
         """End nothing."""

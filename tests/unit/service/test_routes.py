@@ -22,7 +22,7 @@ import yaml
 
 from slacktide.app.alerts.outbox import Outbox
 from slacktide.app.journal.journal import open_journal
-from slacktide.app.tasks import SubmitRequest
+from slacktide.app.task_requests import SubmitRequest
 from slacktide.cli import run
 from slacktide.core.errors import BackendError
 from slacktide.journal.events import FeedTroubled
@@ -160,6 +160,48 @@ def test_the_same_key_is_the_same_job(house: House) -> None:
     for key in ("a/b", "a..b", "a\\b"):  # nobody could ask for it
         assert house.ask("POST", JOBS, {"text": JOB}, key=key).status == 400, key
     assert house.ask("GET", "/api/v1/requests/none").status == 404
+
+
+@pytest.fixture
+def parsed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The texts that the YAML parser reads while a test runs."""
+    texts: list[str] = []
+
+    def counting(real: Callable[..., Any]) -> Callable[..., Any]:
+        def parse(text: str, **given: Any) -> Any:
+            texts.append(text)
+            return real(text, **given)
+
+        return parse
+
+    monkeypatch.setattr(yaml, "parse", counting(yaml.parse))
+    monkeypatch.setattr(yaml, "compose", counting(yaml.compose))
+    return texts
+
+
+@pytest.mark.parametrize(
+    ("path", "more"),
+    [
+        ("jobs?wait=0", {}),
+        ("plan", {}),
+        ("plan", {"check": True}),
+        ("backtest", {"starts": 2}),
+        ("learn", {"jobs": 1}),
+    ],
+)
+def test_a_job_file_that_is_sent_is_parsed_once(
+    house: House, parsed: list[str], path: str, more: dict[str, Any]
+) -> None:
+    address = "/api/v1/learned" if path == "learn" else f"/api/v1/{path}"
+    answer = house.ask("POST", address, {"text": JOB, **more})
+    assert answer.status in (200, 202), answer.body
+    assert parsed == [JOB]
+
+
+def test_a_secret_is_taken_out_of_the_text_of_a_job(house: House, parsed: list[str]) -> None:
+    sent = house.ask("POST", "/api/v1/jobs?wait=0", {"text": f"{JOB}secrets: {{KEY: hidden}}\n"})
+    assert (sent.status, len(parsed)) == (202, 2), "read, and taken out of what the journal gets"
+    assert all(b"hidden" not in path.read_bytes() for path in house.path.parent.glob("journal.db*"))
 
 
 @pytest.mark.parametrize("first", [{}, {"policy": '{"on-demand": {}}'}, {"pool": "h100-1", "sight": "tried"}])
@@ -413,7 +455,7 @@ def test_a_reader_may_send_a_market_and_have_a_job_planned_on_it(
         return house.ask("POST", "/api/v1/plan", {**plan, "sent": digest}, token=house.reader)
 
     assert "leave its market" in house.ask("POST", "/api/v1/plan", plan).message
-    assert "must be sent before the question" in planned(digests[sent]).message
+    assert "must be sent before the request" in planned(digests[sent]).message
     for content, digest in digests.items():
         put = house.ask("PUT", f"{MARKETS}/{digest}", content, token=house.reader)
         assert put.status == 201, put.message

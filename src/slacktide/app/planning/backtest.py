@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from typing import TypedDict, Unpack
 
 from slacktide.app.jobs.feasible import OVER_POOLS, check_in_time, check_in_time_anywhere, ground_for
-from slacktide.app.markets.market import DEFAULT_MARKET, MarketSpec, as_market
+from slacktide.app.markets.market import DEFAULT_MARKET, as_market
+from slacktide.app.task_requests import BacktestRequest, JobTask, parse_policy
+from slacktide.core.errors import InputError
 from slacktide.core.register import Spec
 from slacktide.core.types import Job
-from slacktide.files.job import JobFile, read_job_file
+from slacktide.files.job import JobFile
 from slacktide.journal.events import Sight
 from slacktide.market.base import Market, Pool
 from slacktide.market.pools.places import ANY_GPU
-from slacktide.physics.truth import AS_SAID, RandomTruth, Truth, Truths, parse_truth
+from slacktide.physics.truth import AS_SAID, Truths, parse_truth
 from slacktide.policies.base import policies as register
 from slacktide.policies.selection.policy_set import AUTO
 from slacktide.policies.view import Policy
@@ -25,38 +27,44 @@ from slacktide.simulation.selection import resolve_policy
 DEFAULT_POLICIES: tuple[str, ...] = ("on-demand", "maximal-spot", "uniform-progress", "stochastic-horizon")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BacktestRequest:
-    """A back-test of a job file, which says its market and policy where the request does not."""
+class BacktestOptions(TypedDict, total=False):
+    """What may be given to `backtest` by name."""
 
-    path: str
-    market: MarketSpec = field(default_factory=MarketSpec)
-    policies: Sequence[Spec] = ()
-    """None: the common ones and the job's own."""
-    starts: Starts = field(default_factory=Starts)
-    truth: Truths = AS_SAID
-    """What the job really is, apart from its file."""
-    sight: Sight = "feed"
-    """What a job that may move sees of other pools."""
+    gpu: str
+    """The GPU type of a job that names no pools; otherwise any."""
+    pool: str | None
+    sight: Sight
+    slot_hours: float | None
+    starts: Starts | Sequence[int] | int | None
+    truth: Truths
 
 
 def run_backtest(
-    request: BacktestRequest, *, progress: Progress | None = None, spread: Spread = HERE
+    task: JobTask[BacktestRequest], *, progress: Progress | None = None, spread: Spread = HERE
 ) -> Comparison:
     """Back-test a job file; raises as `backtest` does."""
-    file = read_job_file(request.path)
+    request, file = task.request, task.file
+    specs = [spec for policy in request.policies if (spec := parse_policy(policy)) is not None]
     return backtest(
         file.job,
-        request.market.open(file.market),
-        request.policies or usual_policies(file),
+        task.open_market(),
+        specs or usual_policies(file),
         gpu=file.gpu,
-        pool=request.market.pool,
+        pool=task.market.pool,
         sight=request.sight,
-        starts=request.starts,
-        truth=request.truth,
+        starts=_starts(request),
+        truth=AS_SAID if request.truth is None else parse_truth(request.truth),
         progress=progress,
         spread=spread,
     )
+
+
+def _starts(request: BacktestRequest) -> Starts:
+    if request.every_hours is not None:
+        return Starts(count=None, every_hours=request.every_hours)
+    if request.starts is None:
+        raise InputError("starts or every_hours must be given, got neither")
+    return Starts(count=request.starts)
 
 
 def backtest(
@@ -64,14 +72,9 @@ def backtest(
     market: Market | Pool | str = DEFAULT_MARKET,
     policies: Sequence[Spec | Policy] = DEFAULT_POLICIES,
     *,
-    gpu: str = ANY_GPU,
-    pool: str | None = None,
-    sight: Sight = "feed",
-    slot_hours: float | None = None,
-    starts: Starts | Sequence[int] | int | None = None,
-    truth: Truths = AS_SAID,
     progress: Progress | None = None,
     spread: Spread = HERE,
+    **options: Unpack[BacktestOptions],
 ) -> Comparison:
     """Back-test policies for a job from many starts of a market, next to the clairvoyant.
 
@@ -87,10 +90,11 @@ def backtest(
     Raises InputError when the market is shorter than the deadline, InfeasibleError when the job that it says
     it is cannot be done in time on any market.
     """
+    starts, truth, pool = options.get("starts"), options.get("truth", AS_SAID), options.get("pool")
     chosen = Starts(count=starts) if isinstance(starts, int) else starts
     made = [resolve_policy(policy, key=job.name) for policy in policies]
-    opened = as_market(market, slot_hours)
-    ground = ground_for(job, gpu, opened, made, pool)
+    opened = as_market(market, options.get("slot_hours"))
+    ground = ground_for(job, options.get("gpu", ANY_GPU), opened, made, pool)
     if ground is None:
         check_in_time(job)
         return compare(
@@ -102,6 +106,7 @@ def backtest(
         return compare(
             there, opened, made, pool=place.name, starts=chosen, truth=truth, progress=progress, spread=spread
         )
+    sight = options.get("sight", "feed")
     return compare_over_pools(
         ground, opened, made, starts=chosen, sight=sight, truth=truth, progress=progress, spread=spread
     )
@@ -115,16 +120,3 @@ def usual_policies(file: JobFile) -> list[Spec]:
     known = [register.make(spec) for spec in DEFAULT_POLICIES]
     own = [] if register.make(file.policy) in known else [file.policy]
     return [*DEFAULT_POLICIES, *own]
-
-
-__all__ = [
-    "DEFAULT_POLICIES",
-    "BacktestRequest",
-    "RandomTruth",
-    "Starts",
-    "Truth",
-    "backtest",
-    "parse_truth",
-    "run_backtest",
-    "usual_policies",
-]

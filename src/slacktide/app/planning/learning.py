@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from slacktide.app.jobs.feasible import check_feasible
-from slacktide.app.markets.market import MarketSpec
+from slacktide.app.task_requests import JobTask, LearnRequest
 from slacktide.core.errors import InputError
-from slacktide.files.job import read_job_file
 from slacktide.policies.selection.hedge import Hedge
 from slacktide.policies.selection.policy_set import fresh, policy_set
 from slacktide.policies.selection.state_file import LearnedStateFile, default_path, forget
@@ -17,17 +15,6 @@ from slacktide.simulation.compare import Progress
 from slacktide.simulation.parallel.base import HERE, Spread
 from slacktide.simulation.policy_runs import setting_for
 from slacktide.simulation.selection import arms_of, random_tasks, select
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lessons:
-    """A job file that is started at random times of a market, to learn which policies do well."""
-
-    path: str
-    market: MarketSpec = field(default_factory=MarketSpec)
-    jobs: int = 200
-    """How many starts."""
-    seed: int = 0
 
 
 def learned_path(named: str | None) -> Path:
@@ -44,30 +31,26 @@ def learned(path: Path, pool_of: str | None = None) -> Hedge:
 
 
 def teach(
-    path: Path,
-    lessons: Lessons,
-    *,
-    pool_of: str | None = None,
-    progress: Progress | None = None,
-    spread: Spread = HERE,
+    path: Path, task: JobTask[LearnRequest], *, progress: Progress | None = None, spread: Spread = HERE
 ) -> Hedge:
     """Try every policy on each start of a job, move trust to those that did well, and return what is known.
 
-    Raises as `learned` does, InputError for a seed that is none, and InfeasibleError for a job that cannot be
+    Raises as `learned` does, InputError for a negative seed, and InfeasibleError for a job that cannot be
     done in time.
     """
-    if lessons.seed < 0:
-        raise InputError(f"seed must be >= 0, got {lessons.seed}")
-    saved, file = _saved(path, pool_of), read_job_file(lessons.path)
+    request, file = task.request, task.file
+    if request.seed < 0:
+        raise InputError(f"seed must be >= 0, got {request.seed}")
+    saved = _saved(path, request.pool_of)
     check_feasible(file.job)
-    market = lessons.market.open(file.market)
-    tasks = random_tasks(file.job, market, lessons.jobs, pool=lessons.market.pool, seed=lessons.seed)
+    market = task.open_market()
+    tasks = random_tasks(file.job, market, request.jobs, pool=task.market.pool, seed=request.seed)
     select(
         tasks,
         arms_of(saved.read()),
         saved,
         setting=lambda pool: setting_for(market, pool, None),
-        seed=lessons.seed,
+        seed=request.seed,
         # Two streams may teach one state at the same time; their jobs need names of their own.
         name=f"{file.job.name}-{secrets.token_hex(4)}",
         progress=progress,
@@ -91,4 +74,4 @@ def _saved(path: Path, wanted: str | None) -> LearnedStateFile:
     return saved
 
 
-__all__ = ["Hedge", "Lessons", "forget", "learned", "learned_path", "teach"]
+__all__ = ["Hedge", "forget", "learned", "learned_path", "teach"]

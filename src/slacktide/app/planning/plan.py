@@ -1,28 +1,26 @@
-"""Plans: what a job would probably cost and when it would be done, before anyone pays."""
+"""Plans: estimates what a job would cost and when it would be done, before anything is rented."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import numpy as np
 
 from slacktide.app.jobs.feasible import OVER_POOLS, check_feasible, check_in_time_anywhere, ground_for
 from slacktide.app.journal.last_runs import last_runs
-from slacktide.app.markets.market import DEFAULT_MARKET, MarketSpec, as_market
+from slacktide.app.markets.market import DEFAULT_MARKET, as_market
 from slacktide.app.planning.backtest import DEFAULT_POLICIES
-from slacktide.app.planning.beginning import Beginning, as_submitted, at_slot
 from slacktide.app.planning.live_prices import with_age, with_spot_seen
+from slacktide.app.planning.planned_slot import PlannedSlot, as_submitted, at_slot
+from slacktide.app.task_requests import JobTask, PlanRequest, parse_policy
 from slacktide.core.errors import InfeasibleError, InputError
 from slacktide.core.register import Spec
 from slacktide.core.types import Job
 from slacktide.engine.job.placement import cheapest, pool_bills
-from slacktide.files.job import read_job_file
 from slacktide.market.base import Market, Pool
 from slacktide.market.pools.places import ANY_GPU
 from slacktide.market.spec import feed_path, is_feed
@@ -41,45 +39,52 @@ NEXT_TO_MOVING: tuple[str, ...] = ("stochastic-horizon", "on-demand", OVER_POOLS
 """The policies that a plan over pools shows next to the chosen one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanRequest:
-    """A plan for a job file, which says its market and policy where the request does not."""
+class PlanOptions(TypedDict, total=False):
+    """What may be given to `plan` by name."""
 
-    path: str
-    market: MarketSpec = field(default_factory=MarketSpec)
-    policy: Spec | None = None
-    journal: Path | None = None
-    """Where earlier runs of the job may be found; None: they are not looked for."""
+    others: Sequence[Spec | Policy] | None
+    """Policies to show next to the chosen one; None: the usual ones."""
+    gpu: str
+    """The GPU type of a job that names no pools; otherwise any."""
+    pool: str | None
+    slot_hours: float | None
+    start: int | PlannedSlot | None
+    checkpoint_takes_hours: float | None
 
 
-def make_plan(request: PlanRequest, *, progress: Progress | None = None) -> JobPlan:
+def make_plan(task: JobTask[PlanRequest], *, progress: Progress | None = None) -> JobPlan:
     """Plan a job file; raises as `plan` does."""
-    file = read_job_file(request.path)
-    request, start = settled(request, file.market)
+    file = task.file
+    task, start = _settled(task)
     made = plan(
         file.job,
-        market_for(request, file.market),
-        file.policy if request.policy is None else request.policy,
+        _market_of(task),
+        _policy_of(task),
         gpu=file.gpu,
-        pool=request.market.pool,
+        pool=task.market.pool,
         start=start,
         checkpoint_takes_hours=file.checkpoint_takes_hours,
         progress=progress,
     )
-    before = None if request.journal is None else last_runs(request.journal, file.job.name)
+    before = None if task.journal is None else last_runs(task.journal, file.job.name)
     return dataclasses.replace(made, last_runs=before)
 
 
-def settled(request: PlanRequest, written: str | None) -> tuple[PlanRequest, Beginning]:
-    """Return a request on the market that the job would be on, and where on it the job would begin."""
-    market, start = as_submitted(request.market, written, request.journal)
-    return dataclasses.replace(request, market=market), start
+def _policy_of(task: JobTask[PlanRequest]) -> Spec:
+    chosen = parse_policy(task.request.policy)
+    return task.file.policy if chosen is None else chosen
 
 
-def market_for(request: PlanRequest, written: str | None) -> Market:
-    """Open the market of a plan, with what the journal saw of its spot and a warning of old prices."""
-    market = with_spot_seen(request.market.open(written), request.journal)
-    named = request.market.named(written) or ""
+def _settled(task: JobTask[PlanRequest]) -> tuple[JobTask[PlanRequest], PlannedSlot]:
+    """Return a task on the market that the job would be on, and where on it the job would begin."""
+    market, start = as_submitted(task.market, task.file.market, task.journal)
+    return dataclasses.replace(task, market=market), start
+
+
+def _market_of(task: JobTask[PlanRequest]) -> Market:
+    """Read the market of a plan, with the spot that the journal saw and a warning of old prices."""
+    market = with_spot_seen(task.open_market(), task.journal)
+    named = task.market.named(task.file.market) or ""
     return with_age(market, feed_path(named), datetime.now(UTC)) if is_feed(named) else market
 
 
@@ -88,13 +93,8 @@ def plan(
     market: Market | Pool | str = DEFAULT_MARKET,
     policy: Spec | Policy = AUTO,
     *,
-    others: Sequence[Spec | Policy] | None = None,
-    gpu: str = ANY_GPU,
-    pool: str | None = None,
-    slot_hours: float | None = None,
-    start: int | Beginning | None = None,
-    checkpoint_takes_hours: float | None = None,
     progress: Progress | None = None,
+    **options: Unpack[PlanOptions],
 ) -> JobPlan:
     """Say what a job would probably cost and when it would be done, before anyone pays.
 
@@ -113,10 +113,11 @@ def plan(
     from slacktide.simulation.plan.planned_job import PlannedJob
     from slacktide.simulation.selection import resolve_policy
 
-    opened = as_market(market, slot_hours)
-    begin = start if isinstance(start, Beginning) else at_slot(start)
+    others, pool, start = options.get("others"), options.get("pool"), options.get("start")
+    opened = as_market(market, options.get("slot_hours"))
+    begin = start if isinstance(start, PlannedSlot) else at_slot(start)
     moving = resolve_policy(OVER_POOLS if policy == AUTO and job.pools else policy, key=job.name)
-    ground = ground_for(job, gpu, opened, [moving], pool)
+    ground = ground_for(job, options.get("gpu", ANY_GPU), opened, [moving], pool)
     if ground is not None and len(ground.pools) > 1:
         rest = NEXT_TO_MOVING if others is None else others
         return _over_pools(ground, opened, moving, rest, begin, progress)
@@ -131,7 +132,7 @@ def plan(
     medians.sort(key=lambda one: (one.pool != here.pool, one.history_p50_cost_usd))
     result = look_ahead(planned, list(made.values()), bills=medians, progress=progress)
     _check_affordable(planned, next(iter(made.values())), result.outlooks[-1])
-    advice = advise(job, here.place, result.gpus, checkpoint_takes_hours)
+    advice = advise(job, here.place, result.gpus, options.get("checkpoint_takes_hours"))
     return dataclasses.replace(result, checkpoints=advice)
 
 
@@ -140,7 +141,7 @@ def _over_pools(
     market: Market,
     policy: Policy,
     others: Sequence[Spec | Policy],
-    start: Beginning,
+    start: PlannedSlot,
     progress: Progress | None,
 ) -> JobPlan:
     """Plan a job that may move among at least two pools."""
@@ -184,7 +185,7 @@ def _check_deadline(job: Job) -> None:
 
 
 def _begin(
-    job: Job, market: Market, pool: str | None, start: Beginning
+    job: Job, market: Market, pool: str | None, start: PlannedSlot
 ) -> tuple[PlanStart, dict[str, list[float]]]:
     """Return where a job would begin, and its bills in all pools where one must be chosen."""
     from slacktide.simulation.plan.plan_start import PlanStart
@@ -194,24 +195,23 @@ def _begin(
     return PlanStart.at(market, place.name, start.of(job, place)), bills
 
 
-def check_plan(request: PlanRequest) -> None:
+def check_plan(task: JobTask[PlanRequest]) -> None:
     """Raise InfeasibleError where a plan of this job would be refused, without making all of it.
 
     For a job that is run without a look at its plan first.
     """
-    file = read_job_file(request.path)
-    check_feasible(file.job)
-    if file.job.max_cost_usd is None or math.isinf(file.job.deadline_hours):
+    job = task.file.job
+    check_feasible(job)
+    if job.max_cost_usd is None or math.isinf(job.deadline_hours):
         return  # without a deadline it is of a fleet, which decides what it can pay for
     from slacktide.simulation.plan.look_ahead import best_case
     from slacktide.simulation.plan.planned_job import PlannedJob
     from slacktide.simulation.selection import resolve_policy
 
-    request, start = settled(request, file.market)
-    market = request.market.open(file.market)
-    policy = resolve_policy(file.policy if request.policy is None else request.policy, key=file.job.name)
-    begin, _ = _begin(file.job, market, request.market.pool, start)
-    planned = PlannedJob.in_pool(file.job, begin)
+    task, start = _settled(task)
+    policy = resolve_policy(_policy_of(task), key=job.name)
+    begin, _ = _begin(job, task.open_market(), task.market.pool, start)
+    planned = PlannedJob.in_pool(job, begin)
     _check_affordable(planned, policy, best_case(planned))
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
@@ -14,7 +14,9 @@ from slacktide.cli.shared.output import ProgressBar, say
 from slacktide.core.errors import InputError
 
 if TYPE_CHECKING:
-    from slacktide.app.planning.plan import PlanRequest
+    from slacktide.app.task_requests import JobTask, PlanRequest
+
+    PlanTask: TypeAlias = Callable[[str], JobTask[PlanRequest]]
 
 
 def can_ask() -> bool:
@@ -22,7 +24,7 @@ def can_ask() -> bool:
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
 
 
-def agreed(journal: Path, wanted: Sequence[PlanRequest]) -> str | None:
+def agreed(journal: Path, paths: Sequence[str], plan_task: PlanTask) -> str | None:
     """Show the plans of jobs not started before, and ask; return the pool that was planned for.
 
     Returns None if the answer was no. The run must keep to the plan: if there is only one, the jobs run in
@@ -30,41 +32,44 @@ def agreed(journal: Path, wanted: Sequence[PlanRequest]) -> str | None:
     """
     from slacktide.app.journal.journal import unfinished_files
 
-    begun, paths = unfinished_files(journal), {str(Path(one.path).absolute()) for one in wanted}
-    fresh = _fresh(wanted, begun)
+    begun = unfinished_files(journal)
+    fresh = _fresh(paths, begun)
     if not fresh:
         return ""
     # With the journal, so that a plan knows how much work earlier runs of the job really were.
-    pools = [_show_plan(dataclasses.replace(one, journal=journal)) for one in fresh]
-    if begun - paths:
-        others = ", ".join(sorted(begun - paths))
-        say(f"This journal has unfinished jobs, which resume too: {others}.")
+    pools = [_show_plan(dataclasses.replace(plan_task(path), journal=journal)) for path in fresh]
+    if others := begun - {_absolute(path) for path in paths}:
+        say(f"This journal has unfinished jobs, which resume too: {', '.join(sorted(others))}.")
     if not click.confirm("Begin?"):
         return None
     return pools[0] if len(pools) == 1 else ""
 
 
-def check(journal: Path, wanted: Sequence[PlanRequest]) -> None:
+def check(journal: Path, paths: Sequence[str], plan_task: PlanTask) -> None:
     """Raise the error of a plan that is refused, for jobs not started before; asks nothing."""
     from slacktide.app.journal.journal import unfinished_files
     from slacktide.app.planning.plan import check_plan
 
-    for one in _fresh(wanted, unfinished_files(journal)):
-        check_plan(one)
+    for path in _fresh(paths, unfinished_files(journal)):
+        check_plan(plan_task(path))
 
 
-def _fresh(wanted: Sequence[PlanRequest], begun: Collection[str]) -> list[PlanRequest]:
+def _fresh(paths: Sequence[str], begun: Collection[str]) -> list[str]:
     # A job that resumes was confirmed when it started.
-    return [one for one in wanted if str(Path(one.path).absolute()) not in begun]
+    return [path for path in paths if _absolute(path) not in begun]
 
 
-def _show_plan(request: PlanRequest) -> str:
+def _absolute(path: str) -> str:
+    return str(Path(path).absolute())
+
+
+def _show_plan(task: JobTask[PlanRequest]) -> str:
     """Print the plan of a job and return the pool that it chose; empty for a job that may move."""
     from slacktide.app.planning.plan import make_plan
     from slacktide.report.text.tables.plan import page
 
     with ProgressBar("planning") as bar:
-        result = make_plan(request, progress=bar)
+        result = make_plan(task, progress=bar)
     click.echo(f"{page(result)}\n")
     return result.pool if result.moving is None else ""
 

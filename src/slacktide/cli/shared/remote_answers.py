@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +11,12 @@ import click
 
 from slacktide.cli.shared import options as common
 from slacktide.cli.shared.confirm import confirm_forgetting
+from slacktide.cli.shared.job_requests import backtest_request, learn_request, plan_request
 from slacktide.cli.shared.journals import check_left_to_server, is_on_command_line, remote
 from slacktide.cli.shared.output import ProgressBar, echo_json, warn
 
 if TYPE_CHECKING:
     from slacktide.app.jobs.submission import Submission
-    from slacktide.app.tasks import BacktestRequest, LearnRequest, PlanRequest
     from slacktide.client.remote import RemoteJournal
 
 READING = ("slot_hours", "gaps", "spot_usd", "on_demand_usd")
@@ -26,7 +26,9 @@ READING = ("slot_hours", "gaps", "spot_usd", "on_demand_usd")
 def plan_on_server(job: str, given: Mapping[str, Any]) -> None:
     """Plan a job on a server, print the plan and write its files."""
     with remote(given["server"]) as journal, ProgressBar("planning") as bar:
-        found = journal.plan(plan_question(journal, job, given, _wants(given, "text")), _progress_on(bar))
+        found = journal.plan(
+            plan_request(job, given, _sent(journal, job, given), _wants(given, "text")), _progress_on(bar)
+        )
     made = found.pop("made", {})  # texts and pictures for us, no part of the JSON output
     if given["output"] == "json":
         echo_json(found)
@@ -42,7 +44,7 @@ def backtest_on_server(job: str, given: Mapping[str, Any]) -> None:
     shown = "decisions" if given["verbose"] else "text"
     with remote(given["server"]) as journal, ProgressBar("back-testing") as bar:
         found = journal.backtest(
-            _backtest_question(journal, job, given, _wants(given, shown)), _progress_on(bar)
+            backtest_request(job, given, _sent(journal, job, given), _wants(given, shown)), _progress_on(bar)
         )
     made = found.pop("made", {})
     if given["output"] == "json":
@@ -64,7 +66,9 @@ def learn_on_server(job: str | None, given: Mapping[str, Any]) -> None:
         if job is None:
             found = journal.learned(given["pool_of"], wants)
         else:
-            found = journal.learn(_learn_question(journal, job, given, wants), _progress_on(bar))
+            found = journal.learn(
+                learn_request(job, given, _sent(journal, job, given), wants), _progress_on(bar)
+            )
     made = found.pop("made", {})
     if given["output"] == "json":
         echo_json(found)
@@ -76,67 +80,19 @@ def learn_on_server(job: str | None, given: Mapping[str, Any]) -> None:
 def plan_text(journal: RemoteJournal, job: str, given: Mapping[str, Any]) -> str:
     """Return the plan of a job, made on a server, as it is printed."""
     with ProgressBar("planning") as bar:
-        return str(
-            journal.plan(plan_question(journal, job, given, ["text"]), _progress_on(bar))["made"]["text"]
-        )
-
-
-def plan_question(
-    journal: RemoteJournal,
-    job: str,
-    given: Mapping[str, Any],
-    wants: Sequence[Any] = (),
-    *,
-    check: bool = False,
-) -> PlanRequest:
-    """Return the request for a plan, from the options of a command."""
-    from slacktide.app.tasks import PlanRequest
-
-    return PlanRequest(
-        **_about(journal, job, given),
-        policy=_written(common.parse_policy(given["policy"], job)),
-        start=given.get("start"),
-        wants=tuple(wants),
-        check=check,
-    )
+        request = plan_request(job, given, _sent(journal, job, given), ["text"])
+        return str(journal.plan(request, _progress_on(bar))["made"]["text"])
 
 
 def check_affordable(journal: RemoteJournal, wanted: Submission, given: Mapping[str, Any]) -> None:
     """Raise InfeasibleError if a job has a maximum cost and the server refuses its plan."""
     # Only then: the server refuses all else at submission, and a plan takes it a while.
     if wanted.file.job.max_cost_usd is not None:
-        unsaid = dict.fromkeys(("market", "pool", *READING))
-        journal.plan(plan_question(journal, wanted.file.path, {**unsaid, **given}, check=True))
+        path, options = wanted.file.path, {**dict.fromkeys(("market", "pool", *READING)), **given}
+        journal.plan(plan_request(path, options, _sent(journal, path, options), check=True))
 
 
-def _backtest_question(
-    journal: RemoteJournal, job: str, given: Mapping[str, Any], wants: Sequence[Any]
-) -> BacktestRequest:
-    from slacktide.app.tasks import BacktestRequest
-
-    starts = common.parse_starts(given["starts"])
-    policies = [_written(one) for one in common.parse_policies(given["policy"], job)]
-    return BacktestRequest(
-        **_about(journal, job, given),
-        policies=tuple(one for one in policies if one is not None),
-        starts=starts.count,
-        every_hours=starts.every_hours,
-        truth=given["truth"],
-        sight=given["sight"],
-        wants=tuple(wants),
-    )
-
-
-def _learn_question(
-    journal: RemoteJournal, job: str, given: Mapping[str, Any], wants: Sequence[Any]
-) -> LearnRequest:
-    from slacktide.app.tasks import LearnRequest
-
-    training = {name: given[name] for name in ("jobs", "seed", "pool_of")}
-    return LearnRequest(**_about(journal, job, given), **training, wants=tuple(wants))
-
-
-def _about(journal: RemoteJournal, job: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def _sent(journal: RemoteJournal, job: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the job file as it is sent, without the values of secrets, and its market.
 
     A market that the server cannot know, a local file or one that is read with options, is sent along.
@@ -150,12 +106,6 @@ def _about(journal: RemoteJournal, job: str, given: Mapping[str, Any]) -> dict[s
         check_left_to_server(READING)
         return {**about, "market": market.source}
     return {**about, "sent": journal.send_market(own)}
-
-
-def _written(policy: object) -> str | None:
-    import json
-
-    return None if policy is None else json.dumps(policy)
 
 
 def _wants(given: Mapping[str, Any], shown: str) -> list[str]:

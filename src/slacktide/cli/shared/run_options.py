@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from slacktide.app.jobs.controller import Setup
     from slacktide.app.jobs.submission import Defaults, FleetText, Submission
     from slacktide.app.markets.market import MarketSpec
-    from slacktide.app.planning.plan import PlanRequest
+    from slacktide.app.task_requests import JobTask, PlanRequest
     from slacktide.core.register import Spec
     from slacktide.journal.events import Sight
 
@@ -92,11 +93,13 @@ class RunOptions:
     sight: Sight = "feed"
     """What a job that may move is shown of its pools."""
 
-    def plan(self, path: str) -> PlanRequest:
-        """Return the request for the plan of a job."""
-        from slacktide.app.planning.plan import PlanRequest
+    def plan(self, path: str) -> JobTask[PlanRequest]:
+        """Return the task to plan a job."""
+        from slacktide.app.task_requests import PlanRequest, local_task
+        from slacktide.core.yaml_tree import read_text
 
-        return PlanRequest(path=path, market=self.market, policy=self.policy)
+        policy = None if self.policy is None else json.dumps(self.policy)
+        return local_task(PlanRequest(text=read_text(path), name=path, policy=policy), self.market)
 
     def submission(self, path: str) -> Submission:
         """Return the submission of a job."""

@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from slacktide.app.tasks import as_request, read_request, schema_of
+from slacktide.app.task_requests import as_request, read_request, schema_of
 from slacktide.app.tokens import Role
 from slacktide.core.errors import InputError, shown
 from slacktide.service.access.gate import Who

@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, Response
 from slacktide.app.costs.fleet_money import fleets
 from slacktide.app.markets.market_now import MOST_SLOTS
 from slacktide.app.markets.pool_forecast import MOST_HOURS
-from slacktide.app.tasks import LearnedRequest, LearnRequest, PoolName, as_request
+from slacktide.app.task_requests import LearnedRequest, LearnRequest, PoolName, as_request
 from slacktide.journal.state.pool_news import PoolNews
 from slacktide.report.wire import values
 from slacktide.service.routes import forms

@@ -9,7 +9,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from msgspec import Struct
 
-from slacktide.app.tasks import schema_of
+from slacktide.app.task_requests import schema_of
 
 Schema = dict[str, Any]
 

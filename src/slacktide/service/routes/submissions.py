@@ -10,7 +10,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from slacktide.app.jobs import requests
-from slacktide.app.tasks import BacktestRequest, LoginRequest, PlanRequest, PreemptRequest, SubmitRequest
+from slacktide.app.task_requests import (
+    BacktestRequest,
+    LoginRequest,
+    PlanRequest,
+    PreemptRequest,
+    SubmitRequest,
+)
 from slacktide.core.errors import BackendError
 from slacktide.service.access.gate import error_body, refused
 from slacktide.service.access.sessions import COOKIE, LASTING_S

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from slacktide.app.tasks import OutOfMemoryError, Setting
+from slacktide.app.task_requests import OutOfMemoryError, Setting
 from slacktide.core.errors import BackendError
 from slacktide.service.access.limits import TooMuchError
 

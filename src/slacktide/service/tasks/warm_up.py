@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 import tempfile
-import threading
 from pathlib import Path
 from typing import Any
 
-from slacktide.app.tasks import Setting
-from slacktide.service.tasks.task_process import answer
+from slacktide.app.task_requests import Setting
+from slacktide.core.child_process import ParentProcess
+from slacktide.service.tasks.verbs import answer
 
 JOB = """\
 name: warm-up
@@ -27,30 +26,29 @@ restart: 6m
 checkpoint: {every: 10m}
 market: synthetic:h100?days=4&slot=30m
 """
-QUESTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
+REQUESTS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("plan", {"text": JOB}),
     ("backtest", {"text": JOB, "starts": 40}),
 )
-"""A back-test of fewer starts than these runs without compiled code."""
+"""As many starts of the back-test as are needed for it to use compiled code."""
 
 
 def warm_up() -> None:
     """Do one task of each kind and drop the result; an error will come again with a real request."""
     with tempfile.TemporaryDirectory(prefix="slacktide-") as folder:
         setting = Setting(journal=str(Path(folder, "none.db")))
-        for verb, request in QUESTIONS:
+        for verb, request in REQUESTS:
             with contextlib.suppress(Exception):
                 answer(setting, verb, request)
 
 
-def end_with_input() -> None:
-    """End this process when its input does."""
-    sys.stdin.buffer.read()
-    os._exit(0)
+def main() -> None:
+    """Warm up, unless the input ends first."""
+    ParentProcess()  # its thread ends this process with the input
+    with contextlib.suppress(OSError):
+        os.nice(15)
+    warm_up()
 
 
 if __name__ == "__main__":
-    with contextlib.suppress(OSError):
-        os.nice(15)
-    threading.Thread(target=end_with_input, daemon=True).start()
-    warm_up()
+    main()

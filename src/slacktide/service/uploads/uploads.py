@@ -18,21 +18,21 @@ import stat
 import threading
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
 import msgspec
 
 from slacktide.app.jobs.submission import FleetText, Submission, check_runnable
 from slacktide.app.markets.market import MarketSpec
-from slacktide.app.tasks import SubmitRequest, parse_policy
+from slacktide.app.task_requests import SubmitRequest, parse_policy
 from slacktide.backends.machines.launch_package import MOST_BYTES
 from slacktide.core.errors import BackendError, FileError, InputError, SlacktideError, shown
 from slacktide.core.files import make_private_folder, write_private
 from slacktide.core.own_class import is_place
 from slacktide.engine.job.launch_spec import UPLOADS
-from slacktide.files.job import JobFile, parse_job
-from slacktide.files.rewrite import with_class, without_secrets
+from slacktide.files.job import JobFile, JobText
+from slacktide.files.rewrite import leaves_to_class, with_class, without_secrets
 from slacktide.files.untrusted import named_in
 from slacktide.journal.events import SubmissionAsked
 from slacktide.service.uploads.upload_cache import UploadCache
@@ -73,7 +73,8 @@ class Uploads:
         """Whether a text of the journal is that of a request, as it was sent or as it was accepted."""
         public = msgspec.structs.replace(request, text=without_secrets(request.text))
         with contextlib.suppress(SlacktideError):
-            return text in (public.text, whole_text(public, None), whole_text(public, self._fleet))
+            whole = (_completed(public.text, public.job_class, fleet) for fleet in (None, self._fleet))
+            return text in (public.text, *whole)
         return False
 
     def submission(self, request: SubmitRequest, key: str) -> Submission:
@@ -82,7 +83,8 @@ class Uploads:
         The same key has the same folder. Raises InputError or InfeasibleError for a job that cannot be run,
         or that needs something of the server's.
         """
-        file, text = checked(request, self._fleet), without_secrets(request.text)
+        file = checked(request, self._fleet)
+        text = without_secrets(request.text) if file.secrets else request.text
         folder = self.folder / hashlib.sha256(key.encode()).hexdigest()[:24]
         self._lay_out(folder, file, request, text)
         path = str(folder / request.name)
@@ -185,9 +187,9 @@ def markets_of(runs: Path) -> UploadCache:
     )
 
 
-def whole_text(request: SubmitRequest, fleet: FleetText | None) -> str:
+def _completed(text: str, job_class: str, fleet: FleetText | None) -> str:
     """Return a job file as the controller will read it: with its class, and the keys of that class."""
-    text = with_class(request.text, request.job_class) if request.job_class else request.text
+    text = with_class(text, job_class) if job_class else text
     return text if fleet is None else fleet.completed(text)
 
 
@@ -198,7 +200,7 @@ def checked(request: SubmitRequest, fleet: FleetText | None = None) -> JobFile:
             "the name of a job file must be at most 63 letters, digits, dots and dashes, got "
             f"{shown(request.name)}"
         )
-    file = parsed(request.text, request.name, lambda text: whole_text(request, fleet))
+    file = read_sent(JobText(request.text, request.name), fleet, request.job_class)
     check_runnable(file)
     check_policy(request.policy)
     _check_workdir(file)
@@ -214,28 +216,29 @@ def checked(request: SubmitRequest, fleet: FleetText | None = None) -> JobFile:
     return file
 
 
-def parsed(
-    text: str, name: str, complete: Callable[[str], str] = str, *, market_sent: bool = False
+def read_sent(
+    job: JobText, fleet: FleetText | None, job_class: str = "", *, market_sent: bool = False
 ) -> JobFile:
-    """Read the text of another user's job file, without loading code or opening a file that it names.
+    """Read another user's job file, without loading code or opening a file that it names.
 
-    `complete` adds what the server knows of it, such as keys of its class; it only gets valid YAML. The job
-    may name a market that is a file only where that file was sent, too.
+    Keys that it leaves to a class are those of the server's fleet. It may name a market that is a file only
+    where that file was sent, too.
     """
-    named = named_in(text, name)
+    named = named_in(job)
     check_policy(named.code)
-    whole = complete(text)
-    if whole != text:
-        named = named_in(whole, name)
+    # Most jobs leave nothing to a class, and are not parsed again: requests share the process of the engine.
+    if job_class or (fleet is not None and leaves_to_class(job.keys)):
+        job = JobText(_completed(job.text, job_class, fleet), job.path)
+        named = named_in(job)
         check_policy(named.code)
     if named.csv:
         raise InputError(
-            f"{name}: a job for a server must say its speedup itself, got a CSV file; write "
+            f"{job.path}: a job for a server must say its speedup itself, got a CSV file; write "
             "speedup: {table: {1: 1, 2: 1.9}}, or send it with the command line, which does so"
         )
-    file = parse_job(whole, path=name)
+    file = job.read()
     if not market_sent:
-        check_market(file.market, name)
+        check_market(file.market, job.path)
     return file
 
 

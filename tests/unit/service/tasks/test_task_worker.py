@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 from functools import partial
@@ -14,12 +15,12 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
-from slacktide.app.tasks import Setting
+from slacktide.app.task_requests import Setting
 from slacktide.core.errors import BackendError, InputError
 from slacktide.service.access.gate import Who
 from slacktide.service.routes.error_responses import error_response
 from slacktide.service.routes.progress_stream import Answering, awaited
-from slacktide.service.tasks import task_worker
+from slacktide.service.tasks import task_process, task_worker
 from slacktide.service.tasks.task_worker import BusyError, QueuePosition, StoppingError, TaskError, TaskWorker
 from tests.unit.service.parts_of_api import House
 
@@ -150,27 +151,30 @@ def test_callers_take_turns_and_none_takes_the_whole_line(worker: TaskWorker) ->
 
 def test_a_question_has_a_share_of_the_memory(tmp_path: Path) -> None:
     script = (
-        "import sys\n"
-        "from slacktide.service.tasks import task_process\n"
-        "from slacktide.app.tasks import NoDetails\n"
-        "task_process.VERBS['much'] = NoDetails, lambda *asked: bytearray(1 << 60)\n"
-        "task_process.VERBS['little'] = NoDetails, lambda *asked: {}\n"
-        "task_process.main(sys.stdin, sys.stdout)\n"
-        "import resource, os\n"
-        "most = os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') * task_process.SHARE_OF_MEMORY\n"
-        "print(resource.getrlimit(resource.RLIMIT_DATA)[0] <= most)\n"
+        "import os, resource\n"
+        "from slacktide.app.task_requests import NoDetails\n"
+        "from slacktide.service.tasks import task_process, verbs\n"
+        "bound = lambda *given: {'bytes': resource.getrlimit(resource.RLIMIT_DATA)[0]}\n"
+        "verbs.VERBS['much'] = NoDetails, lambda *given: bytearray(1 << 60)\n"
+        "verbs.VERBS['bound'] = NoDetails, bound\n"
+        "task_process.main()\n"
     )
-    asked = [{"journal": "none"}, *({"verb": verb, "request": {}} for verb in ("little", "much", "little"))]
-    done = subprocess.run(
-        [sys.executable, "-c", script], text=True, capture_output=True, check=True, timeout=600,
-        input="".join(json.dumps(line) + "\n" for line in asked),
-    )  # fmt: skip
-    first, second, third, bounded = done.stdout.splitlines()
-    assert json.loads(first) == json.loads(third) == {"answer": {}}
-    told = json.loads(second)["error"]
-    assert (told["exit_code"], told["status"]) == (4, 502)
-    assert "request less" in told["message"]
-    assert bounded == "True"
+    lines = [{"journal": "none"}, *({"verb": verb, "request": {}} for verb in ("bound", "much", "bound"))]
+    with subprocess.Popen(
+        [sys.executable, "-c", script], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write("".join(json.dumps(line) + "\n" for line in lines))
+        process.stdin.flush()
+        first, second, third = (json.loads(process.stdout.readline()) for _ in range(3))
+    assert process.returncode == 0, "the process ends with its input"
+    most = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * task_process.SHARE_OF_MEMORY
+    assert first == third
+    assert first["answer"]["bytes"] <= most
+    error = second["error"]
+    assert (error["exit_code"], error["status"]) == (4, 502)
+    assert "request less" in error["message"]
 
 
 def test_after_one_that_ran_out_of_memory_comes_a_new_process(worker: TaskWorker) -> None:
@@ -246,5 +250,5 @@ def test_machine_code_is_made_by_a_process_that_ends_with_the_server(house: Hous
         await asyncio.wait([begun])
 
     asyncio.run(begun_and_left())
-    code = f"from {warm_up.__name__} import end_with_input; end_with_input(); raise SystemExit(1)"
+    code = f"import time, {warm_up.__name__} as made; made.warm_up = lambda: time.sleep(1000); made.main()"
     assert subprocess.run([sys.executable, "-c", code], stdin=subprocess.DEVNULL, check=False).returncode == 0

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.app.tasks import SubmitRequest
+from slacktide.app.task_requests import SubmitRequest
 from slacktide.backends.machines.launch_package import zipped
 from slacktide.core.errors import BackendError, InfeasibleError, InputError
 from slacktide.engine.job.launch_spec import came_over_network, secrets_of

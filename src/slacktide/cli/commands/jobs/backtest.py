@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slacktide.cli.shared import options as common
+from slacktide.cli.shared.job_requests import backtest_request, on_market
 from slacktide.cli.shared.journals import is_remote, server_option
 from slacktide.cli.shared.output import ProgressBar, echo_json, print_rich
 
@@ -71,19 +72,12 @@ def backtest(job: str, **given: Any) -> None:
 
         backtest_on_server(job, given)
         return
-    from slacktide.app.planning.backtest import BacktestRequest, Truth, parse_truth, run_backtest
+    from slacktide.app.planning.backtest import run_backtest
     from slacktide.app.planning.spreading import open_spread
 
-    request = BacktestRequest(
-        path=job,
-        market=common.market_spec(given),
-        policies=common.parse_policies(given["policy"], job),
-        starts=common.parse_starts(given["starts"]),
-        truth=Truth() if given["truth"] is None else parse_truth(given["truth"]),
-        sight=given["sight"],
-    )
+    task = on_market(backtest_request(job, given), given)
     with open_spread(given["on"]) as spread, ProgressBar("back-testing") as bar:
-        result = run_backtest(request, progress=bar, spread=spread)
+        result = run_backtest(task, progress=bar, spread=spread)
     _print(result, given["output"], verbose=given["verbose"])
     _write(result, given["report"], given["plot"])
 

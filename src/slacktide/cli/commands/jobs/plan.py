@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slacktide.cli.shared import options as common
+from slacktide.cli.shared.job_requests import on_market, plan_request
 from slacktide.cli.shared.journals import is_remote, journal_path, place_options
 from slacktide.cli.shared.output import ProgressBar, echo_json, warn
 
@@ -41,15 +42,13 @@ def plan(job: str, **given: Any) -> None:
 
         plan_on_server(job, given)
         return
-    from slacktide.app.planning.plan import PlanRequest, make_plan
+    from slacktide.app.planning.plan import make_plan
     from slacktide.report.text.tables.plan import page
     from slacktide.report.wire.plan import as_json
 
-    policy = common.parse_policy(given["policy"], job)
-    journal = journal_path(given["journal"])
-    request = PlanRequest(path=job, market=common.market_spec(given), policy=policy, journal=journal)
+    task = on_market(plan_request(job, given), given, journal_path(given["journal"]))
     with ProgressBar("planning") as bar:
-        made = make_plan(request, progress=bar)
+        made = make_plan(task, progress=bar)
     if given["output"] == "json":
         echo_json(as_json(made))
     else:

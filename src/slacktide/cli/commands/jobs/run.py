@@ -61,14 +61,14 @@ def run(job: tuple[str, ...], **given: Any) -> int:
     if given["resume"]:
         check_exists(journal)
     if not (given["yes"] or given["fleet"]) and confirm.can_ask():
-        pool = confirm.agreed(journal, [wanted.plan(path) for path in job])
+        pool = confirm.agreed(journal, job, wanted.plan)
         if pool is None:
             click.echo("nothing was started", err=True)
             return CANCELLED
         # What the user agreed to is what runs: the pool of the plan, unless the jobs move by themselves.
         wanted = wanted if wanted.may_move(job) else wanted.on_pool(pool)
     elif not (given["fleet"] or given["resume"]):
-        confirm.check(journal, [wanted.plan(path) for path in job])
+        confirm.check(journal, job, wanted.plan)
     setup = setup_of(given, wanted.for_others())
     with StopRequests(given["on_hangup"]) as stop, Controller(journal, setup) as controller:
         with steady_output():

@@ -9,6 +9,7 @@ import click
 
 from slacktide.cli.shared import options as common
 from slacktide.cli.shared.confirm import confirm_forgetting
+from slacktide.cli.shared.job_requests import learn_request, on_market
 from slacktide.cli.shared.journals import is_remote, server_option
 from slacktide.cli.shared.output import ProgressBar, echo_json, print_rich
 from slacktide.core.errors import InputError
@@ -77,13 +78,12 @@ def _reset(path: Path, *, sure: bool) -> None:
 
 
 def _teach(path: Path, job: str, given: dict[str, Any]) -> Hedge:
-    from slacktide.app.planning.learning import Lessons, teach
+    from slacktide.app.planning.learning import teach
     from slacktide.app.planning.spreading import open_spread
 
-    market = common.market_spec(given)
-    lessons = Lessons(path=job, market=market, jobs=given["jobs"], seed=given["seed"])
+    task = on_market(learn_request(job, given), given)
     with open_spread(given["on"]) as spread, ProgressBar("learning") as bar:
-        return teach(path, lessons, pool_of=given["pool_of"], progress=bar, spread=spread)
+        return teach(path, task, progress=bar, spread=spread)
 
 
 def _print(hedge: Hedge, path: Path, output: str) -> None:

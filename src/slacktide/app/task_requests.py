@@ -1,15 +1,17 @@
-"""What may be requested of a server and of its task process: a type per verb, with bounds of fields.
+"""The typed request of each verb: one type for the command line, the client, the server and its task process.
 
-The command line builds the same types for work on this machine. Bounds are checked where a request is read
-from JSON, which is at the edge of a server; openapi.json is made from them.
+Bounds are checked where a request is read from JSON, which is at the edge of a server; openapi.json is made
+from them. A verb that is about a job works on a `JobTask`: its request, with the job file read.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
-from typing import Annotated, Any, Literal
+from pathlib import Path
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
@@ -18,7 +20,9 @@ from slacktide.app.jobs.submission import FleetText
 from slacktide.app.markets.market import MarketSpec
 from slacktide.core.errors import BackendError, InputError, shown
 from slacktide.core.register import Spec
+from slacktide.files.job import JobFile, parse_job
 from slacktide.journal.events import Sight
+from slacktide.market.base import Market
 
 Wanted = Literal["text", "decisions", "csv", "report", "png", "svg", "pdf"]
 """What can be made of an answer in addition to its documented keys: text as the command line prints it, text
@@ -40,7 +44,7 @@ class Request(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Setting(Request, frozen=True):
-    """The server whose tasks a process does."""
+    """What the task process must know of its server."""
 
     journal: str
     market: MarketSpec = MarketSpec()
@@ -53,12 +57,13 @@ class Setting(Request, frozen=True):
     """The file with what was learned of policies; None: that of the server's account."""
 
 
-class AboutJob(Request, frozen=True):
+class JobRequest(Request, frozen=True):
     """A job file, and the market that it is planned or tried on."""
 
     text: str
     """The job file."""
     name: str = "job.yaml"
+    """The job file's name; for work on the user's own machine its path, to which paths in it are relative."""
     market: str | None = None
     """A synthetic one; None: the job file's, else the server's."""
     sent: str | None = None
@@ -66,7 +71,7 @@ class AboutJob(Request, frozen=True):
     pool: str | None = None
 
 
-class PlanRequest(AboutJob, frozen=True):
+class PlanRequest(JobRequest, frozen=True):
     """What would this job cost, and when would it be done?"""
 
     policy: str | None = None
@@ -78,7 +83,7 @@ class PlanRequest(AboutJob, frozen=True):
     """Only say whether the plan would be refused."""
 
 
-class BacktestRequest(AboutJob, frozen=True):
+class BacktestRequest(JobRequest, frozen=True):
     """How would policies have done with this job on past market data?"""
 
     policies: tuple[str, ...] = ()
@@ -90,16 +95,43 @@ class BacktestRequest(AboutJob, frozen=True):
     wants: tuple[Wanted, ...] = ()
 
 
+AnyJobRequest = TypeVar("AnyJobRequest", bound=JobRequest)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobTask(Generic[AnyJobRequest]):
+    """What a verb about a job works on: its request, the job file as it was read once, and its market."""
+
+    request: AnyJobRequest
+    file: JobFile
+    market: MarketSpec = field(default_factory=MarketSpec)
+    """The chosen market; the job file's where it names none."""
+    journal: Path | None = None
+    """Where earlier runs of the job may be found; None: they are not looked for."""
+
+    def open_market(self) -> Market:
+        """Read the market."""
+        return self.market.open(self.file.market)
+
+
+def local_task(
+    request: AnyJobRequest, market: MarketSpec | None = None, journal: Path | None = None
+) -> JobTask[AnyJobRequest]:
+    """Return the task of a request on the machine of its user; raises FileError for a faulty job file."""
+    file = parse_job(request.text, path=request.name)
+    return JobTask(request=request, file=file, market=market or MarketSpec(), journal=journal)
+
+
 class LearnedRequest(Request, frozen=True):
     """Which policies have earned the trust of `policy: auto`?"""
 
     pool_of: PoolName | None = None
-    """What to choose from where nothing is learned yet."""
+    """The set of policies to choose from where nothing is learned yet."""
     wants: tuple[Wanted, ...] = ()
 
 
-class LearnRequest(AboutJob, frozen=True):
-    """Which of them do well with this job, started at random times of a market? Trust moves to those."""
+class LearnRequest(JobRequest, frozen=True):
+    """Which policies do well with this job, started at random times of a market? Trust moves to those."""
 
     pool_of: PoolName | None = None
     wants: tuple[Wanted, ...] = ()
@@ -158,7 +190,7 @@ class RenderRequest(Request, frozen=True):
 
 
 class NoDetails(Request, frozen=True):
-    """A request that its verb says in full, as to forget what was learned or to list machines."""
+    """The request of a verb without parameters, as to forget what was learned or to list machines."""
 
 
 class OutOfMemoryError(BackendError):
@@ -201,10 +233,10 @@ def as_request(kind: Any, tree: object, *, from_text: bool = False) -> Any:
 
 
 def _explained(error: msgspec.ValidationError, kind: Any, tree: object) -> str:
-    """Say which field must hold what, and what came.
+    """Return an error's text: which field, what it must be, and what came.
 
-    The library says where and what must hold, but neither what came where a number is out of its bounds nor
-    which words a choice is among.
+    The library names the field and the rule, but not the value of a number out of bounds, nor the words of a
+    choice.
     """
     must, _, where = str(error).partition(" - at `$")
     path = where.rstrip("`").removeprefix(".")

@@ -21,7 +21,7 @@ from slacktide.market.spec import absolute, is_feed
 
 
 @dataclass(frozen=True, slots=True)
-class Beginning:
+class PlannedSlot:
     """The slot of each pool in which a job would begin."""
 
     slot: Callable[[Job, Pool], int | None]
@@ -34,14 +34,14 @@ class Beginning:
         return self.checked(job, pool, self.slot(job, pool))
 
 
-def at_slot(start: int | None) -> Beginning:
+def at_slot(start: int | None) -> PlannedSlot:
     """Begin in a slot, the same in every pool; None: as late as leaves the job room."""
-    return Beginning(lambda job, pool: start)
+    return PlannedSlot(lambda job, pool: start)
 
 
 def as_submitted(
     market: MarketSpec, written: str | None, journal: Path | None
-) -> tuple[MarketSpec, Beginning]:
+) -> tuple[MarketSpec, PlannedSlot]:
     """Return the market that a job would be on if it were submitted now, and where it would begin.
 
     `written` is the market that the job file names. A job begins in the slot that was given, else at the
@@ -52,11 +52,11 @@ def as_submitted(
     present = None if market.start is not None and not market.shared else _present(market, written, journal)
     on = market if present is None else _on_site(market, present[0])
     if is_feed(on.named(written) or ""):
-        return on, Beginning(lambda job, pool: len(pool) - 1, lambda job, pool, slot: len(pool) - 1)
+        return on, PlannedSlot(lambda job, pool: len(pool) - 1, lambda job, pool, slot: len(pool) - 1)
     if present is None:
-        return on, Beginning(lambda job, pool: wanted_slot(job, pool, on.start, shared=on.shared))
+        return on, PlannedSlot(lambda job, pool: wanted_slot(job, pool, on.start, shared=on.shared))
     site, hours = present
-    return on, Beginning(
+    return on, PlannedSlot(
         lambda job, pool: standing(site, pool, hours).slot,
         lambda job, pool, slot: stand(job, pool, site, hours).slot,
     )

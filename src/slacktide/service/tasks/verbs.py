@@ -1,0 +1,230 @@
+"""What the task process does for each verb: from a typed request to the JSON document of its result."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from slacktide.app.journal.journal import open_journal
+from slacktide.app.machines import MachinesRequest, list_machines
+from slacktide.app.markets.market import MarketSpec
+from slacktide.app.markets.market_now import MarketRequest, market_now
+from slacktide.app.markets.pool_forecast import ForecastRequest, forecast_pool
+from slacktide.app.planning.backtest import run_backtest
+from slacktide.app.planning.learning import Hedge, forget, learned, learned_path, teach
+from slacktide.app.planning.plan import check_plan, make_plan
+from slacktide.app.task_requests import (
+    AnyJobRequest,
+    BacktestRequest,
+    CostRequest,
+    JobRequest,
+    JobTask,
+    LearnedRequest,
+    LearnRequest,
+    NoDetails,
+    PlanRequest,
+    RenderRequest,
+    Setting,
+    as_request,
+)
+from slacktide.core.errors import InputError, shown
+from slacktide.engine.fleet.fleets import market_named
+from slacktide.files.job import JobFile, JobText
+from slacktide.journal.state.snapshots import read_state
+from slacktide.journal.store.real_path import runs_of
+from slacktide.market.formats.market_bytes import read_bytes
+from slacktide.market.formats.whole_market import is_whole
+from slacktide.report.text.tables import learn as learn_report
+from slacktide.report.text.tables import machines as machines_report
+from slacktide.report.wire import backtest as backtest_wire
+from slacktide.report.wire import plan as plan_wire
+from slacktide.report.wire import values
+from slacktide.results.comparison import Comparison
+from slacktide.results.plan import JobPlan
+from slacktide.service.tasks import renderings
+from slacktide.service.uploads.server_paths import ServerPaths, without_folder
+from slacktide.service.uploads.uploads import check_market, check_policy, markets_of, read_sent
+from slacktide.simulation.compare import Progress
+
+LONGEST_NAME = 200
+"""Of a job file, in bytes: every file system takes it."""
+Result = TypeVar("Result", JobPlan, Comparison)
+
+
+def answer(
+    setting: Setting, verb: str, request: Mapping[str, Any], progress: Progress = lambda done, total: None
+) -> dict[str, Any]:
+    """Answer a request of a verb and report progress meanwhile; raises what goes wrong with it."""
+    kind, answering = VERBS[verb]
+    return answering(setting, as_request(kind, request), progress)
+
+
+def _plan(setting: Setting, request: PlanRequest, progress: Progress) -> dict[str, Any]:
+    check_policy(request.policy)
+    task = _task(setting, request)
+    if request.check:
+        check_plan(task)
+        return {}
+    made = _without_folders(setting, request, make_plan(task, progress=progress))
+    return _with(plan_wire.as_json(made), request.wants, renderings.of_plan(made))
+
+
+def _backtest(setting: Setting, request: BacktestRequest, progress: Progress) -> dict[str, Any]:
+    for policy in request.policies:
+        check_policy(policy)
+    result = _without_folders(setting, request, run_backtest(_task(setting, request), progress=progress))
+    return _with(backtest_wire.as_json(result), request.wants, renderings.of_backtest(result))
+
+
+def _task(setting: Setting, request: AnyJobRequest) -> JobTask[AnyJobRequest]:
+    """Read the job file of another user's request, with the keys of its class, and choose its market."""
+    _check_name(request.name)
+    job, market_sent = JobText(request.text, request.name), request.sent is not None
+    file = read_sent(job, setting.fleet, market_sent=market_sent)
+    market = market_of(setting, file, request)
+    return JobTask(request=request, file=file, market=market, journal=Path(setting.journal))
+
+
+def _check_name(name: str) -> None:
+    """Raise InputError unless a file can have a name, here as well as on the machine of its user."""
+    whole = name.isprintable() and "/" not in name and name not in ("", ".", "..")
+    if not whole or len(name.encode()) > LONGEST_NAME:
+        raise InputError(
+            f"the name of a job file must be 1 to {LONGEST_NAME} bytes of printable characters without a "
+            f"folder, got {shown(name)}"
+        )
+
+
+def market_of(setting: Setting, file: JobFile, request: JobRequest) -> MarketSpec:
+    """Return the market of a request: one that was sent, else its own, the job file's or the server's."""
+    check_market(request.market, request.name)
+    start = request.start if isinstance(request, PlanRequest) else None
+    if request.sent is not None:
+        path = _sent_market(setting, request.sent)
+        return MarketSpec(source=str(path), pool=request.pool, start=start)
+    market = _shared_market(setting, file, request)
+    return market if start is None else dataclasses.replace(market, start=start, shared=False)
+
+
+def _shared_market(setting: Setting, file: JobFile, request: JobRequest) -> MarketSpec:
+    """Return the market of a request, which begins where it would if the job were submitted."""
+    own = setting.market
+    first = 0 if own.start is None and _is_member(setting, file, request) else own.start
+    if not (request.market or file.market):
+        source = own.source or _fleet_market(setting)
+        return dataclasses.replace(own, source=source, pool=request.pool or own.pool, start=first)
+    # A slot that was given for the server's own market means nothing on another.
+    start = first if own.source is None else None
+    return MarketSpec(source=request.market, pool=request.pool, start=start, shared=own.shared)
+
+
+def _is_member(setting: Setting, file: JobFile, request: JobRequest) -> bool:
+    """Whether a job would be one of the server's fleet, whose market begins with its first slot."""
+    if setting.fleet is None or not isinstance(request, PlanRequest) or request.market:
+        return False
+    return setting.fleet.takes(file, setting.allocator, own_policy=request.policy is not None)
+
+
+def _fleet_market(setting: Setting) -> str | None:
+    """Return the market of the server's fleet, which all its jobs share; None where it has none."""
+    return None if setting.fleet is None else market_named(setting.fleet.parsed())
+
+
+def _sent_market(setting: Setting, digest: str) -> Path:
+    """Return the file of a market that was sent; raises InputError where there is none of that digest."""
+    path = markets_of(runs_of(Path(setting.journal))).path(digest)
+    if not path.is_file():
+        raise InputError(
+            "a market must be sent before the request, got none of that SHA-256; PUT it to "
+            "/api/v1/uploads/markets/SHA256 first"
+        )
+    with without_folder(path.parent):
+        if not is_whole(read_bytes(path)):
+            raise InputError("a market must be sent as the command line sends it, got another file")
+    return path
+
+
+def _without_folders(setting: Setting, request: JobRequest, result: Result) -> Result:
+    """Return a result that names the files of the server's market without its folders.
+
+    A market that was sent has the names that its sender gave it.
+    """
+    if request.sent is not None:
+        return result
+    paths = _paths(setting)
+    assumptions = tuple(paths.out_of(sentence) for sentence in result.assumptions)
+    return dataclasses.replace(result, market=paths.out_of(result.market), assumptions=assumptions)
+
+
+def _paths(setting: Setting) -> ServerPaths:
+    fleet = None if setting.fleet is None else setting.fleet.path
+    return ServerPaths(Path(setting.journal), setting.market.source, fleet)
+
+
+def _with(document: dict[str, Any], wants: Sequence[str], makers: renderings.Makers) -> dict[str, Any]:
+    """Return an answer with the texts and pictures that are wanted of it."""
+    return {**document, "made": renderings.made(wants, makers)} if wants else document
+
+
+def _learned(setting: Setting, request: LearnedRequest, progress: Progress) -> dict[str, Any]:
+    path = learned_path(setting.learned)
+    with without_folder(path.parent):
+        return _trust(learned(path, request.pool_of), path.name, request.wants)
+
+
+def _learn(setting: Setting, request: LearnRequest, progress: Progress) -> dict[str, Any]:
+    state = learned_path(setting.learned)
+    with without_folder(state.parent):
+        return _trust(teach(state, _task(setting, request), progress=progress), state.name, request.wants)
+
+
+def _trust(hedge: Hedge, state: str, wants: Sequence[str]) -> dict[str, Any]:
+    return _with(learn_report.as_json(hedge, state), wants, renderings.of_learned(hedge, state))
+
+
+def _forget(setting: Setting, request: NoDetails, progress: Progress) -> dict[str, Any]:
+    forget(learned_path(setting.learned))
+    return {}
+
+
+def _cost(setting: Setting, request: CostRequest, progress: Progress) -> dict[str, Any]:
+    with open_journal(setting.journal) as journal:
+        return journal.cost_report(request.job or None)._asdict()
+
+
+def _run(setting: Setting, request: RenderRequest, progress: Progress) -> dict[str, Any]:
+    with open_journal(setting.journal) as journal:
+        run = renderings.of_run(journal, request.job, _paths(setting))
+        return renderings.made([request.want], run)
+
+
+def _machines(setting: Setting, request: NoDetails, progress: Progress) -> dict[str, Any]:
+    with open_journal(setting.journal) as journal:
+        file = read_state(journal.store).machines
+    rows = list_machines(MachinesRequest(file=Path(file), journal=Path(setting.journal))) if file else []
+    return {"machines": [machines_report.as_json(one) for one in rows]}
+
+
+def _now(setting: Setting, request: MarketRequest, progress: Progress) -> dict[str, Any]:
+    return market_now(Path(setting.journal), setting.market, request)
+
+
+def _forecast(setting: Setting, request: ForecastRequest, progress: Progress) -> dict[str, Any]:
+    found = forecast_pool(Path(setting.journal), setting.market, request)
+    return {"forecast": values.plain(found)}
+
+
+VERBS: dict[str, tuple[Any, Callable[[Setting, Any, Progress], dict[str, Any]]]] = {
+    "plan": (PlanRequest, _plan),
+    "backtest": (BacktestRequest, _backtest),
+    "learned": (LearnedRequest, _learned),
+    "learn": (LearnRequest, _learn),
+    "forget": (NoDetails, _forget),
+    "cost": (CostRequest, _cost),
+    "run": (RenderRequest, _run),
+    "machines": (NoDetails, _machines),
+    "markets": (MarketRequest, _now),
+    "forecast": (ForecastRequest, _forecast),
+}
