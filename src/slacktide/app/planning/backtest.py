@@ -120,3 +120,13 @@ def usual_policies(file: JobFile) -> list[Spec]:
     known = [register.make(spec) for spec in DEFAULT_POLICIES]
     own = [] if register.make(file.policy) in known else [file.policy]
     return [*DEFAULT_POLICIES, *own]
+
+
+__all__ = [
+    "DEFAULT_POLICIES",
+    "BacktestOptions",
+    "Starts",  # commands import from `app` alone
+    "backtest",
+    "run_backtest",
+    "usual_policies",
+]

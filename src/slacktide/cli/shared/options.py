@@ -14,8 +14,8 @@ from slacktide.core.units import parse_duration_hours
 
 if TYPE_CHECKING:
     from slacktide.app.markets.market import MarketSpec
+    from slacktide.app.planning.backtest import Starts
     from slacktide.core.register import Spec
-    from slacktide.simulation.compare import Starts
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -169,7 +169,7 @@ def market_spec(given: Mapping[str, Any]) -> MarketSpec:
 
 def parse_starts(text: str) -> Starts:
     """Read `--starts`: a number of starts, or `every:2h`."""
-    from slacktide.simulation.compare import Starts
+    from slacktide.app.planning.backtest import Starts
 
     if text.startswith("every:"):
         return Starts(count=None, every_hours=parse_duration_hours(text.removeprefix("every:")))
