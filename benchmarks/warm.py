@@ -15,9 +15,9 @@ from statistics import median
 from typing import NamedTuple
 
 from slacktide.backends.local import Kind, Launch, LocalProcesses, ProcessStatus
-from slacktide.backends.machines.link.base import Host
-from slacktide.backends.machines.link.pipes import Pipes
+from slacktide.backends.machines.agent.messages import Host
 from slacktide.backends.machines.machine_workers import MachineWorkers
+from slacktide.testing.local_agents import LocalAgents
 
 TRIES = 3
 PAUSE_S = 0.002
@@ -101,7 +101,7 @@ class _Machines:
 
     def __init__(self, place: Path) -> None:
         hosts = [Host(name, None, None, 2, "127.0.0.1") for name in ("one", "two")]
-        link = Pipes(hosts, place / "machines", "benchmark", LEASE_S)
+        link = LocalAgents(hosts, place / "machines", "benchmark", LEASE_S)
         self._workers = MachineWorkers(place / "runs", "benchmark", link, LEASE_S)
 
     def register(self, launch: Launch) -> None:

@@ -107,7 +107,7 @@ class OnNetwork(MachineBackend):
 
     given: NodeAccess
 
-    def carrier(self) -> NodeAccess:
+    def node_access(self) -> NodeAccess:
         """Return it."""
         return self.given
 

@@ -16,8 +16,7 @@ from pathlib import Path
 
 from campaigns.machines.node import Node
 from campaigns.machines.truth import Truth
-from slacktide.backends.machines.agent.messages import AgentMessage
-from slacktide.backends.machines.link.base import Host, HostAnswer
+from slacktide.backends.machines.agent.messages import AgentMessage, Host, HostAnswer
 from slacktide.testing.fake_provider import NOTICE_HOURS, Cloud, FakeInstance
 
 GIVEN_UP_S = 8.0

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import pytest
 
+from slacktide.backends.machines.agent.messages import Host
 from slacktide.backends.machines.backend import MachineBackend, NodeAccess
-from slacktide.backends.machines.link.base import Host
-from slacktide.backends.machines.link.pipes import Pipes
 from slacktide.checks import BACKEND_CHECKS
 from slacktide.checks import trial as trials
 from slacktide.checks.backend import BackendCheck
+from slacktide.testing.local_agents import LocalAgents
 
 LEASE_S = 60.0
 HOSTS = (
@@ -24,9 +24,9 @@ HOSTS = (
 class TwoMachines(MachineBackend):
     """Two machines with two GPUs each, which serve as either kind."""
 
-    def carrier(self) -> NodeAccess:
+    def node_access(self) -> NodeAccess:
         root = self.place.folder.parent / "machines"
-        return NodeAccess(Pipes(HOSTS, root, self.place.owner, LEASE_S), LEASE_S)
+        return NodeAccess(LocalAgents(HOSTS, root, self.place.owner, LEASE_S), LEASE_S)
 
 
 @pytest.mark.parametrize("check", BACKEND_CHECKS, ids=lambda check: check.__name__)

@@ -63,7 +63,7 @@ class Rented(MachineBackend):
         )
         MachineBackend.__post_init__(self)
 
-    def carrier(self) -> NodeAccess:
+    def node_access(self) -> NodeAccess:
         """Return the link to the cloud's machines."""
         folder = self.place.folder.parent / "machines"
         return NodeAccess(CloudLink(self.cloud, folder, self.place.owner, LEASE_S), LEASE_S)

@@ -14,15 +14,15 @@ from pathlib import Path
 
 from slacktide.backends import process_table
 from slacktide.backends.base import BackendPlace, BackendStatus, LaunchSpec
+from slacktide.backends.machines.agent.messages import Host
 from slacktide.backends.machines.backend import MachineBackend, NodeAccess
-from slacktide.backends.machines.link.base import Host
-from slacktide.backends.machines.link.pipes import Pipes
 from slacktide.core.types import Order
 from slacktide.journal.state.tickets import MachineKind, MemoryMachineLog
 from slacktide.providers.base import Renter
 from slacktide.providers.renting import Renting
 from slacktide.providers.rules import Rules
 from slacktide.testing.fake_provider import Cloud, Fake, Faults
+from slacktide.testing.local_agents import LocalAgents
 
 from .conftest import wait_for
 
@@ -42,7 +42,7 @@ def hours() -> float:
     return time.time() / 3600.0
 
 
-class CloudLink(Pipes):
+class CloudLink(LocalAgents):
     """Finds the machines of a cloud once they are up, with an agent on each; an end ends all there."""
 
     def __init__(self, cloud: Cloud, root: Path, owner: str, lease_s: float) -> None:
@@ -81,7 +81,7 @@ class OnLink(MachineBackend):
 
     given: NodeAccess
 
-    def carrier(self) -> NodeAccess:
+    def node_access(self) -> NodeAccess:
         """Return it."""
         return self.given
 

@@ -12,11 +12,10 @@ from pathlib import Path
 
 from slacktide.backends import process_table
 from slacktide.backends.base import BackendPlace, BackendStatus, LaunchSpec
-from slacktide.backends.machines.agent.messages import AgentMessage
+from slacktide.backends.machines.agent.messages import AgentMessage, Host, HostAnswer
 from slacktide.backends.machines.backend import NodeAccess
-from slacktide.backends.machines.link.base import Host, HostAnswer
-from slacktide.backends.machines.link.pipes import Pipes
 from slacktide.core.types import Order
+from slacktide.testing.local_agents import LocalAgents
 from tests.parts_of_files import pids_below
 
 from .conftest import wait_for
@@ -27,7 +26,7 @@ STAYS = "echo ready; sleep 600"
 TWO = Order("job", 1, "here", 2, 0)
 
 
-class Cut(Pipes):
+class Cut(LocalAgents):
     """Pipes that can lose what is said, or what is answered."""
 
     deaf: frozenset[str] = frozenset()

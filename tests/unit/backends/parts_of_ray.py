@@ -13,8 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from slacktide.backends import process_table
-from slacktide.backends.machines.agent.messages import AgentAnswer, AgentMessage, AgentTask, LaunchPack
-from slacktide.backends.machines.link.base import Host
+from slacktide.backends.machines.agent.messages import AgentAnswer, AgentMessage, AgentTask, Host, LaunchPack
 from slacktide.backends.ray.link import RayLink
 from slacktide.backends.workers.launch import Launch, SetPart
 

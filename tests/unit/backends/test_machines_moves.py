@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.backends.machines.link.base import Host
+from slacktide.backends.machines.agent.messages import Host
 from slacktide.core.types import Order
 
 from .parts_of_machines import LONG_S, Cut, Site

@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 
 from slacktide.backends import process_table
-from slacktide.backends.ray.cluster_file import ClusterNote, default_path, find_cluster
-from slacktide.backends.ray.cluster_processes import of_cluster
+from slacktide.backends.ray.cluster_note import ClusterNote, default_path, find_cluster, of_cluster
 from slacktide.backends.ray.link import RayLink
 from slacktide.testing.ray import local_cluster
 

@@ -15,15 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.backends.machines.link.base import Host
+from slacktide.backends.machines.agent.messages import Host
 from slacktide.backends.process_table import Process, SeenProcess
-from slacktide.backends.ray import actor, cluster_file, cluster_processes, link
+from slacktide.backends.ray import actor, cluster_note, link
 from slacktide.backends.ray.backend import LEASE, LEASE_S, lease_s
-from slacktide.backends.ray.cluster_file import ClusterNote, LocalNode, read_note, write_note
+from slacktide.backends.ray.bridge import packed
+from slacktide.backends.ray.cluster_note import ClusterNote, LocalNode, read_note, write_note
 from slacktide.backends.ray.link import RayLink
-from slacktide.backends.ray.nodes import host_of
-from slacktide.backends.ray.package import packed
-from slacktide.backends.ray.settings import client_environ, is_loopback
+from slacktide.backends.ray.node_settings import client_environ, host_of, is_loopback
 from slacktide.cli import run
 from slacktide.core.errors import FileError, InputError
 from slacktide.testing.ray import local_cluster
@@ -205,9 +204,9 @@ def test_processes_of_others_are_no_part_of_a_cluster(tmp_path: Path) -> None:
         SeenProcess(Process(-6, "5 this-boot"), -6, 1, None),
     ]
     everyone = [worker, child, member, *strangers]
-    assert cluster_processes.of_node(spot, everyone) == [worker, child]
-    assert cluster_processes.of_cluster(cluster, everyone) == [worker, child, member]
-    assert cluster_processes.workers_of(spot, everyone) == 1
+    assert cluster_note.of_node(spot, everyone) == [worker, child]
+    assert cluster_note.of_cluster(cluster, everyone) == [worker, child, member]
+    assert cluster_note.workers_of(spot, everyone) == 1
 
 
 @pytest.mark.parametrize(
@@ -241,12 +240,12 @@ def test_commands_say_what_is_missing(
     assert run(["cluster", "status", "-o", "json"]) == 0
     assert run(["cluster", "down"]) == 0
     assert "nothing to end" in capsys.readouterr().out
-    assert cluster_file.find_cluster() is None
+    assert cluster_note.find_cluster() is None
 
 
 def test_one_command_at_a_time_starts_or_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLACKTIDE_HOME", str(tmp_path))
-    with local_cluster._locked(cluster_file.default_path()), pytest.raises(InputError, match="wait for it"):
+    with local_cluster._locked(cluster_note.default_path()), pytest.raises(InputError, match="wait for it"):
         local_cluster.end()
 
 

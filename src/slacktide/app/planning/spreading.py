@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from slacktide.backends.ray.cluster_file import find_cluster
-from slacktide.backends.ray.settings import token_environ
+from slacktide.backends.ray.cluster_note import find_cluster
+from slacktide.backends.ray.node_settings import token_environ
 from slacktide.core.errors import InputError, shown
 from slacktide.simulation.parallel.base import HERE, Spread
 from slacktide.simulation.parallel.processes import Processes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slacktide.backends.ray.cluster_file import ClusterNote
+from slacktide.backends.ray.cluster_note import ClusterNote
 from slacktide.core.errors import InputError
 from slacktide.results.machines.cluster import ClusterStatus, NodeStatus
 from slacktide.testing.ray import local_cluster

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from slacktide.backends.base import BackendStatus, PoolRoom
-from slacktide.backends.machines.link.base import Host, Link
+from slacktide.backends.machines.agent.messages import Host, Link
 from slacktide.backends.machines.machine_workers import MEET_S, MachineWorkers
 from slacktide.backends.machines.reconciler_thread import ReconcilerThread
 from slacktide.backends.workers.launch import Kind
@@ -60,7 +60,7 @@ class MachineBackend(WorkerBackend):
     _threads: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        given = self.carrier()
+        given = self.node_access()
         self._now, self._began_at, self._threads = given.now, given.now(), given.threads
         self.machine_workers = MachineWorkers(
             self.place.folder, self.place.owner, given.link, given.lease_s, given.now, threads=given.threads
@@ -69,7 +69,7 @@ class MachineBackend(WorkerBackend):
             self._renting = self.place.renting(given.head, given.token)
 
     @abstractmethod
-    def carrier(self) -> NodeAccess:
+    def node_access(self) -> NodeAccess:
         """Return how machines are reached; nothing is to be connected to yet."""
 
     @property

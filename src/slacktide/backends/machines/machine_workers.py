@@ -22,11 +22,11 @@ from slacktide.backends.machines.agent.messages import (
     AgentMessage,
     AgentTask,
     LaunchPack,
+    Link,
     LogName,
 )
 from slacktide.backends.machines.job import WAIT_S, RemoteJob
 from slacktide.backends.machines.launch_package import packed
-from slacktide.backends.machines.link.base import Link
 from slacktide.backends.machines.link.exchange import KnownMachine, KnownMachines, MessageLoop
 from slacktide.backends.machines.log_copy import LogCopies
 from slacktide.backends.machines.machine_set import MachinePart, MachineSet

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from slacktide.backends.machines.link.base import Host
+from slacktide.backends.machines.agent.messages import Host
 from slacktide.backends.machines.set_form import GpuSeat
 from slacktide.backends.workers.launch import Kind
 

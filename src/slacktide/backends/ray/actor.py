@@ -53,9 +53,8 @@ class NodeAgent:
         self._last_message_at = time.monotonic()
         threading.Thread(target=self._end_when_idle, daemon=True).start()
 
-    def tell(
-        self, digest: str, lease_s: float, frame: bytes
-    ) -> bytes | None:  # the name that live actors answer to
+    # Not renamed: actors that an earlier version started live on, and are called by this name.
+    def tell(self, digest: str, lease_s: float, frame: bytes) -> bytes | None:
         """Hand a message to the agent and return its answer; None: this code has to be learned first."""
         self._last_message_at = time.monotonic()
         code = self._root / f"code-{digest}"

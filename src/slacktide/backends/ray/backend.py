@@ -13,8 +13,7 @@ from typing import NamedTuple
 from slacktide.backends import process_table
 from slacktide.backends.base import LaunchSpec, backends
 from slacktide.backends.machines.backend import MachineBackend, NodeAccess
-from slacktide.backends.ray.cluster_file import default_path, find_cluster, read_note
-from slacktide.backends.ray.cluster_processes import of_node
+from slacktide.backends.ray.cluster_note import default_path, find_cluster, of_node, read_note
 from slacktide.backends.ray.link import RayLink
 from slacktide.core.errors import InputError
 from slacktide.core.units import parse_duration_hours
@@ -47,7 +46,7 @@ class Ray(MachineBackend):
     _ended: set[str] = field(init=False, default_factory=set)
     _scanned_at: float = field(init=False, default=-math.inf)
 
-    def carrier(self) -> NodeAccess:
+    def node_access(self) -> NodeAccess:
         """Find the cluster; it is connected to when it is first needed."""
         self.cluster = cluster_of(os.environ)
         address, token, _ = self.cluster

@@ -7,37 +7,155 @@ standard input does.
 
 from __future__ import annotations
 
+import hashlib
+import io
 import os
 import socket
 import sys
 import threading
 import time
-from collections.abc import Mapping
-from typing import IO, Any
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO, Any, NamedTuple
 
-from slacktide.backends.machines.agent.messages import read_frame, write_frame
-from slacktide.backends.machines.link.base import Host
-from slacktide.backends.ray.carrier import SPACE, AgentCarrier
-from slacktide.backends.ray.frames import Beat, Reply, Sending
-from slacktide.backends.ray.nodes import host_of
-from slacktide.backends.ray.package import packed
+from slacktide.backends.machines.agent.messages import Host, read_frame, write_frame
+from slacktide.backends.ray import actor
+from slacktide.backends.ray.bridge_messages import Beat, Reply, Sending
+from slacktide.backends.ray.node_settings import CLIENT, host_of
 
+_THEN = (1980, 1, 1, 0, 0, 0)
+"""One date for all files: the same code is the same archive."""
+SPACE = "slacktide"
+"""The namespace of our actors."""
+FORM = 1
+"""Changes with the calls that the actor answers: actors of another form are left alone and end when idle."""
+PAUSE_S = 0.3
+"""After an error; the actor may be on its way back."""
+STUCK_S = 45.0
+"""An actor that says nothing for this long is killed, and Ray starts it again."""
+BYTES_PER_S = 1e6
+"""A large message may take longer than that: as long as a slow network needs."""
+LOOK_S = 0.5
 BEAT_S = 0.2
 LIST_S = 0.3
 KNOCK_S = 5.0
 """How long a head may take to accept a connection."""
-CLIENT = "ray://"
+
+
+class Package(NamedTuple):
+    """The code of this package."""
+
+    digest: str
+    archive: bytes
+    """A zip file."""
+
+
+class NodeMessenger:
+    """Brings messages to the agent of one node and its answers back, in a thread of its own."""
+
+    def __init__(
+        self, host: Host, owner: str, lease_s: float, idle_s: float, package: Package,
+        reply: Callable[[Reply], None],
+    ) -> None:  # fmt: skip
+        self.host, self._owner, self._lease_s, self._idle_s = host, owner, lease_s, idle_s
+        self._package, self._reply = package, reply
+        self._next: bytes | None = None
+        self._ended = False
+        self.error = ""
+        """Why there was no answer to the last message; empty when there was one."""
+        self._changed = threading.Condition()
+        self._actor: Any = None
+        threading.Thread(target=self._exchange_all, daemon=True, name=f"to-{host.id[:12]}").start()
+
+    def send(self, frame: bytes) -> None:
+        """Take over a message; one that has not been sent yet is dropped."""
+        with self._changed:
+            self._next = frame
+            self._changed.notify()
+
+    def end(self) -> None:
+        """Carry nothing any more: the node is gone."""
+        with self._changed:
+            self._ended = True
+            self._changed.notify()
+
+    def _exchange_all(self) -> None:
+        while (frame := self._next_frame()) is not None:
+            try:
+                answer = self._exchange(frame)
+            except Exception as error:  # whatever Ray raises is no answer
+                self.error = _last_line(error)
+                self._actor = None
+                time.sleep(PAUSE_S)
+            else:
+                if answer is not None:
+                    self.error = ""
+                    self._reply(Reply(self.host.id, answer))
+
+    def _next_frame(self) -> bytes | None:
+        """Wait for a message; None when there will be no more."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._ended or self._next is not None)
+            frame, self._next = self._next, None
+            return None if self._ended else frame
+
+    def _exchange(self, frame: bytes) -> bytes | None:
+        """Return what the agent answers to a message; None when the node is gone meanwhile."""
+        if self._actor is None:
+            self._actor = self._actor_of_node()
+        for _ in range(2):
+            # None: the node does not have our code yet, as after its first start or an upgrade of ours.
+            reference = self._actor.tell.remote(self._package.digest, self._lease_s, frame)
+            answer: bytes | None = self._result(reference, len(frame))
+            if answer is not None or self._ended:
+                return answer
+            archive = self._package.archive
+            self._result(self._actor.learn.remote(self._package.digest, archive), len(archive))
+        return None
+
+    def _result(self, ref: Any, size: int) -> Any:
+        """Wait for a result; an actor that does not answer for long is killed, to be started again."""
+        import ray
+
+        give_up = time.monotonic() + STUCK_S + size / BYTES_PER_S
+        while not self._ended:
+            if ray.wait([ref], timeout=LOOK_S)[0]:
+                return ray.get(ref)
+            if time.monotonic() > give_up:
+                ray.kill(self._actor, no_restart=False)
+                raise TimeoutError
+        return None
+
+    def _actor_of_node(self) -> Any:
+        """Return the actor of this node, which is made where there is none."""
+        import ray
+        from ray import cloudpickle
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        cloudpickle.register_pickle_by_value(actor)
+        made = ray.remote(actor.NodeAgent).options(
+            name=f"{self._owner}/{self.host.id}/{FORM}", namespace=SPACE, lifetime="detached",
+            get_if_exists=True, num_cpus=0, max_restarts=-1, max_task_retries=0,
+            scheduling_strategy=NodeAffinitySchedulingStrategy(self.host.id, soft=False),
+        )  # fmt: skip
+        return made.remote(self._owner, self.host.id, self.host.address, self._idle_s)
+
+
+def _last_line(error: Exception) -> str:
+    """Return the line of an error that says most: for one on a node, Ray gives the whole traceback first."""
+    return (str(error).strip() or type(error).__name__).splitlines()[-1].strip()
 
 
 class Bridge:
-    """All that the process has to do."""
+    """The client of Ray: lists nodes, and has a messenger for each."""
 
     def __init__(self, address: str, owner: str, lease_s: float, idle_s: float, out: IO[bytes]) -> None:
         self._address, self._owner, self._lease_s, self._idle_s = address, owner, lease_s, idle_s
         self._out, self._writing = out, threading.Lock()
-        self._carriers: dict[str, AgentCarrier] = {}
+        self._messengers: dict[str, NodeMessenger] = {}
         self._early: dict[str, bytes] = {}
-        """What is to be said to nodes that have not been listed yet."""
+        """Messages to nodes that have not been listed yet."""
         self._changing = threading.Lock()
         self._listed_at: float | None = None
         self._package = packed()
@@ -48,11 +166,11 @@ class Bridge:
             while True:
                 sending: Sending = read_frame(source)
                 with self._changing:
-                    carrier = self._carriers.get(sending.host)
-                    if carrier is None:
+                    messenger = self._messengers.get(sending.host)
+                    if messenger is None:
                         self._early[sending.host] = sending.frame
                     else:
-                        carrier.send(sending.frame)
+                        messenger.send(sending.frame)
         finally:
             os._exit(0)
 
@@ -67,7 +185,7 @@ class Bridge:
     def _trouble(self) -> str:
         """Return why no agent answers, if that is so of all nodes."""
         with self._changing:
-            errors = [carrier.error for carrier in self._carriers.values()]
+            errors = [messenger.error for messenger in self._messengers.values()]
         return f"agents must run on the nodes, got: {errors[0]}" if errors and all(errors) else ""
 
     def list_nodes(self) -> None:
@@ -86,17 +204,17 @@ class Bridge:
             time.sleep(LIST_S)
 
     def _meet(self, alive: Mapping[str, Host]) -> None:
-        """Have a carrier for each node that is up."""
+        """Have a messenger for each node that is up."""
         with self._changing:
-            for gone in set(self._carriers) - set(alive):
-                self._carriers.pop(gone).end()
-            for name in set(alive) - set(self._carriers):
-                carrier = AgentCarrier(
+            for gone in set(self._messengers) - set(alive):
+                self._messengers.pop(gone).end()
+            for name in set(alive) - set(self._messengers):
+                messenger = NodeMessenger(
                     alive[name], self._owner, self._lease_s, self._idle_s, self._package, self.write
                 )
-                self._carriers[name] = carrier
+                self._messengers[name] = messenger
                 if name in self._early:
-                    carrier.send(self._early.pop(name))
+                    messenger.send(self._early.pop(name))
 
     def write(self, frame: Beat | Reply) -> None:
         """Send the link a frame; when the link is gone, the process ends."""
@@ -105,6 +223,21 @@ class Bridge:
                 write_frame(self._out, frame)
         except OSError:
             os._exit(0)
+
+
+def packed(folder: Path | None = None) -> Package:
+    """Pack the modules of this package, without caches and data."""
+    source = folder or Path(__file__).parents[2]
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(source.rglob("*.py")):
+            within = path.relative_to(source)
+            if within.parts[0] != "examples":
+                name = zipfile.ZipInfo(f"slacktide/{within.as_posix()}", _THEN)
+                name.compress_type = zipfile.ZIP_DEFLATED
+                archive.writestr(name, path.read_bytes())
+    data = made.getvalue()
+    return Package(hashlib.sha256(data).hexdigest()[:16], data)
 
 
 def connect(address: str) -> str:

@@ -6,18 +6,27 @@ Nothing here waits for Ray, for the bridge or for a node.
 
 from __future__ import annotations
 
+import os
 import pickle
+import subprocess
+import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
-from slacktide.backends.machines.agent.messages import AgentAnswer, AgentMessage
-from slacktide.backends.machines.link.base import Host, HostAnswer
-from slacktide.backends.ray.bridge_process import BridgeProcess, Start
-from slacktide.backends.ray.frames import Beat, Reply
+from slacktide.backends.machines.agent.messages import AgentAnswer, AgentMessage, Host, HostAnswer
+from slacktide.backends.machines.link.frame_process import FrameProcess
+from slacktide.backends.ray.bridge_messages import Beat, Reply, Sending
+from slacktide.backends.ray.node_settings import client_environ
 
+BEGIN_S = 30.0
+"""How long Python may take to start on a busy machine."""
+REFUSED = ("InvalidAuthToken", "Unauthenticated", "AuthenticationError")
+"""What Ray prints when a token is wrong or missing, while it goes on trying."""
+KEPT_LINES = 50
 SILENT_S = 5.0
 """A bridge that has said nothing for this long is killed."""
 CONNECT_S = 60.0
@@ -31,6 +40,92 @@ IDLE_S = 1800.0
 PAUSES_S = (0.2, 1.0, 3.0, 5.0)
 """Before a bridge is started again: longer each time, until one was connected."""
 WATCH_S = 0.1
+
+
+class Start(NamedTuple):
+    """What a bridge is started with."""
+
+    address: str
+    owner: str
+    lease_s: float
+    idle_s: float
+    token: Path | None
+
+
+class BridgeProcess:
+    """A bridge process and the threads that speak with it."""
+
+    def __init__(self, start: Start, on_frame: Callable[[BridgeProcess, Beat | Reply], None]) -> None:
+        self._start, self._on_frame = start, on_frame
+        command = [sys.executable, "-m", "slacktide.backends.ray.bridge", start.address, start.owner]
+        self._began = time.monotonic()
+        self._last_frame_at: float | None = None
+        self._trouble = ""
+        self._printed: deque[str] = deque(maxlen=KEPT_LINES)
+        self._child = FrameProcess(
+            [*command, f"{start.lease_s:g}", f"{start.idle_s:g}"],
+            self._receive,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            env=client_environ(os.environ, start.address, start.token),
+        )
+        # Standard error is read all the time: Ray prints a lot, and would wait when the pipe is full.
+        self._drainer = threading.Thread(target=self._drain, daemon=True)
+        self._drainer.start()
+
+    @property
+    def pid(self) -> int:
+        """Its process, which leads a group and a session of its own."""
+        return self._child.process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether it runs."""
+        return self._child.process.poll() is None
+
+    @property
+    def age_s(self) -> float:
+        """How long it has been there."""
+        return time.monotonic() - self._began
+
+    @property
+    def silent_s(self) -> float:
+        """For how long it has said nothing; at first it is given time to begin."""
+        if self._last_frame_at is None:
+            return max(0.0, self.age_s - BEGIN_S)
+        return time.monotonic() - self._last_frame_at
+
+    def why(self) -> str:
+        """Return why it cannot connect, in a sentence, as far as it is known."""
+        if any(word in line for line in list(self._printed) for word in REFUSED):
+            where = f"into {self._start.token}" if self._start.token else "where RAY_AUTH_TOKEN_PATH says"
+            return (
+                f"the Ray cluster at {self._start.address} must be given its token, got another or none; "
+                f"put the right one {where}"
+            )
+        return self._trouble
+
+    def send(self, host: str, message: AgentMessage) -> None:
+        """Have a message carried; an older one to the same node that has not been written yet is dropped."""
+        self._child.send(host, Sending(host, pickle.dumps(message)))
+
+    def kill(self) -> None:
+        """End it at once, with all that it started."""
+        self._child.kill_session()
+        self._drainer.join()
+        assert self._child.process.stderr
+        self._child.process.stderr.close()
+
+    def _receive(self, frame: Beat | Reply) -> None:
+        self._last_frame_at = time.monotonic()
+        if isinstance(frame, Beat) and frame.trouble:
+            self._trouble = frame.trouble
+        self._on_frame(self, frame)
+
+    def _drain(self) -> None:
+        assert self._child.process.stderr
+        for line in self._child.process.stderr:
+            self._printed.append(line.decode(errors="replace"))
 
 
 class RayLink:

@@ -13,9 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from slacktide.backends.ray.cluster_file import ClusterNote, LocalNode, write_note
-from slacktide.backends.ray.cluster_processes import process_of
-from slacktide.backends.ray.nodes import MARKET
+from slacktide.backends.ray.cluster_note import ClusterNote, LocalNode, process_of, write_note
+from slacktide.backends.ray.node_settings import MARKET
 
 OBJECT_STORE_BYTES = 80 << 20
 HEALTH = {

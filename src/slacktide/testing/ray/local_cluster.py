@@ -21,9 +21,18 @@ from typing import NamedTuple
 
 from slacktide.backends.process_table import alive, scan
 from slacktide.backends.ray.actor import HOME
-from slacktide.backends.ray.cluster_file import ClusterNote, LocalNode, default_path, read_note
-from slacktide.backends.ray.cluster_processes import CLUSTER, kill_all, of_cluster, of_node, workers_of
-from slacktide.backends.ray.settings import LOOPBACK, QUIET, token_environ
+from slacktide.backends.ray.cluster_note import (
+    CLUSTER,
+    ClusterNote,
+    LocalNode,
+    default_path,
+    kill_all,
+    of_cluster,
+    of_node,
+    read_note,
+    workers_of,
+)
+from slacktide.backends.ray.node_settings import LOOPBACK, QUIET, token_environ
 from slacktide.core.errors import BackendError, InputError, UnknownNameError
 from slacktide.core.files import PRIVATE_FILE, make_private_folder, write_private
 

@@ -1,4 +1,4 @@
 """How a controller reaches the agents of machines, whatever carries the messages.
 
-Begin with `base`.
+Begin with `exchange`.
 """

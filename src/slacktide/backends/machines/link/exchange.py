@@ -15,8 +15,14 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from slacktide.backends.machines.agent.lease import CONTROLLER_WAITS_S
-from slacktide.backends.machines.agent.messages import AgentAnswer, AgentMessage, LogName
-from slacktide.backends.machines.link.base import Host, HostAnswer, Link
+from slacktide.backends.machines.agent.messages import (
+    AgentAnswer,
+    AgentMessage,
+    Host,
+    HostAnswer,
+    Link,
+    LogName,
+)
 
 REPEAT_S = 0.2
 """How often a machine gets its message when nothing has changed."""

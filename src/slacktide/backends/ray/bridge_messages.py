@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from slacktide.backends.machines.link.base import Host
+from slacktide.backends.machines.agent.messages import Host
 
 
 class Sending(NamedTuple):

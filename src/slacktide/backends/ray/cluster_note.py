@@ -1,21 +1,92 @@
-"""The processes of a local cluster and of each of its nodes, however they were started.
-
-Ray's own are children of a node's raylet and share the session of the process that started the cluster.
-Agents and workers have sessions of their own; they are known by variables that they carry. Nothing is
-found by a name: other people's Ray on the same machine is left alone.
-"""
+"""The note of a local cluster: where it is, which nodes it has, and which processes are its own."""
 
 from __future__ import annotations
 
+import json
 import signal
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 
 from slacktide.backends.process_table import Process, SeenProcess, alive, scan, send
 from slacktide.backends.ray.actor import NODE
-from slacktide.backends.ray.cluster_file import ClusterNote, LocalNode
-from slacktide.core.errors import BackendError
+from slacktide.core.errors import BackendError, FileError
+from slacktide.core.files import state_dir, write_private
 from slacktide.core.machine_clock import boot_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalNode:
+    """A node of a local cluster."""
+
+    name: str
+    """As people call it: spot-1."""
+    id: str
+    """As Ray calls it."""
+    kind: str
+    gpus: int
+    raylet: Process
+    """The process of Ray that is the node."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterNote:
+    """What is on disk about a local cluster."""
+
+    id: str
+    """The value of a variable that its processes carry."""
+    folder: Path
+    """Its files: logs of Ray, the token, files of agents."""
+    keeper: Process
+    """The process that started it, which leads the session of all others."""
+    address: str = ""
+    nodes: tuple[LocalNode, ...] = ()
+    ready: bool = False
+    """Whether all nodes are there."""
+    wanted: dict[str, int] = field(default_factory=dict)
+    """How many nodes of each kind are to be there."""
+
+    @property
+    def token(self) -> Path:
+        """The file with the token that lets a client in."""
+        return self.folder / "token"
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it can be used."""
+        return self.ready and alive(self.keeper)
+
+
+def default_path() -> Path:
+    """Return where the note of this user's cluster is."""
+    return state_dir() / "cluster.json"
+
+
+def read_note(path: Path) -> ClusterNote | None:
+    """Read a note; None where there is none. Raises FileError for any other file."""
+    try:
+        note = json.loads(path.read_text(encoding="utf-8"))
+        nodes = tuple(LocalNode(**{**node, "raylet": Process(*node["raylet"])}) for node in note["nodes"])
+        more = {"folder": Path(note["folder"]), "keeper": Process(*note["keeper"]), "nodes": nodes}
+        return ClusterNote(**{**note, **more})
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise FileError(f"must be the note of a local cluster, got: {error}; remove it", path=path) from error
+
+
+def write_note(path: Path, note: ClusterNote) -> None:
+    """Write a note for this user alone; raises FileError."""
+    content = {**asdict(note), "folder": str(note.folder)}
+    write_private(path, json.dumps(content, indent=1).encode())
+
+
+def find_cluster() -> tuple[str, Path] | None:
+    """Return the address and the token's file of this user's local cluster; None: there is none."""
+    note = read_note(default_path())
+    return (note.address, note.token) if note is not None and note.is_up else None
+
 
 CLUSTER = "SLACKTIDE_CLUSTER"
 """The variable that says of which cluster a process is."""
