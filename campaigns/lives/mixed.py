@@ -106,7 +106,7 @@ def rented_gpu_hours(store: MemoryStore) -> float:
             cluster, node_gpus=event.node_gpus, provisioning_hours=event.provisioning_hours,
             grace_hours=event.idle_grace_hours,
         )  # fmt: skip
-        cluster.ask(event.nodes, event.at_hours)
+        cluster.resize(event.nodes, event.at_hours)
     while cluster.rented:
         total += cluster.rented * cluster.node_gpus * (cluster.next_hours - last)
         last = cluster.next_hours

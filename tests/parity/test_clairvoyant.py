@@ -15,7 +15,7 @@ from slacktide.core.quotes import Quote
 from slacktide.core.speedup import Amdahl, Linear, Power, Speedup, Table
 from slacktide.core.types import Allocation, Job, JobState
 from slacktide.market.base import Pool
-from slacktide.physics.physics import lose
+from slacktide.physics.progress import lose
 from slacktide.policies.base import policies
 from slacktide.policies.deadline_guard import DeadlineGuard
 from slacktide.policies.on_demand import OnDemand

@@ -13,7 +13,7 @@ from slacktide.core.quotes import Quote
 from slacktide.core.speedup import Amdahl, Linear
 from slacktide.core.types import Job, JobState
 from slacktide.market.base import Pool
-from slacktide.physics import physics
+from slacktide.physics import progress as physics
 from slacktide.physics.pace import KNOWN
 from slacktide.policies.base import Sight
 from slacktide.policies.stochastic_horizon import DecisionTable, look_up

@@ -12,7 +12,7 @@ from slacktide.core.speedup import Amdahl
 from slacktide.core.types import Job
 from slacktide.market.base import Pool
 from slacktide.market.source import open_market
-from slacktide.physics import physics
+from slacktide.physics import progress as physics
 from slacktide.physics.pace import USUAL_SPREAD
 from slacktide.physics.truth import AS_SAID, RandomTruth, Truth
 from slacktide.policies.base import policies

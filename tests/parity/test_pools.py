@@ -14,7 +14,7 @@ from slacktide.core.arrays import Floats
 from slacktide.core.speedup import Linear
 from slacktide.core.types import FINISH_FAST, Job, JobState
 from slacktide.market.base import Pool
-from slacktide.physics import physics
+from slacktide.physics import progress as physics
 from slacktide.physics.ledger import live
 from slacktide.physics.tariff import Meter, tariff_of
 from slacktide.solvers.pools.optimum import optimum

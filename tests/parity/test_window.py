@@ -15,7 +15,7 @@ from slacktide.core.quotes import Quote
 from slacktide.core.speedup import Amdahl, Linear, Power, Speedup, Table
 from slacktide.core.types import Job, JobState
 from slacktide.physics import ledger
-from slacktide.physics.physics import lose, terms
+from slacktide.physics.progress import lose, terms
 from slacktide.physics.tariff import Meter, tariff_of
 from slacktide.solvers.slotted import slotted
 from slacktide.solvers.window.programme import FREE, LINE_BINDS, OUT_OF_REACH, plan_window, window_plan

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from slacktide.checks.cases import random_case
 from slacktide.core.quotes import Quote
 from slacktide.core.types import JobState
-from slacktide.physics import ledger, physics
+from slacktide.physics import ledger
+from slacktide.physics import progress as physics
 from slacktide.physics.ledger import Priced, Stretch
 from slacktide.physics.tariff import Meter, Tariff
 

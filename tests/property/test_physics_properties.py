@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from slacktide.checks.cases import Case, random_case
 from slacktide.core.types import Allocation, JobState, Reason
-from slacktide.physics import physics
+from slacktide.physics import progress as physics
 from slacktide.policies.base import policies
 from slacktide.policies.deadline_guard import DeadlineGuard
 from slacktide.policies.view import Policy, View

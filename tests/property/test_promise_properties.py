@@ -16,7 +16,7 @@ from slacktide.core.quotes import Quote
 from slacktide.core.types import Job, PoolChoice, Wish
 from slacktide.market.base import Market, Pool
 from slacktide.market.pools.moves import Moves
-from slacktide.physics import physics
+from slacktide.physics import progress as physics
 from slacktide.policies.pools import rescue
 from slacktide.simulation.fleet.scene import FleetScene, Member
 

@@ -14,7 +14,8 @@ from slacktide.core.types import Job, JobState
 from slacktide.engine.job.job_context import JobContext, make_context
 from slacktide.journal.events import Lived, Preempted
 from slacktide.market.base import Market
-from slacktide.physics import ledger, physics
+from slacktide.physics import ledger
+from slacktide.physics import progress as physics
 from slacktide.policies.base import policies
 from tests import build
 from tests.parts_of_effort import examples

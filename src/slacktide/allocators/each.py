@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from slacktide.allocators.site.spot import Claim
 from slacktide.allocators.view import FleetView
 from slacktide.core.types import Allocation
-from slacktide.physics import physics
+from slacktide.physics import progress as physics
 from slacktide.policies.base import after_deadline, terms_of
 from slacktide.policies.pools.rescue import file_terms, late_over_pools
 from slacktide.policies.view import Policy, View

@@ -28,7 +28,7 @@ from slacktide.core.arrays import Ints
 from slacktide.core.compiled import compilable, compiled
 from slacktide.core.quotes import Quote
 from slacktide.physics.pace import KNOWN
-from slacktide.physics.physics import cut
+from slacktide.physics.progress import cut
 from slacktide.physics.tariff import Tariff
 from slacktide.policies.base import Sight
 from slacktide.policies.uniform_progress import PaceParameters, uniform_progress

@@ -13,7 +13,7 @@ from slacktide.allocators.site.job_tables import JobTables, Kinds, state_of, ter
 from slacktide.allocators.view import FleetView, Wanted
 from slacktide.core.compiled import compilable, compiled
 from slacktide.core.errors import InputError
-from slacktide.physics.physics import finish_in
+from slacktide.physics.progress import finish_in
 
 
 @allocators.register

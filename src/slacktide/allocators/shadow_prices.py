@@ -45,7 +45,7 @@ from slacktide.core.errors import InputError
 from slacktide.core.quotes import UNLIMITED_GPUS
 from slacktide.core.types import Reason, Refusal
 from slacktide.core.units import format_duration, format_usd
-from slacktide.physics.physics import finish_in
+from slacktide.physics.progress import finish_in
 
 FORM = 2
 """Of what it writes down."""

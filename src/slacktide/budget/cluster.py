@@ -127,7 +127,7 @@ class Cluster:
         self._give_back(now_hours)
         return came
 
-    def ask(self, nodes: int, now_hours: float) -> None:
+    def resize(self, nodes: int, now_hours: float) -> None:
         """Make it this many nodes, those on their way included."""
         if nodes - self.ready > self.coming:
             self._request(nodes - self.rented, now_hours)

@@ -1,8 +1,8 @@
 """Fit the known forms of a speedup to measured points, and say where the points are not concave.
 
 Fits are least squares in relative error: a rate that is 5 % off counts the same on one GPU as on
-sixty-four. Points wider than the fastest are left out of them, because no form can fall and nobody
-would rent such a width.
+sixty-four. Points wider than the fastest are left out of them, because no form can fall and such a
+width is never worth renting.
 """
 
 from __future__ import annotations

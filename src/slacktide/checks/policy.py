@@ -16,7 +16,7 @@ import numpy as np
 
 from slacktide.checks.cases import Case, cases, with_other_future
 from slacktide.core.types import Allocation, JobState
-from slacktide.physics import physics
+from slacktide.physics import progress as physics
 from slacktide.policies.deadline_guard import DeadlineGuard
 from slacktide.policies.decision import decision_of
 from slacktide.policies.view import Policy, View, look

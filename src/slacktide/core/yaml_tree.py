@@ -113,7 +113,7 @@ def describe(tree: Tree) -> str:
 
 
 def read_bytes(path: str | Path, most: int, said: str) -> bytes:
-    """Return the content of a file of at most so many bytes, which is `said` in words; raises FileError."""
+    """Return the content of a file of at most `most` bytes, which is `said` in words; raises FileError."""
     try:
         with Path(path).open("rb") as file:
             data = file.read(most + 1)

@@ -9,7 +9,7 @@ from slacktide.allocators.site.spot import Spot
 from slacktide.backends.base import PoolRoom
 from slacktide.core.quotes import Quote
 from slacktide.engine.job.job_context import JobContext
-from slacktide.physics import physics
+from slacktide.physics import progress as physics
 
 
 def scarce_spot(

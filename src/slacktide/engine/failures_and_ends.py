@@ -28,7 +28,7 @@ from slacktide.journal.events import (
     WorkerFailed,
 )
 from slacktide.journal.state.journal_state import NOTHING, JobRecord
-from slacktide.physics import physics
+from slacktide.physics import progress as physics
 from slacktide.physics.tariff import usd_per_hour
 
 LEFT = Reason("what-is-left")

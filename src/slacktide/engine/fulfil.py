@@ -19,7 +19,7 @@ from slacktide.engine.step_context import StepContext
 from slacktide.journal.events import Event, HealthChanged
 from slacktide.journal.state.journal_state import JobRecord
 from slacktide.market.market_view import offer
-from slacktide.physics import physics
+from slacktide.physics import progress as physics
 from slacktide.physics.pace import believed
 from slacktide.policies.view import goes_where_it_may, stays_in
 

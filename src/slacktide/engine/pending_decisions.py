@@ -16,7 +16,7 @@ from slacktide.core.units import MAX_GPUS
 from slacktide.engine.job.job_context import JobContext, pace_of
 from slacktide.journal.events import Event
 from slacktide.journal.state.journal_state import Begun, JobRecord
-from slacktide.physics import physics
+from slacktide.physics import progress as physics
 from slacktide.physics.pace import Pace
 from slacktide.policies.view import View
 

@@ -28,7 +28,7 @@ from slacktide.engine.step_context import StepContext
 from slacktide.journal.events import ClockJumped, Event, Released
 from slacktide.journal.state.fleet_record import FleetRecord
 from slacktide.journal.state.journal_state import UNSEEN_SLOT, Begun, JobRecord
-from slacktide.physics import physics
+from slacktide.physics import progress as physics
 
 UNSEEN = Reason(UNSEEN_SLOT)
 BLOCKED = Reason("blocked")

@@ -1,4 +1,4 @@
 """What time does to work, what it costs, and the stretches that both are written in.
 
-Begin with `physics.pass_time`; `tariff` prices what it returns, and `ledger` adds stretches up to a bill.
+Begin with `progress.pass_time`; `tariff` prices what it returns, and `ledger` adds stretches up to a bill.
 """

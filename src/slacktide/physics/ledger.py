@@ -18,7 +18,7 @@ import numpy as np
 from slacktide.core.compiled import inlined
 from slacktide.core.quotes import Quote
 from slacktide.core.types import STOP, TIME_TOLERANCE_HOURS, JobState
-from slacktide.physics.physics import Passed, Terms, next_end_hours, pass_time
+from slacktide.physics.progress import Passed, Terms, next_end_hours, pass_time
 from slacktide.physics.tariff import Charge, Meter, Tariff, price, reach_hours
 
 CENT_USD = 0.005
@@ -29,7 +29,7 @@ Use: TypeAlias = Literal["work", "boot", "idle", "rounding"]
 
 
 class Stretch(NamedTuple):
-    """Between two moments nothing changed: who held what, at which quote, and what came of it."""
+    """Between two moments nothing changed: who held what, at which quote, and what it did."""
 
     payer: str
     """The job's id; empty for the site itself, which pays for machines that boot, idle or round up."""
@@ -89,15 +89,17 @@ def live(
     on_demand: int,
     move_usd: float = 0.0,
 ) -> Outcome:
-    """Let up to so many hours of one slot pass with one holding, and price them, with a move to its pool.
+    """Let up to that many hours of one slot pass with one holding, and price them, with a move to its pool.
 
     The stretch is shorter where the work ends in it, or the money, or the time of a job that stops at its
     deadline: then the job checkpoints, stops and is exhausted.
     """
+    # A job that stops at its deadline is cut a tolerance after it, so that work due right then is done.
     ends = terms.deadline_hours + TIME_TOLERANCE_HOURS - from_hours
     last = terms.after_deadline == STOP and ends <= hours + 2 * TIME_TOLERANCE_HOURS
     limit = min(hours, max(0.0, ends)) if last else hours
     reach = np.inf
+    # The move is paid as the stretch begins, so it shortens what the money reaches.
     if max_cost_usd < np.inf:
         left = max_cost_usd - state.cost_usd - move_usd
         reach = reach_hours(tariff, meter, slot, pool, quote, spot, on_demand, left)
@@ -245,12 +247,14 @@ def audit(
     gaps, wrong, total = list[str](), list[str](), 0.0
     meters, until, pools = dict[str, Meter](), dict[str, float](), dict[str, int]()
     for number, (stretch, charge) in enumerate(stretches):
+        # Each use is metered by itself: the site's idle and booting machines share a slot and a pool.
         payer = f"{stretch.payer}/{stretch.use}"
         pool = pools.setdefault(stretch.pool, len(pools))
         fair, meters[payer] = price(
             tariff(stretch.payer), meters.get(payer, Meter()), stretch.slot, pool, stretch.quote,
             stretch.spot_gpus, stretch.on_demand_gpus, stretch.held_hours, charge.move_usd,
         )  # fmt: skip
+        # A move is taken as it was charged: a stretch does not say where its job came from.
         if abs(fair.usd - charge.usd) >= CENT_USD:
             wrong.append(f"{name(number)}: {charge.usd:.4f} USD, not {fair.usd:.4f}")
         ended = until.get(payer, -np.inf)
@@ -267,6 +271,8 @@ def oversold(stretches: list[Stretch]) -> list[str]:
     """Return the moments at which more spot began to be held in a pool than it offered."""
     found = list[str]()
     held: Counter[str] = Counter()
+    # Ends are moved back by this much, so that one and a beginning at the same moment do not overlap by
+    # rounding; shorter stretches would end before they begin.
     brief = 2 * TIME_TOLERANCE_HOURS
     spot = [one for one in stretches if one.spot_gpus > 0 and one.to_hours - one.from_hours > brief]
     # An end that is the same moment as a beginning comes before it.

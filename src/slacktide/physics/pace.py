@@ -1,4 +1,4 @@
-"""What is believed of a job's speed, beside what its file says.
+"""The pace of a job: what is believed of its speed, from its file and from measurements while it runs.
 
 What is unknown of a job is not the share of its work that is left, which it reports, but how fast it goes on
 each width. The belief is about y(n) = a + b * log2(n), the logarithm of the real pace on n GPUs over the
@@ -6,7 +6,7 @@ file's: `a` is how far `work` is off, `b` how far `speedup` is off for each doub
 stretch in which a job worked on one width and said how far it came measures y at that width (`see`). It is a
 belief of two numbers, so minutes are enough to learn it.
 
-How long a restart takes, and how often a job saves, are measured beside it (`see_restart`, `see_checkpoint`):
+How long a restart takes, and how often a job saves, are measured as well (`see_restart`, `see_checkpoint`):
 the file's figures are believed until the job speaks.
 
 Policies, plans and bills go by the mean. The promise to be in time goes by a slow quantile (`safe`): slow
@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from slacktide.core.compiled import compilable, inlined
 from slacktide.core.types import JobState
-from slacktide.physics.physics import Terms, carried, measured_terms, work_hours
+from slacktide.physics.progress import Terms, carried, measured_terms, work_hours
 
 USUAL_SPREAD = math.exp(0.35) - 1.0
 """How far `work` may be off where its file does not say: a standard deviation, as a share."""
@@ -54,7 +54,7 @@ Z, CAREFUL_Z = 1.5, 2.0
 
 
 class Pace(NamedTuple):
-    """A belief, as bare numbers. `KNOWN` is that of somebody who takes the file's word for it."""
+    """A belief, as bare numbers. `KNOWN` takes the file's word for it."""
 
     mean: float = 0.0
     """Of `a`."""
@@ -105,6 +105,12 @@ def see(pace: Pace, width: int, hours: float, ratio: float) -> Pace:
     """Return what is believed after some productive hours on a width, at a ratio to the file's pace."""
     if hours <= LEAST_HOURS or ratio <= 0.0 or pace.hours == math.inf:
         return pace
+    # Kalman update of the belief (a, b) with the covariance P = ((a, b), (b, c)) by one measurement
+    #     y = a + b x + noise,  x = log2(width),  noise variance NOISE_SD² / hours:
+    # P (1, x) = (along, across), the variance of the surprise is (1, x) P (1, x) + noise, the gain is
+    # P (1, x) over that, and P falls by gain times P (1, x). Between measurements `a` wanders, so its
+    # variance grows first. The first surprise says how wrong the file is, not how noisy the pace: it is
+    # not counted.
     first = pace.hours == 0.0
     x = math.log2(width)
     a = pace.variance if first else pace.variance + WANDER_SD**2 * hours
@@ -132,6 +138,7 @@ def see(pace: Pace, width: int, hours: float, ratio: float) -> Pace:
 
 def see_restart(pace: Pace, hours: float) -> Pace:
     """Return what is believed after workers needed this long from their order to their first report."""
+    # Welford's running mean and sum of squares, which needs no list of the restarts seen.
     count, off = pace.restarts + 1.0, hours - pace.restart_hours
     mean = pace.restart_hours + off / count
     squares = pace.restart_squares + off * (hours - mean)
@@ -156,33 +163,34 @@ def mean_restart(pace: Pace, file_hours: float) -> float:
 
 @inlined
 def safe_restart(pace: Pace, mean_hours: float, z: float) -> float:
-    """Return how long a restart may take, beside its mean; as said where none was seen."""
+    """Return how long a restart may take at the safe quantile; the mean where none was seen."""
     if pace.restarts == 0.0:
         return mean_hours
+    # The usual spread counts as one restart's, so a single restart seen does not look certain.
     usual = (RESTART_SD * mean_hours) ** 2
     return mean_hours + z * math.sqrt((usual + pace.restart_squares) / pace.restarts)
 
 
 @compilable
-def learn(pace: Pace, told: Terms, before: JobState, after: JobState, productive_hours: float) -> Pace:
+def learn(pace: Pace, file_terms: Terms, before: JobState, after: JobState, productive_hours: float) -> Pace:
     """Return what is believed after a stretch with the width held at its end, or until the work was done.
 
-    `told` are the terms of the file; `before` is the state in which the stretch began.
+    `file_terms` are the terms of the file; `before` is the state in which the stretch began.
     """
     width = after.spot_gpus + after.on_demand_gpus
     if pace.hours == math.inf or productive_hours <= LEAST_HOURS or width == 0:
         return pace
     changed = before.spot_gpus != after.spot_gpus or before.on_demand_gpus != after.on_demand_gpus
-    begun, _, _ = carried(told, before, changed or before.pool != after.pool)
-    return measure(pace, told, width, productive_hours, begun, after.progress_gpu_hours)
+    begun, _, _ = carried(file_terms, before, changed or before.pool != after.pool)
+    return measure(pace, file_terms, width, productive_hours, begun, after.progress_gpu_hours)
 
 
 @inlined
 def measure(
-    pace: Pace, told: Terms, width: int, hours: float, from_gpu_hours: float, to_gpu_hours: float
+    pace: Pace, file_terms: Terms, width: int, hours: float, from_gpu_hours: float, to_gpu_hours: float
 ) -> Pace:
     """Return what is believed after some productive hours on a width brought the work from here to there."""
-    file_hours = work_hours(told, from_gpu_hours, width) - work_hours(told, to_gpu_hours, width)
+    file_hours = work_hours(file_terms, from_gpu_hours, width) - work_hours(file_terms, to_gpu_hours, width)
     return see(pace, width, hours, file_hours / hours)
 
 
@@ -202,8 +210,11 @@ def spread(pace: Pace, width: int, left_hours: float, slot_hours: float) -> floa
     """Return the standard deviation of the pace's logarithm over the hours that are left at the mean pace."""
     x = math.log2(width)
     left = max(left_hours, 0.5 * slot_hours)
+    # The variance of a + b x; then what the coming hours add: noise that averages out over them, and a walk,
+    # whose mean over a time has a third of the variance of its end.
     own = pace.variance + x * (2.0 * pace.covariance + x * pace.slope_variance)
     ahead = NOISE_SD**2 / left + WANDER_SD**2 * min(left, WANDER_HOURS) / 3.0
+    # Surprises widen the margin, calm never narrows it: a calm past promises nothing.
     noise = min(max((CALM + pace.surprise) / (CALM + pace.surprises), 1.0), MOST_NOISE)
     return math.sqrt(noise * (max(own, 0.0) + ahead))
 
@@ -235,6 +246,7 @@ def safe(terms: Terms, pace: Pace, progress_gpu_hours: float, slot_hours: float,
     """Return a job's terms at the safe pace; `terms` are those at the mean one."""
     rate = terms.rate.copy()
     for width in range(1, rate.shape[1]):
+        # Widths that the job may not have are never looked up.
         if terms.fit[width] != width:
             continue
         left = work_hours(terms, progress_gpu_hours, width)

@@ -98,7 +98,7 @@ def price(
 
 @inlined
 def _charge(quote: Quote, spot: int, on_demand: int, hours: float, move_usd: float) -> Charge:
-    """Return what these GPUs cost for so many hours, with a move."""
+    """Return what these GPUs cost for that many hours, with a move."""
     on_demand_usd = quote.on_demand_usd_per_gpu_hour * on_demand * hours
     return Charge(usd_per_hour(quote, spot, on_demand) * hours + move_usd, on_demand_usd, move_usd)
 
@@ -106,6 +106,7 @@ def _charge(quote: Quote, spot: int, on_demand: int, hours: float, move_usd: flo
 @inlined
 def _paid(meter: Meter, slot: int, pool: int) -> tuple[int, int]:
     """Return the GPUs of each kind that are paid for already in a slot and pool."""
+    # Another pool is another seller: what was paid there in this slot buys nothing here.
     if meter.slot == slot and meter.pool == pool:
         return meter.spot_gpus, meter.on_demand_gpus
     return 0, 0
@@ -130,6 +131,7 @@ def reach_hours(
         charge, _ = price(tariff, meter, slot, pool, quote, spot, on_demand, tariff.slot_hours, 0.0)
         return math.inf if charge.usd <= left_usd + MONEY_TOLERANCE_USD else 0.0
     hourly = usd_per_hour(quote, spot, on_demand)
+    # What costs nothing may be held for ever, but not by a job that already owes more than it had.
     if hourly <= 0.0:
         return math.inf if left_usd >= -MONEY_TOLERANCE_USD else 0.0
     reach = max(0.0, left_usd) / hourly
@@ -158,10 +160,12 @@ def lasts_hours(
     """
     if not tariff.whole_slots:
         hourly = usd_per_hour(quote, spot, on_demand)
+        # Kept back for the time in which workers are let go, which is paid at whichever price is higher.
         reserve_usd = max(hourly, usd_per_hour(worst, spot, on_demand)) * stop_hours
         return max(0.0, left_usd - reserve_usd) / hourly if hourly > 0.0 else math.inf
     charge, meter = price(tariff, meter, slot, pool, quote, spot, on_demand, tariff.slot_hours, 0.0)
     if charge.usd > left_usd + MONEY_TOLERANCE_USD:
         return 0.0
+    # The next slot is paid in full by a minute in it: without the money, all must be gone before it begins.
     following = reach_hours(tariff, meter, slot + 1, pool, worst, spot, on_demand, left_usd - charge.usd)
     return math.inf if following > 0.0 else max(0.0, rest_hours - stop_hours)

@@ -91,7 +91,7 @@ def at_pace(job: Job, factor: float, exponent: float) -> Job:
 class RandomTruth:
     """A truth that is drawn for each start: every factor between two bounds, evenly on a logarithmic scale.
 
-    The draw goes by the seed and the slot, so whoever begins in one slot meets the same job.
+    The draw depends on the seed and the slot only: every policy that begins in one slot meets the same job.
     """
 
     work: tuple[float, float] = (0.5, 2.0)
@@ -192,6 +192,7 @@ def _halves(job: Job) -> tuple[list[Phase], list[Phase]]:
     for phase in job.parts:
         first = min(max(half - done, 0.0), phase.work_gpu_hours)
         done += phase.work_gpu_hours
+        # The phase in the middle is in both halves, with its share of the work in each.
         if first > 0.0:
             before.append(dataclasses.replace(phase, work_gpu_hours=first))
         if first < phase.work_gpu_hours:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from slacktide.core.compiled import compilable, inlined
 from slacktide.core.errors import InputError
 from slacktide.core.types import Allocation, JobState
-from slacktide.physics.physics import Terms, pause_after, phase_of
+from slacktide.physics.progress import Terms, pause_after, phase_of
 from slacktide.policies.base import Context, RuleChoice, Sight, decide_by_rule, line, policies
 from slacktide.policies.view import View
 

@@ -13,7 +13,7 @@ from slacktide.core.compiled import compilable
 from slacktide.core.errors import InputError
 from slacktide.core.quotes import Quote
 from slacktide.core.types import Allocation, Reason
-from slacktide.physics.physics import Terms, cut
+from slacktide.physics.progress import Terms, cut
 from slacktide.policies.base import Context, RuleChoice, Sight, line, policies, sight, signals
 from slacktide.policies.view import View
 from slacktide.solvers.slotted import on_slots

@@ -16,7 +16,7 @@ from slacktide.core.register import Register
 from slacktide.core.types import FINISH_FAST, STOP, TIME_TOLERANCE_HOURS, Allocation, Job, JobState, Reason
 from slacktide.market.base import Pool
 from slacktide.physics.pace import Pace, believed
-from slacktide.physics.physics import Terms, on_demand_first, terms
+from slacktide.physics.progress import Terms, on_demand_first, terms
 from slacktide.physics.tariff import Tariff, tariff_of
 from slacktide.policies.view import Policy, View
 

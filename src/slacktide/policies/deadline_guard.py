@@ -15,7 +15,7 @@ from slacktide.core.compiled import compilable, compiled, inlined
 from slacktide.core.errors import InputError, shown
 from slacktide.core.types import Allocation, Reason, Wish
 from slacktide.physics.pace import MEASURED_HOURS, Z, is_measured, margin_factor, safe
-from slacktide.physics.physics import (
+from slacktide.physics.progress import (
     Terms,
     can_still_wait,
     cut,

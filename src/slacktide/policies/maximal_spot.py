@@ -7,7 +7,7 @@ from typing import Any
 
 from slacktide.core.compiled import inlined
 from slacktide.core.types import Allocation
-from slacktide.physics.physics import can_still_wait, on_demand_first, rescue_width
+from slacktide.physics.progress import can_still_wait, on_demand_first, rescue_width
 from slacktide.policies.base import Context, RuleChoice, Sight, decide_by_rule, policies
 from slacktide.policies.view import View
 

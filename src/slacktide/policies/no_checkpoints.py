@@ -11,7 +11,7 @@ import numpy as np
 
 from slacktide.core.compiled import compilable, compiled, inlined
 from slacktide.core.types import TIME_TOLERANCE_HOURS, Allocation, Job, Reason
-from slacktide.physics.physics import finish_with
+from slacktide.physics.progress import finish_with
 from slacktide.policies.base import Context, RuleChoice, RulePolicy, Sight, sight, signals
 from slacktide.policies.decision import decision_of
 from slacktide.policies.view import Policy, View

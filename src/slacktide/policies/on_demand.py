@@ -9,7 +9,7 @@ import numpy as np
 
 from slacktide.core.compiled import compilable
 from slacktide.core.types import TIME_TOLERANCE_HOURS, Allocation, JobState
-from slacktide.physics.physics import on_demand_finish
+from slacktide.physics.progress import on_demand_finish
 from slacktide.policies.base import Context, RuleChoice, Sight, decide_by_rule, policies
 from slacktide.policies.view import View
 

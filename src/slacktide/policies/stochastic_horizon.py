@@ -19,7 +19,7 @@ from slacktide.market.base import LruCache, Pool
 from slacktide.market.forecast import markov
 from slacktide.market.forecast.base import clock, hour_of_day
 from slacktide.market.tape import Mark, Past, first_hours
-from slacktide.physics.physics import work_hours
+from slacktide.physics.progress import work_hours
 from slacktide.policies.base import (
     Context,
     RuleChoice,
@@ -38,7 +38,7 @@ LONGEST_AGE = 256
 """Slots to look back for the age of a spell; older than the oldest bin."""
 LEAST_WORK = 0.7
 """The share of the work for which tables are made where it is not known for certain: about a standard
-deviation less. A job with even less has so much slack that more of it changes no decision."""
+deviation less. A job with even less has enough slack that more of it changes no decision."""
 SPREAD_CELLS, SPREAD_FINER = 1.25, 1.5
 """How many times as many cells such a table has, and how many more so that pauses are whole numbers of them:
 on a real H100 market 5 cells to a slot instead of 3 paid the same, within 0.1 %, and on eight synthetic ones
@@ -102,7 +102,7 @@ class StochasticHorizon:
     heeds_warnings: ClassVar[bool] = True
 
     refit_hours: float = 24.0  # how often the model learns from what has happened since
-    cells: int = 120  # how finely slack is told apart
+    cells: int = 120  # how finely slack is divided
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.refit_hours) and self.refit_hours > 0):

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from slacktide.core.compiled import compilable, inlined
 from slacktide.core.types import Allocation, JobState
-from slacktide.physics.physics import Terms, pause_after, phase_of, work_hours
+from slacktide.physics.progress import Terms, pause_after, phase_of, work_hours
 from slacktide.policies.base import Context, RuleChoice, Sight, decide_by_rule, line, policies
 from slacktide.policies.view import View
 
@@ -20,7 +20,7 @@ class PaceParameters(NamedTuple):
 
 @compilable
 def missing_on_demand(terms: Terms, state: JobState, hours: float, spot: int, goal: float) -> int:
-    """Return how many on-demand GPUs beside this spot reach the goal in so many hours."""
+    """Return how many on-demand GPUs together with this spot reach the goal in that many hours."""
     phase = phase_of(terms, state.progress_gpu_hours)
     for width in range(max(spot, 1), len(terms.fit)):
         if terms.fit[width] == width:

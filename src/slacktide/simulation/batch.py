@@ -14,10 +14,10 @@ from slacktide.core.quotes import UNLIMITED_GPUS, Quote
 from slacktide.core.types import Job, JobState
 from slacktide.market.base import Pool
 from slacktide.market.forecast.base import forecast_table
-from slacktide.physics import physics
+from slacktide.physics import progress as physics
 from slacktide.physics.ledger import live
 from slacktide.physics.pace import Pace, believed, learn, prior
-from slacktide.physics.physics import Terms, cut, given_up, lose
+from slacktide.physics.progress import Terms, cut, given_up, lose
 from slacktide.physics.tariff import Meter, Tariff, tariff_of
 from slacktide.physics.truth import Truth
 from slacktide.policies.base import (

@@ -18,7 +18,8 @@ from slacktide.market.base import Pool
 from slacktide.market.forecast.base import Forecaster
 from slacktide.market.forecast.persistence import DEFAULT_FORECASTER, DEFAULT_HORIZON
 from slacktide.market.market_view import MarketView
-from slacktide.physics import ledger, physics
+from slacktide.physics import ledger
+from slacktide.physics import progress as physics
 from slacktide.physics.pace import Pace, learn, prior
 from slacktide.physics.tariff import Meter, tariff_of
 from slacktide.physics.truth import AS_SAID, Truth

@@ -16,7 +16,7 @@ from slacktide.core.arrays import Floats
 from slacktide.core.types import TIME_TOLERANCE_HOURS, Job
 from slacktide.market.base import Pool
 from slacktide.market.forecast.base import forecast_table
-from slacktide.physics import physics
+from slacktide.physics import progress as physics
 from slacktide.policies.base import Context, RulePolicy
 from slacktide.policies.view import Policy
 from slacktide.simulation import batch, plain

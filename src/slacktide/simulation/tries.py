@@ -16,7 +16,7 @@ from slacktide.core.types import Allocation, JobState
 from slacktide.core.units import MAX_GPUS
 from slacktide.market.market_view import MarketView, PoolView, PoolViews
 from slacktide.market.tape import Past
-from slacktide.physics import physics
+from slacktide.physics import progress as physics
 from slacktide.policies.view import stays_in
 from slacktide.simulation.pool_options import PoolOptions
 

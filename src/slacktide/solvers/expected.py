@@ -31,8 +31,7 @@ import numpy.typing as npt
 
 from slacktide.core.arrays import Bools, Floats, Ints
 from slacktide.core.compiled import compilable, compiled, inlined
-from slacktide.solvers.lattice import Pauses, list_holdings, list_pauses
-from slacktide.solvers.slotted import Slotted
+from slacktide.solvers.slotted import Pauses, Slotted, list_holdings, list_pauses
 
 NEVER = -1e15
 LATTICE_UNITS = 16
@@ -44,7 +43,7 @@ FEWEST_UNITS = 4
 BARE_BYTES = 16_000_000
 """Bytes of decisions that are worked out at once, before they are packed."""
 UNPACKED_BYTES = 64_000_000
-"""Bytes of decisions along known series up to which they are not packed: nobody keeps those for long."""
+"""Bytes of decisions along known series up to which they are not packed: they are not kept for long."""
 
 Actions = npt.NDArray[np.uint8]
 
@@ -65,7 +64,7 @@ class Lattice(NamedTuple):
 class Decisions:
     """The best holdings of some slots, each slot and market state packed by itself, unless they are few.
 
-    A run asks for one state a slot, and what it asks for is unpacked in a fraction of a millisecond.
+    A run needs one state a slot, which is unpacked in a fraction of a millisecond.
     """
 
     def __init__(self, packed: list[list[bytes]], axes: tuple[int, int, int], *, bare: bool) -> None:
@@ -185,7 +184,7 @@ def solve(
 ) -> Decisions:
     """Return the best holding for each of the `slots` slots from `now` on.
 
-    `wanted[slot, state]` says which decisions will be asked for, where that is known: of the others only the
+    `wanted[slot, state]` says which decisions will be needed, where that is known: of the others only the
     value is worked out, which takes a fraction of the time. Slots are solved some at a time, the last ones
     first, and packed: the bare decisions of a whole job on 16 GPUs would take hundreds of megabytes.
     """
@@ -231,7 +230,7 @@ def solve_warned(
     *,
     now: int,
 ) -> Actions:
-    """Return the best holding in slot `now` for who knows of a fall, by holding, pause ahead and slack.
+    """Return the best holding in slot `now` for a job warned of a fall, by holding, pause ahead and slack.
 
     After the fall the market is a chain like any other. Before it, and into it, only those transitions
     are possible that agree with it, each as likely as it is among those; `fresh[state]` is where the market
@@ -244,12 +243,12 @@ def solve_warned(
     values = np.empty((states, len(shape.spot), len(shape.pauses.left_hours), slack.cells))
     actions = np.zeros((1, len(shape.spot), len(shape.pauses.ahead_hours), slack.cells), np.uint8)
     rows = np.full((1, states), -1)
-    unasked, rows[0, fall.state] = np.full((1, states), -1), 0
+    unwanted, rows[0, fall.state] = np.full((1, states), -1), 0
 
     def back(edges: Chain, first: int, last: int) -> None:
         from_here = edges._replace(block=chain.block[first - now :])
-        asked = rows if first == now else unasked
-        compiled(induce)(terms, shape, from_here, worth, slack, first, last, values, asked, actions)
+        needed = rows if first == now else unwanted
+        compiled(induce)(terms, shape, from_here, worth, slack, first, last, values, needed, actions)
 
     back(chain, until, terms.deadline_slots)
     before = until
@@ -336,6 +335,8 @@ def fill_value(
     waited = min(pause, length)
     best = terms.rate[terms.fastest]
     gain = terms.rate[width] * (length - waited) / best if width > 0 else 0.0
+    # A slot that works below full speed loses slack: the value is that of the cell `shift` further down,
+    # between two cells where it is not whole.
     shift = (length - gain) / slack.step
     whole = math.floor(shift + 1e-6)
     part = shift - whole
@@ -393,6 +394,7 @@ def fill_expected(chain: Chain, shape: Lattice, block: int, state: int, nxt: Flo
             continue
         for rest in range(out.shape[1]):
             row = out[holding, rest]
+            # E[holding, rest, x] = sum over edges of share * next[to, holding, rest, x].
             row[:] = 0.0
             for edge in range(chain.first[block, state], chain.last[block, state]):
                 share = chain.share[edge]
@@ -434,7 +436,8 @@ def induce(
     if until == terms.deadline_slots:
         for state in range(states):
             fill_end(terms, shape, worth, slack, after[state])
-    # Half an interval on average; without checkpoints half of all the work, which no cell can tell apart.
+    # Half an interval on average; without checkpoints half of all the work, as a cell of slack does not say
+    # how much was done.
     interval_hours = min(terms.checkpoint_hours, terms.work_gpu_hours / terms.rate[terms.fastest])
     lost_cells = 0.5 * interval_hours / (terms.rate[terms.fastest] * slack.step)
     shrunk = np.zeros(pauses, np.bool_)
@@ -445,6 +448,8 @@ def induce(
         entered[shape.pauses.stay[rest]] = True
         entered[shape.pauses.shrink[shape.pauses.stay[rest]]] = True
 
+    # For each slot and market state: (1) the expected future of every holding, (2) less its rent under each
+    # pause, (3) the best of staying, a part, or anything, (4) seen from before the market takes its spot.
     for slot in range(until - 1, now - 1, -1):
         for state in range(states):
             offered = chain.gpus[state]
@@ -476,6 +481,7 @@ def induce(
                 if shape.allowed[holding]:
                     fill_before(terms, shape, offered, lost_cells, holding, decided, before[state, holding])
         after, before = before, after
+    # The two buffers were swapped after each slot: after an odd number the result is not in the caller's.
     if (until - now) % 2 == 1:
         values[:] = after
 
@@ -494,10 +500,12 @@ def decide(
     """Fill the value of the best move from every holding and pause, and the holding to which it leads.
 
     `value[pause, holding]` is what a holding is worth when it was settled with this pause ahead; `shrunk` are
-    the pauses that lie ahead of who let workers go.
+    the pauses that lie ahead after workers were let go.
     """
     holdings, pauses, cells = decided.shape
     restart = shape.pauses.restart
+    # subset[p, h] = the best within h under pause p, a running maximum over the lattice of holdings;
+    # any_value = the best of all after a restart; `which` carries along the holding each belongs to.
     any_value = np.full(cells, NEVER)
     any_which = np.zeros(cells, np.uint8)
     which = np.empty(cells, np.uint8)
@@ -544,8 +552,8 @@ def evaluate(
 ) -> None:
     """Fill the values that `decide` fills, without where the moves lead.
 
-    Only for the pauses with which a slot may be `entered`: nothing else is asked of a slot whose decisions
-    nobody wants.
+    Only for the pauses with which a slot may be `entered`: nothing else of a slot is needed where its
+    decisions are not wanted.
     """
     holdings, pauses, cells = decided.shape
     any_value = np.full(cells, NEVER)

@@ -1,19 +1,36 @@
-"""A job on a grid of slots: the form that solvers read, which plan slot by slot from the job's first one."""
+"""A job on a grid of slots: the form that solvers read, and the holdings and pauses of their states.
+
+**Holdings** are pairs (spot, on demand); number 0 is to hold nothing.
+
+**Moves** lead from one holding to another. A move that keeps all workers *stays* and keeps the pause that is
+left; one that only lets some go *shrinks* and waits for the shrink pause at least; one that adds any
+*restarts*.
+
+**Pauses.** When a slot begins, the pause left over is 0, or a restart or a shrink less some whole slots.
+Inside a slot the pause is one of these, or a fresh shrink, or a fresh restart. Both sets are finite and small
+(one and two values when a restart is shorter than a slot), so a pause is an index and not a number.
+
+The clairvoyant and the expected utility number the holdings by `list_holdings` and read `Pauses`. The window
+programme runs inside compiled rules, for a job that may stand in the middle of any pause: it counts
+holdings as cells of a square and makes its table of pauses anew for each window, from the same moves and
+left-overs.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 
 from slacktide.core.arrays import Floats, Ints
-from slacktide.core.compiled import compilable
+from slacktide.core.compiled import compilable, inlined
 from slacktide.core.errors import InputError, shown
 from slacktide.core.quotes import Quote
 from slacktide.core.types import TIME_TOLERANCE_HOURS, Job, JobState
 from slacktide.physics.ledger import Outcome, live
-from slacktide.physics.physics import Terms, terms, work_hours
+from slacktide.physics.progress import Terms, terms, work_hours
 from slacktide.physics.tariff import Meter, Tariff, tariff_of
 
 
@@ -43,6 +60,7 @@ class Slotted(NamedTuple):
 @compilable
 def mean_rate(terms: Terms) -> Floats:
     """Return the pace on each width over all phases: all the work over the time it takes."""
+    # One phase, which is the usual case, needs no table of its own.
     rate: Floats = terms.rate[0]
     if len(terms.phase_ends_gpu_hours) == 1:
         return rate
@@ -97,3 +115,97 @@ def live_slot(job: Slotted, state: JobState, slot: int, quote: Quote, spot: int,
         job.terms, job.tariff, math.inf, state, Meter(-1, -1, 0, 0), slot, slot * job.slot_hours,
         job.slot_hours, quote, state.pool, spot, on_demand,
     )  # fmt: skip
+
+
+SAME_PAUSE_HOURS = 1e-9
+"""Pauses closer than this are the same; one shorter than this is none."""
+
+STAY, SHRINK, RESTART = range(3)
+"""The kinds of move from one holding to another, by the pause they cost."""
+
+
+@inlined
+def kind_of_move(held_spot: int, held_on_demand: int, spot: int, on_demand: int) -> int:
+    """Return whether a move keeps all workers, only lets some go, or adds any."""
+    kind = SHRINK
+    if spot > held_spot or on_demand > held_on_demand:
+        kind = RESTART
+    elif spot == held_spot and on_demand == held_on_demand:
+        kind = STAY
+    return kind
+
+
+@inlined
+def pause_ahead(job: Slotted, kind: int, left_hours: float) -> float:
+    """Return the pause that lies ahead after a move by who had this much of one left; as physics says."""
+    if kind == RESTART:
+        return job.restart_hours
+    return max(left_hours, job.shrink_hours) if kind == SHRINK else left_hours
+
+
+@compilable
+def left_overs(fresh_hours: float, slot_hours: float, most: int) -> Floats:
+    """Return what is left of a pause after one slot, after two, and so on; at most `most` values."""
+    found = np.empty(most)
+    count, rest = 0, fresh_hours - slot_hours
+    while count < most and rest > SAME_PAUSE_HOURS:
+        found[count] = rest
+        count += 1
+        rest -= slot_hours
+    return found[:count]
+
+
+def list_holdings(totals: Iterable[int]) -> tuple[Ints, Ints]:
+    """Return the spot and on-demand GPUs of every pair that adds up to one of the totals, in their order."""
+    pairs = [(spot, total - spot) for total in totals for spot in range(total + 1)]
+    spot, on_demand = np.array(pairs, dtype=np.int64).T
+    return np.ascontiguousarray(spot), np.ascontiguousarray(on_demand)
+
+
+class Pauses(NamedTuple):
+    """How long a job may pause, and which pause follows which; each set ascends from 0."""
+
+    left_hours: Floats
+    """The pauses that may be left over when a slot begins."""
+    ahead_hours: Floats
+    """The pauses that may lie ahead once a slot's holding is settled."""
+    stay: Ints
+    """stay[left]: what lies ahead of who keeps all workers."""
+    shrink: Ints
+    """shrink[ahead]: what lies ahead instead once workers are lost or let go, and none added."""
+    restart: int
+    """What lies ahead once any worker was added."""
+    after: Ints
+    """after[ahead]: what is left over of it when the next slot begins."""
+
+
+def list_pauses(job: Slotted) -> Pauses:
+    """List the pauses of a job."""
+    fresh = (job.restart_hours, job.shrink_hours)
+    rests = [left_overs(hours, job.slot_hours, math.ceil(hours / job.slot_hours)) for hours in fresh]
+    left = distinct([0.0, *np.concatenate(rests)])
+    ahead = distinct([*left, *fresh])
+    return Pauses(
+        left_hours=left,
+        ahead_hours=ahead,
+        stay=nearest(ahead, left),
+        shrink=nearest(ahead, [pause_ahead(job, SHRINK, hours) for hours in ahead]),
+        restart=int(nearest(ahead, [job.restart_hours])[0]),
+        after=nearest(left, np.maximum(0.0, ahead - job.slot_hours)),
+    )
+
+
+def distinct(hours: Iterable[float]) -> Floats:
+    """Return pauses in ascending order, of those that are the same only one."""
+    kept: list[float] = []
+    for value in sorted(hours):
+        if not kept or value - kept[-1] > SAME_PAUSE_HOURS:
+            kept.append(value)
+    return np.array(kept)
+
+
+def nearest(values: Floats, wanted: Iterable[float]) -> Ints:
+    """Return the index of the nearest of some values to each wanted one."""
+    apart = np.abs(values[None, :] - np.array(list(wanted))[:, None])
+    nearest: Ints = apart.argmin(axis=1).astype(np.int64)
+    return nearest

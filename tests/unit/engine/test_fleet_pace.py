@@ -25,7 +25,7 @@ from slacktide.engine.job.job_context import JobContext, make_context
 from slacktide.journal.events import Decided, HealthChanged, PaceRevised, Submitted
 from slacktide.journal.store.memory import MemoryStore
 from slacktide.market.base import Market
-from slacktide.physics import physics
+from slacktide.physics import progress as physics
 from slacktide.physics.pace import USUAL_SPREAD, mean_factor
 from slacktide.policies.base import policies
 from slacktide.policies.deadline_guard import to_spare

@@ -20,7 +20,7 @@ from slacktide.physics.pace import (
     see_checkpoint,
     see_restart,
 )
-from slacktide.physics.physics import terms
+from slacktide.physics.progress import terms
 from slacktide.policies.base import policies
 from slacktide.policies.deadline_guard import DeadlineGuard
 from slacktide.report.live.lines import EventLines

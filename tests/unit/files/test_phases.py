@@ -9,7 +9,7 @@ import pytest
 from slacktide.core.errors import InputError
 from slacktide.core.speedup import Linear, Table
 from slacktide.core.types import Job, JobState, Phase
-from slacktide.physics import physics
+from slacktide.physics import progress as physics
 
 TWICE = Table(((1, 1.0), (2, 2.0)))
 HALF = Table(((1, 1.0), (2, 1.0)))

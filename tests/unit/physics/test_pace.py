@@ -9,7 +9,8 @@ import pytest
 from slacktide.core.compiled import compiled
 from slacktide.core.speedup import Amdahl
 from slacktide.core.types import Job
-from slacktide.physics import pace, physics
+from slacktide.physics import pace
+from slacktide.physics import progress as physics
 from slacktide.physics.pace import KNOWN, Pace, is_measured, margin_factor, mean_factor, prior, see, spread
 
 SLOT_HOURS = 0.5

@@ -11,7 +11,8 @@ import pytest
 from slacktide.core.quotes import Quote
 from slacktide.core.speedup import Amdahl
 from slacktide.core.types import Billing, Job, JobState
-from slacktide.physics import ledger, physics
+from slacktide.physics import ledger
+from slacktide.physics import progress as physics
 from slacktide.physics.tariff import Meter, Tariff
 
 SPOT_2 = Quote(1.0, 4.0, 2)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slacktide.core.types import Job, JobState
-from slacktide.physics.physics import ends_in_hours, pause_after, pause_on_change, terms, worked
+from slacktide.physics.progress import ends_in_hours, pause_after, pause_on_change, terms, worked
 
 hours = st.floats(0.0, 100.0)
 work = st.floats(1e-6, 1e4)

@@ -12,7 +12,7 @@ from slacktide.core.types import Allocation, Job, JobState
 from slacktide.market.market_view import PoolView
 from slacktide.market.source import open_market
 from slacktide.market.tape import Past
-from slacktide.physics.physics import terms
+from slacktide.physics.progress import terms
 from slacktide.policies.ahap import Ahap, feasible, mean_wish
 from slacktide.policies.deadline_guard import DeadlineGuard
 from slacktide.policies.uniform_progress import UniformProgress

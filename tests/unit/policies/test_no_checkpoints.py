@@ -9,7 +9,7 @@ import pytest
 
 from slacktide.core.types import Job, JobState
 from slacktide.market.base import Pool
-from slacktide.physics import physics
+from slacktide.physics import progress as physics
 from slacktide.policies.base import policies
 from slacktide.policies.no_checkpoints import Unbroken
 from slacktide.simulation import batch, plain, policy_runs

@@ -6,10 +6,8 @@ import pytest
 
 from slacktide.core.speedup import Table
 from slacktide.core.types import Billing, Job, JobState
-from slacktide.physics import physics
-from slacktide.solvers.clairvoyant.buffers import empty_future
-from slacktide.solvers.clairvoyant.forward_run import look_ahead
-from slacktide.solvers.clairvoyant.frame import frame
+from slacktide.physics import progress as physics
+from slacktide.solvers.clairvoyant.frame import empty_future, frame, look_ahead
 from slacktide.solvers.clairvoyant.sweep import late_pause, late_value
 from slacktide.solvers.slotted import live_slot
 from tests import build

@@ -13,7 +13,13 @@ from slacktide.core.types import Job
 from slacktide.market.base import Pool
 from slacktide.market.source import open_market
 from slacktide.simulation.policy_runs import run_in_detail
-from slacktide.solvers.clairvoyant.clairvoyant import clairvoyant, clairvoyant_table, effort_s, yardstick
+from slacktide.solvers.clairvoyant.clairvoyant import (
+    clairvoyant,
+    clairvoyant_table,
+    effort_s,
+    fits,
+    yardstick,
+)
 from slacktide.solvers.clairvoyant.frame import frame
 from slacktide.solvers.clairvoyant.holdings import (
     all_holdings,
@@ -22,7 +28,6 @@ from slacktide.solvers.clairvoyant.holdings import (
     levels_of,
     some_holdings,
 )
-from slacktide.solvers.clairvoyant.runtime_estimate import fits
 from slacktide.solvers.clairvoyant.wide import WideSolver
 from tests import build
 

@@ -13,7 +13,7 @@ from slacktide.allocators.site.job_tables import JobTables, Kinds, safe_terms_of
 from slacktide.core.arrays import Floats
 from slacktide.core.compiled import compilable, inlined
 from slacktide.core.types import TIME_TOLERANCE_HOURS, JobState
-from slacktide.physics.physics import finish_in, lose, pass_time
+from slacktide.physics.progress import finish_in, lose, pass_time
 
 LATE_HOURS = 0.5 * TIME_TOLERANCE_HOURS
 """A finish this long after a deadline is in time: it is the same moment."""

@@ -17,7 +17,7 @@ from slacktide.allocators.prices.spot_auction import WayCosts
 from slacktide.allocators.site.job_tables import JobTables, Kinds, safe_terms_of
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.compiled import compilable
-from slacktide.physics.physics import work_hours
+from slacktide.physics.progress import work_hours
 
 
 class Windows(NamedTuple):

@@ -10,8 +10,8 @@ import numpy as np
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.compiled import inlined
 from slacktide.core.types import JobState
-from slacktide.physics import physics
-from slacktide.physics.physics import Terms
+from slacktide.physics import progress as physics
+from slacktide.physics.progress import Terms
 
 if TYPE_CHECKING:
     from slacktide.policies.view import Places

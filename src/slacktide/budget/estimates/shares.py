@@ -71,7 +71,7 @@ def share_by_gain(stage: Ints, steps: Steps, gpus: int, widths: Ints) -> None:
         if counts[at] == 0:
             continue
         if counts[at] * size > gpus:
-            # The first step that not all of a stage can take: so many as can.
+            # The first step that not all of a stage can take: only as many as can.
             left = gpus // size
             for job in range(len(stage)):
                 if stage[job] == at and widths[job] > 0 and left > 0:

@@ -17,7 +17,7 @@ from slacktide.core.arrays import Floats
 from slacktide.core.types import Job, JobState, Phase, PoolChoice
 from slacktide.market.base import Market, Pool
 from slacktide.market.pools.moves import Moves
-from slacktide.physics import physics
+from slacktide.physics import progress as physics
 from slacktide.simulation.fleet.scene import ANY_GPU, FleetScene, Member
 from slacktide.simulation.pool_options import PoolOptions
 

@@ -16,7 +16,7 @@ from slacktide.engine.step_context import StepContext
 from slacktide.journal.events import Submitted
 from slacktide.journal.state.fleet_record import FleetRecord, key_of
 from slacktide.journal.state.journal_state import Begun, JobRecord
-from slacktide.physics import physics
+from slacktide.physics import progress as physics
 
 
 def check_admitted(context: StepContext, submitted: Submitted) -> None:

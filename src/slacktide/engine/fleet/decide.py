@@ -139,7 +139,7 @@ class FleetDecision:
         if not self.run.owns_machines:
             return []
         event = sized(self.fleet, self.now_hours, nodes, cluster)
-        cluster.ask(nodes, self.now_hours)
+        cluster.resize(nodes, self.now_hours)
         return [] if event is None else [event]
 
     def _as_it_is(self, decision: PendingDecision) -> Allocation:

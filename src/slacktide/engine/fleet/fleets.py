@@ -45,7 +45,7 @@ from slacktide.journal.events import ClockSet, Ended, Lived, Record, Submitted
 from slacktide.journal.state.fleet_record import FleetRecord, key_of
 from slacktide.journal.state.journal_state import JobRecord, JournalState
 from slacktide.journal.store.base import Store
-from slacktide.physics import physics
+from slacktide.physics import progress as physics
 
 DEFAULT_ALLOCATOR = "fixed-width"
 MARKET_ALLOCATOR = "shadow-prices"

@@ -43,7 +43,7 @@ def sized(fleet: FleetRecord, now_hours: float, nodes: int, like: Cluster) -> Cl
     after.arrive(now_hours)
     before = dataclasses.replace(after)
     after.take_form(like.node_gpus, like.provisioning_hours, like.grace_hours)
-    after.ask(nodes, now_hours)
+    after.resize(nodes, now_hours)
     if after == before:
         return None
     return ClusterSized(

@@ -16,7 +16,7 @@ from slacktide.core.arrays import Ints
 from slacktide.engine.job.job_context import JobContext
 from slacktide.engine.pending_decisions import whole
 from slacktide.physics.pace import Pace, Z, believed, is_measured, safe
-from slacktide.physics.physics import Terms
+from slacktide.physics.progress import Terms
 from slacktide.policies.deadline_guard import measuring_width
 
 

@@ -14,10 +14,11 @@ from slacktide.backends.base import BackendStatus, JobProgress
 from slacktide.core.types import TIME_TOLERANCE_HOURS, JobState, Order
 from slacktide.engine.job.job_context import JobContext
 from slacktide.journal.state.journal_state import NOTHING, Begun, JobRecord
-from slacktide.physics import ledger, physics
+from slacktide.physics import ledger
+from slacktide.physics import progress as physics
 from slacktide.physics.ledger import Priced
 from slacktide.physics.pace import mean_factor, mean_restart
-from slacktide.physics.physics import Passed
+from slacktide.physics.progress import Passed
 from slacktide.physics.tariff import lasts_hours, price
 
 

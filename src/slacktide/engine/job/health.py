@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from slacktide.core.types import TIME_TOLERANCE_HOURS, JobState
 from slacktide.journal.events import Health
-from slacktide.physics import physics
+from slacktide.physics import progress as physics
 from slacktide.physics.pace import Pace, Z, is_measured, margin_factor
 
 

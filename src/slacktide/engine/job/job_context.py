@@ -24,7 +24,7 @@ from slacktide.market.base import Market, Pool
 from slacktide.market.market_view import ALONE, MarketView
 from slacktide.market.source import open_market
 from slacktide.market.spec import is_feed
-from slacktide.physics import physics
+from slacktide.physics import progress as physics
 from slacktide.physics.pace import KNOWN, Pace, prior
 from slacktide.physics.tariff import Tariff, tariff_of
 from slacktide.policies.base import policies

@@ -128,7 +128,7 @@ class FleetRecord:
 
     def _sized(self, event: ClusterSized) -> None:
         self.cluster.take_form(event.node_gpus, event.provisioning_hours, event.idle_grace_hours)
-        self.cluster.ask(event.nodes, event.at_hours)
+        self.cluster.resize(event.nodes, event.at_hours)
 
 
 def key_of(submitted: Submitted) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.quotes import Quote
-from slacktide.physics.physics import Terms
+from slacktide.physics.progress import Terms
 from slacktide.policies.view import Places
 from slacktide.solvers.pools import joint
 

@@ -11,9 +11,9 @@ import numpy as np
 
 from slacktide.core.quotes import UNLIMITED_GPUS, Quote
 from slacktide.core.types import FINISH_FAST, TIME_TOLERANCE_HOURS, Allocation, Job, JobState, Wish
-from slacktide.physics import physics
+from slacktide.physics import progress as physics
 from slacktide.physics.pace import Z, believed, is_measured, safe
-from slacktide.physics.physics import Terms
+from slacktide.physics.progress import Terms
 from slacktide.policies.base import late, past_deadline
 from slacktide.policies.view import Places, View
 

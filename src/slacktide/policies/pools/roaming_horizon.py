@@ -15,7 +15,7 @@ from slacktide.core.errors import InputError
 from slacktide.core.quotes import Quote
 from slacktide.core.types import Allocation, Job, JobState, Reason, Wish
 from slacktide.market.base import LruCache, Pool
-from slacktide.physics.physics import Terms, lose, pass_time, phase_of, work_hours
+from slacktide.physics.progress import Terms, lose, pass_time, phase_of, work_hours
 from slacktide.policies.base import policies, signals, warned_slots, warning_of
 from slacktide.policies.pools.candidate_allocations import (
     KEPT,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from slacktide.core.types import Allocation, Reason, Wish
-from slacktide.physics.physics import phase_of, work_hours
+from slacktide.physics.progress import phase_of, work_hours
 from slacktide.policies.base import policies, signals
 from slacktide.policies.pools.pool_beliefs import PoolBelief, Sources, is_fed
 from slacktide.policies.pools.rescue import terms_in

@@ -25,7 +25,7 @@ from slacktide.core.arrays import Floats, Ints
 from slacktide.core.compiled import compilable
 from slacktide.core.quotes import Quote
 from slacktide.physics.ledger import live
-from slacktide.physics.physics import cut, finish_in, lose
+from slacktide.physics.progress import cut, finish_in, lose
 from slacktide.physics.tariff import Meter, Tariff
 
 

@@ -22,7 +22,7 @@ from slacktide.budget.cluster import granted
 from slacktide.budget.fleet import Stages
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.compiled import compilable
-from slacktide.physics.physics import ends_in_hours, pause_on_change, worked
+from slacktide.physics.progress import ends_in_hours, pause_on_change, worked
 
 
 class ArrivalColumns(NamedTuple):

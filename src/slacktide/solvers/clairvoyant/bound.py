@@ -28,8 +28,7 @@ import numpy as np
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.speedup import concave_hull
 from slacktide.core.types import Job
-from slacktide.solvers.clairvoyant.frame import Numbers
-from slacktide.solvers.clairvoyant.sweep import Future, window_hours, worth
+from slacktide.solvers.clairvoyant.frame import Future, Numbers, window_hours, worth
 
 STEPS = 60
 """Steps in the search for the best price of work; each makes its interval smaller by a third."""
@@ -87,6 +86,8 @@ def bound(job: Job, frame: Numbers, future: Future) -> Bound:
 
     With a hard deadline only cost counts, and a plan that misses it is none: where all do, this says nothing.
     """
+    # Below the lower end no GPU pays, above the upper one all do. The search is over the logarithm, as
+    # the ends lie decades apart.
     offers, curve, late = _offers(frame, future), _curve(job, frame), late_work(frame, future)
     steepest = max(curve.rate[1] / curve.gpus[1], 1e-300)
     flattest = max(float((np.diff(curve.rate) / np.diff(curve.gpus)).min()), 1e-9 * steepest)

@@ -8,8 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from slacktide.core.arrays import Ints
-from slacktide.solvers.clairvoyant.frame import JobFrame, Numbers
-from slacktide.solvers.clairvoyant.sweep import Edge, Future, Grid
+from slacktide.solvers.clairvoyant.frame import Edge, Grid, JobFrame
 
 BEAM = 64
 """How many ways to have come to a slot are followed at once where the grid is not exact; paying whole slots
@@ -48,15 +47,6 @@ class PathLabels(NamedTuple):
     end: Ints
     """The best end so far: its slot, its target, and its parent among the labels of that slot."""
     end_score: Grid
-
-
-def empty_future(frame: Numbers) -> Future:
-    """Allocate the quotes of one start: up to the deadline, and as long after it as the work may take."""
-    terms = frame.terms
-    longest = terms.restart_hours + terms.work_gpu_hours / terms.rate[terms.fastest]
-    late = math.ceil(longest / terms.slot_hours) + 3
-    slots = terms.deadline_slots + late
-    return Future(np.empty(slots), np.empty(slots), np.empty(slots, dtype=np.int64), np.zeros(late + 1))
 
 
 def empty_edge(frame: JobFrame) -> Edge:

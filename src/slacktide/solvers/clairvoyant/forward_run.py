@@ -20,28 +20,30 @@ import numpy as np
 
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.compiled import compilable
-from slacktide.core.quotes import UNLIMITED_GPUS, Quote
-from slacktide.core.types import JobState
-from slacktide.physics.physics import WORK_TOLERANCE_HOURS, lose
+from slacktide.physics.progress import WORK_TOLERANCE_HOURS
 from slacktide.solvers.clairvoyant.buffers import PathLabels, SlotValues
-from slacktide.solvers.clairvoyant.frame import GRID_TOLERANCE, JobFrame, Numbers
-from slacktide.solvers.clairvoyant.sweep import (
+from slacktide.solvers.clairvoyant.frame import (
+    GRID_TOLERANCE,
     NEVER,
     Edge,
     Future,
     Grid,
+    JobFrame,
+    look_ahead,
+    replay,
+    usd_per_hour,
+    window_hours,
+    worth,
+)
+from slacktide.solvers.clairvoyant.sweep import (
     copy,
     fill_deadline,
     find_edge,
     late_pause,
     late_value,
     step_back,
-    usd_per_hour,
-    window_hours,
-    worth,
 )
-from slacktide.solvers.lattice import kind_of_move
-from slacktide.solvers.slotted import live_slot
+from slacktide.solvers.slotted import kind_of_move
 
 SAME = 1e-9
 """Amounts of work or money closer than this are equal."""
@@ -56,22 +58,6 @@ class Label(NamedTuple):
     paid: float
     score: float
     parent: int
-
-
-@compilable
-def look_ahead(
-    frame: Numbers, future: Future, start: int, spot_usd: Floats, on_demand_usd: Floats, spot_gpus: Ints
-) -> None:
-    """Copy the quotes from a start on; after the pool's end only on demand is left, at its last price."""
-    widest = len(frame.terms.rate) - 1
-    for slot in range(len(future.spot_usd)):
-        at = min(start + slot, len(spot_gpus) - 1)
-        future.spot_usd[slot] = spot_usd[at]
-        future.on_demand_usd[slot] = on_demand_usd[at]
-        future.spot_gpus[slot] = min(spot_gpus[at], widest) if start + slot < len(spot_gpus) else 0
-    for late in range(len(future.owed_usd) - 1):
-        price = future.on_demand_usd[frame.terms.deadline_slots + late]
-        future.owed_usd[late + 1] = future.owed_usd[late] + price * frame.terms.slot_hours
 
 
 @compilable
@@ -188,6 +174,8 @@ def branch(
 
     The one hot loop of the forward run, so it calls nothing that most targets would need but what is inlined.
     """
+    # For each target g from the label (h, l, y, paid): the pause q by the kind of move; then either the job
+    # ends inside the slot, or the deadline follows, or score = J_{t+1}(g, q - slot, y - gain) - paid - bill.
     terms, offered = frame.terms, future.spot_gpus[slot]
     slot_hours, cell, first = terms.slot_hours, frame.cell_gpu_hours, frame.first_gpu_hours
     most, tops, tolerance = edge.most_gpu_hours[slot + 1], edge.top[slot + 1], work_tolerance(frame)
@@ -216,6 +204,7 @@ def branch(
             lateness = late_pause(frame, after, target)
             note_end(labels, slot, target, parent, late_value(frame, future, lateness, rest) - paid - bill)
             continue
+        # Feasible or not is decided by the edge, which has no grid and so no rounding.
         if frame.hard and rest > most[after, target] + tolerance:
             continue
         position = (rest - first) / cell
@@ -248,6 +237,7 @@ def search(
     labels.holding[0, 0], labels.left[0, 0] = 0, 0
     labels.work[0, 0], labels.paid[0, 0] = frame.terms.work_gpu_hours, 0.0
     for slot in range(frame.terms.deadline_slots):
+        # Only one segment of values is in memory: the next one is worked out from the slot kept after it.
         sweep_again(frame, future, edge, values, slot)
         for target in range(len(prices)):
             prices[target] = usd_per_hour(frame, future, slot, target)
@@ -259,37 +249,12 @@ def search(
             promised = labels.end_score[0]
             for label in range(labels.counts[1]):
                 promised = max(promised, labels.score[1, label])
+    # Read the plan off backwards, from the best end through the labels' parents.
     target, parent = labels.end[1], labels.end[2]
     for slot in range(labels.end[0], -1, -1):
         plan[slot] = target
         target, parent = labels.holding[slot, parent], labels.parent[slot, parent]
     return promised
-
-
-@compilable
-def replay(frame: Numbers, future: Future, plan: Ints, spot: Ints, on_demand: Ints, out: Floats) -> None:
-    """Live through a plan; fills in what it holds and one row of COLUMNS. No plan means fastest on demand."""
-    terms = frame.terms
-    state = JobState(0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, np.inf, False)
-    for column in range(len(out)):
-        out[column] = 0.0
-    for slot in range(len(plan)):
-        if state.finish_hours < np.inf:
-            break
-        quote = Quote(
-            future.spot_usd[slot], future.on_demand_usd[slot], future.spot_gpus[slot], UNLIMITED_GPUS
-        )
-        left = lose(terms.terms, state, quote.spot_gpus)
-        spot[slot], on_demand[slot] = 0, terms.fastest
-        if slot < terms.deadline_slots and plan[slot] >= 0:
-            spot[slot], on_demand[slot] = frame.spot[plan[slot]], frame.on_demand[plan[slot]]
-        out[4] += 1.0 if state.spot_gpus > left.spot_gpus else 0.0
-        lived = live_slot(terms, left, slot, quote, spot[slot], on_demand[slot])
-        state = lived.state
-        out[2] += spot[slot] * lived.passed.hours
-        out[3] += on_demand[slot] * lived.passed.hours
-        out[6] = slot + 1
-    out[0], out[1] = state.cost_usd, state.finish_hours
 
 
 @compilable

@@ -1,6 +1,6 @@
 """The clairvoyant's problem as bare numbers: holdings, pauses, and the grid of work left.
 
-**Holdings and pauses** are those of `lattice`; only holdings whose sum is a width the job may have are
+**Holdings and pauses** are those of `slotted`; only holdings whose sum is a width the job may have are
 numbered. Eight GPUs have 45 of them, sixteen 153.
 
 **Work left.** What a slot does to the work left is a constant for each width and pause:
@@ -19,11 +19,12 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from slacktide.core.arrays import Floats, Ints
+from slacktide.core.compiled import compilable
 from slacktide.core.errors import InputError
-from slacktide.core.types import FINISH_FAST, Job
-from slacktide.physics.physics import WORK_TOLERANCE_HOURS
-from slacktide.solvers.lattice import Pauses, list_holdings, list_pauses
-from slacktide.solvers.slotted import Slotted, slotted
+from slacktide.core.quotes import UNLIMITED_GPUS, Quote
+from slacktide.core.types import FINISH_FAST, TIME_TOLERANCE_HOURS, Job, JobState
+from slacktide.physics.progress import WORK_TOLERANCE_HOURS, lose
+from slacktide.solvers.slotted import Pauses, Slotted, list_holdings, list_pauses, live_slot, slotted
 
 GRID_TOLERANCE = 1e-6
 """Grid positions closer than this share of a cell are the same."""
@@ -113,6 +114,7 @@ def frame(job: Job, slot_hours: float, accuracy: float, *, may_be_exact: bool = 
     gains = bare.rate * np.maximum(0.0, slot_hours - pauses.ahead_hours)[:, None]
     step = common_step(gains[:, list(job.widths)]) if may_be_exact else 0.0
     exact = step > 0.0 and bare.work_gpu_hours / step <= min(most, EXACT_CELLS)
+    # An exact grid hangs from the job's whole work: what is left at its lower end is less than a cell.
     if exact:
         last = math.floor(bare.work_gpu_hours / step + GRID_TOLERANCE)
         first = max(0.0, bare.work_gpu_hours - last * step)
@@ -154,7 +156,7 @@ def without_losses(job: Job, slot_hours: float) -> Slotted:
 
 
 def check_pauses(terms: Slotted) -> None:
-    """Raise InputError when a restart lasts so many slots that what is left of it cannot be told apart."""
+    """Raise InputError when a restart lasts so many slots that a plan would have too many states."""
     if terms.restart_hours > MAX_PAUSE_SLOTS * terms.slot_hours:
         raise InputError(
             f"restart must last at most {MAX_PAUSE_SLOTS} slots of {terms.slot_hours:g} h to be planned, "
@@ -177,6 +179,7 @@ def common_step(gains: Floats) -> float:
 
     Euclid's algorithm on floats: a remainder under the tolerance counts as none.
     """
+    # Remainders below a tiny share of the greatest amount are rounding.
     amounts = gains[gains > 0.0]
     if not len(amounts):
         return 0.0
@@ -190,6 +193,7 @@ def common_step(gains: Floats) -> float:
                 rest = 0.0
     if step < 1e-6 * float(amounts.max()):
         return 0.0
+    # Remainders gather rounding; dividing the greatest amount by a whole number takes it out again.
     step = float(amounts.max()) / round(float(amounts.max()) / step)
     off = np.abs(amounts / step - np.round(amounts / step))
     return step if float(off.max()) < 1e-7 else 0.0
@@ -199,20 +203,134 @@ def _transitions(
     terms: Slotted, gains: Floats, step: float, first: float, last: int
 ) -> tuple[Ints, Floats, Ints]:
     """Return the constant shifts, weights and finishing points of each pause and width."""
+    # A gain of `cells` cells leads from point j to j - cells: between the points j - shift and
+    # j - shift + 1, where the second has the weight; no weight where the gain is whole cells.
     cells = gains / step
     whole = np.abs(cells - np.round(cells)) < GRID_TOLERANCE
     shift = np.where(whole, np.round(cells), np.ceil(cells)).astype(np.int64)
     weight = np.where(whole, 0.0, shift - cells)
+    # The same tolerance as physics has, or a point that just ends in the slot would go on to the next.
     reach = (gains + terms.rate * WORK_TOLERANCE_HOURS - first) / step
     finishing = np.clip(np.floor(reach + GRID_TOLERANCE) + 1, 0, last + 1)
     return shift, weight, np.where(gains > 0.0, finishing, 0).astype(np.int64)
 
 
 def _segment(numbers_per_slot: int, slots: int) -> int:
-    """Return how many slots' values to keep at once: all, or about the root of their number."""
+    """Return how many slots' values to keep at once: all, or about the root of their number.
+
+    With segments of the root's length two times the root of the slots are kept, and each is worked out twice.
+    """
     return slots if numbers_per_slot * (slots + 1) <= STORED_NUMBERS else math.ceil(math.sqrt(slots))
 
 
 def _most_cells(numbers_per_point: int, slots: int) -> int:
     """Return the finest grid of which a root's worth of slots, twice, fits into memory."""
     return STORED_NUMBERS // (numbers_per_point * (2 * math.ceil(math.sqrt(slots)) + 3)) - 2
+
+
+NEVER = -1e30
+"""The value of what cannot be done; finite, so that nought times it is nought."""
+
+
+Grid = Floats
+
+
+class Future(NamedTuple):
+    """The quotes a job will meet, by slot since it began."""
+
+    spot_usd: Floats
+    on_demand_usd: Floats
+    spot_gpus: Ints
+    owed_usd: Floats
+    """owed_usd[k] = what k whole slots of one on-demand GPU cost from the deadline's slot on."""
+
+
+class Edge(NamedTuple):
+    """Where a hard deadline ends what can be done; arrays by slot, pause left over and holding."""
+
+    most_gpu_hours: Grid
+    """The most work that can still be done by the deadline."""
+    value_usd: Grid
+    """Minus the least cost of doing that much."""
+    top: Ints
+    """The highest grid point that can still be finished in time."""
+
+
+@compilable
+def worth(frame: Numbers, finish_hours: float) -> float:
+    """Return what a result at this time is worth; a hard deadline is met elsewhere, so only cost counts."""
+    if frame.hard:
+        return 0.0
+    if finish_hours <= frame.terms.deadline_hours + TIME_TOLERANCE_HOURS:
+        return frame.value_usd
+    if finish_hours >= frame.worthless_after_hours:
+        return 0.0
+    late = finish_hours - frame.terms.deadline_hours
+    return frame.value_usd * (1.0 - late / (frame.worthless_after_hours - frame.terms.deadline_hours))
+
+
+@compilable
+def window_hours(frame: Numbers, slot: int) -> float:
+    """Return the part of a slot in which finishing counts: a hard deadline may cut the last one."""
+    slot_hours = frame.terms.slot_hours
+    if frame.hard and slot == frame.terms.deadline_slots - 1:
+        return min(slot_hours, frame.terms.deadline_hours + 0.5 * TIME_TOLERANCE_HOURS - slot * slot_hours)
+    return slot_hours
+
+
+@compilable
+def usd_per_hour(frame: Numbers, future: Future, slot: int, holding: int) -> float:
+    """Return what a holding costs per hour in a slot."""
+    spot = frame.spot[holding] * future.spot_usd[slot]
+    return float(spot + frame.on_demand[holding] * future.on_demand_usd[slot])
+
+
+@compilable
+def look_ahead(
+    frame: Numbers, future: Future, start: int, spot_usd: Floats, on_demand_usd: Floats, spot_gpus: Ints
+) -> None:
+    """Copy the quotes from a start on; after the pool's end only on demand is left, at its last price."""
+    widest = len(frame.terms.rate) - 1
+    for slot in range(len(future.spot_usd)):
+        at = min(start + slot, len(spot_gpus) - 1)
+        future.spot_usd[slot] = spot_usd[at]
+        future.on_demand_usd[slot] = on_demand_usd[at]
+        future.spot_gpus[slot] = min(spot_gpus[at], widest) if start + slot < len(spot_gpus) else 0
+    for late in range(len(future.owed_usd) - 1):
+        price = future.on_demand_usd[frame.terms.deadline_slots + late]
+        future.owed_usd[late + 1] = future.owed_usd[late] + price * frame.terms.slot_hours
+
+
+@compilable
+def replay(frame: Numbers, future: Future, plan: Ints, spot: Ints, on_demand: Ints, out: Floats) -> None:
+    """Live through a plan; fills in what it holds and one row of COLUMNS. No plan means fastest on demand."""
+    terms = frame.terms
+    state = JobState(0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, np.inf, False)
+    for column in range(len(out)):
+        out[column] = 0.0
+    for slot in range(len(plan)):
+        if state.finish_hours < np.inf:
+            break
+        quote = Quote(
+            future.spot_usd[slot], future.on_demand_usd[slot], future.spot_gpus[slot], UNLIMITED_GPUS
+        )
+        left = lose(terms.terms, state, quote.spot_gpus)
+        spot[slot], on_demand[slot] = 0, terms.fastest
+        if slot < terms.deadline_slots and plan[slot] >= 0:
+            spot[slot], on_demand[slot] = frame.spot[plan[slot]], frame.on_demand[plan[slot]]
+        out[4] += 1.0 if state.spot_gpus > left.spot_gpus else 0.0
+        lived = live_slot(terms, left, slot, quote, spot[slot], on_demand[slot])
+        state = lived.state
+        out[2] += spot[slot] * lived.passed.hours
+        out[3] += on_demand[slot] * lived.passed.hours
+        out[6] = slot + 1
+    out[0], out[1] = state.cost_usd, state.finish_hours
+
+
+def empty_future(frame: Numbers) -> Future:
+    """Allocate the quotes of one start: up to the deadline, and as long after it as the work may take."""
+    terms = frame.terms
+    longest = terms.restart_hours + terms.work_gpu_hours / terms.rate[terms.fastest]
+    late = math.ceil(longest / terms.slot_hours) + 3
+    slots = terms.deadline_slots + late
+    return Future(np.empty(slots), np.empty(slots), np.empty(slots, dtype=np.int64), np.zeros(late + 1))

@@ -1,4 +1,4 @@
-"""Which holdings the clairvoyant of a wide job tells apart: all of them, or a choice where they are too many.
+"""Which holdings the clairvoyant of a wide job tries: all of them, or a choice where they are too many.
 
 A job of up to n GPUs has about n²/2 holdings: 45 for eight GPUs, 5,151 for a hundred, 501,501 for a thousand.
 Where trying all would take too long, spot and on-demand GPUs are counted in *levels*: a few numbers of GPUs,
@@ -18,7 +18,7 @@ from slacktide.core.arrays import Ints
 from slacktide.core.types import Job
 
 LEVELS = (96, 64, 48, 36, 27, 20, 15, 11, 8, 6, 4)
-"""How many levels of spot GPUs are tried to be told apart; the first that fits is taken."""
+"""Numbers of levels of spot GPUs, the finest first; the first that fits is taken."""
 
 
 class HoldingPairs(NamedTuple):

@@ -31,19 +31,17 @@ import numpy.typing as npt
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.compiled import compilable
 from slacktide.core.types import TIME_TOLERANCE_HOURS
-from slacktide.physics.physics import WORK_TOLERANCE_HOURS
-from slacktide.solvers.clairvoyant.forward_run import replay
+from slacktide.physics.progress import WORK_TOLERANCE_HOURS
+from slacktide.solvers.clairvoyant.frame import NEVER, Future, Grid, replay, usd_per_hour, window_hours, worth
 from slacktide.solvers.clairvoyant.holdings import GpuLevels
-from slacktide.solvers.clairvoyant.sweep import NEVER, Future, Grid, usd_per_hour, window_hours, worth
-from slacktide.solvers.lattice import Pauses, kind_of_move
-from slacktide.solvers.slotted import Slotted
+from slacktide.solvers.slotted import Pauses, Slotted, kind_of_move
 
 Targets: TypeAlias = npt.NDArray[np.int32]
 """targets[slot, left, holding]: what to hold next; small numbers, as there are many of them."""
 
 
 class Wide(NamedTuple):
-    """A wide job as compiled code reads it; fields that `Frame` has too mean the same."""
+    """A wide job as compiled code reads it; fields that `JobFrame` has too mean the same."""
 
     terms: Slotted
     hard: bool
@@ -123,7 +121,7 @@ def sweep_priced(wide: Wide, future: Future, price: float, room: SweepBuffers, t
             stay = wide.pauses.stay[left]
             weigh(wide, future, slot, price, stay, later, room.kept)
             shrink = wide.pauses.shrink[stay]
-            if shrink != wide.pauses.restart:  # else letting go is no cheaper than anything
+            if shrink != wide.pauses.restart:  # else letting go costs as much as a restart
                 weigh(wide, future, slot, price, shrink, later, room.fewer)
                 best_parts(wide, room)
             for holding in range(holdings):
@@ -136,7 +134,7 @@ def sweep_priced(wide: Wide, future: Future, price: float, room: SweepBuffers, t
                 if room.kept[holding] >= value:
                     target, value = holding, room.kept[holding]
                 targets[slot % len(targets), left, holding], values[left, holding] = target, value
-        later, values = values, later
+        later, values = values, later  # swapped, so that two slots' values are all that is kept
     return float(later[0, 0])
 
 
@@ -154,6 +152,7 @@ def follow_targets(
     holding, left, work, done = 0, 0, terms.work_gpu_hours, 0.0
     for slot in range(terms.deadline_slots):
         target = first[slot, left, holding] if slot < switch else then[slot, left, holding]
+        # What the market takes counts as a shrink, on top of whichever move follows.
         spot, on_demand = min(wide.spot[holding], future.spot_gpus[slot]), wide.on_demand[holding]
         stay = wide.pauses.stay[left]
         if spot < wide.spot[holding]:

@@ -25,57 +25,25 @@ edge's true value and feasibility neither grows nor recedes by rounding.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.compiled import compilable
-from slacktide.core.types import TIME_TOLERANCE_HOURS
-from slacktide.solvers.clairvoyant.frame import GRID_TOLERANCE, JobFrame, Numbers
-from slacktide.solvers.lattice import kind_of_move, pause_ahead
-
-NEVER = -1e30
-"""The value of what cannot be done; finite, so that nought times it is nought."""
+from slacktide.solvers.clairvoyant.frame import (
+    GRID_TOLERANCE,
+    NEVER,
+    Edge,
+    Future,
+    Grid,
+    JobFrame,
+    usd_per_hour,
+    window_hours,
+    worth,
+)
+from slacktide.solvers.slotted import kind_of_move, pause_ahead
 
 TIE_GPU_HOURS = 1e-9
 """Amounts of work closer than this are equal when the cheaper way to reach them is sought."""
-
-Grid = Floats
-
-
-class Future(NamedTuple):
-    """The quotes a job will meet, by slot since it began."""
-
-    spot_usd: Floats
-    on_demand_usd: Floats
-    spot_gpus: Ints
-    owed_usd: Floats
-    """owed_usd[k] = what k whole slots of one on-demand GPU cost from the deadline's slot on."""
-
-
-class Edge(NamedTuple):
-    """Where a hard deadline ends what can be done; arrays by slot, pause left over and holding."""
-
-    most_gpu_hours: Grid
-    """The most work that can still be done by the deadline."""
-    value_usd: Grid
-    """Minus the least cost of doing that much."""
-    top: Ints
-    """The highest grid point that can still be finished in time."""
-
-
-@compilable
-def worth(frame: Numbers, finish_hours: float) -> float:
-    """Return what a result at this time is worth; a hard deadline is met elsewhere, so only cost counts."""
-    if frame.hard:
-        return 0.0
-    if finish_hours <= frame.terms.deadline_hours + TIME_TOLERANCE_HOURS:
-        return frame.value_usd
-    if finish_hours >= frame.worthless_after_hours:
-        return 0.0
-    late = finish_hours - frame.terms.deadline_hours
-    return frame.value_usd * (1.0 - late / (frame.worthless_after_hours - frame.terms.deadline_hours))
 
 
 @compilable
@@ -103,27 +71,12 @@ def late_pause(frame: JobFrame, left: int, holding: int) -> float:
 
 
 @compilable
-def window_hours(frame: Numbers, slot: int) -> float:
-    """Return the part of a slot in which finishing counts: a hard deadline may cut the last one."""
-    slot_hours = frame.terms.slot_hours
-    if frame.hard and slot == frame.terms.deadline_slots - 1:
-        return min(slot_hours, frame.terms.deadline_hours + 0.5 * TIME_TOLERANCE_HOURS - slot * slot_hours)
-    return slot_hours
-
-
-@compilable
-def usd_per_hour(frame: Numbers, future: Future, slot: int, holding: int) -> float:
-    """Return what a holding costs per hour in a slot."""
-    spot = frame.spot[holding] * future.spot_usd[slot]
-    return float(spot + frame.on_demand[holding] * future.on_demand_usd[slot])
-
-
-@compilable
 def find_edge(frame: JobFrame, future: Future, edge: Edge) -> None:
     """Fill in how much work each state can still do by the deadline, and at what cost."""
     slots, holdings, lefts = frame.terms.deadline_slots, len(frame.spot), len(frame.pauses.left_hours)
     most, value = np.zeros(holdings), np.zeros(holdings)
     set_edge(frame, edge, slots, 0.0, 0.0)
+    # The recursion of the module without y: M_t = max over the same three moves of s * (slot - q) + M_{t+1}.
     for slot in range(slots - 1, -1, -1):
         if not frame.hard:
             set_edge(frame, edge, slot, 0.0, 0.0)
@@ -292,10 +245,12 @@ def raise_to_target(
     if window < terms.slot_hours:
         finishing = point_below(frame, rate * (window - hours)) + 1 if window > hours else 0
     for point in range(low, finishing):
+        # These points end inside the slot: paid until then, and worth what a result at that time is.
         held = hours + (frame.first_gpu_hours + point * frame.cell_gpu_hours) / rate
         paid = price * (terms.slot_hours if terms.whole_slots else held)
         row[point] = max(row[point], worth(frame, slot * terms.slot_hours + held) - paid)
 
+    # Above `top` the deadline is missed after this slot: those points keep the value they have.
     top = frame.last
     if frame.hard:
         if slot + 1 == terms.deadline_slots:
@@ -307,6 +262,7 @@ def raise_to_target(
         return
     source = later[after, later_rows[after, holding]]
     shift, weight = frame.shift[pause, width], frame.weight[pause, width]
+    # Going from y to y - gain is a shift of the row.
     near = source[start - shift : top + 1 - shift]
     paid = price * terms.slot_hours
     if weight == 0.0:
@@ -339,9 +295,11 @@ def step_back(
     left share the row of holding nothing instead of copying it.
     """
     offered, holdings, lefts = future.spot_gpus[slot], len(frame.spot), len(frame.pauses.left_hours)
+    # The third row of the recursion first: it is the same for all holdings.
     anything = values[0, 0]
     top = edge.top[slot, 0, 0]
     fill(anything[low : top + 1], NEVER)
+    # Holding nothing for a slot leaves the work as it is.
     still = edge.top[slot + 1, 0, 0] + 1
     raise_to(anything[low:still], later[0, 0, low:still])
     for target in range(1, holdings):
@@ -357,6 +315,7 @@ def step_back(
             best_subsets(frame, future, edge, slot, fewer, low, later, later_rows, subset)
         for holding in range(holdings):
             spot, on_demand = frame.spot[holding], frame.on_demand[holding]
+            # The market takes spot first; what it leaves is what may stay or be let go of.
             keeps = min(spot, offered)
             alone = keeps + on_demand == 0 or (
                 fewer == frame.pauses.restart and (spot > offered or stay == frame.pauses.restart)
@@ -397,6 +356,7 @@ def best_subsets(
         if frame.spot[holding] <= future.spot_gpus[slot]:
             row = subset[frame.spot[holding], frame.on_demand[holding]]
             raise_to_target(frame, future, edge, slot, holding, pause, low, later, later_rows, row)
+    # A running maximum in two dimensions: the best within (s, o) is (s, o), or within (s-1, o) or (s, o-1).
     for spot in range(widest + 1):
         for on_demand in range(widest + 1 - spot):
             row = subset[spot, on_demand, low:]

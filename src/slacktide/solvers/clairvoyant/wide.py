@@ -12,9 +12,15 @@ from slacktide.core.compiled import compiled
 from slacktide.core.types import Job
 from slacktide.market.base import Pool
 from slacktide.solvers.clairvoyant.bound import Late, bound, late_work
-from slacktide.solvers.clairvoyant.buffers import empty_future
-from slacktide.solvers.clairvoyant.forward_run import look_ahead, replay
-from slacktide.solvers.clairvoyant.frame import check_pauses, without_losses
+from slacktide.solvers.clairvoyant.frame import (
+    NEVER,
+    Future,
+    check_pauses,
+    empty_future,
+    look_ahead,
+    replay,
+    without_losses,
+)
 from slacktide.solvers.clairvoyant.holdings import (
     HoldingPairs,
     all_holdings,
@@ -30,9 +36,7 @@ from slacktide.solvers.clairvoyant.lagrangian import (
     follow_targets,
     sweep_priced,
 )
-from slacktide.solvers.clairvoyant.sweep import NEVER, Future
-from slacktide.solvers.lattice import list_pauses
-from slacktide.solvers.slotted import Slotted
+from slacktide.solvers.slotted import Slotted, list_pauses
 
 BENDS = (0.0, 0.003, 0.03, 0.1)
 """How much more concave the speedup is taken to be when plans are sought: with a straight one either all

@@ -11,9 +11,8 @@ from slacktide.core.arrays import Floats, Ints
 from slacktide.core.errors import InputError
 from slacktide.core.types import Job
 from slacktide.solvers.clairvoyant.frame import check_pauses, common_step, without_losses
-from slacktide.solvers.lattice import SAME_PAUSE_HOURS, distinct, left_overs, list_holdings, nearest
 from slacktide.solvers.pools.sweep import NEVER_USD, Board, Quotes
-from slacktide.solvers.slotted import Slotted
+from slacktide.solvers.slotted import SAME_PAUSE_HOURS, Slotted, distinct, left_overs, list_holdings, nearest
 
 EXACT_POINTS = 16_384
 """The most points of slack for which a grid without any rounding is preferred to a coarser one."""
@@ -154,7 +153,7 @@ def at_deadline(board: Board, quotes: Quotes) -> Floats:
 
 
 def _owed(board: Board, usd: Floats, gpus: int) -> Floats:
-    """Return what so many whole slots cost from the deadline's on; prices stay as they are last."""
+    """Return what 0, 1, 2 … whole slots cost from the deadline's on; prices stay as they are last."""
     prices = usd[board.slots :]
     owed: Floats = np.concatenate([[0.0], np.cumsum(prices * gpus * board.slot_hours)])
     return owed

@@ -4,7 +4,7 @@ A pool offers one of a few levels of spot, 0 for none; s says which level each p
 digits are the levels. A job is idle with its checkpoint in pool r, or in a *seat*: a pool with some GPUs
 on spot and on demand, which is there while the pool is at the seat's level or above; x is its slack: the time
 left less the time that the rest of the work takes on demand. With E the expectation of the next step's values
-over the next s, in which who has lost the spot of a seat is idle with less slack, going into a step of L
+over the next s, in which a job that lost the spot of its seat is idle with less slack, going into a step of L
 hours costs
 
     wait      E(idle r, x - L)
@@ -100,6 +100,8 @@ def expect(values: Floats, levels_of: Ints, change: Floats, out: Floats) -> None
 
     `change` is [pool, level now, level then].
     """
+    # For one pool, the others' levels fixed: out[level] = sum over then of change[level, then] * out[then].
+    # `rows` holds the old values while they are overwritten; `stride` is how far apart one pool's levels lie.
     out[:] = values
     sets, modes, points = values.shape
     rows = np.empty((levels_of.max(), points))
@@ -131,8 +133,26 @@ def ends_inside(seats: Seats, seat: int, pause_hours: float, span: float, left: 
     for point in range(len(row) - 1, -1, -1):
         held = pause_hours + max(0.0, left - seats.slack_hours[point]) / speed
         if held > span + 1e-9:
-            break
+            break  # with less slack more work is left, so no later point ends inside the step
         row[point] = usd * held
+
+
+@compilable
+def place_seat_shifts(
+    seats: Seats, span: float, still_low: Ints, still_weight: Floats, low: Ints, weight: Floats
+) -> None:
+    """Find where slack lies after a step of this length, in each seat: kept, and begun under each pause.
+
+    A seat loses what it is slower than the pace of slack; one that begins, its pause as well, also the part
+    of it that does not fit into the step.
+    """
+    for seat in range(len(seats.pool)):
+        still = span * (1.0 - seats.speed[seat])
+        place_shifts(seats.slack_hours, still, still_low[seat], still_weight[seat])
+        for pause in range(len(seats.pause_hours)):
+            wait = min(seats.pause_hours[pause], span)
+            lost = span - (span - wait) * seats.speed[seat] + (seats.pause_hours[pause] - wait)
+            place_shifts(seats.slack_hours, lost, low[pause, seat], weight[pause, seat])
 
 
 @compilable
@@ -165,16 +185,10 @@ def solve(seats: Seats, hours: Floats, left_hours: Floats, change: Floats, end: 
     before = -1.0
     for k in range(len(hours) - 1, -1, -1):
         span, left = hours[k], left_hours[k]
-        if span != before:
+        if span != before:  # most steps are as long as the one after them, and lose the same slack
             before = span
             place_shifts(seats.slack_hours, span, idle_low, idle_weight)
-            for seat in range(count):
-                still = span * (1.0 - seats.speed[seat])
-                place_shifts(seats.slack_hours, still, still_low[seat], still_weight[seat])
-                for pause in range(pauses):
-                    wait = min(seats.pause_hours[pause], span)
-                    lost = span - (span - wait) * seats.speed[seat] + (seats.pause_hours[pause] - wait)
-                    place_shifts(seats.slack_hours, lost, low[pause, seat], weight[pause, seat])
+            place_seat_shifts(seats, span, still_low, still_weight, low, weight)
         expect(values, seats.levels, change[k], ahead)
         for one in range(sets):
             for pool in range(pools):

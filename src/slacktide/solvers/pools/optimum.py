@@ -1,7 +1,7 @@
 """The clairvoyant over pools: the best that could have been done in all of them, had they been known.
 
 The sweep says what is still to be paid from every state; the plan is read off forwards, by the true slack,
-and lived through the one physics. Where all losses of slack have a common step (`Schedule.exact`) nothing is
+and lived through the one progress. Where all losses of slack have a common step (`Schedule.exact`) nothing is
 rounded, and the plan is the best there is; elsewhere it is a real one that may miss it by a little. As in one
 pool it leaves out, in the job's favour, what forced losses cost in work, the maximum cost, and that on demand
 may be out of stock.
@@ -22,7 +22,7 @@ from slacktide.core.errors import InputError, shown
 from slacktide.core.quotes import Quote
 from slacktide.core.types import FINISH_FAST, Job, JobState
 from slacktide.market.base import Pool
-from slacktide.physics import physics
+from slacktide.physics import progress
 from slacktide.physics.ledger import live
 from slacktide.physics.tariff import Meter, tariff_of
 from slacktide.solvers.pools.board import at_deadline, lay_out
@@ -34,7 +34,7 @@ LATE_SLOTS = 2
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Schedule:
-    """Where to be and what to hold in each slot, and what comes of it."""
+    """Where to be and what to hold in each slot, and what it comes to."""
 
     pools: Ints
     """By slot, the number of the pool."""
@@ -226,7 +226,7 @@ def _lived(
     move_usd: Floats,
 ) -> Schedule:
     """Live through a plan; none means the fastest width on demand, where that is cheapest."""
-    free = [physics.terms(job, move_hours=move_hours[:, at]) for at, job in enumerate(jobs)]
+    free = [progress.terms(job, move_hours=move_hours[:, at]) for at, job in enumerate(jobs)]
     terms = [one._replace(checkpoint_hours=0.0, after_deadline=FINISH_FAST) for one in free]
     lives = [_live(jobs[0], terms, board, quotes, plan, move_usd, rescue) for rescue in range(len(jobs))]
     best = max(lives, key=lambda one: (one[0].finish_hours < math.inf, _worth(jobs[0], one[0])))
@@ -252,7 +252,7 @@ def _worth(job: Job, state: JobState) -> float:
 
 def _live(
     job: Job,
-    terms: Sequence[physics.Terms],
+    terms: Sequence[progress.Terms],
     board: Board,
     quotes: Quotes,
     plan: Sequence[tuple[int, int]],
@@ -268,7 +268,7 @@ def _live(
         pool, holding = plan[slot] if slot < len(plan) else (rescue, -1)
         spot = int(board.spot[holding]) if holding >= 0 else 0
         on_demand = int(board.on_demand[holding]) if holding >= 0 else terms[rescue].fastest
-        left = physics.lose(terms[state.pool], state, int(quotes.spot_gpus[at, state.pool]))
+        left = progress.lose(terms[state.pool], state, int(quotes.spot_gpus[at, state.pool]))
         fee = 0.0
         if pool != left.pool and spot + on_demand > 0 and left.progress_gpu_hours > 0.0:
             fee = float(move_usd[left.pool, pool])

@@ -108,6 +108,8 @@ def lower_to(
     left = board.deadline_hours - begin
     window = min(board.slot_hours, left) if board.hard else board.slot_hours
     productive = max(0.0, board.slot_hours - wait)
+    # The slack lost in this slot is `whole` cells and a part of one; points go down in slack, so the value
+    # after it is read `whole` points further on.
     lost = (board.slot_hours - productive * rate / board.fastest_rate) / board.cell_hours
     whole = int(np.floor(lost + 1e-6))
     part = lost - whole
@@ -135,6 +137,7 @@ def lower_to(
 def step_back(board: Board, quotes: Quotes, slot: int, later: Floats, now: Floats) -> None:
     """Work out what is still to be paid from every state of a slot, out of the next slot's."""
     pools, points = len(board.rate), board.points
+    # start_r^q of the recursion: begun[r, q, x], worked out for those pauses that some origin needs.
     begun = np.full((pools, len(board.ahead_hours), points), NEVER_USD)
     known = np.zeros((pools, len(board.ahead_hours)), np.bool_)
     for pool in range(pools):
@@ -149,6 +152,7 @@ def step_back(board: Board, quotes: Quotes, slot: int, later: Floats, now: Float
                     ):
                         lower_to(board, quotes, slot, pool, holding, pause, later, begun[pool, pause])
     fresh = slot * board.whole_cells  # where no work was done yet
+    # any_o of the recursion; the row of holding nothing with its checkpoint in pool o is just that.
     for pool in range(pools):
         anything = now[pool, 0, 0]
         for point in range(points):
@@ -190,7 +194,7 @@ def step_back(board: Board, quotes: Quotes, slot: int, later: Floats, now: Float
 def sweep(board: Board, quotes: Quotes, end: Floats, kept: Floats, every: int) -> Floats:
     """Sweep back from the deadline, where `end` is still to be paid; return what is at the first slot.
 
-    Every so many slots the values go into `kept`, so that a plan can be read off piece by piece.
+    Each `every` slots the values go into `kept`, so that a plan can be read off piece by piece.
     """
     later = end.copy()
     now = np.full_like(end, NEVER_USD)

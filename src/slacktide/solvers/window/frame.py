@@ -12,15 +12,14 @@ import numpy as np
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.compiled import compilable
 from slacktide.core.types import JobState
-from slacktide.physics.physics import WORK_TOLERANCE_HOURS
-from slacktide.solvers.lattice import SAME_PAUSE_HOURS, kind_of_move, left_overs, pause_ahead
-from slacktide.solvers.slotted import Slotted
+from slacktide.physics.progress import WORK_TOLERANCE_HOURS
+from slacktide.solvers.slotted import SAME_PAUSE_HOURS, Slotted, kind_of_move, left_overs, pause_ahead
 
 TILT = 1e-8
 """Prices are tilted by this share of the highest one, so that plans of equal cost have an order."""
 
 MOST_WORK = 1e6
-"""Dearest prices per GPU-hour that work is worth when nothing but work counts."""
+"""Times the highest price that a GPU-hour of work is worth when nothing but work counts."""
 
 
 class WindowFrame(NamedTuple):

@@ -18,7 +18,7 @@ import numpy as np
 
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.compiled import compilable
-from slacktide.solvers.lattice import kind_of_move
+from slacktide.solvers.slotted import kind_of_move
 from slacktide.solvers.window.frame import WindowFrame, fill, live
 from slacktide.solvers.window.steps import StepWorths, count_steps, steps_of
 from slacktide.solvers.window.values import HoldingValues
@@ -197,6 +197,7 @@ def note_cheapest(labels: SearchLabels, first: int, last: int, width: float) -> 
 def is_outdone(frame: WindowFrame, labels: SearchLabels, label: int, width: float) -> bool:
     """Whether a rival in any state can follow whatever this label will do, and is no worse off."""
     cell, gain = labels.whole[label, CELL], labels.real[label, GAIN]
+    # Following this label costs a rival one restart at most: it must lead by what is done in that time.
     slip = frame.restart * frame.most[cell // frame.side + cell % frame.side]
     bucket = min(int((gain + slip) / width) + 1, BUCKETS)
     return bool(labels.cheapest[bucket] <= labels.real[label, COST])
@@ -289,6 +290,7 @@ def add(
         if real[rival, GAIN] >= gain - same and real[rival, COST] <= cost + slack:
             return False
         if real[rival, GAIN] <= gain + same and real[rival, COST] >= cost - slack:
+            # Voided in place: taking it out of the chain would cost more than passing over it.
             real[rival, COST] = np.inf
         rival = whole[rival, NEXT]
     whole[count, CELL], whole[count, LEVEL], whole[count, PARENT] = cell, level, parent

@@ -122,6 +122,7 @@ def between(
     slack = least_difference(window)
     worth = window.reserve
     for _ in range(MOST_EDGES):
+        # At the slope of the chord both ends are worth the same: what beats them lies on the hull between.
         worth = (more.cost - less.cost) / (more.gain - less.gain)
         point = evaluate(window, values, worth, found)
         if point.value <= worth * less.gain - less.cost + slack:

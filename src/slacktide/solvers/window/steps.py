@@ -41,6 +41,7 @@ def count_steps(frame: WindowFrame) -> StepWorths:
         (frame.slots + 1, most + 2), -np.inf
     )  # the last entry stands for all that is out of reach
     worth[frame.slots, 0] = 0.0
+    # A knapsack from the last slot: worth[t, k] = max over n of value(t, n) + worth[t + 1, k - steps(n)].
     for slot in range(frame.slots - 1, -1, -1):
         for width in range(frame.side):
             if frame.fit[width] == width:
@@ -67,6 +68,7 @@ def steps_of(gain: float, step: float) -> int:
 @compilable
 def add_width(frame: WindowFrame, worth: Floats, slot: int, width: int, step: float) -> None:
     """Let a slot hold a width, of the cheaper kind as far as it goes, wherever that is worth more."""
+    # Without pauses nothing speaks for the more expensive kind.
     spot_usd, on_demand_usd = frame.usd[slot, 0], frame.usd[slot, 1]
     spot = min(width, frame.offered[slot]) if spot_usd <= on_demand_usd else 0
     paid = (spot_usd * spot + on_demand_usd * (width - spot)) * frame.billed[slot]

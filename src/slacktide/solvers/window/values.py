@@ -15,7 +15,7 @@ import numpy as np
 
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.compiled import compilable
-from slacktide.solvers.lattice import RESTART, SHRINK, STAY, kind_of_move
+from slacktide.solvers.slotted import RESTART, SHRINK, STAY, kind_of_move
 from slacktide.solvers.window.frame import WindowFrame, outcome
 
 
@@ -25,7 +25,7 @@ class HoldingValues(NamedTuple):
     by_kind: Floats
     """[slot, level, kind of move, cell]: value of holding the cell, and of the best from there on."""
     ahead: Floats
-    """[slot, level, cell]: value of the slot and all later ones of who comes with this cell."""
+    """[slot, level, cell]: value of the slot and all later ones for a job that holds this cell before it."""
     move: Ints
     """[slot, level, cell]: the target that attains it."""
     within: Floats
@@ -93,6 +93,7 @@ def value_targets(frame: WindowFrame, values: HoldingValues, slot: int, level: i
     work_restart = worth * max(0.0, hours - pauses[RESTART])
     spot_usd = frame.usd[slot, 0] * frame.billed[slot]
     on_demand_usd = frame.usd[slot, 1] * frame.billed[slot]
+    # Holding nothing costs nothing and ends any pause, whatever it was reached by.
     stay[0] = shrink[0] = restart[0] = after[0, 0]
     best, best_value = 0, after[0, 0]
     for spot in range(frame.offered[slot] + 1):
@@ -130,6 +131,7 @@ def value_sources(frame: WindowFrame, values: HoldingValues, slot: int, level: i
         for on_demand in range(side - spot):
             cell, kept = spot * side + on_demand, kept_spot * side + on_demand
             value, target = within[kept], within_cell[kept]
+            # `within` has the best shrink already, so only staying and a restart are left to compare.
             # What the market takes in this slot makes the move a shrink already; else one may stay.
             if kept == cell and fit[spot + on_demand] == spot + on_demand and stay[cell] >= value:
                 value, target = stay[cell], cell

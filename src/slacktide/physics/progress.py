@@ -2,13 +2,13 @@
 
 No price, no deadline's consequence and no policy is in here.
 
-Everybody who lets time pass calls these functions: back-tests plain and compiled, the simulator of streams,
+All code that lets time pass calls these functions: back-tests plain and compiled, the simulator of streams,
 the live engine, replays. The rules are functions of bare numbers (`pause_on_change`, `ends_in_hours`,
 `worked`), which the fleet kernel calls; what takes a job's `Terms` and `JobState` is made of them.
 A job's life is a row of stretches, between which nothing changes:
 
 1. `lose`: the market takes spot GPUs back; work since the last checkpoint goes with them.
-2. Somebody decides what is to be held, and `cut` makes it a width the job may have.
+2. A policy decides what is to be held, and `cut` makes it a width the job may have.
 3. `pass_time`: workers are added or let go, the pause this costs is served, and work is done with the rest.
 
 What a stretch costs is `tariff`; where money ends a stretch, its caller cuts it; what a job does after its
@@ -28,6 +28,7 @@ from slacktide.core.quotes import UNLIMITED_GPUS, Quote
 from slacktide.core.types import AFTER_DEADLINE, TIME_TOLERANCE_HOURS, Job, JobState
 
 WORK_TOLERANCE_HOURS = 1e-9
+"""Work that ends this little after a stretch ends in it: the difference is rounding."""
 
 
 class Terms(NamedTuple):
@@ -74,7 +75,7 @@ def terms(job: Job, *, submitted_hours: float = 0.0, move_hours: Floats = NO_MOV
     widths = range(job.max_gpus + 1)
     rate = np.array([[phase.speedup(gpus) for gpus in widths] for phase in job.parts], dtype=np.float64)
     ends = np.cumsum([phase.work_gpu_hours for phase in job.parts], dtype=np.float64)
-    ends[-1] = job.work_gpu_hours
+    ends[-1] = job.work_gpu_hours  # the running sum may differ from it in the last bits
     return Terms(
         work_gpu_hours=float(job.work_gpu_hours),
         submitted_hours=float(submitted_hours),
@@ -87,6 +88,7 @@ def terms(job: Job, *, submitted_hours: float = 0.0, move_hours: Floats = NO_MOV
         fastest=job.fastest_width,
         phase_ends_gpu_hours=ends,
         rate=rate,
+        # `width` has each allowed width at its own place: its running maximum is the greatest within n.
         fit=np.maximum.accumulate(width),
     )
 
@@ -136,8 +138,10 @@ def lose(terms: Terms, state: JobState, spot_left: int) -> JobState:
     if state.spot_gpus <= spot_left:
         return state
     progress, since = state.progress_gpu_hours, state.since_checkpoint_hours
+    # At 0 all work is safe at any moment, so a loss takes nothing back.
     if terms.checkpoint_hours > 0.0:
         progress, since = state.checkpointed_gpu_hours, 0.0
+    # A restart under way goes on: losing workers does not shorten it.
     pause = max(state.pause_hours, terms.shrink_hours)
     return JobState(
         max(spot_left, 0),
@@ -158,6 +162,7 @@ def cut(terms: Terms, quote: Quote, spot: int, on_demand: int) -> tuple[int, int
     """Cut a wish to what the market offers and to a width the job may have; on demand goes first."""
     spot = min(max(spot, 0), quote.spot_gpus, len(terms.fit) - 1)
     on_demand = min(max(on_demand, 0), quote.on_demand_gpus, len(terms.fit) - 1 - spot)
+    # What lies above the next allowed width would be paid for and do nothing.
     surplus = spot + on_demand - terms.fit[spot + on_demand]
     from_on_demand = min(surplus, on_demand)
     return spot - (surplus - from_on_demand), on_demand - from_on_demand
@@ -191,6 +196,7 @@ def pause_on_change(
     """Return the pause that lies ahead when workers change in one pool: any added one costs a restart."""
     if new_spot + new_on_demand == 0:
         return 0.0
+    # All workers form a new set, so what was left of another pause is part of this one, not added to it.
     if new_spot > spot or new_on_demand > on_demand:
         return restart_hours
     if new_spot < spot or new_on_demand < on_demand:
@@ -201,6 +207,7 @@ def pause_on_change(
 @inlined
 def pause_after(terms: Terms, state: JobState, spot: int, on_demand: int, pool: int) -> float:
     """Return the hours without progress that lie ahead once the job holds these workers."""
+    # No worker is kept across pools. A job that has done nothing has no checkpoint to carry along.
     if pool != state.pool and spot + on_demand > 0:
         return terms.restart_hours + (terms.move_hours[state.pool] if state.progress_gpu_hours > 0.0 else 0.0)
     return pause_on_change(
@@ -233,6 +240,7 @@ def worked(
     left = hours - waited
     gained = rate * left
     due = ends_in_hours(left_gpu_hours, rate, pause_hours) <= hours + tolerance_hours
+    # `due` compares times and `gained` work: rounding may satisfy either one alone.
     if pause_hours < hours and (due or gained >= left_gpu_hours):
         return waited, min(left_gpu_hours / rate, left), left_gpu_hours, True
     return waited, left, gained, False
@@ -242,7 +250,7 @@ def worked(
 def pass_time(
     terms: Terms, state: JobState, from_hours: float, hours: float, pool: int, spot: int, on_demand: int
 ) -> tuple[JobState, Passed]:
-    """Let up to so many hours pass with one holding, which must be a width the job may have.
+    """Let up to that many hours pass with one holding, which must be a width the job may have.
 
     Returns the state at the end and what the stretch did. Cutting a stretch in two changes nothing but
     rounding.
@@ -255,6 +263,8 @@ def pass_time(
     pause = pause_after(terms, state, spot, on_demand, pool)
     waited, productive, left = 0.0, 0.0, hours
     phase = phase_of(terms, progress)
+    # One turn for each phase that the stretch touches: what is left of the pause is served first, wherever it
+    # ends, and the rest of the hours work at the phase's rate.
     while True:
         rate = terms.rate[phase, width]
         to_do = terms.phase_ends_gpu_hours[phase] - progress
@@ -322,10 +332,12 @@ def _checkpoint(
     if terms.checkpoint_hours <= 0.0:
         return progress, 0.0
     since += productive
+    # The nudge counts a checkpoint that is due at this very moment but for rounding.
     times = math.floor(since / terms.checkpoint_hours + 1e-9)
     if times < 1:
         return safe, since
     since = max(0.0, since - times * terms.checkpoint_hours)
+    # Everything is safe but what was done at this rate since the last checkpoint.
     return progress - since * rate, since
 
 
@@ -387,6 +399,7 @@ def on_demand_finish(terms: Terms, state: JobState, now_hours: float, width: int
 def rescue_width(terms: Terms, state: JobState, now_hours: float) -> int:
     """Return the on-demand width with which the work is done soonest from now on, restart included."""
     best, soonest = terms.fastest, on_demand_finish(terms, state, now_hours, terms.fastest)
+    # Keeping what is held on demand needs no restart, which may outweigh the faster width.
     stay = state.on_demand_gpus
     if stay > 0 and terms.fit[stay] == stay and on_demand_finish(terms, state, now_hours, stay) < soonest:
         best = stay
@@ -410,16 +423,18 @@ def can_still_wait(
     spot: int,
     on_demand: int,
 ) -> bool:
-    """Whether holding these GPUs for so many hours leaves the deadline safe, whatever happens then.
+    """Whether holding these GPUs for that many hours leaves the deadline safe, whatever happens then.
 
     Safe means: if all spot were gone at that moment, on-demand GPUs alone would still finish in time,
     their restart included.
     """
+    # Half of what `Job.on_time` forgives: the other half is for the rounding of later stretches.
     limit = terms.deadline_hours + 0.5 * TIME_TOLERANCE_HOURS
     after, _ = pass_time(terms, state, now_hours, hours, state.pool, spot, on_demand)
     if after.finish_hours < np.inf:
         return after.finish_hours <= limit
     worst = lose(terms, after, 0)
+    # The fastest width alone answers nearly always; only where it is late is another one looked for.
     if on_demand_finish(terms, worst, next_hours, terms.fastest) <= limit:
         return True
     width = rescue_width(terms, worst, next_hours)

@@ -7,17 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slacktide.core.types import Job, JobState
-from slacktide.physics.physics import pause_after
-from slacktide.solvers.lattice import (
+from slacktide.physics.progress import pause_after
+from slacktide.solvers.slotted import (
     RESTART,
     SHRINK,
     STAY,
+    Slotted,
     kind_of_move,
     list_holdings,
     list_pauses,
     pause_ahead,
+    slotted,
 )
-from slacktide.solvers.slotted import Slotted, slotted
 from slacktide.solvers.window.frame import pause_levels
 
 gpus = st.integers(0, 3)
