@@ -150,7 +150,7 @@ class StreamWorld:
         if not self.sized:
             return self._view(jobs, cluster.ready)
         nodes = cluster.nodes_for(self.sized.rent_gpus(self._view(jobs, cluster.ready)))
-        cluster.ask(nodes, self.now_hours)
+        cluster.resize(nodes, self.now_hours)
         return self._view(jobs, min(cluster.ready, nodes))
 
     def read(self, decision: Decision, view: FleetView) -> Ints:
@@ -161,7 +161,7 @@ class StreamWorld:
         """Rent what the widths need, and give jobs what is there of them."""
         cluster = self.cluster
         if not self.sized:
-            cluster.ask(cluster.nodes_for(int(wanted.sum())), self.now_hours)
+            cluster.resize(cluster.nodes_for(int(wanted.sum())), self.now_hours)
         if self.last_call and self.came == len(self.stream):
             cluster.keep_nothing(self.now_hours)
         if self.learner:
