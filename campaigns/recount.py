@@ -2,7 +2,7 @@
 
 By the second, a stretch costs its GPUs times their price times the hours they were held. By the slot, a slot
 costs, for each payer, pool and kind, its price times its length times the most GPUs of that kind held at any
-moment of it (docs/design/physics-and-billing.md). Nothing here imports the tariff, the ledger or the
+moment of it (docs/design/billing.md). Nothing here imports the tariff, the ledger or the
 engine.
 """
 

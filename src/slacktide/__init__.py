@@ -65,7 +65,8 @@ _HOMES = {
     "slacktide.solvers.clairvoyant.clairvoyant": ("clairvoyant",),
     "slacktide.core.speedup": ("Amdahl", "Linear", "Power", "Table"),
     "slacktide.physics.truth": ("RandomTruth", "Truth"),
-    "slacktide.core.types": ("Allocation", "Job", "JobState", "Phase", "Quote", "Reason"),
+    "slacktide.core.quotes": ("Quote",),
+    "slacktide.core.types": ("Allocation", "Job", "JobState", "Phase", "Reason"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
