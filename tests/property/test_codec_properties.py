@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from slacktide.checks.history import history
 from slacktide.core.errors import InputError
 from slacktide.core.quotes import Quote
-from slacktide.core.types import JobState
+from slacktide.core.types import JobState, JsonText
 from slacktide.journal.codec.codec import FORM, KIND, PRESENT_FORM, decode, encode, plain, text
 from slacktide.journal.events import KINDS, Decided, Event
 from slacktide.journal.store.memory import MemoryStore
@@ -34,6 +34,16 @@ PLAIN: dict[Any, st.SearchStrategy[Any]] = {
     bool: st.booleans(),
     float: st.floats(allow_nan=False),
     type(None): st.none(),
+    JsonText: st.one_of(
+        st.just(""),
+        st.recursive(
+            st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), TEXTS),
+            lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(TEXTS, inner, max_size=3)),
+            max_leaves=5,
+        )
+        .filter(lambda value: value is not None)  # which is written as no text at all
+        .map(json.dumps),
+    ),
 }
 
 
@@ -87,7 +97,7 @@ def values(hint: Any) -> st.SearchStrategy[Any]:
         return st.lists(values(inner[0]), max_size=4).map(tuple)
     if origin is Mapping:
         return st.dictionaries(TEXTS, values(inner[1]), max_size=4)
-    hints = get_type_hints(hint)
+    hints = get_type_hints(hint, include_extras=True)
     names = getattr(hint, "_fields", None) or [one.name for one in dataclasses.fields(hint)]
     return st.builds(hint, **{name: values(hints[name]) for name in names})
 
@@ -108,8 +118,11 @@ def naive(value: Any) -> Any:
 def naive_text(event: Event) -> str:
     """Write an event with its fields in order, unchecked; raises what `json` raises."""
     fields = {}
-    for name, hint in get_type_hints(type(event)).items():
+    for name, hint in get_type_hints(type(event), include_extras=True).items():
         value = getattr(event, name)
+        if hint == JsonText:
+            fields[name] = json.loads(value) if value else None
+            continue
         row = get_origin(hint) is tuple and isinstance(value, tuple)  # one with names is a row too
         fields[name] = naive(tuple(value) if row else value)
     return json.dumps({KIND: type(event).__name__, FORM: PRESENT_FORM, **fields})

@@ -10,12 +10,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Annotated, Literal, NamedTuple, TypeAlias
 
 from slacktide.core.errors import InputError, shown
 from slacktide.core.speedup import CONCAVE, LEAST_RATE, MOST_RATE, Linear, Speedup, is_rate
 from slacktide.core.units import MAX_GPUS
 
+JsonText: TypeAlias = Annotated[str, "JSON"]
+"""Text that is JSON, or empty: a journal writes the value that it means, not the text."""
 Billing: TypeAlias = Literal["second", "slot"]
 
 AfterDeadline: TypeAlias = Literal["finish-fast", "finish-cheaply", "stop"]

@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Literal, NamedTuple, TypeAlias
 
 from slacktide.core.quotes import Quote
-from slacktide.core.types import JobState, Wish
+from slacktide.core.types import JobState, JsonText, Wish
 from slacktide.physics.ledger import Priced
 from slacktide.physics.pace import Pace
 
@@ -104,7 +104,7 @@ class Closed(Event):
 class SiteOpened(Event):
     """The first job fixed the market of all jobs: on which it runs, and where it stands on the clock."""
 
-    market: str
+    market: JsonText
     """What to open the market with, as JSON: source and options."""
     start_utc: str
     """The market's own time at `at_hours`, when one of its slots begins."""
@@ -124,7 +124,7 @@ class SubmissionAsked(Event):
     path: str
     envs: Mapping[str, str] = field(default_factory=dict)
     """Variables taken over from the submitter, in journals of before; now they are kept elsewhere."""
-    policy: str = ""
+    policy: JsonText = ""
     """The policy that is wanted, as JSON; empty: the controller's, else the job file's."""
     pool: str = ""
     """The pool that is wanted; empty: the cheapest one."""
@@ -153,11 +153,11 @@ class Submitted(Event):
     """When it was submitted, by the wall clock; absolute deadlines are counted from here."""
     path: str
     """Where it lay: relative paths in it are meant from there."""
-    policy: str
+    policy: JsonText
     """The policy that will run it, as JSON: a name or {name: {parameter: value}}."""
     learning: bool = False
     """Whether the learner chose the policy and is to learn the outcome."""
-    market: str = ""
+    market: JsonText = ""
     """What to open the market with, as JSON: source and options."""
     pool: str = ""
     """Where it runs; of a job that may move the pool in which its slots are counted."""
@@ -318,7 +318,7 @@ class Remembered(Event):
     """A fleet's allocator decided and wrote down all it knows; the rest it learns from later events."""
 
     fleet: str
-    memory: str = ""
+    memory: JsonText = ""
     """Its own words, as JSON; empty where it knows what it wrote down the last time."""
     reserved_usd: float | None = None
     """What it keeps for deadlines that were promised, should all spot be gone; None where it does not say."""

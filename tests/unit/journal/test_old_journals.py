@@ -1,4 +1,4 @@
-"""Events of the first form are read as today's, wherever reading begins, and beside those of today."""
+"""Events of earlier forms are read as today's, wherever reading begins, and together with those of today."""
 
 from __future__ import annotations
 
@@ -10,9 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.core.errors import FileError
+from slacktide.core.errors import FileError, InputError
+from slacktide.journal.codec.codec import text
+from slacktide.journal.codec.old_journals import JSON_TEXTS
 from slacktide.journal.events import Decided, Ended, Event, Lived, Preempted, Submitted
+from slacktide.journal.state.snapshots import read_state
+from slacktide.journal.store.memory import MemoryStore
 from slacktide.journal.store.sqlite import SqliteStore
+from tests import build
 
 JOURNALS = Path(__file__).parents[2] / "golden" / "journals"
 NAMES = sorted(path.stem for path in JOURNALS.glob("*.db"))
@@ -87,9 +92,22 @@ def insert(path: Path, tree: dict[str, object]) -> None:
     ("tree", "words"),
     [
         ({"kind": "Lived", "job": "one", "at_hours": 1.0, "slot": 2}, r"event 1: Lived: .* must be"),
-        ({"kind": "Closed", "form": 3, "at_hours": 1.0}, "newer Slacktide"),
+        ({"kind": "Closed", "form": 4, "at_hours": 1.0}, "newer Slacktide"),
+        (
+            {"kind": "Remembered", "form": 2, "at_hours": 1.0, "fleet": "f", "memory": '{"a'},
+            "memory must be readable",
+        ),
+        (
+            {"kind": "Remembered", "form": 2, "at_hours": 1.0, "fleet": "f", "memory": {}},
+            "memory must be text",
+        ),
     ],
-    ids=["damaged", "of a later form"],
+    ids=[
+        "damaged",
+        "of a later form",
+        "of form 2, its JSON damaged",
+        "of form 2, an object in place of its text",
+    ],
 )
 def test_what_cannot_be_read_is_refused_in_plain_words(
     tmp_path: Path, tree: dict[str, object], words: str
@@ -98,3 +116,52 @@ def test_what_cannot_be_read_is_refused_in_plain_words(
         insert(store.path, tree)
         with pytest.raises(FileError, match=words):
             list(store.read())
+
+
+@pytest.mark.parametrize("name", ["fleet", "with-parameters"])
+def test_form_2_kept_json_as_text_and_means_the_same(tmp_path: Path, name: str) -> None:
+    """The code before form 3 wrote these journals: a fleet that remembers, a policy with parameters."""
+    path = Path(shutil.copy(JOURNALS / "form-2" / f"{name}.db", tmp_path))
+    read = list(told(path))
+    for written, event in read:
+        assert written["form"] == 2
+        for field in JSON_TEXTS.get(str(written["kind"]), ()):
+            assert getattr(event, field) == written[field], "in memory the text is the same as before"
+        texts = {field: str(written[field]) for field in JSON_TEXTS.get(str(written["kind"]), ())}
+        meant = {field: json.loads(each) if each else None for field, each in texts.items()}
+        del written["crc"]
+        assert json.loads(text(event)) == {**written, **meant, "form": 3}
+    kinds = {str(written["kind"]) for written, _ in read}
+    assert {"Submitted", "SiteOpened", "Remembered" if name == "fleet" else "SubmissionAsked"} <= kinds
+
+
+@pytest.mark.parametrize("name", ["fleet", "with-parameters"])
+def test_a_journal_of_form_2_goes_on_in_the_present_form(tmp_path: Path, name: str) -> None:
+    with SqliteStore(shutil.copy(JOURNALS / "form-2" / f"{name}.db", tmp_path)) as store:
+        fleets = list(read_state(store).fleets)
+        records = list(store.read())
+        more = store.append([record.event for record in records])
+        assert [record.event for record in store.read()] == [record.event for record in (*records, *more)]
+    with MemoryStore() as fresh:
+        fresh.append([record.event for record in records])
+        assert list(read_state(fresh).fleets) == fleets, "fleets have the same keys"
+
+
+def test_policies_and_markets_are_values_in_a_journal_not_text(tmp_path: Path) -> None:
+    event = build.submitted(
+        "one", policy=json.dumps({"ahap": {"window": 3}}), market=json.dumps({"spec": "prices.csv"})
+    )
+    with SqliteStore(tmp_path / "journal.db") as store:
+        store.append([event])
+        ((written, read),) = told(store.path)
+    assert read == event
+    assert (written["policy"], written["market"]) == ({"ahap": {"window": 3}}, {"spec": "prices.csv"})
+
+
+def test_json_that_is_spelled_otherwise_is_kept_as_json_writes_it() -> None:
+    store = MemoryStore()
+    (record,) = store.append([build.submitted("one", policy='{"ahap":{"window":3}}')])
+    assert isinstance(record.event, Submitted)
+    assert record.event.policy == '{"ahap": {"window": 3}}'
+    with pytest.raises(InputError, match="policy must be JSON"):
+        store.append([build.submitted("one", policy="ahap")])

@@ -3,23 +3,32 @@
 How a value is written follows from the type its field declares (`journal/codec/json_types.py`), so a new
 kind of event needs nothing here. Both ways check: what could not be read back is refused before it is
 written, which is seen from the values and needs no reading.
+
+In a store each event carries a checksum as its last field, over all before it and over the time at which it
+was written, so that what was damaged on the disk is never taken for true. Events of form 1 have none: of
+those it is only checked that times are times and JSON is JSON.
 """
 
 from __future__ import annotations
 
 import json
+import zlib
+from datetime import datetime
 from typing import Any, NoReturn
 
 from slacktide.core.errors import InputError
 from slacktide.journal.codec.json_scalars import JsonForm, Misfit
 from slacktide.journal.codec.json_types import form
+from slacktide.journal.codec.old_journals import JSON_TEXTS, with_values
 from slacktide.journal.events import KINDS, Event
 
 KIND = "kind"
 """The key, next to the fields, that names the kind."""
 FORM = "form"
 """The key, next to the fields, with the number of the form in which events are written; absent in form 1."""
-PRESENT_FORM = 2
+PRESENT_FORM = 3
+CRC = "crc"
+"""The key of the checksum, next to the fields of an event."""
 
 
 def plain(event: Event) -> Event:
@@ -45,7 +54,7 @@ def text(event: Event) -> str:
 
 
 def from_tree(tree: object) -> Event:
-    """Return the event of a parsed text, in the present form; fields with a default may be absent.
+    """Return the event of a parsed text, of form 2 or the present one; fields with a default may be absent.
 
     Raises InputError when this version of Slacktide does not know the kind or its fields.
     """
@@ -54,10 +63,10 @@ def from_tree(tree: object) -> Event:
     name = tree[KIND]
     if name not in KINDS:
         _refuse(f"an event must be of a known kind, got {name!r:.60}")
-    fields = tree.copy()
-    del fields[KIND]
-    fields.pop(FORM, None)
     try:
+        fields = tree.copy() if tree.get(FORM, 1) == PRESENT_FORM else with_values(tree)
+        del fields[KIND]
+        fields.pop(FORM, None)
         event: Event = _form(name).read(fields)
     except Misfit as misfit:
         _refuse(f"{name}: {misfit}")
@@ -82,14 +91,50 @@ def parse(line: str) -> Any:
         _refuse(f"an event must be JSON, got text that is none from character {error.pos + 1} on")
     except (ValueError, TypeError, RecursionError):
         _refuse("an event must be JSON, got something that cannot be read as such")
-    if isinstance(tree, dict) and tree.get(FORM, 1) not in (1, PRESENT_FORM):
-        _refuse(f"an event must be of form 1 or {PRESENT_FORM}, got {tree[FORM]!r:.60}")
+    if isinstance(tree, dict) and tree.get(FORM, 1) not in (1, 2, PRESENT_FORM):
+        _refuse(f"an event must be of form 1 to {PRESENT_FORM}, got {tree[FORM]!r:.60}")
     return tree
 
 
 def is_before(tree: Any) -> bool:
     """Whether an event was written in the first form, before forms had numbers."""
     return isinstance(tree, dict) and FORM not in tree
+
+
+def sealed(stamp: str, text: str) -> str:
+    """Return the JSON of an event with its checksum."""
+    return f'{text[:-1]}, "{CRC}": {_sum(stamp, text[:-1])}}}'
+
+
+def unsealed(stamp: str, line: str, tree: Any) -> Any:
+    """Return what was parsed of an event without its checksum; raises InputError where that does not fit."""
+    if not isinstance(tree, dict):
+        return tree
+    if CRC not in tree:
+        texts = JSON_TEXTS.get(str(tree.get("kind")), ())
+        for name, value in tree.items():
+            if isinstance(value, str) and value:
+                _check_sense(name, value, texts)
+        return tree
+    body = line[: line.rfind(f', "{CRC}": ')]
+    if tree.pop(CRC) != _sum(stamp, body):
+        raise InputError("an event must be as it was written, got one with another checksum: it was damaged")
+    return tree
+
+
+def _check_sense(name: str, value: str, texts: tuple[str, ...]) -> None:
+    """Raise InputError for a text that others will take for a time or for JSON and that is none."""
+    try:
+        if name.endswith("_utc"):
+            datetime.fromisoformat(value)
+        elif name in texts:
+            json.loads(value)
+    except (ValueError, RecursionError):
+        raise InputError(f"{name} must be readable, got {value!r:.60}: it was damaged") from None
+
+
+def _sum(stamp: str, body: str) -> int:
+    return zlib.crc32(f"{stamp} {body}".encode("utf-8", "surrogatepass"))
 
 
 def _form(name: str) -> JsonForm:

@@ -26,7 +26,7 @@ class Shape(NamedTuple):
 
 def object_form(made: Any, form: Callable[[Any], JsonForm]) -> JsonForm:
     """Return the form of a type with fields, whose own forms `form` knows."""
-    hints, fields = get_type_hints(made), _fields(made)
+    hints, fields = get_type_hints(made, include_extras=True), _fields(made)
     shape = Shape(
         made,
         {name: form(hints[name]) for name in fields},

@@ -6,8 +6,10 @@ equal to a plain value and only of another type, such as NumPy's numbers, is tak
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from json.encoder import encode_basestring_ascii
 from typing import Any, NamedTuple
 
@@ -73,6 +75,24 @@ def _read_text(value: Any) -> str:
     return value
 
 
+@lru_cache(maxsize=64)  # all jobs of a journal name the same market, and few policies
+def _as_dumped(text: str) -> str:
+    value = json.loads(text) if text else None
+    return "" if value is None else json.dumps(value)
+
+
+def _json_text(value: Any) -> str:
+    """Return JSON text as it will be read back: as `json.dumps` writes the value that it means."""
+    try:
+        return _as_dumped(_plain_text(value))
+    except (ValueError, RecursionError):
+        raise Misfit("JSON", value) from None
+
+
+def _read_json(value: Any) -> str:
+    return "" if value is None else json.dumps(value)
+
+
 def _whole(value: Any) -> int:
     if type(value) is int and LEAST_WHOLE <= value <= MOST_WHOLE:
         return value
@@ -123,6 +143,8 @@ def _read_number(value: Any) -> float:
 TEXT = JsonForm(
     _plain_text, encode_basestring_ascii, _read_text, "type($) is str and $.isascii()", "escaped($)"
 )
+JSON = JsonForm(_json_text, lambda value: value or "null", _read_json, shown="$ or null")
+"""Text that is JSON stands in an event as the value that it means; empty text as null."""
 WHOLE = JsonForm(_whole, int.__repr__, _whole, f"type($) is int and {LEAST_WHOLE} <= $ <= {MOST_WHOLE}", "$")
 TRUTH = JsonForm(_truth, _truth_text, _truth, "type($) is bool", "true if $ else false")
 NUMBER = JsonForm(

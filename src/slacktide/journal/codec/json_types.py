@@ -1,7 +1,8 @@
 """How a value of a declared type looks in JSON: one form per type, each with a way there and back.
 
-Texts, whole numbers, numbers, truth values, choices (`Literal`), `| None`, `tuple[X, ...]` and `list[X]` as a
-list, `Mapping[str, X]` and `dict[str, X]` as an object, NamedTuples and dataclasses as objects by field name.
+Texts, JSON texts (`JsonText`) as values, whole numbers, numbers, truth values, choices (`Literal`), `| None`,
+`tuple[X, ...]` and `list[X]` as a list, `Mapping[str, X]` and `dict[str, X]` as an object, NamedTuples and
+dataclasses as objects by field name.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ import types
 from collections.abc import Mapping
 from functools import cache
 from operator import is_
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from slacktide.journal.codec.json_objects import inside, object_form
-from slacktide.journal.codec.json_scalars import NUMBER, TEXT, TRUTH, WHOLE, JsonForm, Misfit, choice
+from slacktide.journal.codec.json_scalars import JSON, NUMBER, TEXT, TRUTH, WHOLE, JsonForm, Misfit, choice
 
 PLAIN: dict[Any, JsonForm] = {str: TEXT, int: WHOLE, bool: TRUTH, float: NUMBER}
 
@@ -25,6 +26,8 @@ def form(hint: Any) -> JsonForm:
     if hint in PLAIN:
         return PLAIN[hint]
     origin, inner = get_origin(hint), get_args(hint)
+    if origin is Annotated and hint.__metadata__ == ("JSON",):
+        return JSON
     if origin is Literal and all(isinstance(each, str) for each in inner):
         return choice(inner)
     if origin in (Union, types.UnionType) and len(inner) == 2 and type(None) in inner:

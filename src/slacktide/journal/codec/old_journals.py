@@ -1,4 +1,6 @@
-"""Journals of before, read as today's: what an event of form 1 says in the words of the present form.
+"""Journals of earlier versions, read as today's: events of form 1 and 2 in the present form.
+
+Form 2 kept policies, markets and the memory of allocators as JSON text inside the JSON of an event.
 
 Form 1 counted hours and slots from each job's own beginning and kept a stretch's money without its quote. So
 a reader remembers of every job when it began and what was last decided, and looks it up where reading began
@@ -7,16 +9,44 @@ later. Money stays as it was paid.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
+
+from slacktide.journal.codec.json_scalars import Misfit
 
 Tree: TypeAlias = dict[str, Any]
 Find: TypeAlias = Callable[[str, str, int], Tree | None]
 """Returns the last event of a job and kind before a number, as it is written; None when there is none."""
 
+JSON_TEXTS = {
+    "SubmissionAsked": ("policy",),
+    "Submitted": ("policy", "market"),
+    "SiteOpened": ("market",),
+    "Remembered": ("memory",),
+}
+"""Fields whose value was JSON text before form 3; empty text where there is none."""
 COMMON = ("kind", "job", "at_hours", "actor", "why")
 """What every event has."""
+
+
+def with_values(tree: Tree) -> Tree:
+    """Return an event of form 1 or 2 with its JSON texts as values; raises Misfit for other text."""
+    found = tree.copy()
+    for name in JSON_TEXTS.get(tree["kind"], ()):
+        if name in tree:
+            found[name] = _meant(name, tree[name])
+    return found
+
+
+def _meant(name: str, text: Any) -> Any:
+    if not isinstance(text, str):
+        raise Misfit("text", text, name)
+    try:
+        return json.loads(text) if text else None
+    except (ValueError, RecursionError):
+        raise Misfit("JSON", text, name) from None
 
 
 @dataclass(slots=True)

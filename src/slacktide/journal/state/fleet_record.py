@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from slacktide.budget.allowance import Spending
 from slacktide.budget.cluster import Cluster
-from slacktide.core.types import TIME_TOLERANCE_HOURS
+from slacktide.core.types import TIME_TOLERANCE_HOURS, JsonText
 from slacktide.journal.events import ClusterSized, Kept, Lived, Remembered, Submitted
 
 
@@ -41,7 +41,7 @@ class FleetRecord:
     """How many there ever were of each class."""
     spent_gpu_hours: float = 0.0
     """GPU-hours of all stretches that are over, the machines' own included."""
-    memory: str = ""
+    memory: JsonText = ""
     """What its allocator wrote down last, as JSON; empty before the first time."""
     memory_seq: int = 0
     """The event up to which the journal is in that memory."""

@@ -15,8 +15,7 @@ from types import TracebackType
 from typing import Any, Self, TypeAlias
 
 from slacktide.core.errors import FileError, InputError, SlacktideError
-from slacktide.journal.codec.checksum import sealed, unsealed
-from slacktide.journal.codec.codec import from_tree, is_before, parse, plain, text
+from slacktide.journal.codec.codec import from_tree, is_before, parse, plain, sealed, text, unsealed
 from slacktide.journal.codec.old_journals import OldJournal
 from slacktide.journal.events import Event, Record
 from slacktide.journal.store import schema
