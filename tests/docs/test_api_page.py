@@ -6,10 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
-from slacktide.service.application import endpoints_of
+from slacktide.service.handler_context import HandlerContext
 from slacktide.service.routes.endpoints import Endpoint
 from slacktide.service.routes.openapi import ERRORS, described, parameters
-from slacktide.service.service import Service
+from slacktide.service.server import endpoints_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -22,7 +22,7 @@ class Nothing:
 
 def reference() -> str:
     """Write every address with what it takes and answers."""
-    endpoints = endpoints_of(cast(Service, Nothing()))
+    endpoints = endpoints_of(cast(HandlerContext, Nothing()))
     document = described(endpoints)
     parts = [
         "# HTTP API\n",
@@ -75,6 +75,6 @@ def test_the_api_reference_is_current(golden: Callable[[Path, str], None]) -> No
 
 
 def test_every_address_is_under_the_version_or_known_to_machines() -> None:
-    for one in endpoints_of(cast(Service, Nothing())):
+    for one in endpoints_of(cast(HandlerContext, Nothing())):
         assert one.path.startswith("/api/v1/") or one.path in ("/healthz", "/metrics")
         assert one.says.endswith(".")

@@ -42,9 +42,9 @@ from slacktide.report.wire import events as events_wire
 from slacktide.report.wire import values
 from slacktide.results.status import JobStatus
 from slacktide.service.job_rows import JobRows, Row
+from slacktide.service.uploads.job_checks import is_alike
 from slacktide.service.uploads.server_paths import ServerPaths
-from slacktide.service.uploads.upload_history import KEPT_DAYS, UploadHistory
-from slacktide.service.uploads.uploads import KEPT_S, Uploads, is_alike
+from slacktide.service.uploads.uploads import KEPT_DAYS, KEPT_S, UploadHistory, Uploads
 
 THREADS = 2
 """More would only wait for one another: most of their work holds the interpreter's lock."""
@@ -130,6 +130,11 @@ class JournalReader:
     def page(self, after: int, job: str | None, most: int) -> Sequence[RecordedEvent]:
         """Return the events after a number, at most `most` of them."""
         return list(self.journal.events(job, after=after, most=most))
+
+    def check_known(self, job: str) -> None:
+        """Raise UnknownJobError where there is no such job."""
+        with self.state() as state:
+            requests.record_of(state, job)
 
     def ended_by(self, job: str) -> int | None:
         """Return the number of an event by which a job had ended; None where it has not."""

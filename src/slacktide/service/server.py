@@ -1,143 +1,67 @@
-"""The server: one process, asyncio for requests and one thread for the engine."""
+"""The server: one process that answers HTTP requests on an asyncio loop and runs the engine in a thread."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import gc
-import ipaddress
 import signal
 import socket
 import sys
 import threading
+import time
 import types
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from re import Pattern
 
-import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route, compile_path
+from starlette.types import ASGIApp
 
 from slacktide.app.jobs.controller import Setup
 from slacktide.app.jobs.submission import Defaults
 from slacktide.app.task_requests import Setting
 from slacktide.app.tokens import Tokens
-from slacktide.core.errors import BackendError, InputError, shown
-from slacktide.service.access.gate import Doorkeeper
+from slacktide.core.errors import SlacktideError
+from slacktide.service.access.gate import Doorkeeper, Gate, refused
 from slacktide.service.access.limits import Rate
 from slacktide.service.access.sessions import sessions_of
-from slacktide.service.application import make_app
 from slacktide.service.dashboard.pages import pages
+from slacktide.service.handler_context import HandlerContext, pumping
 from slacktide.service.hub import Hub
 from slacktide.service.journal_reader import JournalReader
+from slacktide.service.listening import Address, Server, config_of, shown_host, take_port
+from slacktide.service.routes.endpoints import Endpoint, Handler, caller_of
+from slacktide.service.routes.events import EventRoutes
+from slacktide.service.routes.jobs import JobRoutes
+from slacktide.service.routes.markets import MarketRoutes
+from slacktide.service.routes.openapi import described
+from slacktide.service.routes.server import ServerRoutes
+from slacktide.service.routes.submissions import SubmissionRoutes
 from slacktide.service.runner import Runner
-from slacktide.service.service import Service
-from slacktide.service.tasks.task_worker import TaskWorker
-from slacktide.service.uploads.upload_history import KEPT_DAYS
+from slacktide.service.tasks.task_worker import TaskError, TaskWorker
 
-LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
-CONNECTIONS = 256
-HEADERS_S = 20.0
-"""How long a connection may take to send the headers of its request."""
-HEADER_BYTES = 32 * 1024
-KEEP_ALIVE_S = 15
 WAITING = 128
 """Connections that may wait to be accepted."""
-SHUTDOWN_S = 3
-"""How long open requests may take when the server stops."""
 SWITCH_S = 0.0005
 """How long a thread may keep the interpreter while others want it: a tenth of Python's default. The engine
 gives it up at every file access, and has to wait for it each time."""
 WARM_AFTER_S = 5.0
 """The first seconds of a server are for the jobs that it resumes."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Address:
-    """Where the server listens, and how it is reached from elsewhere."""
-
-    host: str = "127.0.0.1"
-    port: int = 8470
-    names: tuple[str, ...] = ()
-    """Host names that clients use, in addition to those of the loopback."""
-    certificate: Path | None = None
-    key: Path | None = None
-    behind_proxy: bool = False
-    """Whether a proxy on this machine or network does TLS."""
-    rate_per_s: float = field(default=200.0)
-    warms_up: bool = True
-    """Whether plans and back-tests are compiled ahead of the first request for one."""
-    keep_days: float = KEPT_DAYS
-    """How many days the files of jobs that came over the network are kept after their end."""
-
-    def check(self) -> None:
-        """Raise InputError where it would be reached from elsewhere without TLS."""
-        if (self.certificate is None) != (self.key is None):
-            raise InputError("--tls-cert and --tls-key must be given together, got one of them")
-        for file in (self.certificate, self.key):
-            if file is not None and not file.is_file():
-                raise InputError(f"a TLS file must be there, found none at {file}")
-        if not (self._is_loopback or self.certificate or self.behind_proxy):
-            raise InputError(
-                f"a server off the loopback must have TLS, got --host {self.host} without; give --tls-cert "
-                "and --tls-key, or --behind-proxy where a proxy does TLS"
-            )
-        if (self.behind_proxy or not self._is_loopback) and not self.names:
-            raise InputError(
-                "a server that others reach must know its name, got none; give --name, as in "
-                "--name slacktide.example.org"
-            )
-
-    @property
-    def secure(self) -> bool:
-        """Whether browsers reach it by TLS."""
-        return self.certificate is not None or self.behind_proxy
-
-    @property
-    def hosts(self) -> tuple[str, ...]:
-        """Names that a request may be for."""
-        return (*LOOPBACK_NAMES, *(name.lower() for name in self.names))
-
-    def url(self, port: int) -> str:
-        """Return where browsers find it, listening on a port."""
-        host = self.names[0] if self.names else _shown(self.host)
-        return f"{'https' if self.secure else 'http'}://{host}{'' if self.behind_proxy else f':{port}'}"
-
-    @property
-    def _is_loopback(self) -> bool:
-        try:
-            return self.host == "localhost" or ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
-
-
-class Protocol(H11Protocol):
-    """Closes connections whose first request does not arrive in time."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self.loop.call_later(HEADERS_S, self._close_if_silent)
-
-    def _close_if_silent(self) -> None:
-        if self.cycle is None and not self.transport.is_closing():
-            self.transport.close()
-
-
-class Server(uvicorn.Server):
-    """uvicorn's server without its signal handlers."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Leave signals alone: the engine must release its GPUs before the server ends."""
-        yield
+OPENAPI = "/api/v1/openapi.json"
 
 
 def serve(journal: Path, address: Address, setup: Setup, tokens: Tokens, say: Callable[[str], None]) -> None:
     """Run jobs and answer requests until SIGINT or SIGTERM; raises what ends the engine otherwise."""
     address.check()
     sys.setswitchinterval(SWITCH_S)
-    with contextlib.closing(_socket(address)) as listening:
+    with contextlib.closing(take_port(address)) as listening:
         url = address.url(listening.getsockname()[1])
         runner = Runner(journal, replace(setup, dashboard=url), say)
         runner.start()
@@ -180,13 +104,13 @@ async def _serving(
         requests=Rate(address.rate_per_s, 2 * address.rate_per_s),
     )
     tasks = TaskWorker(_setting(journal, setup.defaults))
-    service = Service(
+    context = HandlerContext(
         reader, runner, keeper, tasks, hub, say, warm_after_s=WARM_AFTER_S if address.warms_up else None
     )
-    server = Server(config_of(address, make_app(service, pages())))
+    server = Server(config_of(address, make_app(context, pages())))
     try:
-        with _stopping(runner, server, service):
-            url = f"{'https' if address.certificate else 'http'}://{_shown(address.host)}"
+        with _stopping(runner, server, context):
+            url = f"{'https' if address.certificate else 'http'}://{shown_host(address.host)}"
             listening.listen(WAITING)  # before `ready` is printed: a client may connect at once
             say(f"ready on {url}:{listening.getsockname()[1]}")
             await server.serve([listening])
@@ -202,14 +126,14 @@ def _setting(journal: Path, defaults: Defaults) -> Setting:
 
 
 @contextlib.contextmanager
-def _stopping(runner: Runner, server: Server, service: Service) -> Iterator[None]:
+def _stopping(runner: Runner, server: Server, context: HandlerContext) -> Iterator[None]:
     """Stop in order on a signal: the engine first, which may take a while, then the open requests."""
     loop = asyncio.get_running_loop()
 
     def leave() -> None:
         server.should_exit = True
-        service.hub.close()
-        service.tasks.stop()
+        context.hub.close()
+        context.tasks.stop()
 
     def watch() -> None:
         runner.done.wait()
@@ -217,7 +141,7 @@ def _stopping(runner: Runner, server: Server, service: Service) -> Iterator[None
             loop.call_soon_threadsafe(leave)
 
     def on_signal(number: int, frame: types.FrameType | None) -> None:
-        service.say("stopping: the workers checkpoint, then all GPUs are released")
+        context.say("stopping: the workers checkpoint, then all GPUs are released")
         runner.stop()
 
     threading.Thread(target=watch, name="engine-watch", daemon=True).start()
@@ -230,42 +154,92 @@ def _stopping(runner: Runner, server: Server, service: Service) -> Iterator[None
             signal.signal(number, handler)
 
 
-def config_of(address: Address, app: Any) -> uvicorn.Config:
-    """Return uvicorn's configuration: with limits on connections, headers and time."""
-    return uvicorn.Config(
-        app,
-        http=Protocol,
-        ws="none",
-        lifespan="on",
-        log_level="error",
-        access_log=False,
-        server_header=False,
-        date_header=True,
-        proxy_headers=address.behind_proxy,
-        limit_concurrency=CONNECTIONS,
-        timeout_keep_alive=KEEP_ALIVE_S,
-        timeout_graceful_shutdown=SHUTDOWN_S,
-        h11_max_incomplete_event_size=HEADER_BYTES,
-        ssl_certfile=None if address.certificate is None else str(address.certificate),
-        ssl_keyfile=None if address.key is None else str(address.key),
+def endpoints_of(context: HandlerContext) -> list[Endpoint]:
+    """Return every address of the API."""
+    groups = (
+        JobRoutes(context),
+        EventRoutes(context),
+        ServerRoutes(context),
+        MarketRoutes(context),
+        SubmissionRoutes(context),
     )
+    return [endpoint for group in groups for endpoint in group.endpoints()]
 
 
-def _socket(address: Address) -> socket.socket:
-    """Take the port before anything else is started, so that a taken one changes nothing."""
-    try:
-        family = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0][0]
-        # asyncio sets TCP_NODELAY only on sockets that name TCP; without it small answers are delayed.
-        made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind((address.host, address.port))
-    except OSError as error:
-        raise BackendError(
-            f"the server must be able to listen on {shown(address.host)} port {address.port}, got: "
-            f"{error.strerror}; name another with --port"
-        ) from error
-    return made
+def make_app(context: HandlerContext, pages: Sequence[BaseRoute] = ()) -> ASGIApp:
+    """Build the application; `pages` are addresses outside the API, behind the same access control."""
+    endpoints = endpoints_of(context)
+    document = described(endpoints)
+
+    async def description(request: Request) -> Response:
+        return JSONResponse(document)
+
+    allowed = methods_by_path(endpoints)
+
+    async def absent(request: Request, error: Exception) -> Response:
+        return _not_found(request, error, allowed)
+
+    async def met(request: Request, error: Exception) -> Response:
+        return context.error_response(error)
+
+    async def gone(request: Request, error: Exception) -> Response:
+        return refused(400, "a body must come whole, got a part")  # for the log: the client is gone
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        async with pumping(context):
+            yield
+
+    behind = Starlette(
+        routes=[
+            *(Route(one.path, _behind(context, one), methods=[one.method]) for one in endpoints),
+            Route(OPENAPI, description, methods=["GET"]),
+            *pages,
+        ],
+        exception_handlers={
+            SlacktideError: met,
+            TaskError: met,
+            HTTPException: absent,
+            ClientDisconnect: gone,
+            Exception: met,
+        },
+        lifespan=lifespan,
+    )
+    return Gate(behind, context.keeper, context.counts.answered)
 
 
-def _shown(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
+def _behind(context: HandlerContext, endpoint: Endpoint) -> Handler:
+    """Return a handler that checks the caller's role first, and counts how long an answer takes."""
+
+    async def answer(request: Request) -> Response:
+        if not caller_of(request).may(endpoint.role):
+            if caller_of(request).role is None:
+                return refused(401, "a request must have a token, got none")
+            return refused(403, f"this needs a token with the role {endpoint.role}, got another")
+        began = time.perf_counter()
+        found = await endpoint.handler(request)
+        if endpoint.timed:
+            context.counts.reads.add(time.perf_counter() - began)
+        return found
+
+    return answer
+
+
+def methods_by_path(endpoints: Sequence[Endpoint]) -> dict[Pattern[str], set[str]]:
+    """Return the methods of each address, those of all its endpoints together."""
+    found: dict[Pattern[str], set[str]] = {}
+    for one in endpoints:
+        methods = found.setdefault(compile_path(one.path)[0], set())
+        methods |= {one.method, *(("HEAD",) if one.method == "GET" else ())}
+    return found
+
+
+def _not_found(request: Request, error: Exception, allowed: Mapping[Pattern[str], set[str]]) -> Response:
+    assert isinstance(error, HTTPException)
+    messages = {404: "nothing was found at this address", 405: "this address does not support that method"}
+    answer = refused(error.status_code, messages.get(error.status_code, error.detail))
+    answer.headers.update(error.headers or {})
+    if error.status_code == 405:
+        known = [methods for path, methods in allowed.items() if path.match(request.url.path)]
+        answer.headers["allow"] = ", ".join(sorted(set().union(*known))) or answer.headers.get("allow", "")
+    return answer

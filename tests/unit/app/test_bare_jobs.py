@@ -15,7 +15,8 @@ from slacktide.client.remote import text_to_send
 from slacktide.core.errors import InputError
 from slacktide.files.job import parse_job, read_job_file
 from slacktide.service.tasks.verbs import answer, market_of
-from slacktide.service.uploads.uploads import Uploads, checked
+from slacktide.service.uploads.job_checks import checked
+from slacktide.service.uploads.uploads import Uploads
 
 FLEET = """\
 budget: 16 gpus

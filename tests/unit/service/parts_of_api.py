@@ -25,12 +25,12 @@ from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.policies.selection.policy_set import fresh
 from slacktide.policies.selection.state_file import LearnedStateFile
 from slacktide.service.access.gate import Doorkeeper
-from slacktide.service.application import make_app
+from slacktide.service.handler_context import HandlerContext
 from slacktide.service.hub import Hub
 from slacktide.service.journal_reader import JournalReader
 from slacktide.service.metrics import Histogram
 from slacktide.service.runner import Runner
-from slacktide.service.service import Service
+from slacktide.service.server import make_app
 from slacktide.service.tasks.task_process import error_document
 from slacktide.service.tasks.task_worker import QueuePosition, TaskError, TaskWorker
 from slacktide.service.tasks.verbs import answer
@@ -137,7 +137,7 @@ class House:
         setting = Setting(journal=str(self.path), market=market, fleet=fleet, learned=learned)
         tasks = cast(TaskWorker, DirectTasks(setting))
         self.defaults = Defaults(market=market, fleet=fleet)
-        self.service = Service(
+        self.service = HandlerContext(
             self.journal_reader, cast(Runner, StubRunner()), self.keeper, tasks, hub, self.said.append
         )
         self.app = make_app(self.service)

@@ -15,13 +15,14 @@ from uvicorn.server import ServerState
 
 from slacktide.app.tokens import Token, tokens_of
 from slacktide.core.errors import FileError, InputError, UnknownNameError
-from slacktide.service import hub, server
+from slacktide.service import hub
+from slacktide.service import listening as listening_module
 from slacktide.service.access import gate
 from slacktide.service.access.gate import BODY_BYTES
 from slacktide.service.access.limits import Rate, Slots, TooMuchError
 from slacktide.service.access.sessions import LASTING_S, Sessions, sessions_of
 from slacktide.service.hub import STREAM
-from slacktide.service.server import HEADER_BYTES, Address
+from slacktide.service.listening import HEADER_BYTES, Address
 
 from .parts_of_api import JOB, House, called, scope_of
 
@@ -468,11 +469,11 @@ async def nobody(scope: Any, receive: Any, send: Any) -> None:
 @asynccontextmanager
 async def listening() -> AsyncIterator[tuple[str, int]]:
     """Speak HTTP on the loopback as the server does, with all its limits; yield where."""
-    config = server.config_of(Address(), nobody)
+    config = listening_module.config_of(Address(), nobody)
     config.load()
     state = ServerState()
     made = await asyncio.get_running_loop().create_server(
-        lambda: server.Protocol(config, state, {}), "127.0.0.1", 0
+        lambda: listening_module.Protocol(config, state, {}), "127.0.0.1", 0
     )
     async with made:
         yield made.sockets[0].getsockname()
@@ -491,7 +492,7 @@ async def said_to(address: tuple[str, int], words: bytes) -> bytes:
 
 
 def test_a_connection_that_says_nothing_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "HEADERS_S", 0.01)
+    monkeypatch.setattr(listening_module, "HEADERS_S", 0.01)
 
     async def silent() -> bytes:
         async with listening() as address:
@@ -501,7 +502,7 @@ def test_a_connection_that_says_nothing_is_closed(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_connection_too_many_is_told_to_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "CONNECTIONS", 3)
+    monkeypatch.setattr(listening_module, "CONNECTIONS", 3)
     request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
     async def crowded() -> bytes:

@@ -32,10 +32,10 @@ from slacktide.market.source import open_market
 from slacktide.policies.selection.hedge import Hedge
 from slacktide.policies.selection.state_file import save
 from slacktide.service import hub as hub_module
-from slacktide.service.application import endpoints_of
+from slacktide.service.handler_context import SENDERS_EACH
 from slacktide.service.journal_reader import WITHIN, JournalReader, KeyTakenError
 from slacktide.service.routes.endpoints import parameters_of
-from slacktide.service.service import SENDERS_EACH
+from slacktide.service.server import endpoints_of
 from slacktide.service.uploads.upload_cache import UploadCache
 
 from .parts_of_api import JOB, Answer, House, scope_of
@@ -598,25 +598,6 @@ def test_who_listens_to_a_silent_job_hears_something_while_others_make_the_news(
         return await listening
 
     assert asyncio.run(heard()) == ": still here\n\n"
-
-
-def test_a_submission_reads_its_job_file_three_times_only(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Once for what it names, once for what it says, and once to take its secrets out."""
-    reads: list[str] = []
-
-    def counted(read: Callable[..., Any]) -> Callable[..., Any]:
-        def reading(text: str, **more: Any) -> Any:
-            reads.append(text)
-            return read(text, **more)
-
-        return reading
-
-    for name in ("parse", "compose"):
-        monkeypatch.setattr(yaml, name, counted(getattr(yaml, name)))
-    assert house.ask("POST", "/api/v1/jobs?wait=0", {"text": JOB}, key="k").status == 202
-    assert len(reads) == 3
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.service.uploads.upload_history import KEPT_DAYS
-from slacktide.service.uploads.uploads import KEPT_S
+from slacktide.service.uploads.uploads import KEPT_DAYS, KEPT_S
 
 from .parts_of_api import JOB, House
 

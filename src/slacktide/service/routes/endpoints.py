@@ -1,8 +1,9 @@
-"""One address of the API: its parameters, its answer, and the role that it needs."""
+"""One address of the API: its parameters, its answer as JSON, and the role that it needs."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar
@@ -15,7 +16,6 @@ from slacktide.app.task_requests import as_request, read_request, schema_of
 from slacktide.app.tokens import Role
 from slacktide.core.errors import InputError, shown
 from slacktide.service.access.gate import Who
-from slacktide.service.service import Service
 
 Handler = Callable[[Request], Awaitable[Response]]
 JOB = "/api/v1/jobs/{job}"
@@ -71,19 +71,6 @@ class Endpoint:
 
 Method = TypeVar("Method", bound=Callable[..., Awaitable[Response]])
 Parameters = TypeVar("Parameters", bound=Query)
-
-
-class Routes:
-    """A group of handlers: each method that is marked with `endpoint` answers one address."""
-
-    def __init__(self, service: Service) -> None:
-        self._service, self._reader = service, service.reader
-
-    def endpoints(self) -> Iterator[Endpoint]:
-        """Yield every address."""
-        for name, method in vars(type(self)).items():
-            if hasattr(method, MARK):
-                yield Endpoint(handler=getattr(self, name), **getattr(method, MARK))
 
 
 def endpoint(method: str, path: str, answer: Any = None, **more: Any) -> Callable[[Method], Method]:
@@ -145,3 +132,28 @@ def _given(schema: Mapping[str, Any]) -> dict[str, Any]:
     if "enum" in found:
         found["enum"] = [word for word in found["enum"] if word is not None]
     return {"type": "string", **found}
+
+
+JSON = "application/json"
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def encoded(document: object) -> bytes:
+    """Write a small document as JSON."""
+    return _ENCODER.encode(document).encode("utf-8")
+
+
+def encoded_list(key: str, items: Iterable[object], **more: Any) -> bytes:
+    """Write a document with a list that may be long, and the keys `more` after it.
+
+    Each item is written by itself: the encoder does not let other threads run, and the engine must not wait
+    for a whole list.
+    """
+    inside = b",".join(map(encoded, items))
+    rest = b"".join(b",%b:%b" % (encoded(name), encoded(value)) for name, value in more.items())
+    return b"{%b:[%b]%b}" % (encoded(key), inside, rest)
+
+
+def answered(body: bytes) -> Response:
+    """Return an answer from JSON that is already written."""
+    return Response(body, media_type=JSON)

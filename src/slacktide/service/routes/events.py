@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import threading
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Hashable
 from contextlib import AbstractContextManager
 from typing import Annotated, Literal
 
@@ -10,17 +12,25 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from slacktide.app.jobs import requests
 from slacktide.core.errors import InputError, shown
+from slacktide.service.handler_context import HandlerContext, Routes
 from slacktide.service.hub import STREAM, document
-from slacktide.service.journal_reader import JournalReader
 from slacktide.service.routes import forms
-from slacktide.service.routes.encoding import answered, encoded_list
-from slacktide.service.routes.endpoints import JOB, SMALL, Query, Routes, caller_of, endpoint, query_of, says
-from slacktide.service.routes.page_cache import PageCache
-from slacktide.service.service import Service
+from slacktide.service.routes.endpoints import (
+    JOB,
+    SMALL,
+    Query,
+    answered,
+    caller_of,
+    encoded_list,
+    endpoint,
+    query_of,
+    says,
+)
 
 MOST_EVENTS = 1000
+PAGES_BYTES = 8 * 1024 * 1024
+"""Of all cached pages; the least recently used one is dropped first."""
 
 
 class PageQuery(Query, frozen=True):
@@ -44,6 +54,31 @@ class EventsQuery(PageQuery, frozen=True):
     until: Annotated[str, says("`ended`: the stream ends when the job has ended.")] = ""
 
 
+class PageCache:
+    """The full pages of events that were requested last: a journal only grows, so they never change."""
+
+    def __init__(self, most_bytes: int = PAGES_BYTES) -> None:
+        self._most_bytes, self._bytes = most_bytes, 0
+        self._pages: OrderedDict[Hashable, bytes] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def known(self, name: Hashable) -> bytes | None:
+        """Return a page that was kept; None where there is none."""
+        with self._lock:
+            if name in self._pages:
+                self._pages.move_to_end(name)
+            return self._pages.get(name)
+
+    def kept(self, name: Hashable, page: bytes) -> bytes:
+        """Keep a page, and return it."""
+        with self._lock:
+            self._bytes += len(page) - len(self._pages.pop(name, b""))
+            self._pages[name] = page
+            while self._bytes > self._most_bytes:
+                self._bytes -= len(self._pages.popitem(last=False)[1])
+        return page
+
+
 class EventStream(StreamingResponse):
     """A stream of events, which counts as a listener for as long as a client reads it."""
 
@@ -60,8 +95,8 @@ class EventStream(StreamingResponse):
 class EventRoutes(Routes):
     """Answers to requests for events."""
 
-    def __init__(self, service: Service) -> None:
-        self._service, self._reader = service, service.reader
+    def __init__(self, context: HandlerContext) -> None:
+        super().__init__(context)
         self._pages = PageCache()
 
     @endpoint("GET", f"{JOB}/events", forms.EventPage, query=PageQuery)
@@ -84,16 +119,16 @@ class EventRoutes(Routes):
         if STREAM not in request.headers.get("accept", ""):
             return await self._page(query, job)
         if job is not None:
-            await self._reader.run(check_known, self._reader, job)
+            await self._reader.run(self._reader.check_known, job)
         last = request.headers.get("last-event-id")
         if last is not None and not (last.isascii() and last.isdecimal() and len(last) < 16):
             raise InputError(f"Last-Event-ID must be the number of an event, got {shown(last)}")
-        newest = self._service.hub.seq if query.after is None else query.after
+        newest = self._context.hub.seq if query.after is None else query.after
         after = newest if last is None else int(last)
         exact, to_the_end = query.form == "journal", query.until == "ended"
-        who, keeper = caller_of(request), self._service.keeper
-        frames = self._service.hub.stream(after, job, exact, to_the_end, lambda: keeper.still_knows(who))
-        return EventStream(frames, self._service.listeners.one(who.name))
+        who, keeper = caller_of(request), self._context.keeper
+        frames = self._context.hub.stream(after, job, exact, to_the_end, lambda: keeper.still_knows(who))
+        return EventStream(frames, self._context.listeners.one(who.name))
 
     async def _page(self, query: PageQuery, job: str | None) -> Response:
         after, most, exact = query.after or 0, query.limit, query.form == "journal"
@@ -109,9 +144,3 @@ class EventRoutes(Routes):
 
         known = self._pages.known((after, job, most, exact))
         return answered(await self._reader.run(page) if known is None else known)
-
-
-def check_known(reader: JournalReader, job: str) -> None:
-    """Raise InputError where there is no such job."""
-    with reader.state() as state:
-        requests.record_of(state, job)

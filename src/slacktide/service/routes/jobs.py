@@ -6,7 +6,6 @@ import re
 import time
 from base64 import b64decode
 from collections.abc import Mapping
-from functools import partial
 from typing import Annotated, Any, Literal
 
 from starlette.requests import Request
@@ -15,13 +14,20 @@ from starlette.responses import JSONResponse, Response
 from slacktide.app.jobs import requests
 from slacktide.app.journal.logs import LogLine
 from slacktide.journal.events import Health
+from slacktide.service.handler_context import Routes, place_of
 from slacktide.service.job_rows import Row
 from slacktide.service.routes import forms
-from slacktide.service.routes.encoding import answered, encoded, encoded_list
-from slacktide.service.routes.endpoints import JOB, SMALL, Query, Routes, endpoint, query_of, says
-from slacktide.service.routes.error_responses import error_response
-from slacktide.service.routes.events import check_known
-from slacktide.service.routes.progress_stream import awaited, place_of
+from slacktide.service.routes.endpoints import (
+    JOB,
+    SMALL,
+    Query,
+    answered,
+    encoded,
+    encoded_list,
+    endpoint,
+    query_of,
+    says,
+)
 from slacktide.service.tasks.task_worker import QueuePosition
 
 ACTIVE = "active"
@@ -112,14 +118,14 @@ class JobRoutes(Routes):
         job, query = request.path_params["job"], query_of(request, LogsQuery)
         until = time.monotonic() + query.wait
         while True:
-            seq = self._service.hub.seq
+            seq = self._context.hub.seq
             lines, place, over = await self._reader.run(
                 self._reader.logs, job, query.rank, query.attempt, query.after, query.follow
             )
             left = until - time.monotonic()
-            if lines or over or left <= 0 or self._service.hub.closed:
+            if lines or over or left <= 0 or self._context.hub.closed:
                 return JSONResponse({"lines": [_line(one) for one in lines], "next": place, "over": over})
-            await self._service.hub.changed(seq, min(left, 0.25))
+            await self._context.hub.changed(seq, min(left, 0.25))
 
     @endpoint("GET", f"{JOB}/why", forms.Why)
     async def why(self, request: Request) -> Response:
@@ -151,9 +157,9 @@ class JobRoutes(Routes):
         with_text = query_of(request, CostQuery).text
 
         async def bill(place: QueuePosition) -> dict[str, Any]:
-            return _bill(await self._service.tasks.run("cost", question, stamp, place), with_text)
+            return _bill(await self._context.tasks.run("cost", question, stamp, place), with_text)
 
-        return await awaited(request, bill, partial(error_response, self._service))
+        return await self._awaited(request, bill)
 
     @endpoint("GET", f"{JOB}/report", str, media="text/html", timed=False)
     async def report(self, request: Request) -> Response:
@@ -185,12 +191,12 @@ class JobRoutes(Routes):
     )
     async def cost_of_all(self, request: Request) -> Response:
         """Show the bill of the whole journal, audited."""
-        return await self._billed(request, {}, self._service.hub.seq)
+        return await self._billed(request, {}, self._context.hub.seq)
 
     async def _drawn(self, request: Request, want: str) -> str:
         job = request.path_params["job"]
-        await self._reader.run(check_known, self._reader, job)
-        found = await self._service.tasks.run("run", {"job": job, "want": want}, place=place_of(request))
+        await self._reader.run(self._reader.check_known, job)
+        found = await self._context.tasks.run("run", {"job": job, "want": want}, place=place_of(request))
         return str(found[want])
 
     def _stamp(self, job: str) -> list[Any]:

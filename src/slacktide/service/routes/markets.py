@@ -14,9 +14,9 @@ from slacktide.app.markets.pool_forecast import MOST_HOURS
 from slacktide.app.task_requests import LearnedRequest, LearnRequest, PoolName, as_request
 from slacktide.journal.state.pool_news import PoolNews
 from slacktide.report.wire import values
+from slacktide.service.handler_context import Routes, place_of
 from slacktide.service.routes import forms
-from slacktide.service.routes.endpoints import Query, Routes, body_of, endpoint, note, query_of, says
-from slacktide.service.routes.progress_stream import place_of, run_task
+from slacktide.service.routes.endpoints import Query, body_of, endpoint, note, query_of, says
 
 LEARNED = "/api/v1/learned"
 
@@ -56,18 +56,18 @@ class MarketRoutes(Routes):
         """Show what pools offer now, and offered recently."""
         query = query_of(request, MarketQuery)
         # Rounded to a tenth of an hour on the market's clock, so that equal requests share one answer.
-        now = round(self._service.runner.now_hours(), 1)
+        now = round(self._context.runner.now_hours(), 1)
         question = {"now_hours": now, "slots": query.slots, "pool": query.pool}
         stamp, place = self._reader.fold().site is None, place_of(request)
-        found = await self._service.tasks.run("markets", question, stamp, place)
+        found = await self._context.tasks.run("markets", question, stamp, place)
         return JSONResponse(await self._reader.run(self._with_news, found))
 
     def _with_news(self, found: dict[str, Any]) -> dict[str, Any]:
         """Add to each pool the last losses and refusals of jobs in it."""
         with self._reader.state() as state:
             news = {pool["name"]: state.news.pools.get(pool["name"], PoolNews()) for pool in found["pools"]}
-            trouble = self._service.without_paths(state.feed_trouble)
-        now = self._service.runner.now_hours()
+            trouble = self._context.without_paths(state.feed_trouble)
+        now = self._context.runner.now_hours()
         pools = [{**pool, **_ago(news[pool["name"]], now)} for pool in found["pools"]]
         return {**found, "pools": pools, "feed_trouble": trouble}
 
@@ -81,10 +81,10 @@ class MarketRoutes(Routes):
     async def forecast(self, request: Request) -> Response:
         """Show what a pool will probably offer, by the model of plans, and how that did recently."""
         query = query_of(request, ForecastQuery)
-        now = float(int(self._service.runner.now_hours()))  # a forecast holds for an hour
+        now = float(int(self._context.runner.now_hours()))  # a forecast holds for an hour
         question = {"now_hours": now, "pool": query.pool, "hours": query.hours}
         stamp, place = self._reader.fold().site is None, place_of(request)
-        return JSONResponse(await self._service.tasks.run("forecast", question, stamp, place))
+        return JSONResponse(await self._context.tasks.run("forecast", question, stamp, place))
 
     @endpoint("GET", "/api/v1/fleet", forms.Fleets)
     async def fleet(self, request: Request) -> Response:
@@ -109,20 +109,20 @@ class MarketRoutes(Routes):
         query = query_of(request, LearnedQuery)
         wants = [want for want in query.wants.split(",") if want]
         question = as_request(LearnedRequest, {"pool_of": query.pool_of, "wants": wants})
-        return await run_task(self._service, request, "learned", question)
+        return await self._run_task(request, "learned", question)
 
     @endpoint("POST", LEARNED, dict[str, Any], body=LearnRequest, role="submit", timed=False, streams=True)
     async def learn(self, request: Request) -> Response:
         """Start a job at random times of a market, and move trust to the policies that do well."""
         question = await body_of(request, LearnRequest)
-        note(self._service.say, request, f"teaches policies with {question.name}")
-        return await run_task(self._service, request, "learn", question)
+        note(self._context.say, request, f"teaches policies with {question.name}")
+        return await self._run_task(request, "learn", question)
 
     @endpoint("DELETE", LEARNED, status=204, role="submit", timed=False)
     async def forget(self, request: Request) -> Response:
         """Forget everything learned about policies."""
-        await self._service.tasks.run("forget", {}, place=place_of(request))
-        note(self._service.say, request, "forgot what was learned of policies")
+        await self._context.tasks.run("forget", {}, place=place_of(request))
+        note(self._context.say, request, "forgot what was learned of policies")
         return Response(status_code=204)
 
     def _fleets(self) -> dict[str, Any]:

@@ -1,55 +1,35 @@
-"""Answers that take a while: at once when they are there, or as a stream that says how far they are."""
+"""Answers that take a while: sent when they are complete, or as a stream that reports progress until then."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from functools import partial
 from typing import Any
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from slacktide.service.hub import STREAM
-from slacktide.service.routes.endpoints import caller_of
-from slacktide.service.routes.error_responses import error_response
-from slacktide.service.service import Service
 from slacktide.service.tasks.task_worker import QueuePosition
 
 Answering = Callable[[QueuePosition], Awaitable[dict[str, Any]]]
 Failed = Callable[[Exception], Response]
 STEP_S = 0.25
-"""How often it is looked at how far an answer is."""
+"""How often the progress of an answer is checked."""
 STILL_HERE_S = 5.0
-"""How often something is said where nothing is new."""
+"""How often progress is sent again where it has not changed, so that a dead connection is noticed."""
 
 
-async def run_task(service: Service, request: Request, verb: str, question: Any) -> Response:
-    """Have the task process answer a costly request."""
-    plain = msgspec.to_builtins(question)
-
-    async def answering(place: QueuePosition) -> dict[str, Any]:
-        return await service.tasks.run(verb, plain, place=place)
-
-    return await awaited(request, answering, partial(error_response, service))
-
-
-async def awaited(request: Request, answering: Answering, on_error: Failed) -> Response:
+async def awaited(request: Request, answering: Answering, place: QueuePosition, on_error: Failed) -> Response:
     """Answer a request; a client that accepts a stream also gets its progress meanwhile.
 
     The stream has messages `progress` and then one, `answer` or `error`, with the body that would have come
     otherwise.
     """
     if STREAM not in request.headers.get("accept", ""):
-        return JSONResponse(await answering(place_of(request)))
-    return StreamingResponse(_frames(answering, on_error, place_of(request)), media_type=STREAM)
-
-
-def place_of(request: Request) -> QueuePosition:
-    """Return a place in the line for the sender of a request."""
-    return QueuePosition(caller_of(request).name)
+        return JSONResponse(await answering(place))
+    return StreamingResponse(_frames(answering, on_error, place), media_type=STREAM)
 
 
 async def _frames(answering: Answering, on_error: Failed, place: QueuePosition) -> AsyncIterator[str]:
@@ -63,7 +43,7 @@ async def _frames(answering: Answering, on_error: Failed, place: QueuePosition) 
 
 
 async def _steps(task: asyncio.Future[dict[str, Any]], place: QueuePosition) -> AsyncIterator[str]:
-    """Yield how far an answer is, whenever that changes, until it is there."""
+    """Yield the progress of an answer, whenever it changes, until the answer is complete."""
     before, silent_s = "", 0.0
     while not task.done():
         frame = _frame("progress", {"ahead": place.ahead, "done": place.done, "total": place.total})

@@ -12,10 +12,10 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from slacktide.app.alerts.outbox import HookStatus
 from slacktide.app.alerts.verbs import statuses_for_readers
 from slacktide.core.errors import SlacktideError
+from slacktide.service.handler_context import Routes, place_of
 from slacktide.service.metrics import family, hook_lines, state_lines
 from slacktide.service.routes import forms
-from slacktide.service.routes.endpoints import Routes, endpoint
-from slacktide.service.routes.progress_stream import place_of
+from slacktide.service.routes.endpoints import endpoint
 
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -32,7 +32,7 @@ class ServerRoutes(Routes):
     async def machines(self, request: Request) -> Response:
         """List what is rented."""
         moment, place = int(time.monotonic() / 5.0), place_of(request)
-        found = await self._service.tasks.run("machines", {}, moment, place)
+        found = await self._context.tasks.run("machines", {}, moment, place)
         return JSONResponse({**found, "holdings": await self._reader.run(self._reader.holdings)})
 
     @endpoint("GET", "/api/v1/alerts", forms.HookList)
@@ -44,11 +44,11 @@ class ServerRoutes(Routes):
     @endpoint("GET", "/healthz", forms.Health, role=None)
     async def health(self, request: Request) -> Response:
         """Say whether the engine steps, the lease is held and the disk is writable; otherwise 503."""
-        runner = self._service.runner
+        runner = self._context.runner
         found = {
             "engine_stepped": runner.is_well,
             "lease_held": await self._reader.run(lambda: self._reader.in_charge),
-            "disk_writable": await self._reader.run(self._service.disk_is_writable),
+            "disk_writable": await self._reader.run(self._context.disk_is_writable),
         }
         well = all(found.values())
         return JSONResponse({"status": "ok" if well else "trouble", **found}, 200 if well else 503)
@@ -60,30 +60,30 @@ class ServerRoutes(Routes):
         return PlainTextResponse("\n".join(lines) + "\n", media_type=PROMETHEUS)
 
     def _figures(self) -> list[str]:
-        runner, service = self._service.runner, self._service
+        runner, context = self._context.runner, self._context
         in_charge = self._reader.in_charge
         with self._reader.state() as state:
             lines = list(state_lines(state, in_charge=in_charge))
         own = (
             ("slacktide_engine_steps_total", "counter", "Steps of the engine.", runner.steps),
-            ("slacktide_listeners", "gauge", "Open streams of events.", service.listeners.held),
+            ("slacktide_listeners", "gauge", "Open streams of events.", context.listeners.held),
         )
         for name, kind, said, value in own:
             lines += family(name, kind, said, [({}, value)])
         hooks = hook_lines(self._hooks())
-        return [*lines, *hooks, *runner.gaps.lines(), *service.counts.lines()]
+        return [*lines, *hooks, *runner.gaps.lines(), *context.counts.lines()]
 
     def _hooks(self) -> list[HookStatus]:
         try:
-            return self._service.runner.hooks()
+            return self._context.runner.hooks()
         except SlacktideError:  # the file of the hooks is unreadable just now; the other figures are not
             return []
 
     def _journal(self) -> dict[str, Any]:
-        in_charge, runner = self._reader.in_charge, self._service.runner
+        in_charge, runner = self._reader.in_charge, self._context.runner
         with self._reader.state() as state:
             waiting = [
-                {"key": submission.key, "path": self._service.without_paths(submission.path)}
+                {"key": submission.key, "path": self._context.without_paths(submission.path)}
                 for submission in state.requests.waiting.values()
             ]
             return {

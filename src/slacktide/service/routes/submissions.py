@@ -20,12 +20,12 @@ from slacktide.app.task_requests import (
 from slacktide.core.errors import BackendError
 from slacktide.service.access.gate import error_body, refused
 from slacktide.service.access.sessions import COOKIE, LASTING_S
+from slacktide.service.handler_context import Routes
 from slacktide.service.routes import forms
 from slacktide.service.routes.endpoints import (
     JOB,
     MOST_WAIT_S,
     Query,
-    Routes,
     body_of,
     caller_of,
     endpoint,
@@ -33,7 +33,6 @@ from slacktide.service.routes.endpoints import (
     query_of,
     says,
 )
-from slacktide.service.routes.progress_stream import run_task
 from slacktide.service.uploads.upload_cache import UploadCache
 
 SESSION = "/api/v1/session"
@@ -79,7 +78,7 @@ class SubmissionRoutes(Routes):
         key = request.headers.get("idempotency-key", "") or secrets.token_hex(8)
         wait_s = query_of(request, WaitQuery).seconds(WAIT_S)
         await self._reader.run(self._reader.submit, submitted, key)
-        note(self._service.say, request, f"submitted {key}")
+        note(self._context.say, request, f"submitted {key}")
         return await self._answered(key, wait_s, 201)
 
     @endpoint("GET", "/api/v1/requests/{key}", forms.Accepted, query=WaitQuery, timed=False)
@@ -89,7 +88,7 @@ class SubmissionRoutes(Routes):
         return await self._answered(key, query_of(request, WaitQuery).seconds(0.0), 200)
 
     async def _answered(self, key: str, wait_s: float, status: int) -> Response:
-        answer = await self._service.answered(key, wait_s)
+        answer = await self._context.answered(key, wait_s)
         if answer is None:
             return JSONResponse({"key": key, "job": None}, 202)
         if not answer.job:
@@ -101,7 +100,7 @@ class SubmissionRoutes(Routes):
         """Cancel a job, or withdraw a submission by its key."""
         job = request.path_params["job"]
         withdrawn = await self._reader.run(self._reader.journal.cancel, job)
-        note(self._service.say, request, f"cancelled {job}")
+        note(self._context.say, request, f"cancelled {job}")
         return JSONResponse({"job": job, "withdrawn": withdrawn}, 202)
 
     @endpoint("POST", f"{JOB}/preempt", forms.Preempted, status=202, role="submit", body=PreemptRequest)
@@ -109,18 +108,18 @@ class SubmissionRoutes(Routes):
         """Take spot workers from a job, as the market would."""
         job, gpus = request.path_params["job"], (await body_of(request, PreemptRequest)).gpus
         await self._reader.run(self._reader.journal.preempt, job, gpus)
-        note(self._service.say, request, f"preempted {job}")
+        note(self._context.say, request, f"preempted {job}")
         return JSONResponse({"job": job, "gpus": gpus}, 202)
 
     @endpoint("POST", "/api/v1/plan", dict[str, Any], body=PlanRequest, timed=False, streams=True)
     async def plan(self, request: Request) -> Response:
         """Say what a job would cost and when it would be done; spends nothing."""
-        return await run_task(self._service, request, "plan", await body_of(request, PlanRequest))
+        return await self._run_task(request, "plan", await body_of(request, PlanRequest))
 
     @endpoint("POST", "/api/v1/backtest", dict[str, Any], body=BacktestRequest, timed=False, streams=True)
     async def backtest(self, request: Request) -> Response:
         """Compare policies for a job on past market data."""
-        return await run_task(self._service, request, "backtest", await body_of(request, BacktestRequest))
+        return await self._run_task(request, "backtest", await body_of(request, BacktestRequest))
 
     @endpoint("GET", UPLOAD, forms.Uploaded, role="submit")
     async def uploaded(self, request: Request) -> Response:
@@ -152,7 +151,7 @@ class SubmissionRoutes(Routes):
         """Keep a file that is sent, piece by piece."""
         said, sender = request.path_params["sha256"], caller_of(request).name
         await self._reader.run(cache.has, said)
-        with self._service.senders.one(sender):
+        with self._context.senders.one(sender):
             return await self._written(request, cache, said, sender)
 
     async def _written(self, request: Request, cache: UploadCache, said: str, sender: str) -> Response:
@@ -172,7 +171,7 @@ class SubmissionRoutes(Routes):
             ) from error
         finally:
             draft.unlink(missing_ok=True)
-        note(self._service.say, request, f"uploaded {said[:12]}")
+        note(self._context.say, request, f"uploaded {said[:12]}")
         return JSONResponse({"sha256": said}, 201)
 
     @endpoint("GET", SESSION, forms.SessionAnswer, role=None)
@@ -184,7 +183,7 @@ class SubmissionRoutes(Routes):
     @endpoint("POST", SESSION, forms.SessionAnswer, status=201, role=None, body=LoginRequest)
     async def login(self, request: Request) -> Response:
         """Open a session for a browser: its id comes as a cookie."""
-        keeper, address = self._service.keeper, request.client.host if request.client else "?"
+        keeper, address = self._context.keeper, request.client.host if request.client else "?"
         login = await body_of(request, LoginRequest)
         if keeper.failures.is_spent(address):
             return JSONResponse(error_body("TooMuchError", "too many wrong tokens; wait a minute", 4), 429)
@@ -209,13 +208,13 @@ class SubmissionRoutes(Routes):
     @endpoint("DELETE", SESSION, status=204, role=None)
     async def logout(self, request: Request) -> Response:
         """End the session."""
-        await self._reader.run(self._service.keeper.sessions.close, caller_of(request).session)
+        await self._reader.run(self._context.keeper.sessions.close, caller_of(request).session)
         answer = Response(status_code=204)
-        secure = self._service.keeper.secure
+        secure = self._context.keeper.secure
         answer.delete_cookie(self._cookie, path="/", httponly=True, secure=secure, samesite="strict")
         return answer
 
     @property
     def _cookie(self) -> str:
         """The prefix __Host- has browsers accept the cookie only from this very host, and only by TLS."""
-        return f"__Host-{COOKIE}" if self._service.keeper.secure else COOKIE
+        return f"__Host-{COOKIE}" if self._context.keeper.secure else COOKIE

@@ -44,8 +44,9 @@ from slacktide.report.wire import values
 from slacktide.results.comparison import Comparison
 from slacktide.results.plan import JobPlan
 from slacktide.service.tasks import renderings
+from slacktide.service.uploads.job_checks import check_market, check_policy, read_sent
 from slacktide.service.uploads.server_paths import ServerPaths, without_folder
-from slacktide.service.uploads.uploads import check_market, check_policy, markets_of, read_sent
+from slacktide.service.uploads.uploads import markets_of
 from slacktide.simulation.compare import Progress
 
 LONGEST_NAME = 200

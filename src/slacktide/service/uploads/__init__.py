@@ -1,4 +1,4 @@
-"""Jobs that come over the network: their files, kept and removed.
+"""Jobs that come over the network: their files are checked, kept and removed.
 
-Begin with `uploads`.
+Begin with `job_checks`, which reads the job files of other users; `uploads` keeps what they send.
 """

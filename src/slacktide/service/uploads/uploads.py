@@ -1,7 +1,8 @@
-"""Jobs that come over the network: their files, and what their job files must not make the server do.
+"""Files of jobs that come over the network: a folder for each job, removed when the job needs it no more.
 
-The client resolves variables, secrets and files, and sends them. So a job file is checked before it enters
-the journal: nothing in it may make the server read a file, a variable or a module of its own for others.
+A folder is kept while its job waits or runs, and for some days after its end: results may lie in it. A folder
+for which no job ever came is kept for a day. All of it follows from the journal, so a server that was killed
+in the middle finds the same again.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ import contextlib
 import dataclasses
 import hashlib
 import io
-import json
 import os
 import re
 import shutil
@@ -18,36 +18,38 @@ import stat
 import threading
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable
+from datetime import datetime
 from pathlib import Path, PurePosixPath
 
 import msgspec
 
-from slacktide.app.jobs.submission import FleetText, Submission, check_runnable
+from slacktide.app.jobs.submission import FleetText, Submission
 from slacktide.app.markets.market import MarketSpec
 from slacktide.app.task_requests import SubmitRequest, parse_policy
 from slacktide.backends.machines.launch_package import MOST_BYTES
 from slacktide.core.errors import BackendError, FileError, InputError, SlacktideError, shown
 from slacktide.core.files import make_private_folder, write_private
-from slacktide.core.own_class import is_place
-from slacktide.engine.job.launch_spec import UPLOADS
-from slacktide.files.job import JobFile, JobText
-from slacktide.files.rewrite import leaves_to_class, with_class, without_secrets
-from slacktide.files.untrusted import named_in
-from slacktide.journal.events import SubmissionAsked
+from slacktide.engine.job.launch_spec import UPLOADS, came_over_network
+from slacktide.files.job import JobFile
+from slacktide.files.rewrite import without_secrets
+from slacktide.journal.events import Ended
+from slacktide.journal.state.journal_state import JournalState
+from slacktide.journal.store.base import Store
+from slacktide.service.uploads.job_checks import checked, completed
 from slacktide.service.uploads.upload_cache import UploadCache
 
-SYNTHETIC = "synthetic"
 MOST_UNPACKED_BYTES = 4 * MOST_BYTES
 MOST_FILES = 20_000
 MOST_KEPT_BYTES = 20 * MOST_BYTES
 """All working folders that wait for their submission."""
 KEPT_S = 24 * 3600.0
 """How long a working folder may wait for its submission."""
+KEPT_DAYS = 7.0
+"""How long the files of a job are kept after its end."""
 MARKET_BYTES = 32 << 20
 """Of a market that is sent for a plan or a back-test, packed: some millions of quotes."""
 MARKET_KEPT_S = 3600.0
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _FOLDER = re.compile(r"[0-9a-f]{24}")
 
 
@@ -73,7 +75,7 @@ class Uploads:
         """Whether a text of the journal is that of a request, as it was sent or as it was accepted."""
         public = msgspec.structs.replace(request, text=without_secrets(request.text))
         with contextlib.suppress(SlacktideError):
-            whole = (_completed(public.text, public.job_class, fleet) for fleet in (None, self._fleet))
+            whole = (completed(public.text, public.job_class, fleet) for fleet in (None, self._fleet))
             return text in (public.text, *whole)
         return False
 
@@ -169,11 +171,43 @@ class Uploads:
         shutil.rmtree(self.folder / hashlib.sha256(key.encode()).hexdigest()[:24], ignore_errors=True)
 
 
-def is_alike(request: SubmitRequest, earlier: SubmissionAsked) -> bool:
-    """Whether a request has the policy, pool, sight and class of an earlier one in the journal."""
-    before = json.loads(earlier.policy) if earlier.policy else None
-    now = parse_policy(request.policy), request.pool or "", request.sight, request.job_class
-    return now == (before, earlier.pool, earlier.sight, earlier.job_class)
+class UploadHistory:
+    """Knows the job of every folder, and finds the folders that no job needs any more."""
+
+    def __init__(self, uploads: Uploads, store: Store, keep_days: float = KEPT_DAYS) -> None:
+        self._uploads, self._store, self._keep_s = uploads, store, keep_days * 24 * 3600.0
+        self._ended_s: dict[str, float] = {}
+        """When jobs ended, of those whose folders are still there."""
+
+    def spent(self, state: JournalState, folders: Iterable[str], now_s: float) -> list[str]:
+        """Return those of these folders whose jobs ended long enough ago."""
+        waiting = {_folder(one.path) for one in state.requests.waiting.values()}
+        active = {_folder(record.submitted.path) for record in state.active}
+        jobs = {_folder(record.submitted.path): record.job for record in state.jobs.values()}
+        over = [name for name in folders if name in jobs and name not in waiting | active]
+        return [name for name in over if self._ended(jobs[name]) + self._keep_s < now_s]
+
+    def orphans(self, state: JournalState, folders: Iterable[str], now_s: float) -> list[str]:
+        """Return those of these folders that are some time old and belong to no job."""
+        known = {_folder(one.path) for one in state.requests.waiting.values()}
+        known |= {_folder(record.submitted.path) for record in state.jobs.values()}
+        return [name for name in folders if name not in known and self._uploads.age_s(name, now_s) > KEPT_S]
+
+    def _ended(self, job: str) -> float:
+        """Return when a job ended, by the wall clock; infinity if the journal does not say."""
+        if job not in self._ended_s:
+            ends = [one.time_utc for one in self._store.read(job=job) if isinstance(one.event, Ended)]
+            self._ended_s[job] = _seconds(ends[-1]) if ends else float("inf")
+        return self._ended_s[job]
+
+
+def _seconds(moment: datetime) -> float:
+    return moment.timestamp()
+
+
+def _folder(path: str) -> str:
+    """Return the folder of a job that came over the network; empty for another job."""
+    return Path(path).parent.name if came_over_network(path) else ""
 
 
 def markets_of(runs: Path) -> UploadCache:
@@ -185,101 +219,6 @@ def markets_of(runs: Path) -> UploadCache:
         most_kept_bytes=16 * MARKET_BYTES,
         kept_s=MARKET_KEPT_S,
     )
-
-
-def _completed(text: str, job_class: str, fleet: FleetText | None) -> str:
-    """Return a job file as the controller will read it: with its class, and the keys of that class."""
-    text = with_class(text, job_class) if job_class else text
-    return text if fleet is None else fleet.completed(text)
-
-
-def checked(request: SubmitRequest, fleet: FleetText | None = None) -> JobFile:
-    """Read another user's job file; raises InputError where it refers to something of the server's."""
-    if not _NAME.fullmatch(request.name):
-        raise InputError(
-            "the name of a job file must be at most 63 letters, digits, dots and dashes, got "
-            f"{shown(request.name)}"
-        )
-    file = read_sent(JobText(request.text, request.name), fleet, request.job_class)
-    check_runnable(file)
-    check_policy(request.policy)
-    _check_workdir(file)
-    for what, names, given in (
-        ("variable", [name for name, value in file.envs.items() if value is None], request.envs),
-        ("secret", [name for name, value in file.secrets.items() if value is None], request.secrets),
-    ):
-        for name in names:
-            if name not in given:
-                raise InputError(
-                    f"{what} {name} must come with the job, got none: a server does not look for it"
-                )
-    return file
-
-
-def read_sent(
-    job: JobText, fleet: FleetText | None, job_class: str = "", *, market_sent: bool = False
-) -> JobFile:
-    """Read another user's job file, without loading code or opening a file that it names.
-
-    Keys that it leaves to a class are those of the server's fleet. It may name a market that is a file only
-    where that file was sent, too.
-    """
-    named = named_in(job)
-    check_policy(named.code)
-    # Most jobs leave nothing to a class, and are not parsed again: requests share the process of the engine.
-    if job_class or (fleet is not None and leaves_to_class(job.keys)):
-        job = JobText(_completed(job.text, job_class, fleet), job.path)
-        named = named_in(job)
-        check_policy(named.code)
-    if named.csv:
-        raise InputError(
-            f"{job.path}: a job for a server must say its speedup itself, got a CSV file; write "
-            "speedup: {table: {1: 1, 2: 1.9}}, or send it with the command line, which does so"
-        )
-    file = job.read()
-    if not market_sent:
-        check_market(file.market, job.path)
-    return file
-
-
-def check_market(named: str | None, place: str) -> None:
-    """Raise InputError for a market that is a file: it would be read from the server's disk."""
-    parts = [] if named is None else named.split(",")
-    if any(part.strip().split(":")[0] != SYNTHETIC for part in parts):
-        raise InputError(
-            f"{place}: a job for a server must leave its market to the server, or name a synthetic one, "
-            "got a file; remove 'market'"
-        )
-
-
-def check_policy(written: str | None) -> None:
-    """Raise InputError for a policy whose code would be loaded into the server."""
-    if any(is_place(word) for word in _words(parse_policy(written))):
-        raise InputError(
-            f"the policy of a job for a server must be a registered one, got {shown(written)}; "
-            "`slacktide policies` lists them, and the operator may install more"
-        )
-
-
-def _words(tree: object) -> Iterator[object]:
-    """Yield all names and values in a policy, however deep."""
-    if isinstance(tree, Mapping):
-        for name, value in tree.items():
-            yield name
-            yield from _words(value)
-    elif isinstance(tree, list):
-        for value in tree:
-            yield from _words(value)
-    else:
-        yield tree
-
-
-def _check_workdir(file: JobFile) -> None:
-    place = PurePosixPath(file.workdir or ".")
-    if place.is_absolute() or ".." in place.parts:
-        raise InputError(
-            f"{file.path}: workdir must be below the job file's folder for a server, got {shown(str(place))}"
-        )
 
 
 def unpack(content: bytes, folder: Path) -> None:

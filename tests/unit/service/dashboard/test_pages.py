@@ -12,9 +12,9 @@ import pytest
 
 from slacktide.app.jobs.submission import FleetText
 from slacktide.service.access.gate import HEADERS
-from slacktide.service.application import make_app
 from slacktide.service.dashboard.pages import PAGES, pages, static_files
 from slacktide.service.journal_reader import JournalReader
+from slacktide.service.server import make_app
 from tests.unit.service.parts_of_api import Answer, House, called
 
 FLEET = FleetText("budget: 9 usd/day\nmarket: synthetic:h100\n", "/where/it/lies/team.yaml")

@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from starlette.responses import StreamingResponse
 from slacktide.app.task_requests import Setting
 from slacktide.core.errors import BackendError, InputError
 from slacktide.service.access.gate import Who
-from slacktide.service.routes.error_responses import error_response
 from slacktide.service.routes.progress_stream import Answering, awaited
 from slacktide.service.tasks import task_process, task_worker
 from slacktide.service.tasks.task_worker import BusyError, QueuePosition, StoppingError, TaskError, TaskWorker
@@ -194,7 +192,7 @@ def frames(house: House, ask: Answering) -> list[tuple[str, Any]]:
     async def asked() -> list[Any]:
         headers = [(b"accept", b"text/event-stream")]
         scope = {"type": "http", "headers": headers, "state": {"who": Who("ann", "read")}}
-        answer = await awaited(Request(scope), ask, partial(error_response, house.service))
+        answer = await awaited(Request(scope), ask, QueuePosition(), house.service.error_response)
         assert isinstance(answer, StreamingResponse)
         return [frame async for frame in answer.body_iterator]
 

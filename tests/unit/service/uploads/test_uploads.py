@@ -16,7 +16,8 @@ from slacktide.backends.machines.launch_package import zipped
 from slacktide.core.errors import BackendError, InfeasibleError, InputError
 from slacktide.engine.job.launch_spec import came_over_network, secrets_of
 from slacktide.service.uploads import uploads as module
-from slacktide.service.uploads.uploads import Uploads, checked, unpack
+from slacktide.service.uploads.job_checks import checked
+from slacktide.service.uploads.uploads import Uploads, unpack
 from tests.unit.app.parts_of_admission import JOB
 
 

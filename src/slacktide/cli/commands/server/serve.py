@@ -48,7 +48,8 @@ def serve(**given: Any) -> None:
     token`. Prints `ready on URL` when it answers, then a line for everything that changes.
     """
     try:
-        from slacktide.service.server import Address, serve
+        from slacktide.service.listening import Address
+        from slacktide.service.server import serve
     except ModuleNotFoundError as error:
         raise InputError(
             f"the server must have its libraries, found no {error.name}; pip install 'slacktide[serve]'"

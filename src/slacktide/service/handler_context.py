@@ -6,18 +6,25 @@ import asyncio
 import contextlib
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 
 from slacktide.core.errors import SlacktideError
 from slacktide.journal.state.requests import RequestAnswer
-from slacktide.service.access.gate import Doorkeeper
-from slacktide.service.access.limits import Slots
+from slacktide.service.access.gate import Doorkeeper, error_body
+from slacktide.service.access.limits import Slots, TooMuchError
 from slacktide.service.hub import Hub
 from slacktide.service.journal_reader import JournalReader
 from slacktide.service.metrics import Counts
+from slacktide.service.routes.endpoints import MARK, Endpoint, caller_of
+from slacktide.service.routes.progress_stream import Answering, awaited
 from slacktide.service.runner import Runner, is_writable
-from slacktide.service.tasks.task_worker import TaskWorker
+from slacktide.service.tasks.task_worker import QueuePosition, TaskError, TaskWorker
 
 PUMP_S = 0.1
 """How often new events are read for streams and for requests that wait."""
@@ -31,7 +38,7 @@ SENDERS, SENDERS_EACH = 12, 4
 
 
 @dataclass(slots=True)
-class Service:
+class HandlerContext:
     """All parts of a server that handlers need."""
 
     reader: JournalReader
@@ -105,16 +112,60 @@ class Service:
         """Take the server's own folders out of a message: clients must not learn of them."""
         return self.reader.paths.out_of(message)
 
+    def error_response(self, error: Exception) -> Response:
+        """Return an error as an answer: the same keys everywhere, and no paths of the server in it."""
+        if isinstance(error, TaskError):
+            kind, message = error.details["kind"], error.details["message"]
+            exit_code, status = error.details["exit_code"], error.details["status"]
+        elif isinstance(error, SlacktideError):
+            kind, message = type(error).__name__, str(error)
+            exit_code, status = error.exit_code, error.http_status
+        else:
+            kind, message, exit_code, status = "InternalError", "something went wrong here", 1, 500
+            self.say(f"internal error: {type(error).__name__}")
+        headers = {"retry-after": str(error.retry_after_s)} if isinstance(error, TooMuchError) else None
+        return JSONResponse(error_body(kind, self.without_paths(message), exit_code), status, headers)
+
 
 @contextlib.asynccontextmanager
-async def pumping(service: Service) -> AsyncIterator[None]:
+async def pumping(context: HandlerContext) -> AsyncIterator[None]:
     """Read the journal on while the block runs."""
-    tasks = [asyncio.create_task(each) for each in (service.pump(), service.tidy(), service.warm_up())]
+    tasks = [asyncio.create_task(each) for each in (context.pump(), context.tidy(), context.warm_up())]
     try:
         yield
     finally:
-        service.hub.close()
+        context.hub.close()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await service.tasks.close()
+        await context.tasks.close()
+
+
+class Routes:
+    """A group of handlers: each method that is marked with `endpoint` answers one address."""
+
+    def __init__(self, context: HandlerContext) -> None:
+        self._context, self._reader = context, context.reader
+
+    def endpoints(self) -> Iterator[Endpoint]:
+        """Yield every address."""
+        for name, method in vars(type(self)).items():
+            if hasattr(method, MARK):
+                yield Endpoint(handler=getattr(self, name), **getattr(method, MARK))
+
+    async def _run_task(self, request: Request, verb: str, question: Any) -> Response:
+        """Have the task process answer a costly request."""
+        plain = msgspec.to_builtins(question)
+
+        async def answering(place: QueuePosition) -> dict[str, Any]:
+            return await self._context.tasks.run(verb, plain, place=place)
+
+        return await self._awaited(request, answering)
+
+    async def _awaited(self, request: Request, answering: Answering) -> Response:
+        return await awaited(request, answering, place_of(request), self._context.error_response)
+
+
+def place_of(request: Request) -> QueuePosition:
+    """Return a position in the queue of costly requests for the sender of this one."""
+    return QueuePosition(caller_of(request).name)
