@@ -1,4 +1,4 @@
-"""What happens while nobody is in charge: jobs end, machines are lost, journals come and go."""
+"""What happens while no controller runs: jobs end, machines are lost, journals come and go."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from campaigns.waiting import wait_until
 WHILE_AWAY_S = (1.0, 4.0)
 
 
-def a_job_ends_while_nobody_is_in_charge(play: Play) -> None:
+def a_job_ends_while_no_controller_runs(play: Play) -> None:
     """Its true end decides about its finish and its bill, not the moment at which somebody saw it."""
     play.begin(play.task(VICTIM, units=300))
     play.kill_controller()
@@ -37,7 +37,7 @@ def _finished_when_it_did(play: Play, job: str) -> None:
         )
 
 
-def a_machine_is_lost_while_nobody_is_in_charge(play: Play) -> None:
+def a_machine_is_lost_while_no_controller_runs(play: Play) -> None:
     """Controller and workers die at once, as in a power cut; nothing is billed until somebody comes."""
     play.begin()
     play.kill_controller()
@@ -57,7 +57,7 @@ def a_machine_is_lost(play: Play) -> None:
         raise Finding("a lost machine was counted as a failure of the job")
 
 
-def a_job_is_cancelled_while_nobody_is_in_charge(play: Play) -> None:
+def a_job_is_cancelled_while_no_controller_runs(play: Play) -> None:
     """The request waits for the next controller, which ends the workers that went on."""
     play.begin(play.task(VICTIM, units=ENDLESS))
     play.kill_controller()
@@ -132,10 +132,10 @@ def a_second_controller_comes_by_another_name(play: Play) -> None:
 
 
 PLAYS = (
-    a_job_ends_while_nobody_is_in_charge,
-    a_machine_is_lost_while_nobody_is_in_charge,
+    a_job_ends_while_no_controller_runs,
+    a_machine_is_lost_while_no_controller_runs,
     a_machine_is_lost,
-    a_job_is_cancelled_while_nobody_is_in_charge,
+    a_job_is_cancelled_while_no_controller_runs,
     a_job_is_cancelled_at_any_moment,
     a_journal_is_deleted,
     a_second_controller_comes_by_another_name,

@@ -1,4 +1,4 @@
-"""Wall clocks that are set while jobs run, or while nobody is in charge."""
+"""Wall clocks that are set while jobs run, or while no controller runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def the_clock_is_set(play: Play) -> None:
     play.end()
 
 
-def the_clock_is_set_while_nobody_is_in_charge(play: Play) -> None:
+def the_clock_is_set_while_no_controller_runs(play: Play) -> None:
     """The wall clock jumps after the controller was killed or let go, and before the next one comes."""
     play.begin(with_more(play.task(VICTIM), f"max_cost: {AMPLE_USD:g} usd\n"))
     if play.rng.random() < 0.5:
@@ -34,4 +34,4 @@ def the_clock_is_set_while_nobody_is_in_charge(play: Play) -> None:
     play.end()
 
 
-PLAYS = (the_clock_is_set, the_clock_is_set_while_nobody_is_in_charge)
+PLAYS = (the_clock_is_set, the_clock_is_set_while_no_controller_runs)

@@ -63,7 +63,7 @@ def a_disk_is_full_for_long(play: Play) -> None:
     play.end()
 
 
-def a_stop_is_asked_for_on_a_full_disk(play: Play) -> None:
+def a_stop_is_requested_on_a_full_disk(play: Play) -> None:
     """Workers are let go though the journal cannot be told; the next controller writes what it was not."""
     play.begin()
     play.machine.disk(play.arena.journal, error=DISK_FULL)
@@ -83,6 +83,6 @@ PLAYS = (
     a_disk_is_broken_for_a_while,
     a_disk_is_slow,
     a_job_is_cancelled_on_a_slow_disk,
-    a_stop_is_asked_for_on_a_full_disk,
+    a_stop_is_requested_on_a_full_disk,
     a_disk_is_full_for_long,
 )

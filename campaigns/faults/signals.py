@@ -13,7 +13,7 @@ from campaigns.waiting import wait_until
 TELLING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
-def the_controller_is_told_to_stop(play: Play) -> None:
+def the_controller_gets_a_stop_signal(play: Play) -> None:
     """It lets all workers checkpoint and go; the next one takes the jobs up."""
     play.begin()
     play.arena.let_go(play.rng.choice(TELLING))
@@ -25,14 +25,14 @@ def the_controller_is_told_to_stop(play: Play) -> None:
     play.end()
 
 
-def workers_are_told_to_stop(play: Play) -> None:
+def workers_get_a_stop_signal(play: Play) -> None:
     """Somebody else tells all workers of a job; they checkpoint and exit, which is no success."""
     play.begin()
     play.signal_workers(play.rng.choice(TELLING), VICTIM)
     play.end()
 
 
-def one_worker_is_told_to_stop(play: Play) -> None:
+def one_worker_gets_a_stop_signal(play: Play) -> None:
     """Somebody else tells one worker."""
     play.begin()
     play.arena.wait_for_workers(VICTIM)
@@ -40,7 +40,7 @@ def one_worker_is_told_to_stop(play: Play) -> None:
     play.end()
 
 
-def all_are_told_to_stop(play: Play) -> None:
+def all_get_a_stop_signal(play: Play) -> None:
     """A reboot or a logout: controller and workers are told at the same time, in any order."""
     play.begin()
     number = play.rng.choice(TELLING)
@@ -96,10 +96,10 @@ def _all_gone(play: Play, stopped: Sequence[processes.Process]) -> bool:
 
 
 PLAYS = (
-    the_controller_is_told_to_stop,
-    workers_are_told_to_stop,
-    one_worker_is_told_to_stop,
-    all_are_told_to_stop,
+    the_controller_gets_a_stop_signal,
+    workers_get_a_stop_signal,
+    one_worker_gets_a_stop_signal,
+    all_get_a_stop_signal,
     the_controller_stands_still,
     workers_stand_still,
     a_job_that_stands_still_is_cancelled,

@@ -97,7 +97,7 @@ def work_is_whole(arena: Arena, job: str) -> None:
 def listing(arena: Arena, *, attended: bool = True) -> list[dict[str, Any]]:
     """Return what `slacktide jobs` says, which must be so.
 
-    No job may be said to have done more than its workers have, nor to run where nobody is in charge.
+    No job may be said to have done more than its workers have, nor to run where no controller runs.
     """
     said = arena.nursery.run("jobs", "-o", "json", "--journal", str(arena.journal))
     if said.code != 0:

@@ -13,8 +13,8 @@ from campaigns.faults.machine import compiler
 
 ROOT = Path(__file__).parents[2]
 SHORT = {
-    "workers are told to stop": 1,
-    "a machine is lost while nobody is in charge": 1,
+    "workers get a stop signal": 1,
+    "a machine is lost while no controller runs": 1,
     "the clock is set": 2,
     "a secret is missing": 1,
     "a feed misbehaves": 2,
