@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from slacktide.app.planning.backtest import DEFAULT_POLICIES, usual_policies
+from slacktide.app.planning.backtest import usual_policies
 from slacktide.cli import run
 from slacktide.files.job import parse_job
 from slacktide.policies.base import policies
+from slacktide.policies.selection.policy_set import DEFAULT_POLICIES
 
 ROOT = Path(__file__).parents[2]
 JOB = str(ROOT / "examples" / "llama-lora.yaml")

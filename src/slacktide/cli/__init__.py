@@ -10,11 +10,14 @@ import importlib
 import io
 import sys
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from slacktide.core.errors import BackendError, SlacktideError, readable, unknown_name
+from slacktide.core.errors import BackendError, InputError, SlacktideError, readable, unknown_name
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 COMMANDS = {
     "alerts": "Try the hooks of an alerts file, or show what they were sent and what is waiting.",
@@ -73,6 +76,14 @@ MODULE_OF = {
 
 ARGUMENTS = "slacktide.arguments"
 """The key under which a context keeps the arguments after the name of the program."""
+GROUP = "slacktide.commands"
+"""The entry points that other packages bring as commands, click commands each.
+
+`slacktide --help` imports the module of each to print its sentence, so that module imports at its top nothing
+heavier than click; what a command needs, it imports when it runs.
+"""
+SENTENCE_LENGTH = 100
+"""The most characters of a plug-in's sentence that the list of commands shows."""
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Errors of output into a file that cannot grow any more."""
 
@@ -81,8 +92,6 @@ class LazyGroup(click.Group):
     """A group whose commands are imported only when they are called; packages may add some, as plug-ins."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        from slacktide.cli.shared.plugins import plugins
-
         return sorted({*COMMANDS, *plugins()})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -108,19 +117,45 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        from slacktide.cli.shared.plugins import plugins, sentence
-
-        added = {name: sentence(entry) for name, entry in plugins().items()}
+        added = {name: plugin_sentence(entry) for name, entry in plugins().items()}
         with formatter.section("Commands"):
             formatter.write_dl(sorted((added | COMMANDS).items()))
 
 
+def plugins() -> dict[str, EntryPoint]:
+    """Return the commands of installed packages by their names."""
+    from importlib.metadata import entry_points
+
+    return {entry.name: entry for entry in entry_points(group=GROUP)}
+
+
+def load_plugin(entry: EntryPoint) -> click.Command:
+    """Import a plug-in; raises InputError if that fails or it is not a command."""
+    try:
+        command = entry.load()
+    except Exception as error:
+        raise InputError(f"{_named(entry)} must load, got {type(error).__name__}: {error}") from error
+    if not isinstance(command, click.Command):
+        raise InputError(f"{_named(entry)} must be a click command, got {type(command).__name__}")
+    return command
+
+
+def plugin_sentence(entry: EntryPoint) -> str:
+    """Return the sentence of a plug-in for the list of commands; if it cannot be loaded, the reason."""
+    try:
+        return load_plugin(entry).get_short_help_str(SENTENCE_LENGTH)
+    except InputError as error:
+        return str(error)
+
+
+def _named(entry: EntryPoint) -> str:
+    return f"the command {entry.name!r} of entry-point group {GROUP!r} ({entry.value})"
+
+
 def _plugin(name: str) -> click.Command | None:
     """Return the command of this name from another package, if there is one."""
-    from slacktide.cli.shared.plugins import load, plugins
-
     found = plugins()
-    return load(found[name]) if name in found else None
+    return load_plugin(found[name]) if name in found else None
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -9,8 +9,7 @@ from types import ModuleType
 import click
 import pytest
 
-from slacktide.cli import COMMANDS, run
-from slacktide.cli.shared import plugins
+from slacktide.cli import COMMANDS, GROUP, run
 
 
 @pytest.fixture
@@ -31,8 +30,8 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
         "gone": "not_there:gone",
         "plan": "greeting:greet",
     }
-    entries = [EntryPoint(name, value, plugins.GROUP) for name, value in found.items()]
-    monkeypatch.setattr(plugins, "entry_points", lambda group: entries if group == plugins.GROUP else [])
+    entries = [EntryPoint(name, value, GROUP) for name, value in found.items()]
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: entries if group == GROUP else [])
 
 
 @pytest.mark.usefixtures("installed")

@@ -28,10 +28,7 @@ FLEET = str(Path(__file__).parents[3] / "examples" / "fleet.yaml")
 def terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     """A terminal on which the user answers as the list says; every plan names the pool `best`."""
     answers: list[str] = []
-    screen = types.SimpleNamespace(isatty=lambda: True)
-    monkeypatch.setattr(
-        "slacktide.cli.shared.confirm.sys", types.SimpleNamespace(stdin=screen, stdout=screen)
-    )
+    monkeypatch.setattr("slacktide.cli.commands.jobs.run.is_interactive", lambda: True)
     monkeypatch.setenv("SLACKTIDE_HOME", str(tmp_path / "home"))
     monkeypatch.setattr("click.confirm", lambda question: answers.pop(0) == "y")
     monkeypatch.setattr(
@@ -80,7 +77,7 @@ def test_no_question_with_yes_or_a_fleet_or_without_a_terminal(
     terminal: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: list[str]
 ) -> None:
     if not option:
-        monkeypatch.setattr("slacktide.cli.shared.confirm.can_ask", lambda: False)
+        monkeypatch.setattr("slacktide.cli.commands.jobs.run.is_interactive", lambda: False)
     monkeypatch.setattr("slacktide.cli.commands.jobs.run.submit_or_resume", stop_here)
     with pytest.raises(StoppedHere):
         run(["run", JOB, "--journal", str(tmp_path / "journal.db"), *option])

@@ -13,6 +13,9 @@ from slacktide.journal.events import Record
 Kind: TypeAlias = Literal["at-risk", "late", "done", "failed", "budget", "feed-stale", "machine-leaked"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 """What a hook may be for."""
+Format: TypeAlias = Literal["slacktide", "slack"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+"""In which form a webhook receives alerts."""
 TEST = "test"
 """The kind of the sample that `slacktide alerts test` sends."""
 Detail: TypeAlias = str | float | None

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from slacktide.app.alerts.address import Target, literal, parse_target, refusal
-from slacktide.app.alerts.alert import KINDS
+from slacktide.app.alerts.alert import FORMATS, KINDS
 from slacktide.app.alerts.hook import AlertsFile, Hook
-from slacktide.app.alerts.payload import FORMATS
 from slacktide.app.settings.files import not_toml
 from slacktide.core.errors import FileError, InputError, shown, unknown_name
 

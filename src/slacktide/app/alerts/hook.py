@@ -7,8 +7,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from slacktide.app.alerts.address import Target
-from slacktide.app.alerts.alert import KINDS, TEST, Alert, Kind
-from slacktide.app.alerts.payload import Format
+from slacktide.app.alerts.alert import KINDS, TEST, Alert, Format, Kind
 from slacktide.core.errors import UnknownNameError
 
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any
 from urllib.parse import quote
 
-from slacktide.app.alerts.alert import Alert
+from slacktide.app.alerts.alert import Alert, Format
 
-Format: TypeAlias = Literal["slacktide", "slack"]
-FORMATS: tuple[Format, ...] = get_args(Format)
 VERSION = 1
 """Of the form of the JSON; keys may be added to it, none is taken away."""
 SIGNATURE = "Slacktide-Signature"

@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from slacktide.app.journal.journal import open_journal
 from slacktide.core.errors import InputError, SlacktideError
 from slacktide.core.types import Job
 from slacktide.engine.bills.bill import measured_pace
@@ -18,6 +17,7 @@ from slacktide.journal.events import Ended, PaceRevised, Record
 from slacktide.journal.state.journal_state import JobRecord, JournalState
 from slacktide.journal.state.snapshots import read_state
 from slacktide.journal.store.real_path import real_path
+from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.physics.pace import is_measured, mean_factor, whole_work
 from slacktide.results.last_runs import LastRun, LastRuns, WidthMeasured
 
@@ -34,12 +34,12 @@ def last_runs(journal: Path, name: str) -> LastRuns | None:
     if not real_path(journal).exists():
         return None
     try:
-        with open_journal(journal) as opened:
-            found = _measured(read_state(opened.store), name)
+        with SqliteStore(journal, create=False) as store:
+            found = _measured(read_state(store), name)
             if not found:
                 return None
             last, _ = found[-1]
-            records = list(opened.store.read(job=last.job))
+            records = list(store.read(job=last.job))
     except SlacktideError:
         return None
     works = [

@@ -8,13 +8,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from slacktide.app.journal.journal import open_journal
 from slacktide.app.markets.market import MarketSpec
 from slacktide.app.planning.live_prices import with_spot_seen
 from slacktide.core.errors import InputError
 from slacktide.engine.job.journal_market import standing
 from slacktide.journal.events import SiteOpened
 from slacktide.journal.state.snapshots import read_state
+from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.market.base import Market, Pool
 from slacktide.market.live.feed import open_feed
 from slacktide.market.source import open_market
@@ -52,8 +52,8 @@ def journal_market(journal: Path, usual: MarketSpec) -> tuple[Market, SiteOpened
 
     Before the first job it is the usual one, and has no clock yet.
     """
-    with open_journal(journal) as opened:
-        site = read_state(opened.store).site
+    with SqliteStore(journal, create=False) as store:
+        site = read_state(store).site
     return with_spot_seen(usual.open() if site is None else _opened(site.market), journal), site
 
 

@@ -17,14 +17,12 @@ from slacktide.market.base import Market, Pool
 from slacktide.market.pools.places import ANY_GPU
 from slacktide.physics.truth import AS_SAID, Truths, parse_truth
 from slacktide.policies.base import policies as register
-from slacktide.policies.selection.policy_set import AUTO
+from slacktide.policies.selection.policy_set import AUTO, DEFAULT_POLICIES
 from slacktide.policies.view import Policy
 from slacktide.results.comparison import Comparison
 from slacktide.simulation.compare import Progress, Starts, compare, compare_over_pools
 from slacktide.simulation.parallel.base import HERE, Spread
 from slacktide.simulation.selection import resolve_policy
-
-DEFAULT_POLICIES: tuple[str, ...] = ("on-demand", "maximal-spot", "uniform-progress", "stochastic-horizon")
 
 
 class BacktestOptions(TypedDict, total=False):
@@ -123,7 +121,6 @@ def usual_policies(file: JobFile) -> list[Spec]:
 
 
 __all__ = [
-    "DEFAULT_POLICIES",
     "BacktestOptions",
     "Starts",  # commands import from `app` alone
     "backtest",

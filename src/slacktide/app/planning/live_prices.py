@@ -6,11 +6,11 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from slacktide.app.journal.journal import open_journal
 from slacktide.core.errors import SlacktideError
 from slacktide.core.units import format_duration
 from slacktide.engine.job.availability import spot_seen
 from slacktide.journal.store.real_path import real_path
+from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.market.availability import learned
 from slacktide.market.base import Market
 from slacktide.market.formats.table import BEFORE, read_notes
@@ -26,8 +26,8 @@ def with_spot_seen(market: Market, journal: Path | None) -> Market:
     if not market.uncounted or journal is None or not real_path(journal).exists():
         return market
     try:
-        with open_journal(journal) as opened:
-            return learned(market, spot_seen(opened.store.read(job="")))
+        with SqliteStore(journal, create=False) as store:
+            return learned(market, spot_seen(store.read(job="")))
     except SlacktideError:
         return market
 

@@ -13,7 +13,6 @@ import numpy as np
 from slacktide.app.jobs.feasible import OVER_POOLS, check_feasible, check_in_time_anywhere, ground_for
 from slacktide.app.journal.last_runs import last_runs
 from slacktide.app.markets.market import DEFAULT_MARKET, as_market
-from slacktide.app.planning.backtest import DEFAULT_POLICIES
 from slacktide.app.planning.live_prices import with_age, with_spot_seen
 from slacktide.app.planning.planned_slot import PlannedSlot, as_submitted, at_slot
 from slacktide.app.task_requests import JobTask, PlanRequest, parse_policy
@@ -24,14 +23,14 @@ from slacktide.engine.job.placement import cheapest, pool_bills
 from slacktide.market.base import Market, Pool
 from slacktide.market.pools.places import ANY_GPU
 from slacktide.market.spec import feed_path, is_feed
-from slacktide.policies.selection.policy_set import AUTO
+from slacktide.policies.selection.policy_set import AUTO, DEFAULT_POLICIES
 from slacktide.policies.view import Policy
 from slacktide.results.plan import JobPlan, Outlook, PoolBill
-from slacktide.simulation.compare import Progress
 from slacktide.simulation.policy_runs import label
 from slacktide.simulation.pool_options import PoolOptions
 
 if TYPE_CHECKING:
+    from slacktide.simulation.compare import Progress
     from slacktide.simulation.plan.plan_start import PlanStart
     from slacktide.simulation.plan.planned_job import PlannedJob
 

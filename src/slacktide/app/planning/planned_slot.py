@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from slacktide.app.journal.journal import open_journal
 from slacktide.app.markets.market import MarketSpec
 from slacktide.core.errors import InputError, SlacktideError
 from slacktide.core.types import Job
@@ -15,7 +14,9 @@ from slacktide.engine.job.journal_market import same_market, standing
 from slacktide.engine.job.placement import stand, start_of, wanted_slot, whole_spec
 from slacktide.journal.events import SiteOpened
 from slacktide.journal.state.snapshots import read_state
+from slacktide.journal.store.lease import is_held
 from slacktide.journal.store.real_path import real_path
+from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.market.base import Pool
 from slacktide.market.spec import absolute, is_feed
 
@@ -78,9 +79,9 @@ def _present(
     if journal is None or not real_path(journal).exists():
         return None
     try:
-        with open_journal(journal) as opened:
-            state = read_state(opened.store)
-            under_way = opened.in_charge and (state.active or state.fleets)
+        with SqliteStore(journal, create=False) as store:
+            state = read_state(store)
+        under_way = is_held(journal) and (state.active or state.fleets)
     except SlacktideError:
         return None
     if state.site is None or not under_way or not _is_on(state.site, market, written):

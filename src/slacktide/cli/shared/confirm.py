@@ -1,9 +1,8 @@
-"""Shows the plans of jobs and asks for confirmation before anything is rented."""
+"""Shows the plans of jobs, and requests confirmation before anything is rented."""
 
 from __future__ import annotations
 
 import dataclasses
-import sys
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -11,17 +10,11 @@ from typing import TYPE_CHECKING, TypeAlias
 import click
 
 from slacktide.cli.shared.output import ProgressBar, say
-from slacktide.core.errors import InputError
 
 if TYPE_CHECKING:
     from slacktide.app.task_requests import JobTask, PlanRequest
 
     PlanTask: TypeAlias = Callable[[str], JobTask[PlanRequest]]
-
-
-def can_ask() -> bool:
-    """Whether a user can be asked: input and output are a terminal."""
-    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
 
 
 def agreed(journal: Path, paths: Sequence[str], plan_task: PlanTask) -> str | None:
@@ -46,7 +39,7 @@ def agreed(journal: Path, paths: Sequence[str], plan_task: PlanTask) -> str | No
 
 
 def check(journal: Path, paths: Sequence[str], plan_task: PlanTask) -> None:
-    """Raise the error of a plan that is refused, for jobs not started before; asks nothing."""
+    """Raise the error of a plan that is refused, for jobs not started before; shows nothing."""
     from slacktide.app.journal.journal import unfinished_files
     from slacktide.app.planning.plan import check_plan
 
@@ -72,12 +65,3 @@ def _show_plan(task: JobTask[PlanRequest]) -> str:
         result = make_plan(task, progress=bar)
     click.echo(f"{page(result)}\n")
     return result.pool if result.moving is None else ""
-
-
-def confirm_forgetting(what: str, *, sure: bool) -> None:
-    """Ask before everything is forgotten; raises InputError without a terminal to ask on."""
-    if sure:
-        return
-    if not sys.stdin.isatty():
-        raise InputError(f"forgetting {what} must be confirmed, got no terminal to ask on; give -y")
-    click.confirm(f"forget everything learned in {what}?", abort=True, err=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from slacktide.app.jobs.controller import Controller
+    from slacktide.cli.shared.signals import StopRequests
     from slacktide.report.live.screen import Screen
 
 
@@ -87,3 +89,16 @@ class ControllerScreen:
         found = (self._standings.of(job, now_hours) for job in self._jobs)
         standings = [standing for standing in found if standing is not None]
         return frame(standings, lines, speed=self._controller.clock.speed, note=self._note())
+
+
+def show_live(controller: Controller, jobs: Sequence[str], stop: StopRequests, *, plain: bool) -> None:
+    """Run until all jobs have ended, and show it: on stderr if JSON goes to stdout."""
+    from slacktide.report.live.screen import screen_for
+
+    screen = screen_for(sys.stderr if plain else sys.stdout)
+    with reporting_stopped_workers("slacktide run --resume"), screen:
+        controller.run(
+            show=ControllerScreen(controller, jobs, screen, stop.note, after=controller.opened_seq),
+            stopping=stop,
+            complain=lambda error: screen.print_lines([f"problem, retrying: {error}"]),
+        )

@@ -1,4 +1,4 @@
-"""How commands print: results on stdout, and on stderr what takes a while.
+"""How commands print: results on stdout, and on stderr what takes a while; and how they confirm.
 
 Text that others wrote (journals, job files and logs may come from anyone) is printed by `say`.
 """
@@ -17,6 +17,7 @@ from typing import Any
 
 import click
 
+from slacktide.core.errors import InputError
 from slacktide.report.plain_text import PIPE_LENGTH
 
 PATIENCE_S = 2.0
@@ -140,3 +141,17 @@ def warn(assumptions: Sequence[str]) -> None:
     for sentence in assumptions:
         if sentence.startswith(WARNING):
             click.echo(sentence, err=True)
+
+
+def is_interactive() -> bool:
+    """Whether a user can answer: input and output are a terminal."""
+    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
+
+
+def confirm_forgetting(what: str, *, sure: bool) -> None:
+    """Request confirmation before everything is forgotten; raises InputError without a terminal."""
+    if sure:
+        return
+    if not sys.stdin.isatty():
+        raise InputError(f"forgetting {what} must be confirmed, got no terminal to ask on; give -y")
+    click.confirm(f"forget everything learned in {what}?", abort=True, err=True)

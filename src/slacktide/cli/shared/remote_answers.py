@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slacktide.cli.shared import options as common
-from slacktide.cli.shared.confirm import confirm_forgetting
 from slacktide.cli.shared.job_requests import backtest_request, learn_request, plan_request
 from slacktide.cli.shared.journals import check_left_to_server, is_on_command_line, remote
-from slacktide.cli.shared.output import ProgressBar, echo_json, warn
+from slacktide.cli.shared.output import ProgressBar, confirm_forgetting, echo_json, warn
 
 if TYPE_CHECKING:
     from slacktide.app.jobs.submission import Submission

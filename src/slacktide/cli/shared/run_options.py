@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slacktide.cli.shared import options as common
+from slacktide.cli.shared.output import say
+from slacktide.core.errors import InputError
 
 if TYPE_CHECKING:
     from slacktide.app.alerts.hook import AlertsFile
-    from slacktide.app.jobs.controller import Setup
+    from slacktide.app.jobs.controller import Controller, Setup
     from slacktide.app.jobs.submission import Defaults, FleetText, Submission
     from slacktide.app.markets.market import MarketSpec
     from slacktide.app.task_requests import JobTask, PlanRequest
@@ -163,9 +165,44 @@ def setup_of(given: dict[str, Any], defaults: Defaults) -> Setup:
 def _alerts(path: Path) -> AlertsFile:
     """Read an alerts file, and print what is doubtful about it."""
     from slacktide.app.alerts.file import read_alerts_file
-    from slacktide.cli.shared.output import say
 
     file = read_alerts_file(path)
     for note in file.notes:
         say(note, err=True)
     return file
+
+
+def submit_or_resume(
+    controller: Controller, paths: Sequence[str], wanted: RunOptions, *, resume: bool
+) -> list[str]:
+    """Submit the jobs, or resume them; return the ids of all jobs that will run."""
+    named = {str(Path(path).absolute()) for path in paths}
+    if resume:
+        _accept_waiting(controller)
+    active = set(controller.journal.unfinished().values())
+    if resume and not active:
+        came = "but all have" if controller.state.jobs else "got a journal without any job"
+        raise InputError(
+            f"{controller.path}: an unfinished job must exist, {came}; name a job file to start it, or "
+            "another journal with --journal"
+        )
+    if resume and named - active:
+        missing = next(path for path in paths if str(Path(path).absolute()) not in active)
+        raise InputError(f"{missing}: it must have started and not ended; leave out --resume to start it")
+    if active - named and not resume:
+        others = ", ".join(sorted(active - named))
+        say(f"unfinished jobs of this journal resume too: {others}", err=True)
+    for path in paths:
+        if controller.active_of(path) is None:
+            controller.submit(wanted.submission(path))
+    return list(controller.journal.unfinished())
+
+
+def _accept_waiting(controller: Controller) -> None:
+    """Decide on waiting submissions, and print on stderr which were refused."""
+    waiting = controller.journal.waiting()
+    controller.answer()
+    for submission in waiting:
+        answer = controller.state.requests.answers[submission.key]
+        if not answer.job:
+            click.echo(f"refused {submission.path} (key {submission.key}): {answer.why}", err=True)

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from slacktide.cli.shared import confirm
 from slacktide.cli.shared import options as common
 from slacktide.cli.shared.journals import check_left_to_server, remote
-from slacktide.cli.shared.output import say
+from slacktide.cli.shared.output import is_interactive, say
 from slacktide.cli.shared.remote_answers import check_affordable, plan_text
 from slacktide.cli.shared.run_report import CANCELLED, Pictures, exit_code, fetch_pictures, print_bills
 from slacktide.core.errors import InputError
@@ -62,8 +61,8 @@ def run_on_server(paths: Sequence[str], given: Mapping[str, Any]) -> int:
 
 
 def _agreed(journal: RemoteJournal, wanted: Sequence[Submission], given: Mapping[str, Any]) -> bool:
-    """Show plans and ask the user, if possible; otherwise raise the error of a plan that is refused."""
-    if given["yes"] or not confirm.can_ask():
+    """Show plans and request confirmation, if possible; otherwise raise the error of a refused plan."""
+    if given["yes"] or not is_interactive():
         for one in wanted:
             check_affordable(journal, one, given)
         return True

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, get_args
 
 import click
 
-from slacktide.cli.shared.output import echo_json, say
+from slacktide.cli.shared.output import echo_json, say, waiting
 from slacktide.core.errors import InputError
 
 if TYPE_CHECKING:
+    from slacktide.app.jobs.controller import Controller
     from slacktide.app.journal.journal import Journal
     from slacktide.client.remote import RemoteJournal
     from slacktide.results.bill import Bill
@@ -91,3 +92,24 @@ def exit_code(statuses: Sequence[str]) -> int:
     """Return the exit code of a run: that of the worst state of its jobs."""
     codes = {CODES.get(status, NOT_FINISHED) for status in statuses}
     return next((code for code in (FAILED, NOT_FINISHED, CANCELLED) if code in codes), 0)
+
+
+def settle(controller: Controller, jobs: Sequence[str], pictures: Pictures, output: str) -> int:
+    """Print the bills, write the requested files, and return the exit code."""
+    from slacktide.cli.shared.broken_pipe import until_pipe_closes
+    from slacktide.journal.events import Status
+
+    journal = controller.journal
+    stuck = controller.without_market()
+    with waiting("computing what other ways would have cost"):
+        bills = [journal.bill(job) for job in jobs if job not in stuck]
+    for job in filter(stuck.__contains__, jobs):
+        say(f"{job} has no bill yet, because it is blocked: {stuck[job]}", err=True)
+    with until_pipe_closes():
+        print_bills(bills, output)
+    for bill in bills:
+        write_pictures(journal, bill, pictures, bill.job if len(bills) > 1 else "")
+    left = [bill.job for bill in bills if bill.status not in get_args(Status)]
+    if left or stuck:
+        say(f"not ended: {', '.join([*left, *stuck])}; `slacktide run --resume` continues", err=True)
+    return exit_code([*(bill.status for bill in bills), *("blocked" for _ in stuck)])

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 AUTO = "auto"
 """What users write for the learned choice: `policy: auto`."""
+DEFAULT_POLICIES: tuple[str, ...] = ("on-demand", "maximal-spot", "uniform-progress", "stochastic-horizon")
+"""The policies that plans and back-tests compare unless others are requested."""
 
 
 def ahap(window: int, commitment: int, price_threshold: float) -> Spec:

@@ -120,7 +120,7 @@ def _swept(
 ) -> list[str]:
     """Show the machines without a ticket, ask, and end them; return the ids of those that were ended."""
     from slacktide.app.machines import sweep
-    from slacktide.cli.shared.confirm import can_ask
+    from slacktide.cli.shared.output import is_interactive
     from slacktide.report.text.tables import machines as report
 
     table = output != "json"
@@ -129,7 +129,7 @@ def _swept(
     if dry_run or not orphans:
         return []
     if not yes:
-        if not can_ask():
+        if not is_interactive():
             raise InputError("ending machines must be confirmed, got no terminal to ask on; add -y")
         if not click.confirm(f"End {len(orphans)}?"):
             return []

@@ -40,11 +40,11 @@ def providers(check: str | None, yes: bool, output: str) -> None:
 def _check(file: str, *, yes: bool) -> None:
     from slacktide.app.machines import cheapest
     from slacktide.app.setup.registers import check_provider_of
-    from slacktide.cli.shared.confirm import can_ask
+    from slacktide.cli.shared.output import is_interactive
 
     read, spec, price = cheapest(Path(file))
     if not yes:
-        if not can_ask():
+        if not is_interactive():
             raise InputError("renting machines must be confirmed, got no terminal to ask on; add -y")
         if not click.confirm(f"Rent {spec.kind} machines of {spec.pool} for ${price:.2f} an hour each?"):
             return

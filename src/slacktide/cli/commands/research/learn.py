@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slacktide.cli.shared import options as common
-from slacktide.cli.shared.confirm import confirm_forgetting
 from slacktide.cli.shared.job_requests import learn_request, on_market
 from slacktide.cli.shared.journals import is_remote, server_option
-from slacktide.cli.shared.output import ProgressBar, echo_json, print_rich
+from slacktide.cli.shared.output import ProgressBar, confirm_forgetting, echo_json, print_rich
 from slacktide.core.errors import InputError
 
 if TYPE_CHECKING:

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from slacktide.cli.commands.jobs.run import settle, show_live, submit_or_resume
 from slacktide.cli.shared.output import waiting
-from slacktide.cli.shared.run_options import RunOptions
-from slacktide.cli.shared.run_report import Pictures
+from slacktide.cli.shared.run_options import RunOptions, submit_or_resume
+from slacktide.cli.shared.run_report import Pictures, settle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,6 +71,7 @@ def _run(folder: Path, job: Path) -> int:
     from slacktide.app.jobs.controller import Controller, Setup
     from slacktide.app.markets.market import MarketSpec
     from slacktide.cli.shared.broken_pipe import steady_output
+    from slacktide.cli.shared.live_view import show_live
     from slacktide.cli.shared.signals import StopRequests
 
     wanted = RunOptions(MarketSpec(start=START))
