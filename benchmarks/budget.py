@@ -18,9 +18,8 @@ from slacktide.allocators.streams.fixed_width import FixedWidth
 from slacktide.allocators.streams.one_width import OneWidth
 from slacktide.allocators.streams.online_width import OnlineWidth
 from slacktide.allocators.view import AnyAllocator
-from slacktide.budget.arrivals import draw_stream
 from slacktide.budget.fleet import Fleet
-from slacktide.budget.stream import realised_classes
+from slacktide.budget.stream import draw_stream, realised_classes
 from slacktide.budget.widths import optimal_widths
 from slacktide.results.fleets.stream import StreamRun
 from slacktide.simulation.fleet.comparison import compare_streams

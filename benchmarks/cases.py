@@ -109,9 +109,9 @@ def stream_settled() -> Task:
 
 @cache
 def _stream(jobs: int, node_gpus: int) -> tuple[Stream, Fleet]:
-    from slacktide.budget.arrivals import draw_stream
     from slacktide.budget.classes import JobClass
     from slacktide.budget.fleet import Fleet
+    from slacktide.budget.stream import draw_stream
     from slacktide.core.speedup import Amdahl, Power
     from slacktide.core.types import Job
 

@@ -19,11 +19,10 @@ import numpy as np
 from benchmarks.stream_fleets import DATA, pollux_fleet, random_fleet
 from slacktide.allocators.streams.online_width import OnlineWidth
 from slacktide.allocators.view import AnyAllocator, FleetView
-from slacktide.budget.arrivals import draw_stream
 from slacktide.budget.estimates.rates import ArrivalRate
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.fleet_plan import FleetPlan
-from slacktide.budget.stream import Stream, realised_classes
+from slacktide.budget.stream import Stream, draw_stream, realised_classes
 from slacktide.budget.widths import least_budget_gpus, optimal_widths
 from slacktide.core.arrays import Floats, Ints
 from slacktide.files.fleet.recorded_jobs import read_jobs

@@ -21,10 +21,9 @@ if TYPE_CHECKING:
     from slacktide.app.journal.journal import Journal, open_journal
     from slacktide.app.planning.backtest import backtest
     from slacktide.app.planning.plan import plan
-    from slacktide.budget.arrivals import draw_stream
     from slacktide.budget.classes import JobClass
     from slacktide.budget.fleet import Fleet
-    from slacktide.budget.stream import Stream
+    from slacktide.budget.stream import Stream, draw_stream
     from slacktide.budget.widths import optimal_widths
     from slacktide.checks import check_allocator, check_policy
     from slacktide.core.errors import InfeasibleError, InputError, SlacktideError
@@ -51,9 +50,8 @@ _HOMES = {
     "slacktide.app.jobs.submission": ("Submission",),
     "slacktide.budget.classes": ("JobClass",),
     "slacktide.budget.widths": ("optimal_widths",),
-    "slacktide.budget.arrivals": ("draw_stream",),
     "slacktide.budget.fleet": ("Fleet",),
-    "slacktide.budget.stream": ("Stream",),
+    "slacktide.budget.stream": ("Stream", "draw_stream"),
     "slacktide.checks": ("check_allocator", "check_policy"),
     "slacktide.allocators.view": ("FleetView", "Wanted"),
     "slacktide.policies.view": ("Policy", "View"),

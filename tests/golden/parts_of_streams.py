@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 
 from slacktide.allocators.base import Settled, allocators
 from slacktide.allocators.view import begin, needs_market
-from slacktide.budget.arrivals import draw_stream
 from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet import Fleet
-from slacktide.budget.stream import Stream
+from slacktide.budget.stream import Stream, draw_stream
 from slacktide.core.register import Spec
 from slacktide.core.speedup import Amdahl, Power, Table
 from slacktide.core.types import Job, Phase

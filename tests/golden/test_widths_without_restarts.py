@@ -8,7 +8,7 @@ from pathlib import Path
 
 from slacktide.budget.classes import JobClass
 from slacktide.budget.solution.frontier import frontier
-from slacktide.budget.solution.one_width import one_widths
+from slacktide.budget.width_plan import one_widths
 from slacktide.budget.widths import optimal_widths
 from slacktide.core.speedup import Amdahl, Linear, Power, Table
 from slacktide.core.types import Job, Phase

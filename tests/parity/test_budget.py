@@ -11,14 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slacktide.budget.classes import JobClass
+from slacktide.budget.classes import JobClass, width_array
 from slacktide.budget.fleet_plan import FleetPlan
 from slacktide.budget.solution.continuous import paths_of
-from slacktide.budget.solution.curves import PhaseWidths, rows_of, width_array
+from slacktide.budget.solution.curves import PhaseWidths, Weights, WidthChoice, rows_of
 from slacktide.budget.solution.frontier import frontier
-from slacktide.budget.solution.hulls import Hulls, find_hulls
-from slacktide.budget.solution.paths import find_paths
-from slacktide.budget.solution.width_options import Weights, WidthChoice
+from slacktide.budget.solution.whole_widths import Hulls, find_hulls, find_paths
 from slacktide.budget.widths import least_budget_gpus, optimal_widths
 from slacktide.core.speedup import Amdahl, Linear, Power, Speedup, Table
 from slacktide.core.types import Job, Phase

@@ -7,11 +7,10 @@ import pytest
 
 from slacktide.allocators.base import allocators
 from slacktide.allocators.view import AnyAllocator, needs_market
-from slacktide.budget.arrivals import draw_stream
 from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet import Fleet
-from slacktide.budget.solution.one_width import one_widths
-from slacktide.budget.stream import Stream, realised_classes
+from slacktide.budget.stream import Stream, draw_stream, realised_classes
+from slacktide.budget.width_plan import one_widths
 from slacktide.budget.widths import least_budget_gpus, optimal_widths
 from slacktide.core.register import Spec
 from slacktide.core.speedup import Amdahl, Linear, Power, Table

@@ -14,7 +14,7 @@ from slacktide.budget.classes import JobClass
 from slacktide.budget.solution.continuous import real_choices_of
 from slacktide.budget.solution.curves import TIE_SHARE
 from slacktide.budget.solution.frontier import Frontier, frontier
-from slacktide.budget.solution.one_width import one_widths
+from slacktide.budget.width_plan import one_widths
 from slacktide.budget.widths import least_budget_gpus, optimal_widths
 from slacktide.core.speedup import Amdahl, Linear, Power, Speedup, Table
 from slacktide.core.types import Job, Phase

@@ -13,9 +13,9 @@ from slacktide.allocators.each import each
 from slacktide.allocators.on_demand_widths import OnDemandWidths
 from slacktide.allocators.view import Allocator, AnyAllocator, FleetView, Wanted
 from slacktide.budget.allowance import Allowance
-from slacktide.budget.arrivals import draw_stream
 from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet import Fleet
+from slacktide.budget.stream import draw_stream
 from slacktide.checks.allocators.site_cases import site_cases
 from slacktide.checks.cases import cases, random_speedup
 from slacktide.core.types import Job, Refusal

@@ -11,10 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slacktide.allocators.view import Fact, Finished, FleetView, Progressed, Wanted
-from slacktide.budget.arrivals import ARRIVALS, SIZES, Bursts, draw_stream
 from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet import Fleet
-from slacktide.budget.stream import Stream, numbers_in_class
+from slacktide.budget.stream import ARRIVALS, SIZES, Bursts, Stream, draw_stream, numbers_in_class
 from slacktide.budget.widths import optimal_widths
 from slacktide.core.speedup import Amdahl, Linear, Power, Speedup
 from slacktide.core.types import Job, Phase

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -11,7 +10,7 @@ import numpy as np
 from slacktide.allocators.view import Allocator, AnyAllocator, FleetView, Wanted
 from slacktide.budget.fleet import Fleet
 from slacktide.core.arrays import Floats, Ints
-from slacktide.core.errors import InputError, shown
+from slacktide.core.errors import InputError
 from slacktide.core.register import Register
 
 allocators: Register[AnyAllocator] = Register(
@@ -67,35 +66,10 @@ class SettledWidths:
         )
 
 
-def cluster_size(fleet: Fleet, cluster_gpus: int | None) -> int:
-    """Return the size of a fixed cluster: what was given, else the whole GPUs of the budget."""
-    if cluster_gpus is not None:
-        at_least_one("cluster_gpus", cluster_gpus)
-        return cluster_gpus
-    if not 1 <= fleet.budget_gpus < math.inf:
-        raise InputError(
-            f"a fixed cluster must have at least one GPU, got a budget of {fleet.budget_gpus:g}; "
-            "give cluster_gpus"
-        )
-    return int(fleet.budget_gpus)
-
-
 def allowed_widths(fleet: Fleet, gpus: int) -> Ints:
     """Return for each stage the allowed width that is nearest below this many GPUs, or the least."""
     narrower = fleet.stages.narrower
     widths: Ints = np.maximum(narrower[:, min(gpus, narrower.shape[1] - 1)], fleet.stages.least)
-    return widths
-
-
-def fitting_widths(fleet: Fleet, gpus: int, size_gpus: int) -> Ints:
-    """Return `allowed_widths` no wider than a cluster; raises InputError where a class does not fit."""
-    widths = allowed_widths(fleet, min(gpus, size_gpus))
-    widest = max(fleet.classes, key=lambda one: one.widths[0])
-    if widest.widths[0] > size_gpus:
-        raise InputError(
-            f"a cluster must have room for every class, got {size_gpus} GPUs and class {shown(widest.name)}, "
-            f"which needs {widest.widths[0]}"
-        )
     return widths
 
 

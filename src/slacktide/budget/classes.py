@@ -5,8 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
+from functools import lru_cache
 
+import numpy as np
+
+from slacktide.core.arrays import Floats
 from slacktide.core.errors import InputError, shown
+from slacktide.core.speedup import CONCAVE, Amdahl, Linear, Power, Speedup, Table
 from slacktide.core.types import Job, Phase
 
 _UNHEEDED = tuple(
@@ -92,3 +97,29 @@ class JobTemplate:
 def load_gpus(templates: Iterable[JobTemplate]) -> float:
     """Return the work that classes bring per hour: the GPUs that it would keep busy one by one."""
     return sum(one.arrivals_per_hour * one.job.work_gpu_hours for one in templates)
+
+
+@lru_cache(maxsize=64)
+def width_array(widths: tuple[int, ...]) -> Floats:
+    """Return widths as an array: classes share their tuples, and arrays are slow to make of them."""
+    found = np.array(widths, dtype=np.float64)
+    found.flags.writeable = False
+    return found
+
+
+def speedups_at(speedup: Speedup, widths: Floats) -> Floats:
+    """Evaluate a speedup at many widths at once; those that are not exactly ours one by one."""
+    if type(speedup) not in CONCAVE:
+        return np.array([float(speedup(width)) for width in widths.tolist()])
+    found: Floats
+    if isinstance(speedup, Linear):
+        found = speedup.alpha * widths + speedup.beta
+    elif isinstance(speedup, Power):
+        found = widths**speedup.exponent
+    elif isinstance(speedup, Amdahl):
+        found = 1.0 / (1.0 - speedup.parallel_share + speedup.parallel_share / widths)
+    else:
+        assert isinstance(speedup, Table)
+        corners = np.array(speedup.hull())
+        found = np.interp(widths, corners[:, 0], corners[:, 1])
+    return found

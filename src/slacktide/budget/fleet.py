@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slacktide.budget.classes import JobClass
-from slacktide.budget.solution.curves import speedups_at, width_array
+from slacktide.budget.classes import JobClass, speedups_at, width_array
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.errors import InputError, shown
 from slacktide.core.units import MAX_GPUS

@@ -11,12 +11,12 @@ import numpy as np
 
 from slacktide.allocators.base import allocators
 from slacktide.allocators.view import FleetView, Wanted
-from slacktide.budget.estimates.shares import Steps, share_by_gain, size_for_efficiency, steps_of
 from slacktide.budget.fleet import Fleet
 from slacktide.core.arrays import Ints
 from slacktide.core.compiled import compiled
 from slacktide.core.errors import InputError
 from slacktide.simulation.fleet.tuning_parameters import Knob
+from slacktide_papers.baselines.shares import Steps, share_by_gain, size_for_efficiency, steps_of
 
 
 @allocators.register

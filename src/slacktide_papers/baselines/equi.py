@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slacktide.allocators.base import allocators, cluster_size, fitting_widths
+from slacktide.allocators.base import allocators
 from slacktide.allocators.view import FleetView, Wanted
 from slacktide.budget.fleet import Fleet
 from slacktide.core.arrays import Ints
 from slacktide.core.compiled import compilable, compiled
 from slacktide.simulation.fleet.tuning_parameters import Knob, cluster_sizes
+from slacktide_papers.baselines.fixed_cluster import cluster_size, fitting_widths
 
 
 @allocators.register

@@ -6,9 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slacktide.budget.arrivals import draw_stream
 from slacktide.budget.classes import JobClass
-from slacktide.budget.stream import Stream, realised_classes
+from slacktide.budget.stream import Stream, draw_stream, realised_classes
 from slacktide.core.speedup import Amdahl, Power, Speedup
 from slacktide.core.types import Job
 from slacktide_papers.budget.cases import Case

@@ -13,7 +13,6 @@ from slacktide.allocators.streams.fixed_width import FixedWidth
 from slacktide.allocators.streams.one_width import OneWidth
 from slacktide.allocators.view import Allocator, AnyAllocator, FleetView, JobColumns, Sizing, Wanted, begin
 from slacktide.budget.classes import JobClass
-from slacktide.budget.estimates.shares import share_by_gain, size_for_efficiency, steps_of
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.widths import optimal_widths
 from slacktide.core.errors import InfeasibleError, InputError
@@ -23,6 +22,7 @@ from slacktide.simulation.fleet.stream_views import StreamRows
 from slacktide_papers.baselines.efficiency_band import EfficiencyBand
 from slacktide_papers.baselines.equi import Equi, share_equally
 from slacktide_papers.baselines.fifo import Fifo
+from slacktide_papers.baselines.shares import share_by_gain, size_for_efficiency, steps_of
 from slacktide_papers.baselines.srpt import Srpt
 
 ROOT = JobClass(

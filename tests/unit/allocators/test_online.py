@@ -24,11 +24,10 @@ from slacktide.allocators.view import (
     Progressed,
     Wanted,
 )
-from slacktide.budget.arrivals import draw_stream
 from slacktide.budget.classes import JobClass
 from slacktide.budget.estimates.rates import ArrivalRate
 from slacktide.budget.fleet import Fleet
-from slacktide.budget.stream import Stream
+from slacktide.budget.stream import Stream, draw_stream
 from slacktide.budget.widths import optimal_widths
 from slacktide.core.errors import InputError
 from slacktide.core.speedup import Amdahl, Linear, Power, Speedup

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slacktide.budget.arrivals import Bursts, draw_sizes, draw_stream
 from slacktide.budget.classes import JobClass
-from slacktide.budget.stream import Stream, realised_classes
+from slacktide.budget.stream import Bursts, Stream, draw_sizes, draw_stream, realised_classes
 from slacktide.core.errors import InputError
 from slacktide.core.types import Job
 

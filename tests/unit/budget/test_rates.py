@@ -9,7 +9,6 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from slacktide.budget.arrivals import draw_stream
 from slacktide.budget.classes import JobClass
 from slacktide.budget.estimates.rates import (
     ASSUMED,
@@ -20,6 +19,7 @@ from slacktide.budget.estimates.rates import (
     log_gamma,
     run_mean,
 )
+from slacktide.budget.stream import draw_stream
 from slacktide.core.arrays import Floats
 from slacktide.core.types import Job
 

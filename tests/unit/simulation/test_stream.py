@@ -9,10 +9,9 @@ import pytest
 
 from slacktide.allocators.streams.one_width import OneWidth
 from slacktide.allocators.view import FleetView, Wanted
-from slacktide.budget.arrivals import draw_stream
 from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet import Fleet
-from slacktide.budget.stream import Stream
+from slacktide.budget.stream import Stream, draw_stream
 from slacktide.core.errors import InputError
 from slacktide.core.speedup import Amdahl, Power
 from slacktide.core.types import Job, Phase

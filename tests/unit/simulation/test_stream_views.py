@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 from slacktide.allocators.view import Decision, FleetView, Wanted
-from slacktide.budget.arrivals import draw_stream
 from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet import Fleet
-from slacktide.budget.stream import Stream
+from slacktide.budget.stream import Stream, draw_stream
 from slacktide.checks import check_allocator
 from slacktide.core.errors import InputError
 from slacktide.core.speedup import Amdahl

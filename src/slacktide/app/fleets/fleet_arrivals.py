@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from slacktide.app.fleets.simulate_request import SimulateRequest
 from slacktide.budget.allowance import Allowance
-from slacktide.budget.arrivals import draw_stream
+from slacktide.budget.stream import draw_stream
 from slacktide.core.errors import InputError
 from slacktide.files.fleet.jobs import FleetJob, FleetJobs, read_fleet_jobs
 from slacktide.market.base import Market

@@ -13,10 +13,9 @@ from slacktide.app.fleets.budgets import budget_gpus, check_enough
 from slacktide.app.fleets.fleet_arrivals import FleetArrivals, arrivals_of
 from slacktide.app.fleets.simulate_request import SimulateRequest
 from slacktide.budget.allowance import Allowance
-from slacktide.budget.arrivals import draw_stream
 from slacktide.budget.classes import JobTemplate, load_gpus
 from slacktide.budget.fleet import Fleet
-from slacktide.budget.stream import Stream
+from slacktide.budget.stream import Stream, draw_stream
 from slacktide.budget.widths import least_budget_gpus
 from slacktide.core.errors import InputError
 from slacktide.core.own_class import Spec

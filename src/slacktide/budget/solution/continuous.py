@@ -11,19 +11,24 @@ tables. What that misses is small, as costs are flat near their least: on 450 ra
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-from slacktide.budget.classes import JobClass
-from slacktide.budget.solution.closed_forms import AmdahlPhases, PausedPieces, PowerPhases
-from slacktide.budget.solution.curves import PhaseWidths, entries_of, rows_of, speedups_at, width_array
-from slacktide.budget.solution.golden_section import Golden
-from slacktide.budget.solution.hulls import Hulls
-from slacktide.budget.solution.paths import Paths
-from slacktide.budget.solution.width_options import WidthChooser, WidthOptions, is_bound, items_of
+from slacktide.budget.classes import JobClass, speedups_at, width_array
+from slacktide.budget.solution.curves import PhaseWidths, WidthChooser, rows_of
+from slacktide.budget.solution.real_widths import AmdahlPhases, Golden, PausedPieces, PowerPhases, grid_with
+from slacktide.budget.solution.whole_widths import Hulls, Paths
+from slacktide.budget.solution.width_options import WidthOptions, is_bound, items_of
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.speedup import Amdahl, Linear, Power, Table
 from slacktide.core.types import Phase
+
+GRID = 1024
+"""Widths in the grid of a class whose phases hang together."""
+
+Member = tuple[JobClass, Phase]
 
 
 def choices_of(classes: Sequence[JobClass]) -> WidthOptions:
@@ -33,28 +38,32 @@ def choices_of(classes: Sequence[JobClass]) -> WidthOptions:
     parts: list[tuple[Ints, WidthChooser]] = []
     if not bound.all():
         free = [job_class for job_class in classes if not is_bound(job_class)]
-        parts.append((np.flatnonzero(~bound), Hulls.of(rows_of(allowed_entries(free)))))
+        parts.append((np.flatnonzero(~bound), Hulls.of(rows_of(entries_of(free)))))
     if bound.any():
         parts.append((np.flatnonzero(bound), paths_of([each for each in classes if is_bound(each)])))
     return WidthOptions(items, tuple(parts))
 
 
-def allowed_entries(classes: Sequence[JobClass]) -> list[PhaseWidths]:
-    """List all phases of classes at their allowed widths."""
-    return [entry for each in classes for entry in entries_of(each, width_array(each.widths))]
+def _allowed(job_class: JobClass) -> Floats:
+    return width_array(job_class.widths)
 
 
-def paths_of(classes: Sequence[JobClass]) -> Paths:
+def entries_of(
+    classes: Sequence[JobClass], widths_of: Callable[[JobClass], Floats] = _allowed
+) -> list[PhaseWidths]:
+    """List all phases of classes at some widths; each class begins with the restart of a first start."""
+    return [
+        PhaseWidths(each.name, phase, widths, 0.0 if index else each.restart_hours)
+        for each, widths in ((each, widths_of(each)) for each in classes)
+        for index, phase in enumerate(each.phases)
+    ]
+
+
+def paths_of(classes: Sequence[JobClass], widths_of: Callable[[JobClass], Floats] = _allowed) -> Paths:
     """Tabulate classes whose phases hang together."""
     phases = [len(job_class.phases) for job_class in classes]
-    return Paths.of(rows_of(allowed_entries(classes)), phases, [each.restart_hours for each in classes])
-
-
-GRID = 1024
-"""Widths in the grid of a class whose phases hang together."""
-
-
-Member = tuple[JobClass, Phase]
+    restarts = [job_class.restart_hours for job_class in classes]
+    return Paths.of(rows_of(entries_of(classes, widths_of)), phases, restarts)
 
 
 def real_choices_of(classes: Sequence[JobClass]) -> WidthOptions:
@@ -64,13 +73,11 @@ def real_choices_of(classes: Sequence[JobClass]) -> WidthOptions:
     members: dict[Callable[[list[Member]], WidthChooser], list[int]] = {}
     for item, first in enumerate(items.first_phase[:-1]):
         members.setdefault(_maker(*phases[first]), []).append(item)
-    return WidthOptions(
-        items,
-        tuple(
-            (np.array(found), make([phases[items.first_phase[item]] for item in found]))
-            for make, found in members.items()
-        ),
-    )
+    parts = [
+        (np.array(found), make([phases[items.first_phase[item]] for item in found]))
+        for make, found in members.items()
+    ]
+    return WidthOptions(items, tuple(parts))
 
 
 def _maker(job_class: JobClass, phase: Phase) -> Callable[[list[Member]], WidthChooser]:
@@ -78,26 +85,33 @@ def _maker(job_class: JobClass, phase: Phase) -> Callable[[list[Member]], WidthC
     if is_bound(job_class):
         return _paths
     straight = _pieces if job_class.restart_hours > 0 else _corners_only
-    makers = {Amdahl: _amdahl, Power: _power, Linear: straight, Table: straight}
-    return makers.get(type(phase.speedup), _golden)
+    # By exact type: a user's own subclass may scale in any way, so it is searched.
+    return {**FORMULAS, Linear: straight, Table: straight}.get(type(phase.speedup), _golden)
 
 
-def _amdahl(members: list[Member]) -> WidthChooser:
-    speedups = [phase.speedup for _, phase in members if isinstance(phase.speedup, Amdahl)]
-    shares = np.array([speedup.parallel_share for speedup in speedups])
-    return AmdahlPhases(_work(members), _starts(members), shares, *_spans(members))
+def _by_formula(
+    chooser: type[AmdahlPhases | PowerPhases], parameter: str, members: list[Member]
+) -> WidthChooser:
+    ends = np.array([(each.widths[0], each.widths[-1]) for each, _ in members], dtype=np.float64)
+    return chooser(
+        np.array([phase.work_gpu_hours for _, phase in members]),
+        # Phases that are chosen alone are their class's first, or begin without a restart.
+        np.array([job_class.restart_hours for job_class, _ in members]),
+        np.array([getattr(phase.speedup, parameter) for _, phase in members]),
+        ends[:, 0],
+        ends[:, 1],
+    )
 
 
-def _power(members: list[Member]) -> WidthChooser:
-    speedups = [phase.speedup for _, phase in members if isinstance(phase.speedup, Power)]
-    exponents = np.array([speedup.exponent for speedup in speedups])
-    return PowerPhases(_work(members), _starts(members), exponents, *_spans(members))
+FORMULAS: dict[type[Any], Callable[[list[Member]], WidthChooser]] = {
+    Amdahl: partial(_by_formula, AmdahlPhases, "parallel_share"),
+    Power: partial(_by_formula, PowerPhases, "exponent"),
+}
 
 
 def _corners_only(members: list[Member]) -> WidthChooser:
-    return Hulls.of(
-        rows_of([PhaseWidths(each.name, phase, _corners(each, [phase])) for each, phase in members])
-    )
+    rows = [PhaseWidths(each.name, phase, _corners(each, [phase])) for each, phase in members]
+    return Hulls.of(rows_of(rows))
 
 
 def _pieces(members: list[Member]) -> WidthChooser:
@@ -116,51 +130,22 @@ def _pieces(members: list[Member]) -> WidthChooser:
 
 def _golden(members: list[Member]) -> WidthChooser:
     return Golden.of(
-        [
-            PhaseWidths(each.name, phase, width_array(each.widths), each.restart_hours)
-            for each, phase in members
-        ]
+        [PhaseWidths(each.name, phase, _allowed(each), each.restart_hours) for each, phase in members]
     )
 
 
 def _paths(members: list[Member]) -> WidthChooser:
-    entries, phases, restarts = [], [], []
-    for job_class, _ in members:
-        entries += entries_of(job_class, _grid(job_class))
-        phases.append(len(job_class.phases))
-        restarts.append(job_class.restart_hours)
-    return Paths.of(rows_of(entries), phases, restarts)
-
-
-def _work(members: list[Member]) -> Floats:
-    return np.array([phase.work_gpu_hours for _, phase in members])
-
-
-def _starts(members: list[Member]) -> Floats:
-    """Return the hours before each phase: phases that are chosen alone are their class's first, or free."""
-    return np.array([job_class.restart_hours for job_class, _ in members])
-
-
-def _spans(members: list[Member]) -> tuple[Floats, Floats]:
-    """Return the least and the greatest width of each phase."""
-    ends = np.array([(each.widths[0], each.widths[-1]) for each, _ in members], dtype=np.float64)
-    return ends[:, 0], ends[:, 1]
+    return paths_of([job_class for job_class, _ in members], _grid)
 
 
 def _corners(job_class: JobClass, phases: Sequence[Phase]) -> Floats:
     """Return the least width, the greatest, and those between at which a measured speedup bends."""
     least, most = job_class.widths[0], job_class.widths[-1]
-    bends = {
-        gpus
-        for phase in phases
-        if isinstance(phase.speedup, Table)
-        for gpus, _ in phase.speedup.hull()
-        if least < gpus < most
-    }
+    tables = [phase.speedup for phase in phases if isinstance(phase.speedup, Table)]
+    bends = {gpus for table in tables for gpus, _ in table.hull() if least < gpus < most}
     return np.array(sorted({float(least), float(most), *bends}))
 
 
 def _grid(job_class: JobClass) -> Floats:
-    least, most = job_class.widths[0], job_class.widths[-1]
-    ratios = np.clip(np.geomspace(least, most, GRID), least, most)
-    return np.unique(np.concatenate((ratios, job_class.widths, _corners(job_class, job_class.phases))))
+    allowed_and_bends = np.concatenate((job_class.widths, _corners(job_class, job_class.phases)))
+    return grid_with(np.unique(allowed_and_bends), GRID)

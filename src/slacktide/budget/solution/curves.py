@@ -1,17 +1,15 @@
-"""What a phase takes at each width, the restart of a first start included: hours, and GPU-hours."""
+"""What a phase takes at each width, the restart of a first start included, and what is chosen of it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from slacktide.budget.classes import JobClass
+from slacktide.budget.classes import speedups_at
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.errors import InputError, shown
-from slacktide.core.speedup import CONCAVE, Amdahl, Linear, Power, Speedup, Table
 from slacktide.core.types import Phase
 
 TIE_SHARE = 1e-12
@@ -38,38 +36,29 @@ class WidthTable(NamedTuple):
     gpu_hours: Floats
 
 
-def speedups_at(speedup: Speedup, widths: Floats) -> Floats:
-    """Evaluate a speedup at many widths at once; those that are not exactly ours one by one."""
-    if type(speedup) not in CONCAVE:
-        return np.array([float(speedup(width)) for width in widths.tolist()])
-    found: Floats
-    if isinstance(speedup, Linear):
-        found = speedup.alpha * widths + speedup.beta
-    elif isinstance(speedup, Power):
-        found = widths**speedup.exponent
-    elif isinstance(speedup, Amdahl):
-        found = 1.0 / (1.0 - speedup.parallel_share + speedup.parallel_share / widths)
-    else:
-        assert isinstance(speedup, Table)
-        corners = np.array(speedup.hull())
-        found = np.interp(widths, corners[:, 0], corners[:, 1])
-    return found
+class WidthChoice(NamedTuple):
+    """One choice for each item."""
+
+    gpu_hours: Floats
+    """By item, for one job."""
+    hours: Floats
+    widths: Floats
+    """By phase, all phases of all items in order."""
 
 
-@lru_cache(maxsize=64)
-def width_array(widths: tuple[int, ...]) -> Floats:
-    """Return widths as an array: classes share their tuples, and arrays are slow to make of them."""
-    found = np.array(widths, dtype=np.float64)
-    found.flags.writeable = False
-    return found
+class Weights(NamedTuple):
+    """What an hour and a GPU-hour count."""
+
+    hour: float
+    gpu_hour: float
 
 
-def entries_of(job_class: JobClass, widths: Floats) -> list[PhaseWidths]:
-    """List the phases of a class at some widths; the first one begins with the restart of a first start."""
-    return [
-        PhaseWidths(job_class.name, phase, widths, 0.0 if index else job_class.restart_hours)
-        for index, phase in enumerate(job_class.phases)
-    ]
+class WidthChooser(Protocol):
+    """Items of one kind."""
+
+    def cheapest(self, hour_weight: float, gpu_hour_weight: float) -> WidthChoice:
+        """Minimise weighted hours and GPU-hours for each item; at ties whichever has less of the other."""
+        ...
 
 
 def rows_of(entries: Sequence[PhaseWidths]) -> WidthTable:

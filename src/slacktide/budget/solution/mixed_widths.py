@@ -1,18 +1,56 @@
-"""From an edge of the frontier to a plan that people read: at most one item is mixed."""
+"""The optimum on a budget: an edge of the frontier as a plan that people read; at most one item is mixed."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from decimal import ROUND_CEILING, Context, Decimal
 from typing import NamedTuple
 
 import numpy as np
 
 from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet_plan import ClassPlan, FleetPlan, PathShare
-from slacktide.budget.solution.curves import TIE_SHARE
-from slacktide.budget.solution.width_options import Items, WidthChoice
+from slacktide.budget.solution.curves import TIE_SHARE, WidthChoice
+from slacktide.budget.solution.width_options import Items, Total, WidthOptions, find_edge, polished
 from slacktide.core.arrays import Floats
+from slacktide.core.errors import InfeasibleError, InputError
+
+
+def optimum(
+    classes: Sequence[JobClass], choices: WidthOptions, budget_gpus: float, integer: bool
+) -> FleetPlan:
+    """Return the best of some choices on a budget that was checked; without `integer` widths may be real."""
+
+    def is_low(total: Total) -> bool:
+        return total.gpus <= budget_gpus * (1.0 + TIE_SHARE)
+
+    edge = find_edge(choices, is_low)
+    if not integer:
+        edge = polished(choices, edge, is_low)
+    mix = between(choices.items, edge.low.choice, edge.high.choice, budget_gpus)
+    if not integer:
+        mix = purified(classes, choices.items, mix)
+    return assemble(classes, choices.items, mix, budget_gpus, edge.price)
+
+
+def checked_budget(budget_gpus: float, least_gpus: float) -> float:
+    """Return a budget as a float; raises InputError for no amount, InfeasibleError below the least."""
+    if not (math.isfinite(budget_gpus) and budget_gpus >= 0):
+        raise InputError(f"budget_gpus must be a finite number >= 0, got {budget_gpus:g}")
+    if least_gpus > budget_gpus * (1.0 + TIE_SHARE):
+        raise InfeasibleError(
+            f"budget_gpus must be >= {rounded_up(least_gpus)}, the minimum to get through the work that "
+            f"arrives, got {budget_gpus:g}; raise the budget, or allow narrower widths"
+        )
+    return float(budget_gpus)
+
+
+def rounded_up(value: float) -> str:
+    """Write a number with six digits, never below what it is, so that it can be typed in as printed."""
+    # Half the tolerance of the comparison, so that 1.4000000000000001 is 1.4 and not 1.40001.
+    nearly = Decimal(value * (1.0 - TIE_SHARE / 2.0))
+    return f"{Context(prec=6, rounding=ROUND_CEILING).plus(nearly).normalize():f}"
 
 
 class Mix(NamedTuple):

@@ -26,10 +26,9 @@ from slacktide.allocators.view import (
     needs_market,
     needs_sizes,
 )
-from slacktide.budget.arrivals import draw_stream
 from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet import Fleet
-from slacktide.budget.stream import Stream
+from slacktide.budget.stream import Stream, draw_stream
 from slacktide.budget.widths import least_budget_gpus
 from slacktide.checks.allocators.allocator_memory import moving
 from slacktide.checks.allocators.decided import compare

@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
-from slacktide.budget.arrivals import draw_sizes
 from slacktide.budget.classes import JobClass
+from slacktide.budget.stream import draw_sizes
 from slacktide.core.errors import FileError, InputError, listed, shown
 from slacktide.core.yaml_tree import read_text
 from slacktide.files import keys

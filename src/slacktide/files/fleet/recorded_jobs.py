@@ -9,9 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from slacktide.budget.arrivals import draw_sizes
 from slacktide.budget.classes import JobClass
-from slacktide.budget.stream import Stream
+from slacktide.budget.stream import Stream, draw_sizes
 from slacktide.core.arrays import Floats
 from slacktide.core.errors import FileError, listed, shown, unknown_name
 from slacktide.core.yaml_tree import read_text

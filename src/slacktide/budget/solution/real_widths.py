@@ -1,21 +1,32 @@
-"""Real widths of single phases by formula: Amdahl's law, power laws and straight pieces.
+"""Real widths of single phases at a price: by formula, or by search where there is none.
 
 A phase of work X that begins with a pause of R hours takes R + X / s(k) hours on k GPUs. Weighted, it costs
-(w + v k) (R + X / s(k)); in terms of 1 / s that is convex wherever s is concave, so one width is best.
+(w + v k) (R + X / s(k)); in terms of 1 / s that is convex wherever s is concave, so one width is best:
+Amdahl's law, power laws and straight pieces have it in closed form, a user's own speedup is searched.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from slacktide.budget.solution.width_options import WidthChoice
+from slacktide.budget.solution.curves import TIE_SHARE, PhaseWidths, Weights, WidthChoice, WidthTable, rows_of
 from slacktide.core.arrays import Floats, Ints
+from slacktide.core.speedup import Speedup
 
 NEWTON_STEPS = 8
 """Newton's method begins within a factor of two of the root and doubles its digits from there."""
+GRID = 256
+"""Widths of the grid in equal ratios; the allowed whole ones are in it too."""
+STEPS = 60
+"""Golden sections: each leaves 0.618 of the range."""
+NOTICEABLE = 1e-14
+"""A width between grid points is taken if it is better by more than this share: bends are often at
+whole widths."""
+_RATIO = (math.sqrt(5.0) - 1.0) / 2.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,3 +141,70 @@ class PausedPieces:
         along = np.divide(speeds - self.least_speed, slope, out=np.zeros_like(speeds), where=rises)
         at_end = rises & (speeds == self.most_speed)
         return np.where(at_end, self.most, self.least + along), speeds
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Golden:
+    """Phases whose best width is searched near the best of a grid."""
+
+    entries: tuple[PhaseWidths, ...]
+    rows: WidthTable
+
+    @classmethod
+    def of(cls, entries: Sequence[PhaseWidths]) -> Golden:
+        """Evaluate the phases on a grid from their least width to their greatest."""
+        finer = [entry._replace(widths=grid_with(entry.widths, GRID)) for entry in entries]
+        return cls(tuple(finer), rows_of(finer))
+
+    def cheapest(self, hour_weight: float, gpu_hour_weight: float) -> WidthChoice:
+        """Search each phase's width alone."""
+        found = [self._one(index, hour_weight, gpu_hour_weight) for index in range(len(self.entries))]
+        gpu_hours, hours, widths = (np.array(values) for values in zip(*found, strict=True))
+        return WidthChoice(gpu_hours, hours, widths)
+
+    def _one(self, index: int, hour_weight: float, gpu_hour_weight: float) -> tuple[float, float, float]:
+        span = slice(self.rows.start[index], self.rows.start[index + 1])
+        hours, gpu_hours, widths = self.rows.hours[span], self.rows.gpu_hours[span], self.rows.widths[span]
+        cost = hour_weight * hours + gpu_hour_weight * gpu_hours
+        tied = cost <= cost.min() * (1.0 + TIE_SHARE)
+        at = int(np.argmin(np.where(tied, hours + gpu_hours, math.inf)))
+        phase, start = self.entries[index].phase, self.entries[index].start_hours
+        low, high = widths[max(at - 1, 0)], widths[min(at + 1, len(widths) - 1)]
+        weights, share = Weights(hour_weight, gpu_hour_weight), start / phase.work_gpu_hours
+        width = section(phase.speedup, weights, share, float(low), float(high))
+        took = start + phase.work_gpu_hours / phase.speedup(width)
+        if (hour_weight + gpu_hour_weight * width) * took < cost[at] * (1.0 - NOTICEABLE):
+            return width * took, took, width
+        return float(gpu_hours[at]), float(hours[at]), float(widths[at])
+
+
+def grid_with(widths: Floats, count: int) -> Floats:
+    """Return ascending widths with this many more in equal ratios from the first of them to the last."""
+    least, most = widths[0], widths[-1]
+    # Rounding may put the ends of the ratios just outside, where speedups need not be defined.
+    ratios = np.clip(np.geomspace(least, most, count), least, most)
+    return np.unique(np.concatenate((ratios, widths)))
+
+
+def section(speedup: Speedup, weights: Weights, start_share: float, low: float, high: float) -> float:
+    """Return the width between two at which (hours + GPU-hours x width) x (start + 1 / s) weighs least.
+
+    `start_share` is the pause before the work over the time that the work takes on one GPU.
+    """
+
+    def cost(width: float) -> float:
+        weight = weights.hour + weights.gpu_hour * width
+        return weight / speedup(width) + weight * start_share
+
+    left, right = high - _RATIO * (high - low), low + _RATIO * (high - low)
+    at_left, at_right = cost(left), cost(right)
+    for _ in range(STEPS):
+        if at_left <= at_right:
+            high, right, at_right = right, left, at_left
+            left = high - _RATIO * (high - low)
+            at_left = cost(left)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + _RATIO * (high - low)
+            at_right = cost(right)
+    return (low + high) / 2.0
