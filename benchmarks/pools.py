@@ -26,8 +26,7 @@ import numpy as np
 
 from slacktide.core.types import Job
 from slacktide.journal.events import Sight
-from slacktide.market.base import Market
-from slacktide.market.pools.moves import Moves
+from slacktide.market.base import Market, Moves
 from slacktide.market.source import open_market
 from slacktide.policies.deadline_guard import DeadlineGuard
 from slacktide.policies.pools.eager_failover import EagerFailover

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,10 @@ import numpy as np
 from slacktide.core.types import Job
 from slacktide.journal.events import Event, Record, Submitted
 from slacktide.journal.store.memory import MemoryStore
-from slacktide.market.base import Pool
+from slacktide.market.base import Market, Pool
+from slacktide.market.formats import table
+from slacktide.market.formats.market_bytes import read_bytes
+from slacktide.market.spec import ReadOptions
 
 Series = float | Sequence[float] | np.ndarray[Any, Any]
 """One value for all slots, or one per slot."""
@@ -70,3 +74,13 @@ class DyingStore(MemoryStore):
         if self.left == 0:
             raise Killed
         return records
+
+
+def read_as(reader: Callable[[str, bytes, ReadOptions], Market], path: str | Path, **options: Any) -> Market:
+    """Read a file with the reader of one format; gaps are refused unless something else is said."""
+    return reader(str(path), read_bytes(path), ReadOptions(**{"gaps": "refuse", **options}))
+
+
+def read_table(path: str | Path, **options: Any) -> Market:
+    """Read a table in our own format."""
+    return read_as(table.read_table, path, **options)

@@ -30,8 +30,7 @@ from slacktide.journal.events import Event, Lived, Record, Submitted
 from slacktide.journal.state.journal_state import JournalState
 from slacktide.journal.state.snapshots import read_state
 from slacktide.journal.store.memory import MemoryStore
-from slacktide.market.base import Market, Pool
-from slacktide.market.pools.moves import Moves
+from slacktide.market.base import Market, Moves, Pool
 from slacktide.physics import ledger
 from slacktide.physics.pace import USUAL_SPREAD
 from slacktide.policies.base import policies

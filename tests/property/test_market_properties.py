@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 
 from slacktide.core.errors import SlacktideError
 from slacktide.market.base import Market, Pool
-from slacktide.market.formats.samples import COLUMNS, Irregular
-from slacktide.market.formats.table import read_table, write_table
+from slacktide.market.formats.samples import COLUMNS
+from slacktide.market.formats.table import write_table
 from slacktide.market.series import resample
 from slacktide.market.source import open_market
 from slacktide.market.synthetic.profiles import PROFILES
 from slacktide.market.synthetic.synthetic import synthesize
+from tests.build import read_table
 from tests.parts_of_effort import examples
 
 PRICES = st.floats(0, 1e6, allow_nan=False)
@@ -117,7 +118,7 @@ def test_the_order_of_rows_does_not_matter_when_sorting_is_allowed(pool: Pool, r
         header, *rows = path.read_bytes().decode().splitlines()
         random.shuffle(rows)  # type: ignore[attr-defined]
         path.write_bytes("\n".join([header, *rows]).encode())
-        back = read_table(path, irregular=Irregular(unsorted="sort"), slot_hours=pool.slot_hours).pools[0]
+        back = read_table(path, unsorted="sort", slot_hours=pool.slot_hours).pools[0]
     assert back.start == pool.start
     np.testing.assert_array_equal(back.spot_gpus, pool.spot_gpus)
     np.testing.assert_array_equal(back.spot_usd_per_gpu_hour, pool.spot_usd_per_gpu_hour)

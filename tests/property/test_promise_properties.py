@@ -14,8 +14,7 @@ from slacktide.allocators.site.job_tables import JobTables, Kinds, state_of, ter
 from slacktide.checks.allocators.site_cases import site_cases
 from slacktide.core.quotes import Quote
 from slacktide.core.types import Job, PoolChoice, Wish
-from slacktide.market.base import Market, Pool
-from slacktide.market.pools.moves import Moves
+from slacktide.market.base import Market, Moves, Pool
 from slacktide.physics import progress as physics
 from slacktide.policies.pools import rescue
 from slacktide.simulation.fleet.scene import FleetScene, Member

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from slacktide.core.types import Allocation, Job, PoolChoice, Reason, Wish
 from slacktide.journal.events import Sight
-from slacktide.market.base import Market, Pool
-from slacktide.market.pools.moves import Moves
+from slacktide.market.base import Market, Moves, Pool
 from slacktide.physics import ledger
 from slacktide.physics.tariff import tariff_of
 from slacktide.policies.deadline_guard import DeadlineGuard

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from slacktide.core.errors import FileError, listed, shown, unknown_name
 from slacktide.core.speedup import LEAST_RATE, MOST_RATE, is_rate
 from slacktide.core.yaml_tree import read_text
-from slacktide.market.formats.cells import rows_of
+from slacktide.market.formats.samples import rows_of
 
 WIDTH_COLUMNS = ("gpus", "n_gpus", "num_gpus", "n_acc", "workers")
 """Usual names of the column of widths."""

@@ -17,7 +17,6 @@ import numpy as np
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.errors import InputError, UnknownNameError, shown
 from slacktide.core.quotes import UNLIMITED_GPUS, Quote
-from slacktide.market.pools.moves import Moves
 
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
@@ -189,6 +188,33 @@ class Pool:
             None if self.on_demand_gpus is None else self.on_demand_gpus[first:last],
             self.notice_hours,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Moves:
+    """What carrying a checkpoint between pools costs, and how fast it goes; `pools.moves` counts with it.
+
+    The defaults are about what large clouds charge for traffic between their own regions. Raises InputError
+    for a number that cannot be meant.
+    """
+
+    within_region_usd_per_gb: float = 0.0
+    between_regions_usd_per_gb: float = 0.02
+    between_continents_usd_per_gb: float = 0.08
+    gbit_per_s: float = 5.0
+    """How fast a checkpoint travels to another region; may be infinite."""
+    pairs: tuple[tuple[str, str, float], ...] = ()
+    """Two regions and the USD per GB between them, both ways; they come before the general rule."""
+
+    def __post_init__(self) -> None:
+        rules = ("within_region_usd_per_gb", "between_regions_usd_per_gb", "between_continents_usd_per_gb")
+        costs = [(name, name, getattr(self, name)) for name in rules]
+        costs += [(f"the cost of a move between {a} and {b}", "pairs", usd) for a, b, usd in self.pairs]
+        for what, given, usd in costs:
+            if not (math.isfinite(usd) and usd >= 0):
+                raise InputError(f"{what} must be >= 0 and finite, got {usd:g}", field=given)
+        if not self.gbit_per_s > 0:
+            raise InputError(f"gbit_per_s must be > 0, got {self.gbit_per_s:g}", field="gbit_per_s")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

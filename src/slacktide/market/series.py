@@ -13,20 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slacktide.core.arrays import Floats, Ints
+from slacktide.core.arrays import Bools, Floats, Ints
 from slacktide.core.errors import InputError, shown
 from slacktide.market.base import Market, Pool
-from slacktide.market.formats.samples import (
-    MICROS_PER_HOUR,
-    Irregular,
-    Samples,
-    ordered,
-    parts_by_pool,
-    stamp,
-    time_of,
-    without_duplicates,
-    without_repeats,
-)
+from slacktide.market.formats.samples import MICROS_PER_HOUR, Samples, stamp, time_of
+from slacktide.market.spec import ReadOptions
 
 MAX_SLOTS = 5_000_000
 """The most slots of a market, over all its pools: 95 years of ten minutes. A slip in a time or a slot length
@@ -40,29 +31,31 @@ _SAME_STEP = 1.1
 """Pools whose steps differ by less than this factor were sampled together."""
 
 
-def regular(
-    samples: Samples, irregular: Irregular, slot_hours: float | None, step_hours: float | None = None
-) -> Market:
+def regular(samples: Samples, options: ReadOptions, step_hours: float | None = None) -> Market:
     """Turn a sampled trace into pools of one slot length; its own step, unless one is requested.
 
     Its step is the median spacing of its rows, unless it is known. Raises FileError for gaps, disorder and
     duplicates that were not allowed.
     """
-    parts = parts_by_pool(samples, ordered(samples, irregular))
-    steps = [_median(np.diff(samples.micros[rows])) if len(rows) > 1 else None for rows in parts]
+    parts = _parts_by_pool(samples, _ordered(samples, options))
+    spacings = [np.diff(samples.micros[rows]) for rows in parts]
+    steps = [_median(spacing) if len(spacing) else None for spacing in spacings]
     if step_hours is not None:
         steps = [round(step_hours * MICROS_PER_HOUR)] * len(parts)
     known = [step for step in steps if step is not None]
+    slot_hours = options.slot_hours
     if not known and slot_hours is None:
         raise samples.error(
             0, "the slot length must be given when no pool has two rows, got one; give it with --slot"
         )
-    common = known[0] if step_hours is not None else _common_step(samples, parts, known, slot_hours)
+    common = known[0] if step_hours is not None else _common_step(spacings, known, slot_hours)
     every = [common or step or min(known) for step in steps]
-    spans = (samples.micros[rows[-1]] - samples.micros[rows[0]] for rows in parts)
-    check_slots(sum(int(span) // step + 1 for span, step in zip(spans, every, strict=True)), samples.path)
-    pools = [_pool(samples, rows, step, irregular) for rows, step in zip(parts, every, strict=True)]
-    assumed = _filled(samples, parts, every, irregular)
+    check_slots(
+        sum(int(spacing.sum()) // step + 1 for spacing, step in zip(spacings, every, strict=True)),
+        samples.path,
+    )
+    pools = [_pool(samples, rows, step, options) for rows, step in zip(parts, every, strict=True)]
+    assumed = _filled(spacings, every, options)
     if common is None:
         slot_hours = min(known) / MICROS_PER_HOUR if slot_hours is None else slot_hours
         assumed += (f"Pools sampled at different steps were resampled to slots of {60 * slot_hours:g} min.",)
@@ -70,16 +63,16 @@ def regular(
     return market if slot_hours is None else resample(market, slot_hours)
 
 
-def from_events(samples: Samples, irregular: Irregular, slot_hours: float) -> Market:
+def from_events(samples: Samples, options: ReadOptions, slot_hours: float) -> Market:
     """Turn a feed of changes into pools: every row is true until the next one of its pool.
 
     Slots lie on whole multiples of their length since 1970 and end with the feed's last change.
     """
     order = np.lexsort((samples.micros, samples.pool))
-    order = without_duplicates(samples, without_repeats(samples, order), irregular)
+    order = _without_duplicates(samples, _without_repeats(samples, order), options)
     end = int(samples.micros.max())
     slot = max(1, round(_checked(slot_hours) * MICROS_PER_HOUR))
-    parts = parts_by_pool(samples, order)
+    parts = _parts_by_pool(samples, order)
     check_slots(sum((end - int(samples.micros[rows[0]])) // slot + 1 for rows in parts), samples.path)
     return Market(tuple(_event_pool(samples, rows, slot, end) for rows in parts), samples.path)
 
@@ -98,6 +91,59 @@ def check_slots(slots: float, what: str) -> None:
             f"{what}: a market must have <= {MAX_SLOTS} slots in all its pools, got {slots:.3g}; use longer "
             "slots, or check the times"
         )
+
+
+def _ordered(samples: Samples, options: ReadOptions) -> Ints:
+    """Return the rows by pool and time, each time once; raises FileError for what is not allowed."""
+    order = np.argsort(samples.pool, kind="stable")
+    back = _inside_pools(samples, order) & (np.diff(samples.micros[order]) < 0)
+    if back.any():
+        if options.unsorted == "refuse":
+            at = int(np.flatnonzero(back)[order[1:][back].argmin()])
+            before, row = samples.micros[order[at]], int(order[at + 1])
+            raise samples.error(
+                row,
+                f"rows must be in order of time, got {stamp(samples.micros[row])} after {stamp(before)}; "
+                "sort the file, or allow it with unsorted=sort (--sort)",
+            )
+        order = np.lexsort((samples.micros, samples.pool))
+    return _without_duplicates(samples, order, options)
+
+
+def _without_duplicates(samples: Samples, order: Ints, options: ReadOptions) -> Ints:
+    """Keep one row of each pool and time; raises FileError unless it is said which one."""
+    twice = _inside_pools(samples, order) & (np.diff(samples.micros[order]) == 0)
+    if not twice.any():
+        return order
+    if options.duplicates == "refuse":
+        row = int(order[1:][twice].min())
+        raise samples.error(
+            row,
+            f"a time must come once per pool, got {stamp(samples.micros[row])} again; remove one row, "
+            "or choose with duplicates=first or duplicates=last",
+        )
+    drop = np.append(False, twice) if options.duplicates == "first" else np.append(twice, False)
+    kept: Ints = order[~drop]
+    return kept
+
+
+def _without_repeats(samples: Samples, order: Ints) -> Ints:
+    """Drop rows that say again what the row before says of the same moment: feeds repeat themselves."""
+    same = _inside_pools(samples, order) & (np.diff(samples.micros[order]) == 0)
+    same &= np.diff(samples.spot_usd_per_gpu_hour[order]) == 0
+    kept: Ints = order[np.append(True, ~same)]
+    return kept
+
+
+def _inside_pools(samples: Samples, order: Ints) -> Bools:
+    """Return which neighbours in this order belong to one pool."""
+    return np.asarray(np.diff(samples.pool[order]) == 0)
+
+
+def _parts_by_pool(samples: Samples, order: Ints) -> list[Ints]:
+    """Split rows in order by pool; the pools come in the order of their first row in the file."""
+    parts = np.split(order, np.flatnonzero(np.diff(samples.pool[order])) + 1)
+    return sorted(parts, key=lambda rows: int(rows.min()))
 
 
 class _Pieces(NamedTuple):
@@ -187,30 +233,25 @@ def _median(spacing: Ints) -> int:
     return int(np.partition(spacing, middle)[middle])
 
 
-def _common_step(
-    samples: Samples, parts: list[Ints], known: list[int], slot_hours: float | None
-) -> int | None:
+def _common_step(spacings: list[Ints], known: list[int], slot_hours: float | None) -> int | None:
     """Return the step of pools that were sampled together; None when they were not."""
     if not known:
         assert slot_hours is not None
         return max(1, round(_checked(slot_hours) * MICROS_PER_HOUR))
-    if max(known) > _SAME_STEP * min(known):
-        return None
-    spacing = np.concatenate([np.diff(samples.micros[rows]) for rows in parts])
-    return _median(spacing)
+    return None if max(known) > _SAME_STEP * min(known) else _median(np.concatenate(spacings))
 
 
-def _pool(samples: Samples, rows: Ints, step: int, irregular: Irregular) -> Pool:
+def _pool(samples: Samples, rows: Ints, step: int, options: ReadOptions) -> Pool:
     """Put the samples of a pool on a regular grid, each on its nearest slot."""
     times = samples.micros[rows]
-    _check_gaps(samples, rows, step, irregular)
+    _check_gaps(samples, rows, step, options)
     near = (times - times[0] + step // 2) // step
     slots = int(near[-1]) + 1
     first = np.flatnonzero(np.diff(near, prepend=-1))
     last = np.append(first[1:], len(times)) - 1
     which = np.searchsorted(near[first], np.arange(slots), side="right") - 1
     gpus = np.minimum.reduceat(samples.spot_gpus[rows], first)[which]
-    if irregular.gaps == "empty":
+    if options.gaps == "empty":
         gap = np.append(times[first[1:]] - times[last[:-1]] > _GAP_STEPS * step, False)
         gpus[gap[which] & (np.arange(slots) != near[first][which])] = 0
     stock = samples.on_demand_gpus
@@ -227,12 +268,14 @@ def _pool(samples: Samples, rows: Ints, step: int, irregular: Irregular) -> Pool
     )
 
 
-def _filled(samples: Samples, parts: list[Ints], steps: list[int], irregular: Irregular) -> tuple[str, ...]:
-    """Say how many gaps were filled, and with what."""
-    missing = np.concatenate([_missing(samples, rows, step) for rows, step in zip(parts, steps, strict=True)])
+def _filled(spacings: list[Ints], steps: list[int], options: ReadOptions) -> tuple[str, ...]:
+    """Say how many gaps were filled, and with what; each is as long as it is beyond the usual step."""
+    missing = np.concatenate(
+        [spacing[spacing > _GAP_STEPS * step] - step for spacing, step in zip(spacings, steps, strict=True)]
+    )
     if not len(missing):
         return ()
-    how = "with the quote before them" if irregular.gaps == "hold" else "as times without spot"
+    how = "with the quote before them" if options.gaps == "hold" else "as times without spot"
     hours, longest = missing.sum() / MICROS_PER_HOUR, missing.max() / MICROS_PER_HOUR
     count = len(missing)
     return (
@@ -240,14 +283,8 @@ def _filled(samples: Samples, parts: list[Ints], steps: list[int], irregular: Ir
     )
 
 
-def _missing(samples: Samples, rows: Ints, step: int) -> Ints:
-    """Return how long each gap of a pool is, beyond the step that any two rows are apart."""
-    spacing: Ints = np.diff(samples.micros[rows])
-    return spacing[spacing > _GAP_STEPS * step] - step
-
-
-def _check_gaps(samples: Samples, rows: Ints, step: int, irregular: Irregular) -> None:
-    if irregular.gaps != "refuse":
+def _check_gaps(samples: Samples, rows: Ints, step: int, options: ReadOptions) -> None:
+    if options.gaps != "refuse":
         return
     spacing = np.diff(samples.micros[rows])
     wide = np.flatnonzero(spacing > _GAP_STEPS * step)

@@ -7,64 +7,49 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qsl
 
 from slacktide.core.errors import InputError, shown, unknown_name
 from slacktide.core.units import format_duration, parse_duration_hours
-from slacktide.market.base import EPOCH, Market, Pool, with_notice
+from slacktide.market.base import EPOCH, Market, Moves, Pool, with_notice
 from slacktide.market.formats.market_bytes import read_bytes
-from slacktide.market.formats.price_changes import Assumed
-from slacktide.market.formats.samples import Irregular
-from slacktide.market.pools.moves import Moves
+from slacktide.market.pools.moves import assumed_moves
 from slacktide.market.series import resample
-from slacktide.market.spec import is_market_file, is_synthetic, parse_notice_hours, parts_of
+from slacktide.market.spec import ReadOptions, is_market_file, is_synthetic, parse_notice_hours, parts_of
 
-DEFAULT_DAYS = 30.0
-_ASSUMED = ("spot_usd", "on_demand_usd", "spot_gpus", "gpus_per_instance")
+_SYNTHETIC: dict[str, tuple[str, Callable[[str], Any], Any]] = {
+    "days": ("days", float, 30.0),
+    "seed": ("seed", int, 0),
+    "slot": ("slot_hours", parse_duration_hours, None),
+    "pools": ("pools", int, 1),
+    "notice": ("notice_hours", parse_notice_hours, 0.0),
+}
+"""Options of a synthetic market: what `synthesize` calls each, how it is read, and what it usually is."""
 
 
-def open_market(
-    spec: str,
-    *,
-    data: bytes | None = None,
-    slot_hours: float | None = None,
-    gaps: str = "hold",
-    unsorted: str = "refuse",
-    duplicates: str = "refuse",
-    spot_usd: float | None = None,
-    on_demand_usd: float | None = None,
-    spot_gpus: int | None = None,
-    gpus_per_instance: int | None = None,
-) -> Market:
+def open_market(spec: str, *, data: bytes | None = None, **options: Any) -> Market:
     """Open a market: a path, or `synthetic:PROFILE?seed=3&days=14&slot=10m&pools=2&notice=10m`.
 
     Several with commas between them are joined into one, and so are the traces of a market file (`*.yaml`).
-    Money is in USD per GPU-hour. What a file leaves open is taken from the arguments or from
-    documented defaults, and said in the market's assumptions; so is every gap that was filled.
-    Where `data` is given, it stands for what the file holds.
-    Raises InputError or FileError.
+    Options are the fields of `ReadOptions`; money is in USD per GPU-hour. What a file leaves open is taken
+    from them or from documented defaults, and said in the market's assumptions; so is every gap that was
+    filled. Where `data` is given, it stands for what the file holds. Raises InputError or FileError.
     """
-    irregular = Irregular(gaps, unsorted, duplicates)
-    assumed = Assumed(spot_usd, on_demand_usd, spot_gpus, gpus_per_instance)
-
-    def opened(one: str) -> Market:
-        if is_synthetic(one):
-            assumed.refuse(_ASSUMED, "a synthetic market")
-            return _synthetic(one, slot_hours)
-        return _file(one, read_bytes(one) if data is None else data, irregular, assumed, slot_hours)
-
+    how = ReadOptions(**options)
     if data is not None:
-        return moves_said(opened(spec))
+        return moves_said(_opened(spec, how, data))
     if is_market_file(spec):
-        return notice_said(_market_file(spec, opened))
-    parts = parts_of(spec)
-    if len(parts) == 1:
-        return notice_said(moves_said(opened(spec)))
-    return notice_said(moves_said(joined([opened(part) for part in parts], spec)))
+        return notice_said(_market_file(spec, how))
+    markets = [_opened(part, how) for part in parts_of(spec)]
+    return notice_said(moves_said(markets[0] if len(markets) == 1 else joined(markets, spec)))
 
 
-def _file(path: str, data: bytes, irregular: Irregular, assumed: Assumed, slot_hours: float | None) -> Market:
-    # A process reads one format, and a synthetic market none.
+def _opened(path: str, options: ReadOptions, data: bytes | None = None) -> Market:
+    if is_synthetic(path):
+        options.refuse("a synthetic market")
+        return _in_slots(_synthetic(path), options)
+    # A process reads one format, and a synthetic market none: most never load Arrow.
     from slacktide.market.formats.price_changes import (
         EVENT_COLUMNS,
         HISTORY_KEY,
@@ -75,86 +60,65 @@ def _file(path: str, data: bytes, irregular: Irregular, assumed: Assumed, slot_h
     from slacktide.market.formats.table import read_table
     from slacktide.market.formats.whole_market import is_whole, read_whole
 
+    data = read_bytes(path) if data is None else data
     if is_market_file(path):
         raise InputError(f"{path}: a market file must be named alone, got it as a feed or between commas")
     if is_whole(data):
-        assumed.refuse(_ASSUMED, "a sent market, which already says it")
-        sent = read_whole(data, path)
-        return sent if slot_hours is None else resample(sent, slot_hours)
+        options.refuse("a sent market, which already says it")
+        return _in_slots(read_whole(data, path), options)
     start = data[:4096].removeprefix(b"\xef\xbb\xbf").lstrip()
     if start[:1] in (b"{", b"[") or Path(path).suffix == ".json":
-        if HISTORY_KEY.encode() in data:
-            return read_aws_history(
-                path, data=data, assumed=assumed, irregular=irregular, slot_hours=slot_hours
-            )
-        return read_skypilot(path, data=data, assumed=assumed, slot_hours=slot_hours)
+        # A trace of counts may be long: the key is looked for in the bytes, before any JSON is read.
+        read = read_aws_history if HISTORY_KEY.encode() in data else read_skypilot
+        return read(path, data, options)
     header = {name.strip() for name in start.split(b"\n")[0].decode(errors="replace").split(",")}
+    # Two of its columns are enough, so that the answer to a wrong one is about price changes.
     if len(header & set(EVENT_COLUMNS)) >= 2:
-        return read_price_events(path, data=data, assumed=assumed, irregular=irregular, slot_hours=slot_hours)
-    assumed.refuse(_ASSUMED, "a table, which already says it")
-    return read_table(path, data=data, irregular=irregular, slot_hours=slot_hours)
+        return read_price_events(path, data, options)
+    options.refuse("a table, which already says it")
+    return read_table(path, data, options)
 
 
-def _market_file(path: str, open_trace: Callable[[str], Market]) -> Market:
+def _in_slots(market: Market, options: ReadOptions) -> Market:
+    return market if options.slot_hours is None else resample(market, options.slot_hours)
+
+
+def _market_file(path: str, options: ReadOptions) -> Market:
     """Open a market file and the traces that it names; raises FileError with the place of every mistake."""
     from slacktide.market.formats.market_file import parse_market_file
 
     found = parse_market_file(read_bytes(path), path)
-    traces = [trace.applied_to(open_trace(trace.file)) for trace in found.traces]
+    traces = [trace.applied_to(_opened(trace.file, options)) for trace in found.traces]
     market = with_notice(joined(traces, path, found.moves), found.notice_hours)
-    sentence = found.moves.assumed(found.given) if len(market.pools) > 1 else ""
+    sentence = assumed_moves(found.moves, found.given) if len(market.pools) > 1 else ""
     return replace(market, assumptions=(*market.assumptions, *filter(None, [sentence])))
 
 
-def _synthetic(spec: str, slot_hours: float | None) -> Market:
+def _synthetic(spec: str) -> Market:
     from slacktide.market.synthetic.profiles import DEFAULT_PROFILE, profile
     from slacktide.market.synthetic.synthetic import synthesize
 
     name, _, query = spec.partition(":")[2].partition("?")
-    options = _options(spec, query)
-    market = synthesize(
-        profile(name or DEFAULT_PROFILE),
-        days=_number(spec, "days", options.get("days", str(DEFAULT_DAYS))),
-        seed=_whole(spec, "seed", options.get("seed", "0")),
-        slot_hours=_slot(options.get("slot")),
-        pools=_whole(spec, "pools", options.get("pools", "1")),
-        notice_hours=_notice(spec, options.get("notice")),
-    )
-    return market if slot_hours is None else resample(market, slot_hours)
+    given = dict(parse_qsl(query, keep_blank_values=True))
+    for key in given:
+        if key not in _SYNTHETIC:
+            raise InputError(f"{spec}: {unknown_name('an option', key, _SYNTHETIC)}")
+    made = profile(name or DEFAULT_PROFILE)
+    return synthesize(made, **{_SYNTHETIC[key][0]: _option(spec, key, given.get(key)) for key in _SYNTHETIC})
 
 
-def _options(spec: str, query: str) -> dict[str, str]:
-    known = ("days", "notice", "pools", "seed", "slot")
-    pairs = parse_qsl(query, keep_blank_values=True)
-    for key, _ in pairs:
-        if key not in known:
-            raise InputError(f"{spec}: {unknown_name('an option', key, known)}")
-    return dict(pairs)
-
-
-def _number(spec: str, name: str, text: str) -> float:
+def _option(spec: str, key: str, text: str | None) -> Any:
+    """Return an option of a synthetic market as it is meant, or its usual value."""
+    _, read, usual = _SYNTHETIC[key]
+    if text is None:
+        return usual
     try:
-        return float(text)
-    except ValueError:
-        raise InputError(f"{spec}: {name} must be a number, got {shown(text)}") from None
-
-
-def _whole(spec: str, name: str, text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise InputError(f"{spec}: {name} must be a whole number, got {shown(text)}") from None
-
-
-def _notice(spec: str, text: str | None) -> float:
-    try:
-        return 0.0 if text is None else parse_notice_hours(text)
+        return read(text)
     except InputError as error:
-        raise InputError(f"{spec}: notice: {error}") from None
-
-
-def _slot(text: str | None) -> float | None:
-    return None if text is None else parse_duration_hours(text)
+        raise InputError(f"{spec}: {key}: {error}") from None
+    except ValueError:
+        number = "a whole number" if read is int else "a number"
+        raise InputError(f"{spec}: {key} must be {number}, got {shown(text)}") from None
 
 
 _SAME_SLOT = 1e-9
@@ -178,7 +142,7 @@ def joined(markets: Sequence[Market], source: str, moves: Moves | None = None) -
 
 def moves_said(market: Market) -> Market:
     """Return a market that says what is assumed of moves among its pools, where that was not given."""
-    sentence = market.moves.assumed()
+    sentence = assumed_moves(market.moves)
     if len(market.pools) < 2 or market.moves != Moves() or sentence in market.assumptions:
         return market
     return replace(market, assumptions=(*market.assumptions, sentence))

@@ -1,18 +1,68 @@
-"""Names of markets: a file, a synthetic market, or several of them with commas between."""
+"""Names of markets (a file, a synthetic market, several with commas between), and how one is to be read."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from slacktide.core.errors import InputError, shown
+from slacktide.core.errors import InputError, UnknownNameError, shown
 from slacktide.core.units import parse_duration_hours
 
 SYNTHETIC = "synthetic"
 FEED = "feed:"
 MARKET_FILE_ENDINGS = (".yaml", ".yml")
+ASSUMABLE = ("spot_usd", "on_demand_usd", "spot_gpus", "gpus_per_instance")
+"""Options that stand for what a file does not say."""
+_CHOICES = {
+    "gaps": ("refuse", "hold", "empty"),
+    "unsorted": ("refuse", "sort"),
+    "duplicates": ("refuse", "first", "last"),
+}
 MOST_NOTICE_HOURS = 24.0
 """No market knows a day before that it will take spot back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions:
+    """What the caller says about a market file: what to do about odd rows, and what it leaves open.
+
+    None leaves a thing to documented defaults. Raises InputError for what cannot be meant.
+    """
+
+    slot_hours: float | None = None
+    gaps: str = "hold"
+    """`refuse`, `hold` (the last row stays true) or `empty` (no spot until the next row)."""
+    unsorted: str = "refuse"
+    """`refuse` or `sort`."""
+    duplicates: str = "refuse"
+    """`refuse`, or the one to keep: `first` or `last`."""
+    spot_usd: float | None = None
+    """USD per GPU-hour, where the file has no price; so is the next."""
+    on_demand_usd: float | None = None
+    spot_gpus: int | None = None
+    gpus_per_instance: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, known in _CHOICES.items():
+            if getattr(self, name) not in known:
+                raise UnknownNameError(name, getattr(self, name), known)
+        for name in ("spot_usd", "on_demand_usd"):
+            usd = getattr(self, name)
+            if usd is not None and not 0 <= usd < 1e9:
+                raise InputError(f"{name} must be >= 0 and finite, got {usd}")
+        for name, least in (("spot_gpus", 0), ("gpus_per_instance", 1)):
+            count = getattr(self, name)
+            if count is not None and not least <= count <= 10**9:
+                raise InputError(f"{name} must be >= {least}, got {count}")
+
+    def refuse(self, file: str, names: Sequence[str] = ASSUMABLE) -> None:
+        """Raise InputError for an option that a kind of file has no use for."""
+        for name in names:
+            if getattr(self, name) is not None:
+                raise InputError(
+                    f"{name} must not be given for {file}, got {getattr(self, name)}; leave it out"
+                )
 
 
 def is_synthetic(spec: str) -> bool:

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 
 from slacktide.market.base import Pool
-from slacktide.market.forecast.base import Forecaster, knows_the_future
-from slacktide.market.market_view import Foresight, MarketView, OnTape, Tapes, TrueForecasts
+from slacktide.market.forecast.base import Forecaster, OnTape, TrueForecasts, knows_the_future
+from slacktide.market.market_view import Foresight, MarketView, Tapes
 from slacktide.market.tape import Tape, first_hours
 
 

@@ -11,6 +11,7 @@ from slacktide.core.errors import UnknownNameError, shown
 from slacktide.core.quotes import Quote
 from slacktide.core.types import Allocation, Job, JobState
 from slacktide.market.base import Market, Pool
+from slacktide.market.pools.moves import move_matrices
 from slacktide.market.pools.places import UsablePool, job_at, places_of
 from slacktide.physics import progress as physics
 from slacktide.physics.truth import AS_SAID, Truth
@@ -38,7 +39,7 @@ class PoolOptions:
         jobs = tuple(
             job_at(job, found.get(pool.name, UsablePool(pool.name, job.widths, 1.0))) for pool in pools
         )
-        usd, hours = market.moves.matrices(job.checkpoint_gb, [pool.name for pool in pools])
+        usd, hours = move_matrices(market.moves, job.checkpoint_gb, [pool.name for pool in pools])
         return cls(job, pools, Places(jobs, hours, usd, tuple(pool.gpu or gpu for pool in pools)))
 
     @classmethod

@@ -15,7 +15,7 @@ from slacktide.budget.stream import Stream, realised_classes
 from slacktide.core.errors import FileError, InputError
 from slacktide.core.speedup import Table
 from slacktide.core.types import Job
-from slacktide.market.formats.cells import rows_of
+from slacktide.market.formats.samples import rows_of
 from slacktide_papers.budget.cases import Case
 
 SPEEDUPS = "pollux-sia-time-to-target.csv"

@@ -19,7 +19,7 @@ from slacktide.journal.events import Capacity, Cause, Event, FeedTroubled, Joine
 from slacktide.journal.store.memory import MemoryStore
 from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.market.availability import PoolRecord, SeenSpot, learned
-from slacktide.market.formats.table import TableNotes, write_notes
+from slacktide.market.formats.market_bytes import TableNotes, write_notes
 from slacktide.market.live.feed import STALE_SLOTS, Feed
 from slacktide.market.source import open_market
 

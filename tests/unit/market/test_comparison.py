@@ -10,7 +10,7 @@ import pytest
 
 from slacktide.core.arrays import Floats
 from slacktide.core.errors import InputError
-from slacktide.market.base import Market, Pool, digest
+from slacktide.market.base import Market, Moves, Pool, digest
 from slacktide.market.pools.comparison import (
     Dependence,
     MoveBetween,
@@ -19,7 +19,6 @@ from slacktide.market.pools.comparison import (
     moves_between,
     side_by_side,
 )
-from slacktide.market.pools.moves import Moves
 from slacktide.market.source import open_market
 from slacktide.market.synthetic.profiles import PROFILES, Drift, Profile, ZonesTarget
 from slacktide.market.synthetic.synthetic import SharedDrifts, region_of_number, synthesize

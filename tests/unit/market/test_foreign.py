@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,14 @@ import pytest
 
 from slacktide.core.errors import FileError, InputError, SlacktideError
 from slacktide.market.base import EPOCH
-from slacktide.market.formats.price_changes import Assumed, read_aws_history, read_price_events
-from slacktide.market.formats.samples import Irregular
-from slacktide.market.formats.skypilot_traces import read_skypilot, write_skypilot
+from slacktide.market.formats import price_changes, skypilot_traces
+from slacktide.market.formats.skypilot_traces import write_skypilot
+from slacktide.market.spec import ReadOptions
+from tests.build import read_as
+
+read_aws_history = partial(read_as, price_changes.read_aws_history)
+read_price_events = partial(read_as, price_changes.read_price_events)
+read_skypilot = partial(read_as, skypilot_traces.read_skypilot)
 
 
 def saved(tmp_path: Path, content: Any, name: str = "trace_v100_1.json") -> Path:
@@ -57,7 +63,7 @@ def test_a_skypilot_trace_says_what_it_assumes(tmp_path: Path) -> None:
 
 def test_prices_and_slots_given_by_the_caller_win(tmp_path: Path) -> None:
     path = saved(tmp_path, trace(3, 5, 16, 2), "mystery.json")
-    market = read_skypilot(path, assumed=Assumed(spot_usd=0.0, on_demand_usd=7.0), slot_hours=1 / 6)
+    market = read_skypilot(path, spot_usd=0.0, on_demand_usd=7.0, slot_hours=1 / 6)
     assert market.pools[0].spot_gpus.tolist() == [3, 2]
     assert market.pools[0].spot_usd_per_gpu_hour.tolist() == [0, 0]
     assert "as given" in market.assumptions[1]
@@ -124,7 +130,7 @@ def test_a_price_history_is_carried_forward_per_gpu(tmp_path: Path) -> None:
             entry("2020-03-13T00:00:00.000Z", "2.000000"),
         ),
     )
-    market = read_aws_history(path, assumed=Assumed(spot_gpus=4))
+    market = read_aws_history(path, spot_gpus=4)
     pool = market["us-east-2a/p3.8xlarge"]
     assert pool.start == datetime(2020, 3, 13, tzinfo=UTC)
     assert pool.slot_hours == 0.5
@@ -156,7 +162,7 @@ def test_an_entry_repeated_is_one_and_a_contradiction_is_refused(tmp_path: Path)
     other = saved(tmp_path, history(entry("2020-03-13T00:00:00Z", "2"), entry("2020-03-13T00:00:00Z", "4")))
     with pytest.raises(FileError, match=r"SpotPriceHistory\[1\].*once per pool"):
         read_aws_history(other)
-    kept = read_aws_history(other, irregular=Irregular(duplicates="last")).pools[0]
+    kept = read_aws_history(other, duplicates="last").pools[0]
     assert kept.spot_usd_per_gpu_hour.tolist() == [1.0]
 
 
@@ -165,8 +171,8 @@ def test_an_unknown_machine_needs_its_facts(tmp_path: Path) -> None:
     with pytest.raises(FileError, match=r"q9\.huge.*--gpus-per-instance, --on-demand-usd"):
         read_aws_history(path)
     with pytest.raises(FileError, match="give on_demand_usd"):
-        read_aws_history(path, assumed=Assumed(gpus_per_instance=8))
-    pool = read_aws_history(path, assumed=Assumed(gpus_per_instance=8, on_demand_usd=5)).pools[0]
+        read_aws_history(path, gpus_per_instance=8)
+    pool = read_aws_history(path, gpus_per_instance=8, on_demand_usd=5).pools[0]
     assert (pool.spot_usd_per_gpu_hour[0], pool.on_demand_usd_per_gpu_hour[0]) == (2.0, 5.0)
     assert pool.gpu == ""
 
@@ -234,4 +240,4 @@ def test_a_broken_event_is_named_by_line(tmp_path: Path, row: str, words: list[s
 )
 def test_what_the_caller_says_is_checked(wrong: dict[str, Any]) -> None:
     with pytest.raises(SlacktideError, match=next(iter(wrong))):
-        Assumed(**wrong)
+        ReadOptions(**wrong)

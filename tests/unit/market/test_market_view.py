@@ -9,8 +9,7 @@ import pytest
 
 from slacktide.core.quotes import Quote
 from slacktide.market.base import Pool
-from slacktide.market.forecast.base import Forecaster, forecasters, hour_of_day
-from slacktide.market.market_view import OnTape
+from slacktide.market.forecast.base import Forecaster, OnTape, forecasters, hour_of_day
 from slacktide.market.source import open_market
 from slacktide.market.tape import Tape
 

@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 
 from slacktide.core.errors import InputError
-from slacktide.market.pools.moves import Moves, continent_of, region_of
+from slacktide.market.base import Moves
+from slacktide.market.pools.moves import (
+    assumed_moves,
+    continent_of,
+    move_hours,
+    move_matrices,
+    move_usd_per_gb,
+    region_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -68,28 +76,28 @@ def test_a_move_costs_by_region_and_continent_both_ways(
     first: str, second: str, usd_per_gb: float, moved: bool
 ) -> None:
     for one, other in ((first, second), (second, first)):
-        assert MOVES.usd(50.0, one, other) == pytest.approx(50.0 * usd_per_gb)
-        assert MOVES.hours(50.0, one, other) == pytest.approx(50.0 * 8 / 5 / 3600 if moved else 0.0)
+        assert move_usd_per_gb(MOVES, one, other) == pytest.approx(usd_per_gb)
+        assert move_hours(MOVES, 50.0, one, other) == pytest.approx(50.0 * 8 / 5 / 3600 if moved else 0.0)
 
 
 def test_a_pair_may_be_one_region() -> None:
     moves = Moves(pairs=(("us-east-1", "us-east-1", 0.01),))
-    assert moves.usd(10.0, "us-east-1a", "us-east-1b") == pytest.approx(0.1)
-    assert moves.usd(10.0, "us-east-1a", "us-east-1a") == 0.0
+    assert move_usd_per_gb(moves, "us-east-1a", "us-east-1b") == pytest.approx(0.01)
+    assert move_usd_per_gb(moves, "us-east-1a", "us-east-1a") == 0.0
 
 
 def test_an_infinite_speed_takes_no_time() -> None:
-    assert Moves(gbit_per_s=math.inf).hours(50.0, "us-east-1a", "eu-west-1a") == 0.0
+    assert move_hours(Moves(gbit_per_s=math.inf), 50.0, "us-east-1a", "eu-west-1a") == 0.0
 
 
 def test_matrices_are_by_from_and_to() -> None:
     names = ["us-east-1a", "us-east-1b", "us-east-2a", "eu-west-1a"]
-    usd, hours = MOVES.matrices(50.0, names)
+    usd, hours = move_matrices(MOVES, 50.0, names)
     assert usd.shape == hours.shape == (4, 4)
     for row, first in enumerate(names):
         for column, second in enumerate(names):
-            assert usd[row, column] == MOVES.usd(50.0, first, second)
-            assert hours[row, column] == MOVES.hours(50.0, first, second)
+            assert usd[row, column] == 50.0 * move_usd_per_gb(MOVES, first, second)
+            assert hours[row, column] == move_hours(MOVES, 50.0, first, second)
     assert np.array_equal(np.diag(usd), np.zeros(4))
 
 
@@ -110,10 +118,12 @@ def test_what_cannot_be_meant_is_refused(wrong: dict[str, float], words: str) ->
 
 
 def test_the_sentence_names_only_what_was_not_given() -> None:
-    assert Moves().assumed() == (
+    assert assumed_moves(Moves()) == (
         "Moving a checkpoint to another pool is assumed to cost 0 USD per GB within a region, 0.02 USD per "
         "GB between regions and 0.08 USD per GB between continents and to go at 5 Gbit/s."
     )
     given = ("within_region_usd_per_gb", "between_regions_usd_per_gb", "between_continents_usd_per_gb")
-    assert Moves().assumed(given) == "Moving a checkpoint to another pool is assumed to go at 5 Gbit/s."
-    assert Moves().assumed((*given, "gbit_per_s")) == ""
+    assert (
+        assumed_moves(Moves(), given) == "Moving a checkpoint to another pool is assumed to go at 5 Gbit/s."
+    )
+    assert assumed_moves(Moves(), (*given, "gbit_per_s")) == ""

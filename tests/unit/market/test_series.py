@@ -10,10 +10,11 @@ import pytest
 
 from slacktide.core.errors import FileError, InputError, UnknownNameError
 from slacktide.market.base import Market, Pool
-from slacktide.market.formats.samples import COLUMNS, Irregular
-from slacktide.market.formats.table import read_table
+from slacktide.market.formats.samples import COLUMNS
 from slacktide.market.series import resample
+from slacktide.market.spec import ReadOptions
 from tests import build
+from tests.build import read_table
 
 BEGIN = datetime(2025, 10, 4, tzinfo=UTC)
 
@@ -34,7 +35,7 @@ def sampled(
     ]
     path = tmp_path / "m.csv"
     path.write_text("\n".join([",".join(COLUMNS), *rows]))
-    return read_table(path, irregular=Irregular(**how), slot_hours=slot).pools[0]
+    return read_table(path, **how, slot_hours=slot).pools[0]
 
 
 def pool(gpus: list[int], prices: list[float], slot_hours: float = 1.0) -> Pool:
@@ -101,11 +102,11 @@ def test_the_first_offence_in_the_file_is_named_over_all_pools(tmp_path: Path) -
 
 def test_options_are_checked() -> None:
     with pytest.raises(UnknownNameError, match=r"gaps.*did you mean 'hold'"):
-        Irregular(gaps="holt")
+        ReadOptions(gaps="holt")
     with pytest.raises(UnknownNameError, match="unsorted"):
-        Irregular(unsorted="x")
+        ReadOptions(unsorted="x")
     with pytest.raises(UnknownNameError, match="duplicates"):
-        Irregular(duplicates="x")
+        ReadOptions(duplicates="x")
 
 
 def test_one_row_needs_a_slot_length(tmp_path: Path) -> None:

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from slacktide.core.errors import FileError, InputError, SlacktideError, UnknownNameError
-from slacktide.market.base import Market, digest, with_notice
+from slacktide.market.base import Market, Moves, digest, with_notice
 from slacktide.market.formats.samples import COLUMNS
 from slacktide.market.formats.table import write_table
-from slacktide.market.pools.moves import Moves
+from slacktide.market.pools.moves import assumed_moves, move_usd_per_gb
 from slacktide.market.series import resample
 from slacktide.market.source import open_market
 from slacktide.market.spec import absolute
@@ -154,7 +154,7 @@ def test_traces_are_joined_by_commas(tmp_path: Path) -> None:
     assert list(market) == ["a", "b"]
     assert market.source == f"{one}, {two}"
     assert market["a"].spot_gpus.tolist() == open_market(str(one))["a"].spot_gpus.tolist()
-    assert market.assumptions == (Moves().assumed(),)
+    assert market.assumptions == (assumed_moves(Moves()),)
 
 
 def test_synthetic_markets_are_joined_too() -> None:
@@ -260,7 +260,7 @@ moves:
         "other/us-east-2b_v100_1": "V100",
     }
     assert market.moves == Moves(0.001, 0.03, 0.09, 10.0, (("us-east-1", "us-east-2", 0.01),))
-    assert market.moves.usd(50.0, *market) == pytest.approx(0.5)
+    assert move_usd_per_gb(market.moves, *market) == pytest.approx(0.01)
     assert not any("Moving" in sentence for sentence in market.assumptions)
     assert any(
         sentence.startswith(f"{tmp_path / 'us-east-2b_v100_1.json'}: The trace has no prices")
@@ -278,7 +278,7 @@ def test_what_a_market_file_does_not_say_of_moves_is_assumed(tmp_path: Path) -> 
     assert [sentence for sentence in market.assumptions if sentence.startswith(said)]
     assert not any("Gbit" in sentence for sentence in market.assumptions)
     plain = open_market(market_file(tmp_path, "traces: [a.csv, b.csv]\n"))
-    assert plain.assumptions == (Moves().assumed(),)
+    assert plain.assumptions == (assumed_moves(Moves()),)
     assert open_market(market_file(tmp_path, "traces: [a.csv]\n")).assumptions == ()
 
 

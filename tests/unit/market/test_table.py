@@ -14,12 +14,13 @@ import pytest
 from slacktide.core.errors import FileError
 from slacktide.core.quotes import UNLIMITED_GPUS
 from slacktide.market.base import Market, Pool, digest
-from slacktide.market.formats.samples import COLUMNS, Irregular
-from slacktide.market.formats.table import _fast_samples, read_table, rows_samples, write_table
+from slacktide.market.formats.samples import COLUMNS
+from slacktide.market.formats.table import _fast_samples, rows_samples, write_table
 from slacktide.market.live.live_pool import LivePool
 from slacktide.market.series import resample
 from slacktide.market.tape import Past
 from tests import build
+from tests.build import read_table
 
 HEADER = ",".join(COLUMNS)
 ROWS = (
@@ -38,7 +39,7 @@ def table(tmp_path: Path, *lines: str, name: str = "m.csv", end: str = "\n") -> 
 def told(path: Path, **options: str) -> FileError:
     """Return the error that reading a file raises."""
     with pytest.raises(FileError) as caught:
-        read_table(path, irregular=Irregular(**options))
+        read_table(path, **options)
     assert str(caught.value).startswith(str(path))
     return caught.value
 

@@ -14,10 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slacktide.core.errors import FileError
-from slacktide.market.base import Market, Pool
+from slacktide.market.base import Market, Moves, Pool
 from slacktide.market.formats import whole_market as whole
 from slacktide.market.formats.whole_market import is_whole, read_whole, whole_bytes
-from slacktide.market.pools.moves import Moves
 from slacktide.market.source import open_market
 
 ODD = Market(

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from slacktide.core.types import Job
-from slacktide.market.base import Market, Pool
-from slacktide.market.pools.moves import Moves
+from slacktide.market.base import Market, Moves, Pool
 from tests import build
 
 START = datetime(2025, 10, 4, tzinfo=UTC)

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 
 from slacktide.core.errors import InputError
 from slacktide.core.units import format_duration
+from slacktide.market.formats.market_bytes import TableNotes
 from slacktide.market.formats.samples import ASSUMED_SPOT_GPUS, MAX_SPOT_GPUS, MAX_USD_PER_GPU_HOUR
-from slacktide.market.formats.table import TableNotes
 from slacktide.market.live.base import PriceFeed, feeds, open_feed, without_settings
 from slacktide.market.live.followed_table import FollowedTable
 from slacktide.market.live.follower import Follower, FollowStep

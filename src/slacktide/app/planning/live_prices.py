@@ -13,7 +13,7 @@ from slacktide.journal.store.real_path import real_path
 from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.market.availability import learned
 from slacktide.market.base import Market
-from slacktide.market.formats.table import BEFORE, read_notes
+from slacktide.market.formats.market_bytes import NO_NOTES, read_notes
 from slacktide.market.live.feed import STALE_HOURS, STALE_SLOTS
 
 
@@ -39,7 +39,7 @@ def with_age(market: Market, path: str, now_utc: datetime) -> Market:
     old_hours = (now_utc - last).total_seconds() / 3600.0
     if old_hours < max(STALE_HOURS, STALE_SLOTS * slot_hours):
         return market
-    why = (read_notes(path) or BEFORE).trouble
+    why = (read_notes(path) or NO_NOTES).trouble
     sentence = (
         f"WARNING: prices are {format_duration(_rounded(old_hours))} old: {path} ends at "
         f"{last:%Y-%m-%d %H:%M} UTC{f' ({why})' if why else ''}."

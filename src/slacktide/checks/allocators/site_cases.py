@@ -15,8 +15,7 @@ from slacktide.budget.fleet import Fleet
 from slacktide.checks.cases import WIDTHS, random_pool, random_speedup, with_other_future
 from slacktide.core.arrays import Floats
 from slacktide.core.types import Job, JobState, Phase, PoolChoice
-from slacktide.market.base import Market, Pool
-from slacktide.market.pools.moves import Moves
+from slacktide.market.base import Market, Moves, Pool
 from slacktide.physics import progress as physics
 from slacktide.simulation.fleet.scene import ANY_GPU, FleetScene, Member
 from slacktide.simulation.pool_options import PoolOptions

@@ -30,7 +30,7 @@ from slacktide.files.fleet.recorded_jobs import (
     size_column,
     size_in,
 )
-from slacktide.market.formats.cells import CellRow, rows_of
+from slacktide.market.formats.samples import CellRow, rows_of
 
 MOMENT_COLUMNS = {"submit_hours": 1.0, "submit_utc": 1.0, "submitted": 1.0, **TIME_COLUMNS}
 """Columns of submission times, and how many of their units make an hour."""

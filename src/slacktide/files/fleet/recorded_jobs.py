@@ -14,7 +14,7 @@ from slacktide.budget.stream import Stream, draw_sizes
 from slacktide.core.arrays import Floats
 from slacktide.core.errors import FileError, listed, shown, unknown_name
 from slacktide.core.yaml_tree import read_text
-from slacktide.market.formats.cells import CellRow, rows_of
+from slacktide.market.formats.samples import CellRow, rows_of
 
 TIME_COLUMNS = {"arrival_hours": 1.0, "arrival_s": 3600.0, "submit_s": 3600.0, "time": 3600.0}
 """Columns of arrival times, and how many of their units make an hour."""

@@ -14,6 +14,11 @@ class MachineType(NamedTuple):
     gpus: int
     on_demand_usd_per_hour: float
 
+    @property
+    def on_demand_usd_per_gpu_hour(self) -> float:
+        """What one of its GPUs costs."""
+        return self.on_demand_usd_per_hour / self.gpus
+
 
 AWS_INSTANCES = {
     "p2.xlarge": MachineType(1, 0.90),
@@ -51,6 +56,7 @@ AWS_INSTANCES = {
     "g6.48xlarge": MachineType(8, 13.3504),
 }
 """AWS list prices of 2024 in us-east-1, Linux; they differ by region and change over the years."""
+AWS_LIST = "the AWS list price of 2024 in us-east-1"
 
 _GPU_OF_FAMILY = {
     "p2": "K80", "p3": "V100", "p3dn": "V100", "p4d": "A100", "p4de": "A100-80GB", "p5": "H100",

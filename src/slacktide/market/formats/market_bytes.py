@@ -1,4 +1,4 @@
-"""Bytes out of market files, with every failure turned into one sentence about the file."""
+"""Bytes and JSON out of market files, every failure in one sentence; and the notes of a table of prices."""
 
 from __future__ import annotations
 
@@ -6,10 +6,15 @@ import gzip
 import io
 import json
 import zlib
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any, cast
 
+import msgspec
+
 from slacktide.core.errors import FileError
+from slacktide.core.files import write_whole
+from slacktide.market.formats.samples import ASSUMED_SPOT_GPUS, MAX_SPOT_GPUS
 
 _GZIP_MAGIC = b"\x1f\x8b"
 
@@ -119,3 +124,49 @@ def kind_of(value: Any) -> str:
     """Name the JSON kind of a value, with an article."""
     kinds = {dict: "an object", list: "an array", str: "a text", bool: "true or false", type(None): "null"}
     return kinds.get(type(value), "a number")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableNotes:
+    """All that the notes of a table say."""
+
+    feed: str = ""
+    """The source that is followed, as `aws:p5.48xlarge`."""
+    zones: tuple[str, ...] = ()
+    slot_hours: float | None = None
+    """How far apart rows are meant to be; None: as they are."""
+    spot_gpus: int = ASSUMED_SPOT_GPUS
+    """Spot GPUs that are assumed where nothing was seen of a pool."""
+    notes: tuple[str, ...] = ()
+    """What the source does not report, and what is assumed instead."""
+    trouble: str = ""
+    """What keeps the source from answering, in a sentence; empty when it answered last time."""
+    answered_utc: str = ""
+    """When it last answered."""
+
+
+NO_NOTES = TableNotes()
+"""Those of a table that has none."""
+_MOST_NOTES_BYTES = 1 << 20
+
+
+def notes_path(path: str | Path) -> Path:
+    """Return where the notes of a table are."""
+    return Path(f"{path}.notes.json")
+
+
+def write_notes(path: str | Path, notes: TableNotes) -> None:
+    """Write the notes of a table; raises FileError."""
+    write_whole(notes_path(path), (json.dumps(asdict(notes), indent=1) + "\n").encode())
+
+
+def read_notes(path: str | Path) -> TableNotes | None:
+    """Return the notes of a table; None where it has none that can be read."""
+    try:
+        with notes_path(path).open("rb") as file:
+            notes = msgspec.json.decode(file.read(_MOST_NOTES_BYTES), type=TableNotes)
+    except (OSError, ValueError, msgspec.MsgspecError):
+        return None
+    # A reader of prices must not fail on notes, so those that cannot be meant count as none.
+    possible = (notes.slot_hours or 0.0) > 0.0 and 0 <= notes.spot_gpus <= MAX_SPOT_GPUS
+    return notes if possible else None

@@ -12,8 +12,9 @@ from slacktide.core.errors import InputError, shown
 from slacktide.core.units import parse_gbit_per_s, parse_money_usd
 from slacktide.core.yaml_fields import Fields, root, scalar, section
 from slacktide.core.yaml_tree import Mistakes, Scalar, Series, Tree, describe, parse_tree
-from slacktide.market.base import Market, with_notice
-from slacktide.market.pools.moves import Moves, region_of
+from slacktide.market.base import Market, Moves, with_notice
+from slacktide.market.formats.market_bytes import as_text
+from slacktide.market.pools.moves import region_of
 from slacktide.market.spec import FEED, is_market_file, is_synthetic, parse_notice_hours
 
 MARKET_KEYS = ("traces", "moves", "notice")
@@ -62,8 +63,6 @@ class MarketFile:
 
 def parse_market_file(data: bytes, path: str) -> MarketFile:
     """Read what a market file says; its folder is where relative paths begin."""
-    from slacktide.market.formats.market_bytes import as_text
-
     mistakes = Mistakes(path)
     tree = root(parse_tree(as_text(data, path), mistakes), path, kind="market", least="traces")
     fields = Fields(tree, mistakes, MARKET_KEYS)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+import msgspec
 import numpy as np
 
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.errors import FileError, InputError
 from slacktide.core.quotes import UNLIMITED_GPUS
-from slacktide.market.base import Market, Pool
-from slacktide.market.formats.cells import CellRow, header_problem, in_rows, plain_samples
+from slacktide.market.base import Market, Moves, Pool
 from slacktide.market.formats.samples import (
     ASSUMED_SPOT_GPUS,
     COLUMNS,
@@ -28,11 +28,13 @@ from slacktide.market.formats.samples import (
     MOST_MICROS,
     OPTIONAL_COLUMNS,
     STOCK_COLUMN,
+    CellRow,
     SamplePlace,
     Samples,
+    header_problem,
     micros_of,
+    plain_samples,
 )
-from slacktide.market.pools.moves import Moves
 
 
 def arrow_samples(table: Any, path: str, place: Callable[[int], SamplePlace]) -> Samples | None:
@@ -134,12 +136,13 @@ _MAGIC = b"PAR1"
 _NOTE = b"slacktide"
 
 
-class ParquetNote(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ParquetNote:
     """What we write next to the table's columns."""
 
     slot_hours: float | None = None
     assumptions: tuple[str, ...] = ()
-    moves: Moves = Moves()
+    moves: Moves = field(default_factory=Moves)
 
 
 def is_parquet(data: bytes, path: str | Path) -> bool:
@@ -175,7 +178,9 @@ def _table(data: bytes, path: str) -> Any:
 
     try:
         file = parquet.ParquetFile(pa.BufferReader(data))
-        _check_rows(file.metadata.num_rows, path)
+        # Before its rows are unpacked: kilobytes of Parquet can hold a billion rows.
+        if (rows := file.metadata.num_rows) > MAX_ROWS:
+            raise FileError(f"a table must have <= {MAX_ROWS} rows, got {rows}; use longer slots", path=path)
         table = file.read()
     except (pa.ArrowException, OSError) as error:
         reason = str(error).strip().split("\n")[0]
@@ -186,14 +191,11 @@ def _table(data: bytes, path: str) -> Any:
     return table.select([*COLUMNS, *(name for name in OPTIONAL_COLUMNS if name in table.column_names)])
 
 
-def _check_rows(rows: int, path: str) -> None:
-    """Refuse a table before its rows are unpacked: kilobytes of Parquet can hold a billion rows."""
-    if rows > MAX_ROWS:
-        raise FileError(f"a table must have <= {MAX_ROWS} rows, got {rows}; use longer slots", path=path)
-
-
 def _samples(table: Any, path: str) -> Samples:
     import pyarrow as pa
+
+    def in_rows(number: int) -> SamplePlace:
+        return SamplePlace(None, f"row {number}")
 
     try:
         fast = arrow_samples(_cast(table), path, lambda row: in_rows(row + 1))
@@ -239,10 +241,7 @@ def _values(column: Any) -> list[Any]:
 def _note(table: Any) -> ParquetNote:
     """Return what was written next to the table's columns; other programs' files have nothing."""
     try:
-        found = json.loads((table.schema.metadata or {})[_NOTE])
-        moves = found.get("moves", {})
-        pairs = tuple((str(first), str(second), float(usd)) for first, second, usd in moves.get("pairs", ()))
-        sentences = tuple(map(str, found["assumptions"]))
-        return ParquetNote(float(found["slot_hours"]), sentences, Moves(**{**moves, "pairs": pairs}))
-    except (AttributeError, KeyError, TypeError, ValueError, InputError):
+        # Not msgspec's own reader of JSON: a speed of moves may be Infinity, which that refuses.
+        return msgspec.convert(json.loads((table.schema.metadata or {})[_NOTE]), ParquetNote)
+    except (KeyError, ValueError, msgspec.ValidationError, InputError):
         return ParquetNote()

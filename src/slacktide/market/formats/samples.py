@@ -1,19 +1,24 @@
 """What every reader makes of its file: samples in the file's own order, and how to point back at them.
 
-`ordered` brings them into the order of pool and time, each time once, or refuses with the line that is wrong.
+Rows of text become samples one by one: slower than Arrow, but with the line of every mistake. Each cell knows
+its place, and turns itself into a number or into an error that quotes it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import csv
+import io
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from slacktide.core.arrays import Bools, Floats, Ints
-from slacktide.core.errors import FileError, UnknownNameError, shown
+from slacktide.core.arrays import Floats, Ints
+from slacktide.core.errors import FileError, listed, shown, unknown_name
+from slacktide.core.quotes import UNLIMITED_GPUS
 
 COLUMNS = ("time_utc", "pool", "spot_gpus", "spot_usd_per_gpu_hour", "on_demand_usd_per_gpu_hour")
 """The columns of our own table format."""
@@ -36,27 +41,13 @@ MAX_SPOT_GPUS = 10**9
 MAX_USD_PER_GPU_HOUR = 1e9
 """Greater numbers are slips, and could overflow sums."""
 
+Record: TypeAlias = tuple[int, int, int, int, float, float, int]
+"""Number of the row, time, pool, spot GPUs, spot price, on-demand price, on-demand GPUs."""
+
 _UNIX = datetime(1970, 1, 1, tzinfo=UTC)
 
 LEAST_MICROS, MOST_MICROS = -62_135_596_800_000_000, 253_402_300_799_999_999
 """Microseconds since 1970 when the year 1 begins and when the year 9999 ends: Python has no other times."""
-
-
-@dataclass(frozen=True, slots=True)
-class Irregular:
-    """What to do about gaps, rows out of order and rows given twice; all are refused by default."""
-
-    gaps: str = "refuse"
-    """`refuse`, `hold` (the last row stays true) or `empty` (no spot until the next row)."""
-    unsorted: str = "refuse"
-    """`refuse` or `sort`."""
-    duplicates: str = "refuse"
-    """`refuse`, or the one to keep: `first` or `last`."""
-
-    def __post_init__(self) -> None:
-        _one_of("gaps", self.gaps, ("refuse", "hold", "empty"))
-        _one_of("unsorted", self.unsorted, ("refuse", "sort"))
-        _one_of("duplicates", self.duplicates, ("refuse", "first", "last"))
 
 
 class SamplePlace(NamedTuple):
@@ -64,6 +55,11 @@ class SamplePlace(NamedTuple):
 
     line: int | None
     words: str = ""
+
+    def error(self, message: str, path: str) -> FileError:
+        """Make the error that names the file and this place in it."""
+        prefix = f"{self.words}: " if self.words else ""
+        return FileError(f"{prefix}{message}", path=path, line=self.line)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,10 +93,8 @@ class Samples:
 
     def error(self, row: int, message: str) -> FileError:
         """Make the error that names the file, the line and the pool of a row."""
-        line, words = self.place(row)
         pool = self.pools[self.pool[row]]
-        prefix = f"{words}: " if words else ""
-        return FileError(f"{prefix}pool {shown(pool)}: {message}", path=self.path, line=line)
+        return self.place(row).error(f"pool {shown(pool)}: {message}", self.path)
 
 
 def is_header(names: Sequence[str]) -> bool:
@@ -126,59 +120,176 @@ def stamp(micros: int) -> str:
     return time_of(micros).isoformat().replace("+00:00", "Z")
 
 
-def _one_of(name: str, given: str, known: tuple[str, ...]) -> None:
-    if given not in known:
-        raise UnknownNameError(name, given, known)
+class CellRow(NamedTuple):
+    """The cells of one record and its number: the line it begins on, or its place in the table."""
+
+    number: int
+    cells: list[str]
 
 
-def ordered(samples: Samples, irregular: Irregular) -> Ints:
-    """Return the rows by pool and time, each time once; raises FileError for what is not allowed."""
-    order = np.argsort(samples.pool, kind="stable")
-    back = _inside_pools(samples, order) & (np.diff(samples.micros[order]) < 0)
-    if back.any():
-        if irregular.unsorted == "refuse":
-            at = int(np.flatnonzero(back)[order[1:][back].argmin()])
-            before, row = samples.micros[order[at]], int(order[at + 1])
-            raise samples.error(
-                row,
-                f"rows must be in order of time, got {stamp(samples.micros[row])} after {stamp(before)}; "
-                "sort the file, or allow it with unsorted=sort (--sort)",
-            )
-        order = np.lexsort((samples.micros, samples.pool))
-    return without_duplicates(samples, order, irregular)
+class Cell(NamedTuple):
+    """One cell and where it stands, able to complain about itself."""
+
+    text: str
+    name: str
+    path: str
+    place: SamplePlace
+
+    def error(self, must: str) -> FileError:
+        """Make the error that says what must hold for this cell and what came."""
+        return self.place.error(f"{self.name} {must}, got {shown(self.text)}", self.path)
+
+    def given(self) -> str:
+        """Return the text, which must not be blank."""
+        if not self.text.strip():
+            raise self.error("must not be empty")
+        return self.text.strip()
+
+    def usd(self) -> float:
+        """Return an amount of money per hour: finite and not negative."""
+        number = self._number()
+        if not 0 <= number <= MAX_USD_PER_GPU_HOUR:
+            raise self.error(f"must be a number in 0..{MAX_USD_PER_GPU_HOUR:g}")
+        return number
+
+    def gpus(self) -> int:
+        """Return a count: whole and not negative."""
+        number = self._number()
+        if not 0 <= number <= MAX_SPOT_GPUS or number != int(number):
+            raise self.error("must be a whole number >= 0")
+        return int(number)
+
+    def stock(self) -> int:
+        """Return a count; blank means as many as anybody wants."""
+        return self.gpus() if self.text.strip() else UNLIMITED_GPUS
+
+    def micros(self) -> int:
+        """Return a time as microseconds since 1970; without zone it is UTC."""
+        try:
+            micros = micros_of(datetime.fromisoformat(self.text.strip()))
+        except (ValueError, OverflowError):
+            micros = MOST_MICROS + 1
+        if not LEAST_MICROS <= micros <= MOST_MICROS:
+            raise self.error("must be a time such as 2025-10-04T00:10:00Z")
+        return micros
+
+    def _number(self) -> float:
+        try:
+            # float() would also read 1_000, which no other reader of tables does.
+            number = float(self.text) if "_" not in self.text else math.nan
+        except ValueError:
+            raise self.error("must be a number") from None
+        if not math.isfinite(number):
+            raise self.error("must be a finite number")
+        return number
 
 
-def without_duplicates(samples: Samples, order: Ints, irregular: Irregular) -> Ints:
-    """Keep one row of each pool and time; raises FileError unless it is said which one."""
-    twice = _inside_pools(samples, order) & (np.diff(samples.micros[order]) == 0)
-    if not twice.any():
-        return order
-    if irregular.duplicates == "refuse":
-        row = int(order[1:][twice].min())
-        raise samples.error(
-            row,
-            f"a time must come once per pool, got {stamp(samples.micros[row])} again; remove one row, "
-            "or choose with duplicates=first or duplicates=last",
+def cells_of(row: CellRow, names: Sequence[str], path: str, place: SamplePlace) -> dict[str, Cell]:
+    """Return the cells of a row by column; raises FileError unless there is one for each."""
+    if len(row.cells) != len(names):
+        raise place.error(f"a row must have {len(names)} cells like the header, got {len(row.cells)}", path)
+    return {name: Cell(text, name, path, place) for name, text in zip(names, row.cells, strict=True)}
+
+
+def plain_samples(
+    names: Sequence[str], rows: Iterable[CellRow], path: str, place: Callable[[int], SamplePlace]
+) -> Samples:
+    """Read rows one by one into samples; raises FileError with the place of the first mistake."""
+    pools: dict[str, int] = {}
+    types: dict[str, str] = {}
+    records = list(records_of(names, rows, pools, types, path, place))
+    if not records:
+        raise FileError("a table must have rows below its header, got none", path=path)
+    numbers, micros, codes, gpus, spot, on_demand, stock = zip(*records, strict=True)
+    return Samples(
+        path,
+        tuple(pools),
+        np.array(codes, dtype=np.int64),
+        np.array(micros, dtype=np.int64),
+        np.array(gpus, dtype=np.int64),
+        np.array(spot, dtype=np.float64),
+        np.array(on_demand, dtype=np.float64),
+        lambda row: place(numbers[row]),
+        tuple(types[pool] for pool in pools) if GPU_COLUMN in names else (),
+        np.array(stock, dtype=np.int64) if STOCK_COLUMN in names else None,
+        COUNT_COLUMN in names,
+    )
+
+
+def records_of(
+    names: Sequence[str],
+    rows: Iterable[CellRow],
+    pools: dict[str, int],
+    types: dict[str, str],
+    path: str,
+    place: Callable[[int], SamplePlace],
+    uncounted_gpus: int = ASSUMED_SPOT_GPUS,
+) -> Iterator[Record]:
+    """Yield rows as numbers, adding new pools to those known; raises FileError at the first mistake.
+
+    Where there is a column of GPU types, those of the pools are added to `types`. Where there is none of spot
+    GPUs, `uncounted_gpus` stand for them.
+    """
+    for row in rows:
+        at = place(row.number)
+        cells = cells_of(row, names, path, at)
+        pool = cells["pool"].given()
+        code = pools.setdefault(pool, len(pools))
+        record = (
+            row.number,
+            cells["time_utc"].micros(),
+            code,
+            cells[COUNT_COLUMN].gpus() if COUNT_COLUMN in cells else uncounted_gpus,
+            cells["spot_usd_per_gpu_hour"].usd(),
+            cells["on_demand_usd_per_gpu_hour"].usd(),
+            cells[STOCK_COLUMN].stock() if STOCK_COLUMN in cells else UNLIMITED_GPUS,
         )
-    drop = np.append(False, twice) if irregular.duplicates == "first" else np.append(twice, False)
-    kept: Ints = order[~drop]
-    return kept
+        if GPU_COLUMN in cells:
+            _take_type(cells[GPU_COLUMN], pool, types)
+        yield record
 
 
-def without_repeats(samples: Samples, order: Ints) -> Ints:
-    """Drop rows that say again what the row before says of the same moment: feeds repeat themselves."""
-    same = _inside_pools(samples, order) & (np.diff(samples.micros[order]) == 0)
-    same &= np.diff(samples.spot_usd_per_gpu_hour[order]) == 0
-    kept: Ints = order[np.append(True, ~same)]
-    return kept
+def _take_type(cell: Cell, pool: str, types: dict[str, str]) -> None:
+    known = types.setdefault(pool, cell.text.strip())
+    if known != cell.text.strip():
+        raise cell.error(f"must be the same in all rows of pool {shown(pool)}, which has {shown(known)}")
 
 
-def _inside_pools(samples: Samples, order: Ints) -> Bools:
-    """Return which neighbours in this order belong to one pool."""
-    return np.asarray(np.diff(samples.pool[order]) == 0)
+def rows_of(text: str, path: str, first_line: int = 1) -> Iterator[CellRow]:
+    """Yield the records of a CSV text, the header first; blank lines are passed over but counted."""
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    line = first_line
+    try:
+        for cells in reader:
+            if any(cell.strip() for cell in cells):
+                yield CellRow(line, cells)
+            line = first_line + reader.line_num
+    except csv.Error as error:
+        raise FileError(f"must be well-formed CSV, got: {error}", path=path, line=line) from None
 
 
-def parts_by_pool(samples: Samples, order: Ints) -> list[Ints]:
-    """Split rows in order by pool; the pools come in the order of their first row in the file."""
-    parts = np.split(order, np.flatnonzero(np.diff(samples.pool[order])) + 1)
-    return sorted(parts, key=lambda rows: int(rows.min()))
+def header_of(
+    rows: Iterator[CellRow], wanted: Sequence[str], path: str, optional: Sequence[str] = ()
+) -> list[str]:
+    """Take the header and return its names; raises FileError unless each wanted one is there once."""
+    header = next(rows, None)
+    if header is None:
+        raise FileError("a table must have a header, got no text", path=path)
+    names = [cell.strip() for cell in header.cells]
+    problem = header_problem(names, wanted, optional)
+    if problem:
+        raise FileError(problem, path=path, line=header.number)
+    return names
+
+
+def header_problem(names: Sequence[str], wanted: Sequence[str], optional: Sequence[str] = ()) -> str | None:
+    """Say what is wrong with the names of columns: unknown, missing or twice; None if nothing."""
+    known = [*wanted, *optional]
+    for name in names:
+        if name not in known:
+            return unknown_name("a column", name, known)
+    missing = [name for name in wanted if name not in names]
+    if missing:
+        return f"column {shown(missing[0])} must exist, got only: {listed(names)}"
+    twice = [name for name in known if names.count(name) > 1]
+    return f"a column must come once, got {shown(twice[0])} twice" if twice else None

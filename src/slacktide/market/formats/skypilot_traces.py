@@ -13,30 +13,22 @@ from slacktide.core.arrays import Ints
 from slacktide.core.errors import FileError, InputError, shown
 from slacktide.core.files import write_whole
 from slacktide.market.base import EPOCH, Market, Pool
-from slacktide.market.formats.cells import Cell
 from slacktide.market.formats.default_prices import ON_DEMAND_USD_PER_GPU_HOUR, SPOT_SHARE, gpu_named_in
-from slacktide.market.formats.market_bytes import json_object, kind_of, read_bytes
-from slacktide.market.formats.price_changes import Assumed
-from slacktide.market.formats.samples import SamplePlace
+from slacktide.market.formats.market_bytes import json_object, kind_of
+from slacktide.market.formats.samples import Cell, SamplePlace
 from slacktide.market.series import resample
+from slacktide.market.spec import ReadOptions
 
 
-def read_skypilot(
-    path: str | Path,
-    *,
-    data: bytes | None = None,
-    assumed: Assumed | None = None,
-    slot_hours: float | None = None,
-) -> Market:
+def read_skypilot(path: str, data: bytes, options: ReadOptions) -> Market:
     """Read a trace as one pool named like the file; raises FileError with the entry of what is wrong."""
-    found = json_object(read_bytes(path) if data is None else data, str(path))
-    assumed = assumed or Assumed()
-    assumed.refuse(("spot_gpus", "gpus_per_instance"), "a SkyPilot trace")
-    gap_seconds = _gap_seconds(found, str(path))
-    counts = _counts(found, str(path))
+    found = json_object(data, path)
+    options.refuse("a SkyPilot trace", ("spot_gpus", "gpus_per_instance"))
+    gap_seconds = _gap_seconds(found, path)
+    counts = _counts(found, path)
     name = Path(path).name.split(".")[0]
     gpu = gpu_named_in(name, *(value for value in found["metadata"].values() if isinstance(value, str)))
-    spot, on_demand, sentences = _prices(gpu, assumed, str(path))
+    spot, on_demand, sentences = _prices(gpu, options, path)
     pool = Pool(
         name,
         gap_seconds / 3600,
@@ -46,8 +38,8 @@ def read_skypilot(
         gpu=gpu or "",
     )
     sentences.insert(0, f"The trace has no times: it is assumed to begin at {EPOCH:%Y-%m-%d %H:%M} UTC.")
-    market = Market((pool,), str(path), tuple(sentences))
-    return market if slot_hours is None else resample(market, slot_hours)
+    market = Market((pool,), path, tuple(sentences))
+    return market if options.slot_hours is None else resample(market, options.slot_hours)
 
 
 def write_skypilot(pool: Pool, path: str | Path) -> None:
@@ -99,8 +91,8 @@ def _whole(counts: list[Any]) -> Ints:
     return np.asarray(numbers, dtype=np.int64)
 
 
-def _prices(gpu: str | None, assumed: Assumed, path: str) -> tuple[float, float, list[str]]:
-    on_demand = assumed.on_demand_usd
+def _prices(gpu: str | None, options: ReadOptions, path: str) -> tuple[float, float, list[str]]:
+    on_demand = options.on_demand_usd
     if on_demand is None:
         if gpu is None:
             raise InputError(
@@ -109,9 +101,9 @@ def _prices(gpu: str | None, assumed: Assumed, path: str) -> tuple[float, float,
                 "give on_demand_usd (--on-demand-usd)"
             )
         on_demand = ON_DEMAND_USD_PER_GPU_HOUR[gpu]
-    spot = SPOT_SHARE * on_demand if assumed.spot_usd is None else assumed.spot_usd
-    origin = f"the list price of a {gpu}" if assumed.on_demand_usd is None else "as given"
-    guess = f"{SPOT_SHARE:g} of on demand" if assumed.spot_usd is None else "as given"
+    spot = SPOT_SHARE * on_demand if options.spot_usd is None else options.spot_usd
+    origin = f"the list price of a {gpu}" if options.on_demand_usd is None else "as given"
+    guess = f"{SPOT_SHARE:g} of on demand" if options.spot_usd is None else "as given"
     return (
         spot,
         on_demand,

@@ -10,10 +10,9 @@ which accepts what only looked odd and finds the line of what is wrong.
 
 from __future__ import annotations
 
-import json
 import math
 from collections import deque
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -23,8 +22,7 @@ import numpy as np
 from slacktide.core.files import write_whole
 from slacktide.market.availability import nothing_seen
 from slacktide.market.base import Market, Pool
-from slacktide.market.formats.cells import header_of, in_lines, plain_samples, records_of, rows_of
-from slacktide.market.formats.market_bytes import as_text, packed, read_bytes
+from slacktide.market.formats.market_bytes import NO_NOTES, as_text, packed, read_notes
 from slacktide.market.formats.parquet import (
     arrow_samples,
     arrow_table,
@@ -33,111 +31,49 @@ from slacktide.market.formats.parquet import (
     read_parquet,
 )
 from slacktide.market.formats.samples import (
-    ASSUMED_SPOT_GPUS,
     COUNT_COLUMN,
     GPU_COLUMN,
-    MAX_SPOT_GPUS,
     OPTIONAL_COLUMNS,
     PRICE_COLUMNS,
     STOCK_COLUMN,
-    Irregular,
     SamplePlace,
     Samples,
+    header_of,
     is_header,
+    plain_samples,
+    records_of,
+    rows_of,
 )
 from slacktide.market.series import regular
-
-ENDING = ".notes.json"
-MOST_BYTES = 1 << 20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableNotes:
-    """All that the notes of a table say."""
-
-    feed: str = ""
-    """The source that is followed, as `aws:p5.48xlarge`."""
-    zones: tuple[str, ...] = ()
-    slot_hours: float | None = None
-    """How far apart rows are meant to be; None: as they are."""
-    spot_gpus: int = ASSUMED_SPOT_GPUS
-    """Spot GPUs that are assumed where nothing was seen of a pool."""
-    notes: tuple[str, ...] = ()
-    """What the source does not report, and what is assumed instead."""
-    trouble: str = ""
-    """What keeps the source from answering, in a sentence; empty when it answered last time."""
-    answered_utc: str = ""
-    """When it last answered."""
-
-
-BEFORE = TableNotes()
-"""Those of a table that has none."""
-
-
-def notes_path(path: str | Path) -> Path:
-    """Return where the notes of a table are."""
-    return Path(f"{path}{ENDING}")
-
-
-def write_notes(path: str | Path, notes: TableNotes) -> None:
-    """Write the notes of a table; raises FileError."""
-    write_whole(notes_path(path), (json.dumps(asdict(notes), indent=1) + "\n").encode())
-
-
-def read_notes(path: str | Path) -> TableNotes | None:
-    """Return the notes of a table; None where it has none that can be read."""
-    try:
-        with notes_path(path).open("rb") as file:
-            found = json.loads(file.read(MOST_BYTES))
-        return _checked(found)
-    except (OSError, ValueError, TypeError, KeyError):
-        return None
-
-
-def _checked(found: dict[str, Any]) -> TableNotes:
-    """Make notes from what stands in a file; raises ValueError, TypeError or KeyError."""
-    slot_hours, spot_gpus = float(found["slot_hours"]), int(found["spot_gpus"])
-    if not (math.isfinite(slot_hours) and slot_hours > 0 and 0 <= spot_gpus <= MAX_SPOT_GPUS):
-        raise ValueError("not a length of slots or a count")
-    return TableNotes(
-        feed=str(found["feed"]),
-        zones=tuple(map(str, found["zones"])),
-        slot_hours=slot_hours,
-        spot_gpus=spot_gpus,
-        notes=tuple(map(str, found["notes"])),
-        trouble=str(found["trouble"]),
-        answered_utc=str(found["answered_utc"]),
-    )
-
+from slacktide.market.spec import ReadOptions
 
 _PIECE_BYTES = 1 << 20
 
 
-def read_table(
-    path: str | Path,
-    *,
-    data: bytes | None = None,
-    irregular: Irregular | None = None,
-    slot_hours: float | None = None,
-) -> Market:
+def read_table(path: str, data: bytes, options: ReadOptions) -> Market:
     """Read a table in CSV, CSV.gz or Parquet; raises FileError with the line of what is wrong."""
-    data = read_bytes(path) if data is None else data
-    irregular = irregular or Irregular()
     if is_parquet(data, path):
-        return _from_parquet(data, str(path), irregular, slot_hours)
+        return _from_parquet(data, path, options)
     notes = read_notes(path)
-    if notes is None:
-        return _counted(csv_samples(data, str(path)), BEFORE, irregular, slot_hours)
-    whole = csv_samples(data[: data.rfind(b"\n") + 1], str(path))
-    return _counted(whole, notes, irregular, slot_hours)
+    # What a follower writes has notes, and may end in a row that is still being written.
+    samples = csv_samples(data if notes is None else data[: data.rfind(b"\n") + 1], path)
+    notes = notes or NO_NOTES
+    if samples.counted:
+        market = regular(samples, options, notes.slot_hours)
+        return replace(market, assumptions=(*notes.notes, *market.assumptions))
+    samples = replace(samples, spot_gpus=np.full(len(samples), notes.spot_gpus))
+    market = regular(samples, options, notes.slot_hours)
+    assumptions = (*notes.notes, nothing_seen(notes.spot_gpus), *market.assumptions)
+    return replace(market, assumptions=assumptions, uncounted=tuple(market))
 
 
-def _from_parquet(data: bytes, path: str, irregular: Irregular, slot_hours: float | None) -> Market:
+def _from_parquet(data: bytes, path: str, options: ReadOptions) -> Market:
     """Return the market of a table in Parquet, with the assumptions and moves that were written with it."""
     samples, note = read_parquet(data, path)
-    if slot_hours is None and len(samples.pools) == len(samples):
-        slot_hours = note.slot_hours  # single rows do not show how far apart they are
-    market = regular(samples, irregular, slot_hours)
+    if options.slot_hours is None and len(samples.pools) == len(samples):
+        # Single rows do not show how far apart they are.
+        options = replace(options, slot_hours=note.slot_hours)
+    market = regular(samples, options)
     pools = tuple(_exact(pool, note.slot_hours) for pool in market.pools)
     assumptions = (*note.assumptions, *market.assumptions)
     return replace(market, pools=pools, assumptions=assumptions, moves=note.moves)
@@ -148,16 +84,6 @@ def _exact(pool: Pool, written: float | None) -> Pool:
     if written is None or not math.isclose(written, pool.slot_hours, rel_tol=1e-6):
         return pool
     return replace(pool, slot_hours=written)
-
-
-def _counted(samples: Samples, notes: TableNotes, irregular: Irregular, slot_hours: float | None) -> Market:
-    """Return the market of a table, with assumed spot GPUs where it does not count them."""
-    if not samples.counted:
-        samples = replace(samples, spot_gpus=np.full(len(samples), notes.spot_gpus))
-    market = regular(samples, irregular, slot_hours, notes.slot_hours)
-    sentences = (*notes.notes, *(() if samples.counted else (nothing_seen(notes.spot_gpus),)))
-    uncounted = () if samples.counted else tuple(market)
-    return replace(market, assumptions=(*sentences, *market.assumptions), uncounted=uncounted)
 
 
 def write_table(market: Market, path: str | Path) -> None:
@@ -181,7 +107,7 @@ def rows_samples(data: bytes, path: str) -> Samples:
     """Read the rows of a CSV table one by one: the definition that the fast way must agree with."""
     rows = rows_of(as_text(data, path), path)
     header = header_of(rows, PRICE_COLUMNS, path, (*OPTIONAL_COLUMNS, COUNT_COLUMN))
-    return plain_samples(header, rows, path, in_lines)
+    return plain_samples(header, rows, path, SamplePlace)
 
 
 def _find_mistake(data: bytes, path: str) -> None:
@@ -196,7 +122,7 @@ def _find_mistake(data: bytes, path: str) -> None:
         piece = data[start:end]
         if _fast_rows(piece, header, 0, path) is None:
             rows = rows_of(as_text(piece, path), path, line)
-            deque(records_of(header, rows, {}, path, in_lines), maxlen=0)
+            deque(records_of(header, rows, {}, {}, path, SamplePlace), maxlen=0)
         line, start = line + piece.count(b"\n"), end
 
 
@@ -248,7 +174,7 @@ def _arrow(data: bytes, header: list[str], offset: int, zone: str | None) -> Any
 def _line_of(data: bytes, path: str, row: int) -> SamplePlace:
     """Find the line of a row again, by reading up to it."""
     rows = rows_of(as_text(data, path), path)
-    return in_lines(next(islice(rows, row + 1, None)).number)
+    return SamplePlace(next(islice(rows, row + 1, None)).number)
 
 
 def _csv_bytes(market: Market) -> bytes:

@@ -12,31 +12,36 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from slacktide.core.errors import FileError, InputError
-from slacktide.market.base import Market, Pool
+from slacktide.market.base import Market, Moves, Pool
 from slacktide.market.formats.market_bytes import packed
-from slacktide.market.pools.moves import Moves
 
 FORMAT, VERSION = "slacktide-market", 1
 _BEGIN = f'{{"format": "{FORMAT}"'.encode()
 _NUMBER_BYTES = 8
 HEAD_BYTES = 4 << 20
 """The most of what comes before the series; read as JSON, some bytes of it can take twenty times as many."""
+_DAMAGED = (
+    KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError, msgspec.ValidationError,
+)  # fmt: skip
+"""What reading a damaged head may raise: any of its values may be anything."""
 _MONEY, _COUNT = np.dtype("<f8"), np.dtype("<i8")
 
 
 def whole_bytes(market: Market) -> bytes:
     """Write a market; the same market gives the same bytes."""
-    moves = asdict(market.moves)
+    # JSON has no infinity: a network that takes no time is null.
+    fast = None if math.isinf(market.moves.gbit_per_s) else market.moves.gbit_per_s
     head = {
         "format": FORMAT,
         "version": VERSION,
         "source": market.source,
         "assumptions": market.assumptions,
         "uncounted": market.uncounted,
-        "moves": {**moves, "gbit_per_s": _finite(market.moves.gbit_per_s)},
+        "moves": {**asdict(market.moves), "gbit_per_s": fast},
         "pools": [_described(pool) for pool in market.pools],
     }
     series = b"".join(part for pool in market.pools for part in _series(pool))
@@ -56,7 +61,7 @@ def read_whole(data: bytes, path: str) -> Market:
         if head["version"] != VERSION:
             raise FileError(f"a sent market must be of version {VERSION}, got another", path=path)
         return _market(head, rest)
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
+    except _DAMAGED as error:
         raise FileError("a sent market must be intact, got a damaged one; resend it", path=path) from error
     except InputError as error:
         if isinstance(error, FileError):
@@ -91,9 +96,9 @@ def _series(pool: Pool) -> list[bytes]:
 
 
 def _market(head: dict[str, Any], rest: bytes) -> Market:
-    moves = dict(head["moves"])
-    fast = moves.pop("gbit_per_s")
-    pairs = tuple((str(one), str(two), float(usd)) for one, two, usd in moves.pop("pairs"))
+    moves = head["moves"]
+    if moves["gbit_per_s"] is None:
+        moves["gbit_per_s"] = math.inf
     pools, place = [], 0
     for entry in head["pools"]:
         pool, place = _pool(entry, rest, place)
@@ -104,7 +109,7 @@ def _market(head: dict[str, Any], rest: bytes) -> Market:
         tuple(pools),
         str(head["source"]),
         tuple(str(sentence) for sentence in head["assumptions"]),
-        Moves(**moves, gbit_per_s=math.inf if fast is None else float(fast), pairs=pairs),
+        msgspec.convert(moves, Moves),
         tuple(str(name) for name in head["uncounted"]),
     )
 
@@ -127,7 +132,3 @@ def _pool(entry: dict[str, Any], rest: bytes, place: int) -> tuple[Pool, int]:
         stock[0] if stock else None, float(entry["notice_hours"]),
     )  # fmt: skip
     return made, end
-
-
-def _finite(number: float) -> float | None:
-    return None if math.isinf(number) else number

@@ -25,14 +25,13 @@ from slacktide.core.errors import FileError, InputError, SlacktideError
 from slacktide.core.quotes import Quote
 from slacktide.market.availability import PoolRecord, gpus_at, record_for
 from slacktide.market.base import Market, Pool
+from slacktide.market.forecast.base import OnTape
 from slacktide.market.forecast.persistence import DEFAULT_FORECASTER, DEFAULT_HORIZON
-from slacktide.market.formats.cells import in_lines, records_of, rows_of
-from slacktide.market.formats.market_bytes import as_text, read_bytes
-from slacktide.market.formats.samples import time_of
-from slacktide.market.formats.table import BEFORE, read_notes
+from slacktide.market.formats.market_bytes import NO_NOTES, as_text, read_bytes, read_notes
+from slacktide.market.formats.samples import SamplePlace, records_of, rows_of, time_of
 from slacktide.market.live.feed_file import FeedFile, FeedLine, header_of, whole_lines
 from slacktide.market.live.live_pool import LivePool
-from slacktide.market.market_view import MarketView, OnTape, Tapes
+from slacktide.market.market_view import MarketView, Tapes
 from slacktide.market.source import open_market
 from slacktide.market.spec import feed_path
 from slacktide.market.tape import Tape, first_hours
@@ -66,7 +65,7 @@ class Feed:
         self._by_rows = in_order and bool(self._header)
         self._options = {**options, "slot_hours": self.market.pools[0].slot_hours}
         self._seen: Mapping[str, PoolRecord] = {}
-        self._uncounted_gpus = (read_notes(self._path) or BEFORE).spot_gpus
+        self._uncounted_gpus = (read_notes(self._path) or NO_NOTES).spot_gpus
         self._file_trouble = self._row_trouble = self._stale_trouble = ""
         self._caught_up, self._again = True, False
         self._pools: dict[str, LivePool] = {}
@@ -116,7 +115,7 @@ class Feed:
             return ""
         if not self._stale_trouble:
             since = self.market.pools[0].start + timedelta(hours=tape.begin_hours(tape.came - 1))
-            why = (read_notes(self._path) or BEFORE).trouble
+            why = (read_notes(self._path) or NO_NOTES).trouble
             said = f"prices must keep coming, got none after {since:%Y-%m-%d %H:%M} UTC"
             return f"{self._path}: {said}{f' ({why})' if why else ''}; {KEPT}"
         return self._stale_trouble
@@ -235,7 +234,7 @@ class Feed:
         except FileError as error:  # which counts the lines of what it is given
             what = str(error).removeprefix(f"{error.path}:{error.line}: ")
             raise FileError(what, path=path, line=line.number) from None
-        records = records_of(self._header, rows, names, path, in_lines, types, self._uncounted_gpus)
+        records = records_of(self._header, rows, names, types, path, SamplePlace, self._uncounted_gpus)
         for _, micros, _, gpus, usd, on_demand_usd, stock in records:
             name = next(iter(names))
             quote = Quote(usd, on_demand_usd, self._offered(name, micros, gpus), stock)

@@ -20,9 +20,9 @@ from typing import NamedTuple, Self
 
 from slacktide.core.errors import FileError, InputError
 from slacktide.core.files import make_durable, write_whole
-from slacktide.market.formats.market_bytes import read_bytes
+from slacktide.market.formats.market_bytes import TableNotes, notes_path, read_bytes, read_notes, write_notes
 from slacktide.market.formats.samples import MAX_USD_PER_GPU_HOUR, micros_of, stamp
-from slacktide.market.formats.table import TableNotes, csv_samples, notes_path, read_notes, write_notes
+from slacktide.market.formats.table import csv_samples
 from slacktide.market.live.base import Price
 
 CLOCKS_APART = timedelta(minutes=5)

@@ -12,7 +12,7 @@ import numpy as np
 from slacktide.core.arrays import Bools
 from slacktide.core.errors import InputError
 from slacktide.market.base import Market, Pool
-from slacktide.market.pools.moves import Moves, region_of
+from slacktide.market.pools.moves import move_hours, move_usd_per_gb, region_of
 from slacktide.market.pools.statistics import spells_of
 
 
@@ -90,11 +90,11 @@ def moves_between(market: Market) -> list[MoveBetween]:
         first.setdefault(region, pool.name)
     inside = [(region, region, *names) for region, names in several.items()]
     outside = [(one, other, first[one], first[other]) for one, other in combinations(first, 2)]
-    return [_between(market.moves, *pair) for pair in (*inside, *outside)]
-
-
-def _between(moves: Moves, region: str, other: str, pool: str, to: str) -> MoveBetween:
-    return MoveBetween(region, other, moves.usd_per_gb(pool, to), 60.0 * moves.hours(100.0, pool, to))
+    usd, hours = move_usd_per_gb, move_hours
+    return [
+        MoveBetween(one, other, usd(market.moves, *pair), 60.0 * hours(market.moves, 100.0, *pair))
+        for one, other, *pair in (*inside, *outside)
+    ]
 
 
 WITHIN_HOURS = 1.0

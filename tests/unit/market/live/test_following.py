@@ -13,7 +13,7 @@ import pytest
 from slacktide.app.markets.follow import ONCE_TRIES, FollowRequest, follow
 from slacktide.core.errors import FileError, InputError
 from slacktide.core.waits import GrowingWait
-from slacktide.market.formats.table import TableNotes, notes_path, read_notes
+from slacktide.market.formats.market_bytes import TableNotes, notes_path, read_notes
 from slacktide.market.live.base import FeedRefused, FeedUnreachable, Price, Prices
 from slacktide.market.live.followed_table import HEADER, FollowedTable
 from slacktide.market.live.follower import FIRST_WAIT_S, LATE_S, LONGEST_WAIT_S, Follower, FollowStep
