@@ -19,8 +19,7 @@ from slacktide.core import machine_clock as boot
 from slacktide.engine.job.job_context import JobContext, context_of
 from slacktide.journal.events import JournalMade, Submitted
 from slacktide.journal.state.tickets import MachineKind
-from slacktide.providers.base import INTERRUPTED
-from slacktide.providers.rules import Rules
+from slacktide.providers.base import INTERRUPTED, Rules
 from slacktide.testing.fake_provider import EPOCH, Cloud
 from slacktide.testing.fake_provider import Faults as CloudFaults
 

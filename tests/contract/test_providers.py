@@ -10,9 +10,8 @@ import pytest
 
 from slacktide.checks import PROVIDER_CHECKS, CheckFailed, check_provider
 from slacktide.checks import provider as checks
-from slacktide.checks import provider_trial as trials
-from slacktide.checks.provider import ProviderCheck
-from slacktide.checks.provider_trial import MakeProvider
+from slacktide.checks import provider as trials
+from slacktide.checks.provider import MakeProvider, ProviderCheck
 from slacktide.journal.state.tickets import MachineKind
 from slacktide.providers.base import Machine, Provider, Renter, providers
 from slacktide.providers.fixed import Fixed

@@ -18,7 +18,7 @@ from slacktide.allocators.base import allocators
 from slacktide.app.settings.keys import KEYS
 from slacktide.app.setup.registers import NOT_FOR_FILES
 from slacktide.backends.base import backends
-from slacktide.checks import provider_trial
+from slacktide.checks import provider as provider_checks
 from slacktide.cli import run, slacktide
 from slacktide.files.machines import MACHINE_KEYS
 from slacktide.market.live.base import feeds
@@ -169,7 +169,7 @@ def test_howto_for_back_ends_runs(sandbox: Path) -> None:
 
 
 def test_howto_for_providers_runs(sandbox: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(provider_trial, "LATE_S", 0.0)
+    monkeypatch.setattr(provider_checks, "LATE_S", 0.0)
     page = ROOT / "docs/howto/provider.md"
     (sandbox / "racks.py").write_text(blocks(page, "python")[0], encoding="utf-8")
     (sandbox / "machines.yaml").write_text(blocks(page, "yaml")[0], encoding="utf-8")

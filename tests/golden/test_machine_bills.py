@@ -19,9 +19,8 @@ from slacktide.journal.state.tickets import Fact, MachineKind, Tickets
 from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.physics.ledger import Priced, Stretch
 from slacktide.physics.tariff import Charge
-from slacktide.providers.base import Renter
+from slacktide.providers.base import Renter, Rules
 from slacktide.providers.reconciler import Reconciler
-from slacktide.providers.rules import Rules
 from slacktide.testing import fake_provider as fake
 from slacktide.testing.fake_provider import EPOCH, Cloud, Fake, Faults
 

@@ -8,7 +8,6 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
-from slacktide.checks.reach import find_numbers
 from slacktide.core.types import Job, JobState
 from slacktide.market.base import Pool
 from slacktide.market.forecast.base import Forecaster, forecasters, knows_the_future
@@ -18,6 +17,7 @@ from slacktide.policies.view import View, look
 from slacktide.simulation import plain
 from slacktide.simulation.plain import Setting, played
 from slacktide.simulation.playback import Playback
+from tests.parts_of_reach import find_numbers
 
 JOB = Job(work_gpu_hours=18, deadline_hours=9, widths=(1, 2, 4), restart_hours=0.2, checkpoint_hours=0.3)
 START = 70

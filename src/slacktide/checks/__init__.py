@@ -4,9 +4,10 @@ from slacktide.checks.allocators.allocator import ALLOCATOR_CHECKS, check_alloca
 from slacktide.checks.allocators.site_allocator import SITE_CHECKS
 from slacktide.checks.allocators.site_cases import SiteCase, site_cases
 from slacktide.checks.backend import BACKEND_CHECKS, check_backend
+from slacktide.checks.base import CheckFailed
 from slacktide.checks.cases import Case, cases
 from slacktide.checks.forecaster import FORECASTER_CHECKS, check_forecaster
-from slacktide.checks.policy import POLICY_CHECKS, CheckFailed, check_policy
+from slacktide.checks.policy import POLICY_CHECKS, check_policy
 from slacktide.checks.price_feed import FEED_CHECKS, check_feed
 from slacktide.checks.provider import PROVIDER_CHECKS, check_provider
 from slacktide.checks.store import STORE_CHECKS, check_store

@@ -11,7 +11,8 @@ from typing import TypeAlias
 
 from slacktide.backends.base import Preemptable
 from slacktide.checks.backend_workers import WORKER_CHECKS
-from slacktide.checks.trial import JOB, ORDER, BackendTrial, Make, must, trial
+from slacktide.checks.base import must
+from slacktide.checks.trial import JOB, ORDER, BackendTrial, Make, trial
 
 BackendCheck: TypeAlias = Callable[[BackendTrial], None]
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 
 from slacktide.backends.base import BackendStatus
-from slacktide.checks.trial import FOREVER, JOB, ORDER, SECRET, BackendTrial, must
+from slacktide.checks.base import must
+from slacktide.checks.trial import FOREVER, JOB, ORDER, SECRET, BackendTrial
 from slacktide.core.types import Order
 
 RANKS = range(ORDER.gpus)
@@ -100,9 +101,7 @@ def check_progress(one: BackendTrial) -> None:
 
 def check_stopping(one: BackendTrial) -> None:
     """An order to end reaches the command as SIGTERM, and how it ends then is a stop, 0 included."""
-    one.enter(STAYS)
-    one.held(ORDER)
-    one.until_printed("ready", RANKS)
+    _work(one)
     _must_be_stopped(one.let_go(ORDER))
     for rank in RANKS:
         must("stopping" in one.printed(rank), "SIGTERM must reach the command before it is killed")
@@ -127,12 +126,8 @@ def check_losing(one: BackendTrial) -> None:
 
 def check_adopting(one: BackendTrial) -> None:
     """Another controller finds the workers, goes on with them as they are, and can end them."""
-    one.enter(STAYS)
-    one.held(ORDER)
-    one.until_printed("ready", RANKS)
-    one.renew()
-    one.enter(STAYS)
-    one.backend.sweep([ORDER])
+    _work(one)
+    _go_on(one, [ORDER])
     facts = one.held(ORDER, times=2)
     must(not facts.stopped and not facts.finished, "adopted workers must go on")
     must(facts.newest_attempt == 1, f"the highest attempt begun must be reported, got {facts.newest_attempt}")
@@ -148,9 +143,7 @@ def check_ended_unseen(one: BackendTrial) -> None:
     one.enter("echo ready; [ $RANK = 1 ] && exit 3; exit 0")
     one.backend.hold(ORDER)
     one.until_printed("ready", RANKS)
-    one.renew()
-    one.enter()
-    one.backend.sweep([ORDER])
+    _go_on(one, [ORDER], FOREVER)
     one.backend.hold(ORDER)
     facts = one.until(lambda facts: facts.gone, "workers that ended must be reported as gone")
     failure = facts.failure
@@ -159,13 +152,9 @@ def check_ended_unseen(one: BackendTrial) -> None:
 
 def check_stopped_attempt(one: BackendTrial) -> None:
     """An attempt that was requested to stop is not run on by another controller, whatever its orders are."""
-    one.enter(STAYS)
-    one.held(ORDER)
-    one.until_printed("ready", RANKS)
+    _work(one)
     one.let_go(ORDER)
-    one.renew()
-    one.enter(STAYS)
-    one.backend.sweep([ORDER])
+    _go_on(one, [ORDER])
     one.backend.hold(ORDER)
     facts = one.until(lambda facts: facts.gone, "an attempt that was requested to stop must stay ended")
     _must_be_stopped(facts)
@@ -179,9 +168,7 @@ def check_used_number(one: BackendTrial) -> None:
     one.enter(STAYS)
     one.held(ORDER)
     one.held(ORDER._replace(attempt=2))
-    one.renew()
-    one.enter(STAYS)
-    one.backend.sweep([])
+    _go_on(one, [])
     one.backend.hold(ORDER._replace(attempt=2))
     facts = one.until(lambda facts: facts.gone, "what no order explains must be ended")
     _must_be_stopped(facts)
@@ -191,9 +178,7 @@ def check_used_number(one: BackendTrial) -> None:
 
 def check_unentered(one: BackendTrial) -> None:
     """Workers of a job that could not be entered are adopted and can be ended: only a start needs it."""
-    one.enter(STAYS)
-    one.held(ORDER)
-    one.until_printed("ready", RANKS)
+    _work(one)
     one.renew()
     one.backend.sweep([ORDER])
     facts = one.held(ORDER)
@@ -202,6 +187,21 @@ def check_unentered(one: BackendTrial) -> None:
     one.let_go(ORDER)
     one.backend.hold(ORDER._replace(attempt=2))
     one.until(lambda facts: facts.trouble, "a job that cannot be started must say why in its trouble")
+
+
+def _work(one: BackendTrial) -> None:
+    """Have workers that run until they are stopped, and wait until all of them hear a stop."""
+    one.enter(STAYS)
+    one.held(ORDER)
+    # What is held may not have come to its trap yet: SIGTERM would end it without a word.
+    one.until_printed("ready", RANKS)
+
+
+def _go_on(one: BackendTrial, orders: list[Order], run: str = STAYS) -> None:
+    """Go on as another controller whose journal has these orders."""
+    one.renew()
+    one.enter(run)
+    one.backend.sweep(orders)
 
 
 def _report(line: str) -> str:

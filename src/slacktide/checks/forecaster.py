@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from slacktide.checks.base import CheckFailed, run_all
 from slacktide.checks.cases import random_pool, with_other_future
-from slacktide.checks.policy import CheckFailed
 from slacktide.core.arrays import Floats
 from slacktide.core.quotes import Quote
 from slacktide.market.base import Pool
@@ -170,10 +170,7 @@ FORECASTER_CHECKS: tuple[ForecasterCheck, ...] = (
 
 def check_forecaster(forecaster: Forecaster, *, examples: int = 12, seed: int = 0) -> None:
     """Run every check on this many pools; raises CheckFailed at the first broken promise."""
-    for check in FORECASTER_CHECKS:
-        rng = np.random.default_rng(seed)
-        for pool in pools(seed, examples):
-            check(forecaster, pool, rng)
+    run_all(FORECASTER_CHECKS, forecaster, lambda: pools(seed, examples), seed)
 
 
 def pools(seed: int, count: int) -> Iterator[Pool]:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from slacktide.checks.base import CheckFailed, run_all
 from slacktide.checks.cases import Case, cases, with_other_future
 from slacktide.core.types import Allocation, JobState
 from slacktide.physics import progress as physics
@@ -22,11 +23,6 @@ from slacktide.policies.decision import decision_of
 from slacktide.policies.view import Policy, View, look
 from slacktide.simulation import batch, plain
 from slacktide.solvers.slotted import deadline_slots
-
-
-class CheckFailed(AssertionError):
-    """A plug-in does not keep a promise of its contract."""
-
 
 PolicyCheck = Callable[[Policy, Case, np.random.Generator], None]
 
@@ -124,10 +120,7 @@ POLICY_CHECKS: tuple[PolicyCheck, ...] = (
 
 def check_policy(policy: Policy, *, examples: int = 30, seed: int = 0) -> None:
     """Run every check on this many random cases; raises CheckFailed at the first broken promise."""
-    for check in POLICY_CHECKS:
-        rng = np.random.default_rng(seed)
-        for case in cases(seed, examples):
-            check(policy, case, rng)
+    run_all(POLICY_CHECKS, policy, lambda: cases(seed, examples), seed)
 
 
 def _views(policy: Policy, case: Case) -> Iterator[View]:

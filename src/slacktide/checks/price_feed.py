@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import TypeAlias
 
-from slacktide.checks.trial import must
+from slacktide.checks.base import must
 from slacktide.core.errors import shown
 from slacktide.market.live.base import FeedRefused, FeedUnreachable, Price, PriceFeed, Prices
 

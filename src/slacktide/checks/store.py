@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+from slacktide.checks.base import CheckFailed
 from slacktide.checks.history import JOB, history
-from slacktide.checks.policy import CheckFailed
 from slacktide.core.errors import InputError, SlacktideError
 from slacktide.journal.events import CancellationAsked, Event, Record
 from slacktide.journal.store.base import Snapshot, Store

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from slacktide.backends.base import Backend, BackendPlace, BackendStatus, LaunchSpec, Log
-from slacktide.checks.policy import CheckFailed
+from slacktide.checks.base import CheckFailed, must, wait_until
 from slacktide.core.errors import SlacktideError
 from slacktide.core.types import Order
 
@@ -67,11 +66,7 @@ class BackendTrial:
 
     def until(self, condition: Callable[[BackendStatus], object], words: str) -> BackendStatus:
         """Look until something holds, and return what was seen then; raises CheckFailed if it never does."""
-        give_up = time.monotonic() + PATIENCE_S
-        while not condition(facts := self.look()):
-            must(time.monotonic() < give_up, f"{words} within {PATIENCE_S:g} s")
-            time.sleep(0.02)
-        return facts
+        return wait_until(self.look, condition, words, PATIENCE_S)
 
     def held(self, order: Order, times: int = 1) -> BackendStatus:
         """Order, and wait until it is so."""
@@ -124,9 +119,3 @@ def trial(make: Make) -> Iterator[BackendTrial]:
             yield one
         finally:
             one.close()
-
-
-def must(holds: object, words: str) -> None:
-    """Raise CheckFailed with what does not hold."""
-    if not holds:
-        raise CheckFailed(words)

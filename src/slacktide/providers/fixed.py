@@ -22,7 +22,16 @@ from urllib.parse import quote
 from slacktide.core.errors import FileError, shown
 from slacktide.core.files import make_durable
 from slacktide.journal.state.tickets import MachineKind
-from slacktide.providers.base import Machine, NoCapacity, Refused, Renter, Unreachable, providers
+from slacktide.providers.base import (
+    Machine,
+    NoCapacity,
+    Refused,
+    Renter,
+    Unreachable,
+    by_owner,
+    of_owner,
+    providers,
+)
 
 COLUMNS = ("address", "pool", "kind", "gpus")
 KINDS = ("spot", "on-demand")
@@ -57,6 +66,7 @@ class Fixed:
                 return
             busy = {one.address for one in taken}
             free = [address for address, of in self._listed().items() if of == spec and address not in busy]
+            # Another journal may take one of these meanwhile: only the note that could be made counts.
             if not any(self._take(address, ticket, spec) for address in free):
                 raise NoCapacity(f"no machine of {self.file} is free in {spec.pool}")
 
@@ -69,19 +79,16 @@ class Fixed:
 
     def machines(self) -> Sequence[Machine]:
         """List what this owner has taken."""
-        return self._machines_of().get(self.renter.owner, [])
+        return of_owner(self._machines(), self.renter.owner)
 
     def everyones(self) -> Mapping[str, Sequence[Machine]]:
         """List what all owners have taken."""
-        return self._machines_of()
+        return by_owner(self._machines())
 
-    def _machines_of(self) -> dict[str, list[Machine]]:
-        found: dict[str, list[Machine]] = {}
+    def _machines(self) -> list[tuple[str, Machine]]:
         with _disk():
             listed = self._listed()
-            for one in self._taken():
-                found.setdefault(one.owner, []).append(_machine(one, listed, self.file))
-        return found
+            return [(one.owner, _machine(one, listed, self.file)) for one in self._taken()]
 
     @property
     def _path(self) -> str:

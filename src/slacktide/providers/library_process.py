@@ -1,24 +1,23 @@
 """A cloud's library in a child process, which answers within a time limit or is killed.
 
 Libraries of clouds may hang, print, or end the process that uses them; a controller must do none of that.
+Here are both sides: `LibraryProcess` sends requests, and the child calls `serve`.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
-from slacktide.core.child_process import ChildProcess
+from slacktide.core.child_process import ChildProcess, ParentProcess
 from slacktide.core.errors import SlacktideError
 from slacktide.providers.base import NoCapacity, Refused, Spent, Unreachable
 
 REFUSALS: dict[str, type[SlacktideError]] = {
-    "capacity": NoCapacity,
-    "spent": Spent,
-    "unreachable": Unreachable,
-    "refused": Refused,
+    kind.__name__: kind for kind in (NoCapacity, Spent, Unreachable, Refused)
 }
-"""What a child may answer instead of a result; see `library_child.Refusal`."""
+"""What a child may answer instead of a result, by the names that travel."""
 
 
 class LibraryProcess:
@@ -51,6 +50,24 @@ class LibraryProcess:
             for answer in self._child.receive(left_s):
                 if answer.get("id") == self._requests:
                     return answer
+            # Without this a child that has died would be waited for until the whole patience is over.
             if self._child.closed_output:
                 raise OSError("the process with the library has ended")
         raise TimeoutError("it took too long")
+
+
+def serve(answer: Callable[[dict[str, Any]], Any]) -> None:
+    """Answer requests in the child until its input ends; an error of a library counts as Unreachable."""
+    parent = ParentProcess()
+    for request in parent.requests():
+        parent.send({"id": request["id"], **_result(answer, request)})
+
+
+def _result(answer: Callable[[dict[str, Any]], Any], request: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return {"result": answer(request)}
+    except (NoCapacity, Spent, Unreachable, Refused) as error:
+        return {"refusal": type(error).__name__, "why": str(error)}
+    except Exception as error:
+        # Not Refused: whether it was carried out is not known, and the same ticket may be requested again.
+        return {"refusal": Unreachable.__name__, "why": f"{type(error).__name__}: {error}"}

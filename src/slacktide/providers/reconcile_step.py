@@ -8,10 +8,19 @@ from dataclasses import dataclass, field, replace
 from slacktide.core.waits import RetryTable
 from slacktide.journal.events import Cause, Joined, Leaked, Reclaimed, Rented, Returned
 from slacktide.journal.state.tickets import MachineKind, MachineLog, Ticket, Tickets
-from slacktide.providers.base import INTERRUPTED, Machine, NoCapacity, Provider, Refused, Spent, Unreachable
-from slacktide.providers.limits import limit
-from slacktide.providers.listing import Listing
-from slacktide.providers.rules import Rules, Stock, Use
+from slacktide.providers.base import (
+    INTERRUPTED,
+    Machine,
+    NoCapacity,
+    Provider,
+    Refused,
+    Rules,
+    Spent,
+    Stock,
+    Unreachable,
+    Use,
+)
+from slacktide.providers.listing import Listing, limit
 
 NOT_WANTED = "not wanted any more"
 MINUTES = 60.0

@@ -14,10 +14,9 @@ from collections.abc import Mapping
 
 from slacktide.core.waits import RetryTable
 from slacktide.journal.state.tickets import MachineKind, MachineLog
-from slacktide.providers.base import Provider, Refused, Unreachable
+from slacktide.providers.base import Provider, Refused, Rules, Stock, Unreachable, Use
 from slacktide.providers.listing import Listing
 from slacktide.providers.reconcile_step import ReconcilerMemory, ReconcileStep
-from slacktide.providers.rules import Rules, Stock, Use
 
 PLAIN_USE = Use()
 """Nothing is known but what the provider says."""

@@ -9,8 +9,7 @@ from typing import NamedTuple
 from slacktide.core.errors import shown
 from slacktide.journal.events import Capacity
 from slacktide.journal.state.tickets import MachineKind
-from slacktide.providers.base import Provider
-from slacktide.providers.rules import Rules
+from slacktide.providers.base import Provider, Rules
 
 
 class Need(NamedTuple):

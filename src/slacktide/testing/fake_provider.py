@@ -22,6 +22,8 @@ from slacktide.providers.base import (
     NoCapacity,
     Renter,
     Unreachable,
+    by_owner,
+    of_owner,
     providers,
 )
 
@@ -32,7 +34,7 @@ LISTED_AFTER_HOURS = 1.0
 NOTICE_HOURS = 2.0 / 60.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Faults:
     """How often things go wrong; shares are chances for each call, machine or question."""
 
@@ -199,26 +201,20 @@ class Cloud:
 
 @providers.register
 @dataclass(slots=True)
-class Fake:
+class Fake(Faults):
     """Rents machines of a cloud that is only imagined, with faults that a seed decides."""
 
+    # The faults are settings of its own, because a machines file names settings one by one.
     renter: Renter = field(default_factory=Renter)
     seed: int = 0
     boot_hours: float = 0.0
-    lost_share: float = 0.0
-    throttled_share: float = 0.0
-    late_hours: float = 0.0
-    full_share: float = 0.0
-    full_hours: float = 0.0
-    interruptions_per_hour: float = 0.0
-    dud_share: float = 0.0
     cloud: Cloud | None = None
     """Where the machines are; None: in one that all of this process with the same seed share."""
     _cloud: Cloud = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        faults = {one.name: getattr(self, one.name) for one in fields(Faults)}
-        for name, value in faults.items():
+        for name in (one.name for one in fields(Faults)):
+            value = getattr(self, name)
             if not value >= 0.0 or (name.endswith("_share") and value > 1.0):
                 raise InputError(f"{name} must be >= 0, and a share at most 1, got {value}", field=name)
         if not isinstance(self.cloud, Cloud | None):
@@ -226,7 +222,7 @@ class Fake:
         if self.cloud is None:
             made = Cloud(_hours, seed=self.seed, boot_hours=self.boot_hours)
             self._cloud = SHARED.setdefault(self.seed, made)
-            self._cloud.faults = Faults(**faults)
+            self._cloud.faults = self
         else:
             self._cloud = self.cloud
 
@@ -240,15 +236,11 @@ class Fake:
 
     def machines(self) -> Sequence[Machine]:
         """List this owner's."""
-        return [machine for owner, machine in self._cloud.listed() if owner == self.renter.owner]
+        return of_owner(self._cloud.listed(), self.renter.owner)
 
     def everyones(self) -> Mapping[str, Sequence[Machine]]:
         """List all owners' that have not gone."""
-        found: dict[str, list[Machine]] = {}
-        for owner, machine in self._cloud.listed():
-            if machine.state != "gone":
-                found.setdefault(owner, []).append(machine)
-        return found
+        return by_owner(self._cloud.listed())
 
 
 SHARED: dict[int, Cloud] = {}

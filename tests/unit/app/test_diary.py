@@ -10,9 +10,8 @@ from slacktide.backends.base import BackendPlace
 from slacktide.backends.replay import Replay
 from slacktide.journal.events import Joined, Rented
 from slacktide.journal.state.tickets import MachineKind, MachineLog
-from slacktide.providers.base import Renter
+from slacktide.providers.base import Renter, Rules
 from slacktide.providers.reconciler import Reconciler
-from slacktide.providers.rules import Rules
 from slacktide.testing.fake_provider import Cloud, Fake
 
 SPOT = MachineKind("spot", "zone/big", 8)

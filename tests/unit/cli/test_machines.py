@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from slacktide.app.journal.journal import open_journal
-from slacktide.checks import provider_trial as trials
+from slacktide.checks import provider as trials
 from slacktide.cli import run
 from slacktide.journal.events import Joined, Rented
 from slacktide.journal.state.tickets import MachineKind

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 
 from slacktide.journal.events import Rented, Returned
 from slacktide.journal.state.tickets import Fact, MachineKind, MemoryMachineLog, Tickets
-from slacktide.providers.base import Machine, Renter
+from slacktide.providers.base import Machine, Renter, Rules
 from slacktide.providers.reconciler import Reconciler
-from slacktide.providers.rules import Rules
 from slacktide.testing.fake_provider import Cloud, Fake, Faults
 
 MINUTE = 1.0 / 60.0

@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from slacktide.journal.events import Returned
-from slacktide.providers.base import Machine, NoCapacity, Refused, Spent
-from slacktide.providers.rules import Use
+from slacktide.providers.base import Machine, NoCapacity, Refused, Spent, Use
 
 from .test_keeper import SPOT, Bench
 

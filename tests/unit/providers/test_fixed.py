@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from slacktide.journal.state.tickets import MachineKind, MemoryMachineLog
-from slacktide.providers.base import NoCapacity, Refused, Renter, Unreachable, providers
+from slacktide.providers.base import NoCapacity, Refused, Renter, Rules, Unreachable, providers
 from slacktide.providers.fixed import Fixed
 from slacktide.providers.reconciler import Reconciler
-from slacktide.providers.rules import Rules
 
 LIST = "address,pool,kind,gpus\n10.0.0.1,lab,on-demand,8\n10.0.0.2,lab,on-demand,8\n10.0.0.3,lab,spot,4\n"
 LAB = MachineKind("on-demand", "lab", 8)

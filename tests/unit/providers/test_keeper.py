@@ -9,9 +9,18 @@ import pytest
 
 from slacktide.journal.events import Joined, Leaked, Reclaimed, Rented, Returned
 from slacktide.journal.state.tickets import MachineKind, MemoryMachineLog
-from slacktide.providers.base import Machine, MachineState, NoCapacity, Refused, Spent, Unreachable
+from slacktide.providers.base import (
+    Machine,
+    MachineState,
+    NoCapacity,
+    Refused,
+    Rules,
+    Spent,
+    Stock,
+    Unreachable,
+    Use,
+)
 from slacktide.providers.reconciler import Reconciler
-from slacktide.providers.rules import Rules, Stock, Use
 
 SPOT, ON_DEMAND = MachineKind("spot", "a", 8), MachineKind("on-demand", "a", 8)
 MINUTE = 1.0 / 60.0

@@ -73,7 +73,7 @@ def known_feeds() -> list[FeedKind]:
 
 def check_feed_named(spec: str, zones: Sequence[str]) -> None:
     """Check a feed against the contract; raises InputError with what does not hold."""
-    from slacktide.checks.policy import CheckFailed
+    from slacktide.checks.base import CheckFailed
     from slacktide.checks.price_feed import check_feed
 
     try:

@@ -17,8 +17,8 @@ from slacktide.backends.workers.worker_backend import WorkerBackend, Workers
 from slacktide.core.types import Order
 from slacktide.journal.events import Capacity
 from slacktide.journal.state.tickets import MachineKind
+from slacktide.providers.base import Stock, Use
 from slacktide.providers.renting import Need, Renting
-from slacktide.providers.rules import Stock, Use
 
 FULL_S = 600.0
 """How long a kind of machine that could not be had is taken for not to be had."""

@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 from slacktide.core.errors import BackendError
 from slacktide.journal.state.tickets import Fact, MachineKind, MachineLog, Tickets
+from slacktide.providers.base import Stock, Use
 from slacktide.providers.reconciler import Reconciler
 from slacktide.providers.renting import Renting
-from slacktide.providers.rules import Stock, Use
 
 STEP_S = 2.0
 """How often the machines are listed when nothing else is to be done."""

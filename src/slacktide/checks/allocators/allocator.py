@@ -9,7 +9,6 @@ hold.
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -30,12 +29,11 @@ from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.stream import Stream, draw_stream
 from slacktide.budget.widths import least_budget_gpus
-from slacktide.checks.allocators.allocator_memory import moving
-from slacktide.checks.allocators.decided import compare
+from slacktide.checks.allocators.allocator_memory import must_decide_the_same_again, must_go_on_from_memory
 from slacktide.checks.allocators.site_allocator import SITE_CHECKS
 from slacktide.checks.allocators.site_cases import site_cases
+from slacktide.checks.base import CheckFailed, must_agree, run_all
 from slacktide.checks.cases import WIDTHS, random_speedup
-from slacktide.checks.policy import CheckFailed
 from slacktide.core.arrays import Ints
 from slacktide.core.errors import InputError
 from slacktide.core.types import Job, Phase
@@ -94,10 +92,8 @@ def finishes_every_job(allocator: AnyAllocator, case: StreamCase, rng: np.random
 
 def decides_the_same_again(allocator: AnyAllocator, case: StreamCase, rng: np.random.Generator) -> None:
     """The same stream gets the same decisions, whatever ran before, also after pickling."""
-    first = decisions(allocator, case)
-    twin: AnyAllocator = pickle.loads(pickle.dumps(allocator))
-    for again in (decisions(allocator, case), decisions(twin, case)):
-        compare(first, again, np.inf, f"the same stream must get the same decisions in {case}")
+    message = f"the same stream must get the same decisions in {case}"
+    must_decide_the_same_again(allocator, lambda one: decisions(one, case), message)
 
 
 def cannot_see_the_future(allocator: AnyAllocator, case: StreamCase, rng: np.random.Generator) -> None:
@@ -107,7 +103,7 @@ def cannot_see_the_future(allocator: AnyAllocator, case: StreamCase, rng: np.ran
     first = int(rng.integers(1, len(case.stream) - 1))
     one, other = decisions(allocator, case), decisions(allocator, _other_future(case, first, rng))
     until = float(case.stream.arrival_hours[first - 1])
-    compare(one, other, until, f"an allocator must not see the future beyond job {first} in {case}")
+    must_agree(one, other, until, f"an allocator must not see the future beyond job {first} in {case}")
 
 
 def does_not_know_sizes(allocator: AnyAllocator, case: StreamCase, rng: np.random.Generator) -> None:
@@ -118,7 +114,7 @@ def does_not_know_sizes(allocator: AnyAllocator, case: StreamCase, rng: np.rando
     run = _run(allocator, case)
     other = _larger(case, run, until)
     message = f"an allocator must not know the sizes of unfinished jobs at {until:g} h in {case}"
-    compare(decisions(allocator, case), decisions(allocator, other), until, message)
+    must_agree(decisions(allocator, case), decisions(allocator, other), until, message)
 
 
 def goes_on_from_what_it_wrote_down(
@@ -130,11 +126,7 @@ def goes_on_from_what_it_wrote_down(
         if isinstance(run, Learning):
             raise CheckFailed(f"an allocator that learns must have remember and recall, got {run!r} without")
         return
-    stayed = moving(allocator, case.fleet, at=0)
-    first = decisions(stayed, case)
-    moved = moving(allocator, case.fleet, at=int(rng.integers(1, stayed.calls + 1)))
-    message = f"an allocator must continue from what it saved after {moved.at} calls in {case}"
-    compare(first, decisions(moved, case), np.inf, message)
+    must_go_on_from_memory(allocator, case.fleet, lambda one: decisions(one, case), case, rng)
 
 
 ALLOCATOR_CHECKS: tuple[AllocatorCheck, ...] = (
@@ -153,15 +145,9 @@ def check_allocator(allocator: AnyAllocator, *, examples: int = 20, seed: int = 
     One that declares `needs_market` is tried on fleets on a market, all others on streams without one.
     """
     if needs_market(allocator):
-        for on_site in SITE_CHECKS:
-            rng = np.random.default_rng(seed)
-            for site in site_cases(seed, examples):
-                on_site(allocator, site, rng)
-        return
-    for check in ALLOCATOR_CHECKS:
-        rng = np.random.default_rng(seed)
-        for case in stream_cases(seed, examples):
-            check(allocator, case, rng)
+        run_all(SITE_CHECKS, allocator, lambda: site_cases(seed, examples), seed)
+    else:
+        run_all(ALLOCATOR_CHECKS, allocator, lambda: stream_cases(seed, examples), seed)
 
 
 def stream_cases(seed: int, count: int) -> Iterator[StreamCase]:

@@ -6,7 +6,6 @@ hold. `check_allocator` runs them on allocators that declare `needs_market`.
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -23,10 +22,9 @@ from slacktide.allocators.view import (
     keeps_deadlines,
 )
 from slacktide.budget.fleet import Fleet
-from slacktide.checks.allocators.allocator_memory import moving
-from slacktide.checks.allocators.decided import compare
+from slacktide.checks.allocators.allocator_memory import must_decide_the_same_again, must_go_on_from_memory
 from slacktide.checks.allocators.site_cases import ARRIVAL_SLOTS, SiteCase
-from slacktide.checks.policy import CheckFailed
+from slacktide.checks.base import CheckFailed, must_agree
 from slacktide.core.arrays import Ints
 from slacktide.core.errors import InputError
 from slacktide.core.types import TIME_TOLERANCE_HOURS
@@ -143,10 +141,8 @@ def decides_the_same_again_on_a_site(
     allocator: AnyAllocator, case: SiteCase, rng: np.random.Generator
 ) -> None:
     """The same jobs on the same market get the same decisions, whatever ran before, also after pickling."""
-    first = ordered(allocator, case)
-    twin: AnyAllocator = pickle.loads(pickle.dumps(allocator))
-    for again in (ordered(allocator, case), ordered(twin, case)):
-        compare(first, again, np.inf, f"the same fleet must get the same decisions in {case}")
+    message = f"the same fleet must get the same decisions in {case}"
+    must_decide_the_same_again(allocator, lambda one: ordered(one, case), message)
 
 
 def cannot_see_the_future_of_a_site(
@@ -156,7 +152,7 @@ def cannot_see_the_future_of_a_site(
     first = int(rng.integers(1, ARRIVAL_SLOTS))
     one, other = (ordered(allocator, each) for each in (case, case.with_other_future(first, rng)))
     until = first * case.scene.slot_hours - TIME_TOLERANCE_HOURS
-    compare(one, other, until, f"an allocator must not see the future beyond slot {first} in {case}")
+    must_agree(one, other, until, f"an allocator must not see the future beyond slot {first} in {case}")
 
 
 def goes_on_from_what_it_wrote_down_on_a_site(
@@ -164,13 +160,8 @@ def goes_on_from_what_it_wrote_down_on_a_site(
 ) -> None:
     """What one that remembers writes down at any moment is all that a new one needs to decide the same."""
     fleet = _fleet(case)
-    if not isinstance(begin(allocator, fleet), Remembering):
-        return
-    stayed = moving(allocator, fleet, at=0)
-    first = ordered(stayed, case)
-    moved = moving(allocator, fleet, at=int(rng.integers(1, stayed.calls + 1)))
-    message = f"an allocator must continue from what it saved after {moved.at} calls in {case}"
-    compare(first, ordered(moved, case), np.inf, message)
+    if isinstance(begin(allocator, fleet), Remembering):
+        must_go_on_from_memory(allocator, fleet, lambda one: ordered(one, case), case, rng)
 
 
 SITE_CHECKS: tuple[SiteCheck, ...] = (

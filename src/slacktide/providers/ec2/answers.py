@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
+from slacktide.journal.events import Capacity
 from slacktide.journal.state.tickets import MachineKind
 from slacktide.providers.base import (
     INTERRUPTED,
@@ -51,26 +52,21 @@ REASONS = {
 
 def machine_of(instance: Mapping[str, Any]) -> tuple[str, Machine]:
     tags = {tag["Key"]: tag["Value"] for tag in instance.get("Tags", ())}
-    kind = "spot" if instance.get("InstanceLifecycle") == "spot" else "on-demand"
+    # EC2 leaves the field out for instances on demand.
+    kind: Capacity = "spot" if instance.get("InstanceLifecycle") == "spot" else "on-demand"
     pool = f"{instance.get('Placement', {}).get('AvailabilityZone', '')}/{instance['InstanceType']}"
-    gpus = tags.get(GPUS_TAG, "")
-    state, name = STATES.get(instance["State"]["Name"], "ending"), instance["State"]["Name"]
+    gpus, reason = tags.get(GPUS_TAG, ""), str(instance.get("StateReason", {}).get("Code", ""))
+    state = STATES.get(instance["State"]["Name"], "ending")
     return tags.get(OWNER_TAG, ""), Machine(
         instance["InstanceId"],
         tags.get(TICKET_TAG, ""),
-        MachineKind("spot" if kind == "spot" else "on-demand", pool, int(gpus) if gpus.isdecimal() else 0),
+        MachineKind(kind, pool, int(gpus) if gpus.isdecimal() else 0),
         state,
         instance.get("PrivateIpAddress") or "",
-        why=_why(instance) if state != "up" and name != "pending" else "",
+        why=REASONS.get(reason, reason) if state not in ("starting", "up") else "",
         since_utc=instance.get("LaunchTime"),
         until_utc=_until(instance) if state == "gone" else None,
     )
-
-
-def _why(instance: Mapping[str, Any]) -> str:
-    """Return why an instance ended: interrupted, or ended by a user."""
-    code = str(instance.get("StateReason", {}).get("Code", ""))
-    return REASONS.get(code, code)
 
 
 def _until(instance: Mapping[str, Any]) -> datetime | None:

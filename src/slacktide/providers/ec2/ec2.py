@@ -14,7 +14,7 @@ from typing import Any
 
 from slacktide.core.errors import InputError, shown
 from slacktide.journal.state.tickets import MachineKind
-from slacktide.providers.base import Machine, Refused, Renter, providers
+from slacktide.providers.base import Machine, Refused, Renter, by_owner, of_owner, providers
 from slacktide.providers.ec2.answers import GPUS_TAG, OWNER_TAG, TICKET_TAG, answers, machine_of, terminate
 from slacktide.providers.ec2.boot import user_data
 
@@ -73,15 +73,11 @@ class Ec2:
     def machines(self) -> Sequence[Machine]:
         """List the instances that carry this owner's tag."""
         wanted = [{"Name": f"tag:{OWNER_TAG}", "Values": [self.renter.owner]}]
-        return [machine for _, machine in self._instances(wanted)]
+        return of_owner(self._instances(wanted), self.renter.owner)
 
     def everyones(self) -> Mapping[str, Sequence[Machine]]:
         """List the instances that carry any owner's tag and have not gone."""
-        found: dict[str, list[Machine]] = {}
-        for owner, machine in self._instances([{"Name": "tag-key", "Values": [OWNER_TAG]}]):
-            if machine.state != "gone":
-                found.setdefault(owner, []).append(machine)
-        return found
+        return by_owner(self._instances([{"Name": "tag-key", "Values": [OWNER_TAG]}]))
 
     @property
     def _regions(self) -> list[str]:
@@ -140,24 +136,21 @@ class Ec2:
     def _instances(self, wanted: list[dict[str, Any]]) -> Iterator[tuple[str, Machine]]:
         for region in self._regions:
             with answers():
-                pages = self._client(region).get_paginator("describe_instances").paginate(Filters=wanted)
-                found = [
-                    one for page in pages for group in page["Reservations"] for one in group["Instances"]
-                ]
+                found = self._described(region, wanted)
             yield from map(machine_of, found)
 
+    def _described(self, region: str, wanted: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        pages = self._client(region).get_paginator("describe_instances").paginate(Filters=wanted)
+        return [one for page in pages for group in page["Reservations"] for one in group["Instances"]]
+
     def _by_region(self, ids: Sequence[str]) -> dict[str, list[str]]:
-        """Sort ids by region; asking a region about one that it does not know would fail for all."""
+        """Sort ids by region."""
         if len(self._regions) == 1:
             return {self._regions[0]: list(ids)} if ids else {}
-        found: dict[str, list[str]] = {}
-        for region in self._regions:
-            wanted = [{"Name": "instance-id", "Values": list(ids)}]
-            pages = self._client(region).get_paginator("describe_instances").paginate(Filters=wanted)
-            for page in pages:
-                for group in page["Reservations"]:
-                    found.setdefault(region, []).extend(one["InstanceId"] for one in group["Instances"])
-        return found
+        # As a filter: an id in the request itself that a region does not know fails the request for all ids.
+        wanted = [{"Name": "instance-id", "Values": list(ids)}]
+        found = {name: [one["InstanceId"] for one in self._described(name, wanted)] for name in self._regions}
+        return {region: mine for region, mine in found.items() if mine}
 
 
 SPOT = {

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from slacktide.providers.library_child import Refusal, serve
+from slacktide.providers.base import NoCapacity, Refused
+from slacktide.providers.library_process import serve
 
 SPACE = b"slacktide-machines"
 """The part of the store that is ours."""
@@ -51,12 +52,12 @@ class Head:
     """The head of a cluster: its list of nodes, and its key-value store."""
 
     def __init__(self, address: str) -> None:
-        """Connect; raises Refusal where Ray is missing."""
+        """Connect; raises Refused where Ray is missing."""
         try:
             raylet: Any = importlib.import_module("ray._raylet")
         except ImportError as error:
             remedy = "pip install 'slacktide[ray]'"
-            raise Refusal("refused", f"Ray must be installed, got: {error}; {remedy}") from error
+            raise Refused(f"Ray must be installed, got: {error}; {remedy}") from error
         self._client = raylet.GcsClient(address=address)
 
     def nodes(self) -> dict[str, ClusterNode]:
@@ -105,7 +106,7 @@ def rent(head: Any, question: dict[str, Any]) -> None:
         if head.take(NodeClaim(node.id, owner, ticket, kind, pool, gpus, datetime.now(UTC).isoformat())):
             _keep_one(head, owner, ticket)
             return
-    raise Refusal("capacity", f"no node of the cluster with {gpus} GPUs is free in {pool} ({kind})")
+    raise NoCapacity(f"no node of the cluster with {gpus} GPUs is free in {pool} ({kind})")
 
 
 def _fits(node: ClusterNode, kind: str, pool: str, gpus: int) -> bool:
@@ -165,7 +166,7 @@ def answer(question: dict[str, Any], heads: dict[str, Any]) -> Any:
         if address not in heads:
             heads[address] = Head(address)
         return VERBS[question["verb"]](heads[address], question)
-    except Refusal:
+    except (NoCapacity, Refused):
         raise
     except Exception:  # Ray's own: connections, time limits, authentication
         heads.pop(address, None)

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any
 
 from slacktide.journal.state.tickets import MachineKind
-from slacktide.providers.base import Machine, Refused, Renter, providers
+from slacktide.providers.base import Machine, Refused, Renter, by_owner, of_owner, providers
 from slacktide.providers.library_process import LibraryProcess
 
 MODULE = "slacktide.providers.ray_cluster.child"
@@ -53,16 +53,14 @@ class RayCluster:
 
     def machines(self) -> Sequence[Machine]:
         """List the nodes that this owner has taken; those that died as gone."""
-        return [machine_of(one) for one in self._call("list") if one["owner"] == self.renter.owner]
+        return of_owner(self._machines(), self.renter.owner)
 
     def everyones(self) -> Mapping[str, Sequence[Machine]]:
         """List the nodes that all owners have taken."""
-        found: dict[str, list[Machine]] = {}
-        for one in self._call("list"):
-            machine = machine_of(one)
-            if machine.state != "gone":
-                found.setdefault(one["owner"], []).append(machine)
-        return found
+        return by_owner(self._machines())
+
+    def _machines(self) -> list[tuple[str, Machine]]:
+        return [(one["owner"], machine_of(one)) for one in self._call("list")]
 
     def _call(self, verb: str, **about: Any) -> Any:
         address = self._address

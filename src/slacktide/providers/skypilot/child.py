@@ -11,7 +11,8 @@ import importlib
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from slacktide.providers.library_child import Refusal, serve
+from slacktide.providers.base import NoCapacity, Refused, Spent
+from slacktide.providers.library_process import serve
 from slacktide.providers.skypilot.names import PREFIX
 
 MOST_REQUESTS = 2000
@@ -59,7 +60,7 @@ def state_of(sky: Any, story: Story) -> tuple[str, str]:
     if story.record is None:
         if launch is not None and launch.status in UNDER_WAY:
             return "starting", ""
-        return "gone", "" if launch is None else failure(sky, launch)[1]
+        return "gone", "" if launch is None else str(failure(sky, launch))
     if down is not None and down.status in UNDER_WAY:
         return "ending", ""
     status = story.record["status"].value
@@ -68,26 +69,26 @@ def state_of(sky: Any, story: Story) -> tuple[str, str]:
     if status != "INIT":
         return "ending", f"SkyPilot says {status}"
     if launch is not None and launch.status in ("FAILED", "CANCELLED"):
-        return "ending", failure(sky, launch)[1]
+        return "ending", str(failure(sky, launch))
     if _said(story.record, "init_kind") == "unhealthy":
         return "ending", _said(story.record, "init_status_reason") or "SkyPilot says that it is unhealthy"
     return "starting", ""
 
 
-def failure(sky: Any, request: Any) -> tuple[str, str]:
-    """Return which no a launch came to, and why; a launch that succeeded has been used up."""
+def failure(sky: Any, request: Any) -> NoCapacity | Refused | Spent:
+    """Return the error that a launch came to; a launch that succeeded has been used up."""
     if request.status == "CANCELLED":
-        return "spent", "the launch was cancelled"
+        return Spent("the launch was cancelled")
     if request.status != "FAILED":
-        return "spent", ""
+        return Spent("")
     try:
         sky.get(request.request_id)
     except Exception as error:  # what the launch came to
         names = [kind.__name__ for kind in type(error).__mro__]
         why = f"{names[0]}: {(str(error).strip() or 'no reason was given').splitlines()[0]}"
         wrong, full = any(name in WRONG for name in names), any(name in FULL for name in names)
-        return "refused" if wrong else "capacity" if full else "spent", why
-    return "spent", "the launch failed"
+        return Refused(why) if wrong else NoCapacity(why) if full else Spent(why)
+    return Spent("the launch failed")
 
 
 def rent(sky: Any, request: dict[str, Any]) -> None:
@@ -96,8 +97,9 @@ def rent(sky: Any, request: dict[str, Any]) -> None:
     if story is not None:
         if state_of(sky, story)[0] != "gone":
             return
-        no, why = failure(sky, story.newest(LAUNCH)) if story.newest(LAUNCH) else ("spent", "")
-        raise Refusal(no, why or "the cluster of this ticket has come and gone")
+        launch = story.newest(LAUNCH)
+        error = Spent("") if launch is None else failure(sky, launch)
+        raise error if str(error) else Spent("the cluster of this ticket has come and gone")
     task = sky.Task(name=PREFIX, setup=request["setup"], run=request["run"])
     task.set_resources(
         sky.Resources(
@@ -153,14 +155,14 @@ def answer(question: dict[str, Any]) -> Any:
     try:
         sky = importlib.import_module("sky")
     except ImportError as error:
-        raise Refusal("refused", f"SkyPilot must be installed, got: {error}; pip install skypilot") from error
+        raise Refused(f"SkyPilot must be installed, got: {error}; pip install skypilot") from error
     try:
         return VERBS[question["verb"]](sky, question)
-    except Refusal:
+    except (NoCapacity, Refused, Spent):
         raise
     except Exception as error:
         if any(kind.__name__ in WRONG for kind in type(error).__mro__):
-            raise Refusal("refused", f"{type(error).__name__}: {error}") from error
+            raise Refused(f"{type(error).__name__}: {error}") from error
         raise
 
 

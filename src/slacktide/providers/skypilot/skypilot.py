@@ -10,7 +10,7 @@ cloud.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -18,7 +18,7 @@ from typing import Any
 from slacktide.core.errors import InputError, shown
 from slacktide.core.units import parse_duration_hours
 from slacktide.journal.state.tickets import MachineKind
-from slacktide.providers.base import Machine, Refused, Renter, providers
+from slacktide.providers.base import Machine, Refused, Renter, by_owner, of_owner, providers
 from slacktide.providers.ec2.boot import join_command
 from slacktide.providers.library_process import LibraryProcess
 from slacktide.providers.skypilot.names import cluster_name, parts_of
@@ -78,29 +78,21 @@ class Skypilot:
 
     def machines(self) -> Sequence[Machine]:
         """List the clusters of this owner, and launches that failed as gone."""
-        return self._machines_of().get(self.renter.owner, [])
+        return of_owner(self._machines(), self.renter.owner)
 
     def everyones(self) -> Mapping[str, Sequence[Machine]]:
         """List the clusters of all owners that have not gone."""
-        found = {
-            owner: [one for one in machines if one.state != "gone"]
-            for owner, machines in self._machines_of().items()
-        }
-        return {owner: machines for owner, machines in found.items() if machines}
+        return by_owner(self._machines())
 
-    def _machines_of(self) -> dict[str, list[Machine]]:
-        found: dict[str, list[Machine]] = {}
+    def _machines(self) -> Iterator[tuple[str, Machine]]:
         for one in self._call("list"):
             parts = parts_of(one["name"])
             if parts is not None:
                 since = None if one["since_s"] is None else datetime.fromtimestamp(one["since_s"], UTC)
-                found.setdefault(parts.owner, []).append(
-                    Machine(
-                        one["name"], parts.ticket, parts.spec, one["state"], one["address"], one["why"],
-                        since_utc=since,
-                    )
+                yield parts.owner, Machine(
+                    one["name"], parts.ticket, parts.spec, one["state"], one["address"], one["why"],
+                    since_utc=since,
                 )  # fmt: skip
-        return found
 
     def _call(self, verb: str, **about: Any) -> Any:
         return self._child.call({"verb": verb, **about}, self.answer_s, "SkyPilot")

@@ -17,7 +17,6 @@ from slacktide.app.jobs.submission import Submission
 from slacktide.app.jobs.submission_record import journal_entry
 from slacktide.app.markets.market import MarketSpec
 from slacktide.backends.replay import Replay
-from slacktide.checks.reach import find_numbers
 from slacktide.core.errors import InputError
 from slacktide.core.quotes import UNLIMITED_GPUS, Quote
 from slacktide.engine.bills.bill import audit
@@ -25,6 +24,7 @@ from slacktide.engine.engine import Engine
 from slacktide.journal.store.memory import MemoryStore
 from slacktide.market.live.feed import Feed, open_feed, troubles
 from slacktide.market.spec import feed_path
+from tests.parts_of_reach import find_numbers
 
 HEADER = "time_utc,pool,spot_gpus,spot_usd_per_gpu_hour,on_demand_usd_per_gpu_hour\n"
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
