@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from slacktide.core.register import Register
-from slacktide.core.types import Order
+from slacktide.core.types import Order, SavedEvidence
 from slacktide.journal.state.tickets import MachineLog, MemoryMachineLog
 from slacktide.providers.renting import Renting
 
@@ -54,11 +54,6 @@ class WorkerFailure(NamedTuple):
     hopeless: bool = False
     """Whether trying again would end the same: the command does not exist, or the set-up failed."""
     what: str = ""
-
-
-SavedEvidence: TypeAlias = Literal["said", "assumed", "unknown"]
-"""How it is known what a job has saved: it reported that · it reported only how much is done · it reported
-nothing, and progress was read from what it printed."""
 
 
 class JobProgress(NamedTuple):

@@ -18,9 +18,10 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from typing import NamedTuple
+
+from slacktide.core.machine_clock import boot_id
 
 MARKER = "SLACKTIDE_WORKER"
 """The variable that says `owner/job/attempt/rank` in a worker and in all that it starts."""
@@ -42,6 +43,11 @@ class Process(NamedTuple):
     pid: int
     started: str
     """When it began, in the words of the system."""
+
+    @property
+    def boot(self) -> str:
+        """Of which boot of the machine it is; empty where the system does not say."""
+        return self.started.partition(" ")[2]
 
 
 class SeenProcess(NamedTuple):
@@ -121,15 +127,20 @@ def _stat(pid: int) -> list[bytes] | None:
 
 def _started(stat: list[bytes]) -> str:
     """Return the start in clock ticks and the boot that it counts from, as the supervisor writes them."""
-    return f"{stat[19].decode()} {_boot()}"
+    return f"{stat[19].decode()} {boot_id()}"
 
 
-@cache
-def _boot() -> str:
-    try:
-        return _content("/proc/sys/kernel/random/boot_id").decode().strip()
-    except OSError:  # kept from us, as from the supervisor
-        return ""
+def process_of(pid: int) -> Process:
+    """Return the process that has this pid now; raises ProcessLookupError when there is none."""
+    stat = _stat(pid)
+    if stat is None:
+        raise ProcessLookupError(f"there must be a process {pid}, found none")
+    return Process(pid, _started(stat))
+
+
+def carries(pid: int, variable: str, value: str) -> bool:
+    """Say whether a process has a variable of this value; False where it cannot be read."""
+    return _variable(_environ(pid), f"{variable}=".encode()) == value
 
 
 def _environ(pid: int) -> bytes:
@@ -193,13 +204,13 @@ def relatives(
     for other in everyone:
         below[other.parent].append(other)
     waiting = [other for other in everyone if other.process in known or is_ours(other)]
-    found = {other.process: other for other in waiting}
+    found = {other.process for other in waiting}
     while waiting:
         for child in below.get(waiting.pop().process.pid, ()):
             if child.process not in found:
-                found[child.process] = child
+                found.add(child.process)
                 waiting.append(child)
-    return list(found.values())
+    return [other for other in everyone if other.process in found]
 
 
 def left_behind(stem: Path) -> set[Process]:

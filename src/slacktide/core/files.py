@@ -45,7 +45,7 @@ def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
         # A link stays a link: what it points to is replaced.
         whole = target.resolve()
         whole.parent.mkdir(parents=True, exist_ok=True)
-        _replace(whole, content, 0o666)
+        replace_file(whole, content, 0o666)
     except OSError as error:
         raise _unwritable(target, error) from error
 
@@ -59,7 +59,7 @@ def write_private(path: str | os.PathLike[str], content: bytes) -> None:
     try:
         whole = target.resolve()
         make_private_folder(whole.parent)
-        _replace(whole, content, PRIVATE_FILE)
+        replace_file(whole, content, PRIVATE_FILE)
         make_durable(whole.parent)
     except OSError as error:
         raise _unwritable(target, error) from error
@@ -109,7 +109,11 @@ def _unwritable(target: Path, error: OSError) -> FileError:
     return FileError(f"must be writable, got: {reason}; check the folder and its permissions", path=target)
 
 
-def _replace(target: Path, content: bytes, mode: int) -> None:
+def replace_file(target: Path, content: bytes, mode: int) -> None:
+    """Write a file whole or not at all in the place of what is there, a link included; raises OSError.
+
+    What was written survives a loss of power; its name does once the folder was made durable.
+    """
     draft = target.parent / f".slacktide-{secrets.token_hex(8)}.tmp"
     try:
         with open(draft, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:

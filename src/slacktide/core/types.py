@@ -341,6 +341,11 @@ class Refusal(NamedTuple):
     """The width that it would have to be allowed."""
 
 
+SavedEvidence: TypeAlias = Literal["said", "assumed", "unknown"]
+"""How it is known what a job has saved: it reported that · it reported only how much is done · it reported
+nothing, and progress was read from what it printed."""
+
+
 class Order(NamedTuple):
     """What a job is to hold from now on."""
 

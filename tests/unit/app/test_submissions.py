@@ -204,7 +204,9 @@ def test_a_disk_that_is_full_for_a_moment_refuses_no_job_that_was_accepted(
         desk = Desk(store, tmp_path)
         key = request_submission(store, Submission.read(path), values=desk.values)
         if what == "files":
-            monkeypatch.setattr(files, "_replace", once(OSError(errno.ENOSPC, "full"), files._replace))
+            monkeypatch.setattr(
+                files, "replace_file", once(OSError(errno.ENOSPC, "full"), files.replace_file)
+            )
         else:
             full = BackendError("no room")
             full.__cause__ = sqlite3.OperationalError("database or disk is full")
@@ -220,7 +222,7 @@ def test_values_that_a_full_disk_does_not_take_are_no_mistake_of_who_asks(
 ) -> None:
     monkeypatch.setenv("TAKEN", "value")
     path, store = write_job(tmp_path, more="envs: {TAKEN: }\n"), MemoryStore()
-    monkeypatch.setattr(files, "_replace", once(OSError(errno.ENOSPC, "full"), files._replace))
+    monkeypatch.setattr(files, "replace_file", once(OSError(errno.ENOSPC, "full"), files.replace_file))
     with pytest.raises(BackendError, match="must have space for values"):
         request_submission(store, Submission.read(path), values=Desk(store, tmp_path).values)
     assert kinds(store) == []

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from slacktide.core.errors import BackendError
-from slacktide.core.files import make_durable
+from slacktide.core.files import make_durable, replace_file
 
 OURS = ".slacktide"
 """What the names of our own files in the folder begin with."""
@@ -43,6 +43,30 @@ class Stamp(NamedTuple):
     owner: str
     job: str
     attempt: int
+
+
+class SavedCheckpoint(NamedTuple):
+    """A checkpoint that is in the store, whole."""
+
+    attempt: int
+    number: int
+    done_share: float
+    files: int
+    bytes: int
+    copied_bytes: int
+    """What was not there yet."""
+
+
+class LoadedCheckpoint(NamedTuple):
+    """A checkpoint that the folder now holds."""
+
+    attempt: int
+    number: int
+    done_share: float
+    files: int
+    bytes: int
+    copied: bool = True
+    """Whether it was brought; False: the folder had it, or something newer, already."""
 
 
 def is_draft(name: str) -> bool:
@@ -136,13 +160,7 @@ def read_stamp(folder: Path) -> Stamp | None:
 def write_stamp(folder: Path, stamp: Stamp) -> None:
     """Say who works in a folder from now on; makes the folder; raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
-    draft = folder / f"{STAMP}.tmp"
-    draft.unlink(missing_ok=True)
-    with open(draft, "x", encoding="utf-8") as file:
-        json.dump(stamp._asdict(), file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(draft, folder / STAMP)
+    replace_file(folder / STAMP, json.dumps(stamp._asdict()).encode(), 0o666)
 
 
 def loading_folder(folder: Path) -> Path:

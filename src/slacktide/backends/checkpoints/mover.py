@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from slacktide.backends.checkpoints.vault import LoadedCheckpoint, SavedCheckpoint
+# Not from the vault, which the child alone needs.
+from slacktide.backends.checkpoints.folder import LoadedCheckpoint, SavedCheckpoint
 from slacktide.core.child_process import ChildProcess
 from slacktide.files.store_url import parse_url
 

@@ -19,10 +19,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from slacktide.backends.checkpoints import folder as disk
-from slacktide.backends.checkpoints.folder import FileState, FolderListing, Stamp
+from slacktide.backends.checkpoints.folder import (
+    FileState,
+    FolderListing,
+    LoadedCheckpoint,
+    SavedCheckpoint,
+    Stamp,
+)
 from slacktide.backends.checkpoints.manifest import (
     Damaged,
     Manifest,
@@ -51,30 +57,6 @@ class Fenced(BackendError):
 
 class Unsteady(BackendError):
     """The folder changed all the time while it was read."""
-
-
-class SavedCheckpoint(NamedTuple):
-    """A checkpoint that is in the store, whole."""
-
-    attempt: int
-    number: int
-    done_share: float
-    files: int
-    bytes: int
-    copied_bytes: int
-    """What was not there yet."""
-
-
-class LoadedCheckpoint(NamedTuple):
-    """A checkpoint that the folder now holds."""
-
-    attempt: int
-    number: int
-    done_share: float
-    files: int
-    bytes: int
-    copied: bool = True
-    """Whether it was brought; False: the folder had it, or something newer, already."""
 
 
 @dataclass(slots=True)

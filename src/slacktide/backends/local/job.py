@@ -30,7 +30,15 @@ end."""
 class LocalJob(OrderedJob[WorkerSet]):
     """A job's folder, its processes, and what was ordered for it."""
 
-    def __init__(self, place: Path, owner: str, base: Mapping[str, str], now: float) -> None:
+    def __init__(
+        self,
+        place: Path,
+        owner: str,
+        base: Mapping[str, str],
+        pick_devices: Callable[[int], tuple[str, ...]],
+        now: float,
+    ) -> None:
+        """Run a job with few of the controller's variables, on the GPUs that `pick_devices` chooses."""
         super().__init__(place, owner)
         self.intent: folder.Intent | None = None
         """What the set of workers was written down as."""
@@ -52,7 +60,7 @@ class LocalJob(OrderedJob[WorkerSet]):
         """When the attempt before this set had gone, where an earlier controller saw to both."""
         self.prefix = f"{owner}/{place.name}"
         self.setup = JobSetup(place, f"{self.prefix}/setup/0")
-        self._base = base
+        self._base, self._pick_devices = base, pick_devices
         self._noted_share: float | None = None
         """What an earlier controller knew of a store, for jobs that cannot be entered."""
         self._sign_at = -math.inf
@@ -100,13 +108,13 @@ class LocalJob(OrderedJob[WorkerSet]):
         if self.order is not None and self.order.part is not None:
             self.order = self.order._replace(part=self.order.part._replace(go=True))
 
-    def advance(self, now: float, pick_devices: Callable[[int], tuple[str, ...]]) -> None:
+    def advance(self, now: float) -> None:
         """Take the next steps from what there is to what was ordered; raises BackendError if one fails."""
         self._poll(now)
         if self.stored is not None:
             self._keep_safe(self.stored, now)
         if self.order is not None:
-            self._pursue(self.checked(self.order), now, pick_devices)
+            self._pursue(self.checked(self.order), now)
         if self.current and self.current.halved:
             self.current.stop(now)  # no order came for a set that keeps the others
         if self.reforming:
@@ -246,11 +254,11 @@ class LocalJob(OrderedJob[WorkerSet]):
         progress = source.progress
         return progress.done_share if progress.saved == "unknown" else progress.checkpointed_share
 
-    def _pursue(self, order: WorkerOrder, now: float, pick_devices: Callable[[int], tuple[str, ...]]) -> None:
+    def _pursue(self, order: WorkerOrder, now: float) -> None:
         if not order.kinds:
             self.setup.stop(now)
         if self.current and (self.current.attempt != order.attempt or order.void or not order.kinds):
-            if not self._reform(self.current, order, now, pick_devices):
+            if not self._reform(self.current, order, now):
                 order = self._without_kept(order)
                 self._part(self.current, order, now)
             elif self.current.attempt != order.attempt:
@@ -261,7 +269,7 @@ class LocalJob(OrderedJob[WorkerSet]):
             return
         missing = self.current is None or self.current.lacking
         if missing and now >= max(order.not_before, self.retry_at):
-            self._start(order, now, pick_devices)
+            self._start(order, now)
 
     def _without_kept(self, order: WorkerOrder) -> WorkerOrder:
         """Return the order, void where it is to keep workers that cannot be kept: others count on them."""
@@ -276,21 +284,19 @@ class LocalJob(OrderedJob[WorkerSet]):
         if worker_set.gone and not self.finishing and worker_set.attempt != order.attempt:
             self.current = self.intent = self.reforming = None
 
-    def _start(self, order: WorkerOrder, now: float, pick_devices: Callable[[int], tuple[str, ...]]) -> None:
+    def _start(self, order: WorkerOrder, now: float) -> None:
         """Start what is missing; what the system refuses is tried again later."""
         launch, self.retry_at = self.startable(now), now + RETRY_S
         try:
             if self.tail is None:
                 self.open(now)  # what is found there may forbid the start
             else:
-                self._begin(order, launch, now, pick_devices)
+                self._begin(order, launch, now)
         except (OSError, InputError) as error:
             raise self.not_startable(order.attempt, error, now) from error
         self.retry_at = -math.inf
 
-    def _begin(
-        self, order: WorkerOrder, launch: Launch, now: float, pick_devices: Callable[[int], tuple[str, ...]]
-    ) -> None:
+    def _begin(self, order: WorkerOrder, launch: Launch, now: float) -> None:
         """Run the set-up if it has not succeeded yet, then write down the attempt, then start it."""
         variables = environment.job_variables(self._base, launch, folder.progress_path(self.place))
         if self.current is None:
@@ -300,7 +306,7 @@ class LocalJob(OrderedJob[WorkerSet]):
                 return
             if self.stored and order.part and 0 not in order.part.ranks:
                 self.stored.disown()  # it is another machine's workers who save
-            part = order.part or self._whole(order, pick_devices)
+            part = order.part or _whole(self._pick_devices(len(order.kinds)))
             self._form(order, part, launch, now)
         self._fill(launch, variables)
 
@@ -308,10 +314,6 @@ class LocalJob(OrderedJob[WorkerSet]):
     def _last_share(self) -> float:
         """What was last said to be saved, by whichever attempt."""
         return self.tail.progress.checkpointed_share if self.tail else 0.0
-
-    def _whole(self, order: WorkerOrder, pick_devices: Callable[[int], tuple[str, ...]]) -> SetPart:
-        """Return the whole set, for a machine that carries it alone."""
-        return SetPart((), (), environment.free_port(), pick_devices(len(order.kinds)))
 
     def _form(self, order: WorkerOrder, part: SetPart, launch: Launch, now: float) -> None:
         """Write down the attempt before anything of it is started."""
@@ -363,20 +365,15 @@ class LocalJob(OrderedJob[WorkerSet]):
         mine = order is not None and order.attempt == self.intent.attempt
         return mine and order is not None and order.part is not None and order.part.go
 
-    def _reform(
-        self,
-        worker_set: WorkerSet,
-        order: WorkerOrder,
-        now: float,
-        pick_devices: Callable[[int], tuple[str, ...]],
-    ) -> bool:
+    def _reform(self, worker_set: WorkerSet, order: WorkerOrder, now: float) -> bool:
         """Let workers go on in the set that was ordered, where they can; False: all have to be ended."""
         before, stay = self.intent, self._staying(worker_set, order, now)
         if not stay or before is None:
             return False
         if self._not_yet(order, now):
             return not worker_set.halved and now < self.held_at + before.grace_s + TAKE_S
-        intent = self._successor(before, order, stay, pick_devices)
+        part = order.part or self._whole_with(before, order, stay)
+        intent = reforming.successor(before, order.attempt, order.kinds, stay, part)
         try:
             self._write(intent, now)
         except (OSError, InputError):
@@ -389,17 +386,11 @@ class LocalJob(OrderedJob[WorkerSet]):
                 leaving.stop(now)
         return True
 
-    def _successor(
-        self,
-        before: folder.Intent,
-        order: WorkerOrder,
-        stay: Mapping[int, Worker],
-        pick_devices: Callable[[int], tuple[str, ...]],
-    ) -> folder.Intent:
-        if order.part is not None:
-            return reforming.part_of_successor(before, order.attempt, order.kinds, stay, order.part)
-        new_devices = pick_devices(len(order.kinds) - len(stay))
-        return reforming.successor(before, order.attempt, order.kinds, stay, new_devices)
+    def _whole_with(self, before: folder.Intent, order: WorkerOrder, stay: Mapping[int, Worker]) -> SetPart:
+        """Return the whole set with who stays: they keep their GPUs, which a process cannot change."""
+        new = iter(self._pick_devices(len(order.kinds) - len(stay)))
+        ranks = range(len(order.kinds)) if before.devices else ()
+        return _whole(tuple(before.devices[stay[rank].rank] if rank in stay else next(new) for rank in ranks))
 
     def _not_yet(self, order: WorkerOrder, now: float) -> bool:
         """Say whether workers have to go on as they are until the last change is over, or the store ready."""
@@ -448,3 +439,8 @@ class LocalJob(OrderedJob[WorkerSet]):
             log = Path(f"{worker.stem}.log")
             stop = worker.stem.with_name("stop")
             worker.began(spawn(worker.stem, stop, log, launch.workdir, launch.run, {**variables, **own}))
+
+
+def _whole(devices: tuple[str, ...]) -> SetPart:
+    """Return the whole set, for a machine that carries it alone."""
+    return SetPart((), (), environment.free_port(), devices)

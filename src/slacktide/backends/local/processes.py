@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-from slacktide.backends import process_table
 from slacktide.backends.base import backends
 from slacktide.backends.local.job import LocalJob
 from slacktide.backends.local.status_report import status_of
+from slacktide.backends.process_table import carries, scan
 from slacktide.backends.workers import environment
 from slacktide.backends.workers import job_folder as folder
+from slacktide.backends.workers.environment import CAPACITY
 from slacktide.backends.workers.job_folder import LogFile
 from slacktide.backends.workers.job_table import JobTable
 from slacktide.backends.workers.launch import Kind, Launch, SetPart, WorkerOrder, is_name
@@ -46,7 +47,9 @@ class LocalProcesses:
         """Look after the jobs under `root`; they see little of `environ`. Raises InputError."""
         self._owner, self._now, self._environ = owner, now, environ
         self._jobs = JobTable(
-            Path(os.path.abspath(root)), owner, lambda place: LocalJob(place, owner, environ, now())
+            Path(os.path.abspath(root)),
+            owner,
+            lambda place: LocalJob(place, owner, environ, self._pick_devices, now()),
         )
 
     def register(self, launch: Launch) -> None:
@@ -104,7 +107,7 @@ class LocalProcesses:
     def tick(self) -> None:
         """Take the next steps for all jobs; what goes wrong with one is that one's trouble."""
         now = self._now()
-        self._jobs.advance(lambda _, job: job.advance(now, self._pick_devices))
+        self._jobs.advance(lambda _, job: job.advance(now))
 
     def look(self, job_id: str) -> ProcessStatus:
         """Return what the last tick saw of a job; raises InputError for what is no job's name."""
@@ -164,12 +167,13 @@ Marked: TypeAlias = Mapping[str, Mapping[int, Kind]]
 def _marked(owner: str) -> dict[str, dict[str, dict[int, Kind]]]:
     """Return what of an owner's lives on this machine, by job."""
     found: dict[str, dict[str, dict[int, Kind]]] = defaultdict(lambda: defaultdict(dict))
-    for seen in process_table.scan():
+    for seen in scan():
         parts = (seen.marker or "").split("/")
         if len(parts) == 4 and parts[0] == owner and parts[3].isdecimal() and is_name(parts[1]):
             ranks, rank = found[parts[1]][parts[2]], int(parts[3])
-            # One of its processes may end while it is read, and then says nothing.
-            ranks[rank] = "spot" if ranks.get(rank) == "spot" else _kind(seen.process.pid)
+            # One of its processes may end while it is read, and then says nothing: one that says spot counts.
+            is_spot = ranks.get(rank) == "spot" or carries(seen.process.pid, CAPACITY, "spot")
+            ranks[rank] = "spot" if is_spot else "on-demand"
     return found
 
 
@@ -265,16 +269,6 @@ def _end(job: LocalJob, worker_set: WorkerSet, now: float) -> None:
 
 def _part(worker_set: WorkerSet) -> str:
     return str(worker_set.attempt) if worker_set.attempt else "setup"
-
-
-def _kind(pid: int) -> Kind:
-    """Return what a process's GPU is rented as, by its own variables; on demand when it does not say."""
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            spot = b"SLACKTIDE_CAPACITY_TYPE=spot" in file.read().split(b"\0")
-    except OSError:  # gone meanwhile
-        spot = False
-    return "spot" if spot else "on-demand"
 
 
 @backends.register

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from slacktide.backends.machines.agent.messages import AgentStatus, LaunchPack
 from slacktide.backends.machines.last_report import LastReport, LastReportFile
@@ -24,22 +24,35 @@ WAIT_S = 10.0
 """How long to wait for machines before that is reported as trouble."""
 
 
-class Placing(Protocol):
-    """Returns where workers can be placed just now, where others of the set are on `used`."""
-
-    def __call__(
-        self, kinds: Sequence[Kind], pool: str, used: Collection[str] = ()
-    ) -> tuple[GpuSeat, ...] | None: ...
+Packing: TypeAlias = "Future[tuple[str, LaunchPack]]"
+"""A working folder on its way to being what travels, with its name."""
 
 
-Packing = Callable[[Launch], "Future[tuple[str, LaunchPack]]"]
+class Surroundings(Protocol):
+    """What a job needs of those who hold all jobs."""
+
+    @property
+    def machines(self) -> KnownMachines:
+        """The machines, with what they last answered."""
+        ...
+
+    def place(
+        self, kinds: Sequence[Kind], pool: str, used: Collection[str], now: float
+    ) -> tuple[GpuSeat, ...] | None:
+        """Return where workers can be placed just now, where others of the set are on `used`."""
+        ...
+
+    def pack(self, launch: Launch) -> Packing:
+        """Make a working folder ready to travel."""
+        ...
 
 
 class RemoteJob(OrderedJob[MachineSet]):
     """A job's folder, its sets, and what was ordered for it."""
 
-    def __init__(self, place: Path, owner: str) -> None:
+    def __init__(self, place: Path, owner: str, around: Surroundings) -> None:
         super().__init__(place, owner)
+        self._around = around
         self.joining: MachineSet | None = None
         """The set in which workers are to go on, while no machine has received any of it."""
         self.unplaced: tuple[Kind, ...] = ()
@@ -48,7 +61,7 @@ class RemoteJob(OrderedJob[MachineSet]):
         self._said_file = LastReportFile(place)
         self.pack: tuple[str, LaunchPack] | None = None
         """What travels to machines, with its name."""
-        self._packing: Future[tuple[str, LaunchPack]] | None = None
+        self._packing: Packing | None = None
         self._packed_for = 0
         self._lacked = False
         """Whether a machine requested what is to be started, and we have not packed it."""
@@ -160,17 +173,17 @@ class RemoteJob(OrderedJob[MachineSet]):
 
     # ---------------------------------------------------------------- what is to be done
 
-    def advance(self, machines: KnownMachines, placing: Placing, packing: Packing, now: float) -> None:
+    def advance(self, now: float) -> None:
         """Take the next steps from what there is to what was ordered; raises BackendError if one fails."""
         self._lead_on()
         for machine_set in self.sets:
-            self._watch(machine_set, machines, now)
+            self._watch(machine_set, self._around.machines, now)
         self._said_file.keep(self.said, now)
         for machine_set in [one for one in self.going if one.over and one.drained(now)]:
             machine_set.write_over()
             self.going.remove(machine_set)
         if self.order is not None:
-            self._pursue(self.checked(self.order), machines, placing, packing, now)
+            self._pursue(self.checked(self.order), now)
         self.clear_trouble(now)
 
     def _lead_on(self) -> None:
@@ -225,14 +238,12 @@ class RemoteJob(OrderedJob[MachineSet]):
         """Say whether a set was written down as the order wants it."""
         return order.kinds == current.form.kinds
 
-    def _pursue(
-        self, order: WorkerOrder, machines: KnownMachines, placing: Placing, packing: Packing, now: float
-    ) -> None:
+    def _pursue(self, order: WorkerOrder, now: float) -> None:
         machine_set = self.current
         if machine_set is not None and (
             machine_set.attempt != order.attempt or order.void or not order.kinds
         ):
-            if self._goes_on(machine_set, order, machines, placing, packing, now):
+            if self._goes_on(machine_set, order, now):
                 return
             self.joining = None
             self._stop(machine_set)
@@ -242,18 +253,18 @@ class RemoteJob(OrderedJob[MachineSet]):
         if order.void or not order.kinds or self.going:
             return
         if machine_set is None and now >= max(order.not_before, self.retry_at):
-            self._begin(order, placing, packing, now)
+            self._begin(order, now)
         elif machine_set is not None and not machine_set.announced and not machine_set.stopping:
-            self._meet(machine_set, machines)
+            self._meet(machine_set)
         if self._lacked and self.pack is None and self.launch is not None:
-            self._is_packed(order, self.launch, packing, now)
+            self._is_packed(order, self.launch, now)
 
-    def _begin(self, order: WorkerOrder, placing: Placing, packing: Packing, now: float) -> None:
+    def _begin(self, order: WorkerOrder, now: float) -> None:
         """Find machines for a set and write it down; raises BackendError where that cannot be done."""
         launch = self.startable(now)
-        if not self._is_packed(order, launch, packing, now) or self._elsewhere:
+        if not self._is_packed(order, launch, now) or self._elsewhere:
             return
-        seats = self._placed(order.kinds, order.pool, (), placing, now)
+        seats = self._placed(order.kinds, order.pool, (), now)
         if seats is None:
             return
         assert self.pack is not None
@@ -262,10 +273,10 @@ class RemoteJob(OrderedJob[MachineSet]):
         self._write(self._made(form), now)
 
     def _placed(
-        self, kinds: tuple[Kind, ...], pool: str, used: Collection[str], placing: Placing, now: float
+        self, kinds: tuple[Kind, ...], pool: str, used: Collection[str], now: float
     ) -> tuple[GpuSeat, ...] | None:
         """Find machines for workers, or note for how long there have not been enough."""
-        seats = placing(kinds, pool, used)
+        seats = self._around.place(kinds, pool, used, now)
         if seats is not None:
             self._waiting_since = None
             return seats
@@ -287,15 +298,7 @@ class RemoteJob(OrderedJob[MachineSet]):
 
     # ---------------------------------------------------------------- workers that stay
 
-    def _goes_on(
-        self,
-        machine_set: MachineSet,
-        order: WorkerOrder,
-        machines: KnownMachines,
-        placing: Placing,
-        packing: Packing,
-        now: float,
-    ) -> bool:
+    def _goes_on(self, machine_set: MachineSet, order: WorkerOrder, now: float) -> bool:
         """Let workers go on in the set that was ordered, where they can; False: all have to be ended."""
         launch = self.launch
         if order.void or not order.kinds or launch is None or now < order.not_before:
@@ -312,37 +315,30 @@ class RemoteJob(OrderedJob[MachineSet]):
         stay = machine_set.staying(order.kinds)
         if stay and (self.going or machine_set.reforming):
             return soon
-        if not stay or not self._is_packed_as(machine_set.form.launch, order, launch, packing, now):
+        if not stay or not self._is_packed_as(machine_set.form.launch, order, launch, now):
             return bool(stay) and self._packing is not None and soon
         if self.joining is None:
-            self.joining = self._planned(machine_set, order, stay, placing, now)
+            self.joining = self._planned(machine_set, order, stay, now)
         if self.joining is None:
             return now < self.held_at + READY_S
-        port = self._port(self.joining, machines)
+        port = self._port(self.joining)
         if port is None or port == machine_set.form.port:
             return soon
         self._take_over(machine_set, self.joining, port, now)
         return True
 
-    def _is_packed_as(
-        self, name: str, order: WorkerOrder, launch: Launch, packing: Packing, now: float
-    ) -> bool:
+    def _is_packed_as(self, name: str, order: WorkerOrder, launch: Launch, now: float) -> bool:
         """Say whether we have what the workers were started with, for those who are added."""
         if self.pack is None:
-            self._is_packed(order, launch, packing, now)
+            self._is_packed(order, launch, now)
         return self.pack is not None and self.pack[0] == name
 
     def _planned(
-        self,
-        machine_set: MachineSet,
-        order: WorkerOrder,
-        stay: Mapping[int, int],
-        placing: Placing,
-        now: float,
+        self, machine_set: MachineSet, order: WorkerOrder, stay: Mapping[int, int], now: float
     ) -> MachineSet | None:
         """Return the set in which workers could go on; None where there are not enough machines."""
         added = tuple(kind for rank, kind in enumerate(order.kinds) if rank not in stay)
-        seats = self._placed(added, order.pool, machine_set.parts.keys(), placing, now) if added else ()
+        seats = self._placed(added, order.pool, machine_set.parts.keys(), now) if added else ()
         if seats is None:
             return None
         return self._made(machine_set.form.successor(order.attempt, order.kinds, stay, seats))
@@ -365,12 +361,12 @@ class RemoteJob(OrderedJob[MachineSet]):
         """Return for how long there have not been enough machines."""
         return 0.0 if self._waiting_since is None else now - self._waiting_since
 
-    def _is_packed(self, order: WorkerOrder, launch: Launch, packing: Packing, now: float) -> bool:
+    def _is_packed(self, order: WorkerOrder, launch: Launch, now: float) -> bool:
         """Say whether the working folder is ready to travel, as it is at the beginning of each attempt."""
         if self._packed_for == order.attempt:
             return True
         if self._packing is None:
-            self._packing = packing(launch)
+            self._packing = self._around.pack(launch)
         if not self._packing.done():
             return False
         packing_done, self._packing = self._packing, None
@@ -381,9 +377,9 @@ class RemoteJob(OrderedJob[MachineSet]):
         self._packed_for = order.attempt
         return True
 
-    def _meet(self, machine_set: MachineSet, machines: KnownMachines) -> None:
+    def _meet(self, machine_set: MachineSet) -> None:
         """Learn at which port the ranks meet, and write that down before any machine is to start."""
-        port = self._port(machine_set, machines)
+        port = self._port(machine_set)
         if port is not None:
             machine_set.form = machine_set.form._replace(port=port)
             try:
@@ -392,9 +388,9 @@ class RemoteJob(OrderedJob[MachineSet]):
                 machine_set.form = machine_set.form._replace(port=0)
                 raise self._unwritable(error) from error
 
-    def _port(self, machine_set: MachineSet, machines: KnownMachines) -> int | None:
+    def _port(self, machine_set: MachineSet) -> int | None:
         """Return the port that the machine of rank 0 offers to meet at."""
-        machine = machines.get(machine_set.form.seats[0].host)
+        machine = self._around.machines.get(machine_set.form.seats[0].host)
         return None if machine is None else machine.ports.get(self.place.name)
 
     def lacks(self, launch: str) -> bool:

@@ -15,8 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from slacktide.backends.base import SavedEvidence
-from slacktide.backends.workers import job_folder as folder
+from slacktide.backends.workers.owned_folders import read_text
+from slacktide.core.types import SavedEvidence
 
 WRITE_S = 1.0
 """How often it is written down at the most."""
@@ -64,7 +64,7 @@ class LastReportFile:
     def read(self, now: float) -> LastReport:
         """Return what an earlier controller wrote down, with times on this one's clock."""
         try:
-            fact = json.loads(folder.read_text(self._path))
+            fact = json.loads(read_text(self._path))
             ago_s = max(0.0, time.time() - float(fact["at"]))
             grown_s = max(0.0, time.time() - float(fact["grown_at"]))
             metrics = {str(name): float(value) for name, value in fact["metrics"].items()}

@@ -57,7 +57,7 @@ class LogCopies:
     def _on_disk(self, name: LogName) -> int:
         """Return how far a copy of an earlier controller's goes; a note says so where parts were left out."""
         with suppress(OSError, ValueError):
-            return int(folder.read_text(self._note(name)))
+            return int(owned_folders.read_text(self._note(name)))
         try:
             return self._path(name).stat().st_size
         except OSError:

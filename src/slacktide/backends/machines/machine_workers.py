@@ -10,9 +10,8 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 from slacktide.backends.base import PoolRoom
@@ -25,7 +24,7 @@ from slacktide.backends.machines.agent.messages import (
     Link,
     LogName,
 )
-from slacktide.backends.machines.job import WAIT_S, RemoteJob
+from slacktide.backends.machines.job import WAIT_S, Packing, RemoteJob
 from slacktide.backends.machines.launch_package import packed
 from slacktide.backends.machines.link.exchange import KnownMachine, KnownMachines, MessageLoop
 from slacktide.backends.machines.log_copy import LogCopies
@@ -56,7 +55,7 @@ class MachineWorkers:
         Without threads it hears and says something only when `peers.talk.turn` is called.
         """
         folder = Path(os.path.abspath(root))
-        self._jobs = JobTable(folder, owner, lambda place: RemoteJob(place, owner))
+        self._jobs = JobTable(folder, owner, lambda place: RemoteJob(place, owner, self))
         self._owner, self._now = owner, now
         self.machines = KnownMachines(MessageLoop(link, now, threads=threads), lease_s, now())
         self._began_at, self._threads = now(), threads
@@ -95,7 +94,7 @@ class MachineWorkers:
             self._receive(machine, answer, now)
 
         def advance(name: str, job: RemoteJob) -> None:
-            job.advance(self.machines, partial(self._placed, now), self._pack, now)
+            job.advance(now)
             self._report_wait(name, job, now)
 
         self._jobs.advance(advance)
@@ -196,9 +195,10 @@ class MachineWorkers:
                 free.append(FreeHost(machine.host, tuple(names)))
         return free
 
-    def _placed(
-        self, now: float, kinds: Sequence[Kind], pool: str, used: Collection[str] = ()
+    def place(
+        self, kinds: Sequence[Kind], pool: str, used: Collection[str], now: float
     ) -> tuple[GpuSeat, ...] | None:
+        """Return where workers can be placed just now, where others of the set are on `used`."""
         return place(kinds, pool, self._free(now), used)
 
     def _report_wait(self, name: str, job: RemoteJob, now: float) -> None:
@@ -230,7 +230,7 @@ class MachineWorkers:
             and not self.machines.loop.link.trouble
         )
 
-    def _pack(self, launch: Launch) -> Future[tuple[str, LaunchPack]]:
+    def pack(self, launch: Launch) -> Packing:
         """Have the working folder made ready to travel, and mark the checkpoint folder for recognition."""
         packing = self._packers.submit(_packed, launch, self._owner)
         if not self._threads:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from slacktide.backends.workers import job_folder as folder
+from slacktide.backends.workers import owned_folders
 from slacktide.backends.workers.launch import Kind, Launch, script_of
 
 SET_FILE = "set.json"
@@ -79,13 +79,13 @@ class SetForm(NamedTuple):
     def write(self, home: Path) -> None:
         """Put it on disk; raises OSError."""
         fact = {"format": 1, **self._asdict(), "seats": [list(seat) for seat in self.seats]}
-        folder.write_durably(home / SET_FILE, json.dumps(fact))
+        owned_folders.write_durably(home / SET_FILE, json.dumps(fact))
 
 
 def read_form(home: Path, attempt: int) -> SetForm | None:
     """Return the form that an earlier controller wrote; None when nothing is there that makes sense."""
     try:
-        fact = json.loads(folder.read_text(home / SET_FILE))
+        fact = json.loads(owned_folders.read_text(home / SET_FILE))
         kinds: Iterable[Kind] = ("spot" if kind == "spot" else "on-demand" for kind in fact["kinds"])
         seats = tuple(GpuSeat(*map(str, seat)) for seat in fact["seats"])
         form = SetForm(

@@ -9,11 +9,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from slacktide.backends.process_table import Process, SeenProcess, alive, scan, send
+from slacktide.backends.process_table import Process, SeenProcess, alive, carries, relatives, scan, send
 from slacktide.backends.ray.actor import NODE
 from slacktide.core.errors import BackendError, FileError
 from slacktide.core.files import state_dir, write_private
-from slacktide.core.machine_clock import boot_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,21 +95,24 @@ PAUSE_S = 0.05
 
 def of_node(node: LocalNode, seen: Iterable[SeenProcess]) -> list[SeenProcess]:
     """Return the processes of a node among those that were seen."""
-    raylets = {node.raylet.pid} if alive(node.raylet) else set()
-    ours = {one.process.pid for one in seen if is_worker(one, node) or _carries(one, NODE, node.id[:12])}
-    return _with_children(raylets | ours, seen)
+    return relatives(
+        seen,
+        lambda one: is_worker(one, node) or carries(one.process.pid, NODE, node.id[:12]),
+        {node.raylet},
+    )
 
 
 def of_cluster(note: ClusterNote, seen: Iterable[SeenProcess]) -> list[SeenProcess]:
     """Return all processes of a cluster among those that were seen."""
-    ours = {
-        one.process.pid
-        for one in seen
-        if _in_session(one, note.keeper)
-        or _carries(one, CLUSTER, note.id)
-        or any(is_worker(one, node) for node in note.nodes)
-    }
-    return _with_children(ours, seen)
+    return relatives(
+        seen,
+        lambda one: (
+            _in_session(one, note.keeper)
+            or carries(one.process.pid, CLUSTER, note.id)
+            or any(is_worker(one, node) for node in note.nodes)
+        ),
+        (),
+    )
 
 
 def is_worker(seen: SeenProcess, node: LocalNode) -> bool:
@@ -127,6 +129,7 @@ def kill_all(find: Callable[[list[SeenProcess]], list[SeenProcess]]) -> int:
     """Kill processes until no more are found, and say how many there were; raises BackendError."""
     give_up = time.monotonic() + PATIENCE_S
     killed: set[Process] = set()
+    # Again and again: what was killed may have started something between the scan and the signal.
     while found := [seen.process for seen in find(list(scan()))]:
         for process in found:
             send(process, signal.SIGKILL)
@@ -139,36 +142,7 @@ def kill_all(find: Callable[[list[SeenProcess]], list[SeenProcess]]) -> int:
 
 def _in_session(seen: SeenProcess, keeper: Process) -> bool:
     """Whether a process is in the session that the keeper began, which may have died meanwhile."""
-    if seen.session != keeper.pid or not keeper.started.endswith(_boot_of(seen.process)):
+    # After a boot the same number is another session: the keeper's note would then name strangers.
+    if seen.session != keeper.pid or seen.process.boot != keeper.boot:
         return False
     return seen.process.pid != keeper.pid or seen.process == keeper
-
-
-def _boot_of(process: Process) -> str:
-    return process.started.partition(" ")[2]
-
-
-def _with_children(pids: set[int], seen: Iterable[SeenProcess]) -> list[SeenProcess]:
-    """Add what these processes have started."""
-    everyone = list(seen)
-    found: set[int] = set()
-    more = set(pids)
-    while more:
-        found |= more
-        more = {one.process.pid for one in everyone if one.parent in found} - found
-    return [one for one in everyone if one.process.pid in found]
-
-
-def _carries(seen: SeenProcess, variable: str, value: str) -> bool:
-    try:
-        with open(f"/proc/{seen.process.pid}/environ", "rb") as file:
-            return f"{variable}={value}".encode() in file.read().split(b"\0")
-    except OSError:  # gone meanwhile, or someone else's
-        return False
-
-
-def process_of(pid: int) -> Process:
-    """Return the process that has this pid now, in the words of the process table; raises OSError."""
-    with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-        fields = file.read().rpartition(")")[2].split()
-    return Process(pid, f"{fields[19]} {boot_id()}")

@@ -32,6 +32,9 @@ NOTES = "SLACKTIDE_NOTES"
 ADDED = "SLACKTIDE_ADDED"
 """Set in a worker that is added to others that work already: it is to wait for them."""
 
+CAPACITY = "SLACKTIDE_CAPACITY_TYPE"
+"""What a worker's GPU is rented as."""
+
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 _HOST = "127.0.0.1"
 
@@ -89,7 +92,7 @@ def rank_variables(intent: Intent, rank: int) -> dict[str, str]:
         "MASTER_ADDR": addresses[0],
         "MASTER_PORT": str(intent.master_port),
         "SLACKTIDE_ATTEMPT": str(intent.attempt),
-        "SLACKTIDE_CAPACITY_TYPE": intent.kinds[at],
+        CAPACITY: intent.kinds[at],
         "SKYPILOT_NODE_RANK": str(rank),
         "SKYPILOT_NUM_NODES": str(workers),
         "SKYPILOT_NUM_GPUS_PER_NODE": "1",

@@ -30,9 +30,10 @@ from typing import NamedTuple
 
 from slacktide.backends.base import PIECE_BYTES
 from slacktide.backends.process_table import Process
+from slacktide.backends.workers import owned_folders
 from slacktide.backends.workers.launch import Kind
+from slacktide.backends.workers.owned_folders import read_text
 from slacktide.core.errors import BackendError
-from slacktide.core.files import make_durable
 
 _ATTEMPT = "attempt-"
 
@@ -125,7 +126,7 @@ def write_intent(folder: Path, intent: Intent) -> None:
     """Put on disk what is about to be started; raises OSError."""
     target = attempt_folder(folder, intent.attempt)
     target.mkdir(mode=0o700, exist_ok=True)
-    write_durably(target / "attempt.json", json.dumps({"format": 1, **asdict(intent)}))
+    owned_folders.write_durably(target / "attempt.json", json.dumps({"format": 1, **asdict(intent)}))
 
 
 def has_intent(folder: Path, attempt: int) -> bool:
@@ -252,25 +253,6 @@ def age_ns(path: Path) -> int | None:
         return path.stat().st_mtime_ns
     except OSError:
         return None
-
-
-def write_durably(path: Path, text: str) -> None:
-    """Write a file whole, and let it survive a loss of power; raises OSError."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.unlink(missing_ok=True)
-    handle = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-    with open(handle, "w", encoding="utf-8") as file:
-        file.write(text + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(draft, path)
-    make_durable(path.parent)
-
-
-def read_text(path: Path) -> str:
-    """Read a note of ours, not through a link; raises OSError, and ValueError for what is no text."""
-    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), encoding="utf-8") as file:
-        return file.read()
 
 
 def _line(path: Path) -> str | None:

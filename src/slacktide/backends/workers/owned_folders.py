@@ -1,4 +1,4 @@
-"""Folders that are ours: made for us alone, marked with their owner, and never reached through a link."""
+"""Files and folders that are ours: for us alone, marked with their owner, never reached through a link."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from slacktide.backends.workers.job_folder import read_text, write_durably
 from slacktide.core.errors import InputError
+from slacktide.core.files import PRIVATE_FILE, make_durable, replace_file
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _BEGUN = ("attempt-*", "progress.jsonl", "setup.pid")
@@ -64,6 +64,18 @@ def jobs(root: Path, owner: str) -> Iterator[Path]:
     except OSError:
         return
     yield from (path for path in found if owner_of(path) == owner)
+
+
+def write_durably(path: Path, text: str) -> None:
+    """Write a file whole, and let it survive a loss of power; raises OSError."""
+    replace_file(path, f"{text}\n".encode(), PRIVATE_FILE)
+    make_durable(path.parent)
+
+
+def read_text(path: Path) -> str:
+    """Read a note of ours, not through a link; raises OSError, and ValueError for what is no text."""
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), encoding="utf-8") as file:
+        return file.read()
 
 
 def _private_mode(path: Path) -> int:

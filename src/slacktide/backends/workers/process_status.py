@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, NamedTuple, TypeAlias
 
-from slacktide.backends.base import SavedEvidence
+from slacktide.core.types import SavedEvidence
 
 Phase: TypeAlias = Literal["none", "setting-up", "starting", "running", "stopping", "exited"]
 """none: nothing is held · setting-up: the set-up command runs · starting: workers are ordered and not all

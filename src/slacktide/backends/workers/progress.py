@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from slacktide.backends.base import SavedEvidence
+from slacktide.core.types import SavedEvidence
 
 LONGEST_LINE_BYTES = 1 << 16
 """Longer lines are not read."""

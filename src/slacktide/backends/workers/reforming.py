@@ -15,8 +15,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from slacktide.backends.workers import environment
-from slacktide.backends.workers import job_folder as folder
+from slacktide.backends.workers import environment, owned_folders
+from slacktide.backends.workers.job_folder import Intent, KeptRank
 from slacktide.backends.workers.launch import READY_S, TAKE_S, Kind, SetPart, lower_ranks_first
 from slacktide.backends.workers.worker import Worker
 from slacktide.backends.workers.worker_set import WorkerSet
@@ -67,33 +67,8 @@ def _is_free(worker: Worker) -> bool:
 
 
 def successor(
-    before: folder.Intent,
-    attempt: int,
-    kinds: tuple[Kind, ...],
-    stay: Mapping[int, Worker],
-    new_devices: tuple[str, ...],
-) -> folder.Intent:
-    """Return what a set is to be that takes these workers over; they keep their GPUs."""
-    new, ranks = iter(new_devices), range(len(kinds)) if before.devices else ()
-    return replace(
-        before,
-        attempt=attempt,
-        former=before.attempt,
-        generation=before.generation + 1,
-        kinds=kinds,
-        devices=tuple(before.devices[stay[rank].rank] if rank in stay else next(new) for rank in ranks),
-        master_port=environment.free_port(),
-        kept=_kept(before, stay),
-    )
-
-
-def _kept(before: folder.Intent, stay: Mapping[int, Worker]) -> tuple[folder.KeptRank, ...]:
-    return tuple(folder.KeptRank(rank, *before.origin(worker.rank)) for rank, worker in stay.items())
-
-
-def part_of_successor(
-    before: folder.Intent, attempt: int, kinds: tuple[Kind, ...], stay: Mapping[int, Worker], part: SetPart
-) -> folder.Intent:
+    before: Intent, attempt: int, kinds: tuple[Kind, ...], stay: Mapping[int, Worker], part: SetPart
+) -> Intent:
     """Return what this machine's part of a set is to be that takes these workers over."""
     return replace(
         before,
@@ -105,7 +80,7 @@ def part_of_successor(
         master_port=part.master_port,
         ranks=part.ranks,
         addresses=part.addresses,
-        kept=_kept(before, stay),
+        kept=tuple(KeptRank(rank, *before.origin(worker.rank)) for rank, worker in stay.items()),
     )
 
 
@@ -117,9 +92,7 @@ def is_able(worker: Worker) -> bool:
 class Reforming:
     """How far the workers of a set have come that was made from another one."""
 
-    def __init__(
-        self, worker_set: WorkerSet, intent: folder.Intent, home: Path, since: float, now: float
-    ) -> None:
+    def __init__(self, worker_set: WorkerSet, intent: Intent, home: Path, since: float, now: float) -> None:
         """Take up what is on disk: an earlier controller may have come some way."""
         self.formed_at: float | None = None
         """When all were seen to have taken their places."""
@@ -167,7 +140,7 @@ class Reforming:
             return
         try:
             for worker in self._worker_set.workers:
-                folder.write_durably(Path(f"{worker.stem}.place"), json.dumps(self._place(worker)))
+                owned_folders.write_durably(Path(f"{worker.stem}.place"), json.dumps(self._place(worker)))
         except OSError as error:  # some may have received theirs, and others cannot
             self._give_up(f"receive their places, got: {error}", now)
             return
@@ -187,6 +160,6 @@ class Reforming:
 def _attempt(worker: Worker, note: str) -> int | None:
     """Return of which attempt a note is; None when there is none."""
     try:
-        return int(json.loads(folder.read_text(Path(f"{worker.stem}.{note}")))["attempt"])
+        return int(json.loads(owned_folders.read_text(Path(f"{worker.stem}.{note}")))["attempt"])
     except (OSError, ValueError, KeyError, TypeError):
         return None

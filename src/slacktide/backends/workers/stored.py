@@ -12,8 +12,8 @@ from pathlib import Path
 
 from slacktide.backends.checkpoints.folder import STAMP, has_files
 from slacktide.backends.checkpoints.mover import Done, Failed, Mover
-from slacktide.backends.workers.job_folder import read_text, write_durably
 from slacktide.backends.workers.launch import Launch
+from slacktide.backends.workers.owned_folders import read_text, write_durably
 
 RETRY_S = 5.0
 """How long to wait after a store could not be used."""

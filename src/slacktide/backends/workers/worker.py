@@ -207,7 +207,9 @@ def _end_by_signs(stem: Path, process: Process | None, seen_s: float | None) -> 
     looks.
     """
     last_s = max([*_ages(folder.signs(stem)), *_given(seen_s)], default=boot.seconds())
-    return min(last_s, _BOOTED_S) if process is not None and _of_another_boot(process) else last_s
+    # Where boots have no ids it is not known, and taken for one of this boot.
+    before = process is not None and bool(boot.boot_id()) and process.boot != boot.boot_id()
+    return min(last_s, _BOOTED_S) if before else last_s
 
 
 def attempt_end_s(stems: Iterable[Path]) -> float:
@@ -233,11 +235,6 @@ def _ages(signs: Iterable[Path]) -> list[float]:
 
 def _given(seen_s: float | None) -> Iterable[float]:
     return () if seen_s is None else (seen_s,)
-
-
-def _of_another_boot(process: Process) -> bool:
-    """Say whether a process registered before this boot; unknown, so False, where boots have no ids."""
-    return bool(boot.boot_id()) and process.started.partition(" ")[2] != boot.boot_id()
 
 
 def _uptime_s() -> float:

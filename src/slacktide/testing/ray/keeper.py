@@ -13,7 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from slacktide.backends.ray.cluster_note import ClusterNote, LocalNode, process_of, write_note
+from slacktide.backends.process_table import process_of
+from slacktide.backends.ray.cluster_note import ClusterNote, LocalNode, write_note
 from slacktide.backends.ray.node_settings import MARKET
 
 OBJECT_STORE_BYTES = 80 << 20

@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from slacktide.backends.machines.agent.lease import CONTROLLER_WAITS_S
 from slacktide.backends.machines.agent.messages import (
@@ -29,14 +28,6 @@ REPEAT_S = 0.2
 ANSWER_S = 2.0
 """How long to wait for an answer before a message is repeated."""
 ROUND_S = 0.02
-
-
-class TimedAnswer(NamedTuple):
-    """An answer, whose it is, and when it came."""
-
-    host: str
-    answer: AgentAnswer
-    at: float
 
 
 @dataclass(slots=True)
@@ -69,7 +60,7 @@ class MessageLoop:
         self.link, self._now, self._threads = link, now, threads
         self._life = secrets.token_hex(6)
         self._lines: dict[str, Exchange] = {}
-        self._answers: list[TimedAnswer] = []
+        self._answers: list[tuple[HostAnswer, float]] = []
         self._hosts: Sequence[Host] = ()
         self._lock = threading.Lock()
         self._closed = threading.Event()
@@ -94,8 +85,8 @@ class MessageLoop:
         self._begin()
         return self._hosts
 
-    def answers(self) -> list[TimedAnswer]:
-        """Return what was answered since the last call."""
+    def answers(self) -> list[tuple[HostAnswer, float]]:
+        """Return what was answered since the last call, each with the time at which it came."""
         with self._lock:
             answers, self._answers = self._answers, []
         return answers
@@ -138,7 +129,7 @@ class MessageLoop:
         line.answered = max(line.answered, received.answer.number)
         if not received.answer.heeded:
             line.fresh = True  # it knows us now: repeat the message at once
-        self._answers.append(TimedAnswer(received.host, received.answer, now))
+        self._answers.append((received, now))
 
     def _is_due(self, name: str, now: float) -> bool:
         return name in self._lines and self._lines[name].is_due(now)
@@ -211,16 +202,16 @@ class KnownMachines:
             machine.host, machine.listed_at = host, now
         for name in [one.host.id for one in self.all() if now - one.listed_at > FORGET_S]:
             del self._machines[name]
-        return [found for timed in self.loop.answers() if (found := self._accept(timed)) is not None]
+        return [found for one, at in self.loop.answers() if (found := self._accept(one, at)) is not None]
 
-    def _accept(self, timed: TimedAnswer) -> tuple[KnownMachine, AgentAnswer] | None:
-        machine, answer = self._machines.get(timed.host), timed.answer
+    def _accept(self, received: HostAnswer, at: float) -> tuple[KnownMachine, AgentAnswer] | None:
+        machine, answer = self._machines.get(received.host), received.answer
         if machine is None:
             return None
-        machine.last_answer_at = max(machine.last_answer_at, timed.at)
+        machine.last_answer_at = max(machine.last_answer_at, at)
         if not answer.heeded or answer.number <= machine.answered:
             return None
-        machine.answered, machine.heeded_at = answer.number, timed.at
+        machine.answered, machine.heeded_at = answer.number, at
         machine.devices, machine.notice_s = answer.devices, answer.notice_s
         machine.lacking, machine.ports = answer.lacking, dict(answer.ports)
         return machine, answer
