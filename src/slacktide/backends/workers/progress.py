@@ -11,6 +11,7 @@ import json
 import math
 import os
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -48,36 +49,20 @@ class ReportedProgress(NamedTuple):
     """How the checkpointed share is known."""
 
 
-class Tail:
-    """Follows a progress file as it grows; a new or shortened file is read from its beginning."""
+class Follower(ABC):
+    """Follows a file that a job writes, and knows when it last said anything, and anything more."""
 
-    def __init__(self, path: Path, now: float) -> None:
-        self.path = path
-        self.progress = ReportedProgress()
-        self.broken_lines = 0
-        """Lines that could not be read, or were too many; what came too fast to be counted counts as one."""
-        self.skipped_bytes = 0
-        """What came faster than it could be read."""
+    def __init__(self, progress: ReportedProgress) -> None:
+        self.progress = progress
         self.grown_at = -math.inf
         """When more was last found to be done than ever in this attempt, on the caller's clock."""
         self.said_at: float | None = None
         """When it was last found to say how much is done; None while it never has."""
-        self.behind = False
-        """Whether the file was longer than what was read of it."""
         self._most_share = -1.0
-        self._inode = 0
-        self._offset = 0
-        self._rest = b""
-        self._inside = False
-        """Whether the next bytes are of a line that is too long."""
-        self._catch_up(now)
 
-    @property
-    def metrics(self) -> Mapping[str, float]:
-        """What the job measures, and how many of its lines were not read, if some were not."""
-        if not self.broken_lines:
-            return self.progress.metrics
-        return {**self.progress.metrics, UNREAD: float(self.broken_lines)}
+    @abstractmethod
+    def _read_on(self) -> None:
+        """Take in what was added; raises OSError."""
 
     def poll(self, now: float) -> None:
         """Read what was added; a last line without its end waits for it."""
@@ -95,15 +80,43 @@ class Tail:
         """Expect a new set of workers, who may have to do again what was done."""
         self._most_share = -1.0
 
-    def _catch_up(self, now: float) -> None:
+    def catch_up(self, path: Path, now: float) -> None:
         """Read what was there before us, and date it by the file: a restart is no sign of life."""
         try:
-            silent_s = max(0.0, time.time() - self.path.stat().st_mtime)
+            silent_s = max(0.0, time.time() - path.stat().st_mtime)
         except OSError:
             return
+        reports = self.progress.reports
         self.poll(now)
-        self.grown_at = min(self.grown_at, now - silent_s)
-        self.said_at = None if self.said_at is None else now - silent_s
+        if self.progress.reports > reports:
+            self.grown_at = self.said_at = now - silent_s
+
+
+class Tail(Follower):
+    """Follows a progress file as it grows; a new or shortened file is read from its beginning."""
+
+    def __init__(self, path: Path, now: float) -> None:
+        super().__init__(ReportedProgress())
+        self.path = path
+        self.broken_lines = 0
+        """Lines that could not be read, or were too many; what came too fast to be counted counts as one."""
+        self.skipped_bytes = 0
+        """What came faster than it could be read."""
+        self.behind = False
+        """Whether the file was longer than what was read of it."""
+        self._inode = 0
+        self._offset = 0
+        self._rest = b""
+        self._inside = False
+        """Whether the next bytes are of a line that is too long."""
+        self.catch_up(path, now)
+
+    @property
+    def metrics(self) -> Mapping[str, float]:
+        """What the job measures, and how many of its lines were not read, if some were not."""
+        if not self.broken_lines:
+            return self.progress.metrics
+        return {**self.progress.metrics, UNREAD: float(self.broken_lines)}
 
     def _read_on(self) -> None:
         state = self.path.stat()

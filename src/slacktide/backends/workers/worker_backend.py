@@ -112,7 +112,7 @@ class WorkerBackend(ABC):
 
     def stop_hours(self, job: str) -> float:
         """Return how long the grace is on the market's clock."""
-        return (self._grace_s.get(job, STRAY_GRACE_S) + SLACK_S) * self.place.speed / 3600.0
+        return self._hours(self._grace_s.get(job, STRAY_GRACE_S) + SLACK_S)
 
     def logs(self, job: str) -> Sequence[Log]:
         """Return the files into which the set-up and the workers of a job printed."""
@@ -159,7 +159,7 @@ class WorkerBackend(ABC):
     def _facts(self, job: str, seen: ProcessStatus) -> BackendStatus:
         order = self._orders.get(job)
         here = order is not None and seen.attempt == order.attempt
-        wanted = 0 if order is None or order.ending else order.gpus
+        wanted, before_s = 0 if order is None or order.ending else order.gpus, seen.before_gone_s
         return BackendStatus(
             attempt=seen.attempt,
             pool=None if order is None else order.pool,
@@ -177,19 +177,30 @@ class WorkerBackend(ABC):
             stopped=seen.stopped,
             since_hours=self._since_hours(job, seen),
             until_hours=self._until_hours(job, seen),
-            before_until_hours=self._before_hours(seen),
+            before_until_hours=math.inf if before_s is None else self._gone_hours(before_s),
             newest_attempt=seen.newest_attempt,
             trouble=seen.trouble,
             reform_hours=self._reform_hours(seen),
-            notice_hours=None if seen.notice_s is None else seen.notice_s * self.place.speed / 3600.0,
+            notice_hours=None if seen.notice_s is None else self._hours(seen.notice_s),
         )
+
+    def _hours(self, seconds: float) -> float:
+        """Return how long this many seconds of the wall clock are on the market's."""
+        return seconds * self.place.speed / 3600.0
+
+    def _when(self, ago_s: float) -> float:
+        """Return which time of the market's clock was this many seconds ago."""
+        return self.place.now_hours() - self._hours(ago_s)
+
+    def _gone_hours(self, gone_s: float) -> float:
+        """Return the market's time at a time of the machine's own clock, which may lie a little ahead."""
+        return self._when(max(0.0, boot.seconds() - gone_s))
 
     def _reform_hours(self, seen: ProcessStatus) -> float:
         """Return when workers that stayed received their places, on the market's clock."""
         if seen.reforming:
             return math.inf
-        ago_s = math.inf if seen.places_sent_s is None else seen.places_sent_s
-        return self.place.now_hours() - ago_s * self.place.speed / 3600.0
+        return self._when(math.inf if seen.places_sent_s is None else seen.places_sent_s)
 
     def _since_hours(self, job: str, seen: ProcessStatus) -> float:
         """Return when the workers were started on the market's clock, the same at every look."""
@@ -197,8 +208,7 @@ class WorkerBackend(ABC):
             return math.inf
         begin = self._begins.get(job)
         if begin is None or begin[0] != seen.attempt:
-            hours = self.place.now_hours() - max(0.0, seen.began_s) * self.place.speed / 3600.0
-            begin = self._begins[job] = seen.attempt, hours
+            begin = self._begins[job] = seen.attempt, self._when(max(0.0, seen.began_s))
         return begin[1]
 
     def _until_hours(self, job: str, seen: ProcessStatus) -> float:
@@ -207,22 +217,13 @@ class WorkerBackend(ABC):
             return math.inf
         end = self._ends.get(job)
         if end is None or (end.attempt, end.gone_s) != (seen.attempt, seen.gone_s):
-            ago_s = max(0.0, boot.seconds() - seen.gone_s)
-            hours = self.place.now_hours() - ago_s * self.place.speed / 3600.0
-            end = self._ends[job] = End(seen.attempt, seen.gone_s, hours)
+            end = self._ends[job] = End(seen.attempt, seen.gone_s, self._gone_hours(seen.gone_s))
         return end.until_hours
-
-    def _before_hours(self, seen: ProcessStatus) -> float:
-        if seen.before_gone_s is None:
-            return math.inf
-        ago_s = max(0.0, boot.seconds() - seen.before_gone_s)
-        return self.place.now_hours() - ago_s * self.place.speed / 3600.0
 
     def _progress(self, seen: ProcessStatus) -> JobProgress | None:
         if seen.said_s is None:
             return None
-        market_hours = self.place.now_hours() - seen.said_s * self.place.speed / 3600.0
-        at_hours = market_hours if seen.spoken else -math.inf
+        at_hours = self._when(seen.said_s) if seen.spoken else -math.inf
         return JobProgress(seen.done_share, seen.checkpointed_share, at_hours, seen.saved)
 
 
