@@ -19,8 +19,7 @@ from slacktide.report.text.tables.grid import Grid
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MARKER = "reproduction.json"
-"""By this file a folder is known as one that we wrote."""
+MARKER = "reproduction.json"  # by this file a folder is known as one that we wrote
 PAGE = "index.html"
 
 

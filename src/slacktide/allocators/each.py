@@ -23,8 +23,7 @@ class Each:
     never taken for another's wish.
     """
 
-    policy_of: Callable[[str], Policy]
-    """The policy of a job, by its name."""
+    policy_of: Callable[[str], Policy]  # the policy of a job, by its name
 
     def decide(self, view: FleetView) -> dict[str, Allocation]:
         left, wanted = view.spot.copy(), dict[str, Allocation]()

@@ -44,8 +44,7 @@ class EachAlone:
     width, or waits. Nobody looks at the budget: `width` is what it is tuned by.
     """
 
-    width: int = 4
-    """The width of a job without a deadline; narrower where less spot is left."""
+    width: int = 4  # the width of a job without a deadline; narrower where less spot is left
     needs_market: ClassVar[bool] = True
     keeps_deadlines: ClassVar[bool] = True
 

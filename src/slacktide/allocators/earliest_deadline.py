@@ -34,8 +34,7 @@ class EarliestDeadline:
     tuned by.
     """
 
-    width: int = 4
-    """How wide a job may be on spot; narrower where less is left."""
+    width: int = 4  # how wide a job may be on spot; narrower where less is left
     needs_market: ClassVar[bool] = True
     keeps_deadlines: ClassVar[bool] = True
 

@@ -26,8 +26,7 @@ class OnDemandWidths:
     It does not look at the budget: `usd_per_job_hour` is what it is tuned by.
     """
 
-    usd_per_job_hour: float = 10.0
-    """What it is worth that a job is done an hour sooner."""
+    usd_per_job_hour: float = 10.0  # what it is worth that a job is done an hour sooner
     needs_market: ClassVar[bool] = True
     keeps_deadlines: ClassVar[bool] = True
 

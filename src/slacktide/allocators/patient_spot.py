@@ -40,10 +40,8 @@ class PatientSpot:
     as all others. It does not look at the budget: `width` and `wait_hours` are what it is tuned by.
     """
 
-    width: int = 4
-    """The width of a job without a deadline; narrower where less spot is left."""
-    wait_hours: float = 1.0
-    """After this long without spot it runs on demand."""
+    width: int = 4  # the width of a job without a deadline; narrower where less spot is left
+    wait_hours: float = 1.0  # after this long without spot it runs on demand
     needs_market: ClassVar[bool] = True
     keeps_deadlines: ClassVar[bool] = True
 

@@ -47,10 +47,8 @@ from slacktide.core.types import Reason, Refusal
 from slacktide.core.units import format_duration, format_usd
 from slacktide.physics.progress import finish_in
 
-FORM = 2
-"""Of what it writes down."""
-TABLE_HOURS = 2.0
-"""How often it is worked out anew what jobs will cost."""
+FORM = 2  # of what it writes down
+TABLE_HOURS = 2.0  # how often it is worked out anew what jobs will cost
 RULES = {
     SPOT: "spot",
     ON_DEMAND: "on-demand",
@@ -72,12 +70,9 @@ class ShadowPrices:
     is kept in reserve, so the budget is never passed; what cannot be promised is refused.
     """
 
-    hour_usd: float | None = None
-    """What an hour of waiting is worth; None: as the budget allows."""
-    reserve: bool = True
-    """Whether the budget is never passed; otherwise it is only aimed at."""
-    tenure_hours: float = 0.25
-    """How long a rent that differs from the mean is taken to last."""
+    hour_usd: float | None = None  # what an hour of waiting is worth; None: as the budget allows
+    reserve: bool = True  # whether the budget is never passed; otherwise it is only aimed at
+    tenure_hours: float = 0.25  # how long a rent that differs from the mean is taken to last
     patience_share: float = 0.1
     """A job rents on demand after this share of the hours of waiting that this costs more."""
     needs_market: ClassVar[bool] = True
@@ -105,8 +100,7 @@ class PricesRun:
     slot: int = -1
     next_table_slot: int = 0
     hour_usd: float = math.nan
-    market: MarketRates | None = None
-    """What the tables were made of, with the rents that were usual then."""
+    market: MarketRates | None = None  # what the tables were made of, with the rents that were usual then
     usual_rent_usd: list[float] = field(default_factory=list)
     book: TableBook | None = None
     standing: Standing = field(default_factory=Standing)

@@ -28,8 +28,7 @@ from slacktide.results.machines.machines import MachineStatus
 class MachinesRequest:
     """Whose machines are meant."""
 
-    file: Path
-    """The machines file."""
+    file: Path  # the machines file
     journal: Path | None = None
     """The journal that explains machines; None: the user's own, where there is one."""
     owner: str = ""
@@ -50,8 +49,7 @@ class Choice(NamedTuple):
 
     spec: MachineKind
     usd_per_hour: float
-    most: float
-    """How many more the limits allow; infinite where there are none."""
+    most: float  # how many more the limits allow; infinite where there are none
 
 
 def list_machines(request: MachinesRequest) -> list[MachineStatus]:

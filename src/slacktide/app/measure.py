@@ -27,8 +27,7 @@ from slacktide.results.measured import LEAST_REPORTS, Measurement, Report, Width
 POLL_S = 0.02
 FIRST_REPORT_S = 600.0
 """How long workers may take until they first report, on top of the minutes that are measured."""
-CHECKPOINT_METRIC = "checkpoint_seconds"
-"""What `slacktide.worker` calls the time that a checkpoint took."""
+CHECKPOINT_METRIC = "checkpoint_seconds"  # what `slacktide.worker` calls the time that a checkpoint took
 POOL = "here"
 LAST_LINES = 5
 
@@ -42,12 +41,9 @@ class MeasureRequest:
     """A job file to be measured."""
 
     path: str
-    widths: tuple[int, ...] = ()
-    """Empty: the least, twice that, and so on, as far as the file allows."""
-    hours: float = 5 / 60
-    """How long at each width, by the wall clock."""
-    speed: float = 1.0
-    """How many times as fast as the wall's the clock runs that the job file counts in."""
+    widths: tuple[int, ...] = ()  # empty: the least, twice that, and so on, as far as the file allows
+    hours: float = 5 / 60  # how long at each width, by the wall clock
+    speed: float = 1.0  # how many times as fast as the wall's the clock runs that the job file counts in
 
 
 ReportLine = Callable[[str], None]

@@ -18,8 +18,7 @@ class FitRequest:
     path: str
     where: Mapping[str, str] = field(default_factory=dict)
     """Only rows that have these values in these columns."""
-    group: tuple[str, ...] = ()
-    """Columns whose values distinguish one series of measurements from another."""
+    group: tuple[str, ...] = ()  # columns whose values distinguish one series of measurements from another
     rate: str | None = None
     time: str | None = None
 

@@ -28,15 +28,11 @@ Wanted = Literal["text", "decisions", "csv", "report", "png", "svg", "pdf"]
 """What can be made of an answer in addition to its documented keys: text as the command line prints it, text
 with each decision of a typical start, a table, an HTML page, a picture. Pictures come in base64."""
 
-PoolName = Literal["auto", "paper"]
-"""What can be chosen from: the few of `policy: auto`, or the paper's 112."""
+PoolName = Literal["auto", "paper"]  # what can be chosen from: the few of `policy: auto`, or the paper's 112
 
-MOST_STARTS = 500
-"""Of a back-test on a server, which other users wait for."""
-SHORTEST_APART_HOURS = 1.0
-"""Between two starts of a back-test on a server."""
-MOST_LESSONS = 1000
-"""Starts of a job with which a server has the choice among policies taught."""
+MOST_STARTS = 500  # of a back-test on a server, which other users wait for
+SHORTEST_APART_HOURS = 1.0  # between two starts of a back-test on a server
+MOST_LESSONS = 1000  # starts of a job with which a server has the choice among policies taught
 
 
 class Request(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -47,12 +43,9 @@ class Setting(Request, frozen=True):
     """What the task process must know of its server."""
 
     journal: str
-    market: MarketSpec = MarketSpec()
-    """The server's own, where a request and its job file name none."""
-    fleet: FleetText | None = None
-    """The server's, which says what a job leaves to its class."""
-    allocator: Spec | None = None
-    """The one that decides about the fleet; None: the fleet file's own."""
+    market: MarketSpec = MarketSpec()  # the server's own, where a request and its job file name none
+    fleet: FleetText | None = None  # the server's, which says what a job leaves to its class
+    allocator: Spec | None = None  # the one that decides about the fleet; None: the fleet file's own
     learned: str | None = None
     """The file with what was learned of policies; None: that of the server's account."""
 
@@ -60,12 +53,10 @@ class Setting(Request, frozen=True):
 class JobRequest(Request, frozen=True):
     """A job file, and the market that it is planned or tried on."""
 
-    text: str
-    """The job file."""
+    text: str  # the job file
     name: str = "job.yaml"
     """The job file's name; for work on the user's own machine its path, to which paths in it are relative."""
-    market: str | None = None
-    """A synthetic one; None: the job file's, else the server's."""
+    market: str | None = None  # a synthetic one; None: the job file's, else the server's
     sent: str | None = None
     """SHA-256 of a market that was sent before, which comes first; None: there is none."""
     pool: str | None = None
@@ -74,13 +65,10 @@ class JobRequest(Request, frozen=True):
 class PlanRequest(JobRequest, frozen=True):
     """What would this job cost, and when would it be done?"""
 
-    policy: str | None = None
-    """As JSON, or a bare name; None: the job file's."""
+    policy: str | None = None  # as JSON, or a bare name; None: the job file's
     start: int | None = None
-    wants: tuple[Wanted, ...] = ()
-    """What else to make of the answer, under the key `made`."""
-    check: bool = False
-    """Only say whether the plan would be refused."""
+    wants: tuple[Wanted, ...] = ()  # what else to make of the answer, under the key `made`
+    check: bool = False  # only say whether the plan would be refused
 
 
 class BacktestRequest(JobRequest, frozen=True):
@@ -106,8 +94,7 @@ class JobTask(Generic[AnyJobRequest]):
     file: JobFile
     market: MarketSpec = field(default_factory=MarketSpec)
     """The chosen market; the job file's where it names none."""
-    journal: Path | None = None
-    """Where earlier runs of the job may be found; None: they are not looked for."""
+    journal: Path | None = None  # where earlier runs of the job may be found; None: they are not looked for
 
     def open_market(self) -> Market:
         """Read the market."""
@@ -125,8 +112,7 @@ def local_task(
 class LearnedRequest(Request, frozen=True):
     """Which policies have earned the trust of `policy: auto`?"""
 
-    pool_of: PoolName | None = None
-    """The set of policies to choose from where nothing is learned yet."""
+    pool_of: PoolName | None = None  # the set of policies to choose from where nothing is learned yet
     wants: tuple[Wanted, ...] = ()
 
 
@@ -142,22 +128,17 @@ class LearnRequest(JobRequest, frozen=True):
 class SubmitRequest(Request, frozen=True):
     """A job to be run, as a client sends it: all that the job needs from the client's machine is in it."""
 
-    text: str
-    """The job file."""
-    name: str = "job.yaml"
-    """The job file's name, for messages and for the job's name where it says none."""
-    envs: dict[str, str] = {}
-    """Values of variables that the job file only names."""
+    text: str  # the job file
+    name: str = "job.yaml"  # the job file's name, for messages and for the job's name where it says none
+    envs: dict[str, str] = {}  # values of variables that the job file only names
     secrets: dict[str, str] = {}
     """Values of the job's secrets; they are kept in private files until the job is over."""
     policy: str | None = None
     """The policy as JSON: a name, or an object with a name and its parameters; None: the server's choice."""
     pool: str | None = None
     sight: Sight = "feed"
-    job_class: str = ""
-    """The job's class in the server's fleet."""
-    workdir: str = ""
-    """SHA-256 of the zipped working folder, sent before; empty: the job needs no files."""
+    job_class: str = ""  # the job's class in the server's fleet
+    workdir: str = ""  # SHA-256 of the zipped working folder, sent before; empty: the job needs no files
 
     def __repr__(self) -> str:
         """Name the job only: values of its secrets are to be in no log."""

@@ -31,8 +31,7 @@ OUTER = "SLACKTIDE_WORKER_OF"
 
 _LINUX = os.path.exists("/proc/self/stat")
 _KEY = MARKER.encode() + b"="
-_EXITING = 0x4
-"""The flag of the kernel for a process that exits (PF_EXITING)."""
+_EXITING = 0x4  # the flag of the kernel for a process that exits (PF_EXITING)
 _KILL = 1 << (signal.SIGKILL - 1)
 _OUTER_KEY = OUTER.encode() + b"="
 
@@ -41,8 +40,7 @@ class Process(NamedTuple):
     """One process, not to be mixed up with a later one of the same pid."""
 
     pid: int
-    started: str
-    """When it began, in the words of the system."""
+    started: str  # when it began, in the words of the system
 
     @property
     def boot(self) -> str:

@@ -22,10 +22,8 @@ class Period(NamedTuple):
     """A period of a budget, on the clock of the run."""
 
     since_hours: float
-    until_hours: float
-    """When the budget is renewed; infinite for one that is renewed all the time."""
-    budget_usd: float
-    """What may be spent in it; less where the run began in the middle of it."""
+    until_hours: float  # when the budget is renewed; infinite for one that is renewed all the time
+    budget_usd: float  # what may be spent in it; less where the run began in the middle of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +77,7 @@ class Spending:
     """All that was spent so far, by when; amounts come nearly in the order of their time."""
 
     hours: list[float] = field(default_factory=list)
-    sums_usd: list[float] = field(default_factory=list)
-    """All that was spent up to each of these times."""
+    sums_usd: list[float] = field(default_factory=list)  # all that was spent up to each of these times
 
     def add(self, until_hours: float, usd: float) -> None:
         """Take in what a stretch cost that ended at a time; a stretch counts where it ends."""

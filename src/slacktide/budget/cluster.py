@@ -41,12 +41,9 @@ class Nodes(NamedTuple):
 class Unused(NamedTuple):
     """GPUs that are paid for and that no job holds, by why; the names are those of uses in the ledger."""
 
-    boot: int
-    """On their way."""
-    idle: int
-    """On nodes that no job uses."""
-    rounding: int
-    """On nodes of which others are in use."""
+    boot: int  # on their way
+    idle: int  # on nodes that no job uses
+    rounding: int  # on nodes of which others are in use
 
 
 @dataclass(slots=True)
@@ -64,18 +61,14 @@ class Cluster:
     grace_hours: float
     ready: int = 0
     coming: int = 0
-    idle: int = 0
-    """Ready nodes that are not needed."""
-    last_call: bool = False
-    """Whether no more jobs will come."""
+    idle: int = 0  # ready nodes that are not needed
+    last_call: bool = False  # whether no more jobs will come
     peak: int = 0
     billed_gpu_hours: float = 0.0
     idle_gpu_hours: float = 0.0
     fragmented_gpu_hours: float = 0.0
-    on_their_way: tuple[Nodes, ...] = ()
-    """When how many nodes will be ready, the next ones first."""
-    standing_idle: tuple[Nodes, ...] = ()
-    """Since when how many nodes are idle, the longest first."""
+    on_their_way: tuple[Nodes, ...] = ()  # when how many nodes will be ready, the next ones first
+    standing_idle: tuple[Nodes, ...] = ()  # since when how many nodes are idle, the longest first
 
     @classmethod
     def of(cls, fleet: Fleet) -> Cluster:

@@ -17,12 +17,9 @@ from slacktide.core.arrays import Floats
 from slacktide.core.errors import InputError
 from slacktide.core.speedup import Amdahl, Linear, Power, Speedup, Table
 
-GRID = 64
-"""Parameters tried in each round of a search."""
-ROUNDS = 8
-"""Rounds of a search; each looks between the neighbours of the best so far."""
-LEAST_EXPONENT = 1e-6
-"""The smallest power that is tried: a job that does not scale at all."""
+GRID = 64  # parameters tried in each round of a search
+ROUNDS = 8  # rounds of a search; each looks between the neighbours of the best so far
+LEAST_EXPONENT = 1e-6  # the smallest power that is tried: a job that does not scale at all
 
 
 class Fit(NamedTuple):
@@ -30,12 +27,9 @@ class Fit(NamedTuple):
 
     form: str
     speedup: Speedup
-    error_share: float
-    """Root of the mean squared relative error."""
-    worst_error_share: float
-    """The greatest relative error, at any point."""
-    scale: float
-    """What the form is multiplied with to meet the points; 1 where one GPU was measured."""
+    error_share: float  # root of the mean squared relative error
+    worst_error_share: float  # the greatest relative error, at any point
+    scale: float  # what the form is multiplied with to meet the points; 1 where one GPU was measured
 
     def __call__(self, gpus: float) -> float:
         """Return the fitted speedup on the scale of the points."""
@@ -61,12 +55,9 @@ class Fitted:
 
     points: tuple[tuple[float, float], ...]
     """Width and speedup, by width; counted so that the narrowest width scales perfectly."""
-    fits: tuple[Fit, ...]
-    """The forms that fit at all, the closest first."""
-    table: Table
-    """The corners of the points' upper concave hull."""
-    under: tuple[Under, ...]
-    """The points that the hull replaces."""
+    fits: tuple[Fit, ...]  # the forms that fit at all, the closest first
+    table: Table  # the corners of the points' upper concave hull
+    under: tuple[Under, ...]  # the points that the hull replaces
 
     @property
     def narrowest_gpus(self) -> float:

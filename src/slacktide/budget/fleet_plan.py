@@ -18,13 +18,10 @@ class WidthShare(NamedTuple):
 class PathShare(NamedTuple):
     """One way through the phases of a class, and the share of its jobs that take it."""
 
-    widths: tuple[float, ...]
-    """One width for each phase."""
+    widths: tuple[float, ...]  # one width for each phase
     share: float
-    response_hours: float
-    """From arrival to end, restarts included."""
-    gpu_hours: float
-    """GPU-hours rented for one job."""
+    response_hours: float  # from arrival to end, restarts included
+    gpu_hours: float  # GPU-hours rented for one job
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +31,8 @@ class ClassPlan:
     name: str
     paths: tuple[PathShare, ...]
     """One way, or two where this class is the one that is mixed; narrow before wide."""
-    response_hours: float
-    """Mean over the class's jobs."""
-    average_gpus: float
-    """GPUs rented for this class, on average over time."""
+    response_hours: float  # mean over the class's jobs
+    average_gpus: float  # GPUs rented for this class, on average over time
 
     @property
     def phases(self) -> tuple[tuple[WidthShare, ...], ...]:
@@ -62,5 +57,4 @@ class FleetPlan:
     average_gpus: float
     """GPUs rented on average over time; under the budget only where more would buy nothing."""
     classes: tuple[ClassPlan, ...]
-    job_classes: tuple[JobClass, ...]
-    """The classes as they were given, in the same order."""
+    job_classes: tuple[JobClass, ...]  # the classes as they were given, in the same order

@@ -17,8 +17,7 @@ from slacktide.core.arrays import Floats
 from slacktide.core.speedup import concave_hull
 from slacktide.core.units import HOURS_PER_MONTH
 
-REAL_WIDTHS = 2_000
-"""How many real widths are tried where widths need not be whole."""
+REAL_WIDTHS = 2_000  # how many real widths are tried where widths need not be whole
 
 
 class BestOneWidth(NamedTuple):
@@ -100,16 +99,14 @@ def _allowed(one: JobClass, widths: Floats, integer: bool) -> Floats:
     return found
 
 
-STEP_SHARE = 0.1
-"""How much more or less the neighbouring budgets are."""
+STEP_SHARE = 0.1  # how much more or less the neighbouring budgets are
 FRONTIER_ROWS = 12
 
 
 class BudgetStep(NamedTuple):
     """Another budget and what it would buy."""
 
-    kind: str
-    """`less`, `more`, `gpu`, `usd` or `fastest`."""
+    kind: str  # `less`, `more`, `gpu`, `usd` or `fastest`
     budget_gpus: float
     mean_response_hours: float
     saved_hours: float

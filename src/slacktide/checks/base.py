@@ -8,8 +8,7 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-PAUSE_S = 0.02
-"""Between two looks at something that is waited for."""
+PAUSE_S = 0.02  # between two looks at something that is waited for
 
 Found = TypeVar("Found")
 Plugin = TypeVar("Plugin")

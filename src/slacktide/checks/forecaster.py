@@ -35,8 +35,7 @@ ForecasterCheck = Callable[[Forecaster, Pool, np.random.Generator], None]
 HORIZON = 7
 LONG_SLOT_HOURS, LONG_SLOTS = 6.0, 400
 """A hundred days in few slots, so that any honest window is full before half of it."""
-GROWTH = 1.02
-"""What a learner's memory may still gain then; counters get longer."""
+GROWTH = 1.02  # what a learner's memory may still gain then; counters get longer
 
 
 def never_refuses(forecaster: Forecaster, pool: Pool, rng: np.random.Generator) -> None:

@@ -21,8 +21,7 @@ from slacktide.core.errors import shown
 from slacktide.market.live.base import FeedRefused, FeedUnreachable, Price, PriceFeed, Prices
 
 NOWHERE = "no-such-zone-9z"
-CLOCKS_APART = timedelta(minutes=5)
-"""How far the clock of a source may be ahead of ours."""
+CLOCKS_APART = timedelta(minutes=5)  # how far the clock of a source may be ahead of ours
 
 FeedCheck: TypeAlias = Callable[[PriceFeed, Sequence[str]], None]
 

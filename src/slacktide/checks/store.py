@@ -20,12 +20,10 @@ from slacktide.core.errors import InputError, SlacktideError
 from slacktide.journal.events import CancellationAsked, Event, Record
 from slacktide.journal.store.base import Snapshot, Store
 
-Again: TypeAlias = Callable[[Any], Store]
-"""Opens the journal of a store once more."""
+Again: TypeAlias = Callable[[Any], Store]  # opens the journal of a store once more
 StoreCheck: TypeAlias = Callable[[Store, Again | None], None]
 
-MANY = 2500
-"""More events than a store is likely to fetch at once."""
+MANY = 2500  # more events than a store is likely to fetch at once
 
 
 def gives_back_what_it_was_given(store: Store, again: Again | None) -> None:

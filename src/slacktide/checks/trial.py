@@ -15,8 +15,7 @@ from slacktide.checks.base import CheckFailed, must, wait_until
 from slacktide.core.errors import SlacktideError
 from slacktide.core.types import Order
 
-PATIENCE_S = 60.0
-"""How long to wait for anything; far longer than it takes."""
+PATIENCE_S = 60.0  # how long to wait for anything; far longer than it takes
 GRACE_S = 10.0
 JOB = "check"
 ORDER = Order(JOB, 1, "here", 2, 1)

@@ -82,10 +82,8 @@ GROUP = "slacktide.commands"
 `slacktide --help` imports the module of each to print its sentence, so that module imports at its top nothing
 heavier than click; what a command needs, it imports when it runs.
 """
-SENTENCE_LENGTH = 100
-"""The most characters of a plug-in's sentence that the list of commands shows."""
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""Errors of output into a file that cannot grow any more."""
+SENTENCE_LENGTH = 100  # the most characters of a plug-in's sentence that the list of commands shows
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # errors of output into a file that cannot grow any more
 
 
 class LazyGroup(click.Group):

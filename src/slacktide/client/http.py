@@ -15,21 +15,15 @@ from typing import Any, NamedTuple
 from slacktide.core.errors import BackendError, InputError, SlacktideError, shown
 
 TOKEN = "SLACKTIDE_TOKEN"
-ANSWER_S = 120.0
-"""How long an answer may take; the longest are plans that compile."""
-RETRY_S = 60.0
-"""How long a server that is not there may take to come back."""
+ANSWER_S = 120.0  # how long an answer may take; the longest are plans that compile
+RETRY_S = 60.0  # how long a server that is not there may take to come back
 PAUSE_S = 0.5
-PATIENCE_S = 2.0
-"""After this long without an answer the user is notified that the server does not answer."""
-BUSY = (429, 503)
-"""Statuses after which a request is repeated."""
+PATIENCE_S = 2.0  # after this long without an answer the user is notified that the server does not answer
+BUSY = (429, 503)  # statuses after which a request is repeated
 NOT_THERE = (502, 503, 504)
 """What a proxy answers, in its own words, while the server behind it cannot be reached."""
-FILE_S = 330.0
-"""How long a page or picture may take: a little longer than a server gives itself for one."""
-MOST_BYTES = 256 << 20
-"""Of an answer, or of a line in a stream: more than any server sends."""
+FILE_S = 330.0  # how long a page or picture may take: a little longer than a server gives itself for one
+MOST_BYTES = 256 << 20  # of an answer, or of a line in a stream: more than any server sends
 _PIECE_BYTES = 1 << 16
 BEAT_S = 60.0
 """A stream that says nothing for this long is broken: the server says something four times as often."""

@@ -357,5 +357,4 @@ def open_server(
     return RemoteJournal(Client(url, token, notify))
 
 
-AnyJournal = Journal | RemoteJournal
-"""A journal of one's own, or one behind a server."""
+AnyJournal = Journal | RemoteJournal  # a journal of one's own, or one behind a server

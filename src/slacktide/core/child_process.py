@@ -19,8 +19,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
-END_S = 1.0
-"""How long a child may take to end after its input was closed."""
+END_S = 1.0  # how long a child may take to end after its input was closed
 PIECE_BYTES = 1 << 16
 
 

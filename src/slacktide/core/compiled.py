@@ -28,8 +28,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 _KERNEL = re.compile(rb"^\s*@(?:compilable|inlined)\b", re.MULTILINE)
 _IMPORTED = re.compile(rb"^\s*(?:from|import)\s+(slacktide[\w.]*)", re.MULTILINE)
-KEPT_CACHES = 4
-"""How many versions' machine code stays on disk."""
+KEPT_CACHES = 4  # how many versions' machine code stays on disk
 
 
 def compilable(fn: Function) -> Function:
@@ -56,8 +55,7 @@ def is_compilable(thing: object) -> bool:
 _done: dict[tuple[Any, ...], Any] = {}
 _recipes: dict[int, tuple[Callable[..., Any], dict[str, Any]]] = {}
 """What a compiled twin was made of, by its id; twins are kept in `_done`, so no id is used again."""
-WITHIN = "__within"
-"""Marks the name of a twin that only compiled code calls."""
+WITHIN = "__within"  # marks the name of a twin that only compiled code calls
 
 
 def compiled(fn: Function, **bound: Callable[..., Any]) -> Function:

@@ -16,8 +16,7 @@ from slacktide.core.errors import FileError
 
 PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
-_OTHERS = 0o077
-"""What anyone but the owner may do."""
+_OTHERS = 0o077  # what anyone but the owner may do
 _OTHERS_WRITE = 0o022
 
 

@@ -12,32 +12,23 @@ from typing import NamedTuple
 
 from slacktide.core.errors import InputError, shown
 
-MAX_GPUS = 4096
-"""The widest job we accept; a typing mistake must not allocate all memory."""
+MAX_GPUS = 4096  # the widest job we accept; a typing mistake must not allocate all memory
 
-MAX_DURATION_HOURS = 87_600.0
-"""Ten years: a longer duration is a typing mistake."""
+MAX_DURATION_HOURS = 87_600.0  # ten years: a longer duration is a typing mistake
 
-MAX_WORK_GPU_HOURS = 1e9
-"""More than the largest training runs known, by far."""
+MAX_WORK_GPU_HOURS = 1e9  # more than the largest training runs known, by far
 
-MAX_SPREAD = 9.0
-"""Who is off by more than a factor of ten knows nothing."""
+MAX_SPREAD = 9.0  # who is off by more than a factor of ten knows nothing
 
-MAX_USD = 1e12
-"""More than anybody will spend here."""
+MAX_USD = 1e12  # more than anybody will spend here
 
-MAX_GB = 1e6
-"""A petabyte: more than any checkpoint."""
+MAX_GB = 1e6  # a petabyte: more than any checkpoint
 
-MAX_GBIT_PER_S = 1e6
-"""Faster than any network between two machines."""
+MAX_GBIT_PER_S = 1e6  # faster than any network between two machines
 
-MAX_PER_HOUR = 1e6
-"""More jobs than any scheduler starts in an hour."""
+MAX_PER_HOUR = 1e6  # more jobs than any scheduler starts in an hour
 
-HOURS_PER_MONTH = 730.0
-"""A month is a twelfth of a year of 365 days, as clouds bill it."""
+HOURS_PER_MONTH = 730.0  # a month is a twelfth of a year of 365 days, as clouds bill it
 
 PERIOD_HOURS = {
     "hour": 1.0, "h": 1.0, "day": 24.0, "d": 24.0, "week": 168.0, "month": HOURS_PER_MONTH, "year": 8_760.0,
@@ -92,8 +83,7 @@ class Work(NamedTuple):
     """What a job has to do, as far as is known."""
 
     gpu_hours: float
-    spread: float | None
-    """How far that may be off, as a share; None where nothing was said."""
+    spread: float | None  # how far that may be off, as a share; None where nothing was said
 
 
 class Budget(NamedTuple):

@@ -10,10 +10,8 @@ from email.utils import parsedate_to_datetime
 
 LEAST_SHARE = 0.5
 """Of a wait that is always kept. The rest is drawn, so that clients that failed together return apart."""
-MOST_DOUBLINGS = 64
-"""After this many any wait has reached its limit, and a power of two is still a number."""
-MOST_KEPT = 256
-"""How many things a table remembers before it drops those that are long over."""
+MOST_DOUBLINGS = 64  # after this many any wait has reached its limit, and a power of two is still a number
+MOST_KEPT = 256  # how many things a table remembers before it drops those that are long over
 LONGEST_REQUESTED_S = 3600.0
 """A server that requests a longer pause is tried again after this one all the same."""
 

@@ -17,17 +17,13 @@ import yaml
 
 from slacktide.core.errors import FileError, shown
 
-MAX_BYTES = 1_000_000
-"""The largest file that is read; a job file has a few hundred bytes."""
+MAX_BYTES = 1_000_000  # the largest file that is read; a job file has a few hundred bytes
 
-MAX_DEPTH = 20
-"""The deepest nesting that is read."""
+MAX_DEPTH = 20  # the deepest nesting that is read
 
-MAX_VALUES = 20_000
-"""The most keys and values that are read: they, not the bytes, take the time."""
+MAX_VALUES = 20_000  # the most keys and values that are read: they, not the bytes, take the time
 
-MAX_MISTAKES = 20
-"""How many mistakes are reported at once."""
+MAX_MISTAKES = 20  # how many mistakes are reported at once
 
 _QUOTED = re.compile(r"""'[^']*'|"[^"]*\"""")
 """What YAML quotes in its errors: parts of the file, but also signs and the names of its own parts."""

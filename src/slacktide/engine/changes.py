@@ -40,5 +40,4 @@ Changes: TypeAlias = Iterator[Change]
 A step resumes only when the last one is in the journal, so what it reads of its job's record afterwards is
 what a new engine would read, too.
 """
-Changing: TypeAlias = Generator[Change, None, T]
-"""The same of a step that also returns something."""
+Changing: TypeAlias = Generator[Change, None, T]  # the same of a step that also returns something

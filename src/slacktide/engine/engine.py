@@ -35,8 +35,7 @@ from slacktide.journal.state.journal_state import JobRecord, JournalState
 from slacktide.journal.state.snapshots import is_due, keep, known
 from slacktide.journal.store.base import Store
 
-STEPS_A_SLOT = 3
-"""A market that runs faster than this many steps a slot waits for them: every slot is seen."""
+STEPS_A_SLOT = 3  # a market that runs faster than this many steps a slot waits for them: every slot is seen
 
 
 class Engine:

@@ -40,8 +40,7 @@ HANGS = (
     "no new progress for {silent_s:.0f} s, and hang_after allows {patience_s:.0f} s; if it was still "
     "working, report progress more often, or give hang_after a longer time or 'never' in the job file"
 )
-MOST_STOPS = 20
-"""Workers that are stopped this often from outside, without any work between, always will be."""
+MOST_STOPS = 20  # workers that are stopped this often from outside, without any work between, always will be
 STOPPED_TOO_OFTEN = (
     f"its workers were stopped more than {MOST_STOPS} times in a row without progress, and not by this "
     "controller; a script must not signal its own process group"

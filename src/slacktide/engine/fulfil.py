@@ -27,14 +27,11 @@ from slacktide.policies.view import goes_where_it_may, stays_in
 class Fulfilment(NamedTuple):
     """What a job is given of what it wants."""
 
-    job_context: JobContext
-    """Where."""
+    job_context: JobContext  # where
     spot_gpus: int
     on_demand_gpus: int
-    missed: int = 0
-    """How many wishes before this one no pool had the GPUs for."""
-    unstocked: tuple[int, ...] = ()
-    """Which of those had the spot and not the on-demand GPUs."""
+    missed: int = 0  # how many wishes before this one no pool had the GPUs for
+    unstocked: tuple[int, ...] = ()  # which of those had the spot and not the on-demand GPUs
 
 
 def fulfil(

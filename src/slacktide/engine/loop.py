@@ -17,8 +17,7 @@ POLL_S = 0.05
 PATIENCE_S = 30.0
 """A disk that is full or a machine that cannot start processes may recover; after this long we let go."""
 LETTING_GO_S = 60.0
-GIVING_BACK_S = 15.0
-"""How long machines may take to be given back before that is said."""
+GIVING_BACK_S = 15.0  # how long machines may take to be given back before that is said
 
 
 def live(

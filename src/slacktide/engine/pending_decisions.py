@@ -25,19 +25,13 @@ class PendingDecision(NamedTuple):
     """A job that is to be decided about: where it stands, and what is written before the decision."""
 
     record: JobRecord
-    state: JobState
-    """What it holds and has done; spot that the market has just taken is already gone from it."""
-    begun: Begun
-    """The stretch that begins with the decision."""
+    state: JobState  # what it holds and has done; spot that the market has just taken is already gone from it
+    begun: Begun  # the stretch that begins with the decision
     before: tuple[Event, ...] = ()
-    taken: int | None = None
-    """How much spot the market left, where it took some."""
-    inside: bool = False
-    """Whether it is in the middle of a stretch, which may go on as it is."""
-    pace: Pace | None = None
-    """What was just learned of its speed; None where nothing was."""
-    notice_hours: float | None = None
-    """In this time spot goes that it holds, as it was warned."""
+    taken: int | None = None  # how much spot the market left, where it took some
+    inside: bool = False  # whether it is in the middle of a stretch, which may go on as it is
+    pace: Pace | None = None  # what was just learned of its speed; None where nothing was
+    notice_hours: float | None = None  # in this time spot goes that it holds, as it was warned
 
 
 class Shown:

@@ -27,8 +27,7 @@ from slacktide.journal.state.journal_state import NOTHING, Begun, Holding, JobRe
 from slacktide.journal.store.base import Store
 from slacktide.physics.pace import KNOWN, Pace, prior
 
-STEPS_IN_RESERVE = 2
-"""A job that is done is seen a step late, or two."""
+STEPS_IN_RESERVE = 2  # a job that is done is seen a step late, or two
 GAPS_KEPT = 5
 NO_STATUS = BackendStatus()
 
@@ -44,8 +43,7 @@ class WorkerReports:
     """When it last reported, as far as its pace was measured; minus infinity before its first report."""
     done_gpu_hours: float = 0.0
     saved_share: float = 0.0
-    saved_hours: float = math.inf
-    """When it saved last; infinite before it did."""
+    saved_hours: float = math.inf  # when it saved last; infinite before it did
     intervals: list[float] = field(default_factory=list)
     """Times between checkpoints that are not in the belief yet."""
 

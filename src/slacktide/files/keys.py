@@ -76,8 +76,7 @@ def positive(parse: Callable[[str], float]) -> Callable[[str], float]:
     return read
 
 
-UNKNOWN = "unknown"
-"""How a file says that the work of a job is not known."""
+UNKNOWN = "unknown"  # how a file says that the work of a job is not known
 
 
 def work(unknown_gpu_hours: float) -> Callable[[str], float]:

@@ -31,16 +31,14 @@ class MachineOffer:
     """What a machine of a pool has and costs."""
 
     gpus: int
-    usd_per_hour: Mapping[Capacity, float]
-    """By the ways in which it may be rented, spot and on demand."""
+    usd_per_hour: Mapping[Capacity, float]  # by the ways in which it may be rented, spot and on demand
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachinesFile:
     """The contents of a machines file."""
 
-    provider: PluginSpec
-    """As written: a name, or a name with its settings."""
+    provider: PluginSpec  # as written: a name, or a name with its settings
     pools: Mapping[str, MachineOffer]
     max_machines: float = math.inf
     max_usd_per_hour: float = math.inf

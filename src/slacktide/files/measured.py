@@ -14,16 +14,13 @@ from slacktide.core.speedup import LEAST_RATE, MOST_RATE, is_rate
 from slacktide.core.yaml_tree import read_text
 from slacktide.market.formats.samples import rows_of
 
-WIDTH_COLUMNS = ("gpus", "n_gpus", "num_gpus", "n_acc", "workers")
-"""Usual names of the column of widths."""
+WIDTH_COLUMNS = ("gpus", "n_gpus", "num_gpus", "n_acc", "workers")  # usual names of the column of widths
 RATE_COLUMNS = ("throughput", "speedup", "rate")
 """Usual names of columns in which more is faster; another one is any that ends in `_per_s`."""
 TIME_COLUMNS = ("seconds", "minutes", "hours", "duration")
 """Usual names of columns in which less is faster; another one is any that begins with `time`."""
-REPEAT_COLUMNS = ("run", "repeat", "trial", "seed")
-"""Columns that number the repeats of one measurement."""
-MAX_MEASURED_GPUS = 1_000_000
-"""More GPUs than any measured job had: a larger width is a mistake."""
+REPEAT_COLUMNS = ("run", "repeat", "trial", "seed")  # columns that number the repeats of one measurement
+MAX_MEASURED_GPUS = 1_000_000  # more GPUs than any measured job had: a larger width is a mistake
 _LISTED = 8
 
 
@@ -33,12 +30,9 @@ class RowSelection:
 
     where: Mapping[str, str] = field(default_factory=dict)
     """Only rows that have these values in these columns."""
-    group: tuple[str, ...] = ()
-    """Columns whose values separate one series of measurements from another."""
-    rate: str | None = None
-    """The column of rates; found by its name if neither this nor `time` is given."""
-    time: str | None = None
-    """The column of times to finish, which are inverted."""
+    group: tuple[str, ...] = ()  # columns whose values separate one series of measurements from another
+    rate: str | None = None  # the column of rates; found by its name if neither this nor `time` is given
+    time: str | None = None  # the column of times to finish, which are inverted
 
 
 class MeasuredRate(NamedTuple):

@@ -12,8 +12,7 @@ from slacktide.core.yaml_fields import Fields, number, scalar, section
 from slacktide.core.yaml_tree import Mistakes, Series, Tree, describe
 from slacktide.files import keys
 
-MAX_SPEED = 1000.0
-"""No GPU in use is this many times as fast as another one."""
+MAX_SPEED = 1000.0  # no GPU in use is this many times as fast as another one
 MAX_CHOICES = 256
 _MAX_INFRA = 200
 

@@ -21,8 +21,7 @@ INHERITED = (
     "checkpoint", "resources",
 )  # fmt: skip
 """Keys that a job may take from its class in a fleet file."""
-_ENDLESS = 1 << 30
-"""So that long lines are not wrapped."""
+_ENDLESS = 1 << 30  # so that long lines are not wrapped
 
 
 def without_secrets(text: str) -> str:

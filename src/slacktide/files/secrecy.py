@@ -14,8 +14,7 @@ from contextlib import contextmanager
 from slacktide.core.errors import FileError
 
 HIDDEN = "***"
-SHORTEST = 4
-"""Shorter words stay: replacing them would make messages unreadable and protect nothing."""
+SHORTEST = 4  # shorter words stay: replacing them would make messages unreadable and protect nothing
 LONGEST_QUOTE = 40
 """Messages quote no more than this many characters, so only beginnings of this length can appear."""
 

@@ -24,8 +24,7 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
 
 CONNECT_S = 5.0
 REQUEST_S = 10.0
-TRIES = 3
-"""Together these limit how long it takes to notice that a store is down."""
+TRIES = 3  # together these limit how long it takes to notice that a store is down
 
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,221}")
 _HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?/?")
@@ -36,10 +35,8 @@ class StoreUrl(NamedTuple):
     """A URL that was found to be well-formed."""
 
     scheme: str
-    root: str
-    """Bucket and folder, or the absolute path of a folder."""
-    endpoint: str | None = None
-    """Host and port of a store that is not its vendor's own."""
+    root: str  # bucket and folder, or the absolute path of a folder
+    endpoint: str | None = None  # host and port of a store that is not its vendor's own
     endpoint_scheme: str | None = None
     region: str | None = None
 

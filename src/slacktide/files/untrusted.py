@@ -17,10 +17,8 @@ from slacktide.files.job import JobText
 class Named(NamedTuple):
     """What a job file names that reading it would load or open."""
 
-    code: str
-    """What in its policy says where code is to be found; empty where nothing does."""
-    csv: bool
-    """Whether a speedup, or one of a phase, is in another file."""
+    code: str  # what in its policy says where code is to be found; empty where nothing does
+    csv: bool  # whether a speedup, or one of a phase, is in another file
 
 
 def named_in(job: JobText) -> Named:

@@ -21,10 +21,8 @@ from slacktide.market.base import Market, Pool
 BELIEVED_HOURS = 1.0
 """How long what was seen is taken to last: after an hour about half of it is still true (the autocorrelation
 of availability in measured zones is .46 to .69 at one hour)."""
-MOST_RECENT = 256
-"""How many of the last tries are looked at to say how it is now."""
-MOST_LISTED = 6
-"""Pools of which it is said what was seen; of more, the sentences would bury the rest."""
+MOST_RECENT = 256  # how many of the last tries are looked at to say how it is now
+MOST_LISTED = 6  # pools of which it is said what was seen; of more, the sentences would bury the rest
 
 
 class SeenSpot(NamedTuple):
@@ -39,14 +37,10 @@ class SeenSpot(NamedTuple):
 class PoolRecord:
     """What we saw of one pool over time, by trying."""
 
-    seen: tuple[SeenSpot, ...] = ()
-    """In order of time."""
-    tries: int = 0
-    """Spot machines that were requested."""
-    refused: int = 0
-    """Those that there were none of."""
-    taken_back: int = 0
-    """Machines that came and were interrupted."""
+    seen: tuple[SeenSpot, ...] = ()  # in order of time
+    tries: int = 0  # spot machines that were requested
+    refused: int = 0  # those that there were none of
+    taken_back: int = 0  # machines that came and were interrupted
 
     def sentence(self, pool: str) -> str:
         """Say in one sentence what was seen."""

@@ -20,8 +20,7 @@ class Foresight(Protocol):
         ...
 
 
-NOT_BEGUN = Quote(math.inf, math.inf, 0)
-"""What a pool offers before its first quote."""
+NOT_BEGUN = Quote(math.inf, math.inf, 0)  # what a pool offers before its first quote
 
 
 class Tapes:
@@ -67,15 +66,13 @@ class PoolView(NamedTuple):
     """One pool at a moment."""
 
     name: str
-    quote: Quote
-    """What is offered to the job: what other jobs hold is gone from it."""
+    quote: Quote  # what is offered to the job: what other jobs hold is gone from it
     notice_hours: float | None = None
     """In this time spot goes that the job holds here, as it was warned; None: it was not warned. Only the
     pool that the job is in can warn it."""
 
 
-ALONE: Mapping[str, int] = {}
-"""What other jobs hold where there are none."""
+ALONE: Mapping[str, int] = {}  # what other jobs hold where there are none
 
 
 def offer(quote: Quote, held_by_others: int, on_demand_by_others: int = 0) -> Quote:

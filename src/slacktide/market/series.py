@@ -23,12 +23,9 @@ MAX_SLOTS = 5_000_000
 """The most slots of a market, over all its pools: 95 years of ten minutes. A slip in a time or a slot length
 must take neither all memory nor hours."""
 
-_FINEST = 1_000_000
-"""Lengths differ if they do by more than this share of the shorter one."""
-_GAP_STEPS = 1.5
-"""Rows further apart than this many steps have a gap between them; nearer is jitter."""
-_SAME_STEP = 1.1
-"""Pools whose steps differ by less than this factor were sampled together."""
+_FINEST = 1_000_000  # lengths differ if they do by more than this share of the shorter one
+_GAP_STEPS = 1.5  # rows further apart than this many steps have a gap between them; nearer is jitter
+_SAME_STEP = 1.1  # pools whose steps differ by less than this factor were sampled together
 
 
 def regular(samples: Samples, options: ReadOptions, step_hours: float | None = None) -> Market:
@@ -149,13 +146,10 @@ def _parts_by_pool(samples: Samples, order: Ints) -> list[Ints]:
 class _Pieces(NamedTuple):
     """A step function cut at the borders of slots."""
 
-    source: Ints
-    """Which step a piece comes from."""
+    source: Ints  # which step a piece comes from
     length: Ints
-    first: Ints
-    """The first piece of every slot."""
-    slot: Ints
-    """Which slot a piece is in."""
+    first: Ints  # the first piece of every slot
+    slot: Ints  # which slot a piece is in
 
 
 def _pieces(edges: Ints, cuts: Ints) -> _Pieces:

@@ -121,8 +121,7 @@ def _option(spec: str, key: str, text: str | None) -> Any:
         raise InputError(f"{spec}: {key} must be {number}, got {shown(text)}") from None
 
 
-_SAME_SLOT = 1e-9
-"""Slot lengths that differ by less than this share are one."""
+_SAME_SLOT = 1e-9  # slot lengths that differ by less than this share are one
 
 
 def joined(markets: Sequence[Market], source: str, moves: Moves | None = None) -> Market:

@@ -19,8 +19,7 @@ _CHOICES = {
     "unsorted": ("refuse", "sort"),
     "duplicates": ("refuse", "first", "last"),
 }
-MOST_NOTICE_HOURS = 24.0
-"""No market knows a day before that it will take spot back."""
+MOST_NOTICE_HOURS = 24.0  # no market knows a day before that it will take spot back
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,14 +30,10 @@ class ReadOptions:
     """
 
     slot_hours: float | None = None
-    gaps: str = "hold"
-    """`refuse`, `hold` (the last row stays true) or `empty` (no spot until the next row)."""
-    unsorted: str = "refuse"
-    """`refuse` or `sort`."""
-    duplicates: str = "refuse"
-    """`refuse`, or the one to keep: `first` or `last`."""
-    spot_usd: float | None = None
-    """USD per GPU-hour, where the file has no price; so is the next."""
+    gaps: str = "hold"  # `refuse`, `hold` (the last row stays true) or `empty` (no spot until the next row)
+    unsorted: str = "refuse"  # `refuse` or `sort`
+    duplicates: str = "refuse"  # `refuse`, or the one to keep: `first` or `last`
+    spot_usd: float | None = None  # USD per GPU-hour, where the file has no price; so is the next
     on_demand_usd: float | None = None
     spot_gpus: int | None = None
     gpus_per_instance: int | None = None

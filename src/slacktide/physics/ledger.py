@@ -21,8 +21,7 @@ from slacktide.core.types import STOP, TIME_TOLERANCE_HOURS, JobState
 from slacktide.physics.progress import Passed, Terms, next_end_hours, pass_time
 from slacktide.physics.tariff import Charge, Meter, Tariff, price, reach_hours
 
-CENT_USD = 0.005
-"""Two sums that differ by less than this are the same to the cent."""
+CENT_USD = 0.005  # two sums that differ by less than this are the same to the cent
 
 Use: TypeAlias = Literal["work", "boot", "idle", "rounding"]
 """Machines cost money without a job too: on their way, kept in grace, or as the rest of a node."""
@@ -31,25 +30,21 @@ Use: TypeAlias = Literal["work", "boot", "idle", "rounding"]
 class Stretch(NamedTuple):
     """Between two moments nothing changed: who held what, at which quote, and what it did."""
 
-    payer: str
-    """The job's id; empty for the site itself, which pays for machines that boot, idle or round up."""
+    payer: str  # the job's id; empty for the site itself, which pays for machines that boot, idle or round up
     use: Use
-    slot: int
-    """Of the market; the same number for everybody."""
+    slot: int  # of the market; the same number for everybody
     from_hours: float
     to_hours: float
     held_hours: float
     """What is paid by the second; kept as a number because `to - from` differs from it in the last bits."""
     pool: str
     spot_gpus: int
-    on_demand_gpus: int
-    """What was really held and is paid, not what was ordered."""
+    on_demand_gpus: int  # what was really held and is paid, not what was ordered
     quote: Quote
     pause_hours: float = 0.0
     productive_hours: float = 0.0
     gained_gpu_hours: float = 0.0
-    estimated: bool = False
-    """Whether progress was computed by physics rather than reported."""
+    estimated: bool = False  # whether progress was computed by physics rather than reported
 
     @property
     def gpus(self) -> int:
@@ -174,12 +169,9 @@ class StretchSums:
     move_usd: float = 0.0
     spot_gpu_hours: float = 0.0
     on_demand_gpu_hours: float = 0.0
-    pause_gpu_hours: float = 0.0
-    """Of these, held without progress."""
-    idle_gpu_hours: float = 0.0
-    """Of these, held by no job: machines that boot, idle or round up."""
-    rounding_gpu_hours: float = 0.0
-    """Of the idle ones, the rest of nodes of which others are in use."""
+    pause_gpu_hours: float = 0.0  # of these, held without progress
+    idle_gpu_hours: float = 0.0  # of these, held by no job: machines that boot, idle or round up
+    rounding_gpu_hours: float = 0.0  # of the idle ones, the rest of nodes of which others are in use
 
     @property
     def cost_usd(self) -> float:
@@ -217,12 +209,9 @@ def bill(stretches: Iterable[Priced]) -> StretchSums:
 class Audit:
     """A second look at a row of stretches: every one priced again, and that they join."""
 
-    cost_usd: float
-    """The sum at the prices of the stretches' own quotes."""
-    gaps: tuple[str, ...] = ()
-    """Stretches of one payer that overlap."""
-    wrong: tuple[str, ...] = ()
-    """Stretches whose charge differs by a cent or more from what the tariff says."""
+    cost_usd: float  # the sum at the prices of the stretches' own quotes
+    gaps: tuple[str, ...] = ()  # stretches of one payer that overlap
+    wrong: tuple[str, ...] = ()  # stretches whose charge differs by a cent or more from what the tariff says
     oversold: tuple[str, ...] = ()
     """Moments at which all payers together held more spot than the pool offered."""
 

@@ -25,30 +25,18 @@ from slacktide.physics.progress import Terms, carried, measured_terms, work_hour
 
 USUAL_SPREAD = math.exp(0.35) - 1.0
 """How far `work` may be off where its file does not say: a standard deviation, as a share."""
-UNKNOWN_SPREAD = math.exp(0.7) - 1.0
-"""The same where the file says that it is unknown."""
-SLOPE_SD = 0.05
-"""How far a speedup may be off for each doubling, in logarithms."""
-NOISE_SD = 0.03
-"""How far the pace of one productive hour lies from the pace of them all, in logarithms."""
-WANDER_SD = 0.01
-"""How far a pace wanders in an hour, in logarithms."""
-WANDER_HOURS = 6.0
-"""It is not taken to wander away for longer than this."""
-LEAST_HOURS = 0.02
-"""Stretches with fewer productive hours measure nothing."""
-MEASURED_HOURS = 0.15
-"""After this many productive hours a pace counts as measured: nine minutes."""
-CALM = 4.0
-"""This many measurements without surprise are supposed before the first."""
-MOST_NOISE = 16.0
-"""Surprises make the variance at most this many times as large."""
-MOST_MARGIN = math.log(2.0)
-"""The safe pace is at least half the mean."""
-FILE_RESTARTS = 0.25
-"""The file's restart time counts as this many restarts seen."""
-RESTART_SD = 0.2
-"""Restarts differ by this share of their mean, until several were seen."""
+UNKNOWN_SPREAD = math.exp(0.7) - 1.0  # the same where the file says that it is unknown
+SLOPE_SD = 0.05  # how far a speedup may be off for each doubling, in logarithms
+NOISE_SD = 0.03  # how far the pace of one productive hour lies from the pace of them all, in logarithms
+WANDER_SD = 0.01  # how far a pace wanders in an hour, in logarithms
+WANDER_HOURS = 6.0  # it is not taken to wander away for longer than this
+LEAST_HOURS = 0.02  # stretches with fewer productive hours measure nothing
+MEASURED_HOURS = 0.15  # after this many productive hours a pace counts as measured: nine minutes
+CALM = 4.0  # this many measurements without surprise are supposed before the first
+MOST_NOISE = 16.0  # surprises make the variance at most this many times as large
+MOST_MARGIN = math.log(2.0)  # the safe pace is at least half the mean
+FILE_RESTARTS = 0.25  # the file's restart time counts as this many restarts seen
+RESTART_SD = 0.2  # restarts differ by this share of their mean, until several were seen
 Z, CAREFUL_Z = 1.5, 2.0
 """How many standard deviations the safe pace lies below the mean, usually and for those who are careful."""
 
@@ -56,29 +44,20 @@ Z, CAREFUL_Z = 1.5, 2.0
 class Pace(NamedTuple):
     """A belief, as bare numbers. `KNOWN` takes the file's word for it."""
 
-    mean: float = 0.0
-    """Of `a`."""
-    slope: float = 0.0
-    """The mean of `b`."""
+    mean: float = 0.0  # of `a`
+    slope: float = 0.0  # the mean of `b`
     variance: float = 0.0
     covariance: float = 0.0
     slope_variance: float = 0.0
-    hours: float = 0.0
-    """Productive hours that were measured."""
+    hours: float = 0.0  # productive hours that were measured
     surprise: float = 0.0
     """The sum of squared surprises, each over its variance, from the second measurement on."""
-    surprises: float = 0.0
-    """How many were added up."""
-    restart_hours: float = 0.0
-    """The mean time from an order of workers to their first report."""
-    restart_squares: float = 0.0
-    """The sum of squared distances from that mean."""
-    restarts: float = 0.0
-    """How many were seen."""
-    checkpoint_hours: float = 0.0
-    """The mean time between two checkpoints."""
-    checkpoints: float = 0.0
-    """How many such times were seen."""
+    surprises: float = 0.0  # how many were added up
+    restart_hours: float = 0.0  # the mean time from an order of workers to their first report
+    restart_squares: float = 0.0  # the sum of squared distances from that mean
+    restarts: float = 0.0  # how many were seen
+    checkpoint_hours: float = 0.0  # the mean time between two checkpoints
+    checkpoints: float = 0.0  # how many such times were seen
 
 
 KNOWN = Pace(0.0, 0.0, 0.0, 0.0, 0.0, math.inf, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)

@@ -41,31 +41,23 @@ class Terms(NamedTuple):
     shrink_hours: float
     checkpoint_hours: float
     """Productive hours between checkpoints; 0: a loss costs no work; infinite: there are none."""
-    move_hours: Floats
-    """[pool]: added to a restart where a checkpoint has to come from there first."""
-    after_deadline: int
-    """What becomes of work left at the deadline: its place in `types.AFTER_DEADLINE`."""
-    fastest: int
-    """The width on which the work is done soonest."""
-    phase_ends_gpu_hours: Floats
-    """[phase]: the progress at which it is over; the last is all the work."""
-    rate: Floats
-    """rate[phase, n] = s(n), progress per hour on n GPUs."""
-    fit: Ints
-    """fit[n] = the greatest allowed width within n GPUs."""
+    move_hours: Floats  # [pool]: added to a restart where a checkpoint has to come from there first
+    after_deadline: int  # what becomes of work left at the deadline: its place in `types.AFTER_DEADLINE`
+    fastest: int  # the width on which the work is done soonest
+    phase_ends_gpu_hours: Floats  # [phase]: the progress at which it is over; the last is all the work
+    rate: Floats  # rate[phase, n] = s(n), progress per hour on n GPUs
+    fit: Ints  # fit[n] = the greatest allowed width within n GPUs
 
 
 class Passed(NamedTuple):
     """What a stretch did; it is shorter than the hours given where the work ended in it."""
 
     hours: float
-    pause_hours: float
-    """Hours without progress, though GPUs were held."""
+    pause_hours: float  # hours without progress, though GPUs were held
     productive_hours: float
 
 
-NO_MOVE = np.zeros(1)
-"""How long moves take where there is one pool."""
+NO_MOVE = np.zeros(1)  # how long moves take where there is one pool
 
 
 def terms(job: Job, *, submitted_hours: float = 0.0, move_hours: Floats = NO_MOVE) -> Terms:

@@ -17,15 +17,13 @@ from slacktide.core.errors import InputError
 from slacktide.core.quotes import Quote
 from slacktide.core.types import Billing
 
-MONEY_TOLERANCE_USD = 1e-9
-"""Two sums closer than this are the same sum."""
+MONEY_TOLERANCE_USD = 1e-9  # two sums closer than this are the same sum
 
 
 class Tariff(NamedTuple):
     """How a payer is billed."""
 
-    whole_slots: bool
-    """Whether a slot in which anything is held is paid in full."""
+    whole_slots: bool  # whether a slot in which anything is held is paid in full
     slot_hours: float
 
 
@@ -45,12 +43,9 @@ class Meter(NamedTuple):
 class Charge(NamedTuple):
     """What a stretch costs."""
 
-    usd: float = 0.0
-    """All of it; kept as a number because the sum of its parts differs in the last bits."""
-    on_demand_usd: float = 0.0
-    """Of this, for on-demand GPUs."""
-    move_usd: float = 0.0
-    """Of this, for carrying a checkpoint to another pool."""
+    usd: float = 0.0  # all of it; kept as a number because the sum of its parts differs in the last bits
+    on_demand_usd: float = 0.0  # of this, for on-demand GPUs
+    move_usd: float = 0.0  # of this, for carrying a checkpoint to another pool
 
     @property
     def spot_usd(self) -> float:

@@ -15,12 +15,10 @@ from slacktide.core.errors import InputError, shown
 from slacktide.core.speedup import Speedup
 from slacktide.core.types import Job, Phase
 
-LEAST, MOST = 0.01, 100.0
-"""Factors beyond these are typing mistakes."""
+LEAST, MOST = 0.01, 100.0  # factors beyond these are typing mistakes
 FACTORS = ("work", "speed", "later")
 RANDOM = "random"
-HALF = 0.5
-"""The share of the work after which a pace that changes does so."""
+HALF = 0.5  # the share of the work after which a pace that changes does so
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +42,8 @@ def _check(name: str, number: float) -> None:
 class Truth:
     """How a job differs from its file."""
 
-    work: float = 1.0
-    """It takes this many times the GPU-hours."""
-    speed: float = 1.0
-    """On its greatest width it is this many times as fast as said, on one GPU just as fast."""
+    work: float = 1.0  # it takes this many times the GPU-hours
+    speed: float = 1.0  # on its greatest width it is this many times as fast as said, on one GPU just as fast
     later: float = 1.0
     """In the second half of its work it is this many times as fast as in the first: a pace that changes."""
 
@@ -119,8 +115,7 @@ class RandomTruth:
         return Truth(*(_between(two, share) for two, share in zip(bounds, shares, strict=True)))
 
 
-Truths: TypeAlias = Truth | RandomTruth
-"""What a job is from each start: always the same, or drawn."""
+Truths: TypeAlias = Truth | RandomTruth  # what a job is from each start: always the same, or drawn
 
 
 def parse_truth(text: str) -> Truths:

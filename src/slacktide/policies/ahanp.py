@@ -72,8 +72,7 @@ class Ahanp:
     with the slot before shows in what the market has left of the spot that was held.
     """
 
-    price_threshold: float = 0.6
-    """Spot at or under this share of the on-demand price is cheap."""
+    price_threshold: float = 0.6  # spot at or under this share of the on-demand price is cheap
 
     def __post_init__(self) -> None:
         if not 0.0 < self.price_threshold <= 1.0:

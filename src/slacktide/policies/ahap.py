@@ -107,12 +107,9 @@ class Ahap:
     each new plan at once, one as long as the window trusts a single forecast least.
     """
 
-    window: int = 5
-    """Slots looked at, the present one included."""
-    commitment: int = 1
-    """How many slots a plan has a say."""
-    price_threshold: float = 0.6
-    """What banked work may cost, as a share of the on-demand price."""
+    window: int = 5  # slots looked at, the present one included
+    commitment: int = 1  # how many slots a plan has a say
+    price_threshold: float = 0.6  # what banked work may cost, as a share of the on-demand price
 
     def __post_init__(self) -> None:
         if self.window < 1:

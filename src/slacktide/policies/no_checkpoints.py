@@ -16,8 +16,7 @@ from slacktide.policies.base import Context, RuleChoice, RulePolicy, Sight, sigh
 from slacktide.policies.decision import decision_of
 from slacktide.policies.view import Policy, View
 
-KEPT = 2000
-"""Choice.why of a holding that was kept; smaller numbers are the inner policy's."""
+KEPT = 2000  # Choice.why of a holding that was kept; smaller numbers are the inner policy's
 
 
 @compilable

@@ -34,8 +34,7 @@ from slacktide.policies.view import View
 from slacktide.solvers import expected
 from slacktide.solvers.slotted import Slotted, deadline_slots, slotted
 
-LONGEST_AGE = 256
-"""Slots to look back for the age of a spell; older than the oldest bin."""
+LONGEST_AGE = 256  # slots to look back for the age of a spell; older than the oldest bin
 LEAST_WORK = 0.7
 """The share of the work for which tables are made where it is not known for certain: about a standard
 deviation less. A job with even less has enough slack that more of it changes no decision."""
@@ -44,16 +43,14 @@ SPREAD_CELLS, SPREAD_FINER = 1.25, 1.5
 on a real H100 market 5 cells to a slot instead of 3 paid the same, within 0.1 %, and on eight synthetic ones
 within the error of 1 %."""
 FEWEST_CELLS = 10
-NEVER_HOURS = 1e6
-"""Hours between two refits of who does not learn any more."""
+NEVER_HOURS = 1e6  # hours between two refits of who does not learn any more
 IDLE, SPOT, ON_DEMAND, BOTH = range(4)
 
 
 class DecisionTable(NamedTuple):
     """The decisions for a stretch of slots whose market is known, ready to be looked up."""
 
-    first: int
-    """The job's slot in which the stretch begins."""
+    first: int  # the job's slot in which the stretch begins
     actions: expected.Actions
     spot: Ints
     on_demand: Ints
@@ -217,8 +214,7 @@ class RefitDecisions(NamedTuple):
     """What one refit learned, and decided for every state of the market."""
 
     learned: FittedModel
-    table: DecisionTable
-    """How decisions are looked up, without any."""
+    table: DecisionTable  # how decisions are looked up, without any
     decisions: expected.Decisions
 
 

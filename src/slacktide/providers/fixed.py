@@ -55,8 +55,7 @@ class Fixed:
     """Takes machines that are simply there, from a list in a CSV or YAML file, and sets them free again."""
 
     renter: Renter = field(default_factory=Renter)
-    file: str = "machines.csv"
-    """Has `address`, `pool`, `kind` (spot or on-demand) and `gpus` of each machine."""
+    file: str = "machines.csv"  # has `address`, `pool`, `kind` (spot or on-demand) and `gpus` of each machine
 
     def rent(self, ticket: str, spec: MachineKind) -> None:
         """Take a free machine of this kind, unless this ticket has one."""

@@ -9,8 +9,7 @@ from slacktide.journal.state.tickets import MachineKind, Ticket, Tickets
 from slacktide.providers.base import Machine, Rules
 
 LAST = datetime.max.replace(tzinfo=UTC)
-USD_TOLERANCE = 1e-9
-"""What sums of prices may be off by."""
+USD_TOLERANCE = 1e-9  # what sums of prices may be off by
 
 
 class Listing:

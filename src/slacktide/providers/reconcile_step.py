@@ -37,8 +37,7 @@ class ReconcilerMemory:
     """When each ticket last had a machine that was alive, or was first looked for."""
     stray_hours: dict[str, float] = field(default_factory=dict)
     """Since when each machine that runs has been without an open ticket, by its id."""
-    promised: set[str] = field(default_factory=set)
-    """The tickets for which a provider said yes."""
+    promised: set[str] = field(default_factory=set)  # the tickets for which a provider said yes
 
     def forget(self, tickets: Tickets, listing: Listing, now_hours: float) -> None:
         """Drop what is neither listed nor open any more, so that months do not fill it."""

@@ -18,8 +18,7 @@ from slacktide.providers.base import Provider, Refused, Rules, Stock, Unreachabl
 from slacktide.providers.listing import Listing
 from slacktide.providers.reconcile_step import ReconcilerMemory, ReconcileStep
 
-PLAIN_USE = Use()
-"""Nothing is known but what the provider says."""
+PLAIN_USE = Use()  # nothing is known but what the provider says
 
 
 class Reconciler:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import io
 
-PIPE_LENGTH = 160
-"""Characters in a line that goes into a pipe."""
+PIPE_LENGTH = 160  # characters in a line that goes into a pipe
 
 
 def rendered(*things: object) -> str:

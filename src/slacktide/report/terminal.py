@@ -10,8 +10,7 @@ _SEQUENCE = re.compile(
     r"|(?:\x1b[PX^_]|[\x90\x98\x9e\x9f])[^\x1b\x9c]*(?:\x1b\\|\x9c)"  # strings for the terminal itself
     r"|\x1b[ -/]*[0-~]"
 )
-_KEPT = "\n\t\u200d"
-"""Line breaks, tabs, and what joins the parts of a picture sign."""
+_KEPT = "\n\t\u200d"  # line breaks, tabs, and what joins the parts of a picture sign
 
 
 def visible(text: str) -> str:

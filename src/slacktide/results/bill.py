@@ -21,8 +21,7 @@ class Bill:
     on_demand_gpu_hours: float
     work_gpu_hours: float
     done_gpu_hours: float
-    finish_hours: float
-    """Infinite when the work was not done."""
+    finish_hours: float  # infinite when the work was not done
     deadline_hours: float
     on_time: bool
     preemptions: int
@@ -32,8 +31,7 @@ class Bill:
     """Work that had to be done again: as the job's own reports measured it, else as physics expects it."""
     on_demand_alone_usd: float | None
     """What the same work would have cost all on demand; None when the market does not reach that far."""
-    clairvoyant_usd: float | None
-    """What one who knew the market would have paid."""
+    clairvoyant_usd: float | None  # what one who knew the market would have paid
     progress_estimated: bool = False
     """Whether work done and lost are estimates, from time and width: the job reported no progress."""
     clairvoyant_spare_usd: float | None = None
@@ -44,10 +42,8 @@ class Bill:
     """Whether the market cannot be read any more, so that what others would have paid is not known."""
     pools: tuple[str, ...] = ()
     """The pools in which it was, one after the other, for a job that may move; empty for one that stays."""
-    moves: int = 0
-    """How often it moved."""
-    move_usd: float = 0.0
-    """What it cost to take its checkpoint along; part of `cost_usd`."""
+    moves: int = 0  # how often it moved
+    move_usd: float = 0.0  # what it cost to take its checkpoint along; part of `cost_usd`
 
 
 class JobCost(NamedTuple):
@@ -55,5 +51,4 @@ class JobCost(NamedTuple):
 
     bill: Bill
     audit: Audit
-    notes: tuple[str, ...] = ()
-    """What users should know of its market, where that is not as it was."""
+    notes: tuple[str, ...] = ()  # what users should know of its market, where that is not as it was

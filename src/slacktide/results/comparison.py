@@ -39,19 +39,16 @@ class Comparison:
     """All runs of a back-test, what they come to, and one typical start in every detail."""
 
     job: Job
-    market: str
-    """Where the market came from."""
+    market: str  # where the market came from
     pools: tuple[Pool, ...]
     assumptions: tuple[str, ...]
     runs: Sequence[Run]
     summary: tuple[PolicySummary, ...]
-    detail: tuple[RunResult, ...]
-    """One run per policy, all from the same start, with every decision kept."""
+    detail: tuple[RunResult, ...]  # one run per policy, all from the same start, with every decision kept
     clairvoyant_spare_usd: float | None = None
     """What the best plans could gain on average over those of the clairvoyant, at the most; None where those
     are the best, as far as a grid shows."""
-    truth: Truths = AS_SAID
-    """What the job really was from each start; all runs from there met the same."""
+    truth: Truths = AS_SAID  # what the job really was from each start; all runs from there met the same
     sight: str = ""
     """What a job that may move saw of other pools: `feed` or `tried`; empty where jobs stay in their pool."""
     fixed: tuple[PolicySummary, ...] = ()

@@ -16,13 +16,11 @@ if TYPE_CHECKING:
 class CoursePoint:
     """What a job held from an hour on, and what it had done and paid until then."""
 
-    hours: float
-    """Since the job began."""
+    hours: float  # since the job began
     pool: str
     spot_gpus: int
     on_demand_gpus: int
-    offered_spot_gpus: int
-    """Spot GPUs obtainable, those held included."""
+    offered_spot_gpus: int  # spot GPUs obtainable, those held included
     spot_usd_per_gpu_hour: float
     on_demand_usd_per_gpu_hour: float
     progress_gpu_hours: float
@@ -34,8 +32,7 @@ class Course:
     """The points of one run, stretch by stretch; between two of them work and money grow evenly."""
 
     points: list[CoursePoint] = field(default_factory=list)
-    end: CoursePoint | None = None
-    """Where the last stretch ended; it holds nothing, as far as is known here."""
+    end: CoursePoint | None = None  # where the last stretch ended; it holds nothing, as far as is known here
 
     def live(self, lap: Lap) -> None:
         """Take one more stretch into account."""

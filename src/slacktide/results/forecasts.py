@@ -13,8 +13,7 @@ class Forecasts:
     """How far off forecasters would have been on each pool of a market."""
 
     market: Market
-    warmup_share: float
-    """The share of the market that was only learned from."""
+    warmup_share: float  # the share of the market that was only learned from
     pools: tuple[Scores, ...]
 
     @property

@@ -11,24 +11,19 @@ class WidthMeasured:
     """How fast a run was on one width."""
 
     gpus: int
-    hours: float
-    """Productive hours that were measured on it."""
-    speed_ratio: float
-    """How many times as fast as its file said."""
+    hours: float  # productive hours that were measured on it
+    speed_ratio: float  # how many times as fast as its file said
 
 
 @dataclass(frozen=True, slots=True)
 class LastRun:
     """What one run measured: the work of its job, on one reference GPU, and its speed by width."""
 
-    job: str
-    """Its name in the journal."""
+    job: str  # its name in the journal
     ended_utc: datetime
     work_gpu_hours: float
-    work_spread_share: float
-    """How far that may be off: a standard deviation, as a share."""
-    file_work_gpu_hours: float
-    """What its file said."""
+    work_spread_share: float  # how far that may be off: a standard deviation, as a share
+    file_work_gpu_hours: float  # what its file said
     widths: tuple[WidthMeasured, ...]
 
 

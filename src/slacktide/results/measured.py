@@ -10,19 +10,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-LEAST_REPORTS = 4
-"""Reports of growing progress that a pace needs: three stretches between them."""
-PARTS = 10
-"""A measurement is cut into at most this many parts, whose differences say how sure it is."""
-LEAST_SPREAD = 0.01
-"""Nothing is known better than this: tomorrow's machine is another one."""
+LEAST_REPORTS = 4  # reports of growing progress that a pace needs: three stretches between them
+PARTS = 10  # a measurement is cut into at most this many parts, whose differences say how sure it is
+LEAST_SPREAD = 0.01  # nothing is known better than this: tomorrow's machine is another one
 
 
 class Report(NamedTuple):
     """Progress that had grown when it was seen."""
 
-    hours: float
-    """Since the workers were started, on the clock that the job file counts in."""
+    hours: float  # since the workers were started, on the clock that the job file counts in
     done_share: float
 
 
@@ -30,8 +26,7 @@ class Pace(NamedTuple):
     """How fast a job goes on at one width."""
 
     share_per_hour: float
-    spread_share: float
-    """One standard error, relative to the pace."""
+    spread_share: float  # one standard error, relative to the pace
 
 
 def pace_of(reports: Sequence[Report]) -> Pace:
@@ -58,11 +53,9 @@ class WidthMeasured:
 
     gpus: int
     pace: Pace
-    restart_hours: float
-    """From the start of the workers until they made progress at their pace."""
+    restart_hours: float  # from the start of the workers until they made progress at their pace
     reports: int
-    checkpoint_hours: float | None = None
-    """How long a checkpoint took, where the job says so."""
+    checkpoint_hours: float | None = None  # how long a checkpoint took, where the job says so
 
 
 def measured_at(
@@ -80,8 +73,7 @@ class Measurement:
 
     job: str
     widths: tuple[WidthMeasured, ...]
-    gpus_found: int
-    """GPUs of the machine that it was measured on; more workers than these shared them."""
+    gpus_found: int  # GPUs of the machine that it was measured on; more workers than these shared them
 
     @property
     def work_gpu_hours(self) -> float:

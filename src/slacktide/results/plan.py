@@ -39,8 +39,7 @@ class Outlook:
     """What one policy would probably do for a job."""
 
     policy: str
-    futures: Outcomes
-    """Starting now, over simulated futures of the market."""
+    futures: Outcomes  # starting now, over simulated futures of the market
     history: Outcomes | None = None
     """From recent starts of the real market; None for a job that may move, which is not run from those."""
     pool: str = ""
@@ -63,29 +62,22 @@ class PoolAhead:
     """One of the pools among which a job may move, as its plan sees it."""
 
     pool: str
-    spot_gpus: int
-    """What it offers now."""
-    spot_usd: float
-    """What spot costs there now, per GPU-hour."""
+    spot_gpus: int  # what it offers now
+    spot_usd: float  # what spot costs there now, per GPU-hour
     stay_usd: float | None
     """What staying there would cost on average under uniform-progress; None: it would not be in time."""
-    held_share: float
-    """The share of its time with GPUs that the job would spend there, if it moves."""
+    held_share: float  # the share of its time with GPUs that the job would spend there, if it moves
 
 
 @dataclass(frozen=True, slots=True)
 class MovingSaving:
     """What moving may save against staying in one pool, over the same futures."""
 
-    mean_usd: float
-    """Negative: it would cost that much more."""
-    error_usd: float
-    """Standard error of that mean."""
-    policy: str
-    """The best policy that stays."""
+    mean_usd: float  # negative: it would cost that much more
+    error_usd: float  # standard error of that mean
+    policy: str  # the best policy that stays
     pool: str
-    moving_share: float
-    """Futures in which the job would move at least once."""
+    moving_share: float  # futures in which the job would move at least once
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +85,7 @@ class Moving:
     """What a plan says only of a job that may move among pools."""
 
     pools: tuple[PoolAhead, ...]
-    saving: MovingSaving | None
-    """None where no policy that moves, or none that stays, was tried."""
+    saving: MovingSaving | None  # none where no policy that moves, or none that stays, was tried
     held: tuple[tuple[str, tuple[float, ...]], ...]
     """For each pool, the share of futures in which GPUs are held there, by slot until the deadline."""
     slot_hours: float
@@ -104,15 +95,13 @@ class Moving:
 class CurvePoint:
     """What the job would cost with another deadline or widest width, over the same futures as it is."""
 
-    at: float
-    """The deadline in hours, or the widest width in GPUs."""
+    at: float  # the deadline in hours, or the widest width in GPUs
     mean_cost_usd: float
     p10_cost_usd: float
     p90_cost_usd: float
     more_usd: float
     """By how much its mean is higher than that of the job as it is; negative: it would save that much."""
-    more_error_usd: float
-    """Standard error of that difference."""
+    more_error_usd: float  # standard error of that difference
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,26 +118,20 @@ class CheckpointAdvice:
     """How often a job should save itself, and what that rests on."""
 
     every_hours: float
-    spot_gpus: int
-    """The width at which losses were counted: what the plan usually holds."""
-    hours_between_losses: float
-    """How long that many spot GPUs last in the market's past, on average."""
-    takes_hours: float
-    """What a checkpoint costs."""
-    takes_assumed: bool
-    """Whether that is our assumption, because the job file does not say what one costs."""
+    spot_gpus: int  # the width at which losses were counted: what the plan usually holds
+    hours_between_losses: float  # how long that many spot GPUs last in the market's past, on average
+    takes_hours: float  # what a checkpoint costs
+    takes_assumed: bool  # whether that is our assumption, because the job file does not say what one costs
 
 
 @dataclass(frozen=True, slots=True)
 class WrongWork:
     """How a plan turns out over simulated futures if the work is another than the file says."""
 
-    spread: float
-    """How far it may be off: a standard deviation, as a share."""
+    spread: float  # how far it may be off: a standard deviation, as a share
     cost_usd: Range
     on_time_share: float
-    hopeless_share: float
-    """Futures with more work than even on demand from the start can do in time."""
+    hopeless_share: float  # futures with more work than even on demand from the start can do in time
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,22 +140,15 @@ class JobPlan:
 
     job: Job
     market: str
-    pool: str
-    """The pool that was planned for; of a job that may move, where it would begin, or wait."""
-    policy: str
-    """The policy that would run."""
-    outlooks: tuple[Outlook, ...]
-    """Every policy that was tried, the chosen one first, the clairvoyant last."""
-    pools: tuple[PoolBill, ...]
-    """Every pool that was tried, the chosen one first; () for a job that may move."""
-    first: Allocation
-    """What the policy would try to hold first, and why."""
-    first_gpus: tuple[int, int]
-    """The spot and on-demand GPUs that it would hold then, in `pool`."""
+    pool: str  # the pool that was planned for; of a job that may move, where it would begin, or wait
+    policy: str  # the policy that would run
+    outlooks: tuple[Outlook, ...]  # every policy that was tried, the chosen one first, the clairvoyant last
+    pools: tuple[PoolBill, ...]  # every pool that was tried, the chosen one first; () for a job that may move
+    first: Allocation  # what the policy would try to hold first, and why
+    first_gpus: tuple[int, int]  # the spot and on-demand GPUs that it would hold then, in `pool`
     gpus: tuple[HeldAt, ...]
     assumptions: tuple[str, ...]
-    moving: Moving | None = None
-    """None for a job that stays in one pool."""
+    moving: Moving | None = None  # none for a job that stays in one pool
     clairvoyant_spare_usd: float | None = None
     """As in a comparison: by how much the clairvoyant's plans could be better, on average over futures."""
     checkpoints: CheckpointAdvice | None = None
@@ -184,5 +160,4 @@ class JobPlan:
     by_width: tuple[CurvePoint, ...] = ()
     last_runs: LastRuns | None = None
     """What earlier runs of the same name measured; None where there was none, or no journal was read."""
-    wrong_work: WrongWork | None = None
-    """None where the file says that its work is right."""
+    wrong_work: WrongWork | None = None  # none where the file says that its work is right

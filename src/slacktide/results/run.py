@@ -21,8 +21,7 @@ CLAIRVOYANT = "clairvoyant"
 OVER_POOLS, IN_THE_POOL = "clairvoyant over pools", "clairvoyant in the pool"
 """What it is called where a job may move: over all pools, and in the one that was best for it."""
 CLAIRVOYANTS = (CLAIRVOYANT, OVER_POOLS, IN_THE_POOL)
-ON_DEMAND_ALONE = "on demand alone"
-"""What the runs are called that a live one is compared with."""
+ON_DEMAND_ALONE = "on demand alone"  # what the runs are called that a live one is compared with
 
 
 class SlotRecord(NamedTuple):
@@ -31,14 +30,10 @@ class SlotRecord(NamedTuple):
     slot: int
     quote: Quote
     wanted: Allocation
-    before: JobState
-    """The state the policy saw: spot that the market took is already gone."""
-    lost_gpus: int
-    """Spot GPUs that the market took at the start of the slot."""
-    lost_gpu_hours: float
-    """Work that went with them."""
-    lived: ledger.Priced
-    """What was held and came of it."""
+    before: JobState  # the state the policy saw: spot that the market took is already gone
+    lost_gpus: int  # spot GPUs that the market took at the start of the slot
+    lost_gpu_hours: float  # work that went with them
+    lived: ledger.Priced  # what was held and came of it
     after: JobState
 
     @property
@@ -92,17 +87,13 @@ class Run:
     on_time: bool
     spot_gpu_hours: float
     on_demand_gpu_hours: float
-    preemptions: int
-    """Times that the market took GPUs away."""
-    lost_gpu_hours: float
-    """Work that was lost with them."""
+    preemptions: int  # times that the market took GPUs away
+    lost_gpu_hours: float  # work that was lost with them
     slots: tuple[SlotRecord, ...] = ()
     stays: tuple[Stay, ...] = ()
     """Where the job was when, of a run over several pools; `pool` is then the one whose slots are counted."""
-    moves: int = 0
-    """Times that its checkpoint was carried to another pool."""
-    move_usd: float = 0.0
-    """What that cost."""
+    moves: int = 0  # times that its checkpoint was carried to another pool
+    move_usd: float = 0.0  # what that cost
 
 
 class Lap(NamedTuple):
@@ -119,20 +110,15 @@ class Decision(NamedTuple):
     hours: float
     slot: int
     quote: Quote
-    done_gpu_hours: float
-    """Work done by then; what a loss took is already gone."""
+    done_gpu_hours: float  # work done by then; what a loss took is already gone
     wanted_spot_gpus: int
     wanted_on_demand_gpus: int
     spot_gpus: int
-    on_demand_gpus: int
-    """The GPUs held: the wish, cut to what could be had."""
+    on_demand_gpus: int  # the GPUs held: the wish, cut to what could be had
     reason: Reason
-    lost_gpus: int = 0
-    """Spot GPUs that were taken just before."""
-    lost_gpu_hours: float = 0.0
-    """Work that went with them."""
-    ending: Ending | None = None
-    """What the job will be, where its workers are being let go for good."""
+    lost_gpus: int = 0  # spot GPUs that were taken just before
+    lost_gpu_hours: float = 0.0  # work that went with them
+    ending: Ending | None = None  # what the job will be, where its workers are being let go for good
     laps: tuple[Lap, ...] = ()
 
     @property
@@ -145,25 +131,18 @@ class Decision(NamedTuple):
 class RunResult:
     """A run, wherever it came from. Hours and slots count from when the job began."""
 
-    name: str
-    """The job's id in its journal, or its name."""
+    name: str  # the job's id in its journal, or its name
     job: Job
     policy: str
-    pool: Pool
-    """Where it ran; of a job that may move, the pool whose slots are counted."""
-    start_slot: int
-    """The market's slot in which it began."""
-    pools: tuple[Pool, ...] = ()
-    """Where a job that may move could be; none: only in `pool`."""
+    pool: Pool  # where it ran; of a job that may move, the pool whose slots are counted
+    start_slot: int  # the market's slot in which it began
+    pools: tuple[Pool, ...] = ()  # where a job that may move could be; none: only in `pool`
     origin_hours: float = 0.0
     """When that slot began: 0, or before it where the job was submitted inside the slot."""
     decisions: tuple[Decision, ...]
-    restarts: tuple[float, ...]
-    """When workers were started again."""
-    status: Status | None
-    """What became of the job; None while it goes on."""
-    finish_hours: float
-    """When the work was done; infinite when it was not."""
+    restarts: tuple[float, ...]  # when workers were started again
+    status: Status | None  # what became of the job; None while it goes on
+    finish_hours: float  # when the work was done; infinite when it was not
 
     @property
     def laps(self) -> tuple[Lap, ...]:

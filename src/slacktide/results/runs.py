@@ -13,8 +13,7 @@ from slacktide.core.arrays import Bools, Floats, Ints
 from slacktide.core.types import Job
 from slacktide.results.run import Run
 
-COST, FINISH, SPOT, ON_DEMAND, PREEMPTIONS, LOST = range(6)
-"""The columns of a table of runs, one row each."""
+COST, FINISH, SPOT, ON_DEMAND, PREEMPTIONS, LOST = range(6)  # the columns of a table of runs, one row each
 
 
 class Runs(Sequence[Run]):

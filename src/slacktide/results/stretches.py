@@ -10,12 +10,9 @@ from slacktide.core.quotes import Quote
 from slacktide.physics.ledger import Priced, Stretch, Use
 from slacktide.physics.tariff import BY_THE_SECOND, Meter, price
 
-POOL = "cluster"
-"""The only pool of a simulated stream: GPUs at one price."""
-PREFIX = "job-"
-"""A job's name is this and its number in the stream."""
-SITE = -1
-"""Stands for the site in the column of jobs."""
+POOL = "cluster"  # the only pool of a simulated stream: GPUs at one price
+PREFIX = "job-"  # a job's name is this and its number in the stream
+SITE = -1  # stands for the site in the column of jobs
 USES: tuple[Use, ...] = ("work", "boot", "idle", "rounding")
 """What the numbers in the column of uses mean; after work, what of a cluster is not used, in its order."""
 

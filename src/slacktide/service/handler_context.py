@@ -26,12 +26,9 @@ from slacktide.service.routes.progress_stream import Answering, awaited
 from slacktide.service.runner import Runner, is_writable
 from slacktide.service.tasks.task_worker import QueuePosition, TaskError, TaskWorker
 
-PUMP_S = 0.1
-"""How often new events are read for streams and for requests that wait."""
-TIDY_S = 600.0
-"""How often files that no job needs any more are removed."""
-DISK_S = 5.0
-"""How long the last check of the disk is trusted."""
+PUMP_S = 0.1  # how often new events are read for streams and for requests that wait
+TIDY_S = 600.0  # how often files that no job needs any more are removed
+DISK_S = 5.0  # how long the last check of the disk is trusted
 LISTENERS, LISTENERS_EACH = 64, 32
 SENDERS, SENDERS_EACH = 12, 4
 """Uploads at a time: each is given room on the disk for the largest that it may be."""

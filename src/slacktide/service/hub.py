@@ -17,13 +17,10 @@ from slacktide.report.wire.events import as_json
 from slacktide.service.uploads.server_paths import ServerPaths
 
 STREAM = "text/event-stream"
-KEPT = 4000
-"""Events that are kept in memory; a listener that is further behind reads the journal."""
+KEPT = 4000  # events that are kept in memory; a listener that is further behind reads the journal
 PAGE = 500
-KNOWN_S = 1.0
-"""How often it is checked whether a listener's token or session is still valid."""
-STILL_HERE_S = 15.0
-"""How often something is sent to a listener, so that a dead connection is noticed."""
+KNOWN_S = 1.0  # how often it is checked whether a listener's token or session is still valid
+STILL_HERE_S = 15.0  # how often something is sent to a listener, so that a dead connection is noticed
 
 
 class Frame:

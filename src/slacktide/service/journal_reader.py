@@ -46,16 +46,11 @@ from slacktide.service.uploads.job_checks import is_alike
 from slacktide.service.uploads.server_paths import ServerPaths
 from slacktide.service.uploads.uploads import KEPT_DAYS, KEPT_S, UploadHistory, Uploads
 
-THREADS = 2
-"""More would only wait for one another: most of their work holds the interpreter's lock."""
-IN_CHARGE_S = 0.5
-"""How long the last check for a controller is trusted."""
-NO_ADDRESS = ("/", "\\", "..")
-"""What a URL path cannot hold: a key must work in /api/v1/requests/KEY."""
-WITHIN = 1024
-"""How many events before its answer a request is searched in at first."""
-LOG_LINES, LOG_CHARACTERS = 2000, 512 * 1024
-"""The most of a log that one answer holds."""
+THREADS = 2  # more would only wait for one another: most of their work holds the interpreter's lock
+IN_CHARGE_S = 0.5  # how long the last check for a controller is trusted
+NO_ADDRESS = ("/", "\\", "..")  # what a URL path cannot hold: a key must work in /api/v1/requests/KEY
+WITHIN = 1024  # how many events before its answer a request is searched in at first
+LOG_LINES, LOG_CHARACTERS = 2000, 512 * 1024  # the most of a log that one answer holds
 
 Given = ParamSpec("Given")
 Found = TypeVar("Found")

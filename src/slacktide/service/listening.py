@@ -19,12 +19,10 @@ from slacktide.service.uploads.uploads import KEPT_DAYS
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 CONNECTIONS = 256
-HEADERS_S = 20.0
-"""How long a connection may take to send the headers of its request."""
+HEADERS_S = 20.0  # how long a connection may take to send the headers of its request
 HEADER_BYTES = 32 * 1024
 KEEP_ALIVE_S = 15
-SHUTDOWN_S = 3
-"""How long open requests may take when the server stops."""
+SHUTDOWN_S = 3  # how long open requests may take when the server stops
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,15 +31,12 @@ class Address:
 
     host: str = "127.0.0.1"
     port: int = 8470
-    names: tuple[str, ...] = ()
-    """Host names that clients use, in addition to those of the loopback."""
+    names: tuple[str, ...] = ()  # host names that clients use, in addition to those of the loopback
     certificate: Path | None = None
     key: Path | None = None
-    behind_proxy: bool = False
-    """Whether a proxy on this machine or network does TLS."""
+    behind_proxy: bool = False  # whether a proxy on this machine or network does TLS
     rate_per_s: float = field(default=200.0)
-    warms_up: bool = True
-    """Whether plans and back-tests are compiled ahead of the first request for one."""
+    warms_up: bool = True  # whether plans and back-tests are compiled ahead of the first request for one
     keep_days: float = KEPT_DAYS
     """How many days the files of jobs that came over the network are kept after their end."""
 

@@ -47,13 +47,11 @@ from slacktide.service.routes.submissions import SubmissionRoutes
 from slacktide.service.runner import Runner
 from slacktide.service.tasks.task_worker import TaskError, TaskWorker
 
-WAITING = 128
-"""Connections that may wait to be accepted."""
+WAITING = 128  # connections that may wait to be accepted
 SWITCH_S = 0.0005
 """How long a thread may keep the interpreter while others want it: a tenth of Python's default. The engine
 gives it up at every file access, and has to wait for it each time."""
-WARM_AFTER_S = 5.0
-"""The first seconds of a server are for the jobs that it resumes."""
+WARM_AFTER_S = 5.0  # the first seconds of a server are for the jobs that it resumes
 OPENAPI = "/api/v1/openapi.json"
 
 

@@ -37,8 +37,7 @@ from slacktide.simulation.policy_runs import named
 from slacktide.simulation.pool_options import PoolOptions
 from slacktide.simulation.sweep import Part, PoolStarts, Sweep, in_detail, run_sweep
 
-Progress = Callable[[int, int], None]
-"""Called with the work done so far and the work in all."""
+Progress = Callable[[int, int], None]  # called with the work done so far and the work in all
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,8 +60,7 @@ class Setting:
     """What a run is given apart from job, pool and policy; all policies of a comparison share it."""
 
     forecaster: Forecaster = DEFAULT_FORECASTER
-    horizon: int = DEFAULT_HORIZON
-    """How many slots ahead forecasts reach."""
+    horizon: int = DEFAULT_HORIZON  # how many slots ahead forecasts reach
     neighbours: tuple[Pool, ...] = ()
     """Other pools whose past may be known; a job over pools knows its own pools instead."""
     truth: TruthByStart = AS_SAID

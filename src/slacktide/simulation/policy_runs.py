@@ -23,8 +23,7 @@ from slacktide.simulation import batch, plain
 from slacktide.simulation.plain import Setting, TruthByStart
 from slacktide.solvers.clairvoyant.clairvoyant import Plan, Yardstick, clairvoyant, yardstick
 
-COMPILE_FROM = 40
-"""With fewer runs than this the plain loop is done before compiled code is loaded."""
+COMPILE_FROM = 40  # with fewer runs than this the plain loop is done before compiled code is loaded
 
 
 class PlanFollower:

@@ -27,10 +27,8 @@ from slacktide.simulation.policy_runs import guarded
 class Replayed(NamedTuple):
     """What each arm would have earned from one job, in the order of the arms."""
 
-    utility_usd: Floats
-    """Value less cost."""
-    shares: Floats
-    """The same between the least and the most that the job could bring, in [0, 1]."""
+    utility_usd: Floats  # value less cost
+    shares: Floats  # the same between the least and the most that the job could bring, in [0, 1]
 
 
 def replay(

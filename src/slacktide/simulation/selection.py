@@ -45,16 +45,12 @@ class Selected(NamedTuple):
     job: str
     drawn: str
     utility_usd: float
-    share: float
-    """The utility scaled to [0, 1]."""
-    best: str
-    """The arm that would have earned the most from this job."""
+    share: float  # the utility scaled to [0, 1]
+    best: str  # the arm that would have earned the most from this job
     best_utility_usd: float
-    leader: str
-    """The arm of the greatest weight after this job."""
+    leader: str  # the arm of the greatest weight after this job
     leader_weight: float
-    regret: float
-    """Expected regret so far against the best fixed arm, in scaled utility."""
+    regret: float  # expected regret so far against the best fixed arm, in scaled utility
     bound: float
 
 

@@ -33,20 +33,16 @@ from slacktide.simulation.pool_options import PoolOptions
 from slacktide.solvers.clairvoyant.clairvoyant import Yardstick
 from slacktide.solvers.pools.optimum import optimum
 
-LEAST_STARTS = 8
-"""Starts of a piece at the least: fewer would be more trouble than work."""
-MOST_PIECES = 64
-"""Pieces of one policy in one pool at the most: enough to keep many workers busy to the end."""
+LEAST_STARTS = 8  # starts of a piece at the least: fewer would be more trouble than work
+MOST_PIECES = 64  # pieces of one policy in one pool at the most: enough to keep many workers busy to the end
 
 
 class PoolStarts(NamedTuple):
     """One pool of a comparison, and the starts from which jobs stay in it."""
 
     pool: Pool
-    job: Job
-    """The job as it is in this pool."""
-    starts: tuple[int, ...]
-    """Slots of this pool."""
+    job: Job  # the job as it is in this pool
+    starts: tuple[int, ...]  # slots of this pool
     ahead: int = 0
     """How many of its slots lie before the slot 0 from which truths are counted: that of the first pool where
     all pools share their starts, its own where each has its starts."""
@@ -72,10 +68,8 @@ class Sweep(NamedTuple):
     forecaster: Forecaster | None
     truth: TruthByStart
     pools: tuple[PoolStarts, ...]
-    starts: int
-    """From how many starts each policy runs, in all pools together where each has its own."""
-    options: PoolOptions | None = None
-    """Where a job may move; None where all jobs stay in their pool."""
+    starts: int  # from how many starts each policy runs, in all pools together where each has its own
+    options: PoolOptions | None = None  # where a job may move; None where all jobs stay in their pool
     sight: Sight = "feed"
 
     def setting(self, pool: int) -> Setting:
@@ -94,14 +88,10 @@ class Sweep(NamedTuple):
 class Piece(NamedTuple):
     """Some starts of one policy in one pool, or over all of them."""
 
-    policy: str | None
-    """None: the clairvoyant."""
-    pool: int | None
-    """None: over all pools."""
-    starts: tuple[int, ...]
-    """Slots of the pool; over all pools, of the first one."""
-    few: bool = True
-    """Whether all starts of the pool are so few that compiling is not worth it."""
+    policy: str | None  # none: the clairvoyant
+    pool: int | None  # none: over all pools
+    starts: tuple[int, ...]  # slots of the pool; over all pools, of the first one
+    few: bool = True  # whether all starts of the pool are so few that compiling is not worth it
 
 
 class Part(NamedTuple):

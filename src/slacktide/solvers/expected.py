@@ -40,8 +40,7 @@ WIDE_EFFORT = 40_000
 """Slots times levels times holdings up to which a job that is planned in blocks anyway may have more of them:
 a few seconds of CPU."""
 FEWEST_UNITS = 4
-BARE_BYTES = 16_000_000
-"""Bytes of decisions that are worked out at once, before they are packed."""
+BARE_BYTES = 16_000_000  # bytes of decisions that are worked out at once, before they are packed
 UNPACKED_BYTES = 64_000_000
 """Bytes of decisions along known series up to which they are not packed: they are not kept for long."""
 
@@ -53,10 +52,8 @@ class Lattice(NamedTuple):
 
     spot: Ints
     on_demand: Ints
-    allowed: Bools
-    """Whether a holding is a width the job may have; others only arise from losses."""
-    cell: Ints
-    """cell[spot // unit, on demand // unit] = holding."""
+    allowed: Bools  # whether a holding is a width the job may have; others only arise from losses
+    cell: Ints  # cell[spot // unit, on demand // unit] = holding
     unit: int
     pauses: Pauses
 
@@ -87,16 +84,13 @@ class Decisions:
 class Chain(NamedTuple):
     """A Markov market: what each state offers, and where it leads, by block of the day."""
 
-    gpus: Ints
-    """Spot GPUs of each state, in whole units of the lattice."""
+    gpus: Ints  # spot GPUs of each state, in whole units of the lattice
     usd: Floats
-    first: Ints
-    """first[block, state] .. last[block, state]: its transitions in `to` and `share`."""
+    first: Ints  # first[block, state] .. last[block, state]: its transitions in `to` and `share`.
     last: Ints
     to: Ints
     share: Floats
-    block: Ints
-    """Block of the day of each slot, from the first one solved on."""
+    block: Ints  # block of the day of each slot, from the first one solved on
 
 
 class Worth(NamedTuple):
@@ -211,12 +205,9 @@ def solve(
 class SpotWarning(NamedTuple):
     """What is known of a market that was warned: it keeps a count of spot GPUs, and then has fewer."""
 
-    gpus: int
-    """The count."""
-    slots: int
-    """How many slots from now on it has fewer, for the first time."""
-    state: int
-    """The market's state now."""
+    gpus: int  # the count
+    slots: int  # how many slots from now on it has fewer, for the first time
+    state: int  # the market's state now
 
 
 def solve_warned(

@@ -40,20 +40,16 @@ class Slotted(NamedTuple):
     slot_hours: float
     work_gpu_hours: float
     deadline_hours: float
-    deadline_slots: int
-    """First slot that begins at the deadline or after it."""
+    deadline_slots: int  # first slot that begins at the deadline or after it
     restart_hours: float
     shrink_hours: float
     checkpoint_hours: float
-    whole_slots: bool
-    """Whether a slot in which anything is held is paid in full."""
+    whole_slots: bool  # whether a slot in which anything is held is paid in full
     fastest: int
     rate: Floats
     """rate[n]: progress per hour on n GPUs, over all phases: solvers take a job as one phase of mean pace."""
-    fit: Ints
-    """fit[n]: the greatest allowed width within n GPUs."""
-    terms: Terms
-    """The same as physics reads it."""
+    fit: Ints  # fit[n]: the greatest allowed width within n GPUs
+    terms: Terms  # the same as physics reads it
     tariff: Tariff
 
 
@@ -117,11 +113,9 @@ def live_slot(job: Slotted, state: JobState, slot: int, quote: Quote, spot: int,
     )  # fmt: skip
 
 
-SAME_PAUSE_HOURS = 1e-9
-"""Pauses closer than this are the same; one shorter than this is none."""
+SAME_PAUSE_HOURS = 1e-9  # pauses closer than this are the same; one shorter than this is none
 
-STAY, SHRINK, RESTART = range(3)
-"""The kinds of move from one holding to another, by the pause they cost."""
+STAY, SHRINK, RESTART = range(3)  # the kinds of move from one holding to another, by the pause they cost
 
 
 @inlined
@@ -165,18 +159,12 @@ def list_holdings(totals: Iterable[int]) -> tuple[Ints, Ints]:
 class Pauses(NamedTuple):
     """How long a job may pause, and which pause follows which; each set ascends from 0."""
 
-    left_hours: Floats
-    """The pauses that may be left over when a slot begins."""
-    ahead_hours: Floats
-    """The pauses that may lie ahead once a slot's holding is settled."""
-    stay: Ints
-    """stay[left]: what lies ahead of who keeps all workers."""
-    shrink: Ints
-    """shrink[ahead]: what lies ahead instead once workers are lost or let go, and none added."""
-    restart: int
-    """What lies ahead once any worker was added."""
-    after: Ints
-    """after[ahead]: what is left over of it when the next slot begins."""
+    left_hours: Floats  # the pauses that may be left over when a slot begins
+    ahead_hours: Floats  # the pauses that may lie ahead once a slot's holding is settled
+    stay: Ints  # stay[left]: what lies ahead of who keeps all workers
+    shrink: Ints  # shrink[ahead]: what lies ahead instead once workers are lost or let go, and none added
+    restart: int  # what lies ahead once any worker was added
+    after: Ints  # after[ahead]: what is left over of it when the next slot begins
 
 
 def list_pauses(job: Slotted) -> Pauses:

@@ -27,10 +27,8 @@ from slacktide.providers.base import (
     providers,
 )
 
-EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
-"""Hour 0 of the cloud's clock."""
-LISTED_AFTER_HOURS = 1.0
-"""How long a machine that is gone stays in lists."""
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)  # hour 0 of the cloud's clock
+LISTED_AFTER_HOURS = 1.0  # how long a machine that is gone stays in lists
 NOTICE_HOURS = 2.0 / 60.0
 
 
@@ -38,20 +36,14 @@ NOTICE_HOURS = 2.0 / 60.0
 class Faults:
     """How often things go wrong; shares are chances for each call, machine or question."""
 
-    lost_share: float = 0.0
-    """Answers that are lost though all was done."""
-    throttled_share: float = 0.0
-    """Calls that are turned away, with nothing done."""
+    lost_share: float = 0.0  # answers that are lost though all was done
+    throttled_share: float = 0.0  # calls that are turned away, with nothing done
     late_hours: float = 0.0
     """How late a list may be, drawn anew for each machine and call, so that machines come and go in it."""
-    full_share: float = 0.0
-    """Questions that find a pool full; it stays so for a while."""
-    full_hours: float = 0.0
-    """The longest such while."""
-    interruptions_per_hour: float = 0.0
-    """Of each spot machine; one in two comes with a notice."""
-    dud_share: float = 0.0
-    """Machines that boot and never join."""
+    full_share: float = 0.0  # questions that find a pool full; it stays so for a while
+    full_hours: float = 0.0  # the longest such while
+    interruptions_per_hour: float = 0.0  # of each spot machine; one in two comes with a notice
+    dud_share: float = 0.0  # machines that boot and never join
 
 
 @dataclass(slots=True)
@@ -243,8 +235,7 @@ class Fake(Faults):
         return by_owner(self._cloud.listed())
 
 
-SHARED: dict[int, Cloud] = {}
-"""The clouds of this process, by their seeds."""
+SHARED: dict[int, Cloud] = {}  # the clouds of this process, by their seeds
 
 
 def _hours() -> float:

@@ -28,10 +28,8 @@ class EfficiencyBand:
     size at which it is in the middle (the autoscaling of Pollux, OSDI 2021, with speedups for goodput).
     """
 
-    efficiency: float = 0.6
-    """Middle of the band."""
-    band_share: float = 0.1
-    """How far the efficiency may be off, as a share of the middle."""
+    efficiency: float = 0.6  # middle of the band
+    band_share: float = 0.1  # how far the efficiency may be off, as a share of the middle
     round_hours: float = 0.0
     """Least time between two reallocations; in between new jobs take free GPUs and no job is resized."""
 
@@ -66,10 +64,8 @@ class BandRun:
 
     band: EfficiencyBand
     steps: Steps
-    due_hours: float = -math.inf
-    """When the next reallocation is allowed."""
-    now_due: bool = True
-    """Whether the decision that comes reallocates."""
+    due_hours: float = -math.inf  # when the next reallocation is allowed
+    now_due: bool = True  # whether the decision that comes reallocates
 
     def remember(self) -> Mapping[str, Any]:
         """Return when it may reallocate, as JSON values; None in place of minus infinity."""

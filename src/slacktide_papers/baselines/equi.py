@@ -24,8 +24,7 @@ class Equi:
     jobs get what is left over.
     """
 
-    cluster_gpus: int | None = None
-    """Size of the cluster; None takes the budget."""
+    cluster_gpus: int | None = None  # size of the cluster; None takes the budget
 
     @staticmethod
     def knobs(fleet: Fleet) -> list[Knob]:
@@ -45,8 +44,7 @@ class EquiRun:
     """Everybody gets the same, as far as it is allowed and of use."""
 
     size_gpus: int
-    fastest: Ints
-    """[stage]: the width beyond which a job is not faster."""
+    fastest: Ints  # [stage]: the width beyond which a job is not faster
     narrower: Ints
 
     def rent_gpus(self, view: FleetView) -> int:

@@ -19,10 +19,8 @@ from slacktide_papers.baselines.fixed_cluster import cluster_size, fitting_width
 class Fifo:
     """Keep a cluster, give every job the same width, and let jobs wait in the order of their arrival."""
 
-    cluster_gpus: int | None = None
-    """Size of the cluster; None takes the budget."""
-    gpus: int = 4
-    """Width of every job; a class that may not have it gets the next narrower one."""
+    cluster_gpus: int | None = None  # size of the cluster; None takes the budget
+    gpus: int = 4  # width of every job; a class that may not have it gets the next narrower one
 
     def __post_init__(self) -> None:
         at_least_one("gpus", self.gpus)
@@ -47,8 +45,7 @@ class FifoRun:
     """Who came first is served first."""
 
     size_gpus: int
-    widths: Ints
-    """[stage]"""
+    widths: Ints  # [stage]
 
     def rent_gpus(self, view: FleetView) -> int:
         return self.size_gpus

@@ -21,10 +21,8 @@ class Steps(NamedTuple):
     stage: Ints
     before: Ints
     after: Ints
-    least: Ints
-    """[stage]: the width with which a job begins."""
-    rate: Floats
-    """[stage, width]: progress per hour."""
+    least: Ints  # [stage]: the width with which a job begins
+    rate: Floats  # [stage, width]: progress per hour
 
 
 def steps_of(fleet: Fleet) -> Steps:

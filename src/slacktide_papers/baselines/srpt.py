@@ -25,10 +25,8 @@ class Srpt:
 
     needs_sizes: ClassVar[bool] = True
 
-    cluster_gpus: int | None = None
-    """Size of the cluster; None takes the budget."""
-    gpus: int = 4
-    """Width of every job that runs; a class that may not have it gets the next narrower one."""
+    cluster_gpus: int | None = None  # size of the cluster; None takes the budget
+    gpus: int = 4  # width of every job that runs; a class that may not have it gets the next narrower one
 
     def __post_init__(self) -> None:
         at_least_one("gpus", self.gpus)
@@ -55,8 +53,7 @@ class SrptRun:
     needs_sizes: ClassVar[bool] = True
 
     size_gpus: int
-    widths: Ints
-    """[stage]"""
+    widths: Ints  # [stage]
 
     def rent_gpus(self, view: FleetView) -> int:
         return self.size_gpus

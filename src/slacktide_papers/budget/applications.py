@@ -21,8 +21,7 @@ from slacktide.core.speedup import Speedup, Table
 from slacktide.core.types import Phase
 from slacktide_papers.budget.cases import Machines
 
-PHASES = 5
-"""Parts of equal work (on one GPU) into which a job is cut; within one the speedup stays."""
+PHASES = 5  # parts of equal work (on one GPU) into which a job is cut; within one the speedup stays
 NOISE_GROWTH = 10.0
 """How many times as large the gradient noise scale is in the last phase as in the first, evenly in logs."""
 STATISTICAL_SHARE = 0.6
@@ -41,8 +40,7 @@ class Model(NamedTuple):
 
     application: str
     synthetic: str
-    jobs_per_hour: float
-    """The synthetic stream's rate, which is like those of the recorded streams."""
+    jobs_per_hour: float  # the synthetic stream's rate, which is like those of the recorded streams
 
 
 MODELS = (

@@ -25,8 +25,7 @@ class Machines(NamedTuple):
     restart_hours: float = 0.0
     node_gpus: int = 1
     provisioning_hours: float = 0.0
-    restarts: str = ""
-    """What restarts are, where each class has its own; `restart_hours` then says nothing."""
+    restarts: str = ""  # what restarts are, where each class has its own; `restart_hours` then says nothing
 
     @property
     def name(self) -> str:
@@ -48,29 +47,18 @@ USUAL = Machines(restart_hours=30 / 3600, node_gpus=4, provisioning_hours=90 / 3
 class Size(NamedTuple):
     """How much is run."""
 
-    jobs: int
-    """Jobs of a stream drawn for the paper's fleets."""
+    jobs: int  # jobs of a stream drawn for the paper's fleets
     synthetic_jobs: int
-    streams: int
-    """Recorded streams that take part, at most."""
-    budgets: int
-    """Budgets of the optimum, from just feasible to five times that."""
-    clusters: tuple[float, ...]
-    """Sizes of fixed clusters, in multiples of the load."""
-    efficiencies: tuple[float, ...]
-    """Middles of the band."""
-    widths: tuple[int, ...]
-    """Widths given to all jobs alike."""
-    cluster_widths: tuple[int, ...]
-    """Widths of which fixed clusters with FIFO and SRPT take the best."""
-    steps: tuple[Machines, ...]
-    """Machines that are worse than ideal in one thing."""
-    draws: int
-    """Streams of 85 jobs that are drawn for the comparison with restarts and speedups that change."""
-    targets: tuple[float, ...]
-    """Efficiencies at which the autoscaler aims there."""
-    recorded_jobs: int
-    """Jobs of each recorded stream that take part in it, at most: the first ones."""
+    streams: int  # recorded streams that take part, at most
+    budgets: int  # budgets of the optimum, from just feasible to five times that
+    clusters: tuple[float, ...]  # sizes of fixed clusters, in multiples of the load
+    efficiencies: tuple[float, ...]  # middles of the band
+    widths: tuple[int, ...]  # widths given to all jobs alike
+    cluster_widths: tuple[int, ...]  # widths of which fixed clusters with FIFO and SRPT take the best
+    steps: tuple[Machines, ...]  # machines that are worse than ideal in one thing
+    draws: int  # streams of 85 jobs that are drawn for the comparison with restarts and speedups that change
+    targets: tuple[float, ...]  # efficiencies at which the autoscaler aims there
+    recorded_jobs: int  # jobs of each recorded stream that take part in it, at most: the first ones
 
 
 FULL = Size(
@@ -113,8 +101,7 @@ class Case:
 
     name: str
     stream: Stream
-    classes: tuple[JobClass, ...]
-    """As the policies know them; the index of a stream's job counts in these."""
+    classes: tuple[JobClass, ...]  # as the policies know them; the index of a stream's job counts in these
     machines: Machines = IDEAL
     elsewhere: tuple[JobClass, ...] = ()
     """The same classes with the rates of another stream; empty where there is none."""

@@ -36,8 +36,7 @@ from slacktide_papers.budget.families import Family, Try, budgets_of, equi, fixe
 from slacktide_papers.budget.fleets import TRAINING_CLASSES
 from slacktide_papers.budget.goodput import BELIEVED_RESTART_HOURS, GoodputAutoscaler
 
-DRAWN_JOBS = 85
-"""As many as BOA Constrictor has."""
+DRAWN_JOBS = 85  # as many as BOA Constrictor has
 CLUSTERS = (0.5, 0.7, 1.0, 1.4, 1.9, 2.6)
 """Sizes of fixed clusters in multiples of the load; equal shares waste GPUs, so bills are 1.5 to 3.7."""
 

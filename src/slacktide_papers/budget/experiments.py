@@ -37,8 +37,7 @@ from slacktide_papers.budget.rows import BudgetReproduction, Point
 from slacktide_papers.budget.traces import recorded_cases
 
 CHECKS = 6
-CURVE = 48
-"""Budgets along which the optimal widths are drawn."""
+CURVE = 48  # budgets along which the optimal widths are drawn
 
 Task = tuple[Case, str, Family]
 

@@ -32,13 +32,11 @@ LOOKS: dict[str, tuple[str, str]] = {
 """The colour and the mark by which a policy is known in every picture."""
 LABELS = [label for label, _, _ in LINES]
 COLUMNS = 3
-MOST_MULTIPLE = 5.0
-"""Bills beyond this many times the load are not drawn."""
+MOST_MULTIPLE = 5.0  # bills beyond this many times the load are not drawn
 MOST_OVER = 8.0
 """Means beyond this many times the fastest are not drawn: they would press the others together."""
 COST_MULTIPLE = 2.0
-LEGEND_INCHES = 2.4
-"""Room for one name of the legend."""
+LEGEND_INCHES = 2.4  # room for one name of the legend
 
 
 def bill_figure(points: Sequence[Point], result: BudgetReproduction) -> bytes:

@@ -20,8 +20,7 @@ from slacktide_papers.budget.rows import (
 )
 from slacktide_papers.budget.words import BANDS, CLAIMED, groups, times, verdict
 
-ROUNDING = 1e-9
-"""Below the bound by no more than this is rounding."""
+ROUNDING = 1e-9  # below the bound by no more than this is rounding
 TYPICAL_MULTIPLE = 2.0
 LOW_BUDGET, HIGH_BUDGET = 1.1, 2.0
 """The budgets, in multiples of the load, of which the page says how well they were kept: with more, some

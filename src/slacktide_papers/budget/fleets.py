@@ -12,8 +12,7 @@ from slacktide.core.speedup import Amdahl, Power, Speedup
 from slacktide.core.types import Job
 from slacktide_papers.budget.cases import Case
 
-WIDEST = 64
-"""No job of the training cluster is wider."""
+WIDEST = 64  # no job of the training cluster is wider
 SYNTHETIC = "synthetic"
 
 

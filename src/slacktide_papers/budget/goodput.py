@@ -15,10 +15,8 @@ from slacktide.core.compiled import compiled
 from slacktide.core.errors import InputError
 from slacktide_papers.budget.sharing import Shares, best_shares, widths_at
 
-ROUND_HOURS = 60 / 3600
-"""Once a minute it decides, about all jobs at once."""
-BELIEVED_RESTART_HOURS = 30 / 3600
-"""What it takes every restart for."""
+ROUND_HOURS = 60 / 3600  # once a minute it decides, about all jobs at once
+BELIEVED_RESTART_HOURS = 30 / 3600  # what it takes every restart for
 BAND_SHARE = 0.1
 """How far the efficiency may be off its target before the cluster is resized, as a share of it."""
 
@@ -32,8 +30,7 @@ class GoodputAutoscaler:
     left alone. A new job waits for the next round.
     """
 
-    efficiency: float
-    """The target: sum of speedups over GPUs rented."""
+    efficiency: float  # the target: sum of speedups over GPUs rented
     learns: bool = True
     """Whether a job begins on one GPU and may have at most twice the width that it was seen to run on; until
     that was more than a node it is believed to go on in proportion. Else its speedups are known."""
@@ -60,8 +57,7 @@ class GoodputAutoscaler:
 class Seen:
     """What it remembers of one job."""
 
-    tried_gpus: int = 0
-    """The widest that it was seen to run on."""
+    tried_gpus: int = 0  # the widest that it was seen to run on
     restarts: int = 0
 
 
@@ -70,18 +66,13 @@ class GoodputRun:
     """Decides in rounds, and in between keeps everything as it is."""
 
     rule: GoodputAutoscaler
-    options: Ints
-    """The widths of all classes, ascending."""
-    rate: Floats
-    """[stage, option]; 0 where the width is not allowed."""
-    delay_hours: Floats
-    """[stage]: the restart that it believes in."""
+    options: Ints  # the widths of all classes, ascending
+    rate: Floats  # [stage, option]; 0 where the width is not allowed
+    delay_hours: Floats  # [stage]: the restart that it believes in
     node_gpus: int
-    round: int = 0
-    """The number of the round to come."""
+    round: int = 0  # the number of the round to come
     seen: dict[int, Seen] = field(default_factory=dict)
-    shares: Shares | None = None
-    """What was found for the decision that comes; None between rounds."""
+    shares: Shares | None = None  # what was found for the decision that comes; None between rounds
 
     @property
     def wake_hours(self) -> float:

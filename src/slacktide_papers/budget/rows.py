@@ -15,8 +15,7 @@ PER_APPLICATION = "one width per application"
 AS_PUBLISHED = "autoscaler as published"
 SPEEDUPS_KNOWN = "autoscaler, speedups known"
 RESTARTS_KNOWN = "autoscaler, speedups and restarts known"
-DRAWN = "85 jobs, draw"
-"""How the names of streams begin that are drawn for the last experiment."""
+DRAWN = "85 jobs, draw"  # how the names of streams begin that are drawn for the last experiment
 BASELINES = (ONE_WIDTH, BAND, SLOW_BAND, FIFO, EQUI, SRPT)
 
 
@@ -24,26 +23,20 @@ class Point(NamedTuple):
     """One run of a stream under one policy."""
 
     experiment: str
-    panel: str
-    """The stream or fleet: points of a panel are drawn together."""
+    panel: str  # the stream or fleet: points of a panel are drawn together
     machines: str
     series: str
-    knob: str
-    """What was turned to come to this bill."""
-    asked_gpus: float
-    """The budget that the policy was given; not a number where it takes none."""
+    knob: str  # what was turned to come to this bill
+    asked_gpus: float  # the budget that the policy was given; not a number where it takes none
     average_gpus: float
     """GPUs paid for until the last job was done, per hour of the time over which jobs arrived."""
-    load_multiple: float
-    """The same, in multiples of the stream's load."""
+    load_multiple: float  # the same, in multiples of the stream's load
     mean_hours: float
     p95_hours: float
     bound_hours: float
     """The least mean that any policy could have had on this very stream at this bill, with ideal machines."""
-    over_bound: float
-    """The mean over this bound; below one would refute the theorem."""
-    restart_share: float
-    """Shares of the bill."""
+    over_bound: float  # the mean over this bound; below one would refute the theorem
+    restart_share: float  # shares of the bill
     idle_share: float
     fragmentation_share: float
     resizes: int
@@ -58,10 +51,8 @@ class Width(NamedTuple):
     budget_gpus: float
     class_name: str
     real_gpus: float
-    whole_gpus: float
-    """Mean over the class's jobs, where two widths are mixed."""
-    real_hours: float
-    """Mean response of all classes, the same on each class's row."""
+    whole_gpus: float  # mean over the class's jobs, where two widths are mixed
+    real_hours: float  # mean response of all classes, the same on each class's row
     whole_hours: float
 
 
@@ -72,12 +63,10 @@ class Check(NamedTuple):
     budget_gpus: float
     formula_hours: float
     simulated_hours: float
-    error_hours: float
-    """Standard error of the simulated mean."""
+    error_hours: float  # standard error of the simulated mean
     formula_gpus: float
     simulated_gpus: float
-    over_bound: float
-    """The simulated mean over the formula for the jobs that really came."""
+    over_bound: float  # the simulated mean over the formula for the jobs that really came
     jobs: int
 
 
@@ -117,10 +106,8 @@ class Cost(NamedTuple):
     series: str
     load_multiple: float
     mean_hours: float
-    over_ideal: float
-    """The mean over that of the same policy at the same bill with ideal machines."""
-    over_fixed: float
-    """The mean over fixed-width's at the same bill with the same machines."""
+    over_ideal: float  # the mean over that of the same policy at the same bill with ideal machines
+    over_fixed: float  # the mean over fixed-width's at the same bill with the same machines
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +116,7 @@ class BudgetReproduction:
 
     seed: int
     quick: bool
-    machines: str
-    """The machines of the comparison that are not ideal."""
+    machines: str  # the machines of the comparison that are not ideal
     points: tuple[Point, ...]
     widths: tuple[Width, ...]
     checks: tuple[Check, ...]
@@ -139,5 +125,4 @@ class BudgetReproduction:
     costs: tuple[Cost, ...]
     epochs: tuple[Contest, ...]
     """Contests where restarts differ by application and speedups change while a job trains."""
-    notes: tuple[str, ...]
-    """What was left out, and why; how speedups were read."""
+    notes: tuple[str, ...]  # what was left out, and why; how speedups were read

@@ -13,12 +13,9 @@ from slacktide.core.compiled import compilable
 class Shares(NamedTuple):
     """The best shares of every number of GPUs up to some."""
 
-    worth: Floats
-    """[GPUs]: the greatest sum of worth; minus infinity where not everybody can have a width."""
-    speed: Floats
-    """[GPUs]: the sum of speeds that goes with it."""
-    choice: Ints
-    """[job, GPUs]: the option that the job has where it and those before it share that many."""
+    worth: Floats  # [GPUs]: the greatest sum of worth; minus infinity where not everybody can have a width
+    speed: Floats  # [GPUs]: the sum of speeds that goes with it
+    choice: Ints  # [job, GPUs]: the option that the job has where it and those before it share that many
 
 
 @compilable

@@ -19,8 +19,7 @@ from slacktide.market.formats.samples import rows_of
 from slacktide_papers.budget.cases import Case
 
 SPEEDUPS = "pollux-sia-time-to-target.csv"
-HARDWARE = "aws"
-"""The machines whose measurements are used: T4 GPUs, four to a node."""
+HARDWARE = "aws"  # the machines whose measurements are used: T4 GPUs, four to a node
 NO_DATA = "No recorded streams were given: the comparisons with autoscaling are on synthetic streams only."
 
 

@@ -38,8 +38,7 @@ from slacktide_papers.deadline.rows import OWN_RATE, PAPER_RATE, Chosen, Step
 from slacktide_papers.deadline.sweeps import GOOD_LEVEL, baselines
 from slacktide_papers.forecasters.noisy_truth import NoisyTruth
 
-POINTS = 100
-"""Steps kept of each scenario."""
+POINTS = 100  # steps kept of each scenario
 GOOD, POOR, OTHER = "contested, good forecasts", "contested, poor forecasts", "h100, good forecasts"
 SCENARIOS: dict[str, tuple[str, ...]] = {
     "good forecasts": (GOOD,),
@@ -53,12 +52,9 @@ class Earned(NamedTuple):
     """What every arm, and every baseline, earns from each of a number of starts."""
 
     arms: tuple[str, ...]
-    usd: Floats
-    """[start, arm]."""
-    shares: Floats
-    """The same scaled to [0, 1] by the least and the most the job can bring."""
-    baselines: Floats
-    """[start, baseline] in USD."""
+    usd: Floats  # [start, arm]
+    shares: Floats  # the same scaled to [0, 1] by the least and the most the job can bring
+    baselines: Floats  # [start, baseline] in USD
 
 
 def situations(seed: int) -> dict[str, tuple[Profile, Forecaster]]:
@@ -80,8 +76,7 @@ class Situation(NamedTuple):
     job: Job
     starts: tuple[int, ...]
     forecaster: Forecaster
-    policies: tuple[Policy, ...]
-    """The arms, then the baselines."""
+    policies: tuple[Policy, ...]  # the arms, then the baselines
 
 
 def earn(

@@ -10,10 +10,8 @@ from typing import NamedTuple
 from slacktide_papers.deadline import rows
 from slacktide_papers.deadline.rows import Chosen, Gain, Point
 
-BEST = "best of AHAP and AHANP"
-"""Of those that can be had: AHAP with ARIMA forecasts, and AHANP."""
-STRONGEST = "the best baseline"
-"""Whichever earns the most in the place in question."""
+BEST = "best of AHAP and AHANP"  # of those that can be had: AHAP with ARIMA forecasts, and AHANP
+STRONGEST = "the best baseline"  # whichever earns the most in the place in question
 LEAST_SHARE = 0.05
 """A baseline that earns less than this share of the clairvoyant's utility is no measure of a gain."""
 
@@ -24,8 +22,7 @@ class Pair(NamedTuple):
     where: str
     challenger_usd: float
     baseline_usd: float
-    most_usd: float
-    """The clairvoyant's utility, or the best known where there is none."""
+    most_usd: float  # the clairvoyant's utility, or the best known where there is none
 
 
 def gains(points: Iterable[Point], chosen: Iterable[Chosen]) -> list[Gain]:

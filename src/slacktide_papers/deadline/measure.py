@@ -50,8 +50,7 @@ class Part(NamedTuple):
     """What can be worked out on its own: one contender of a cell, or the clairvoyant."""
 
     cell: int
-    contender: int | None
-    """None: the clairvoyant."""
+    contender: int | None  # none: the clairvoyant
 
 
 def measure(

@@ -23,12 +23,10 @@ WORK_GPU_HOURS = 80.0
 GPUS = 8
 RESTART_HOURS = 4 / 60
 WORTHLESS_AT = 1.5
-VALUE_OVER_ON_DEMAND = 1.1
-"""A result in time is worth a tenth more than its work costs on demand."""
+VALUE_OVER_ON_DEMAND = 1.1  # a result in time is worth a tenth more than its work costs on demand
 USUAL_DEADLINE_HOURS = 14.0
 TRACE_SUFFIXES = (".csv", ".gz", ".json", ".parquet")
-LEARN_SHARE = 0.2
-"""Part of each market before the first start, so that forecasts have a past."""
+LEARN_SHARE = 0.2  # part of each market before the first start, so that forecasts have a past
 TRACE_POOLS = 6
 
 CONTESTED = dataclasses.replace(
@@ -46,17 +44,14 @@ class Size(NamedTuple):
 
     days: float
     starts: int
-    slow_starts: int
-    """Starts where stochastic-horizon takes part, whose plans take a third of a second each."""
+    slow_starts: int  # starts where stochastic-horizon takes part, whose plans take a third of a second each
     deadlines_hours: tuple[float, ...]
     factors: tuple[float, ...]
     levels: tuple[float, ...]
     thresholds: tuple[float, ...]
     jobs: int
-    job_starts: int
-    """Distinct starts from which the jobs of the selection are drawn."""
-    every_arm: int
-    """One in this many of the paper's 112 policies takes part in the selection."""
+    job_starts: int  # distinct starts from which the jobs of the selection are drawn
+    every_arm: int  # one in this many of the paper's 112 policies takes part in the selection
     trace_starts: int
 
 

@@ -21,19 +21,14 @@ class Point(NamedTuple):
     """One series at one place of one panel: means over all runs."""
 
     experiment: str
-    panel: str
-    """The market or the parameter: points of a panel are drawn together."""
+    panel: str  # the market or the parameter: points of a panel are drawn together
     x: float
     x_label: str
-    series: str
-    """The policy, with its forecast where that matters."""
+    series: str  # the policy, with its forecast where that matters
     utility_usd: float
-    clairvoyant_usd: float
-    """The mean utility of the clairvoyant, from the same starts."""
-    share: float
-    """The one over the other."""
-    share_error: float
-    """Standard error of the share over the starts."""
+    clairvoyant_usd: float  # the mean utility of the clairvoyant, from the same starts
+    share: float  # the one over the other
+    share_error: float  # standard error of the share over the starts
     cost_usd: float
     on_time_share: float
     runs: int
@@ -45,20 +40,14 @@ class Step(NamedTuple):
     scenario: str
     rate: str
     jobs: int
-    utility_usd: float
-    """Of the policies drawn."""
-    best_usd: float
-    """Of the one policy that is best over all jobs of the scenario."""
-    pool_usd: float
-    """Of the whole pool: what drawing blindly would bring."""
+    utility_usd: float  # of the policies drawn
+    best_usd: float  # of the one policy that is best over all jobs of the scenario
+    pool_usd: float  # of the whole pool: what drawing blindly would bring
     leader: str
     leader_weight: float
-    regret: float
-    """Expected regret in scaled utility against the best fixed policy so far."""
-    rate_bound: float
-    """What the regret cannot pass with this learning rate."""
-    paper_bound: float
-    """The square root of (jobs ln arms / 2)."""
+    regret: float  # expected regret in scaled utility against the best fixed policy so far
+    rate_bound: float  # what the regret cannot pass with this learning rate
+    paper_bound: float  # the square root of (jobs ln arms / 2)
 
 
 class Chosen(NamedTuple):
@@ -69,19 +58,15 @@ class Chosen(NamedTuple):
     jobs: int
     arms: int
     utility_usd: float
-    late_utility_usd: float
-    """Over the last quarter of the jobs."""
-    best: str
-    """The best fixed policy in hindsight."""
+    late_utility_usd: float  # over the last quarter of the jobs
+    best: str  # the best fixed policy in hindsight
     best_usd: float
-    late_best: str
-    """The policy that is best over the last quarter."""
+    late_best: str  # the policy that is best over the last quarter
     late_best_usd: float
     pool_usd: float
     leader: str
     leader_weight: float
-    good_weight: float
-    """Trust in all policies within 1 % of the last quarter's best."""
+    good_weight: float  # trust in all policies within 1 % of the last quarter's best
     regret: float
     paper_bound: float
     on_demand_usd: float
@@ -94,18 +79,14 @@ class Gain(NamedTuple):
 
     challenger: str
     baseline: str
-    largest: float
-    """As a share of the baseline's utility."""
+    largest: float  # as a share of the baseline's utility
     where: str
-    typical: float
-    """The median over the points."""
-    ahead_share: float
-    """Share of the points where the challenger is ahead."""
+    typical: float  # the median over the points
+    ahead_share: float  # share of the points where the challenger is ahead
     typical_points: float
     """The median difference as a share of the clairvoyant's utility, which is never near nothing."""
     points: int
-    left_out: int
-    """Points where the baseline earns next to nothing, so that a relative gain says nothing."""
+    left_out: int  # points where the baseline earns next to nothing, so that a relative gain says nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +95,9 @@ class Reproduction:
 
     seed: int
     quick: bool
-    job: Job
-    """The job of most experiments; others differ in the deadline or in prices."""
+    job: Job  # the job of most experiments; others differ in the deadline or in prices
     points: tuple[Point, ...]
     steps: tuple[Step, ...]
     chosen: tuple[Chosen, ...]
     gains: tuple[Gain, ...]
-    notes: tuple[str, ...]
-    """What was left out, and why."""
+    notes: tuple[str, ...]  # what was left out, and why

@@ -29,10 +29,8 @@ from slacktide.core.errors import InputError
 from slacktide_papers.fleet_bound.dual import Answer, Dual
 from slacktide_papers.fleet_bound.problem import Problem, trivial_hours
 
-ITERATIONS = 60
-"""The most sets of prices that are tried for a budget."""
-ENOUGH_SHARE = 1e-3
-"""The climb ends where the planes promise no more than this share of the bound."""
+ITERATIONS = 60  # the most sets of prices that are tried for a budget
+ENOUGH_SHARE = 1e-3  # the climb ends where the planes promise no more than this share of the bound
 KEPT_ANSWERS = 80
 FIRST_REACH, MOST_REACH = 0.5, 2.0
 """How far prices may move at once: money by a factor of e to this, rents by this share of the highest."""
@@ -46,18 +44,15 @@ class Bound(NamedTuple):
     """A mean response that no allocator can beat, and the prices that prove it."""
 
     mean_response_hours: float
-    nu_hours_per_usd: float
-    """What a USD of budget is worth; an hour of waiting is worth the inverse."""
-    scarcity: Floats
-    """[slot, pool]: USD per GPU-hour that spot is worth beyond its price."""
+    nu_hours_per_usd: float  # what a USD of budget is worth; an hour of waiting is worth the inverse
+    scarcity: Floats  # [slot, pool]: USD per GPU-hour that spot is worth beyond its price
     history: tuple[float, ...]
     """What each set of prices that was tried proves, in hours; the mean response is the greatest of them."""
 
 
 class _Prices(NamedTuple):
     money: float
-    rent: Floats
-    """Where there is spot at all."""
+    rent: Floats  # where there is spot at all
 
 
 @dataclass(slots=True)
@@ -66,8 +61,7 @@ class Climb:
 
     problem: Problem
     dual: Dual = field(init=False)
-    _places: Ints = field(init=False)
-    """The slots and pools that have spot."""
+    _places: Ints = field(init=False)  # the slots and pools that have spot
     _highest_usd: Floats = field(init=False)
     """The most that spot there can be worth beyond its price: on demand is as good."""
     _offered: Floats = field(init=False)

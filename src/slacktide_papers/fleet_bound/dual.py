@@ -15,18 +15,15 @@ from slacktide_papers.fleet_bound.families import CELLS, Family, Starts, familie
 from slacktide_papers.fleet_bound.follow import Books, follow
 from slacktide_papers.fleet_bound.problem import Problem
 
-BLOCKS = 64
-"""What jobs do is added up in this many parts of the time."""
+BLOCKS = 64  # what jobs do is added up in this many parts of the time
 
 
 class Answer(NamedTuple):
     """What all jobs do at given prices, each by itself; one entry for each block of jobs."""
 
-    hours: Floats
-    """Weighted hours of response, plus what money and spot cost at these prices."""
+    hours: Floats  # weighted hours of response, plus what money and spot cost at these prices
     spent_usd: Floats
-    spot_gpu_hours: Floats
-    """[block, slot, pool]"""
+    spot_gpu_hours: Floats  # [block, slot, pool]
 
 
 @dataclass(slots=True)

@@ -19,10 +19,8 @@ from slacktide.core.errors import InputError
 from slacktide.core.types import TIME_TOLERANCE_HOURS
 from slacktide_papers.fleet_bound.problem import Problem
 
-NOTHING, SPOT, ON_DEMAND, MIXED = range(4)
-"""The forms of a holding."""
-CELLS = 160
-"""How many cells the work of a family's largest job has."""
+NOTHING, SPOT, ON_DEMAND, MIXED = range(4)  # the forms of a holding
+CELLS = 160  # how many cells the work of a family's largest job has
 SLACK_CELLS = 1e-6
 """What the rounding of numbers may do to a number of cells; taken to the advantage of the job."""
 
@@ -37,26 +35,18 @@ class Family(NamedTuple):
     pool: Ints
     form: Ints
     gpus: Ints
-    rate: Floats
-    """[holding]: progress per hour."""
+    rate: Floats  # [holding]: progress per hour
     restart_hours: float
     shrink_hours: float
-    weight: float
-    """What an hour costs in which the job is not done; 0 for a job with a deadline."""
+    weight: float  # what an hour costs in which the job is not done; 0 for a job with a deadline
     hard: bool
     cell_gpu_hours: float
-    cells: int
-    """How many cells there are; the last one stands for all beyond."""
-    first_slot: int
-    """The market's slot that is slot 0 here."""
-    hours: Floats
-    """[slot]: how long it is; the last one of a job with a deadline ends with that."""
-    phase: Floats
-    """[slot + 1, holding]: what its cells have more than their number."""
-    step: Ints
-    """[slot, holding]: by how much the number of cells falls in a whole slot."""
-    ends: Ints
-    """[slot, holding]: a job with up to this cell is done within the slot."""
+    cells: int  # how many cells there are; the last one stands for all beyond
+    first_slot: int  # the market's slot that is slot 0 here
+    hours: Floats  # [slot]: how long it is; the last one of a job with a deadline ends with that
+    phase: Floats  # [slot + 1, holding]: what its cells have more than their number
+    step: Ints  # [slot, holding]: by how much the number of cells falls in a whole slot
+    ends: Ints  # [slot, holding]: a job with up to this cell is done within the slot
     at_borders: bool
     """Whether a plan with a change inside a slot is held to end at a border, with no charge for rounding."""
 
@@ -64,15 +54,11 @@ class Family(NamedTuple):
 class Starts(NamedTuple):
     """The jobs of a family in the order of their submission; compiled code reads it."""
 
-    slot: Ints
-    """The family's slot in which it comes."""
-    hours: Floats
-    """How much of that slot is left."""
+    slot: Ints  # the family's slot in which it comes
+    hours: Floats  # how much of that slot is left
     work_gpu_hours: Floats
-    number: Ints
-    """The number of the job in the problem."""
-    block: Ints
-    """In which part of the time it comes: what jobs do is added up by part."""
+    number: Ints  # the number of the job in the problem
+    block: Ints  # in which part of the time it comes: what jobs do is added up by part
 
 
 def families(problem: Problem, cells: int = CELLS, blocks: int = 1) -> list[tuple[Family, Starts]]:

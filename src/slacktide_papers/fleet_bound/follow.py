@@ -27,11 +27,9 @@ from slacktide_papers.fleet_bound.programme import (
 class Books(NamedTuple):
     """What plans hold, added up by block of jobs; compiled code reads it."""
 
-    spot_gpu_hours: Floats
-    """[block, slot of the market, pool]"""
+    spot_gpu_hours: Floats  # [block, slot of the market, pool]
     on_demand_gpu_hours: Floats
-    after_gpu_hours: Floats
-    """[block]: work that is left after the last slot."""
+    after_gpu_hours: Floats  # [block]: work that is left after the last slot
 
 
 @compilable

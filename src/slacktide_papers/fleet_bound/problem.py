@@ -23,8 +23,7 @@ class Future(NamedTuple):
 class Shapes(NamedTuple):
     """What jobs are like, by kind."""
 
-    rate: Floats
-    """[kind, pool, gpus]: the most progress per hour; 0 where the width is not allowed."""
+    rate: Floats  # [kind, pool, gpus]: the most progress per hour; 0 where the width is not allowed
     restart_hours: Floats
     shrink_hours: Floats
 
@@ -37,8 +36,7 @@ class Demand(NamedTuple):
     submitted_hours: Floats
     deadline_hours: Floats
     """By when it must be done, on the clock of the market; infinite: as soon as possible."""
-    weight: Floats
-    """How much an hour of its response counts; of jobs with a deadline it does not."""
+    weight: Floats  # how much an hour of its response counts; of jobs with a deadline it does not
 
     @property
     def hard(self) -> Bools:

@@ -34,8 +34,7 @@ from slacktide.core.arrays import Floats, Ints
 from slacktide.core.compiled import compilable, inlined
 from slacktide_papers.fleet_bound.families import MIXED, SPOT, Family, Starts
 
-PARTS = 8
-"""Intervals of a slot in which the one change inside a slot may be."""
+PARTS = 8  # intervals of a slot in which the one change inside a slot may be
 MARGIN = 1e-5
 """By how much a plan that is followed may be worse than the best one, as a share: values are kept short."""
 
@@ -68,10 +67,8 @@ def price_holdings(
 class Least(NamedTuple):
     """The cheapest that work can be had for from each border on; compiled code reads it."""
 
-    price: Floats
-    """[border]: of a cell."""
-    slot: Ints
-    """[border]: where it is had; the number of slots: after the last one."""
+    price: Floats  # [border]: of a cell
+    slot: Ints  # [border]: where it is had; the number of slots: after the last one
     holding: Ints
 
 

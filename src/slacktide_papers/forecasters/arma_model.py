@@ -15,8 +15,7 @@ import numpy as np
 from slacktide.core.arrays import Floats
 from slacktide.core.errors import InputError
 
-FEWEST = 20
-"""Values per coefficient below which nothing is fitted."""
+FEWEST = 20  # values per coefficient below which nothing is fitted
 
 
 @cache

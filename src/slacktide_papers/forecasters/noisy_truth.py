@@ -14,10 +14,8 @@ from slacktide.market.base import Pool
 from slacktide.market.forecast.base import GPUS, PRICE, Learner, forecasters
 from slacktide.market.forecast.persistence import Persistence
 
-TAIL = 2.0
-"""Degrees of freedom of heavy-tailed noise (Student's t): its mean exists, its variance does not."""
-TAIL_MEAN = 2.0**0.5
-"""Mean size of such noise before it is brought to that of uniform noise."""
+TAIL = 2.0  # degrees of freedom of heavy-tailed noise (Student's t): its mean exists, its variance does not
+TAIL_MEAN = 2.0**0.5  # mean size of such noise before it is brought to that of uniform noise
 
 
 @forecasters.register

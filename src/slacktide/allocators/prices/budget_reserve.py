@@ -21,8 +21,7 @@ from slacktide.allocators.site.job_tables import JobTables, Kinds, state_of
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.compiled import compilable
 
-SPOT, ON_DEMAND, RESCUE, WAITS, NO_MONEY, SHORT, FULL = range(7)
-"""Why a job has what it has."""
+SPOT, ON_DEMAND, RESCUE, WAITS, NO_MONEY, SHORT, FULL = range(7)  # why a job has what it has
 BEGUN_PAUSES = 2.0
 """A job may begin where the money reaches for this many times its pause: as much work as pause."""
 

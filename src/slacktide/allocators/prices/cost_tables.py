@@ -23,35 +23,26 @@ from slacktide.allocators.site.job_tables import Kinds
 from slacktide.core.arrays import Bools, Floats, Ints
 from slacktide.core.compiled import compilable, compiled
 
-CELLS = 80
-"""How finely work is looked at."""
+CELLS = 80  # how finely work is looked at
 LEAST_WORK_GPU_HOURS = 1e-6
 HORIZON_HOURS = 24.0
 """How far ahead a deadline is looked at; a later one is taken as the same pace over this time."""
-LEAST_STEP_HOURS = 1.0 / 6.0
-"""Time steps before a deadline are not finer than this."""
+LEAST_STEP_HOURS = 1.0 / 6.0  # time steps before a deadline are not finer than this
 LATE_USD = 30.0
 """Work that is left at a deadline counts this many times an on-demand GPU-hour: the guard prevents it."""
-NEVER = 1e15
-"""Costs more than anything: a way that is not open."""
-ROUNDS = 4
-"""The two values of one amount of work depend on each other; after this many rounds they agree."""
+NEVER = 1e15  # costs more than anything: a way that is not open
+ROUNDS = 4  # the two values of one amount of work depend on each other; after this many rounds they agree
 
 
 class MarketRates(NamedTuple):
     """What a kind of job knows of the market: rates per hour and USD per GPU-hour."""
 
-    offer_rate: float
-    """At which a job that waits is offered spot."""
-    deadline_offer_rate: float
-    """The same for jobs with a deadline."""
-    loss_rate: float
-    """At which a job on spot loses it."""
-    spot_usd: float
-    """With what it is worth above its price."""
+    offer_rate: float  # at which a job that waits is offered spot
+    deadline_offer_rate: float  # the same for jobs with a deadline
+    loss_rate: float  # at which a job on spot loses it
+    spot_usd: float  # with what it is worth above its price
     on_demand_usd: float
-    hour_usd: float
-    """What an hour of waiting is worth."""
+    hour_usd: float  # what an hour of waiting is worth
 
 
 class CostTables(NamedTuple):
@@ -60,19 +51,15 @@ class CostTables(NamedTuple):
     widths: Ints
     rate: Floats
     """[row, width]: mean progress per hour in the first pool that it may be in; 0 where not allowed."""
-    work_gpu_hours: Floats
-    """[row, cell]: the work left that columns of jobs without a deadline are for."""
-    spot_usd: Floats
-    """[row, width, cell]: on spot."""
+    work_gpu_hours: Floats  # [row, cell]: the work left that columns of jobs without a deadline are for
+    spot_usd: Floats  # [row, width, cell]: on spot
     on_demand_usd: Floats
-    cell_gpu_hours: Floats
-    """[row]: the work of a cell before a deadline."""
+    cell_gpu_hours: Floats  # [row]: the work of a cell before a deadline
     step_hours: float
     due_spot_usd: Floats
     """[row, step, width, cell]: with this many steps to the deadline, on spot, which is kept for a step."""
     due_on_demand_usd: Floats
-    due_idle_usd: Floats
-    """[row, step, cell]"""
+    due_idle_usd: Floats  # [row, step, cell]
 
 
 class TableBook:

@@ -26,14 +26,11 @@ from slacktide.budget.fleet import Fleet
 
 GROWTH_SHARE, POWER = 0.28, 2.0
 """At an hour worth q, work costs this share of the way from spot to on demand more; and how that grows."""
-FIRST_SHARE = 0.1
-"""The share `a`, before anything was paid ..."""
+FIRST_SHARE = 0.1  # the share `a`, before anything was paid ...
 PRIOR_HOURS = 24.0
 """... and for this long it is taken to have been right already."""
-MEMORY_HOURS = 120.0
-"""For how long what was paid counts, roughly."""
-MEANT_Q = 0.25
-"""A budget is taken to be meant for an hour worth this share of q."""
+MEMORY_HOURS = 120.0  # for how long what was paid counts, roughly
+MEANT_Q = 0.25  # a budget is taken to be meant for an hour worth this share of q
 PRIOR_JOBS, PROMISED_JOBS = 30.0, 100.0
 """This many jobs are taken to have come already at the rate that such a budget pays for; or, where the fleet
 file promises a rate, this many at that. In bursty streams more, as many times as their counts vary more."""
@@ -41,8 +38,7 @@ LEAST_WINDOW_HOURS = 24.0
 """Over at least this time money is spread near the end of a period, with that of the next."""
 STEP, FIRST_STEP, SETTLES_HOURS = 0.03, 0.05, 12.0
 """How far the logarithm of the price may move in an hour; farther in the first hours."""
-LAG_HOURS = 4.0
-"""Work is paid at widths that were chosen at the prices of this long ago, roughly."""
+LAG_HOURS = 4.0  # work is paid at widths that were chosen at the prices of this long ago, roughly
 LEAST_Q, MOST_Q = 0.02, 20.0
 """The price of an hour stays between these multiples of q: beyond, it hardly changes what is paid."""
 
@@ -67,21 +63,16 @@ class Pacing:
     """Finds the price of an hour of waiting from what has come, what was done and what was paid."""
 
     promised: Promised | None = None
-    log_hour_usd: float = math.nan
-    """The logarithm of the price; not a number before the first time."""
-    lagging: float = 0.0
-    """The same, as it was when the present widths were chosen."""
+    log_hour_usd: float = math.nan  # the logarithm of the price; not a number before the first time
+    lagging: float = 0.0  # the same, as it was when the present widths were chosen
     at_hours: float = 0.0
-    next_id: int = 0
-    """Jobs up to this number have been counted."""
+    next_id: int = 0  # jobs up to this number have been counted
     arrivals: ArrivalRate = field(default_factory=ArrivalRate)
     came_gpu_hours: float = 0.0
     done_gpu_hours: float = 0.0
     ever_usd: float = 0.0
-    lately_gpu_hours: float = 0.0
-    """Work that was done lately; what is long past counts less."""
-    above_usd: float = 0.0
-    """What was paid for that above what the curve says without its beginning."""
+    lately_gpu_hours: float = 0.0  # work that was done lately; what is long past counts less
+    above_usd: float = 0.0  # what was paid for that above what the curve says without its beginning
 
     def hour_usd(self, view: FleetView, spot_usd: float, on_demand_usd: float) -> float:
         """Return what an hour of waiting is worth now, at these prices of GPUs."""

@@ -14,8 +14,7 @@ from slacktide.core.compiled import compilable
 from slacktide.core.errors import InputError
 from slacktide.core.types import TIME_TOLERANCE_HOURS
 
-DEADLINE_GPUS = 8
-"""Jobs with a deadline take spot up to this width."""
+DEADLINE_GPUS = 8  # jobs with a deadline take spot up to this width
 
 
 def site_of(view: FleetView, name: str) -> SiteView:

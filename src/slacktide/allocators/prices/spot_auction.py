@@ -18,49 +18,35 @@ from slacktide.allocators.site.job_tables import JobTables, Kinds, state_of
 from slacktide.core.arrays import Bools, Floats, Ints
 from slacktide.core.compiled import compilable
 
-HALVINGS = 12
-"""How often the interval of a rent is halved."""
-SWEEPS = 4
-"""How often the rents of several pools are found one after another."""
-CHANGE = 2.0
-"""A change of a running job counts its restart this many times: one more is likely to follow."""
+HALVINGS = 12  # how often the interval of a rent is halved
+SWEEPS = 4  # how often the rents of several pools are found one after another
+CHANGE = 2.0  # a change of a running job counts its restart this many times: one more is likely to follow
 LEAST_GAIN_USD = 1e-9
 
 
 class Tuning(NamedTuple):
     """What the allocator knows and was given in addition to the tables."""
 
-    row: Ints
-    """[job]: its row in the tables."""
-    hour_usd: float
-    """What an hour of waiting is worth."""
+    row: Ints  # [job]: its row in the tables
+    hour_usd: float  # what an hour of waiting is worth
     offer_rate: float
-    rent_usd: Floats
-    """[pool]: the mean rent lately, which the tables have in their price."""
-    table_usd: float
-    """The price of a spot GPU-hour in the tables, with its rent."""
+    rent_usd: Floats  # [pool]: the mean rent lately, which the tables have in their price
+    table_usd: float  # the price of a spot GPU-hour in the tables, with its rent
     table_on_demand_usd: float
-    tenure_hours: float
-    """How long a rent that differs from the mean is taken to last."""
-    patience_share: float
-    """On demand after this share of the hours of waiting that it costs more than spot."""
+    tenure_hours: float  # how long a rent that differs from the mean is taken to last
+    patience_share: float  # on demand after this share of the hours of waiting that it costs more than spot
 
 
 class WayCosts(NamedTuple):
     """What each job could do: [job, pool, width] on spot, and the best without spot: [job]."""
 
-    usd: Floats
-    """What all that is left will cost that way, with the mean rents."""
-    lasts_hours: Floats
-    """For how long the present rent is paid."""
+    usd: Floats  # what all that is left will cost that way, with the mean rents
+    lasts_hours: Floats  # for how long the present rent is paid
     without_usd: Floats
     without_pool: Ints
-    without_gpus: Ints
-    """On demand; 0: it waits."""
-    forced: Bools
-    """Whether neither waiting nor nothing else is safe any more but these ways."""
-    patience_hours: Floats
-    """How long a job without a deadline waits for spot."""
+    without_gpus: Ints  # on demand; 0: it waits
+    forced: Bools  # whether neither waiting nor nothing else is safe any more but these ways
+    patience_hours: Floats  # how long a job without a deadline waits for spot
 
     @classmethod
     def empty(cls, jobs: int, pools: int, widths: int) -> WayCosts:

@@ -13,11 +13,9 @@ from slacktide.allocators.prices.site_rules import PoolOffers
 from slacktide.allocators.view import FleetView, SiteView
 from slacktide.core.arrays import Bools, Floats
 
-MEMORY_HOURS = 48.0
-"""For how long waits count, roughly; one served job-hour of waiting is always among them."""
+MEMORY_HOURS = 48.0  # for how long waits count, roughly; one served job-hour of waiting is always among them
 RENT_MEMORY_HOURS = 24.0
-LOSS_HOURS = 168.0
-"""How much of a pool's past is read for how often spot is taken back."""
+LOSS_HOURS = 168.0  # how much of a pool's past is read for how often spot is taken back
 PRIOR_LOSS_GPUS, PRIOR_HELD_GPUS = 1.0, 50.0
 
 
@@ -48,16 +46,12 @@ class WaitStatistics:
 class SpotStatistics:
     """All that was seen; taken in once in a slot, so that the number of decisions in it does not matter."""
 
-    open: WaitStatistics = field(default_factory=WaitStatistics)
-    """Of jobs without a deadline."""
-    due: WaitStatistics = field(default_factory=WaitStatistics)
-    """Of jobs with one."""
+    open: WaitStatistics = field(default_factory=WaitStatistics)  # of jobs without a deadline
+    due: WaitStatistics = field(default_factory=WaitStatistics)  # of jobs with one
     rent_usd: list[float] = field(default_factory=list)
     """[pool]: what spot was worth above its price, the mean of late."""
-    last_rent_usd: list[float] = field(default_factory=list)
-    """[pool]: the same in the last slot."""
-    spot_usd: list[float] = field(default_factory=list)
-    """[pool]: the mean price of late."""
+    last_rent_usd: list[float] = field(default_factory=list)  # [pool]: the same in the last slot
+    spot_usd: list[float] = field(default_factory=list)  # [pool]: the mean price of late
     at_hours: float = 0.0
 
     def look(self, view: FleetView, prices: PoolOffers) -> None:

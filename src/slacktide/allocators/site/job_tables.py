@@ -20,26 +20,18 @@ if TYPE_CHECKING:
 class Kinds(NamedTuple):
     """Jobs that are alike but for their work, deadline and value, one row each; compiled code reads it."""
 
-    rate: Floats
-    """[kind, pool, phase, gpus]: progress per hour; 0 where the width is not allowed."""
-    fit: Ints
-    """[kind, pool, gpus]: the widest allowed width within this many GPUs."""
-    phase_share: Floats
-    """[kind, phase]: the share of the work that is done when a phase ends."""
-    phases: Ints
-    """[kind]: how many phases it has."""
+    rate: Floats  # [kind, pool, phase, gpus]: progress per hour; 0 where the width is not allowed
+    fit: Ints  # [kind, pool, gpus]: the widest allowed width within this many GPUs
+    phase_share: Floats  # [kind, phase]: the share of the work that is done when a phase ends
+    phases: Ints  # [kind]: how many phases it has
     restart_hours: Floats
     shrink_hours: Floats
     checkpoint_hours: Floats
     after_deadline: Ints
-    fastest: Ints
-    """[kind, pool]: the width for emergencies; 0 where it may not be in the pool."""
-    move_hours: Floats
-    """[kind, from, to]"""
-    move_usd: Floats
-    """[kind, from, to]"""
-    whole_slots: Ints
-    """[kind]: 1 where every slot is paid in full."""
+    fastest: Ints  # [kind, pool]: the width for emergencies; 0 where it may not be in the pool
+    move_hours: Floats  # [kind, from, to]
+    move_usd: Floats  # [kind, from, to]
+    whole_slots: Ints  # [kind]: 1 where every slot is paid in full
 
 
 def kinds_of(places: Sequence[Places], pools: Sequence[Sequence[int]], pool_count: int) -> Kinds:
@@ -118,10 +110,8 @@ def terms_at(
 class JobTables(NamedTuple):
     """Jobs of a fleet as columns: what each is, holds and has done; compiled code reads it."""
 
-    kind: Ints
-    """The row of the tables that says how fast it is believed to be."""
-    safe_kind: Ints
-    """The row that says how slow it may turn out to be: promises go by it."""
+    kind: Ints  # the row of the tables that says how fast it is believed to be
+    safe_kind: Ints  # the row that says how slow it may turn out to be: promises go by it
     said_kind: Ints
     """The row that says what its file does; all three are the same where the file is taken at its word."""
     measure_gpus: Ints
@@ -129,13 +119,10 @@ class JobTables(NamedTuple):
     ends_gpu_hours: Floats
     """[job, phase]: the progress at which a phase is over; the last of its kind's phases is all the work."""
     submitted_hours: Floats
-    deadline_hours: Floats
-    """On the clock of the run; infinite without one."""
-    worthless_hours: Floats
-    """When a late result is worth nothing; the deadline itself where that is hard."""
+    deadline_hours: Floats  # on the clock of the run; infinite without one
+    worthless_hours: Floats  # when a late result is worth nothing; the deadline itself where that is hard
     value_usd: Floats
-    weight: Floats
-    """How much an hour of its waiting counts, against other jobs' hours."""
+    weight: Floats  # how much an hour of its waiting counts, against other jobs' hours
     patience_hours: Floats
     """How long it may go without GPUs before it rents on demand; not a number: as the allocator thinks."""
     pool: Ints
@@ -146,12 +133,9 @@ class JobTables(NamedTuple):
     checkpointed_gpu_hours: Floats
     since_checkpoint_hours: Floats
     cost_usd: Floats
-    added_hours: Floats
-    """When spot was last added to what it holds."""
-    idle_since_hours: Floats
-    """Since when it has held nothing; infinite for a job that holds something."""
-    spot_until_hours: Floats
-    """When it last held spot; when it was submitted where it never has."""
+    added_hours: Floats  # when spot was last added to what it holds
+    idle_since_hours: Floats  # since when it has held nothing; infinite for a job that holds something
+    spot_until_hours: Floats  # when it last held spot; when it was submitted where it never has
 
     @property
     def gpus(self) -> Ints:

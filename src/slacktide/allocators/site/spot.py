@@ -13,8 +13,7 @@ class Claim(NamedTuple):
     job: str
     pool: str
     spot_gpus: int
-    added_hours: float
-    """When some of the spot was last added, on the market's clock."""
+    added_hours: float  # when some of the spot was last added, on the market's clock
     on_demand_gpus: int = 0
 
 

@@ -14,8 +14,7 @@ from slacktide.budget.estimates.sizes import MEMORY_JOBS, Fading, Sizes, Surviva
 from slacktide.core.speedup import Speedup, Table
 from slacktide.core.types import Job, Phase
 
-SAID_WORK, SAID_JOBS = 0, 1
-"""The sums of what jobs said of their work."""
+SAID_WORK, SAID_JOBS = 0, 1  # the sums of what jobs said of their work
 
 
 class Estimate(NamedTuple):
@@ -31,8 +30,7 @@ class ClassKnowledge:
 
     declared: JobClass
     """Its name, widths, restart time and number of phases are read, and its speedups where believed."""
-    believed: bool = False
-    """Whether its speedups are those that it came with; else they are learned."""
+    believed: bool = False  # whether its speedups are those that it came with; else they are learned
     work: Fading = field(default_factory=lambda: Fading(MEMORY_JOBS))
     """Work done in each phase, for the shares of the phases."""
     said: Fading = field(default_factory=lambda: Fading(MEMORY_JOBS))
@@ -40,8 +38,7 @@ class ClassKnowledge:
     sizes: Sizes = field(default_factory=Sizes)
     curves: list[LearnedSpeedup] = field(init=False)
     """[phase]; nothing is learned where speedups are believed."""
-    grid: list[int] = field(init=False)
-    """Allowed widths, not closer to one another than makes a difference."""
+    grid: list[int] = field(init=False)  # allowed widths, not closer to one another than makes a difference
 
     def __post_init__(self) -> None:
         self.curves = [LearnedSpeedup() for _ in self.declared.phases]
@@ -141,8 +138,7 @@ class Knowledge:
     """Estimates for every class that has been seen."""
 
     classes: tuple[JobClass, ...]
-    believe: bool = False
-    """Whether the speedups that classes came with are believed."""
+    believe: bool = False  # whether the speedups that classes came with are believed
     pace: ArrivalRate = field(default_factory=ArrivalRate)
     """Arrivals of all classes together: these show soonest that something has changed."""
     arrivals: Fading = field(default_factory=lambda: Fading(MEMORY_JOBS))

@@ -23,8 +23,7 @@ class FixedWidth:
     that lies between two ways is mixed by largest remainder.
     """
 
-    budget_gpus: float | None = None
-    """GPUs on average; None takes the fleet's budget."""
+    budget_gpus: float | None = None  # GPUs on average; None takes the fleet's budget
 
     def begin(self, fleet: Fleet) -> SettledWidths:
         """Solve for the widths. Raises InfeasibleError when the budget is too small for the work."""

@@ -8,12 +8,9 @@ from typing import Any
 
 import numpy as np
 
-PRIOR_EXPONENT = 0.8
-"""A class of which one width is known is taken to speed up as n ** 0.8."""
-REACH = 2.0
-"""Widths are guessed at up to this multiple of the widest one that was tried."""
-CANDIDATES_PER_DOUBLING = 8
-"""How finely widths are considered; every allowed one where these are fewer."""
+PRIOR_EXPONENT = 0.8  # a class of which one width is known is taken to speed up as n ** 0.8
+REACH = 2.0  # widths are guessed at up to this multiple of the widest one that was tried
+CANDIDATES_PER_DOUBLING = 8  # how finely widths are considered; every allowed one where these are fewer
 
 
 @dataclass(slots=True)

@@ -22,20 +22,17 @@ from slacktide.core.errors import InputError, UnknownNameError
 
 NEIGHBOUR = 1.5
 """The slope at a width is known when its neighbour on either side was tried, or one within this factor."""
-FAR_OFF = 2.0
-"""A job that could be wider by this factor is worth widening ..."""
+FAR_OFF = 2.0  # a job that could be wider by this factor is worth widening ...
 SHORT_RESTARTS = 5.0
 """... where it is expected to run for this many restarts more ..."""
 YOUNG_JOBS = 20
 """... and no more than this many of its class are done."""
-STEP = 1.25
-"""How far from the planned width a trial is, as a factor."""
+STEP = 1.25  # how far from the planned width a trial is, as a factor
 POSITIVE = (
     "period_jobs", "changes_per_job", "repay_jobs", "repay_roots", "repay_most_share", "explore_every",
 )  # fmt: skip
 """The parameters that must be greater than 0."""
-FORM = 2
-"""The form in which it writes down what it knows; the first had no number."""
+FORM = 2  # the form in which it writes down what it knows; the first had no number
 SOURCES = {"speedups": ("learn", "measured"), "work": ("declared", "learn")}
 """Where what is known of jobs may come from."""
 
@@ -50,8 +47,7 @@ class OnlineWidth:
     little is made up for slowly.
     """
 
-    budget_gpus: float | None = None
-    """GPUs on average; None takes the fleet's budget."""
+    budget_gpus: float | None = None  # GPUs on average; None takes the fleet's budget
     speedups: str = "measured"
     """`measured` believes the speedups of the fleet file and tries out widths only of classes without one;
     `learn` believes none."""
@@ -106,11 +102,9 @@ class OnlineWidth:
 class Turn:
     """Which way the next job of a class goes."""
 
-    paths: tuple[tuple[int, ...], ...]
-    """The narrow way and the wide one; or one."""
+    paths: tuple[tuple[int, ...], ...]  # the narrow way and the wide one; or one
     wide_share: float = 0.0
-    owed: float = 0.5
-    """Grows by the share with each job; a whole one is a job on the wide way."""
+    owed: float = 0.5  # grows by the share with each job; a whole one is a job on the wide way
     since_trial: int = 0
 
     @classmethod
@@ -127,14 +121,12 @@ class OnlineRun:
     budget_gpus: float
     knowledge: Knowledge
     wake_hours: float = 0.0
-    turns: dict[int, Turn] = field(default_factory=dict)
-    """[class]"""
+    turns: dict[int, Turn] = field(default_factory=dict)  # [class]
     paths: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """[job]: its width in each phase, settled when it came."""
     new: list[tuple[int, int]] = field(default_factory=list)
     """Jobs that came since the last decision, with their class."""
-    target_gpus: float = math.nan
-    """What is planned for: the budget less what is to be made good for."""
+    target_gpus: float = math.nan  # what is planned for: the budget less what is to be made good for
 
     def learn(self, fact: Fact) -> None:
         """Take in what happened."""

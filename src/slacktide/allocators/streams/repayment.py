@@ -18,22 +18,18 @@ from slacktide.allocators.view import FleetView
 from slacktide.budget.classes import JobClass
 from slacktide.budget.estimates.rates import ArrivalRate
 
-LEAST_EXCESS = 1e-9
-"""How far a target is kept above the least budget, as a share: below it there is no plan."""
+LEAST_EXCESS = 1e-9  # how far a target is kept above the least budget, as a share: below it there is no plan
 
-Way = Sequence[int]
-"""A width for each phase."""
+Way = Sequence[int]  # a width for each phase
 
 
 class Repaying(NamedTuple):
     """How what an account holds is spread over the time to come."""
 
-    least_jobs: float
-    """At least over the time of this many arrivals ..."""
+    least_jobs: float  # at least over the time of this many arrivals ...
     roots: float
     """... and over this many times the root of all arrivals so far, times the root of their dispersion."""
-    most_share: float
-    """At most this share of what the budget leaves beyond the least that all work needs."""
+    most_share: float  # at most this share of what the budget leaves beyond the least that all work needs
 
     def target_gpus(
         self,

@@ -16,8 +16,7 @@ from urllib.parse import urlsplit
 from slacktide.core.errors import BackendError, InputError
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
-Resolver: TypeAlias = Callable[..., Sequence[tuple[Any, ...]]]
-"""What `socket.getaddrinfo` is."""
+Resolver: TypeAlias = Callable[..., Sequence[tuple[Any, ...]]]  # what `socket.getaddrinfo` is
 PORTS = {"http": 80, "https": 443}
 NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 COMPATIBLE = ipaddress.IPv6Network("::/96")

@@ -11,13 +11,10 @@ from typing import Literal, TypeAlias, get_args
 from slacktide.journal.events import Record
 
 Kind: TypeAlias = Literal["at-risk", "late", "done", "failed", "budget", "feed-stale", "machine-leaked"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
-"""What a hook may be for."""
+KINDS: tuple[Kind, ...] = get_args(Kind)  # what a hook may be for
 Format: TypeAlias = Literal["slacktide", "slack"]
-FORMATS: tuple[Format, ...] = get_args(Format)
-"""In which form a webhook receives alerts."""
-TEST = "test"
-"""The kind of the sample that `slacktide alerts test` sends."""
+FORMATS: tuple[Format, ...] = get_args(Format)  # in which form a webhook receives alerts
+TEST = "test"  # the kind of the sample that `slacktide alerts test` sends
 Detail: TypeAlias = str | float | None
 
 
@@ -25,22 +22,14 @@ Detail: TypeAlias = str | float | None
 class Alert:
     """What happened that a hook wants to know of, reported once."""
 
-    id: str
-    """The same each time it is sent, so that a receiver can drop it the second time."""
-    kind: str
-    """One of KINDS, or TEST."""
-    journal: str
-    """The id of the journal."""
-    seq: int
-    """The number of the event that it is about."""
-    time_utc: str
-    """When that event was written."""
-    text: str
-    """A sentence."""
-    job: str = ""
-    """The job that it is about; empty: it is about the fleet, the market or machines."""
-    owner: str = ""
-    """Whom the job's file names; empty: it names none."""
+    id: str  # the same each time it is sent, so that a receiver can drop it the second time
+    kind: str  # one of KINDS, or TEST
+    journal: str  # the id of the journal
+    seq: int  # the number of the event that it is about
+    time_utc: str  # when that event was written
+    text: str  # a sentence
+    job: str = ""  # the job that it is about; empty: it is about the fleet, the market or machines
+    owner: str = ""  # whom the job's file names; empty: it names none
     details: Mapping[str, Detail] = field(default_factory=dict)
 
     def written(self) -> str:

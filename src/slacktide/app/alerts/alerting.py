@@ -30,16 +30,11 @@ from slacktide.journal.codec.json_types import form
 from slacktide.journal.store.base import Store
 from slacktide.journal.store.sqlite import SqliteStore
 
-RETRY_S = 5.0
-"""How long after trouble with the disk it is tried again."""
-LOOK_S = 60.0
-"""How often to look for something new without being notified."""
-GRACE_S = 6.0
-"""How long hooks have for what waits when the controller ends; the rest is sent by the next one."""
-FIRST_S, LONGEST_S = 1.0, 3600.0
-"""Between two tries: it doubles from the first to the longest."""
-EVERY_EVENTS = 500
-"""After this many events what is known is kept, also where there was no alert."""
+RETRY_S = 5.0  # how long after trouble with the disk it is tried again
+LOOK_S = 60.0  # how often to look for something new without being notified
+GRACE_S = 6.0  # how long hooks have for what waits when the controller ends; the rest is sent by the next one
+FIRST_S, LONGEST_S = 1.0, 3600.0  # between two tries: it doubles from the first to the longest
+EVERY_EVENTS = 500  # after this many events what is known is kept, also where there was no alert
 
 
 class Alerting:

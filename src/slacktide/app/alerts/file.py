@@ -19,12 +19,10 @@ from slacktide.app.settings.files import not_toml
 from slacktide.core.errors import FileError, InputError, shown, unknown_name
 
 HOOK, DASHBOARD = "hook", "dashboard"
-MOST_HOOKS = 32
-"""Each has a thread of its own."""
+MOST_HOOKS = 32  # each has a thread of its own
 _HOOK_LINE = re.compile(r"\s*\[\[\s*hook\s*\]\]")
 _KEY_LINE = re.compile(r"\s*\"?([A-Za-z0-9_-]+)\"?\s*=")
-LEAST_SECRET = 16
-"""Characters of a secret; fewer could be guessed from a signature that was intercepted."""
+LEAST_SECRET = 16  # characters of a secret; fewer could be guessed from a signature that was intercepted
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 _URLS, _SECRETS = ("url", "url_env", "url_file"), ("secret_env", "secret_file")
 
@@ -137,8 +135,7 @@ KEYS: dict[str, Callable[[object], Any]] = {
     "secret_file": text, "allow_private": _flag,
 }  # fmt: skip
 """What a hook may say, and how each is read; raises InputError."""
-WEBHOOK_KEYS = ("format", "secret_env", "secret_file", "allow_private")
-"""What only webhooks have."""
+WEBHOOK_KEYS = ("format", "secret_env", "secret_file", "allow_private")  # what only webhooks have
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,19 +16,14 @@ class Hook:
     """A receiver of alerts: a webhook, or a command."""
 
     name: str
-    target: Target | None = None
-    """The webhook's address; None: it is a command."""
+    target: Target | None = None  # the webhook's address; None: it is a command
     command: tuple[str, ...] = ()
-    folder: Path = Path(".")
-    """Where the command runs."""
+    folder: Path = Path(".")  # where the command runs
     format: Format = "slacktide"
     on: tuple[Kind, ...] = KINDS
-    jobs: tuple[str, ...] = ()
-    """Patterns of the names of jobs; none: all jobs, and what is about no job."""
-    owners: tuple[str, ...] = ()
-    """Whose jobs; none: all owners', and what is about no job."""
-    secret: bytes = field(default=b"", repr=False)
-    """What webhooks are signed with; empty: they are not."""
+    jobs: tuple[str, ...] = ()  # patterns of the names of jobs; none: all jobs, and what is about no job
+    owners: tuple[str, ...] = ()  # whose jobs; none: all owners', and what is about no job
+    secret: bytes = field(default=b"", repr=False)  # what webhooks are signed with; empty: they are not
     allow_private: bool = False
 
     @property
@@ -51,10 +46,8 @@ class AlertsFile:
 
     path: Path
     hooks: tuple[Hook, ...]
-    dashboard: str = ""
-    """Where browsers find the server; empty: where the server itself thinks they do."""
-    notes: tuple[str, ...] = ()
-    """What its user should know, to be printed."""
+    dashboard: str = ""  # where browsers find the server; empty: where the server itself thinks they do
+    notes: tuple[str, ...] = ()  # what its user should know, to be printed
 
     def hook(self, name: str) -> Hook:
         """Return the hook of a name; raises UnknownNameError."""

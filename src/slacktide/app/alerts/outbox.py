@@ -24,8 +24,7 @@ from slacktide.journal.store.connection import transaction
 from slacktide.journal.store.default_paths import hidden_sibling
 from slacktide.report.wire import values
 
-FORM = 1
-"""Of the tables; a file of another form is refused."""
+FORM = 1  # of the tables; a file of another form is refused
 PATIENCE_S = 10.0
 TABLES = (
     "CREATE TABLE IF NOT EXISTS watch (seq INTEGER NOT NULL, body TEXT NOT NULL)",
@@ -62,18 +61,13 @@ class HookStatus:
     """The state of a hook."""
 
     name: str
-    cursor: int
-    """The number of the last alert that it is done with."""
-    waiting: int
-    """Alerts after that one, those that it does not want included."""
+    cursor: int  # the number of the last alert that it is done with
+    waiting: int  # alerts after that one, those that it does not want included
     sent: int
-    failed: int
-    """Tries that failed."""
-    dropped: int
-    """Alerts that it will never receive, because its receiver refused them."""
+    failed: int  # tries that failed
+    dropped: int  # alerts that it will never receive, because its receiver refused them
     sent_utc: str | None
-    error: str | None
-    """What kept the last try from working; None where it worked."""
+    error: str | None  # what kept the last try from working; None where it worked
     error_utc: str | None
 
 

@@ -10,11 +10,9 @@ from urllib.parse import quote
 
 from slacktide.app.alerts.alert import Alert, Format
 
-VERSION = 1
-"""Of the form of the JSON; keys may be added to it, none is taken away."""
+VERSION = 1  # of the form of the JSON; keys may be added to it, none is taken away
 SIGNATURE = "Slacktide-Signature"
-SLACK_CHARACTERS = 3000
-"""The most that Slack shows of a text without folding it away."""
+SLACK_CHARACTERS = 3000  # the most that Slack shows of a text without folding it away
 TITLES = {
     "at-risk": "At risk",
     "late": "Late",

@@ -29,15 +29,12 @@ from slacktide.app.alerts.alert import Alert
 from slacktide.app.alerts.hook import Hook
 from slacktide.core.waits import retry_after_s
 
-ANSWER_S = 5.0
-"""How long a receiver may take for all of an answer."""
-LEAST_S = 0.1
-"""What a further address of a receiver is given at least."""
+ANSWER_S = 5.0  # how long a receiver may take for all of an answer
+LEAST_S = 0.1  # what a further address of a receiver is given at least
 UNACCEPTABLE = (400, 406, 409, 411, 413, 414, 415, 416, 417, 422, 431)
 """Statuses about the alert itself, which would be refused again; others are about the address."""
 COMMAND_S = 30.0
-GRACE_S = 5.0
-"""Between SIGTERM and SIGKILL."""
+GRACE_S = 5.0  # between SIGTERM and SIGKILL
 PASSED_ON = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ")
 """What of the controller's environment a command gets."""
 
@@ -47,12 +44,9 @@ class Answer:
     """What a receiver answered, or why there was no answer."""
 
     accepted: bool
-    said: str
-    """In a few words, without anything secret."""
-    wait_s: float = 0.0
-    """How long the receiver wants no further try."""
-    final: bool = False
-    """Whether this alert will never be accepted."""
+    said: str  # in a few words, without anything secret
+    wait_s: float = 0.0  # how long the receiver wants no further try
+    final: bool = False  # whether this alert will never be accepted
 
 
 Sender: TypeAlias = Callable[[Hook, Alert, str], Answer]

@@ -44,13 +44,11 @@ from slacktide.report.wire import values
 
 OUTLOOKS: dict[str, Kind] = {"at-risk": "at-risk", "late-expected": "late", "late": "late"}
 """The outlooks of a job that lead to an alert: what kind each is."""
-REQUESTED_ENDS = ("cancelled",)
-"""Ends that lead to no alert: a user wanted them."""
+REQUESTED_ENDS = ("cancelled",)  # ends that lead to no alert: a user wanted them
 BackendStatus: TypeAlias = Mapping[str, Detail]
 LEVELS = (0.5, 0.8, 1.0)
 KEPT_FLEETS = 64
-KEPT_TIMES = 2048
-"""Times of spending that are kept before old ones are dropped."""
+KEPT_TIMES = 2048  # times of spending that are kept before old ones are dropped
 
 
 @dataclass(slots=True)
@@ -59,10 +57,8 @@ class WatchedJob:
 
     owner: str
     began_hours: float
-    deadline_hours: float
-    """From its beginning on; infinite for a job without a deadline."""
-    fleet: str
-    """The fleet that it is of; empty for a job by itself."""
+    deadline_hours: float  # from its beginning on; infinite for a job without a deadline
+    fleet: str  # the fleet that it is of; empty for a job by itself
     max_cost_usd: float | None = None
     cost_usd: float = 0.0
 
@@ -221,21 +217,17 @@ class Passed(NamedTuple):
     share: float
     spent_usd: float
     budget_usd: float
-    left_hours: float | None
-    """Until the budget is renewed; None where it is renewed all the time."""
+    left_hours: float | None  # until the budget is renewed; None where it is renewed all the time
 
 
 @dataclass(slots=True)
 class WatchedFleet:
     """What a fleet may spend, and has spent in its present period."""
 
-    name: str
-    """That of its file."""
-    text: str
-    """Its file."""
+    name: str  # that of its file
+    text: str  # its file
     path: str
-    origin_hours: float
-    """When its clock stood at 0, on the market's."""
+    origin_hours: float  # when its clock stood at 0, on the market's
     spending: Spending = field(default_factory=Spending)
     reported: dict[str, float] = field(default_factory=dict)
     """When each level was reported last, in hours of its clock."""

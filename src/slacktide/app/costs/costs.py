@@ -26,8 +26,7 @@ from slacktide.results.machines.machine_use import MachineCosts
 from slacktide.results.machines.site_bill import PayerBill, SiteBill, SiteCost
 from slacktide.results.run import RunResult
 
-KEYS = ("owner", "class", "month", "job")
-"""What a bill may be divided by."""
+KEYS = ("owner", "class", "month", "job")  # what a bill may be divided by
 
 
 def job_cost(
@@ -84,8 +83,7 @@ def _pricing(state: JournalState, records: Iterable[Record]) -> dict[str, BillPr
 class RecordedRun(NamedTuple):
     """A run from the journal, as pictures and pages need it."""
 
-    runs: tuple[RunResult, ...]
-    """The job's own, then those to compare it with, as far as the market reaches."""
+    runs: tuple[RunResult, ...]  # the job's own, then those to compare it with, as far as the market reaches
     events: tuple[Event, ...]
 
 

@@ -23,14 +23,10 @@ from slacktide.report.text.sentences.events import policy_name
 class ClassStatus:
     """The jobs of one class of a fleet."""
 
-    name: str
-    """Empty for jobs that are of no class."""
-    came: int
-    """How many there ever were."""
-    under_way: int
-    """How many have not ended."""
-    holding: int
-    """How many of those hold GPUs now; the others wait."""
+    name: str  # empty for jobs that are of no class
+    came: int  # how many there ever were
+    under_way: int  # how many have not ended
+    holding: int  # how many of those hold GPUs now; the others wait
     spot_gpus: int
     on_demand_gpus: int
 
@@ -39,30 +35,21 @@ class ClassStatus:
 class FleetStatus:
     """One fleet of a journal, as of its last event."""
 
-    fleet: str
-    """Its name in the journal."""
-    file: str
-    """The name of its file, without its folder."""
+    fleet: str  # its name in the journal
+    file: str  # the name of its file, without its folder
     allocator: str
-    jobs: tuple[str, ...]
-    """Those that have not ended."""
-    came: int
-    """How many jobs there ever were."""
-    by_class: dict[str, int]
-    """How many there ever were of each class."""
+    jobs: tuple[str, ...]  # those that have not ended
+    came: int  # how many jobs there ever were
+    by_class: dict[str, int]  # how many there ever were of each class
     classes: tuple[ClassStatus, ...]
-    hours: float
-    """How long ago the fleet began."""
+    hours: float  # how long ago the fleet began
     spent_gpu_hours: float
-    spent_usd: float
-    """Since the fleet began."""
+    spent_usd: float  # since the fleet began
     period_budget_usd: float | None
     """What may be spent in this period; None where its budget is not money over time."""
     period_spent_usd: float
-    period_since_hours: float | None
-    """When the period began, in hours since the fleet's beginning."""
-    period_until_hours: float | None
-    """When the budget is renewed; None where it is renewed all the time."""
+    period_since_hours: float | None  # when the period began, in hours since the fleet's beginning
+    period_until_hours: float | None  # when the budget is renewed; None where it is renewed all the time
     projected_usd: float | None
     """What the period would cost if it went on as so far; None while it has just begun."""
     usd_per_job_hour: float | None

@@ -20,12 +20,9 @@ class BudgetRequest:
     """A fleet file, and the budget or the mean response that is meant instead of the file's budget."""
 
     path: str
-    budget: str | None = None
-    """Instead of the file's, as written: '20 gpus', '40 usd/hour'."""
-    response_hours: float | None = None
-    """The mean response that the cheapest budget is sought for."""
-    integer: bool = True
-    """Whether widths are whole numbers; the theory lets them be any."""
+    budget: str | None = None  # instead of the file's, as written: '20 gpus', '40 usd/hour'
+    response_hours: float | None = None  # the mean response that the cheapest budget is sought for
+    integer: bool = True  # whether widths are whole numbers; the theory lets them be any
 
 
 @dataclass(frozen=True, slots=True)

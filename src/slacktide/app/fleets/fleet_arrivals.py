@@ -15,28 +15,21 @@ from slacktide.core.errors import InputError
 from slacktide.files.fleet.jobs import FleetJob, FleetJobs, read_fleet_jobs
 from slacktide.market.base import Market
 
-MOST_JOBS = 200_000
-"""More jobs than a run of a fleet gets through in an hour."""
+MOST_JOBS = 200_000  # more jobs than a run of a fleet gets through in an hour
 
 
-NEARLY = 0.95
-"""Past jobs that cover this share of a period are taken as those of the whole of it."""
+NEARLY = 0.95  # past jobs that cover this share of a period are taken as those of the whole of it
 
 
 class FleetArrivals(NamedTuple):
     """Jobs over a time, and the budget on their clock."""
 
     jobs: tuple[FleetJob, ...]
-    jobs_from: str
-    """Where they came from."""
-    hours: float
-    """The time over which they came."""
-    start: int
-    """The slot of the market in which hour 0 is."""
-    allowance: Allowance
-    """Its start is the date of hour 0."""
-    left_out: int = 0
-    """Jobs that came later."""
+    jobs_from: str  # where they came from
+    hours: float  # the time over which they came
+    start: int  # the slot of the market in which hour 0 is
+    allowance: Allowance  # its start is the date of hour 0
+    left_out: int = 0  # jobs that came later
 
 
 def arrivals_of(request: SimulateRequest, market: Market) -> FleetArrivals:

@@ -19,15 +19,12 @@ from slacktide.files.fleet.past_jobs import PastJob, read_past
 
 GUESSED_SHARE = 0.95
 """The parallel share of a class that ran on one width only, so that its true value is unknown."""
-FEW_JOBS = 10
-"""A figure that rests on fewer jobs is said to be unsure."""
+FEW_JOBS = 10  # a figure that rests on fewer jobs is said to be unsure
 REST = "other"
-BURSTY_FROM = 1.5
-"""Gaps between jobs that differ by this share of their mean or more come in bursts."""
+BURSTY_FROM = 1.5  # gaps between jobs that differ by this share of their mean or more come in bursts
 FIXED_BELOW, LOGNORMAL_FROM = 0.3, 1.2
 """Below the first spread of work all jobs are alike; from the second on a few are very large."""
-ROOM = 1.05
-"""The budget is at least this many times the least on which the work gets done."""
+ROOM = 1.05  # the budget is at least this many times the least on which the work gets done
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +35,7 @@ class LearnedClass:
     jobs: int
     per_hour: float
     work_gpu_hours: float
-    work_spread: float
-    """Standard deviation of a job's work over its mean."""
+    work_spread: float  # standard deviation of a job's work over its mean
     parallel_share: float
     widths: tuple[int, ...]
     speedup_off: float | None
@@ -53,10 +49,8 @@ class LearnedFleet:
     source: str
     classes: tuple[LearnedClass, ...]
     days: float
-    used_gpus: float
-    """GPUs in use on average, over the time that the table covers."""
-    gap_spread: float
-    """Standard deviation of the time between two jobs over its mean: 1 for chance alone."""
+    used_gpus: float  # GPUs in use on average, over the time that the table covers
+    gap_spread: float  # standard deviation of the time between two jobs over its mean: 1 for chance alone
     left_out: dict[str, int]
 
 

@@ -40,8 +40,7 @@ DEFAULT_ALLOCATORS: tuple[str, ...] = (
     "srpt",
 )
 USUAL_JOBS = 20_000
-MAX_JOBS = 10_000_000
-"""More jobs than memory is sure to hold."""
+MAX_JOBS = 10_000_000  # more jobs than memory is sure to hold
 ON_A_MARKET: tuple[str, ...] = (
     "shadow-prices",
     "patient-spot",
@@ -53,11 +52,9 @@ ON_A_MARKET: tuple[str, ...] = (
 
 DRAIN_HOURS = 24.0
 """A market that ends sooner than this after the last job came begins anew: jobs must be able to end."""
-CHANGE_USD = 1000.0
-"""By how much less and more money is tried, where that is a telling part of the budget."""
+CHANGE_USD = 1000.0  # by how much less and more money is tried, where that is a telling part of the budget
 TELLING_SHARES = (0.02, 0.2)
-CHANGE_SHARE = 0.05
-"""Elsewhere this share of the budget is."""
+CHANGE_SHARE = 0.05  # elsewhere this share of the budget is
 
 
 def run_simulation(

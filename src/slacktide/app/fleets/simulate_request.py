@@ -35,25 +35,21 @@ class SimulateRequest:
     """
 
     file: FleetFile
-    jobs: str | None = None
-    """A table of past jobs; None: jobs are drawn from the classes."""
+    jobs: str | None = None  # a table of past jobs; None: jobs are drawn from the classes
     count: int | None = None
     """How many jobs to draw; None: the usual number, or with a market as many as come in its time."""
     arrivals: str | None = None
     sizes: str | None = None
     seed: int = 0
-    budget: str | None = None
-    """Instead of the file's."""
-    policies: Sequence[Spec | AnyAllocator] = ()
-    """Empty: the usual ones."""
+    budget: str | None = None  # instead of the file's
+    policies: Sequence[Spec | AnyAllocator] = ()  # empty: the usual ones
     node_gpus: int | None = None
     provisioning_hours: float | None = None
     idle_grace_hours: float | None = None
     market: MarketSpec = field(default_factory=MarketSpec)
     start: int | None = None
     """The slot of the market in which hour 0 is; None: that of the jobs' dates, or the first."""
-    hours: float | None = None
-    """Jobs that come later are left out."""
+    hours: float | None = None  # jobs that come later are left out
     periods: float | None = None
     """The same in periods of the budget; None of both: one period, or all jobs where they are fewer."""
     bound: bool = False

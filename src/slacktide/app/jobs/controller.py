@@ -46,8 +46,7 @@ if TYPE_CHECKING:
 
 DEFAULT_BACKEND = "local"
 RENTING_BACKEND = "ray"
-RETRY_S = 2.0
-"""How often to retry what keeps a job from going on."""
+RETRY_S = 2.0  # how often to retry what keeps a job from going on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,20 +55,15 @@ class Setup:
 
     speed: float | None = None
     """How many times as fast as the wall's the market's clock runs; None: 1, or as before."""
-    notice_s: float = 0.0
-    """How long before a loss of spot GPUs their workers are notified."""
+    notice_s: float = 0.0  # how long before a loss of spot GPUs their workers are notified
     backend: str | None = None
     """None: the one that unfinished jobs run on, or `local`, or `ray` where machines are rented."""
     machines: Path | None = None
     """The machines file to rent by; None: the one by which machines are rented already, or none."""
-    learned: Path | None = None
-    """Where the learner keeps what it knows; None: in the user's folder."""
-    defaults: Defaults = field(default_factory=Defaults)
-    """What requests leave open."""
-    alerts: AlertsFile | None = None
-    """The hooks that receive alerts; None: there are none."""
-    dashboard: str = ""
-    """Where browsers find the server, for links in alerts; empty: there is none."""
+    learned: Path | None = None  # where the learner keeps what it knows; None: in the user's folder
+    defaults: Defaults = field(default_factory=Defaults)  # what requests leave open
+    alerts: AlertsFile | None = None  # the hooks that receive alerts; None: there are none
+    dashboard: str = ""  # where browsers find the server, for links in alerts; empty: there is none
 
 
 class Controller:

@@ -14,8 +14,7 @@ from slacktide.policies.pools.roams import roams
 from slacktide.policies.view import Policy
 from slacktide.simulation.pool_options import PoolOptions
 
-OVER_POOLS = "roaming-horizon"
-"""The policy for a job that names pools, unless another one is requested."""
+OVER_POOLS = "roaming-horizon"  # the policy for a job that names pools, unless another one is requested
 
 
 def ground_for(

@@ -25,17 +25,13 @@ from slacktide.journal.state.state_cache import StateCache
 from slacktide.journal.store.base import Store
 from slacktide.journal.store.env_values import EnvValues, request_values
 
-ANSWER_S = 0.05
-"""How often the journal is read for an answer."""
+ANSWER_S = 0.05  # how often the journal is read for an answer
 WITHDRAWN = "withdrawn by the user"
-LOOK_S = 1.0
-"""How often it is checked that a controller is still running."""
+LOOK_S = 1.0  # how often it is checked that a controller is still running
 
-LONGEST_KEY = 200
-"""Characters of a key: enough for any name that a program makes."""
+LONGEST_KEY = 200  # characters of a key: enough for any name that a program makes
 
-Look: TypeAlias = Callable[[], JournalState]
-"""Returns the present state of a journal."""
+Look: TypeAlias = Callable[[], JournalState]  # returns the present state of a journal
 
 
 class UnknownJobError(UnknownNameError):

@@ -92,20 +92,15 @@ class Submission:
     """A job to be run, without the values of its secrets: those are looked up where it runs."""
 
     file: JobFile
-    text: str
-    """The same file as text."""
+    text: str  # the same file as text
     envs: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Variables that are to be as they are where the job is submitted; their values enter no journal."""
-    policy: Spec | None = None
-    """Otherwise the job file's."""
+    policy: Spec | None = None  # otherwise the job file's
     market: MarketSpec = field(default_factory=MarketSpec)
     """What it leaves open is as the journal's market or the job file says."""
-    fleet: FleetText | None = None
-    """The fleet of the stream that the job is one of; None for a job by itself."""
-    key: str = ""
-    """The request that it comes from; empty for a job that the controller's own process submits."""
-    sight: Sight = "feed"
-    """What a job that may move is shown of its pools."""
+    fleet: FleetText | None = None  # the fleet of the stream that the job is one of; None for a job by itself
+    key: str = ""  # the request that it comes from; empty for a job that the controller's own process submits
+    sight: Sight = "feed"  # what a job that may move is shown of its pools
 
     @classmethod
     def read(
@@ -151,8 +146,7 @@ class Defaults:
 
     market: MarketSpec = field(default_factory=MarketSpec)
     fleet: FleetText | None = None
-    policy: Spec | None = None
-    """Of the jobs of its stream where it has a fleet, else of all jobs."""
+    policy: Spec | None = None  # of the jobs of its stream where it has a fleet, else of all jobs
 
     def check(self) -> None:
         """Raise InputError where the market or the fleet file that is named cannot be read.

@@ -8,8 +8,7 @@ from slacktide.journal.events import Decided, Ended, Event, Preempted, Record, R
 from slacktide.journal.store.base import Store
 from slacktide.report.text.sentences.why import NO_NEW_DECISION
 
-MOST_JOBS = 256
-"""Histories in memory; the one that was not requested for the longest time is dropped."""
+MOST_JOBS = 256  # histories in memory; the one that was not requested for the longest time is dropped
 ALWAYS_KEPT = (Preempted, Resumed, WorkerFailed, Stalled, Ended)
 
 

@@ -18,12 +18,9 @@ from slacktide.journal.store.base import Store
 class FleetPoint:
     """The state of a fleet when its allocator decided."""
 
-    hours: float
-    """Since the fleet began."""
-    spent_usd: float
-    """In the period of that moment, until then."""
-    reserved_usd: float | None
-    """Kept for deadlines that were promised; None where the allocator does not say."""
+    hours: float  # since the fleet began
+    spent_usd: float  # in the period of that moment, until then
+    reserved_usd: float | None  # kept for deadlines that were promised; None where the allocator does not say
     usd_per_job_hour: float | None
     """What an hour of a job's waiting was worth; None where the allocator does not say."""
 
@@ -41,8 +38,7 @@ class FleetTimelines:
     """What a journal's allocators reported with their decisions, read on from where it was left."""
 
     store: Store
-    seq: int = 0
-    """The last event that was read."""
+    seq: int = 0  # the last event that was read
     _moments: dict[str, list[Moment]] = field(default_factory=dict)
 
     def of(self, fleet: str) -> list[Moment]:

@@ -37,8 +37,7 @@ if TYPE_CHECKING:
     from slacktide.results.bill import Bill, JobCost
     from slacktide.results.machines.site_bill import SiteCost
 
-FOLLOW_S = 0.2
-"""How often to look for more."""
+FOLLOW_S = 0.2  # how often to look for more
 
 
 class Journal:

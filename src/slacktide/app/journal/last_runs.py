@@ -21,8 +21,7 @@ from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.physics.pace import is_measured, mean_factor, whole_work
 from slacktide.results.last_runs import LastRun, LastRuns, WidthMeasured
 
-MOST_RUNS = 20
-"""Only the last runs are read: older ones say little about the job today."""
+MOST_RUNS = 20  # only the last runs are read: older ones say little about the job today
 
 
 def last_runs(journal: Path, name: str) -> LastRuns | None:

@@ -19,26 +19,19 @@ from slacktide.physics.pace import UNKNOWN_SPREAD
 from slacktide.report.text.sentences.events import policy_name
 from slacktide.results.status import JobStatus
 
-OWNER = "owner"
-"""A key of job files; a file without the word has no owner, and need not be read."""
-KEPT_FILES = 4096
-"""Job files whose owner and class are remembered."""
-UNATTENDED = "unattended"
-"""The state of a job whose controller died."""
-BLOCKED = "blocked"
-"""The state of a job that cannot go on for now."""
-KEPT_TERMS = 256
-"""Job files whose terms are remembered: those on open pages, not those of long lists."""
-ACTIVE = "active"
-"""All states but those of jobs that have ended."""
+OWNER = "owner"  # a key of job files; a file without the word has no owner, and need not be read
+KEPT_FILES = 4096  # job files whose owner and class are remembered
+UNATTENDED = "unattended"  # the state of a job whose controller died
+BLOCKED = "blocked"  # the state of a job that cannot go on for now
+KEPT_TERMS = 256  # job files whose terms are remembered: those on open pages, not those of long lists
+ACTIVE = "active"  # all states but those of jobs that have ended
 ENDED: tuple[str, ...] = get_args(Status)
 STATES = (
     ACTIVE, "pending", "starting", "running", "recovering", "cancelling", "released", "unattended", "blocked",
     *ENDED,
 )  # fmt: skip
 LATE = ("late", "late-expected")
-AS_SHOWN = {"out-of-money": "budget_exhausted"}
-"""States by the word that lists show, where that is another."""
+AS_SHOWN = {"out-of-money": "budget_exhausted"}  # states by the word that lists show, where that is another
 
 
 class RecordedEvent(NamedTuple):
@@ -159,8 +152,7 @@ def task_of(record: JobRecord) -> tuple[float, float]:
 class JobTerms:
     """How a job's end is judged; None throughout where its file cannot be read any more."""
 
-    deadline_kind: str | None = None
-    """`hard`, `soft` (late work is worth less), or `none`."""
+    deadline_kind: str | None = None  # `hard`, `soft` (late work is worth less), or `none`
     after_deadline: str | None = None
     """What happens to work that is left at the deadline: stop, finish-cheaply or finish-fast."""
     work_known: bool | None = None
@@ -188,8 +180,7 @@ class JobFilter:
     owner: str | None = None
     since: datetime | None = None
     late: bool = False
-    most: int | None = None
-    """Only the newest of those that are left."""
+    most: int | None = None  # only the newest of those that are left
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "states", tuple(AS_SHOWN.get(state, state) for state in self.states))

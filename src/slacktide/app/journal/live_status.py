@@ -13,10 +13,8 @@ from slacktide.journal.state.journal_state import JobRecord
 from slacktide.physics.ledger import added
 from slacktide.report.live.rows import Standing
 
-LEAST_SHARE = 0.02
-"""Nothing is projected from less of the work than this."""
-SHOWN_SLOTS = 120
-"""More slots of the past than most terminals have room for."""
+LEAST_SHARE = 0.02  # nothing is projected from less of the work than this
+SHOWN_SLOTS = 120  # more slots of the past than most terminals have room for
 
 
 class Standings:

@@ -15,12 +15,10 @@ from slacktide.core.errors import InputError, shown
 class LogLine(NamedTuple):
     """A line that a worker printed, or a piece of a long one."""
 
-    attempt: int
-    """The set of workers; 0 is the set-up."""
+    attempt: int  # the set of workers; 0 is the set-up
     rank: int
     line: str
-    continued: bool = False
-    """Whether it goes on with the line before, which was too long for one row."""
+    continued: bool = False  # whether it goes on with the line before, which was too long for one row
 
 
 class _Reader:

@@ -11,16 +11,12 @@ from slacktide.journal.store.base import Store
 from slacktide.results.course import Course, CoursePoint
 from slacktide.results.run import Lap
 
-MOST_POINTS = 400
-"""A picture shows no more; beyond twice as many, every second one is left out."""
+MOST_POINTS = 400  # a picture shows no more; beyond twice as many, every second one is left out
 MOST_HAPPENINGS = 200
-MOST_JOBS = 64
-"""Courses in memory; the one that was not requested for the longest time is dropped."""
-QUIET = (Lived, Held, Kept, Remembered)
-"""Kinds of events that a picture shows better than a list."""
+MOST_JOBS = 64  # courses in memory; the one that was not requested for the longest time is dropped
+QUIET = (Lived, Held, Kept, Remembered)  # kinds of events that a picture shows better than a list
 
-REPEATED = (Decided, PaceRevised)
-"""Kinds of events that come in every slot, one after the other."""
+REPEATED = (Decided, PaceRevised)  # kinds of events that come in every slot, one after the other
 
 
 @dataclass(slots=True)
@@ -28,13 +24,11 @@ class Timeline:
     """The course of one job and what happened to it, read on event by event."""
 
     began_hours: float = 0.0
-    seq: int = 0
-    """The last event that was read."""
+    seq: int = 0  # the last event that was read
     course: Course = field(default_factory=Course)
     happenings: list[Record] = field(default_factory=list)
     """The last events to list, in order; of equal decisions in a row only the newest."""
-    _done_gpu_hours: float = 0.0
-    """Work done as of that event; a decision knows what a loss just took."""
+    _done_gpu_hours: float = 0.0  # work done as of that event; a decision knows what a loss just took
 
     def apply(self, record: Record) -> None:
         """Take one more event of the job into account."""

@@ -18,8 +18,7 @@ from slacktide.market.live.follower import Follower, FollowStep
 SHORTEST_HOURS, LONGEST_HOURS = 1.0 / 60.0, 24.0
 """Slots between which a table can be kept: sources have quotas, and a day is too long for any job."""
 MOST_SINCE_HOURS = 24.0 * 366
-ONCE_TRIES = 4
-"""How often a source that does not answer is tried when only one answer is wanted."""
+ONCE_TRIES = 4  # how often a source that does not answer is tried when only one answer is wanted
 ONCE_PATIENCE_S = 60.0
 
 
@@ -27,19 +26,13 @@ ONCE_PATIENCE_S = 60.0
 class FollowRequest:
     """What to follow into which table."""
 
-    feed: str
-    """`aws:p5.48xlarge`, with settings after a question mark."""
+    feed: str  # `aws:p5.48xlarge`, with settings after a question mark
     path: str
-    zones: tuple[str, ...] = ()
-    """Zones or regions; none: all that the source has."""
-    every_hours: float = 5.0 / 60.0
-    """How long a slot of the table is."""
-    since_hours: float = 14.0 * 24.0
-    """How far back a new table begins, if the source has past prices."""
-    spot_gpus: int = ASSUMED_SPOT_GPUS
-    """Spot GPUs to assume where nothing was seen: no source reports them."""
-    on_demand_usd: float | None = None
-    """USD per GPU-hour on demand, where the source has none."""
+    zones: tuple[str, ...] = ()  # zones or regions; none: all that the source has
+    every_hours: float = 5.0 / 60.0  # how long a slot of the table is
+    since_hours: float = 14.0 * 24.0  # how far back a new table begins, if the source has past prices
+    spot_gpus: int = ASSUMED_SPOT_GPUS  # spot GPUs to assume where nothing was seen: no source reports them
+    on_demand_usd: float | None = None  # USD per GPU-hour on demand, where the source has none
 
     def __post_init__(self) -> None:
         if not SHORTEST_HOURS <= self.every_hours <= LONGEST_HOURS:

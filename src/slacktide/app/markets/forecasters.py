@@ -21,8 +21,7 @@ class ForecastRequest:
 
     market: ReadRequest
     forecasters: Sequence[Spec] = USUAL_FORECASTERS
-    horizon: int = 12
-    """How many slots ahead."""
+    horizon: int = 12  # how many slots ahead
     warmup_share: float = DEFAULT_WARMUP_SHARE
     """The share of the market that is learned from before forecasts are scored."""
 

@@ -20,18 +20,13 @@ class MarketSpec:
 
     source: str | None = None
     """A file, `synthetic:PROFILE`, or `feed:FILE` for one that is still being written."""
-    usual: str | None = None
-    """The market of jobs that name none, as the user's settings say."""
-    pool: str | None = None
-    """Only this pool of it."""
+    usual: str | None = None  # the market of jobs that name none, as the user's settings say
+    pool: str | None = None  # only this pool of it
     slot_hours: float | None = None
-    gaps: str | None = None
-    """What a hole in a trace means: refuse, hold or empty."""
-    spot_usd: float | None = None
-    """USD per GPU-hour, where the trace has no price."""
+    gaps: str | None = None  # what a hole in a trace means: refuse, hold or empty
+    spot_usd: float | None = None  # USD per GPU-hour, where the trace has no price
     on_demand_usd: float | None = None
-    start: int | None = None
-    """The slot in which a live run begins; of a market that is shared, its first job."""
+    start: int | None = None  # the slot in which a live run begins; of a market that is shared, its first job
     shared: bool = False
     """Whether other jobs will come later: then a record begins in its middle, so that it lasts for them."""
 

@@ -13,30 +13,22 @@ from slacktide.market.source import open_market
 from slacktide.market.synthetic.profiles import profile as profile_named
 from slacktide.market.synthetic.synthetic import synthesize
 
-ENDINGS = (".csv", ".csv.gz", ".parquet", ".json")
-"""Of files that a market can be written to."""
+ENDINGS = (".csv", ".csv.gz", ".parquet", ".json")  # of files that a market can be written to
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadRequest:
     """A market, and how to read it where its file leaves something open."""
 
-    source: str
-    """A file, or `synthetic:PROFILE`."""
-    pool: str | None = None
-    """Only this pool of it."""
+    source: str  # a file, or `synthetic:PROFILE`
+    pool: str | None = None  # only this pool of it
     slot_hours: float | None = None
-    gaps: str = "hold"
-    """What a hole means: refuse, hold or empty."""
-    sort: bool = False
-    """Whether rows may be out of order."""
-    duplicates: str = "refuse"
-    """Which of two rows for one time to keep: refuse, first or last."""
-    spot_usd: float | None = None
-    """USD per GPU-hour, where the file has no price."""
+    gaps: str = "hold"  # what a hole means: refuse, hold or empty
+    sort: bool = False  # whether rows may be out of order
+    duplicates: str = "refuse"  # which of two rows for one time to keep: refuse, first or last
+    spot_usd: float | None = None  # USD per GPU-hour, where the file has no price
     on_demand_usd: float | None = None
-    spot_gpus: int | None = None
-    """What is available, where the file has prices only."""
+    spot_gpus: int | None = None  # what is available, where the file has prices only
     gpus_per_instance: int | None = None
 
 
@@ -47,8 +39,7 @@ class SyntheticRequest:
     profile: str
     days: float = 30.0
     seed: int = 0
-    slot_hours: float | None = None
-    """None: the profile's."""
+    slot_hours: float | None = None  # none: the profile's
     pools: int = 1
 
 

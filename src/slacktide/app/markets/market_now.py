@@ -30,8 +30,7 @@ class MarketRequest:
 
     now_hours: float
     slots: int = 1
-    pool: str = ""
-    """Only this pool; empty: all."""
+    pool: str = ""  # only this pool; empty: all
 
 
 def market_now(journal: Path, usual: MarketSpec, request: MarketRequest) -> dict[str, Any]:

@@ -28,13 +28,11 @@ MOST_HOURS = 7 * 24
 MOST_GPUS = 64
 """More are counted as this many: hardly a job uses them, and every number is a state of the model."""
 FUTURES, CHECKED_FUTURES = 100, 40
-MOMENTS = 12
-"""Past moments from which the model is drawn again."""
+MOMENTS = 12  # past moments from which the model is drawn again
 CHECKED_SHARE = 0.5
 """They lie in this share of the past, the newest: before it the model would have known too little."""
 CHECKED_HOURS = (1.0, 6.0, 24.0)
-ALMOST_EXACT = 1e-12
-"""Where "stays as it is" errs less than this, nothing can be better."""
+ALMOST_EXACT = 1e-12  # where "stays as it is" errs less than this, nothing can be better
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,14 +74,11 @@ class PoolForecast:
     pool: str
     slot_hours: float
     futures: int
-    most_gpus: int
-    """Spot GPUs are counted up to this many."""
+    most_gpus: int  # spot GPUs are counted up to this many
     spot_usd_per_gpu_hour: Bands
     spot_gpus: Bands
-    spot_share: tuple[float, ...]
-    """In which share of the futures there is any spot at all."""
-    check: ForecastCheck | None
-    """None where the past is too short."""
+    spot_share: tuple[float, ...]  # in which share of the futures there is any spot at all
+    check: ForecastCheck | None  # none where the past is too short
 
 
 def forecast_pool(journal: Path, usual: MarketSpec, request: ForecastRequest) -> PoolForecast | None:

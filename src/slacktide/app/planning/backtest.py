@@ -28,8 +28,7 @@ from slacktide.simulation.selection import resolve_policy
 class BacktestOptions(TypedDict, total=False):
     """What may be given to `backtest` by name."""
 
-    gpu: str
-    """The GPU type of a job that names no pools; otherwise any."""
+    gpu: str  # the GPU type of a job that names no pools; otherwise any
     pool: str | None
     sight: Sight
     slot_hours: float | None

@@ -41,10 +41,8 @@ NEXT_TO_MOVING: tuple[str, ...] = ("stochastic-horizon", "on-demand", OVER_POOLS
 class PlanOptions(TypedDict, total=False):
     """What may be given to `plan` by name."""
 
-    others: Sequence[Spec | Policy] | None
-    """Policies to show next to the chosen one; None: the usual ones."""
-    gpu: str
-    """The GPU type of a job that names no pools; otherwise any."""
+    others: Sequence[Spec | Policy] | None  # policies to show next to the chosen one; None: the usual ones
+    gpu: str  # the GPU type of a job that names no pools; otherwise any
     pool: str | None
     slot_hours: float | None
     start: int | PlannedSlot | None

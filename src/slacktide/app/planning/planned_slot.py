@@ -25,8 +25,7 @@ from slacktide.market.spec import absolute, is_feed
 class PlannedSlot:
     """The slot of each pool in which a job would begin."""
 
-    slot: Callable[[Job, Pool], int | None]
-    """None: as late as leaves the job room, as a run does."""
+    slot: Callable[[Job, Pool], int | None]  # none: as late as leaves the job room, as a run does
     checked: Callable[[Job, Pool, int | None], int] = start_of
     """Returns the slot of a job, if the market reaches from it to the deadline; else raises InputError."""
 

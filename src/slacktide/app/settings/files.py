@@ -16,8 +16,7 @@ from slacktide.core.errors import FileError, InputError, shown
 from slacktide.core.files import write_private, write_whole
 
 PROJECT_FILE = "slacktide.toml"
-PATHS = ("journal", "token_file")
-"""Keys whose values are paths."""
+PATHS = ("journal", "token_file")  # keys whose values are paths
 USER_FILE_VARIABLE = "SLACKTIDE_CONFIG"
 _PLACE = re.compile(r" \(at line (\d+), column (\d+)\)$")
 _AT_END = " (at end of document)"
@@ -29,8 +28,7 @@ class SettingsTable(NamedTuple):
     """The top of a file, or one of its profiles."""
 
     file: SettingsFile
-    profile: str
-    """Empty for the top."""
+    profile: str  # empty for the top
     values: dict[str, Any]
 
     @property

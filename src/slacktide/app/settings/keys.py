@@ -17,10 +17,8 @@ class Key(NamedTuple):
     """One setting."""
 
     meaning: str
-    read: Callable[[object], str | float]
-    """Return the value; raises InputError where it cannot be used."""
-    variable: str = ""
-    """The environment variable that comes before every file."""
+    read: Callable[[object], str | float]  # return the value; raises InputError where it cannot be used
+    variable: str = ""  # the environment variable that comes before every file
 
 
 def _text(came: object) -> str:

@@ -29,8 +29,7 @@ from slacktide.app.settings.files import (
 from slacktide.core.errors import FileError, InputError, UnknownNameError, shown
 
 PROFILE_VARIABLE = "SLACKTIDE_PROFILE"
-TOKEN_COMMAND_S = 60.0
-"""How long a command that prints a token may take: it may prompt for a passphrase."""
+TOKEN_COMMAND_S = 60.0  # how long a command that prints a token may take: it may prompt for a passphrase
 
 
 class SettingInFile(NamedTuple):
@@ -61,10 +60,8 @@ class Settings:
 
     project: SettingsFile | None
     user: SettingsFile | None
-    profile: str = ""
-    """The chosen one; empty: none."""
-    notes: tuple[str, ...] = ()
-    """Warnings to show to the user."""
+    profile: str = ""  # the chosen one; empty: none
+    notes: tuple[str, ...] = ()  # warnings to show to the user
 
     @property
     def files(self) -> tuple[SettingsFile, ...]:

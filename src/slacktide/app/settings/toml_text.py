@@ -12,8 +12,7 @@ from slacktide.core.errors import InputError, shown
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument
 
-Path = tuple[str, ...]
-"""A key with the tables that it is in, from the outside in."""
+Path = tuple[str, ...]  # a key with the tables that it is in, from the outside in
 
 _PART = r"(?:[\w-]+|\"[^\"]*\"|'[^']*')"
 _DOTTED = rf"{_PART}(?:\s*\.\s*{_PART})*"

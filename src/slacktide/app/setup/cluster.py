@@ -16,11 +16,9 @@ NONE = "there must be a local cluster, found none; start one with `slacktide clu
 class ClusterRequest:
     """The nodes that a cluster should have."""
 
-    spot: int = 3
-    """How many nodes are labelled as spot."""
+    spot: int = 3  # how many nodes are labelled as spot
     on_demand: int = 1
-    gpus: int = 1
-    """The GPUs of each node; no real GPUs are used."""
+    gpus: int = 1  # the GPUs of each node; no real GPUs are used
 
 
 def start_cluster(request: ClusterRequest) -> tuple[ClusterStatus, bool]:

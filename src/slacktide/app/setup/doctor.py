@@ -23,10 +23,8 @@ from slacktide.core.errors import SlacktideError
 from slacktide.journal.store.default_paths import journal_path
 
 OLDEST_PYTHON = (3, 11)
-LEAST_FREE_GB = 1.0
-"""With less, journals and checkpoints soon fill the disk."""
-PORT = 8470
-"""Where `slacktide serve` listens by default."""
+LEAST_FREE_GB = 1.0  # with less, journals and checkpoints soon fill the disk
+PORT = 8470  # where `slacktide serve` listens by default
 EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {
     "arima": (("statsmodels",), "the forecaster `arima`"),
     "aws": (("boto3",), "live AWS prices, and checkpoints in S3"),
@@ -52,11 +50,9 @@ class Finding:
     """One thing that was looked for."""
 
     name: str
-    state: State
-    """`missing`: Slacktide does not work without it; `optional`: a part of it does not."""
+    state: State  # `missing`: Slacktide does not work without it; `optional`: a part of it does not
     found: str
-    remedy: str = ""
-    """What to do about it; empty where nothing need be done."""
+    remedy: str = ""  # what to do about it; empty where nothing need be done
 
 
 def examine() -> list[Finding]:

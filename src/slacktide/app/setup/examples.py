@@ -18,8 +18,7 @@ class Example:
     """An example: a file, or a folder with one in it."""
 
     name: str
-    summary: str
-    """The first sentence of its file."""
+    summary: str  # the first sentence of its file
     path: Path
 
     @property

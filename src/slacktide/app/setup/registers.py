@@ -13,8 +13,7 @@ RECOMMENDED = ("stochastic-horizon", "roaming-horizon", "uniform-progress", "on-
 """The policies that a user should look at first: for one pool, for several, a simple rule, no risk."""
 EXPERIMENTAL = frozenset({"ahanp", "ahap", "eager-failover", "maximal-spot", "sky-nomad"})
 """Policies that papers compare with; on their own they are seldom the best choice."""
-NOT_FOR_FILES = ("renter", "cloud")
-"""Parameters of a provider that no file gives."""
+NOT_FOR_FILES = ("renter", "cloud")  # parameters of a provider that no file gives
 
 
 def known_backends() -> list[dict[str, Any]]:

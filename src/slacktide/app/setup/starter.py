@@ -25,17 +25,12 @@ PARALLEL_SHARE = 0.97
 BUSY_SHARE = 0.7
 """The share of the time to the deadline that the work takes on all GPUs on demand: the rest is slack."""
 RESTART_HOURS, CHECKPOINT_HOURS = 4 / 60, 10 / 60
-SHORT_SHARE = 1 / 20
-"""Restarts and checkpoint intervals are at most this share of the time to the deadline."""
-USUAL_DAYS = 30
-"""How long a synthetic market is by default."""
-LONGER = 3.0
-"""A market for plans is this many times as long as the time to the deadline."""
-ROOM = 2.0
-"""The budget of a fleet is this many times the least on which its work gets done."""
+SHORT_SHARE = 1 / 20  # restarts and checkpoint intervals are at most this share of the time to the deadline
+USUAL_DAYS = 30  # how long a synthetic market is by default
+LONGER = 3.0  # a market for plans is this many times as long as the time to the deadline
+ROOM = 2.0  # the budget of a fleet is this many times the least on which its work gets done
 
-COMMENT_COLUMN = 36
-"""Where comments begin, unless the line is longer."""
+COMMENT_COLUMN = 36  # where comments begin, unless the line is longer
 
 # ` ## ` begins a comment, which `aligned` puts into one column with the others.
 JOB_TEXT = """\
@@ -113,8 +108,7 @@ class Starter:
     fleet: bool = False
     name: str | None = None
     gpus: str = "H100:1..8"
-    work: str | None = None
-    """Otherwise as much as leaves some slack to the deadline."""
+    work: str | None = None  # otherwise as much as leaves some slack to the deadline
     deadline: str = "16h"
 
 

@@ -16,8 +16,7 @@ from slacktide.core.child_process import ParentProcess
 from slacktide.core.errors import SlacktideError
 from slacktide.files.store_url import open_store
 
-SIGN_S = 1.0
-"""How often a copy under way gives a sign of life."""
+SIGN_S = 1.0  # how often a copy under way gives a sign of life
 
 
 class _SignsOfLife:

@@ -14,10 +14,8 @@ from typing import NamedTuple
 from slacktide.core.errors import BackendError
 from slacktide.core.files import make_durable, replace_file
 
-OURS = ".slacktide"
-"""What the names of our own files in the folder begin with."""
-STAMP = f"{OURS}-checkpoint.json"
-"""Says which attempt of which job last worked in the folder."""
+OURS = ".slacktide"  # what the names of our own files in the folder begin with
+STAMP = f"{OURS}-checkpoint.json"  # says which attempt of which job last worked in the folder
 
 
 class FileState(NamedTuple):
@@ -33,8 +31,7 @@ class FolderListing(NamedTuple):
     """What there was in a folder, by names relative to it with `/` between."""
 
     files: Mapping[str, FileState]
-    links: Mapping[str, str]
-    """Links that stay in the folder, with where they lead from where they are."""
+    links: Mapping[str, str]  # links that stay in the folder, with where they lead from where they are
 
 
 class Stamp(NamedTuple):
@@ -53,8 +50,7 @@ class SavedCheckpoint(NamedTuple):
     done_share: float
     files: int
     bytes: int
-    copied_bytes: int
-    """What was not there yet."""
+    copied_bytes: int  # what was not there yet
 
 
 class LoadedCheckpoint(NamedTuple):
@@ -65,8 +61,7 @@ class LoadedCheckpoint(NamedTuple):
     done_share: float
     files: int
     bytes: int
-    copied: bool = True
-    """Whether it was brought; False: the folder had it, or something newer, already."""
+    copied: bool = True  # whether it was brought; False: the folder had it, or something newer, already
 
 
 def is_draft(name: str) -> bool:

@@ -26,8 +26,7 @@ class Stored(NamedTuple):
 
     sha256: str
     bytes: int
-    blob: str
-    """The name under which the store has it."""
+    blob: str  # the name under which the store has it
     mtime_ns: int
 
 
@@ -36,8 +35,7 @@ class Number(NamedTuple):
 
     attempt: int
     number: int
-    nonce: str
-    """Keeps two writers of one number from overwriting each other."""
+    nonce: str  # keeps two writers of one number from overwriting each other
     retired: bool = False
 
     @property
@@ -64,8 +62,7 @@ class Manifest:
     job: str
     attempt: int
     number: int
-    done_share: float
-    """How much of the job's work it holds."""
+    done_share: float  # how much of the job's work it holds
     files: Mapping[str, Stored]
     links: Mapping[str, str]
     written_utc: str

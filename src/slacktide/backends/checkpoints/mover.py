@@ -28,10 +28,8 @@ class Done(NamedTuple):
     kind: Kind
     attempt: int
     saved: SavedCheckpoint | None = None
-    loaded: LoadedCheckpoint | None = None
-    """None of a load: the store holds nothing."""
-    untidy: str = ""
-    """Why what is not needed any more could not be removed; empty when it could."""
+    loaded: LoadedCheckpoint | None = None  # none of a load: the store holds nothing
+    untidy: str = ""  # why what is not needed any more could not be removed; empty when it could
 
 
 class Failed(NamedTuple):
@@ -40,8 +38,7 @@ class Failed(NamedTuple):
     kind: Kind
     attempt: int
     why: str
-    fenced: bool = False
-    """Whether trying again is in vain, because newer workers have saved."""
+    fenced: bool = False  # whether trying again is in vain, because newer workers have saved
 
 
 class _Request(NamedTuple):

@@ -12,8 +12,7 @@ from typing import Any, BinaryIO, NamedTuple
 from slacktide.core.files import make_durable
 
 CHUNK_BYTES = 1 << 23
-MOST_BYTES = 1 << 26
-"""The most that is read at once: a manifest has one line for each file."""
+MOST_BYTES = 1 << 26  # the most that is read at once: a manifest has one line for each file
 
 
 class Content(NamedTuple):
@@ -28,8 +27,7 @@ class StoredObject(NamedTuple):
 
     name: str
     bytes: int
-    written_s: float
-    """By the store's own clock."""
+    written_s: float  # by the store's own clock
 
 
 def pumped(

@@ -41,12 +41,10 @@ from slacktide.backends.checkpoints.manifest import (
 from slacktide.backends.checkpoints.objects import Content, Objects
 from slacktide.core.errors import BackendError, InputError
 
-STREAMS = 4
-"""Files that are copied at the same time."""
+STREAMS = 4  # files that are copied at the same time
 PASSES = 20
 """How often a folder is listed until it stays the same while it is read; only what changed is read again."""
-KEPT_S = 3600.0
-"""For how long nothing is removed that a save under way may need."""
+KEPT_S = 3600.0  # for how long nothing is removed that a save under way may need
 
 _NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,128}")
 
@@ -63,15 +61,13 @@ class Unsteady(BackendError):
 class Vault:
     """The checkpoints of one job; all methods raise OSError when the store does not answer as it should."""
 
-    store: Any
-    """A pyarrow file system."""
+    store: Any  # a pyarrow file system
     root: str
     owner: str
     job: str
     streams: int = STREAMS
     kept_s: float = KEPT_S
-    moved: Callable[[], None] = lambda: None
-    """Called as bytes are read and copied: a sign of life."""
+    moved: Callable[[], None] = lambda: None  # called as bytes are read and copied: a sign of life
     _objects: Objects = field(init=False)
     _known: dict[tuple[str, FileState], Stored] = field(default_factory=dict, init=False)
     """What was last saved, by name and state of the file."""

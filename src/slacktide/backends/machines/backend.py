@@ -20,8 +20,7 @@ from slacktide.journal.state.tickets import MachineKind
 from slacktide.providers.base import Stock, Use
 from slacktide.providers.renting import Need, Renting
 
-FULL_S = 600.0
-"""How long a kind of machine that could not be had is taken for not to be had."""
+FULL_S = 600.0  # how long a kind of machine that could not be had is taken for not to be had
 SILENT_S = 120.0
 """A machine that has not answered for so long is given back, though its provider says that it is up."""
 
@@ -30,14 +29,10 @@ class NodeAccess(NamedTuple):
     """How machines are reached."""
 
     link: Link
-    lease_s: float
-    """How long workers go on without a message of their controller."""
-    head: str = ""
-    """What rented machines are to join."""
-    token: str = ""
-    """The file with the token for that."""
-    now: Callable[[], float] = time.monotonic
-    """Seconds of a monotonic clock, which is never set."""
+    lease_s: float  # how long workers go on without a message of their controller
+    head: str = ""  # what rented machines are to join
+    token: str = ""  # the file with the token for that
+    now: Callable[[], float] = time.monotonic  # seconds of a monotonic clock, which is never set
     threads: bool = True
     """Whether anything goes on between two calls; if not, the caller has to call `peers.talk.turn`."""
 
@@ -52,8 +47,7 @@ class MachineBackend(WorkerBackend):
     _keeping: ReconcilerThread | None = field(init=False, default=None)
     _full_at: dict[MachineKind, float] = field(init=False, default_factory=dict)
     """When it was last found that there is no machine of a kind to be had."""
-    _pools: dict[str, str] = field(init=False, default_factory=dict)
-    """Where each job's machines are."""
+    _pools: dict[str, str] = field(init=False, default_factory=dict)  # where each job's machines are
     _swept: dict[str, Order] = field(init=False, default_factory=dict)
     """What an earlier controller ordered, and has not been ordered again yet."""
     _began_at: float = field(init=False)

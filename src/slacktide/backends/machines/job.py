@@ -20,8 +20,7 @@ from slacktide.backends.workers.launch import READY_S, TAKE_S, Kind, Launch, Wor
 from slacktide.core import machine_clock as boot
 from slacktide.core.errors import BackendError, InputError
 
-WAIT_S = 10.0
-"""How long to wait for machines before that is reported as trouble."""
+WAIT_S = 10.0  # how long to wait for machines before that is reported as trouble
 
 
 Packing: TypeAlias = "Future[tuple[str, LaunchPack]]"

@@ -18,8 +18,7 @@ from typing import NamedTuple
 from slacktide.backends.workers.owned_folders import read_text
 from slacktide.core.types import SavedEvidence
 
-WRITE_S = 1.0
-"""How often it is written down at the most."""
+WRITE_S = 1.0  # how often it is written down at the most
 SAVED: dict[str, SavedEvidence] = {"said": "said", "assumed": "assumed", "unknown": "unknown"}
 
 
@@ -30,12 +29,10 @@ class LastReport(NamedTuple):
     checkpointed_share: float = 0.0
     saved: SavedEvidence = "said"
     metrics: Mapping[str, float] = {}
-    at: float | None = None
-    """When, on the controller's clock; None: it never has."""
+    at: float | None = None  # when, on the controller's clock; None: it never has
     grown_at: float = -math.inf
     attempt: int = 0
-    part: str | None = None
-    """Which machine sent it."""
+    part: str | None = None  # which machine sent it
 
 
 class LastReportFile:

@@ -24,8 +24,7 @@ LEFT_OUT = (
 )  # fmt: skip
 """Names that do not travel: what others made, and journals."""
 IGNORE_FILE = ".slacktideignore"
-_EPOCH = (1980, 1, 1, 0, 0, 0)
-"""One time for all files, so that the same files make the same zip."""
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # one time for all files, so that the same files make the same zip
 
 
 def packed(launch: Launch, shared: str | None) -> tuple[str, LaunchPack]:

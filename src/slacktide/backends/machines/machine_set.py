@@ -19,8 +19,7 @@ from slacktide.backends.workers.launch import Kind, SetPart, lower_ranks_first
 from slacktide.backends.workers.process_status import ProcessStatus
 
 OVER_FILE = "over"
-DRAIN_S = 10.0
-"""How long after its end to wait for the last of what a part printed."""
+DRAIN_S = 10.0  # how long after its end to wait for the last of what a part printed
 
 
 @dataclass(slots=True)
@@ -29,30 +28,19 @@ class MachinePart:
 
     host: str
     ranks: tuple[int, ...]
-    seen: AgentStatus | None = None
-    """What its agent last said of this attempt."""
-    seen_at: float = 0.0
-    """When it said so."""
-    number: int = 0
-    """In answer to which message."""
-    away: bool = False
-    """Whether its machine is down."""
-    noticed: bool = False
-    """Whether its machine was warned that it will be taken."""
-    taken_at: float = math.inf
-    """When that will be, on the controller's clock."""
-    lost: bool = False
-    """Whether its workers are taken for ended without their agent's word."""
-    gone_s: float | None = None
-    """When the last of its workers had gone, on this machine's clock."""
-    gone_at: float | None = None
-    """When that message came."""
-    drained: bool = False
-    """Whether all that it printed was copied."""
+    seen: AgentStatus | None = None  # what its agent last said of this attempt
+    seen_at: float = 0.0  # when it said so
+    number: int = 0  # in answer to which message
+    away: bool = False  # whether its machine is down
+    noticed: bool = False  # whether its machine was warned that it will be taken
+    taken_at: float = math.inf  # when that will be, on the controller's clock
+    lost: bool = False  # whether its workers are taken for ended without their agent's word
+    gone_s: float | None = None  # when the last of its workers had gone, on this machine's clock
+    gone_at: float | None = None  # when that message came
+    drained: bool = False  # whether all that it printed was copied
     handed_on: bool = False
     """Whether others of its machine were taken over by another set, of which that speaks from then on."""
-    left: bool = False
-    """Whether those that were not taken over have gone."""
+    left: bool = False  # whether those that were not taken over have gone
 
     @property
     def observed(self) -> ProcessStatus | None:
@@ -84,17 +72,13 @@ class MachineSet:
     adopted: bool = False
     """Whether an earlier controller began it: then it lives until its machines say otherwise."""
     stopping: bool = False
-    spot_left: int | None = None
-    """How many spot workers the market leaves; None: all."""
+    spot_left: int | None = None  # how many spot workers the market leaves; None: all
     notice_s: float = 0.0
-    parts: dict[str, MachinePart] = field(init=False)
-    """By machine."""
-    failed: MachinePart | None = None
-    """The first part that reported a failure."""
+    parts: dict[str, MachinePart] = field(init=False)  # by machine
+    failed: MachinePart | None = None  # the first part that reported a failure
     after: dict[str, int] = field(default_factory=dict)
     """The number of the last message to each machine when the failure was reported."""
-    began_at: float | None = None
-    """When all parts had begun, on the controller's clock."""
+    began_at: float | None = None  # when all parts had begun, on the controller's clock
     go: bool = False
     """Whether workers are ready on all machines to take their places, where some were taken over."""
 

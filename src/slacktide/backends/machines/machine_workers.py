@@ -39,8 +39,7 @@ from slacktide.backends.workers.process_status import ProcessStatus
 from slacktide.backends.workers.worker_backend import ON_DEMAND, SPOT
 from slacktide.core.units import format_count
 
-MEET_S = 30.0
-"""How long after its start a controller may not know any machine."""
+MEET_S = 30.0  # how long after its start a controller may not know any machine
 
 
 class MachineWorkers:

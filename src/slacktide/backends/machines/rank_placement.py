@@ -14,8 +14,7 @@ class FreeHost(NamedTuple):
     """What a machine has to give."""
 
     host: Host
-    devices: tuple[str, ...]
-    """One for each GPU that is free; empty names where GPUs cannot be seen."""
+    devices: tuple[str, ...]  # one for each GPU that is free; empty names where GPUs cannot be seen
 
 
 def fits(host: Host, kind: Kind, pool: str) -> bool:

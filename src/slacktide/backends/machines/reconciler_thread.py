@@ -21,10 +21,8 @@ from slacktide.providers.base import Stock, Use
 from slacktide.providers.reconciler import Reconciler
 from slacktide.providers.renting import Renting
 
-STEP_S = 2.0
-"""How often the machines are listed when nothing else is to be done."""
-SOON_S = 0.2
-"""How soon again when something has changed."""
+STEP_S = 2.0  # how often the machines are listed when nothing else is to be done
+SOON_S = 0.2  # how soon again when something has changed
 
 
 class ReconcileRequest(NamedTuple):

@@ -18,19 +18,16 @@ class GpuSeat(NamedTuple):
 
     host: str
     address: str
-    device: str
-    """Its GPU as CUDA names it; empty on a machine whose GPUs cannot be seen."""
+    device: str  # its GPU as CUDA names it; empty on a machine whose GPUs cannot be seen
 
 
 class StayingWorker(NamedTuple):
     """A worker that a set takes over from the one before."""
 
     rank: int
-    former_rank: int
-    """In the set before."""
+    former_rank: int  # in the set before
     first_attempt: int
-    first_rank: int
-    """As which it was started: it may still print to the log of that."""
+    first_rank: int  # as which it was started: it may still print to the log of that
 
 
 class SetForm(NamedTuple):
@@ -38,16 +35,12 @@ class SetForm(NamedTuple):
 
     attempt: int
     kinds: tuple[Kind, ...]
-    seats: tuple[GpuSeat, ...]
-    """By rank."""
-    port: int = 0
-    """Where all ranks meet; 0: not known yet, so no machine has been requested to start."""
+    seats: tuple[GpuSeat, ...]  # by rank
+    port: int = 0  # where all ranks meet; 0: not known yet, so no machine has been requested to start
     launch: str = ""
     pool: str = ""
-    script: str = ""
-    """A digest of what its workers were started with."""
-    former: int = 0
-    """The attempt from which workers are taken over; 0: all are started."""
+    script: str = ""  # a digest of what its workers were started with
+    former: int = 0  # the attempt from which workers are taken over; 0: all are started
     kept: tuple[StayingWorker, ...] = ()
 
     def began(self, rank: int) -> tuple[int, int]:

@@ -23,16 +23,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-_SIZE = "!Q"
-"""How the length of a message is written before it, as `machines.serve` does."""
-HOME = "SLACKTIDE_AGENT_HOME"
-"""The variable of a node that says where agents keep their files."""
-NODE = "SLACKTIDE_NODE"
-"""The variable by which the agent's processes are known as a node's."""
-PATIENCE_S = 30.0
-"""An agent that takes longer than this over an answer is started again."""
-KEPT_S = 24 * 3600.0
-"""For how long the files of a node that is gone are kept."""
+_SIZE = "!Q"  # how the length of a message is written before it, as `machines.serve` does
+HOME = "SLACKTIDE_AGENT_HOME"  # the variable of a node that says where agents keep their files
+NODE = "SLACKTIDE_NODE"  # the variable by which the agent's processes are known as a node's
+PATIENCE_S = 30.0  # an agent that takes longer than this over an answer is started again
+KEPT_S = 24 * 3600.0  # for how long the files of a node that is gone are kept
 WATCH_S = 5.0
 
 

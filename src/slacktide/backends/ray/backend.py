@@ -21,11 +21,9 @@ from slacktide.core.units import parse_duration_hours
 LEASE_S = 30.0
 """How long workers go on without a message of their controller: longer than it takes to start another.
 A lost node is waited for as long, unless its provider says that it has ended."""
-LEASE = "SLACKTIDE_LEASE"
-"""The variable that says another length."""
+LEASE = "SLACKTIDE_LEASE"  # the variable that says another length
 SHORTEST_S = 2.0
-SCAN_S = 0.5
-"""How often the processes of this machine are looked through for those of a node that is lost."""
+SCAN_S = 0.5  # how often the processes of this machine are looked through for those of a node that is lost
 
 
 class ClusterAddress(NamedTuple):
@@ -33,8 +31,7 @@ class ClusterAddress(NamedTuple):
 
     address: str
     token: Path | None = None
-    local: bool = False
-    """Whether all its nodes are on this machine."""
+    local: bool = False  # whether all its nodes are on this machine
 
 
 @backends.register

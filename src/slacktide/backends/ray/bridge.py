@@ -24,31 +24,24 @@ from slacktide.backends.ray import actor
 from slacktide.backends.ray.bridge_messages import Beat, Reply, Sending
 from slacktide.backends.ray.node_settings import CLIENT, host_of
 
-_THEN = (1980, 1, 1, 0, 0, 0)
-"""One date for all files: the same code is the same archive."""
-SPACE = "slacktide"
-"""The namespace of our actors."""
+_THEN = (1980, 1, 1, 0, 0, 0)  # one date for all files: the same code is the same archive
+SPACE = "slacktide"  # the namespace of our actors
 FORM = 1
 """Changes with the calls that the actor answers: actors of another form are left alone and end when idle."""
-PAUSE_S = 0.3
-"""After an error; the actor may be on its way back."""
-STUCK_S = 45.0
-"""An actor that says nothing for this long is killed, and Ray starts it again."""
-BYTES_PER_S = 1e6
-"""A large message may take longer than that: as long as a slow network needs."""
+PAUSE_S = 0.3  # after an error; the actor may be on its way back
+STUCK_S = 45.0  # an actor that says nothing for this long is killed, and Ray starts it again
+BYTES_PER_S = 1e6  # a large message may take longer than that: as long as a slow network needs
 LOOK_S = 0.5
 BEAT_S = 0.2
 LIST_S = 0.3
-KNOCK_S = 5.0
-"""How long a head may take to accept a connection."""
+KNOCK_S = 5.0  # how long a head may take to accept a connection
 
 
 class Package(NamedTuple):
     """The code of this package."""
 
     digest: str
-    archive: bytes
-    """A zip file."""
+    archive: bytes  # a zip file
 
 
 class NodeMessenger:

@@ -14,16 +14,14 @@ class Sending(NamedTuple):
     """To the bridge: say this to the agent of a node."""
 
     host: str
-    frame: bytes
-    """A packed `Say`."""
+    frame: bytes  # a packed `Say`
 
 
 class Reply(NamedTuple):
     """From the bridge: what an agent answered."""
 
     host: str
-    frame: bytes
-    """A packed `Answer`."""
+    frame: bytes  # a packed `Answer`
 
 
 class Beat(NamedTuple):
@@ -32,7 +30,5 @@ class Beat(NamedTuple):
     connected: bool
     listed_ago_s: float = 0.0
     """How long ago the nodes were last listed: long, when the head of the cluster does not answer."""
-    hosts: tuple[Host, ...] | None = None
-    """All nodes with GPUs, and all that died; None: as before."""
-    trouble: str = ""
-    """Why there is no connection, or no agent that answers, in a sentence."""
+    hosts: tuple[Host, ...] | None = None  # all nodes with GPUs, and all that died; None: as before
+    trouble: str = ""  # why there is no connection, or no agent that answers, in a sentence

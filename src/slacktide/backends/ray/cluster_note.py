@@ -19,32 +19,24 @@ from slacktide.core.files import state_dir, write_private
 class LocalNode:
     """A node of a local cluster."""
 
-    name: str
-    """As people call it: spot-1."""
-    id: str
-    """As Ray calls it."""
+    name: str  # as people call it: spot-1
+    id: str  # as Ray calls it
     kind: str
     gpus: int
-    raylet: Process
-    """The process of Ray that is the node."""
+    raylet: Process  # the process of Ray that is the node
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterNote:
     """What is on disk about a local cluster."""
 
-    id: str
-    """The value of a variable that its processes carry."""
-    folder: Path
-    """Its files: logs of Ray, the token, files of agents."""
-    keeper: Process
-    """The process that started it, which leads the session of all others."""
+    id: str  # the value of a variable that its processes carry
+    folder: Path  # its files: logs of Ray, the token, files of agents
+    keeper: Process  # the process that started it, which leads the session of all others
     address: str = ""
     nodes: tuple[LocalNode, ...] = ()
-    ready: bool = False
-    """Whether all nodes are there."""
-    wanted: dict[str, int] = field(default_factory=dict)
-    """How many nodes of each kind are to be there."""
+    ready: bool = False  # whether all nodes are there
+    wanted: dict[str, int] = field(default_factory=dict)  # how many nodes of each kind are to be there
 
     @property
     def token(self) -> Path:
@@ -87,8 +79,7 @@ def find_cluster() -> tuple[str, Path] | None:
     return (note.address, note.token) if note is not None and note.is_up else None
 
 
-CLUSTER = "SLACKTIDE_CLUSTER"
-"""The variable that says of which cluster a process is."""
+CLUSTER = "SLACKTIDE_CLUSTER"  # the variable that says of which cluster a process is
 PATIENCE_S = 20.0
 PAUSE_S = 0.05
 

@@ -22,23 +22,17 @@ from slacktide.backends.machines.link.frame_process import FrameProcess
 from slacktide.backends.ray.bridge_messages import Beat, Reply, Sending
 from slacktide.backends.ray.node_settings import client_environ
 
-BEGIN_S = 30.0
-"""How long Python may take to start on a busy machine."""
+BEGIN_S = 30.0  # how long Python may take to start on a busy machine
 REFUSED = ("InvalidAuthToken", "Unauthenticated", "AuthenticationError")
 """What Ray prints when a token is wrong or missing, while it goes on trying."""
 KEPT_LINES = 50
-SILENT_S = 5.0
-"""A bridge that has said nothing for this long is killed."""
-CONNECT_S = 60.0
-"""One that has no connection after this long is killed, too."""
-HEAD_S = 5.0
-"""When the nodes could not be listed for this long, the head is said not to answer."""
-DEAD_KEPT_S = 600.0
-"""For how long nodes that are gone stay listed."""
+SILENT_S = 5.0  # a bridge that has said nothing for this long is killed
+CONNECT_S = 60.0  # one that has no connection after this long is killed, too
+HEAD_S = 5.0  # when the nodes could not be listed for this long, the head is said not to answer
+DEAD_KEPT_S = 600.0  # for how long nodes that are gone stay listed
 IDLE_S = 1800.0
 """After this long without a controller the agents of a journal end; the next controller starts them."""
-PAUSES_S = (0.2, 1.0, 3.0, 5.0)
-"""Before a bridge is started again: longer each time, until one was connected."""
+PAUSES_S = (0.2, 1.0, 3.0, 5.0)  # before a bridge is started again: longer each time, until one was connected
 WATCH_S = 0.1
 
 

@@ -21,19 +21,16 @@ HANDED_DOWN = (
 )  # fmt: skip
 """What a job gets of the controller's variables without asking: who the user is, where programs and libraries
 lie, how text and time are written. No name that a secret goes by, which is why there is no `NVIDIA_*`."""
-LOCALE = "LC_"
-"""Variables that begin like this say how text and time are written, too."""
+LOCALE = "LC_"  # variables that begin like this say how text and time are written, too
 PROXIES = ("http_proxy", "https_proxy", "ftp_proxy", "all_proxy", "no_proxy")
 """Handed down as well, in small or capital letters, unless the address names a user: then it may hold a
 password."""
 
 NOTES = "SLACKTIDE_NOTES"
 """Where a worker and its controller leave notes for each other: a path, to which endings are added."""
-ADDED = "SLACKTIDE_ADDED"
-"""Set in a worker that is added to others that work already: it is to wait for them."""
+ADDED = "SLACKTIDE_ADDED"  # set in a worker that is added to others that work already: it is to wait for them
 
-CAPACITY = "SLACKTIDE_CAPACITY_TYPE"
-"""What a worker's GPU is rented as."""
+CAPACITY = "SLACKTIDE_CAPACITY_TYPE"  # what a worker's GPU is rented as
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 _HOST = "127.0.0.1"

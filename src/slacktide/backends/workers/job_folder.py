@@ -41,12 +41,9 @@ _ATTEMPT = "attempt-"
 class KeptRank(NamedTuple):
     """A worker that an attempt takes over from another; its notes and its marker stay where it began."""
 
-    rank: int
-    """In the attempt that takes it over."""
-    attempt: int
-    """Under which it registered."""
-    former_rank: int
-    """With which it registered."""
+    rank: int  # in the attempt that takes it over
+    attempt: int  # under which it registered
+    former_rank: int  # with which it registered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,26 +51,20 @@ class Intent:
     """What an attempt is to be, written down before anything of it is started."""
 
     attempt: int
-    generation: int = 1
-    """How many sets of workers the oldest process of this attempt has been one of."""
-    kinds: tuple[Kind, ...]
-    """By rank."""
-    devices: tuple[str, ...]
-    """The GPU of each rank as CUDA names it; empty on a machine without."""
+    generation: int = 1  # how many sets of workers the oldest process of this attempt has been one of
+    kinds: tuple[Kind, ...]  # by rank
+    devices: tuple[str, ...]  # the GPU of each rank as CUDA names it; empty on a machine without
     master_port: int
     grace_s: float
     home: str = ""
     """The real path of the job's folder, as its workers received it; empty when it was not written down."""
     ranks: tuple[int, ...] = ()
     """The rank of each of these workers, where they are a part of a set that several machines carry."""
-    addresses: tuple[str, ...] = ()
-    """Of such a set, the machine of every rank."""
-    kept: tuple[KeptRank, ...] = ()
-    """The workers that are taken over; the others are started."""
+    addresses: tuple[str, ...] = ()  # of such a set, the machine of every rank
+    kept: tuple[KeptRank, ...] = ()  # the workers that are taken over; the others are started
     former: int = 0
     """The attempt from which workers are taken over, here or on other machines; 0: all are started."""
-    pool: str = ""
-    """Where its GPUs are rented."""
+    pool: str = ""  # where its GPUs are rented
     script: str = ""
     """A digest of what its workers were started with: only workers of the same script can be one set."""
 
@@ -97,10 +88,8 @@ class Intent:
 class ExitNote(NamedTuple):
     """The last word of a supervisor."""
 
-    status: int
-    """As a shell reports it: 128 and the number for a signal."""
-    stopped: bool = False
-    """Whether a request to stop had reached it, from any sender."""
+    status: int  # as a shell reports it: 128 and the number for a signal
+    stopped: bool = False  # whether a request to stop had reached it, from any sender
     uptime_s: float | None = None
     """When, by the machine's own clock; None when it could not say, or in the words of earlier versions."""
     boot: str = ""
@@ -270,8 +259,7 @@ def _line(path: Path) -> str | None:
 class LogFile(NamedTuple):
     """Where the output of a worker is."""
 
-    attempt: int
-    """0 for the set-up."""
+    attempt: int  # 0 for the set-up
     rank: int
     path: Path
 

@@ -16,8 +16,7 @@ from slacktide.backends.workers.job_folder import LogFile, logs_in
 from slacktide.backends.workers.launch import Launch, WorkerOrder, check_launch, check_name, is_name
 from slacktide.core.errors import BackendError, InputError
 
-RETRY_S = 1.0
-"""How long to wait after the system could not start something."""
+RETRY_S = 1.0  # how long to wait after the system could not start something
 
 
 class AttemptSet(Protocol):

@@ -15,16 +15,13 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from slacktide.core.errors import InputError
 
-Kind: TypeAlias = Literal["spot", "on-demand"]
-"""What a worker's GPU is rented as."""
+Kind: TypeAlias = Literal["spot", "on-demand"]  # what a worker's GPU is rented as
 
 LONGEST_TEXT_BYTES = 100_000
 """An argument or variable of a new process may have 128 KiB on Linux; some room is left for our own."""
 
-TAKE_S = 20.0
-"""How much longer than the grace workers may need to take their places once they received them."""
-READY_S = 900.0
-"""How long workers that were added may need to be ready to meet the others."""
+TAKE_S = 20.0  # how much longer than the grace workers may need to take their places once they received them
+READY_S = 900.0  # how long workers that were added may need to be ready to meet the others
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,80}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -34,29 +31,20 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 class Launch:
     """A job as the machine needs to know it."""
 
-    job_id: str
-    """Letters, digits, dots, dashes and underscores, at most 80: it names a folder."""
-    run: str
-    """Shell text of the user, started once per worker."""
-    setup: str | None = None
-    """Shell text that has to succeed once before the first worker is started."""
+    job_id: str  # letters, digits, dots, dashes and underscores, at most 80: it names a folder
+    run: str  # shell text of the user, started once per worker
+    setup: str | None = None  # shell text that has to succeed once before the first worker is started
     workdir: Path
-    checkpoint_dir: Path
-    """Made when it is missing; the same for all attempts."""
-    grace_s: float
-    """How long a worker may take to end after SIGTERM before SIGKILL ends it."""
-    checkpoints: bool = True
-    """Whether it makes any, which must then be found wherever it goes on."""
+    checkpoint_dir: Path  # made when it is missing; the same for all attempts
+    grace_s: float  # how long a worker may take to end after SIGTERM before SIGKILL ends it
+    checkpoints: bool = True  # whether it makes any, which must then be found wherever it goes on
     checkpoint_url: str | None = None
     """The store to which checkpoints are copied, and from which they are brought."""
     checkpoint_owner: str = ""
     """Whose the checkpoints are in that store; empty: the owner's whose workers these are."""
-    checkpoint_keep: int = 2
-    """How many checkpoints the store keeps."""
-    worked: bool = False
-    """Whether the job has done work already, which must not be begun anew."""
-    progress_log: str | None = None
-    """The pattern that finds progress in what rank 0 prints."""
+    checkpoint_keep: int = 2  # how many checkpoints the store keeps
+    worked: bool = False  # whether the job has done work already, which must not be begun anew
+    progress_log: str | None = None  # the pattern that finds progress in what rank 0 prints
     envs: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Variables like `envs`, but never printed and never written to disk."""
@@ -66,11 +54,9 @@ class SetPart(NamedTuple):
     """The part of a set of workers that one machine carries, where other machines carry the rest."""
 
     ranks: tuple[int, ...]
-    addresses: tuple[str, ...]
-    """The machine of every rank of the set; rank 0's is where they meet."""
+    addresses: tuple[str, ...]  # the machine of every rank of the set; rank 0's is where they meet
     master_port: int
-    devices: tuple[str, ...] = ()
-    """The GPU of each of these ranks; empty on a machine without."""
+    devices: tuple[str, ...] = ()  # the GPU of each of these ranks; empty on a machine without
     former: int = 0
     """The attempt from which workers go on in this one, here or on other machines; 0: all are started."""
     kept: tuple[tuple[int, int], ...] = ()
@@ -83,18 +69,14 @@ class WorkerOrder(NamedTuple):
     """The workers that a job is to hold."""
 
     attempt: int
-    kinds: tuple[Kind, ...]
-    """By rank; none: no workers at all."""
+    kinds: tuple[Kind, ...]  # by rank; none: no workers at all
     not_before: float
-    pool: str = ""
-    """Where the GPUs are rented."""
-    part: SetPart | None = None
-    """Which part of a larger set this is; None: these are all of its workers."""
+    pool: str = ""  # where the GPUs are rented
+    part: SetPart | None = None  # which part of a larger set this is; None: these are all of its workers
     void: bool = False
     """Whether nothing of it may begin: the market took its workers before they did, or another order, of
     which the journal knows nothing, has begun an attempt of this number or a higher one."""
-    short_spot: int = 0
-    """How many spot GPUs of it were not available."""
+    short_spot: int = 0  # how many spot GPUs of it were not available
 
     def voided(self) -> WorkerOrder:
         """Return the order with nothing that may begin any more."""

@@ -15,14 +15,10 @@ from pathlib import Path
 
 from slacktide.backends.workers.progress import Follower, ReportedProgress
 
-AT_MOST_BYTES = 1 << 18
-"""How much of what was added is read at a look; of more than this only the end."""
-AT_MOST_LINES = 500
-"""How many lines are searched at a look."""
-LONGEST_LINE_BYTES = 200
-"""Of longer lines only the beginning is searched."""
-SLOW_S = 0.25
-"""A pattern that takes longer than this at one look is not tried again."""
+AT_MOST_BYTES = 1 << 18  # how much of what was added is read at a look; of more than this only the end
+AT_MOST_LINES = 500  # how many lines are searched at a look
+LONGEST_LINE_BYTES = 200  # of longer lines only the beginning is searched
+SLOW_S = 0.25  # a pattern that takes longer than this at one look is not tried again
 
 _END = re.compile(rb"[\r\n]+")
 

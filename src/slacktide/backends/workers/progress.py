@@ -18,20 +18,14 @@ from typing import NamedTuple
 
 from slacktide.core.types import SavedEvidence
 
-LONGEST_LINE_BYTES = 1 << 16
-"""Longer lines are not read."""
-AT_MOST_BYTES = 1 << 20
-"""How much of what was added is read at a look; of more than this only the end."""
-AT_MOST_LINES = 1000
-"""How many lines are parsed at a look; of more than these only the last ones."""
-SEARCHED_BYTES = 1 << 26
-"""How far back the last word on what is done is looked for among what is passed over."""
-TRIES = 100
-"""How many lines among these are tried that look as if they said it."""
+LONGEST_LINE_BYTES = 1 << 16  # longer lines are not read
+AT_MOST_BYTES = 1 << 20  # how much of what was added is read at a look; of more than this only the end
+AT_MOST_LINES = 1000  # how many lines are parsed at a look; of more than these only the last ones
+SEARCHED_BYTES = 1 << 26  # how far back the last word on what is done is looked for among what is passed over
+TRIES = 100  # how many lines among these are tried that look as if they said it
 MOST_METRICS = 64
 LONGEST_NAME = 64
-UNREAD = "unread_lines"
-"""The metric that says how many lines were not read, where some were not."""
+UNREAD = "unread_lines"  # the metric that says how many lines were not read, where some were not
 
 _DONE = b'"done"'
 
@@ -40,13 +34,10 @@ class ReportedProgress(NamedTuple):
     """The last that was said."""
 
     done_share: float = 0.0
-    checkpointed_share: float = 0.0
-    """The work that a worker killed without notice would not lose."""
+    checkpointed_share: float = 0.0  # the work that a worker killed without notice would not lose
     metrics: Mapping[str, float] = {}
-    reports: int = 0
-    """How many lines reported how much is done, as far as they were read."""
-    saved: SavedEvidence = "said"
-    """How the checkpointed share is known."""
+    reports: int = 0  # how many lines reported how much is done, as far as they were read
+    saved: SavedEvidence = "said"  # how the checkpointed share is known
 
 
 class Follower(ABC):

@@ -15,14 +15,11 @@ from slacktide.backends.checkpoints.mover import Done, Failed, Mover
 from slacktide.backends.workers.launch import Launch
 from slacktide.backends.workers.owned_folders import read_text, write_durably
 
-RETRY_S = 5.0
-"""How long to wait after a store could not be used."""
-REST_S = 1.0
-"""How long to wait after a save: who reports ten times a second is not copied ten times a second."""
+RETRY_S = 5.0  # how long to wait after a store could not be used
+REST_S = 1.0  # how long to wait after a save: who reports ten times a second is not copied ten times a second
 LAST_SAVE_S = 15.0
 """How much longer than the grace the last save of an attempt may take before it is given up."""
-LONGEST_REASON = 300
-"""The longest part of a store's error message that is shown."""
+LONGEST_REASON = 300  # the longest part of a store's error message that is shown
 CREDENTIALS = ("AWS_", "GOOGLE_", "GCLOUD_", "CLOUDSDK_")
 """What the names of a job's own variables begin with that the store is opened with."""
 

@@ -67,8 +67,7 @@ printf '%s\n' "$slacktide_line" >"$slacktide_stem.exit" && exit "$slacktide_stat
 exit "$slacktide_status"
 """
 
-STOP_NOTED = 143
-"""The exit code of a supervisor that was requested to stop and could not write its note."""
+STOP_NOTED = 143  # the exit code of a supervisor that was requested to stop and could not write its note
 
 _SH = "/bin/sh"
 _DEFAULT_SIGNALS = (

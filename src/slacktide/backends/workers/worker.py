@@ -16,8 +16,7 @@ from slacktide.backends.workers.launch import Kind
 from slacktide.backends.workers.supervisor import STOP_NOTED, exit_code
 from slacktide.core import machine_clock as boot
 
-_BOOTED_S = 0.0
-"""When this boot began, on its own clock."""
+_BOOTED_S = 0.0  # when this boot began, on its own clock
 VANISHED = -int(signal.SIGKILL)
 """The exit code of a worker that left no word: nothing but SIGKILL keeps a supervisor from writing it."""
 

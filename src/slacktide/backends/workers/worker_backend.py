@@ -24,10 +24,8 @@ from slacktide.core.types import Order
 
 SPOT: Kind = "spot"
 ON_DEMAND: Kind = "on-demand"
-NOT_FOUND = (126, 127)
-"""What a shell says of a command that is not there or may not be run."""
-SLACK_S = 0.5
-"""Added to the grace where a stop must be over in time: signals and looks take time too."""
+NOT_FOUND = (126, 127)  # what a shell says of a command that is not there or may not be run
+SLACK_S = 0.5  # added to the grace where a stop must be over in time: signals and looks take time too
 
 
 class End(NamedTuple):

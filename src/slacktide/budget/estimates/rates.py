@@ -20,14 +20,11 @@ from slacktide.core.arrays import Floats
 
 BLOCKS_JOBS = (10, 20, 40, 80)
 """Arrivals in a block: bursts of any length show in blocks that are about as long."""
-ASSUMED = 8.0
-"""What is assumed before anything is known: about what streams of real clusters have."""
+ASSUMED = 8.0  # what is assumed before anything is known: about what streams of real clusters have
 ASSUMED_BLOCKS = 10
 """... and for how many blocks that counts."""
-FEWEST_BLOCKS = 3
-"""Fewer blocks say nothing of how much they differ."""
-LEAST_HOURS = 1e-12
-"""A block takes at least this long, so that it has a logarithm."""
+FEWEST_BLOCKS = 3  # fewer blocks say nothing of how much they differ
+LEAST_HOURS = 1e-12  # a block takes at least this long, so that it has a logarithm
 
 
 @dataclass(slots=True)
@@ -38,13 +35,10 @@ class Blocks:
     """
 
     jobs: int
-    end_hours: float = 0.0
-    """When the latest block was full."""
-    log_hours: float | None = None
-    """The logarithm of how long it took; None before the first."""
+    end_hours: float = 0.0  # when the latest block was full
+    log_hours: float | None = None  # the logarithm of how long it took; None before the first
     count: int = 0
-    squares: float = 0.0
-    """Sum of the squared differences of those logarithms."""
+    squares: float = 0.0  # sum of the squared differences of those logarithms
 
     def full(self, now_hours: float) -> None:
         """Count a block that is full."""
@@ -90,8 +84,7 @@ class Dispersion:
         return cls([Blocks(**one) for one in memory])
 
 
-MARK_JOBS = BLOCKS_JOBS[0]
-"""A change may have come with every arrival of this multiple ..."""
+MARK_JOBS = BLOCKS_JOBS[0]  # a change may have come with every arrival of this multiple ...
 MARKS = 32
 """... of which this many are kept, closer together the more recent they are."""
 CHANGES_PER_JOB = 3e-4
@@ -99,8 +92,7 @@ CHANGES_PER_JOB = 3e-4
 SHAPE = 2.0
 """Of the gamma distribution of rates after a change, whose mean is that of all arrivals so far: an opinion
 weak enough to follow any change, which keeps one burst from being taken for a rate many times as high."""
-SHIFT = 5
-"""Stirling's series is exact enough for a logarithm of the gamma function from here on."""
+SHIFT = 5  # Stirling's series is exact enough for a logarithm of the gamma function from here on
 
 
 @dataclass(slots=True)
@@ -108,8 +100,7 @@ class ArrivalRate:
     """Counts arrivals and says how many come in an hour, at present."""
 
     changes_per_job: float = CHANGES_PER_JOB
-    count: int = 0
-    """Arrivals so far."""
+    count: int = 0  # arrivals so far
     marks: list[tuple[int, float]] = field(default_factory=lambda: [(0, 0.0)])
     """How many had come by which hour, ascending: a change may have been at each."""
     bursts: Dispersion = field(default_factory=Dispersion)

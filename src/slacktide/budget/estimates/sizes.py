@@ -15,8 +15,7 @@ import numpy as np
 
 from slacktide.core.arrays import Floats
 
-MOST_WEIGHT = 1e100
-"""Sums are scaled down when their weights grow beyond this ..."""
+MOST_WEIGHT = 1e100  # sums are scaled down when their weights grow beyond this ...
 LEAST_SHARE = 1e-50
 """... and those below this share of a new one are dropped."""
 
@@ -25,8 +24,7 @@ LEAST_SHARE = 1e-50
 class Fading:
     """Sums in which what is long past counts less and less."""
 
-    memory: float
-    """How many additions count, roughly."""
+    memory: float  # how many additions count, roughly
     weight: float = 1.0
     sums: dict[int, float] = field(default_factory=dict)
 
@@ -55,21 +53,17 @@ class Fading:
         self.weight, self.sums = memory["weight"], dict(memory["sums"])
 
 
-MEMORY_JOBS = 2000.0
-"""How many finished jobs count, roughly."""
+MEMORY_JOBS = 2000.0  # how many finished jobs count, roughly
 BINS_PER_DOUBLING = 4
 """How finely sizes of finished jobs are distinguished: coarsely, so that they can be written down often."""
-LEAST_GPU_HOURS = 1e-12
-"""Sizes below are this size, so that they have a logarithm."""
+LEAST_GPU_HOURS = 1e-12  # sizes below are this size, so that they have a logarithm
 
 
 class Survival(NamedTuple):
     """Which share of the jobs has more work than this much; three arrays of one length."""
 
-    work_gpu_hours: Floats
-    """Ascending, from 0."""
-    share: Floats
-    """The share of jobs with more than that."""
+    work_gpu_hours: Floats  # ascending, from 0
+    share: Floats  # the share of jobs with more than that
     beyond_gpu_hours: Floats
     """The mean of the work beyond that, over all jobs: those that have none of it count as 0."""
 
@@ -105,8 +99,7 @@ class Sizes:
     """How many finished jobs are in each bin."""
     work: Fading = field(default_factory=lambda: Fading(MEMORY_JOBS))
     """The work of all of them, as one sum: it puts right what their bins get wrong."""
-    done: dict[int, float] = field(default_factory=dict)
-    """[job]: what each that is present has done."""
+    done: dict[int, float] = field(default_factory=dict)  # [job]: what each that is present has done
 
     def arrived(self, job: int) -> None:
         """Take in that a job is present."""

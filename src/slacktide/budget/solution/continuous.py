@@ -25,8 +25,7 @@ from slacktide.core.arrays import Floats, Ints
 from slacktide.core.speedup import Amdahl, Linear, Power, Table
 from slacktide.core.types import Phase
 
-GRID = 1024
-"""Widths in the grid of a class whose phases hang together."""
+GRID = 1024  # widths in the grid of a class whose phases hang together
 
 Member = tuple[JobClass, Phase]
 

@@ -12,8 +12,7 @@ from slacktide.core.arrays import Floats, Ints
 from slacktide.core.errors import InputError, shown
 from slacktide.core.types import Phase
 
-TIE_SHARE = 1e-12
-"""Amounts closer than this share of them are equal: k * x / k is not x in floating point."""
+TIE_SHARE = 1e-12  # amounts closer than this share of them are equal: k * x / k is not x in floating point
 
 
 class PhaseWidths(NamedTuple):
@@ -29,8 +28,7 @@ class PhaseWidths(NamedTuple):
 class WidthTable(NamedTuple):
     """Hours and GPU-hours of some phases at each of their widths, one row after another."""
 
-    start: Ints
-    """Where each row begins, and at last where all end."""
+    start: Ints  # where each row begins, and at last where all end
     widths: Floats
     hours: Floats
     gpu_hours: Floats
@@ -39,11 +37,9 @@ class WidthTable(NamedTuple):
 class WidthChoice(NamedTuple):
     """One choice for each item."""
 
-    gpu_hours: Floats
-    """By item, for one job."""
+    gpu_hours: Floats  # by item, for one job
     hours: Floats
-    widths: Floats
-    """By phase, all phases of all items in order."""
+    widths: Floats  # by phase, all phases of all items in order
 
 
 class Weights(NamedTuple):

@@ -47,8 +47,7 @@ class ItemHull(NamedTuple):
 
     gpu_hours: Floats
     hours: Floats
-    widths: Floats
-    """By corner and phase."""
+    widths: Floats  # by corner and phase
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,14 +56,10 @@ class WidthSteps:
 
     items: Items
     hulls: tuple[ItemHull, ...]
-    item: Ints
-    """The item of each step."""
-    gpus: Floats
-    """GPUs more on average over time, by step."""
-    jobs: Floats
-    """Jobs fewer on average over time, by step."""
-    price: Floats
-    """Jobs fewer by one GPU more; never rises."""
+    item: Ints  # the item of each step
+    gpus: Floats  # GPUs more on average over time, by step
+    jobs: Floats  # jobs fewer on average over time, by step
+    price: Floats  # jobs fewer by one GPU more; never rises
 
     @classmethod
     def of(cls, classes: Sequence[JobClass]) -> WidthSteps:
@@ -149,11 +144,9 @@ def _below(paths: Paths, low: WidthChoice, high: WidthChoice) -> WidthChoice | N
     return middle if inside and reached < chord * (1.0 - CHORD_TOLERANCE) else None
 
 
-SAMPLES = 256
-"""Prices at which a frontier among real widths is sampled."""
+SAMPLES = 256  # prices at which a frontier among real widths is sampled
 PRICE_RATIO = 4.0
-PRICE_STEPS = 64
-"""How far from the mean price samples are sought: by this ratio at most so often."""
+PRICE_STEPS = 64  # how far from the mean price samples are sought: by this ratio at most so often
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -162,8 +155,7 @@ class FrontierSamples:
 
     choices: WidthOptions
     totals: tuple[Total, ...]
-    price: Floats
-    """Jobs fewer by the next GPU, by sample."""
+    price: Floats  # jobs fewer by the next GPU, by sample
 
     @classmethod
     def of(cls, classes: Sequence[JobClass]) -> FrontierSamples:
@@ -216,10 +208,8 @@ class Corner(NamedTuple):
 
     budget_gpus: float
     mean_response_hours: float
-    shadow_price_hours_per_gpu: float
-    """What the next GPU buys: the slope to the right; 0 at the last corner."""
-    widths: tuple[tuple[float, ...], ...]
-    """By class and phase."""
+    shadow_price_hours_per_gpu: float  # what the next GPU buys: the slope to the right; 0 at the last corner
+    widths: tuple[tuple[float, ...], ...]  # by class and phase
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -57,8 +57,7 @@ class Mix(NamedTuple):
     """A choice for each item, and another for one of them that a share of its jobs takes."""
 
     choice: WidthChoice
-    item: int = -1
-    """The item that is mixed; -1 if none is."""
+    item: int = -1  # the item that is mixed; -1 if none is
     share: float = 0.0
     wide_hours: float = 0.0
     wide_gpu_hours: float = 0.0

@@ -19,10 +19,8 @@ from slacktide.core.speedup import Speedup
 
 NEWTON_STEPS = 8
 """Newton's method begins within a factor of two of the root and doubles its digits from there."""
-GRID = 256
-"""Widths of the grid in equal ratios; the allowed whole ones are in it too."""
-STEPS = 60
-"""Golden sections: each leaves 0.618 of the range."""
+GRID = 256  # widths of the grid in equal ratios; the allowed whole ones are in it too
+STEPS = 60  # golden sections: each leaves 0.618 of the range
 NOTICEABLE = 1e-14
 """A width between grid points is taken if it is better by more than this share: bends are often at
 whole widths."""
@@ -101,12 +99,9 @@ class PausedPieces:
     and hours, and their corners are enough.
     """
 
-    phase: Ints
-    """By piece, ascending."""
-    first: Ints
-    """By phase: its first piece."""
-    work_gpu_hours: Floats
-    """This and what follows is by piece."""
+    phase: Ints  # by piece, ascending
+    first: Ints  # by phase: its first piece
+    work_gpu_hours: Floats  # this and what follows is by piece
     start_hours: Floats
     least: Floats
     most: Floats

@@ -27,13 +27,11 @@ from slacktide.core.compiled import compilable, compiled
 class Hulls:
     """The hull corners of some phases, from the fewest GPU-hours to the fewest hours."""
 
-    start: Ints
-    """Where each phase's corners begin, and at last where all end."""
+    start: Ints  # where each phase's corners begin, and at last where all end
     widths: Floats
     hours: Floats
     gpu_hours: Floats
-    edge: Ints
-    """The corner at which each edge begins."""
+    edge: Ints  # the corner at which each edge begins
 
     @classmethod
     def of(cls, rows: WidthTable) -> Hulls:
@@ -99,8 +97,7 @@ class Scratch(NamedTuple):
     """Memory of the shortest path: costs by width, and where each width came from by phase and width."""
 
     cost: Floats
-    other: Floats
-    """Hours and GPU-hours, unweighted: decides between equal costs."""
+    other: Floats  # hours and GPU-hours, unweighted: decides between equal costs
     origin: Ints
 
 
@@ -109,8 +106,7 @@ class Paths:
     """Some classes, each with all its phases at the same widths."""
 
     rows: WidthTable
-    first_row: Ints
-    """Where each class's rows begin, and at last where all end."""
+    first_row: Ints  # where each class's rows begin, and at last where all end
     restart_hours: Floats
     scratch: Scratch
 

@@ -27,23 +27,18 @@ from slacktide.core.errors import InputError, shown
 
 CHORD_TOLERANCE = 1e-14
 """A choice counts as below a chord by more than this share of its cost: sums are no more exact."""
-PATIENCE = 12
-"""After this many chords every second step halves the range of prices: chords alone may creep."""
-MOST_STEPS = 400
-"""The search ends here where rounding keeps a chord from ever being an edge."""
-NEAR = 1e-5
-"""How far from the price of a chord its true price may be, as a share of it."""
+PATIENCE = 12  # after this many chords every second step halves the range of prices: chords alone may creep
+MOST_STEPS = 400  # the search ends here where rounding keeps a chord from ever being an edge
+NEAR = 1e-5  # how far from the price of a chord its true price may be, as a share of it
 
 
 class Items(NamedTuple):
     """The items of all classes, in the order of the classes and their phases."""
 
     class_of: Ints
-    first_phase: Ints
-    """Where each item's phases begin among all phases, and at last where all end."""
+    first_phase: Ints  # where each item's phases begin among all phases, and at last where all end
     arrivals_per_hour: Floats
-    first_item: Ints
-    """Where each class's items begin."""
+    first_item: Ints  # where each class's items begin
 
 
 def is_bound(job_class: JobClass) -> bool:
@@ -77,10 +72,8 @@ class Total(NamedTuple):
     """A choice, and what it comes to over all classes."""
 
     choice: WidthChoice
-    gpus: float
-    """GPUs rented on average over time."""
-    jobs: float
-    """Jobs present on average over time: by Little's law, response times arrivals."""
+    gpus: float  # GPUs rented on average over time
+    jobs: float  # jobs present on average over time: by Little's law, response times arrivals
 
     def cost(self, price: float) -> float:
         """Jobs present, and GPUs at a price."""
@@ -92,8 +85,7 @@ class WidthOptions:
     """All items of some classes, and the parts that choose for them."""
 
     items: Items
-    parts: tuple[tuple[Ints, WidthChooser], ...]
-    """Each part with the items it chooses for."""
+    parts: tuple[tuple[Ints, WidthChooser], ...]  # each part with the items it chooses for
 
     def cheapest(self, hour_weight: float, gpu_hour_weight: float) -> Total:
         """Choose for every item at given weights."""
@@ -124,8 +116,7 @@ class FrontierEdge(NamedTuple):
 
     low: Total
     high: Total
-    price: float
-    """Jobs fewer by one more GPU."""
+    price: float  # jobs fewer by one more GPU
 
 
 def find_edge(choices: WidthOptions, is_low: Callable[[Total], bool]) -> FrontierEdge:

@@ -34,8 +34,7 @@ from slacktide.simulation.fleet.run import RunOptions, Watch, run_fleet
 
 SiteCheck = Callable[[AnyAllocator, SiteCase, np.random.Generator], None]
 
-ROUNDING_SHARE = 1e-9
-"""Sums of money may be off by this share."""
+ROUNDING_SHARE = 1e-9  # sums of money may be off by this share
 
 
 class Ordered(NamedTuple):

@@ -20,10 +20,8 @@ if TYPE_CHECKING:
 
 GONE = (errno.EPIPE, errno.EIO, errno.ENXIO, errno.EBADF)
 """Errors of a terminal or pipe whose other end is closed for good."""
-PIECE_BYTES = 512
-"""POSIX: a pipe that is reported as writable takes this many bytes without blocking."""
-STALLED_S = 2.0
-"""How long to wait for a reader that does not read."""
+PIECE_BYTES = 512  # POSIX: a pipe that is reported as writable takes this many bytes without blocking
+STALLED_S = 2.0  # how long to wait for a reader that does not read
 LEFT_OUT = b"\n(some lines were left out here: they were not read in time)\n"
 
 

@@ -20,13 +20,10 @@ import click
 from slacktide.core.errors import InputError
 from slacktide.report.plain_text import PIPE_LENGTH
 
-PATIENCE_S = 2.0
-"""Work shorter than this shows no progress."""
-TICK_S = 1.0
-"""How often a terminal shows the seconds so far."""
+PATIENCE_S = 2.0  # work shorter than this shows no progress
+TICK_S = 1.0  # how often a terminal shows the seconds so far
 
-WARNING = "WARNING: "
-"""The beginning of a sentence that must not be overlooked."""
+WARNING = "WARNING: "  # the beginning of a sentence that must not be overlooked
 
 
 def is_terminal(*, err: bool = False) -> bool:

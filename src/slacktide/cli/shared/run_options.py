@@ -92,8 +92,7 @@ class RunOptions:
     market: MarketSpec
     policy: Spec | None = None
     fleet: FleetText | None = None
-    sight: Sight = "feed"
-    """What a job that may move is shown of its pools."""
+    sight: Sight = "feed"  # what a job that may move is shown of its pools
 
     def plan(self, path: str) -> JobTask[PlanRequest]:
         """Return the task to plan a job."""

@@ -32,8 +32,7 @@ SERVERS = (
 )  # fmt: skip
 """Options that a server decides for all its jobs."""
 POLL_S = 0.25
-LOOK_S = 1.0
-"""How often the state of jobs is fetched."""
+LOOK_S = 1.0  # how often the state of jobs is fetched
 STOPPING = "requested to cancel: the workers checkpoint, then all GPUs are released; Ctrl-C again exits"
 
 

@@ -11,8 +11,7 @@ from slacktide.cli.shared.broken_pipe import go_nowhere
 
 OUTPUTS = (1, 2)
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-STOP, CONTINUE = "stop", "continue"
-"""What to do when the terminal is closed."""
+STOP, CONTINUE = "stop", "continue"  # what to do when the terminal is closed
 
 
 class StopRequests:

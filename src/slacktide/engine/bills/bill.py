@@ -26,8 +26,7 @@ from slacktide.simulation import plain
 from slacktide.solvers.clairvoyant.clairvoyant import Plan, clairvoyant
 from slacktide.solvers.pools.optimum import Schedule, optimum
 
-AS_SAID = 1e-9
-"""A pace whose logarithm is nearer to 0 than this is that of the file."""
+AS_SAID = 1e-9  # a pace whose logarithm is nearer to 0 than this is that of the file
 
 
 def bill(record: JobRecord, context: JobContext) -> Bill:

@@ -30,8 +30,7 @@ class _Fold:
     speed: float = 1.0
     rents: dict[str, _Rent] = field(default_factory=dict)
     used: dict[tuple[str, str], list[float]] = field(default_factory=dict)
-    pools: dict[str, str] = field(default_factory=dict)
-    """The pool that each job was last to be in."""
+    pools: dict[str, str] = field(default_factory=dict)  # the pool that each job was last to be in
     starts: dict[str, tuple[float, float]] = field(default_factory=dict)
     """Of each job, how many starts of workers were measured, and their hours together."""
     first: dict[str, list[float]] = field(default_factory=dict)

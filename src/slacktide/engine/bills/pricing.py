@@ -29,8 +29,7 @@ class BillPricing(NamedTuple):
     quote: Callable[[str, int], Quote] | None
     """What a pool of the market quoted in a slot; None where the quotes in the journal count: for a feed,
     whose rows may come after their slot was decided about, and where the market is another now, or gone."""
-    note: str = ""
-    """What must be said of the market; empty while it is as it was."""
+    note: str = ""  # what must be said of the market; empty while it is as it was
 
 
 def pricing_of(submitted: Submitted, site: SiteOpened | None) -> BillPricing:

@@ -15,8 +15,7 @@ from slacktide.physics import ledger
 from slacktide.physics.ledger import Audit
 from slacktide.physics.tariff import BY_THE_SECOND
 
-NOT_CHOSEN = (UNSEEN.rule, STOPPING.rule)
-"""Reasons of what was held although no policy chose to hold it then."""
+NOT_CHOSEN = (UNSEEN.rule, STOPPING.rule)  # reasons of what was held although no policy chose to hold it then
 
 
 class _Reported(NamedTuple):
@@ -24,8 +23,7 @@ class _Reported(NamedTuple):
 
     seq: int
     event: Lived | Kept
-    clock: int
-    """How often the clock had been set: hours of two clocks do not lie on one line."""
+    clock: int  # how often the clock had been set: hours of two clocks do not lie on one line
     shared: bool
     """Whether its slot was seen and decided, on a market that all jobs shared: only there can spot be sold
     twice."""

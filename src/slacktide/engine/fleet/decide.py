@@ -42,12 +42,9 @@ UNLIMITED_GPUS = 1 << 30
 class _Given(NamedTuple):
     """What became of a wish."""
 
-    events: list[Event]
-    """Empty where the job goes on as it is."""
-    lacks: bool = False
-    """Whether it is less than was wanted."""
-    gives_back: bool = False
-    """Whether workers of the job hold more than they are to, until they have gone."""
+    events: list[Event]  # empty where the job goes on as it is
+    lacks: bool = False  # whether it is less than was wanted
+    gives_back: bool = False  # whether workers of the job hold more than they are to, until they have gone
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,22 +48,18 @@ from slacktide.journal.store.base import Store
 from slacktide.physics import progress as physics
 
 DEFAULT_ALLOCATOR = "fixed-width"
-MARKET_ALLOCATOR = "shadow-prices"
-"""The usual one of a fleet that names a market."""
+MARKET_ALLOCATOR = "shadow-prices"  # the usual one of a fleet that names a market
 
 
 @dataclass(slots=True)
 class LiveFleet:
     """One fleet with its allocator, as it runs."""
 
-    fleet: Fleet | None
-    """None where the fleet has no classes: then it is on a market."""
+    fleet: Fleet | None  # none where the fleet has no classes: then it is on a market
     allocator: Allocator
-    name: str
-    """The allocator's."""
+    name: str  # the allocator's
     classes: dict[str, int]
-    decided_hours: float = -np.inf
-    """When the allocator decided last, on the market's clock."""
+    decided_hours: float = -np.inf  # when the allocator decided last, on the market's clock
     decided_about: tuple[str, ...] | None = None
     """The jobs that were present then; None where that is unknown, so that it decides again."""
     decided_orders: dict[str, tuple[int, int]] | None = None
@@ -72,8 +68,7 @@ class LiveFleet:
     """The market that jobs share that rent spot or are on a budget of money; None: all is on demand."""
     allowance: Allowance = field(default_factory=Allowance)
     """What may be spent in each period, on the clock of the fleet."""
-    on_demand_gpus: int = UNLIMITED_GPUS
-    """How many on-demand GPUs its jobs may hold at a time; on a market."""
+    on_demand_gpus: int = UNLIMITED_GPUS  # how many on-demand GPUs its jobs may hold at a time; on a market
     templates: Mapping[str, JobTemplate] = field(default_factory=dict)
     """The classes by name, as far as jobs on a market heed them."""
     _tables: KindTables | None = field(default=None, init=False)

@@ -22,8 +22,7 @@ from slacktide.journal.state.journal_state import JobRecord, without_gpus
 from slacktide.physics.pace import KNOWN, Pace, mean_restart
 from slacktide.policies.view import Places
 
-SHARE_DIGITS = 9
-"""Phases that are the same share of the work up to this many digits are the same."""
+SHARE_DIGITS = 9  # phases that are the same share of the work up to this many digits are the same
 SPARE_KINDS = 32
 """Tables are made anew without the kinds of jobs that are gone once there are more of those than this."""
 
@@ -85,8 +84,7 @@ def _shape(context: JobContext) -> Hashable:
 class JobStanding(NamedTuple):
     """What a job has, as an allocator is shown it: what is ordered counts as held."""
 
-    state: JobState
-    """Its pool is one of the job's own."""
+    state: JobState  # its pool is one of the job's own
     idle_since_hours: float
     spot_until_hours: float
 

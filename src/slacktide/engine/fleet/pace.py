@@ -23,10 +23,8 @@ from slacktide.policies.deadline_guard import measuring_width
 class Speed(NamedTuple):
     """How fast a job is in each of its pools."""
 
-    mean: tuple[Terms, ...]
-    """As it is believed to be."""
-    safe: tuple[Terms, ...]
-    """As slow as it may turn out to be; the same before enough was measured."""
+    mean: tuple[Terms, ...]  # as it is believed to be
+    safe: tuple[Terms, ...]  # as slow as it may turn out to be; the same before enough was measured
     measure_gpus: tuple[int, ...]
     """The least that it must hold until enough was measured; 0 where nothing is to be."""
 

@@ -43,13 +43,10 @@ class FleetStep:
     context: StepContext
     fleet: FleetRecord
     run: LiveFleet
-    given: Sequence[PendingDecision]
-    """Its jobs that must be decided about: they wait, or a slot began."""
+    given: Sequence[PendingDecision]  # its jobs that must be decided about: they wait, or a slot began
     now_hours: float
-    inside: list[Inside] = field(init=False)
-    """Its other jobs."""
-    cluster: Cluster = field(init=False)
-    """Its machines as they are now."""
+    inside: list[Inside] = field(init=False)  # its other jobs
+    cluster: Cluster = field(init=False)  # its machines as they are now
 
     def __post_init__(self) -> None:
         given = {decision.record.job for decision in self.given}

@@ -19,8 +19,7 @@ class SpotSeen:
     """Folds records into what was seen of each pool."""
 
     pools: dict[str, PoolRecord] = field(default_factory=dict)
-    _tickets: dict[str, Rented] = field(default_factory=dict)
-    """Those that are open."""
+    _tickets: dict[str, Rented] = field(default_factory=dict)  # those that are open
     _joined: set[str] = field(default_factory=set)
     _seq: int = 0
 

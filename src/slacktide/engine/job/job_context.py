@@ -45,12 +45,9 @@ NOTHING_SEEN: Mapping[str, tuple[Sighting, ...]] = {}
 class RetryLimits:
     """How much a job may fail before it is given up."""
 
-    failures: int = 3
-    """Failures of its own in a row, without new checkpointed work between them."""
-    preemptions: int | None = None
-    """Times that spot workers may be taken; None means any number."""
-    silent_s: float = 600.0
-    """Seconds of the wall clock without progress after which it counts as hung."""
+    failures: int = 3  # failures of its own in a row, without new checkpointed work between them
+    preemptions: int | None = None  # times that spot workers may be taken; None means any number
+    silent_s: float = 600.0  # seconds of the wall clock without progress after which it counts as hung
     backoff_s: float = 1.0
     """The wait before the first new try; it doubles with each failure in a row, up to a minute."""
 
@@ -71,29 +68,21 @@ class JobContext:
     """Where one job runs and how it is decided."""
 
     job: Job
-    market_pool: Pool
-    """The pool as it was when the market was opened."""
-    start_slot: int
-    """The market's slot in which the job was submitted."""
-    origin_hours: float
-    """When that slot began, on the market's clock."""
-    policy: Policy
-    """As it runs: behind the guard when the deadline is hard."""
+    market_pool: Pool  # the pool as it was when the market was opened
+    start_slot: int  # the market's slot in which the job was submitted
+    origin_hours: float  # when that slot began, on the market's clock
+    policy: Policy  # as it runs: behind the guard when the deadline is hard
     terms: physics.Terms
     tariff: Tariff
     setting: Setting
     file: JobFile | None = None
     patience: RetryLimits = USUAL
-    feed: Feed | None = None
-    """Where the quotes keep coming from, for a market that is still being written."""
-    playback: Playback | None = None
-    """A recorded market, moved on as the job's time passes."""
+    feed: Feed | None = None  # where the quotes keep coming from, for a market that is still being written
+    playback: Playback | None = None  # a recorded market, moved on as the job's time passes
     ground: PoolOptions | None = None
     """Where it may be, for a job that may move; slots are those of its first pool."""
-    here: int = 0
-    """Which of those pools this is the context of: `market_pool` and `terms` are of that one."""
-    all_terms: tuple[physics.Terms, ...] = ()
-    """The job in each of those pools."""
+    here: int = 0  # which of those pools this is the context of: `market_pool` and `terms` are of that one
+    all_terms: tuple[physics.Terms, ...] = ()  # the job in each of those pools
     sight: Sight = "feed"
 
     def at(self, pool: int) -> JobContext:

@@ -37,18 +37,15 @@ MARKET_KEYS = (
     "resources",
 )
 """Keys of a class that only count on a market."""
-CLASS_KEYS = (*PLAIN_KEYS, *MARKET_KEYS)
-"""All keys of a class."""
+CLASS_KEYS = (*PLAIN_KEYS, *MARKET_KEYS)  # all keys of a class
 CHECKPOINT_KEYS = ("every", "size")
 
 
 class ReadClass(NamedTuple):
     """A class of a fleet file."""
 
-    plain: JobClass
-    """The part that counts in a stream served on demand at one price."""
-    template: JobTemplate
-    """All of it, for a fleet on a market."""
+    plain: JobClass  # the part that counts in a stream served on demand at one price
+    template: JobTemplate  # all of it, for a fleet on a market
 
 
 def class_list(mistakes: Mistakes, *, market: bool) -> Callable[[Tree], tuple[ReadClass, ...]]:

@@ -31,18 +31,15 @@ FLEET_KEYS = ("budget", "price", "market", "on_demand", "classes", "stream", "po
 class FleetFile:
     """The contents of a fleet file."""
 
-    classes: tuple[JobClass, ...]
-    """The part of each class that counts in a stream."""
-    budget: str
-    """The budget as written, such as `20000 usd/month`."""
+    classes: tuple[JobClass, ...]  # the part of each class that counts in a stream
+    budget: str  # the budget as written, such as `20000 usd/month`
     budget_gpus: float
     """GPUs that may be rented on average over time; infinite where only money limits them, on a market."""
     allowance: Allowance | None = None
     """What may be spent in each period, for a budget in money; it starts when a run of the fleet starts."""
     market: str | None = None
     """The market that the jobs share: its name, or the path of a trace; None: on demand at one price."""
-    on_demand_gpus: int = UNLIMITED_GPUS
-    """How many on-demand GPUs the jobs may hold at a time, on a market."""
+    on_demand_gpus: int = UNLIMITED_GPUS  # how many on-demand GPUs the jobs may hold at a time, on a market
     templates: tuple[JobTemplate, ...] = ()
     """Each class with its deadlines and values, for a fleet on a market."""
     usd_per_gpu_hour: float | None = None

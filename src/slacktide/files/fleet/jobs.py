@@ -45,11 +45,9 @@ class FleetJob(NamedTuple):
     """A job of the table; None means that its class decides."""
 
     submitted_hours: float
-    kind: int
-    """Which class of the fleet it is of."""
+    kind: int  # which class of the fleet it is of
     work_gpu_hours: float
-    deadline_hours: float | None = None
-    """From its submission; infinite: it has none, whatever its class says."""
+    deadline_hours: float | None = None  # from its submission; infinite: it has none, whatever its class says
     value_usd: float | None = None
     weight: float | None = None
     patience_hours: float | None = None

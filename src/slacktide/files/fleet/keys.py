@@ -33,14 +33,10 @@ STREAM_KEYS = ("node_gpus", "provisioning", "idle_grace", "arrivals", "sizes")
 class StreamSettings:
     """How to simulate a stream of the fleet's jobs."""
 
-    node_gpus: int = 1
-    """How many GPUs a rented node has."""
-    provisioning_hours: float = 0.0
-    """From the request for a node to its use; billed."""
-    idle_grace_hours: float = 0.0
-    """How long a node may be idle before it is released."""
-    arrivals: str = "poisson"
-    """How jobs come: `poisson` or `bursty`."""
+    node_gpus: int = 1  # how many GPUs a rented node has
+    provisioning_hours: float = 0.0  # from the request for a node to its use; billed
+    idle_grace_hours: float = 0.0  # how long a node may be idle before it is released
+    arrivals: str = "poisson"  # how jobs come: `poisson` or `bursty`
     sizes: str = "exponential"
     """How work differs between the jobs of a class: `exponential`, `fixed`, `lognormal` or `pareto`."""
 
@@ -138,10 +134,8 @@ class WrittenBudget(NamedTuple):
     """A budget as written in a file."""
 
     text: str
-    average: Budget
-    """What may be spent on average."""
-    allowance: Allowance | None = None
-    """What may be spent in each period; None for a budget in GPUs."""
+    average: Budget  # what may be spent on average
+    allowance: Allowance | None = None  # what may be spent in each period; None for a budget in GPUs
 
 
 def budget(mistakes: Mistakes) -> Callable[[Tree], WrittenBudget]:

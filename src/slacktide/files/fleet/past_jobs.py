@@ -53,8 +53,7 @@ class PastJob(NamedTuple):
 
     kind: str
     came_hours: float
-    hours: float
-    """How long it ran."""
+    hours: float  # how long it ran
     gpus: int
 
 
@@ -63,8 +62,7 @@ class PastJobs:
     """The jobs of a table, and which rows were left out and why."""
 
     jobs: tuple[PastJob, ...]
-    columns: dict[str, str]
-    """The column that each fact was read from."""
+    columns: dict[str, str]  # the column that each fact was read from
     left_out: dict[str, int]
 
 

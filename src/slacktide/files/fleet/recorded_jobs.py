@@ -24,8 +24,7 @@ DURATION, WIDTH = "duration_s", "num_gpus"
 """How long a job ran on how many GPUs: its work follows from its class's speedup."""
 MOST_HOURS = 1e7
 """The latest arrival, from the origin of the file's times: more than 1,000 years is a mistake of units."""
-MOST_SPAN_HOURS = 876_000.0
-"""The longest that a recorded stream may be: a hundred years."""
+MOST_SPAN_HOURS = 876_000.0  # the longest that a recorded stream may be: a hundred years
 LEAST_AMOUNT, MOST_AMOUNT = 1e-9, 1e12
 """Work, durations and widths outside of these are slips, and sums of them would lose the others."""
 

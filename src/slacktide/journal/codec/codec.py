@@ -22,13 +22,11 @@ from slacktide.journal.codec.json_types import form
 from slacktide.journal.codec.old_journals import JSON_TEXTS, with_values
 from slacktide.journal.events import KINDS, Event
 
-KIND = "kind"
-"""The key, next to the fields, that names the kind."""
+KIND = "kind"  # the key, next to the fields, that names the kind
 FORM = "form"
 """The key, next to the fields, with the number of the form in which events are written; absent in form 1."""
 PRESENT_FORM = 3
-CRC = "crc"
-"""The key of the checksum, next to the fields of an event."""
+CRC = "crc"  # the key of the checksum, next to the fields of an event
 
 
 def plain(event: Event) -> Event:

@@ -20,8 +20,7 @@ class Shape(NamedTuple):
 
     made: Any
     forms: Mapping[str, JsonForm]
-    needed: tuple[str, ...]
-    """The fields that have no default."""
+    needed: tuple[str, ...]  # the fields that have no default
 
 
 def object_form(made: Any, form: Callable[[Any], JsonForm]) -> JsonForm:

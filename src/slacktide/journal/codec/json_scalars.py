@@ -40,16 +40,11 @@ class JsonForm(NamedTuple):
 
     plain: Callable[[Any], Any]
     """Returns a value as it will be read back: itself where it is so already, else its plain twin."""
-    text: Callable[[Any], str]
-    """Writes a plain value."""
-    read: Callable[[Any], Any]
-    """Takes what a reader of JSON made of the text."""
-    is_plain: str = ""
-    """Python that is true of `$` only if `plain($) is $`; empty where that must be called."""
-    shown: str = ""
-    """Python for what an f-string shows as `text($)`; empty where that must be called."""
-    copied: bool = False
-    """Whether `plain` always makes a twin, because a value may change after it was given."""
+    text: Callable[[Any], str]  # writes a plain value
+    read: Callable[[Any], Any]  # takes what a reader of JSON made of the text
+    is_plain: str = ""  # Python that is true of `$` only if `plain($) is $`; empty where that must be called
+    shown: str = ""  # Python for what an f-string shows as `text($)`; empty where that must be called
+    copied: bool = False  # whether `plain` always makes a twin, because a value may change after it was given
 
 
 def _twin(value: Any) -> Any:

@@ -27,8 +27,7 @@ JSON_TEXTS = {
     "Remembered": ("memory",),
 }
 """Fields whose value was JSON text before form 3; empty text where there is none."""
-COMMON = ("kind", "job", "at_hours", "actor", "why")
-"""What every event has."""
+COMMON = ("kind", "job", "at_hours", "actor", "why")  # what every event has
 
 
 def with_values(tree: Tree) -> Tree:

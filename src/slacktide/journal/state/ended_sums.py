@@ -25,8 +25,7 @@ class JobSpending(NamedTuple):
 class EndedSums:
     """How many jobs ended how, and what they cost."""
 
-    states: dict[str, int] = field(default_factory=dict)
-    """How many ended in each state."""
+    states: dict[str, int] = field(default_factory=dict)  # how many ended in each state
     pools: dict[str, JobSpending] = field(default_factory=dict)
     """What they spent, by the pool in which they were submitted."""
 

@@ -18,8 +18,7 @@ class HeldSpan(NamedTuple):
 
     from_hours: float
     to_hours: float
-    gpus: int
-    """On demand."""
+    gpus: int  # on demand
     spot_gpus: int = 0
     pool: str = ""
 
@@ -29,33 +28,22 @@ class FleetRecord:
     """The jobs that one allocator decides about; all hours are on the market's clock."""
 
     key: str
-    first: Submitted
-    """Its first job, which says all there is to say of the fleet."""
-    began_hours: float
-    """When that was submitted: an allocator counts from there."""
-    present: tuple[str, ...] = ()
-    """Its jobs that have not ended, in the order they came."""
-    came: int = 0
-    """How many jobs there ever were."""
-    of_class: dict[str, int] = field(default_factory=dict)
-    """How many there ever were of each class."""
-    spent_gpu_hours: float = 0.0
-    """GPU-hours of all stretches that are over, the machines' own included."""
-    memory: JsonText = ""
-    """What its allocator wrote down last, as JSON; empty before the first time."""
-    memory_seq: int = 0
-    """The event up to which the journal is in that memory."""
-    reserved_usd: float | None = None
-    """What that keeps for promised deadlines; None where it does not say."""
+    first: Submitted  # its first job, which says all there is to say of the fleet
+    began_hours: float  # when that was submitted: an allocator counts from there
+    present: tuple[str, ...] = ()  # its jobs that have not ended, in the order they came
+    came: int = 0  # how many jobs there ever were
+    of_class: dict[str, int] = field(default_factory=dict)  # how many there ever were of each class
+    spent_gpu_hours: float = 0.0  # GPU-hours of all stretches that are over, the machines' own included
+    memory: JsonText = ""  # what its allocator wrote down last, as JSON; empty before the first time
+    memory_seq: int = 0  # the event up to which the journal is in that memory
+    reserved_usd: float | None = None  # what that keeps for promised deadlines; None where it does not say
     usd_per_job_hour: float | None = None
     """What an hour of a job's waiting is worth to it; None where it does not say."""
     decided_hours: float = -math.inf
     """When its allocator last wrote down what it knows, so when it decided last."""
-    decided_about: tuple[str, ...] | None = None
-    """The jobs that were present then."""
+    decided_about: tuple[str, ...] | None = None  # the jobs that were present then
     cluster: Cluster = field(default_factory=lambda: Cluster(1, 0.0, 0.0))
-    accounted_hours: float = 0.0
-    """Up to when machines that no job used are accounted for."""
+    accounted_hours: float = 0.0  # up to when machines that no job used are accounted for
     recent: tuple[HeldSpan, ...] = ()
     """What its jobs held since then, or in the last slot, in stretches that are over."""
     spending: Spending = field(default_factory=Spending)

@@ -52,8 +52,7 @@ class Begun(NamedTuple):
 class Station(NamedTuple):
     """A pool to which a job's workers were ordered."""
 
-    attempt: int
-    """The first set of workers that was ordered there."""
+    attempt: int  # the first set of workers that was ordered there
     pool: str
 
 
@@ -70,8 +69,7 @@ class Holding(NamedTuple):
 
 
 NOTHING = Holding()
-UNSEEN_SLOT = "unseen"
-"""Why a job holds in a slot what it held before: there was no step in that slot."""
+UNSEEN_SLOT = "unseen"  # why a job holds in a slot what it held before: there was no step in that slot
 
 
 @dataclass(slots=True)
@@ -80,30 +78,20 @@ class HoldingRecord:
 
     begun: Begun | None = None
     """The stretch that is open; None before the first decision and after all was let go."""
-    order: Order | None = None
-    """What it is to hold now; None when no stretch is open."""
-    held: Holding | None = None
-    """What it really holds; None in a dry run, where all that is ordered is there."""
-    held_attempt: int = 0
-    """The set of workers that it really holds, or held last."""
+    order: Order | None = None  # what it is to hold now; None when no stretch is open
+    held: Holding | None = None  # what it really holds; None in a dry run, where all that is ordered is there
+    held_attempt: int = 0  # the set of workers that it really holds, or held last
     attempt: int = 0
-    attempt_hours: float = 0.0
-    """When its present set of workers was ordered."""
-    starts: int = 0
-    """Sets of workers that were started."""
+    attempt_hours: float = 0.0  # when its present set of workers was ordered
+    starts: int = 0  # sets of workers that were started
     preemptions: int = 0
-    spot_added_hours: float = 0.0
-    """When spot was last added, in the pool that it is in."""
-    spot_until_hours: float = 0.0
-    """When it last held spot; when it was submitted where it never has."""
+    spot_added_hours: float = 0.0  # when spot was last added, in the pool that it is in
+    spot_until_hours: float = 0.0  # when it last held spot; when it was submitted where it never has
     idle_since_hours: float = math.inf
     """Since when it has held nothing, by the stretches that are over; infinite where it holds something."""
-    stations: tuple[Station, ...] = ()
-    """Where its workers were ordered to, one after the other."""
-    left_pool: int = 0
-    """The pool in which it was when its present set of workers was ordered."""
-    moves: int = 0
-    """How often its workers came to another pool."""
+    stations: tuple[Station, ...] = ()  # where its workers were ordered to, one after the other
+    left_pool: int = 0  # the pool in which it was when its present set of workers was ordered
+    moves: int = 0  # how often its workers came to another pool
     wishes_left: tuple[Wish, ...] = ()
     """What is to be tried next where the spot that is ordered does not come."""
     sightings: dict[str, tuple[Sighting, ...]] = field(default_factory=dict)
@@ -115,25 +103,19 @@ class HoldingRecord:
 class ProgressRecord:
     """How far a job is, how fast it is believed to be, and what work was lost."""
 
-    state: JobState = field(default_factory=JobState)
-    """The job where its open stretch begins, or at its end."""
-    pace: Pace | None = None
-    """What is believed of its speed; None while nothing was measured."""
+    state: JobState = field(default_factory=JobState)  # the job where its open stretch begins, or at its end
+    pace: Pace | None = None  # what is believed of its speed; None while nothing was measured
     health: Health = "on-time"
-    blocked: str = ""
-    """What keeps it from going on; empty when nothing does."""
-    memory: tuple[float, ...] = ()
-    """What its policy keeps from one decision to the next."""
+    blocked: str = ""  # what keeps it from going on; empty when nothing does
+    memory: tuple[float, ...] = ()  # what its policy keeps from one decision to the next
     decisions: int = 0
     learned: bool = False
     lost_gpu_hours: float = 0.0
     """Work that was lost, as it was measured where the job reports, else as physics expects it."""
-    expected_lost_gpu_hours: float = 0.0
-    """What of it is not measured yet."""
+    expected_lost_gpu_hours: float = 0.0  # what of it is not measured yet
     reported_gpu_hours: float = 0.0
     """The most that the job reported to have done, since it last went on with new workers."""
-    unreported: bool = False
-    """Whether workers are at work that have not reported yet where they went on."""
+    unreported: bool = False  # whether workers are at work that have not reported yet where they went on
     estimated: bool = False
     """Whether its progress is an estimate: workers are real, and have never reported any."""
     failures: int = 0
@@ -147,8 +129,7 @@ class ProgressRecord:
 class MoneyRecord:
     """What a job has cost."""
 
-    meter: Meter = field(default_factory=Meter)
-    """The most that it held in the slot that was last paid."""
+    meter: Meter = field(default_factory=Meter)  # the most that it held in the slot that was last paid
     bill: StretchSums = field(default_factory=StretchSums)
 
 
@@ -156,12 +137,10 @@ class MoneyRecord:
 class RequestRecord:
     """What users want of a job, and whether its workers are being let go."""
 
-    cancelled: bool = False
-    """Whether a user requested that it be ended."""
+    cancelled: bool = False  # whether a user requested that it be ended
     preemption: PreemptionAsked | None = None
     ending: Ending | None = None
-    ending_why: str = ""
-    """Why its workers are being let go for good, where they are."""
+    ending_why: str = ""  # why its workers are being let go for good, where they are
     released: bool = False
 
 
@@ -171,13 +150,10 @@ class JobRecord:
 
     job: str
     submitted: Submitted
-    began_hours: float
-    """When it was submitted."""
+    began_hours: float  # when it was submitted
     ended: Ended | None = None
-    fleet: str = ""
-    """The fleet that it is of; empty for a job by itself."""
-    number: int = 0
-    """How many jobs of its fleet came before it."""
+    fleet: str = ""  # the fleet that it is of; empty for a job by itself
+    number: int = 0  # how many jobs of its fleet came before it
     number_of_class: int = 0
     """... and how many of its class."""
     holding: HoldingRecord = field(default_factory=HoldingRecord)

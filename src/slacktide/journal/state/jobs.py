@@ -20,12 +20,10 @@ from slacktide.journal.codec.json_scalars import Misfit
 from slacktide.journal.codec.json_types import form
 from slacktide.journal.state.job_record import JobRecord
 
-KEPT_ENDED = 256
-"""How many jobs that ended last are kept at hand: most readers want these."""
+KEPT_ENDED = 256  # how many jobs that ended last are kept at hand: most readers want these
 BLOCK_JOBS = 64
 """How many are packed together: they have most of their words in common. One is unpacked in a millisecond."""
-AT_HAND = -1
-"""The place of a job that is not packed."""
+AT_HAND = -1  # the place of a job that is not packed
 
 
 @dataclass(slots=True, eq=False)
@@ -36,8 +34,7 @@ class Jobs(Mapping[str, JobRecord]):
     """In the order they came, the block in which each is packed."""
     at_hand: dict[str, JobRecord] = field(default_factory=dict)
     blocks: list[str] = field(default_factory=list)
-    ended: list[str] = field(default_factory=list)
-    """The jobs at hand that have ended, in that order."""
+    ended: list[str] = field(default_factory=list)  # the jobs at hand that have ended, in that order
 
     def add(self, record: JobRecord) -> JobRecord:
         """Take in a job that has just come, and return it; one of the same id gives way."""

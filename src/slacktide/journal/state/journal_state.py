@@ -56,37 +56,26 @@ class JournalState:
     """Every job of a journal, and its clock."""
 
     jobs: Jobs = field(default_factory=Jobs)
-    id: str = ""
-    """The journal's own name; empty in journals of before."""
+    id: str = ""  # the journal's own name; empty in journals of before
     clock: ClockSet | None = None
-    anchor: ClockAnchored | None = None
-    """Where the clock was last said to stand."""
-    feed_trouble: str = ""
-    """What is wrong with the market's feed; empty when nothing is."""
+    anchor: ClockAnchored | None = None  # where the clock was last said to stand
+    feed_trouble: str = ""  # what is wrong with the market's feed; empty when nothing is
     site: SiteOpened | None = None
     """The market of all jobs, from the first job on this clock on; none in journals of before."""
-    now_hours: float = 0.0
-    """The latest time that any event names."""
+    now_hours: float = 0.0  # the latest time that any event names
     controller: Opened | None = None
-    backend: str = "local"
-    """The back end that the last controller ran its jobs on."""
-    machines: str = ""
-    """The machines file that the last controller rented by; empty: it rented none."""
+    backend: str = "local"  # the back end that the last controller ran its jobs on
+    machines: str = ""  # the machines file that the last controller rented by; empty: it rented none
     requests: Requests = field(default_factory=Requests)
     """The submissions that were requested, and their answers."""
     seq: int = 0
-    unended: tuple[str, ...] = ()
-    """The jobs that have not ended, in the order they came."""
+    unended: tuple[str, ...] = ()  # the jobs that have not ended, in the order they came
     unlearned: tuple[str, ...] = ()
     """The jobs that have ended and whose outcome the learner has still to learn."""
-    ended: EndedSums = field(default_factory=EndedSums)
-    """What all jobs that have ended came to."""
-    fleets: dict[str, FleetRecord] = field(default_factory=dict)
-    """The fleets of this clock, by their names."""
-    news: PoolsNews = field(default_factory=PoolsNews)
-    """What befell jobs in each pool last, on this clock."""
-    tickets: Tickets = field(default_factory=Tickets)
-    """The machines that are rented, which outlive the clock."""
+    ended: EndedSums = field(default_factory=EndedSums)  # what all jobs that have ended came to
+    fleets: dict[str, FleetRecord] = field(default_factory=dict)  # the fleets of this clock, by their names
+    news: PoolsNews = field(default_factory=PoolsNews)  # what befell jobs in each pool last, on this clock
+    tickets: Tickets = field(default_factory=Tickets)  # the machines that are rented, which outlive the clock
 
     def apply(self, record: Record) -> None:
         """Take one more event into account; they must come in the journal's order."""

@@ -12,11 +12,9 @@ class PoolNews(NamedTuple):
     """The last of each in one pool, on the market's clock; None: it never happened."""
 
     taken_hours: float | None = None
-    taken_gpus: int = 0
-    """How many spot GPUs the market took back then."""
+    taken_gpus: int = 0  # how many spot GPUs the market took back then
     refused_hours: float | None = None
-    refused_gpus: int = 0
-    """How many spot GPUs were wanted then; there were fewer."""
+    refused_gpus: int = 0  # how many spot GPUs were wanted then; there were fewer
 
 
 @dataclass(slots=True)

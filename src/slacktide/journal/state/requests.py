@@ -17,11 +17,9 @@ from slacktide.journal.events import Event, SubmissionAsked, SubmissionRefused, 
 class RequestAnswer(NamedTuple):
     """What became of a request: a job, or a refusal."""
 
-    job: str = ""
-    """The job's id; empty when it was refused."""
+    job: str = ""  # the job's id; empty when it was refused
     why: str = ""
-    exit_code: int = 0
-    """What kind of refusal it is; 0 when it was taken in."""
+    exit_code: int = 0  # what kind of refusal it is; 0 when it was taken in
 
 
 @dataclass(slots=True, eq=False)

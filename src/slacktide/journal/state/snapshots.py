@@ -21,13 +21,11 @@ from slacktide.journal.codec.json_types import form
 from slacktide.journal.state.journal_state import JournalState
 from slacktide.journal.store.base import Snapshot, Store
 
-EVERY_EVENTS = 500
-"""That many events are folded in some 15 ms."""
+EVERY_EVENTS = 500  # that many events are folded in some 15 ms
 EVENTS_PER_JOB = 2
 """A job in a snapshot takes about as long to write as this many events to fold. As the interval grows with
 the jobs, snapshots cost an event the same however many jobs there ever were."""
-PACKED_PER_EVENT = 10
-"""This many jobs that are packed already take as long to write as one event to fold."""
+PACKED_PER_EVENT = 10  # this many jobs that are packed already take as long to write as one event to fold
 READERS = (
     *(module.__name__ for module in (codec, json_objects, json_scalars, json_types, old_journals)),
     __name__,

@@ -16,8 +16,7 @@ class MachineKind(NamedTuple):
     """What is to be rented: spot or on demand, the pool, and the GPUs of one machine."""
 
     kind: Capacity
-    pool: str
-    """As the market names it; a provider says what its parts mean."""
+    pool: str  # as the market names it; a provider says what its parts mean
     gpus: int
 
 
@@ -28,8 +27,7 @@ class Ticket(NamedTuple):
     spec: MachineKind
     usd_per_hour: float
     rented_hours: float
-    machine: str = ""
-    """What its provider calls the machine that joined; empty while none has."""
+    machine: str = ""  # what its provider calls the machine that joined; empty while none has
     joined_hours: float | None = None
     returned_hours: float | None = None
 
@@ -38,11 +36,9 @@ class Ticket(NamedTuple):
 class Tickets:
     """Which tickets are open, and which were closed so lately that their machine may still be there."""
 
-    open: dict[str, Ticket] = field(default_factory=dict)
-    """In the order in which they were opened."""
+    open: dict[str, Ticket] = field(default_factory=dict)  # in the order in which they were opened
     closed: dict[str, Ticket] = field(default_factory=dict)
-    count: int = 0
-    """How many were ever opened: the next one has a higher number."""
+    count: int = 0  # how many were ever opened: the next one has a higher number
     leaked: dict[str, str] = field(default_factory=dict)
     """Machines that were noted as leaked and have not gone since, with the ticket that each carries."""
 

@@ -15,8 +15,7 @@ from typing import NamedTuple, NoReturn
 
 from slacktide.core.errors import BackendError, FileError
 
-SMALLEST_BYTES = 512
-"""A file of SQLite has one page at least."""
+SMALLEST_BYTES = 512  # a file of SQLite has one page at least
 
 
 class _Seen(NamedTuple):

@@ -24,8 +24,7 @@ from slacktide.journal.store.real_path import real_path
 
 NOTE_BYTES = 4096
 TRIES = 10
-PAUSE_S = 0.01
-"""A process that looks for a controller has the lock for a moment; a controller keeps it."""
+PAUSE_S = 0.01  # a process that looks for a controller has the lock for a moment; a controller keeps it
 
 
 class JournalLease:

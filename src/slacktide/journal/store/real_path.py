@@ -11,8 +11,7 @@ from slacktide.journal.store.sqlite_errors import ANOTHER
 LONGEST_NAME_BYTES = 240
 """File systems take 255, and the names of the files next to a journal are a little longer than its own."""
 RUNS = ".runs"
-MACHINES = ".machines"
-"""In the folder of runs; no job has a folder that begins with a dot."""
+MACHINES = ".machines"  # in the folder of runs; no job has a folder that begins with a dot
 
 
 def real_path(journal: str | os.PathLike[str]) -> Path:

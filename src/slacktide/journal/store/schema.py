@@ -50,8 +50,7 @@ class Identity(NamedTuple):
 
     application: int
     version: int
-    objects: int
-    """Tables, indexes and triggers in it."""
+    objects: int  # tables, indexes and triggers in it
 
 
 NOTHING_YET = Identity(0, 0, 0)

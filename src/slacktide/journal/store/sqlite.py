@@ -25,15 +25,13 @@ from slacktide.journal.store.file_guard import FileGuard
 from slacktide.journal.store.real_path import real_path
 from slacktide.journal.store.sqlite_errors import ANOTHER, translated_errors
 
-PATIENCE_S = 30.0
-"""An append takes milliseconds; who keeps the journal for longer than this is stuck."""
+PATIENCE_S = 30.0  # an append takes milliseconds; who keeps the journal for longer than this is stuck
 PAGE_EVENTS = 1000
 """Events fetched at a time: a slow reader must not keep the journal's log from being folded in."""
 FIRST_EVENTS = 125
 """Of the first fetch, which may be all that a reader wants; each further one is twice as large."""
 
-Row: TypeAlias = tuple[int, str, str]
-"""An event as it is written: its number, its time and its JSON."""
+Row: TypeAlias = tuple[int, str, str]  # an event as it is written: its number, its time and its JSON
 
 INSERT = "INSERT INTO events (time_utc, job, kind, actor, at_hours, why, data) VALUES (?, ?, ?, ?, ?, ?, ?)"
 INSERT_SNAPSHOT = "INSERT INTO snapshots (seq, form, body) VALUES (?, ?, ?)"

@@ -19,24 +19,21 @@ from slacktide.core.arrays import Floats, Ints
 BINS_TWO_LEVELS = (1, 2, 3, 5, 9, 19, 49, 145)
 """First ages, in slots, of the bins when spot is only there or not."""
 BINS_MANY_LEVELS = (1, 4, 19)
-BLOCKS = 6
-"""Parts of the day that have hazards of their own."""
+BLOCKS = 6  # parts of the day that have hazards of their own
 PRIOR_HAZARD_SHARE, PRIOR_HAZARD_HOURS = 0.5, 0.3
 """The prior hazard at age a hours is share / (a + hours) per hour."""
 PRIOR_EVENTS, POOLED_EVENTS, BLOCK_EVENTS, JUMP_EVENTS = 3.0, 8.0, 30.0, 5.0
 """How many observed events the prior, the pooled figures, the day's mean and pooled jumps count for."""
 LIKENESS_RANGE = (0.5, POOLED_EVENTS)
 """Between these `likeness` stays: pools teach each other something, and never more than a plan supposes."""
-PRICE_SPREAD = 0.2
-"""Prices closer than this share are one level."""
+PRICE_SPREAD = 0.2  # prices closer than this share are one level
 
 
 @dataclass(frozen=True, slots=True)
 class StateCuts:
     """How availability and ages are cut into states."""
 
-    usable: tuple[int, ...]
-    """Spot GPUs that can be used at each level, ascending from 0."""
+    usable: tuple[int, ...]  # spot GPUs that can be used at each level, ascending from 0
     bins: tuple[int, ...]
 
     @classmethod
@@ -58,26 +55,19 @@ class StateCuts:
 class SpellCounts(NamedTuple):
     """How often spells of each kind were seen, ended, and where they went."""
 
-    seen: Floats
-    """[level, bin, block]: slots spent."""
+    seen: Floats  # [level, bin, block]: slots spent
     ended: Floats
-    jumps: Floats
-    """[from level, to level]."""
+    jumps: Floats  # [from level, to level]
 
 
 class Model(NamedTuple):
     """The learned market: hazards, jumps, prices."""
 
-    hazard: Floats
-    """[level, bin, block]: chance that a spell ends with this slot."""
-    jumps: Floats
-    """[from level, to level]: where it goes then."""
-    prices: Floats
-    """Levels of the spot price, ascending."""
-    price_moves: Floats
-    """[from price level, to price level]: chance per slot."""
-    seen_slots: int
-    """How much own history stands behind it."""
+    hazard: Floats  # [level, bin, block]: chance that a spell ends with this slot
+    jumps: Floats  # [from level, to level]: where it goes then
+    prices: Floats  # levels of the spot price, ascending
+    price_moves: Floats  # [from price level, to price level]: chance per slot
+    seen_slots: int  # how much own history stands behind it
 
 
 def ages(levels: Ints) -> Ints:
@@ -261,8 +251,7 @@ class Now(NamedTuple):
     """The market's present, from which scenarios go on."""
 
     level: int
-    age: int
-    """Slots that the spell has lasted, the present one included."""
+    age: int  # slots that the spell has lasted, the present one included
 
 
 def simulate(levels: StateCuts, model: Model, now: Now, blocks: Ints, *, paths: int, seed: int) -> Ints:

@@ -20,15 +20,13 @@ import numpy as np
 from slacktide.core.arrays import Floats
 from slacktide.core.compiled import compilable
 
-MEAN_HOURS = (2.0, 8.0, 24.0)
-"""Time constants of the running means that the present is compared with."""
+MEAN_HOURS = (2.0, 8.0, 24.0)  # time constants of the running means that the present is compared with
 PRIOR = 0.3
 """How freely coefficients leave nought: their first covariance. Results hardly change from 0.1 to 1."""
 DOUBT = 0.05
 """A level is said to change only with odds this far beyond even: nearer, little is won, and the odds are
 only estimates."""
-LOSS_DAYS = 14.0
-"""How long the record of past errors reaches that decides whether the regression is believed."""
+LOSS_DAYS = 14.0  # how long the record of past errors reaches that decides whether the regression is believed
 
 MOST, LAST, SLOTS = range(3)
 """Places in `Memory.now`: the most seen, the last value as a share of it, slots learned."""
@@ -37,16 +35,12 @@ MOST, LAST, SLOTS = range(3)
 class SeriesShape(NamedTuple):
     """What does not change while a series is learned."""
 
-    levels: int
-    """Levels whose probability is regressed, to forecast the median; 0 forecasts the mean."""
-    forget: float
-    """What an observation weighs after one more slot."""
+    levels: int  # levels whose probability is regressed, to forecast the median; 0 forecasts the mean
+    forget: float  # what an observation weighs after one more slot
     forget_loss: float
-    believe: float
-    """The regression counts while its past error is at most this multiple of persistence's."""
+    believe: float  # the regression counts while its past error is at most this multiple of persistence's
     prior: float
-    mean_weights: Floats
-    """Weight of the newest value in each running mean."""
+    mean_weights: Floats  # weight of the newest value in each running mean
 
 
 class SeriesMemory(NamedTuple):
@@ -55,15 +49,12 @@ class SeriesMemory(NamedTuple):
     now: Floats
     means: Floats
     covariance: Floats
-    coefficients: Floats
-    """By horizon, level and feature."""
-    features: Floats
-    """Of the latest slots, in a ring; so are the three below."""
+    coefficients: Floats  # by horizon, level and feature
+    features: Floats  # of the latest slots, in a ring; so are the three below
     gains: Floats
     values: Floats
     guesses: Floats
-    losses: Floats
-    """By horizon: discounted error of persistence and of the regression."""
+    losses: Floats  # by horizon: discounted error of persistence and of the regression
 
 
 def fixed(slot_hours: float, *, levels: int, memory_days: float, believe: float) -> SeriesShape:

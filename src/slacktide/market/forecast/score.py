@@ -27,8 +27,7 @@ from slacktide.market.forecast.base import (
 from slacktide.market.forecast.persistence import Persistence
 
 DEFAULT_WARMUP_SHARE = 0.3
-ALMOST_EXACT = 1e-12
-"""Errors below this are rounding: nothing can be better than persistence then."""
+ALMOST_EXACT = 1e-12  # errors below this are rounding: nothing can be better than persistence then
 
 
 @runtime_checkable
@@ -46,12 +45,9 @@ class Score:
 
     forecaster: str
     knows_the_future: bool
-    price_error_usd: tuple[float, ...]
-    """Mean absolute error of the spot price per GPU-hour."""
-    gpus_error: tuple[float, ...]
-    """Mean absolute error of the spot GPUs."""
-    enough_share: tuple[float, ...]
-    """How often it was right about "at least half of the most GPUs"."""
+    price_error_usd: tuple[float, ...]  # mean absolute error of the spot price per GPU-hour
+    gpus_error: tuple[float, ...]  # mean absolute error of the spot GPUs
+    enough_share: tuple[float, ...]  # how often it was right about "at least half of the most GPUs"
     price_skill: tuple[float | None, ...] = ()
     """1 - error / error of persistence; None where persistence is never wrong."""
     gpus_skill: tuple[float | None, ...] = ()
@@ -65,8 +61,7 @@ class Scores:
     pool: str
     slot_hours: float
     horizon: int
-    slots: int
-    """How many slots were forecast from."""
+    slots: int  # how many slots were forecast from
     scores: tuple[Score, ...]
 
 

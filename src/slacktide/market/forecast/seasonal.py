@@ -14,8 +14,7 @@ from slacktide.core.quotes import Quote
 from slacktide.market.base import Pool
 from slacktide.market.forecast.base import forecasters
 
-BIN_HOURS = 0.5
-"""Times of day closer than this are taken together; longer slots are taken as they are."""
+BIN_HOURS = 0.5  # times of day closer than this are taken together; longer slots are taken as they are
 
 
 @forecasters.register

@@ -22,8 +22,7 @@ from slacktide.core.compiled import compilable
 EDGES_HOURS = (0.0, 0.17, 0.34, 0.51, 0.84, 1.5, 3.0, 6.0, 12.0, 24.0, 48.0, math.inf)
 """Between these ages a hazard is one number."""
 BINS = len(EDGES_HOURS) - 1
-PHASES = 3
-"""The most phases of a bin."""
+PHASES = 3  # the most phases of a bin
 PRIOR_PER_HOUR: Mapping[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
     "recent": (
         (2.96, 1.75, 1.30, 0.82, 0.80, 0.42, 0.16, 0.041, 0.042, 0.026, 0.007),
@@ -43,8 +42,7 @@ CLASSES: Mapping[str, str] = {
     **dict.fromkeys(("k80", "p100", "t4", "v100", "v100-32gb"), "older"),
 }
 """The class of a GPU type; others begin with the mean of all classes."""
-PRIOR_EVENTS, POOLED_EVENTS = 3.0, 8.0
-"""How many observed ends the prior and what all pools show count for."""
+PRIOR_EVENTS, POOLED_EVENTS = 3.0, 8.0  # how many observed ends the prior and what all pools show count for
 LEAST_HAZARD, MOST_HAZARD = 1e-5, 0.95
 DOWN, UP, UNKNOWN = 0, 1, -1
 
@@ -52,12 +50,9 @@ DOWN, UP, UNKNOWN = 0, 1, -1
 class Ages(NamedTuple):
     """Ages of spells as phases, for slots of one length."""
 
-    bin: Ints
-    """[phase]: the bin of ages that it belongs to."""
-    advance: Floats
-    """[phase]: the chance per slot to go on to the next phase."""
-    phase: Ints
-    """[age in slots]: the phase of a spell of this age; older ones are in the last."""
+    bin: Ints  # [phase]: the bin of ages that it belongs to
+    advance: Floats  # [phase]: the chance per slot to go on to the next phase
+    phase: Ints  # [age in slots]: the phase of a spell of this age; older ones are in the last
 
 
 @lru_cache(maxsize=16)

@@ -130,23 +130,16 @@ def kind_of(value: Any) -> str:
 class TableNotes:
     """All that the notes of a table say."""
 
-    feed: str = ""
-    """The source that is followed, as `aws:p5.48xlarge`."""
+    feed: str = ""  # the source that is followed, as `aws:p5.48xlarge`
     zones: tuple[str, ...] = ()
-    slot_hours: float | None = None
-    """How far apart rows are meant to be; None: as they are."""
-    spot_gpus: int = ASSUMED_SPOT_GPUS
-    """Spot GPUs that are assumed where nothing was seen of a pool."""
-    notes: tuple[str, ...] = ()
-    """What the source does not report, and what is assumed instead."""
-    trouble: str = ""
-    """What keeps the source from answering, in a sentence; empty when it answered last time."""
-    answered_utc: str = ""
-    """When it last answered."""
+    slot_hours: float | None = None  # how far apart rows are meant to be; None: as they are
+    spot_gpus: int = ASSUMED_SPOT_GPUS  # spot GPUs that are assumed where nothing was seen of a pool
+    notes: tuple[str, ...] = ()  # what the source does not report, and what is assumed instead
+    trouble: str = ""  # what keeps the source from answering, in a sentence; empty when it answered last time
+    answered_utc: str = ""  # when it last answered
 
 
-NO_NOTES = TableNotes()
-"""Those of a table that has none."""
+NO_NOTES = TableNotes()  # those of a table that has none
 _MOST_NOTES_BYTES = 1 << 20
 
 

@@ -22,18 +22,15 @@ TRACE_KEYS = ("file", "gpu", "prefix", "notice")
 MOVES_KEYS = ("within_region", "between_regions", "between_continents", "speed", "pairs")
 PAIR_KEYS = ("from", "to", "cost")
 MAX_TRACES = 1000
-UNLIMITED = "unlimited"
-"""What a file says of a network that takes no time."""
+UNLIMITED = "unlimited"  # what a file says of a network that takes no time
 
 
 class Trace(NamedTuple):
     """One trace of a market file."""
 
     file: str
-    gpu: str = ""
-    """The GPU type of its pools, whatever the trace says; empty: as the trace says."""
-    prefix: str = ""
-    """What the names of its pools begin with."""
+    gpu: str = ""  # the GPU type of its pools, whatever the trace says; empty: as the trace says
+    prefix: str = ""  # what the names of its pools begin with
     notice_hours: float = 0.0
     """How long before they take spot back its pools warn; 0: as the file says of all."""
 
@@ -55,8 +52,7 @@ class MarketFile:
 
     traces: tuple[Trace, ...]
     moves: Moves
-    given: tuple[str, ...]
-    """Which fields of `moves` the file gives; the others are assumed."""
+    given: tuple[str, ...]  # which fields of `moves` the file gives; the others are assumed
     notice_hours: float = 0.0
     """How long before they take spot back pools warn that say nothing else; 0: they do not."""
 

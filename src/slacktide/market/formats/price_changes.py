@@ -29,8 +29,7 @@ from slacktide.market.formats.samples import (
 from slacktide.market.series import from_events
 from slacktide.market.spec import ReadOptions
 
-EVENT_SLOT_HOURS = 0.5
-"""Slot length of a feed when none is requested; such prices move every few hours."""
+EVENT_SLOT_HOURS = 0.5  # slot length of a feed when none is requested; such prices move every few hours
 
 
 class PriceEvent(NamedTuple):

@@ -25,21 +25,17 @@ COLUMNS = ("time_utc", "pool", "spot_gpus", "spot_usd_per_gpu_hour", "on_demand_
 GPU_COLUMN = "gpu"
 """A column that a table may have besides: the GPU type of the pool, the same in all its rows."""
 
-STOCK_COLUMN = "on_demand_gpus"
-"""Another: how many GPUs can be had on demand; a blank cell means no limit."""
+STOCK_COLUMN = "on_demand_gpus"  # another: how many GPUs can be had on demand; a blank cell means no limit
 OPTIONAL_COLUMNS = (GPU_COLUMN, STOCK_COLUMN)
 COUNT_COLUMN = "spot_gpus"
 """What a table in CSV may leave out, as tables of live prices do: no source counts spot GPUs."""
 PRICE_COLUMNS = tuple(name for name in COLUMNS if name != COUNT_COLUMN)
-ASSUMED_SPOT_GPUS = 16
-"""Spot GPUs that are assumed where no source says how many there are."""
+ASSUMED_SPOT_GPUS = 16  # spot GPUs that are assumed where no source says how many there are
 
 MICROS_PER_HOUR = 3_600_000_000
-MAX_ROWS = 10_000_000
-"""The most rows of a table that are read."""
+MAX_ROWS = 10_000_000  # the most rows of a table that are read
 MAX_SPOT_GPUS = 10**9
-MAX_USD_PER_GPU_HOUR = 1e9
-"""Greater numbers are slips, and could overflow sums."""
+MAX_USD_PER_GPU_HOUR = 1e9  # greater numbers are slips, and could overflow sums
 
 Record: TypeAlias = tuple[int, int, int, int, float, float, int]
 """Number of the row, time, pool, spot GPUs, spot price, on-demand price, on-demand GPUs."""
@@ -68,10 +64,8 @@ class Samples:
 
     path: str
     pools: tuple[str, ...]
-    pool: Ints
-    """Index into `pools`."""
-    micros: Ints
-    """Microseconds since 1970, UTC."""
+    pool: Ints  # index into `pools`
+    micros: Ints  # microseconds since 1970, UTC
     spot_gpus: Ints
     spot_usd_per_gpu_hour: Floats
     on_demand_usd_per_gpu_hour: Floats
@@ -79,8 +73,7 @@ class Samples:
     """Finds a row in the file; may be slow, because it is only called when something is wrong."""
     gpu_types: tuple[str, ...] = ()
     """The GPU type of each pool, empty where it is not known; none at all where no pool's is."""
-    on_demand_gpus: Ints | None = None
-    """On-demand GPUs that can be had; None where the file does not say."""
+    on_demand_gpus: Ints | None = None  # On-demand GPUs that can be had; None where the file does not say
     counted: bool = True
     """Whether the file says how many spot GPUs there are; what stands for that is assumed where not."""
 

@@ -37,15 +37,12 @@ PASSING = {
 class Aws:
     """Spot prices of an AWS instance type, 90 days back; needs `slacktide[aws]` and AWS credentials."""
 
-    what: str
-    """The instance type, such as `p5.48xlarge`."""
+    what: str  # the instance type, such as `p5.48xlarge`
     product: str = "Linux/UNIX"
-    gpus: int = 0
-    """GPUs of the type; 0: as is known of it."""
+    gpus: int = 0  # GPUs of the type; 0: as is known of it
     on_demand_usd: float = 0.0
     """USD per GPU-hour on demand, which AWS does not report here; 0: the list price that is known."""
-    base_url: str = ""
-    """Where the service is; empty: at Amazon."""
+    base_url: str = ""  # where the service is; empty: at Amazon
     _clients: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
     history_days: ClassVar[float] = 90.0

@@ -83,10 +83,8 @@ SPOT, LOW = " Spot", " Low Priority"
 class Azure:
     """Spot and on-demand prices of an Azure machine by region, from its public retail price list."""
 
-    what: str
-    """The machine, as Azure calls it: `Standard_ND96isr_H100_v5`."""
-    gpus: int = 0
-    """GPUs of the machine; 0: as is known of it."""
+    what: str  # the machine, as Azure calls it: `Standard_ND96isr_H100_v5`
+    gpus: int = 0  # GPUs of the machine; 0: as is known of it
     base_url: str = "https://prices.azure.com/api/retail/prices"
 
     history_days: ClassVar[float] = 0.0

@@ -11,8 +11,7 @@ from typing import NamedTuple
 from slacktide.core.errors import FileError
 from slacktide.market.formats.samples import COLUMNS, is_header
 
-PIECE_BYTES = 1 << 16
-"""Read in one look: a thousand rows or two, which take some hundredths of a second."""
+PIECE_BYTES = 1 << 16  # read in one look: a thousand rows or two, which take some hundredths of a second
 LONGEST_LINE_BYTES = 1 << 12
 TAIL_BYTES = 256
 """How much of what was read is compared with what is there now: a file that was rewritten is read anew."""

@@ -27,8 +27,7 @@ from slacktide.market.live.base import Price
 
 CLOCKS_APART = timedelta(minutes=5)
 """A price that holds from a moment so little ahead holds now: the clocks differ."""
-LONGEST_NAME = 200
-"""Characters in the name of a pool."""
+LONGEST_NAME = 200  # characters in the name of a pool
 
 
 class TableRow(NamedTuple):

@@ -16,10 +16,8 @@ from slacktide.market.formats.samples import MICROS_PER_HOUR, micros_of, time_of
 from slacktide.market.live.base import USD, FeedRefused, FeedUnreachable, Price, PriceFeed, Prices, as_of
 from slacktide.market.live.followed_table import CLOCKS_APART, FollowedTable, is_sound, rows_due
 
-LATE_S = 1.0
-"""A slot's price is requested this long after the slot began."""
-FIRST_WAIT_S, LONGEST_WAIT_S = 2.0, 900.0
-"""Before a source that failed is tried again."""
+LATE_S = 1.0  # a slot's price is requested this long after the slot began
+FIRST_WAIT_S, LONGEST_WAIT_S = 2.0, 900.0  # before a source that failed is tried again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,14 +25,10 @@ class FollowStep:
     """What came of asking once."""
 
     at_utc: datetime
-    rows: int = 0
-    """Rows that were written."""
-    latest: tuple[Price, ...] = ()
-    """The price of each pool that holds now; none where there was no answer."""
-    error: SlacktideError | None = None
-    """Why there was no answer."""
-    wait_s: float = 0.0
-    """How long to wait before asking again."""
+    rows: int = 0  # rows that were written
+    latest: tuple[Price, ...] = ()  # the price of each pool that holds now; none where there was no answer
+    error: SlacktideError | None = None  # why there was no answer
+    wait_s: float = 0.0  # how long to wait before asking again
 
 
 class Follower:

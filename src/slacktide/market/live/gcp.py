@@ -32,8 +32,7 @@ from slacktide.market.live.http import (
 
 SOURCE = "GCP"
 KEY_VARIABLES = ("SLACKTIDE_GCP_API_KEY", "GOOGLE_API_KEY")
-COMPUTE_ENGINE = "6F81-5844-456A"
-"""The id of Compute Engine among Google's services."""
+COMPUTE_ENGINE = "6F81-5844-456A"  # the id of Compute Engine among Google's services
 GPU_WORDS = {
     "H200": ("H200 141GB", "H200"),
     "H100": ("H100 80GB", "H100"),
@@ -56,8 +55,7 @@ USAGE = {"Preemptible": "spot", "OnDemand": "on-demand"}
 class Gcp:
     """Spot and on-demand prices of a GPU of GCP by region, without its machine; needs a Google API key."""
 
-    what: str
-    """The GPU: H100, A100, A100-80GB, L4, T4, V100 ..."""
+    what: str  # the GPU: H100, A100, A100-80GB, L4, T4, V100 ...
     base_url: str = "https://cloudbilling.googleapis.com/v1"
 
     history_days: ClassVar[float] = 0.0

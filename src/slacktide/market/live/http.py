@@ -21,11 +21,9 @@ from slacktide.core.waits import retry_after_s
 from slacktide.market.live.base import FeedRefused, FeedUnreachable
 
 TIMEOUT_S = 20.0
-MAX_BYTES = 64 << 20
-"""The most that is read of one answer: catalogs have some 10 MB."""
+MAX_BYTES = 64 << 20  # the most that is read of one answer: catalogs have some 10 MB
 MAX_PAGES = 200
-PASSING = (408, 425, 429)
-"""Answers below 500 that mean: not now."""
+PASSING = (408, 425, 429)  # answers below 500 that mean: not now
 
 
 def check_url(name: str, url: str) -> None:
@@ -95,8 +93,7 @@ def _beginning(data: bytes) -> str:
     return shown(data[:60].decode("utf-8", "replace")) if data else "nothing"
 
 
-MOST_PER_HOUR = 1e6
-"""No machine costs more an hour; greater numbers are slips."""
+MOST_PER_HOUR = 1e6  # no machine costs more an hour; greater numbers are slips
 
 
 def field_of(source: str, entry: object, key: str) -> Any:

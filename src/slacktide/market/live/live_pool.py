@@ -13,8 +13,7 @@ from slacktide.market.base import Pool
 from slacktide.market.formats.samples import MICROS_PER_HOUR, micros_of, stamp, time_of
 from slacktide.market.tape import Tape
 
-MOST_AHEAD_SLOTS = 100_000
-"""Rows further ahead than this are not meant: two years of slots of ten minutes."""
+MOST_AHEAD_SLOTS = 100_000  # rows further ahead than this are not meant: two years of slots of ten minutes
 
 
 class LivePool:

@@ -21,21 +21,16 @@ class ComparedPool:
     """A pool as it compares with the others of its market."""
 
     pool: str
-    gpu: str
-    """Its GPU type; empty where that is not known."""
+    gpu: str  # its GPU type; empty where that is not known
     region: str
-    spot_now_usd: float
-    """What spot costs in its last slot, per GPU-hour."""
+    spot_now_usd: float  # what spot costs in its last slot, per GPU-hour
     spot_mean_usd: float
     on_demand_now_usd: float
-    spot_now_gpus: int
-    """What it offers in its last slot."""
-    any_share: float
-    """Share of time with at least one spot GPU."""
+    spot_now_gpus: int  # what it offers in its last slot
+    any_share: float  # share of time with at least one spot GPU
     half_of_largest_share: float
     """Share of time with at least half of the most GPUs that any pool of the market ever had."""
-    largest_share: float
-    """Share of time with all of them."""
+    largest_share: float  # share of time with all of them
     up_mean_hours: float | None
     """Mean length of the times with at least one spot GPU; None where there were none."""
     down_mean_hours: float | None
@@ -97,8 +92,7 @@ def moves_between(market: Market) -> list[MoveBetween]:
     ]
 
 
-WITHIN_HOURS = 1.0
-"""Two losses are together if they are not further apart than this."""
+WITHIN_HOURS = 1.0  # two losses are together if they are not further apart than this
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +102,10 @@ class Dependence:
     A pool is up while it has a spot GPU. None where there are no such pairs, or nothing ever changes.
     """
 
-    correlation_within: float | None
-    """Mean correlation of being up, of pairs in one region."""
-    correlation_between: float | None
-    """The same, of pairs in two regions."""
-    all_down_share: float
-    """Share of time with no pool up."""
-    all_down_if_independent: float
-    """What that share would be if the pools had nothing to do with each other."""
+    correlation_within: float | None  # mean correlation of being up, of pairs in one region
+    correlation_between: float | None  # the same, of pairs in two regions
+    all_down_share: float  # share of time with no pool up
+    all_down_if_independent: float  # what that share would be if the pools had nothing to do with each other
     loss_after_loss: float | None
     """How much more likely a pool that is up is lost within the hour in which another one is lost, as a
     difference of probabilities: the mean over all ordered pairs."""

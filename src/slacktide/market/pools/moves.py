@@ -56,8 +56,7 @@ class Site(NamedTuple):
     region: str
     zone: str
     continent: str
-    parts: frozenset[str]
-    """All words of the name that select it, in lower case."""
+    parts: frozenset[str]  # all words of the name that select it, in lower case
 
 
 @lru_cache(maxsize=4096)

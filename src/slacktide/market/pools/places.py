@@ -11,8 +11,7 @@ from slacktide.core.types import Job, PoolChoice
 from slacktide.market.base import Market, Pool
 from slacktide.market.pools.moves import is_at
 
-ANY_GPU = "GPU"
-"""What a job requests that takes any GPU."""
+ANY_GPU = "GPU"  # what a job requests that takes any GPU
 
 
 class UsablePool(NamedTuple):
@@ -20,8 +19,7 @@ class UsablePool(NamedTuple):
 
     pool: str
     widths: tuple[int, ...]
-    speed: float
-    """How fast one of its GPUs is for the job, against the reference GPU."""
+    speed: float  # how fast one of its GPUs is for the job, against the reference GPU
 
 
 def places_of(job: Job, gpu: str, market: Market) -> tuple[UsablePool, ...]:

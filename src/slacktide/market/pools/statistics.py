@@ -13,8 +13,7 @@ from slacktide.core.errors import shown
 from slacktide.core.quotes import UNLIMITED_GPUS
 from slacktide.market.base import Pool
 
-MOST_LISTED = 4
-"""How many pools are named in a sentence."""
+MOST_LISTED = 4  # how many pools are named in a sentence
 
 
 class Spells(NamedTuple):
@@ -30,24 +29,19 @@ class PoolFigures:
 
     slots: int
     hours: float
-    max_spot_gpus: int
-    """The most that was ever obtainable; `half` and `full` are shares of it."""
-    any_share: float
-    """Share of time with at least one spot GPU."""
+    max_spot_gpus: int  # the most that was ever obtainable; `half` and `full` are shares of it
+    any_share: float  # share of time with at least one spot GPU
     half_share: float
     full_share: float
     mean_spot_gpus: float
-    losses_per_day: float
-    """How often a day spot fell to none."""
+    losses_per_day: float  # how often a day spot fell to none
     up_median_hours: float | None
     up_mean_hours: float | None
     down_median_hours: float | None
     down_mean_hours: float | None
-    autocorrelation_1h: float | None
-    """Of having at least one spot GPU."""
+    autocorrelation_1h: float | None  # of having at least one spot GPU
     autocorrelation_24h: float | None
-    any_share_by_hour: tuple[float | None, ...]
-    """24 values, for the hours of the day in UTC."""
+    any_share_by_hour: tuple[float | None, ...]  # 24 values, for the hours of the day in UTC
     spot_min_usd: float
     spot_mean_usd: float
     spot_max_usd: float

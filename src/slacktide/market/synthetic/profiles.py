@@ -16,10 +16,8 @@ from slacktide.core.errors import UnknownNameError
 class Drift:
     """One time scale on which free capacity wanders."""
 
-    spread_gpus: float
-    """Standard deviation."""
-    memory_hours: float
-    """After so long, about a third of an excursion is left."""
+    spread_gpus: float  # standard deviation
+    memory_hours: float  # after so long, about a third of an excursion is left
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,24 +34,18 @@ class TraceFigures:
     down_mean_hours: float
     autocorrelation_1h: float
     autocorrelation_24h: float
-    dip_share: float
-    """Share of time with spot outside 13 to 20 UTC, less the share inside."""
+    dip_share: float  # share of time with spot outside 13 to 20 UTC, less the share inside
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZonesTarget:
     """The figures of the zones of a trace together that several pools are to reproduce."""
 
-    pools: int
-    """How many zones the trace has."""
-    correlation_within: float
-    """Mean correlation of having spot, of zones in one region."""
-    correlation_between: float
-    """The same, of zones in two regions."""
-    all_down_share: float
-    """Share of time without spot in any zone."""
-    loss_after_loss: float
-    """How much more likely a zone is lost within the hour after another one was."""
+    pools: int  # how many zones the trace has
+    correlation_within: float  # mean correlation of having spot, of zones in one region
+    correlation_between: float  # the same, of zones in two regions
+    all_down_share: float  # share of time without spot in any zone
+    loss_after_loss: float  # how much more likely a zone is lost within the hour after another one was
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,16 +53,12 @@ class Zones:
     """How the pools of one market differ, and what their drifts share; the first pool is the profile's."""
 
     target: ZonesTarget
-    within_share: float
-    """Share of the variance of drifts that pools of one region have in common."""
-    between_share: float = 0.0
-    """Share that all pools have in common, at most that of a region."""
+    within_share: float  # share of the variance of drifts that pools of one region have in common
+    between_share: float = 0.0  # share that all pools have in common, at most that of a region
     level_shift_gpus: float = 0.0
     """How much more free capacity the other pools have on average than the first."""
-    level_spread_gpus: float
-    """Standard deviation of the mean free capacity among pools."""
-    price_spread: float
-    """The same of the spot price, relative."""
+    level_spread_gpus: float  # standard deviation of the mean free capacity among pools
+    price_spread: float  # the same of the spot price, relative
     dip_range: tuple[float, float]
     """How deep the dip of a pool is, as a share of the first one's: anything between these two."""
 
@@ -83,28 +71,20 @@ class Profile:
     summary: str
     target: TraceFigures
     zones: Zones
-    gpu: str = ""
-    """The GPU type of its pools; empty for any."""
+    gpu: str = ""  # the GPU type of its pools; empty for any
     slot_hours: float
     level_gpus: float
     """Mean free capacity; what is above the maximum or below zero is not seen, but lengthens spells."""
     drifts: tuple[Drift, ...]
-    dip_gpus: float
-    """Capacity missing at the bottom of the afternoon's dip."""
-    hits_per_hour: float
-    """Sudden outages of a slot or a few."""
-    hit_gpus: float = 16.0
-    """What an outage takes away on average."""
+    dip_gpus: float  # capacity missing at the bottom of the afternoon's dip
+    hits_per_hour: float  # sudden outages of a slot or a few
+    hit_gpus: float = 16.0  # what an outage takes away on average
     max_spot_gpus: int = 16
     on_demand_usd_per_gpu_hour: float = 10.32
-    spot_share: float = 0.22
-    """Mean spot price between jumps, as a share of on demand."""
-    move_share: float = 0.003
-    """Typical relative size of a price move; there is one every few hours."""
-    jumps_per_day: float = 0.03
-    """How often the price doubles or trebles."""
-    fade_hours: float = 12.0
-    """After so long, about a third of a jump is left."""
+    spot_share: float = 0.22  # mean spot price between jumps, as a share of on demand
+    move_share: float = 0.003  # typical relative size of a price move; there is one every few hours
+    jumps_per_day: float = 0.03  # how often the price doubles or trebles
+    fade_hours: float = 12.0  # after so long, about a third of a jump is left
 
 
 _H100 = ZonesTarget(

@@ -25,14 +25,11 @@ from slacktide.market.series import check_slots, resample
 from slacktide.market.synthetic.profiles import Drift, Profile, Zones
 
 POOLS_PER_REGION = 2
-_SHARED = 1_000_000
-"""Where the streams of what is shared begin: further than the streams of any pool."""
+_SHARED = 1_000_000  # where the streams of what is shared begin: further than the streams of any pool
 _MARKET, _REGION, _OWN, _KIND = range(4)
-_WIDEST = 1.5
-"""Levels and prices differ by at most this many standard deviations."""
+_WIDEST = 1.5  # levels and prices differ by at most this many standard deviations
 
-Walk: TypeAlias = Callable[[Drift, np.random.Generator], Floats]
-"""Makes the walk of a drift."""
+Walk: TypeAlias = Callable[[Drift, np.random.Generator], Floats]  # makes the walk of a drift
 
 
 def region_of_number(number: int) -> int:
@@ -103,8 +100,7 @@ _DIP_CENTRE_HOUR = 16.5
 _DIP_HALF_WIDTH_HOURS = 6.0
 _MOVE_HOURS = (3.8, 8.7)
 """Prices move this often; eight of ten spacings of AWS's changes in 2024 lie between these."""
-_MOVE_TREND = 0.45
-"""How much of a move carries over into the next one."""
+_MOVE_TREND = 0.45  # how much of a move carries over into the next one
 _LARGEST_MOVE = 0.025
 _PRICE_MEMORY = 0.998
 """What is left of a price's distance from its mean after a move; half of it is gone in three months."""

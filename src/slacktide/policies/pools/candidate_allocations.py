@@ -16,8 +16,7 @@ from slacktide.solvers.pools import joint
 
 STEPS = ((6, 0.0), (12, 0.5), (10**9, 1.0))
 """How many steps of how many hours the programme looks ahead; 0 hours is a slot."""
-KEPT = STEPS[0][0]
-"""For how many slots a programme is used before it is solved anew."""
+KEPT = STEPS[0][0]  # for how many slots a programme is used before it is solved anew
 FINE, NEAR, COARSE, WIDEST_HOURS = 3, 6, 0.12, 0.5
 """Cells of slack: this many to a start, up to that many starts; then wider by this share of the slack."""
 

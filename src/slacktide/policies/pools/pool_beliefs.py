@@ -20,13 +20,10 @@ from slacktide.market.forecast import spells
 from slacktide.market.tape import Past
 from slacktide.policies.view import View
 
-REFIT_HOURS = 24.0
-"""How often hazards are counted anew."""
-EXPECTED = 0.6
-"""What is seen is a surprise where its chance was lower than this."""
+REFIT_HOURS = 24.0  # how often hazards are counted anew
+EXPECTED = 0.6  # what is seen is a surprise where its chance was lower than this
 
-MOST_LEVELS = 3
-"""How many levels of a pool are told apart at most, none included."""
+MOST_LEVELS = 3  # how many levels of a pool are told apart at most, none included
 
 _blended: LruCache[tuple[object, ...], Floats] = LruCache(512)
 _counts: LruCache[tuple[int, int, int, int], spells.AgeCounts] = LruCache(512)
@@ -47,10 +44,8 @@ class PoolWarning(NamedTuple):
     """A warning: a pool keeps the spot that a job holds there until a slot, and then has less."""
 
     pool: int
-    slot: int
-    """Of the job."""
-    gpus: int
-    """What it held."""
+    slot: int  # of the job
+    gpus: int  # what it held
 
 
 class Named:

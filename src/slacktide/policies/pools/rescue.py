@@ -22,11 +22,9 @@ class Rescue(NamedTuple):
     """On demand in one pool until the work is done; with spot where too little on demand is there."""
 
     pool: int
-    gpus: int
-    """On demand."""
+    gpus: int  # on demand
     finish_hours: float
-    cost_usd: float
-    """From now on, the move included."""
+    cost_usd: float  # from now on, the move included
     spot_gpus: int = 0
 
     def wish(self, names: Sequence[str]) -> Wish:

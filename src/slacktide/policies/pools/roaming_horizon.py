@@ -34,8 +34,7 @@ from slacktide.solvers.pools import joint
 
 MOST_SETS = 216
 """How many sets of levels of all pools the programme carries: three levels for three of six pools."""
-LET_PASS = 3
-"""For this many slots a programme is used though another pool did something unlikely."""
+LET_PASS = 3  # for this many slots a programme is used though another pool did something unlikely
 WAITS, STAYS, MOVES, STARTS, ON_DEMAND = (
     "waiting-pays", "staying-pays", "moving-pays", "spot-pays", "on-demand-pays",
 )  # fmt: skip
@@ -92,15 +91,12 @@ class SolvedProgramme(NamedTuple):
 
     slot: int
     slack_hours: float
-    home: int
-    """The pool in which the job would be on demand."""
+    home: int  # the pool in which the job would be on demand
     home_gpus: int
-    pools: tuple[int, ...]
-    """The pools that are weighed."""
+    pools: tuple[int, ...]  # the pools that are weighed
     narrower: tuple[int, ...]
     """The width that is kept apart from none and from the fastest in each of them; 0 where none is."""
-    fall: PoolWarning | None = None
-    """What was warned."""
+    fall: PoolWarning | None = None  # what was warned
 
     def written(self) -> tuple[float, ...]:
         """Return it as the numbers that are handed on; where nothing was warned, their count is even."""
@@ -125,8 +121,7 @@ class Programme(NamedTuple):
     """What was solved: where the job may sit, and what it still has to pay."""
 
     seats: joint.Seats
-    values: Floats
-    """[slots since, levels of all pools, mode, slack]"""
+    values: Floats  # [slots since, levels of all pools, mode, slack]
 
 
 class SlotOption(NamedTuple):

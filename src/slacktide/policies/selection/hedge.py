@@ -33,45 +33,35 @@ from slacktide.core.errors import InputError, UnknownNameError, shown
 from slacktide.policies.selection.history import Leader, Trail
 from slacktide.policies.selection.rate import Adaptive, LearningRate
 
-GRAIN = 2.0**-32
-"""Utilities are rounded to this, so that sums over two million jobs are exact."""
-REMEMBERED = 256
-"""How many ended jobs are known by name, to say that one was ended twice."""
+GRAIN = 2.0**-32  # utilities are rounded to this, so that sums over two million jobs are exact
+REMEMBERED = 256  # how many ended jobs are known by name, to say that one was ended twice
 
 
 class Open(NamedTuple):
     """A job that has begun and not ended."""
 
     arm: int
-    weights: Floats
-    """The weights it was drawn with."""
+    weights: Floats  # the weights it was drawn with
 
 
 class Tally(NamedTuple):
     """The sums over all ended jobs."""
 
     ended: int = 0
-    expected: float = 0.0
-    """What the draws were expected to earn."""
-    realised: float = 0.0
-    """What they earned."""
-    gap: float = 0.0
-    """Mixability gaps."""
-    delay: float = 0.0
-    """What drawing before others had ended can have cost."""
-    eta: float = math.inf
-    """The rate of the last job to end."""
+    expected: float = 0.0  # what the draws were expected to earn
+    realised: float = 0.0  # what they earned
+    gap: float = 0.0  # mixability gaps
+    delay: float = 0.0  # what drawing before others had ended can have cost
+    eta: float = math.inf  # the rate of the last job to end
 
 
 class Regret(NamedTuple):
     """What the best fixed arm would have earned beyond us, in scaled utility."""
 
-    best: str
-    """The arm that would have earned the most."""
+    best: str  # the arm that would have earned the most
     expected: float
     realised: float
-    bound: float
-    """What `expected` cannot pass, for the jobs as they came."""
+    bound: float  # what `expected` cannot pass, for the jobs as they came
 
 
 class Hedge:

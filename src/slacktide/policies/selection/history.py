@@ -8,10 +8,8 @@ import numpy as np
 
 from slacktide.core.arrays import Floats
 
-MOST_POINTS = 400
-"""When there are more, every second one is dropped."""
-WORTH_DRAWING = 0.01
-"""Weights below this are not kept: a hundred of them would not be seen."""
+MOST_POINTS = 400  # when there are more, every second one is dropped
+WORTH_DRAWING = 0.01  # weights below this are not kept: a hundred of them would not be seen
 
 
 class Leader(NamedTuple):
@@ -27,8 +25,7 @@ class RegretPoint(NamedTuple):
     jobs: int
     regret: float
     bound: float
-    weights: dict[int, float]
-    """By place of the arm, where worth drawing."""
+    weights: dict[int, float]  # by place of the arm, where worth drawing
 
 
 class Trail:

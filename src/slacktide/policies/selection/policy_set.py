@@ -14,8 +14,7 @@ from slacktide.core.register import extension
 if TYPE_CHECKING:
     from slacktide.policies.selection.hedge import Hedge
 
-AUTO = "auto"
-"""What users write for the learned choice: `policy: auto`."""
+AUTO = "auto"  # what users write for the learned choice: `policy: auto`
 DEFAULT_POLICIES: tuple[str, ...] = ("on-demand", "maximal-spot", "uniform-progress", "stochastic-horizon")
 """The policies that plans and back-tests compare unless others are requested."""
 
@@ -45,8 +44,7 @@ AUTO_SET: tuple[Spec, ...] = (
 )
 """What `policy: auto` chooses from: few enough to be learned in weeks, different enough to matter."""
 
-FAVOURITE_SHARE = 0.5
-"""The trust the favourite has on the first day; the others share the rest."""
+FAVOURITE_SHARE = 0.5  # the trust the favourite has on the first day; the others share the rest
 
 
 def policy_set(name: str) -> tuple[Spec, ...]:

@@ -20,11 +20,9 @@ from slacktide.core.files import PRIVATE_FILE, make_private_folder, state_dir, w
 if TYPE_CHECKING:
     from slacktide.policies.selection.hedge import Hedge
 
-PATIENCE_S = 30.0
-"""A change takes milliseconds; who holds the lock for longer than this is stuck."""
+PATIENCE_S = 30.0  # a change takes milliseconds; who holds the lock for longer than this is stuck
 PAUSE_S = 0.01
-MAX_BYTES = 64 << 20
-"""The largest state that is read; one of a thousand arms has a few hundred kilobytes."""
+MAX_BYTES = 64 << 20  # the largest state that is read; one of a thousand arms has a few hundred kilobytes
 
 
 def default_path() -> Path:

@@ -16,8 +16,7 @@ from slacktide.providers.base import Renter
 METADATA = "http://169.254.169.254"
 TIMEOUT_S = 2.0
 TOKEN_S = 60
-LONGEST_USER_DATA = 16_000
-"""EC2 takes 16 KB."""
+LONGEST_USER_DATA = 16_000  # EC2 takes 16 KB
 
 SCRIPT = """\
 #!/bin/bash

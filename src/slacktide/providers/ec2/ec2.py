@@ -27,29 +27,20 @@ CONNECT_S, READ_S, TRIES = 3, 10, 2
 class Ec2:
     """Rents instances of Amazon EC2, spot and on demand; needs `slacktide[aws]` and AWS credentials."""
 
-    region: str
-    """One region, or several with commas between them."""
+    region: str  # one region, or several with commas between them
     image: str
     """The AMI, with GPU drivers and what `prepare` does not install; `region=AMI, region=AMI` for several."""
     renter: Renter = field(default_factory=Renter)
-    prepare: str = ""
-    """Shell lines that run as root before the machine joins."""
-    join: str = ""
-    """A command that joins and stays as long as the machine is of use; empty: Ray's."""
-    longest_life: str = "48h"
-    """After this an instance ends itself, whatever happens."""
-    subnet: str = ""
-    """Empty: the zone's default one; `zone=subnet, zone=subnet` for several."""
-    security_groups: str = ""
-    """With commas between them; empty: the default one."""
-    key: str = ""
-    """The name of a key pair, to look at a machine over SSH."""
+    prepare: str = ""  # shell lines that run as root before the machine joins
+    join: str = ""  # a command that joins and stays as long as the machine is of use; empty: Ray's
+    longest_life: str = "48h"  # after this an instance ends itself, whatever happens
+    subnet: str = ""  # empty: the zone's default one; `zone=subnet, zone=subnet` for several
+    security_groups: str = ""  # with commas between them; empty: the default one
+    key: str = ""  # the name of a key pair, to look at a machine over SSH
     instance_profile: str = ""
     """The name of an IAM instance profile, by which the machine reaches buckets and the like."""
-    disk_gb: int = 0
-    """The size of the first disk; 0: as the image says."""
-    endpoint: str = ""
-    """Where the service is; empty: at Amazon."""
+    disk_gb: int = 0  # the size of the first disk; 0: as the image says
+    endpoint: str = ""  # where the service is; empty: at Amazon
     _clients: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -16,13 +16,10 @@ from typing import Any, NamedTuple
 from slacktide.providers.base import NoCapacity, Refused
 from slacktide.providers.library_process import serve
 
-SPACE = b"slacktide-machines"
-"""The part of the store that is ours."""
+SPACE = b"slacktide-machines"  # the part of the store that is ours
 CALL_S = 5.0
-FORGET_S = 3600.0
-"""How long a node that died stays listed as gone."""
-MARKET, POOL = "market", "pool"
-"""Labels of nodes; one without a label may be taken as any."""
+FORGET_S = 3600.0  # how long a node that died stays listed as gone
+MARKET, POOL = "market", "pool"  # labels of nodes; one without a label may be taken as any
 
 
 class ClusterNode(NamedTuple):

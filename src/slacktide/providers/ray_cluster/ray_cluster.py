@@ -18,8 +18,7 @@ from slacktide.providers.base import Machine, Refused, Renter, by_owner, of_owne
 from slacktide.providers.library_process import LibraryProcess
 
 MODULE = "slacktide.providers.ray_cluster.child"
-ANSWER_S = 15.0
-"""How long a question may take, the start of the child included."""
+ANSWER_S = 15.0  # how long a question may take, the start of the child included
 
 
 @providers.register
@@ -28,10 +27,8 @@ class RayCluster:
     """Takes nodes of a Ray or KubeRay cluster that is there already, by label, and sets them free again."""
 
     renter: Renter = field(default_factory=Renter)
-    address: str = ""
-    """HOST:PORT of the head; empty: what machines are to join, or $RAY_ADDRESS."""
-    answer_s: float = ANSWER_S
-    """How long a question may take before the cluster is said to be unreachable."""
+    address: str = ""  # HOST:PORT of the head; empty: what machines are to join, or $RAY_ADDRESS
+    answer_s: float = ANSWER_S  # how long a question may take before the cluster is said to be unreachable
     _child: LibraryProcess = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -15,8 +15,7 @@ from slacktide.providers.base import NoCapacity, Refused, Spent
 from slacktide.providers.library_process import serve
 from slacktide.providers.skypilot.names import PREFIX
 
-MOST_REQUESTS = 2000
-"""Requests of the past that are looked at."""
+MOST_REQUESTS = 2000  # requests of the past that are looked at
 UNDER_WAY = ("PENDING", "WAITING", "RUNNING")
 LAUNCH, DOWN = "sky.launch", "sky.down"
 FULL = ("ResourcesUnavailableError",)

@@ -24,8 +24,7 @@ from slacktide.providers.library_process import LibraryProcess
 from slacktide.providers.skypilot.names import cluster_name, parts_of
 
 MODULE = "slacktide.providers.skypilot.child"
-ANSWER_S = 45.0
-"""How long a question may take; the first one may start SkyPilot's own server."""
+ANSWER_S = 45.0  # how long a question may take; the first one may start SkyPilot's own server
 
 
 @providers.register
@@ -34,16 +33,12 @@ class Skypilot:
     """Rents by SkyPilot, a cluster for each machine; needs `skypilot` 0.14; never run on a real cloud."""
 
     renter: Renter = field(default_factory=Renter)
-    prepare: str = ""
-    """Shell lines that run before the machine joins."""
-    join: str = ""
-    """A command that joins and stays as long as the machine is of use; empty: Ray's."""
-    longest_life: str = "48h"
-    """After this the command that joined is ended, and with it the machine."""
+    prepare: str = ""  # shell lines that run before the machine joins
+    join: str = ""  # a command that joins and stays as long as the machine is of use; empty: Ray's
+    longest_life: str = "48h"  # after this the command that joined is ended, and with it the machine
     idle_minutes: int = 5
     """When the command that joined has ended, SkyPilot ends the machine after this many minutes."""
-    answer_s: float = ANSWER_S
-    """How long a question may take before SkyPilot is said to be unreachable."""
+    answer_s: float = ANSWER_S  # how long a question may take before SkyPilot is said to be unreachable
     _child: LibraryProcess = field(default_factory=lambda: LibraryProcess(MODULE), init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -28,14 +28,10 @@ if TYPE_CHECKING:
     from slacktide.budget.width_plan import WidthPlan
     from slacktide.report.text.tables.fleets.budget import RequestedBudget
 
-MAX_LINES = 12
-"""Classes with a line of their own, those that spend most."""
-SAMPLES = 160
-"""Budgets at which widths are drawn."""
-SIGHT = 6
-"""How many times as far from the least budget as this one the drawing goes."""
-NEARLY_FASTEST = 1.05
-"""Beyond the budget that comes this close to the fastest there is little to see."""
+MAX_LINES = 12  # classes with a line of their own, those that spend most
+SAMPLES = 160  # budgets at which widths are drawn
+SIGHT = 6  # how many times as far from the least budget as this one the drawing goes
+NEARLY_FASTEST = 1.05  # beyond the budget that comes this close to the fastest there is little to see
 ROUND_HOURS = (
     1 / 60, 2 / 60, 3 / 60, 5 / 60, 1 / 6, 1 / 4, 1 / 3, 1 / 2, 3 / 4, 1, 1.5, 2, 3, 4, 6, 8, 12, 18, 24,
     36, 48, 72, 120, 168, 336, 672,

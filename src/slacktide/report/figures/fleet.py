@@ -27,10 +27,8 @@ if TYPE_CHECKING:
     from slacktide.results.fleets.fleet_comparison import FleetComparison
 
 SPOT, ON_DEMAND, RESERVE = PALETTE[2], PALETTE[1], PALETTE[4]
-CORNERS = 1200
-"""Moments that a line shows at most."""
-BINS = 190
-"""Times over which GPUs are averaged: four a day in a month."""
+CORNERS = 1200  # moments that a line shows at most
+BINS = 190  # times over which GPUs are averaged: four a day in a month
 
 
 def plot_fleet(found: FleetComparison, path: str | os.PathLike[str]) -> None:

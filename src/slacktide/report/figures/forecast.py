@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-LOWEST = -0.6
-"""Worse than this is drawn at the edge: one hopeless forecaster must not flatten the others."""
+LOWEST = -0.6  # worse than this is drawn at the edge: one hopeless forecaster must not flatten the others
 
 
 def plot_forecasts(source: str, scores: Scores, path: str | Path) -> None:

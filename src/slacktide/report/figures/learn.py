@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
     from slacktide.policies.selection.hedge import Hedge
 
-DRAWN = 8
-"""Arms with a colour of their own; the others are one grey band."""
+DRAWN = 8  # arms with a colour of their own; the others are one grey band
 
 
 def plot_learned(hedge: Hedge, path: str | Path) -> None:

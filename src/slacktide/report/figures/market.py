@@ -19,10 +19,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-MAX_POOLS = 8
-"""More pools than this do not fit one page; the first are shown, and a note says so."""
-_COLUMNS = 900
-"""About as many as the picture has pixels; a longer series is drawn as its range in each."""
+MAX_POOLS = 8  # more pools than this do not fit one page; the first are shown, and a note says so
+_COLUMNS = 900  # about as many as the picture has pixels; a longer series is drawn as its range in each
 _HOURS_OF_DIP = (13, 21)
 _SPELL_TICKS = (
     (1 / 60, "1 min"), (1 / 6, "10 min"), (1 / 2, "30 min"), (2, "2 h"), (8, "8 h"),

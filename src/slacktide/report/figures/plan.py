@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
 SAYS = "Bills of each policy, GPUs or pools held over time, and mean cost against deadline and against width"
 SIZE_IN = (11.0, 7.4)
-LETTERED = 0.08
-"""An area that is nowhere higher than this share has no room for its letter."""
+LETTERED = 0.08  # an area that is nowhere higher than this share has no room for its letter
 
 
 def plot_plan(plan: JobPlan, path: str | os.PathLike[str]) -> None:

@@ -16,11 +16,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-MAX_PANELS = 12
-"""More series than this do not fit one page; the first are shown, and a note says so."""
+MAX_PANELS = 12  # more series than this do not fit one page; the first are shown, and a note says so
 LOOKS = {form: look(place) for place, form in enumerate(("amdahl", "power", "linear"))}
-_WIDE_SPAN = 24
-"""From this ratio of widest to narrowest on, widths are drawn by their logarithm."""
+_WIDE_SPAN = 24  # from this ratio of widest to narrowest on, widths are drawn by their logarithm
 
 
 def plot_speedups(source: str, studies: Sequence[Study], path: str | Path) -> None:

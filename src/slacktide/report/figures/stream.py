@@ -34,12 +34,10 @@ if TYPE_CHECKING:
 
 WASTES = (("idle", "idle_gpu_hours", FAINT), ("restart", "restart_gpu_hours", "#d55e00"),
           ("fragments", "fragmentation_gpu_hours", "#e69f00"))  # fmt: skip
-WIDE = 4.0
-"""Mean responses that differ by more than this factor are drawn on a scale of ratios."""
+WIDE = 4.0  # mean responses that differ by more than this factor are drawn on a scale of ratios
 DECADE_HOURS = (1 / 3600, 10 / 3600, 1 / 60, 1 / 6, 1.0, 10.0, 96.0, 960.0, 9600.0)
 """Round times about a factor of ten apart."""
-CURVE_POINTS = 400
-"""Response times at which each policy's curve is drawn."""
+CURVE_POINTS = 400  # response times at which each policy's curve is drawn
 
 
 def plot_streams(found: StreamComparison, path: str | Path) -> None:

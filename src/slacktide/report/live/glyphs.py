@@ -9,15 +9,13 @@ from typing import NamedTuple
 class Glyphs(NamedTuple):
     """A set of signs."""
 
-    levels: str
-    """From nothing to full, for small bars side by side."""
+    levels: str  # from nothing to full, for small bars side by side
     spot: str
     on_demand: str
     free: str
     done: str
     left: str
-    line: str
-    """Where the straight line to the deadline stands."""
+    line: str  # where the straight line to the deadline stands
     dot: str
     minus: str
 

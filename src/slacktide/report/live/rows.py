@@ -37,28 +37,21 @@ class Standing:
     pool: str
     status: str
     health: str
-    hours: float
-    """Since the job began, on the market's clock."""
-    quotes: Sequence[Quote]
-    """What the market offered in the last slots, the present one last."""
+    hours: float  # since the job began, on the market's clock
+    quotes: Sequence[Quote]  # what the market offered in the last slots, the present one last
     spot_gpus: int = 0
     on_demand_gpus: int = 0
     progress_gpu_hours: float = 0.0
-    estimated: bool = False
-    """Whether progress is estimated from time and width, because the job reports none."""
+    estimated: bool = False  # whether progress is estimated from time and width, because the job reports none
     spot_usd: float = 0.0
     on_demand_usd: float = 0.0
-    on_demand_alone_usd: float | None = None
-    """What the whole work would cost all on demand."""
+    on_demand_alone_usd: float | None = None  # what the whole work would cost all on demand
     metrics: Mapping[str, float] = field(default_factory=dict)
     projected_hours: float | None = None
     """When the job will be done if it goes on as so far; None while that cannot be said."""
-    projected_usd: float | None = None
-    """What it will have cost by then."""
-    may_move: bool = False
-    """Whether it may move to another pool."""
-    move_usd: float = 0.0
-    """What moves have cost, in addition to its GPUs."""
+    projected_usd: float | None = None  # what it will have cost by then
+    may_move: bool = False  # whether it may move to another pool
+    move_usd: float = 0.0  # what moves have cost, in addition to its GPUs
 
     @property
     def share(self) -> float:

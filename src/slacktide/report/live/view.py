@@ -19,12 +19,9 @@ STATUS_STYLE = {
     "succeeded": "green", "failed": "bold red", "deadline_missed": "bold red", "cancelled": "yellow",
 }  # fmt: skip
 LAST_LINES = 8
-LAST_ROWS = 10
-"""Long lines of what happened take two rows; all together take no more than these."""
-NARROW = 56
-"""On a terminal narrower than this every job is a row, however few they are."""
-INDENT = " " * 18
-"""Below the sentence of a line, which stands after its time and its actor."""
+LAST_ROWS = 10  # long lines of what happened take two rows; all together take no more than these
+NARROW = 56  # on a terminal narrower than this every job is a row, however few they are
+INDENT = " " * 18  # below the sentence of a line, which stands after its time and its actor
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +31,7 @@ class Frame:
     standings: Sequence[Standing]
     lines: Sequence[str]
     speed: float = 1.0
-    note: str = ""
-    """What is to be said above all else, such as that the run is being stopped."""
+    note: str = ""  # what is to be said above all else, such as that the run is being stopped
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         glyphs = ASCII if options.ascii_only else FANCY

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from slacktide.results.fleets.fleet_jobs import JobOutcome
     from slacktide.results.fleets.stream import Responses, StreamRow
 
-EVERY_HOURS = 6.0
-"""How far apart the moments of `over_time` are at least."""
+EVERY_HOURS = 6.0  # how far apart the moments of `over_time` are at least
 
 
 def as_json(found: StreamComparison | FleetComparison, source: str) -> dict[str, Any]:

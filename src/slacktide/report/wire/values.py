@@ -12,8 +12,7 @@ from typing import Any
 
 from slacktide.core.quotes import UNLIMITED_GPUS, Quote
 
-AS_THEY_ARE = frozenset({str, int, bool, type(None)})
-"""Types whose values JSON holds as they are."""
+AS_THEY_ARE = frozenset({str, int, bool, type(None)})  # types whose values JSON holds as they are
 
 
 def plain(value: Any) -> Any:

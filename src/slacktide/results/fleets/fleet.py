@@ -18,18 +18,15 @@ class SlotRecords(NamedTuple):
     """What an allocator said of itself and the fleet at the slots of a run; one entry a slot."""
 
     hours: Floats
-    spent_usd: Floats
-    """In the period of the budget."""
+    spent_usd: Floats  # in the period of the budget
     reserved_usd: Floats
     usd_per_job_hour: Floats
     """What an hour of a job's waiting is worth; not a number where the allocator has no such price."""
-    waiting: Ints
-    """Jobs that hold nothing."""
+    waiting: Ints  # jobs that hold nothing
     present: Ints
     spot_gpus: Ints
     on_demand_gpus: Ints
-    offered_gpus: Ints
-    """Spot that all pools offer."""
+    offered_gpus: Ints  # spot that all pools offer
 
 
 class HeldStretches(NamedTuple):
@@ -52,13 +49,11 @@ class FleetRun:
 
     policy: str
     submitted_hours: Floats
-    deadline_hours: Floats
-    """On the clock of the run; infinite without one."""
+    deadline_hours: Floats  # on the clock of the run; infinite without one
     hard: Bools
     kind: Ints
     work_gpu_hours: Floats
-    finish_hours: Floats
-    """On the clock of the run; infinite where a job was refused, stopped or never done."""
+    finish_hours: Floats  # on the clock of the run; infinite where a job was refused, stopped or never done
     cost_usd: Floats
     on_demand_usd: Floats
     spot_gpu_hours: Floats
@@ -66,13 +61,10 @@ class FleetRun:
     pause_gpu_hours: Floats
     losses: Ints
     starts: Ints
-    refused: dict[int, Refusal]
-    """Jobs that could not be promised, by their number."""
+    refused: dict[int, Refusal]  # jobs that could not be promised, by their number
     moments: SlotRecords
-    most_spent_share: float
-    """The greatest share of a period's budget that was ever spent in it."""
-    held: HeldStretches | None = field(default=None, repr=False)
-    """All that happened, where the run kept it."""
+    most_spent_share: float  # the greatest share of a period's budget that was ever spent in it
+    held: HeldStretches | None = field(default=None, repr=False)  # all that happened, where the run kept it
     reasons: Sequence[tuple[float, int, Reason]] = field(default=(), repr=False)
     """When which job was given something else and why, where the run kept it."""
 

@@ -18,39 +18,29 @@ class JobFacts(NamedTuple):
     """What is known of a job in addition to what a run says of it."""
 
     name: str
-    kind: str
-    """Its class."""
+    kind: str  # its class
     owner: str = ""
     value_usd: float = 0.0
-    worthless_hours: float = 0.0
-    """When a late result is worth nothing, on the clock of the run."""
+    worthless_hours: float = 0.0  # when a late result is worth nothing, on the clock of the run
 
 
 @dataclass(frozen=True, slots=True)
 class FleetMonth:
     """What was simulated: jobs over a time, the market that they shared, and their money."""
 
-    jobs: tuple[JobFacts, ...]
-    """In the order of their submission."""
-    jobs_from: str
-    """Where they came from: a file, or how they were drawn."""
-    hours: float
-    """The time over which they came."""
-    start: datetime
-    """The date of hour 0."""
+    jobs: tuple[JobFacts, ...]  # in the order of their submission
+    jobs_from: str  # where they came from: a file, or how they were drawn
+    hours: float  # the time over which they came
+    start: datetime  # the date of hour 0
     allowance: Allowance
     market: str
-    market_start: datetime
-    """The market's own time at hour 0."""
+    market_start: datetime  # the market's own time at hour 0
     slot_hours: float
-    again: bool = False
-    """Whether the market was too short and began anew."""
+    again: bool = False  # whether the market was too short and began anew
     promised_gpus: float = 0.0
     """The work that the classes of the file promise per hour; 0 where there are none."""
-    brought_gpus: float = 0.0
-    """The work that these jobs brought per hour."""
-    left_out: int = 0
-    """Jobs that came after the time that was simulated."""
+    brought_gpus: float = 0.0  # the work that these jobs brought per hour
+    left_out: int = 0  # jobs that came after the time that was simulated
 
     @property
     def period(self) -> Period:
@@ -73,19 +63,14 @@ class FleetMonth:
 class Measured(NamedTuple):
     """What a run came to, or what two runs come to between them."""
 
-    mean_hours: float
-    """Mean response of jobs without a deadline."""
+    mean_hours: float  # mean response of jobs without a deadline
     p95_hours: float
-    met: float
-    """Jobs with a deadline that were done by it."""
-    late: float
-    """Admitted jobs with a hard deadline that were not."""
+    met: float  # jobs with a deadline that were done by it
+    late: float  # admitted jobs with a hard deadline that were not
     refused: float
-    unfinished: float
-    """Admitted jobs without a deadline that were never done."""
+    unfinished: float  # admitted jobs without a deadline that were never done
     spent_usd: float
-    on_demand_share: float
-    """The share of the money that went to on-demand GPUs."""
+    on_demand_share: float  # the share of the money that went to on-demand GPUs
 
     @classmethod
     def of(cls, run: FleetRun) -> Measured:
@@ -113,14 +98,11 @@ class FleetRow:
 
     policy: str
     measured: Measured
-    run: FleetRun
-    """Its run; of a tuned one that of the nearest of its settings."""
-    tried: int = 1
-    """How many settings it was tuned over."""
+    run: FleetRun  # its run; of a tuned one that of the nearest of its settings
+    tried: int = 1  # how many settings it was tuned over
     settings: tuple[str, ...] = ()
     """The settings that were best at the common spend: two, where it lies between them; none: not tuned."""
-    over_bound: float | None = None
-    """Its mean response over the lower bound, where one is known."""
+    over_bound: float | None = None  # its mean response over the lower bound, where one is known
 
 
 class Budgeted(NamedTuple):
@@ -135,15 +117,10 @@ class FleetComparison:
     """Allocators on one month; the first of them is reported in full."""
 
     month: FleetMonth
-    deadlines: int
-    """Jobs with a deadline."""
-    common_usd: float
-    """What each of them was tuned to spend."""
-    common_of: str
-    """Whose spending that is; empty: the budget's."""
+    deadlines: int  # jobs with a deadline
+    common_usd: float  # what each of them was tuned to spend
+    common_of: str  # whose spending that is; empty: the budget's
     rows: tuple[FleetRow, ...]
-    story: FleetRun
-    """The first allocator's run, with all that was held and why."""
+    story: FleetRun  # the first allocator's run, with all that was held and why
     less: Budgeted | None = None
-    more: Budgeted | None = None
-    """The first allocator with a smaller and a larger budget."""
+    more: Budgeted | None = None  # the first allocator with a smaller and a larger budget

@@ -20,24 +20,18 @@ class JobOutcome(NamedTuple):
     kind: str
     owner: str
     submitted_hours: float
-    deadline_hours: float
-    """Infinite without one."""
+    deadline_hours: float  # infinite without one
     work_gpu_hours: float
-    outcome: str
-    """`done`, `in time`, `late`, `refused` or `not done`."""
-    finish_hours: float
-    """Infinite where it never ended."""
+    outcome: str  # `done`, `in time`, `late`, `refused` or `not done`
+    finish_hours: float  # infinite where it never ended
     cost_usd: float
     spot_gpu_hours: float
     on_demand_gpu_hours: float
     starts: int
     losses: int
-    value_usd: float
-    """What its result was worth when it came."""
-    why: Reason | None = None
-    """What its allocator said last about it."""
-    refusal: Refusal | None = None
-    """Why it could not be promised, and the nearest that could."""
+    value_usd: float  # what its result was worth when it came
+    why: Reason | None = None  # what its allocator said last about it
+    refusal: Refusal | None = None  # why it could not be promised, and the nearest that could
 
     @property
     def response_hours(self) -> float:
@@ -98,16 +92,12 @@ class MoneyAt(NamedTuple):
     """Where the money of a period stood at a moment."""
 
     hours: float
-    gone_share: float
-    """The share of the period that had passed."""
+    gone_share: float  # the share of the period that had passed
     budget_usd: float
-    line_usd: float
-    """What would have been spent by then on a straight line."""
+    line_usd: float  # what would have been spent by then on a straight line
     spent_usd: float
-    reserved_usd: float
-    """Kept for deadlines that were promised, should all spot be gone."""
-    projected_usd: float
-    """What the whole period would cost at the pace so far."""
+    reserved_usd: float  # kept for deadlines that were promised, should all spot be gone
+    projected_usd: float  # what the whole period would cost at the pace so far
     usd_per_job_hour: float
     """What an hour of a job's waiting was worth; not a number where the allocator has no such price."""
 
@@ -148,8 +138,7 @@ class ClassOutcome(NamedTuple):
 
     name: str
     jobs: int
-    mean_hours: float
-    """Mean response of those that were done."""
+    mean_hours: float  # mean response of those that were done
     p95_hours: float
     deadlines: int
     met: int

@@ -48,8 +48,7 @@ class GpuHourBill:
     run need not keep them.
     """
 
-    gpu_hours: float
-    """All that was paid for."""
+    gpu_hours: float  # all that was paid for
     busy_gpu_hours: float
     restart_gpu_hours: float
     fragmentation_gpu_hours: float
@@ -78,15 +77,11 @@ class StreamRun:
 
     policy: str
     stream: Stream
-    response_hours: Floats
-    """Of each job of the stream, in its order."""
+    response_hours: Floats  # of each job of the stream, in its order
     bill: GpuHourBill
-    peak_gpus: int
-    """The most GPUs that were paid for at once."""
-    resizes: int
-    """How often a running job's width was changed."""
-    end_hours: float
-    """When the last job was done."""
+    peak_gpus: int  # the most GPUs that were paid for at once
+    resizes: int  # how often a running job's width was changed
+    end_hours: float  # when the last job was done
     kept: KeptStretches | None = field(default=None, repr=False, compare=False)
     """All that happened, where the run kept it."""
 
@@ -124,8 +119,7 @@ class StreamRun:
 class StreamRow:
     """One policy next to the optimum that spends the same."""
 
-    policy: str
-    """Its name, with the parameters that are not at their defaults."""
+    policy: str  # its name, with the parameters that are not at their defaults
     run: StreamRun
     optimum: StreamRun | None
     """Fixed widths on the same stream, at the same realised average; None where they cannot spend so little.
@@ -148,6 +142,5 @@ class StreamComparison:
     fleet: Fleet
     stream: Stream
     rows: tuple[StreamRow, ...]
-    jobs_from: str = ""
-    """Where the jobs came from, in words: a file, or how they were drawn."""
+    jobs_from: str = ""  # where the jobs came from, in words: a file, or how they were drawn
     usd_per_gpu_hour: float | None = None

@@ -19,8 +19,7 @@ class AccountRow:
     pool: str
     gpus: int
     usd_per_hour: float
-    rented_utc: datetime | None
-    """None where the journal does not know the ticket."""
+    rented_utc: datetime | None  # none where the journal does not know the ticket
     boot_hours: float | None
     our_hours: float
     their_hours: float | None

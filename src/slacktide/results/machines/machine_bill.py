@@ -10,10 +10,8 @@ from statistics import median
 
 from slacktide.journal.events import Capacity, Cause
 
-FREE: tuple[Cause, ...] = ("no-capacity", "refused")
-"""Causes of tickets for which there never was a machine."""
-LAST_BOOTS = 20
-"""How many of the last boots of a pool say how long the next one takes."""
+FREE: tuple[Cause, ...] = ("no-capacity", "refused")  # causes of tickets for which there never was a machine
+LAST_BOOTS = 20  # how many of the last boots of a pool say how long the next one takes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,20 +19,16 @@ class MachineCost:
     """One ticket, and the machine that it was paid for with."""
 
     ticket: str
-    machine: str | None
-    """What its provider calls it; None where none has joined."""
+    machine: str | None  # what its provider calls it; None where none has joined
     capacity: Capacity
     pool: str
     gpus: int
     usd_per_hour: float
     rented_utc: datetime
     joined_utc: datetime | None = None
-    returned_utc: datetime | None = None
-    """When its ticket was closed; None while it is open."""
-    hours: float
-    """For how long it is paid: 0 where there never was a machine."""
-    boot_hours: float | None = None
-    """From the ticket until it was ready for use; None where it never was."""
+    returned_utc: datetime | None = None  # when its ticket was closed; None while it is open
+    hours: float  # for how long it is paid: 0 where there never was a machine
+    boot_hours: float | None = None  # from the ticket until it was ready for use; None where it never was
     cause: Cause = ""
     why: str = ""
 
@@ -78,10 +72,8 @@ def spread_of(hours: Iterable[float]) -> Spread:
 class MachineGroup:
     """Machines of one pool and kind, or all of them."""
 
-    pool: str
-    """Empty: of all pools."""
-    capacity: str
-    """Empty: of both kinds."""
+    pool: str  # empty: of all pools
+    capacity: str  # empty: of both kinds
     lines: tuple[MachineCost, ...]
 
     @property
@@ -129,8 +121,7 @@ class MachineGroup:
 class MachineBill:
     """Every machine in a journal."""
 
-    lines: tuple[MachineCost, ...]
-    """In the order in which their tickets were opened."""
+    lines: tuple[MachineCost, ...]  # in the order in which their tickets were opened
     until_utc: datetime | None
     """Up to when those are counted whose ticket is open; None where there is no record at all."""
 

@@ -13,10 +13,8 @@ from slacktide.results.machines.machine_use import MachineCosts
 class PayerBill:
     """What one payer paid."""
 
-    payer: str
-    """The job's id; empty for the site itself, which pays for machines that no job holds."""
-    status: str
-    """The job's; empty for the site."""
+    payer: str  # the job's id; empty for the site itself, which pays for machines that no job holds
+    status: str  # the job's; empty for the site
     bill: StretchSums
 
 
@@ -34,7 +32,5 @@ class SiteCost(NamedTuple):
     """The bill of a whole journal with its audit."""
 
     bill: SiteBill
-    notes: tuple[str, ...] = ()
-    """What users should know of its markets, where they are not as they were."""
-    machines: MachineCosts | None = None
-    """The bill of machines that were rented; None where none ever were."""
+    notes: tuple[str, ...] = ()  # what users should know of its markets, where they are not as they were
+    machines: MachineCosts | None = None  # the bill of machines that were rented; None where none ever were

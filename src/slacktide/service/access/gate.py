@@ -20,10 +20,8 @@ from slacktide.core.errors import SlacktideError
 from slacktide.service.access.limits import Rate
 from slacktide.service.access.sessions import COOKIE, Sessions
 
-BODY_BYTES = 2 * 1024 * 1024
-"""Of any request but an upload: a job file has at most half of it."""
-BODY_S = 60.0
-"""How long a client may pause in the middle of a body."""
+BODY_BYTES = 2 * 1024 * 1024  # of any request but an upload: a job file has at most half of it
+BODY_S = 60.0  # how long a client may pause in the middle of a body
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 UPLOAD = "/api/v1/uploads/"
 LOGIN = "/api/v1/session"
@@ -55,13 +53,10 @@ FOR_A_YEAR = "max-age=31536000"
 class Who(NamedTuple):
     """The sender of a request."""
 
-    name: str = ""
-    """Of the token; empty without one."""
+    name: str = ""  # of the token; empty without one
     role: Role | None = None
-    session: str = ""
-    """The id of the session, for one who came with a cookie."""
-    token: str = ""
-    """The digest of the token, for one who came with it."""
+    session: str = ""  # the id of the session, for one who came with a cookie
+    token: str = ""  # the digest of the token, for one who came with it
 
     def may(self, role: Role | None) -> bool:
         """Whether this one may do what needs a role: who may submit may also read."""
@@ -74,13 +69,11 @@ class Doorkeeper:
 
     tokens: Tokens
     hosts: tuple[str, ...]
-    secure: bool = False
-    """Whether browsers reach the server by TLS, its own or a proxy's."""
+    secure: bool = False  # whether browsers reach the server by TLS, its own or a proxy's
     sessions: Sessions = field(default_factory=Sessions)
     requests: Rate = field(default_factory=lambda: Rate(200.0, 400.0))
     """By token, or by address for who has none."""
-    failures: Rate = field(default_factory=lambda: Rate(0.2, 10.0))
-    """Wrong tokens, by address."""
+    failures: Rate = field(default_factory=lambda: Rate(0.2, 10.0))  # wrong tokens, by address
 
     def refusal(self, scope: Scope, headers: Mapping[str, str]) -> tuple[int, str] | Who:
         """Return the sender of a request, or the status and the reason of its refusal."""

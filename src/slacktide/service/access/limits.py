@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from slacktide.core.errors import SlacktideError
 
-CALLERS = 10_000
-"""Callers that are remembered; the one whose last request is the oldest is forgotten first."""
+CALLERS = 10_000  # callers that are remembered; the one whose last request is the oldest is forgotten first
 
 
 class TooMuchError(SlacktideError):

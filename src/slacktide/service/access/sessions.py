@@ -20,19 +20,15 @@ from slacktide.journal.store.default_paths import hidden_sibling
 
 COOKIE = "slacktide_session"
 LASTING_S = 12 * 3600.0
-MOST = 1000
-"""Sessions at a time; the oldest one gives way."""
+MOST = 1000  # sessions at a time; the oldest one gives way
 
 
 class Session(NamedTuple):
     """Whose a session is, and until when."""
 
-    name: str
-    """Of the token that opened it."""
-    token: str
-    """The digest of that token: another one of the same name does not take the session over."""
-    until_s: float
-    """By the wall clock."""
+    name: str  # of the token that opened it
+    token: str  # the digest of that token: another one of the same name does not take the session over
+    until_s: float  # by the wall clock
 
 
 class Sessions:

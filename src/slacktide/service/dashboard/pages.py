@@ -21,16 +21,14 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Route
 
 KINDS = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
-FRESH = "no-cache"
-"""Browsers keep scripts and styles, and check each time whether they have changed."""
+FRESH = "no-cache"  # browsers keep scripts and styles, and check each time whether they have changed
 
 
 class Page(NamedTuple):
     """One page of the dashboard."""
 
     path: str
-    script: str
-    """The module that fills it: `static/pages/SCRIPT.js`."""
+    script: str  # the module that fills it: `static/pages/SCRIPT.js`
     title: str
     in_menu: bool = True
 

@@ -20,10 +20,8 @@ from slacktide.service.access.gate import Who
 Handler = Callable[[Request], Awaitable[Response]]
 JOB = "/api/v1/jobs/{job}"
 MOST_WAIT_S = 60.0
-MARK = "address"
-"""The attribute by which a handler is known as one."""
-SMALL = 10**12
-"""Larger numbers of events than any journal has, and small enough for SQLite."""
+MARK = "address"  # the attribute by which a handler is known as one
+SMALL = 10**12  # larger numbers of events than any journal has, and small enough for SQLite
 
 
 def says(meaning: str, *, ge: float | None = None, le: float | None = None) -> Meta:
@@ -47,20 +45,14 @@ class Endpoint:
     path: str
     handler: Handler
     says: str
-    answer: Any = None
-    """The type of its answer; None: no body."""
+    answer: Any = None  # the type of its answer; None: no body
     media: str | tuple[str, ...] = "application/json"
     status: int = 200
-    role: Role | None = "read"
-    """The role that the token must have; None: no token is needed."""
-    body: Any = None
-    """The type of its body; None: none."""
-    query: type[Query] = NoQuery
-    """The type of its parameters."""
-    streams: bool = False
-    """Whether it also answers with a stream, to clients that accept one."""
-    timed: bool = True
-    """Whether it answers at once, so that its time is counted."""
+    role: Role | None = "read"  # the role that the token must have; None: no token is needed
+    body: Any = None  # the type of its body; None: none
+    query: type[Query] = NoQuery  # the type of its parameters
+    streams: bool = False  # whether it also answers with a stream, to clients that accept one
+    timed: bool = True  # whether it answers at once, so that its time is counted
 
     @property
     def name(self) -> str:

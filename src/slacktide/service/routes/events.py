@@ -29,8 +29,7 @@ from slacktide.service.routes.endpoints import (
 )
 
 MOST_EVENTS = 1000
-PAGES_BYTES = 8 * 1024 * 1024
-"""Of all cached pages; the least recently used one is dropped first."""
+PAGES_BYTES = 8 * 1024 * 1024  # of all cached pages; the least recently used one is dropped first
 
 
 class PageQuery(Query, frozen=True):

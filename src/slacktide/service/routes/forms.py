@@ -44,13 +44,10 @@ class JobList:
 class JobAnswer(JobStatus):
     """One job: its row in the list, and more."""
 
-    key: str
-    """The request that it came from; empty for one that the controller's own process submitted."""
-    text: str
-    """The job file, without values of secrets."""
+    key: str  # the request that it came from; empty for one that the controller's own process submitted
+    text: str  # the job file, without values of secrets
     home_pool: str
-    pools: list[str]
-    """Among which it may move; empty for one that stays."""
+    pools: list[str]  # among which it may move; empty for one that stays
     class_: str = field(metadata={"name": "class"})
     attempt: int
     failures: int
@@ -58,10 +55,8 @@ class JobAnswer(JobStatus):
     lost_gpu_hours: float
     spot_usd: float
     on_demand_usd: float
-    began_hours: float
-    """On the market's clock."""
-    deadline_kind: str | None
-    """`hard`, `soft` or `none`; null if its file can no longer be read."""
+    began_hours: float  # on the market's clock
+    deadline_kind: str | None  # `hard`, `soft` or `none`; null if its file can no longer be read
     after_deadline: str | None
     work_known: bool | None
 
@@ -130,8 +125,7 @@ class CourseAnswer:
     """The course of a job so far, in few enough points to be drawn."""
 
     job: str
-    hours: float
-    """How long it has been running, or ran."""
+    hours: float  # how long it has been running, or ran
     projected_hours: float | None
     """When it would be done at its pace so far; null while too little is done, and once it has ended."""
     points: list[CoursePoint]
@@ -233,15 +227,13 @@ class PoolNow:
     on_demand_usd_per_gpu_hour: list[float]
     spot_gpus: list[int]
     on_demand_gpus: list[int] | None
-    until_utc: str | None
-    """Up to when a feed has prices; null for a recorded market."""
+    until_utc: str | None  # up to when a feed has prices; null for a recorded market
     taken_hours_ago: float | None
     """When the market last took spot back from a job here; null: never on this clock."""
     taken_gpus: int
     refused_hours_ago: float | None
     """When a job last wanted more spot than there was; null: never on this clock."""
-    refused_gpus: int
-    """How many it wanted."""
+    refused_gpus: int  # how many it wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,10 +241,8 @@ class Markets:
     """The pools of the market that all jobs share."""
 
     pools: list[PoolNow]
-    live: bool
-    """Whether prices come from a feed; otherwise a recorded market is replayed."""
-    feed_trouble: str
-    """What is wrong with the feed; empty when nothing is."""
+    live: bool  # whether prices come from a feed; otherwise a recorded market is replayed
+    feed_trouble: str  # what is wrong with the feed; empty when nothing is
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,12 +282,9 @@ class JournalAnswer:
     """The journal itself."""
 
     id: str
-    seq: int
-    """The number of its last event."""
-    now_hours: float
-    """The market's clock."""
-    speed: float | None
-    """How many times as fast as real time it runs; null before it was first set."""
+    seq: int  # the number of its last event
+    now_hours: float  # the market's clock
+    speed: float | None  # how many times as fast as real time it runs; null before it was first set
     in_charge: bool
     backend: str
     unfinished: list[str]

@@ -30,8 +30,7 @@ from slacktide.service.routes.endpoints import (
 )
 from slacktide.service.tasks.task_worker import QueuePosition
 
-ACTIVE = "active"
-"""The state of every job that has not ended."""
+ACTIVE = "active"  # the state of every job that has not ended
 LOGS_WAIT_S = 30.0
 Form = Literal["png", "svg", "pdf"]
 PICTURES: dict[Form, str] = {"png": "image/png", "svg": "image/svg+xml", "pdf": "application/pdf"}

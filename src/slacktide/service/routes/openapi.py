@@ -22,8 +22,7 @@ IDEMPOTENCY = {
     "description": "Names the request: the same key is the same job.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 200},
 }
-PATTERNS = {"sha256": {"pattern": "^[0-9a-f]{64}$"}}
-"""What parts of a path look like."""
+PATTERNS = {"sha256": {"pattern": "^[0-9a-f]{64}$"}}  # what parts of a path look like
 ERRORS = {
     "400": "What was sent cannot be used.",
     "401": "No token, or a wrong one.",

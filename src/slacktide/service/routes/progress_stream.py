@@ -15,8 +15,7 @@ from slacktide.service.tasks.task_worker import QueuePosition
 
 Answering = Callable[[QueuePosition], Awaitable[dict[str, Any]]]
 Failed = Callable[[Exception], Response]
-STEP_S = 0.25
-"""How often the progress of an answer is checked."""
+STEP_S = 0.25  # how often the progress of an answer is checked
 STILL_HERE_S = 5.0
 """How often progress is sent again where it has not changed, so that a dead connection is noticed."""
 

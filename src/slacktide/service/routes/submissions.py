@@ -36,8 +36,7 @@ from slacktide.service.routes.endpoints import (
 from slacktide.service.uploads.upload_cache import UploadCache
 
 SESSION = "/api/v1/session"
-WAIT_S = 20.0
-"""How long an answer to a submission is waited for unless the caller says otherwise."""
+WAIT_S = 20.0  # how long an answer to a submission is waited for unless the caller says otherwise
 UPLOAD = "/api/v1/uploads/{sha256}"
 MARKET = "/api/v1/uploads/markets/{sha256}"
 

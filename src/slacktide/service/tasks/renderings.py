@@ -24,8 +24,7 @@ class Makers(NamedTuple):
     """How a result becomes text, a page and a picture."""
 
     texts: Mapping[str, Callable[[], str]]
-    write: Callable[[Path], object] | None
-    """None: it has no page."""
+    write: Callable[[Path], object] | None  # none: it has no page
     draw: Callable[[Path], object]
 
 

@@ -23,8 +23,7 @@ from slacktide.simulation.compare import Progress
 
 SHARE_OF_MEMORY = 0.5
 """Of the machine's memory that may be used for an answer: the controller and its workers need the rest."""
-REPORT_S = 0.2
-"""How often the progress of a request is reported at most."""
+REPORT_S = 0.2  # how often the progress of a request is reported at most
 
 
 def main() -> None:

@@ -14,13 +14,10 @@ from slacktide.app.task_requests import OutOfMemoryError, Setting
 from slacktide.core.errors import BackendError
 from slacktide.service.access.limits import TooMuchError
 
-MOST_WAITING, MOST_OF_EACH = 16, 8
-"""Requests in the queue, and those of one caller."""
+MOST_WAITING, MOST_OF_EACH = 16, 8  # requests in the queue, and those of one caller
 LINE_BYTES = 64 * 1024 * 1024
-PATIENCE_S = 300.0
-"""How long a request may take; the first back-test on a machine compiles for half a minute."""
-KEPT = 512
-"""Answers that are remembered."""
+PATIENCE_S = 300.0  # how long a request may take; the first back-test on a machine compiles for half a minute
+KEPT = 512  # answers that are remembered
 
 
 class TaskError(Exception):

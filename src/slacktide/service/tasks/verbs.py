@@ -49,8 +49,7 @@ from slacktide.service.uploads.server_paths import ServerPaths, without_folder
 from slacktide.service.uploads.uploads import markets_of
 from slacktide.simulation.compare import Progress
 
-LONGEST_NAME = 200
-"""Of a job file, in bytes: every file system takes it."""
+LONGEST_NAME = 200  # of a job file, in bytes: every file system takes it
 Result = TypeVar("Result", JobPlan, Comparison)
 
 

@@ -35,18 +35,13 @@ class UploadCache:
     """
 
     folder: Path
-    what: str
-    """What they are, in the plural."""
-    most_bytes: int
-    """Of one."""
-    most_kept_bytes: int
-    """Of all."""
-    kept_s: float
-    """How long a file may wait since it was last requested."""
+    what: str  # what they are, in the plural
+    most_bytes: int  # of one
+    most_kept_bytes: int  # of all
+    kept_s: float  # how long a file may wait since it was last requested
     _senders: dict[str, str] = field(default_factory=dict)
     """Who sent which file; the sender of one from before a restart is unknown."""
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-    """Held while room is made."""
+    _lock: threading.Lock = field(default_factory=threading.Lock)  # held while room is made
 
     def has(self, digest: str) -> bool:
         """Whether a file of this digest is here; if so, it is kept for as long as a new one."""

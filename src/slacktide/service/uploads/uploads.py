@@ -41,14 +41,10 @@ from slacktide.service.uploads.upload_cache import UploadCache
 
 MOST_UNPACKED_BYTES = 4 * MOST_BYTES
 MOST_FILES = 20_000
-MOST_KEPT_BYTES = 20 * MOST_BYTES
-"""All working folders that wait for their submission."""
-KEPT_S = 24 * 3600.0
-"""How long a working folder may wait for its submission."""
-KEPT_DAYS = 7.0
-"""How long the files of a job are kept after its end."""
-MARKET_BYTES = 32 << 20
-"""Of a market that is sent for a plan or a back-test, packed: some millions of quotes."""
+MOST_KEPT_BYTES = 20 * MOST_BYTES  # all working folders that wait for their submission
+KEPT_S = 24 * 3600.0  # how long a working folder may wait for its submission
+KEPT_DAYS = 7.0  # how long the files of a job are kept after its end
+MARKET_BYTES = 32 << 20  # of a market that is sent for a plan or a back-test, packed: some millions of quotes
 MARKET_KEPT_S = 3600.0
 _FOLDER = re.compile(r"[0-9a-f]{24}")
 

@@ -31,8 +31,7 @@ from slacktide.simulation.fleet.settled import is_independent
 from slacktide.simulation.fleet.tuning import Tuner, best_at
 from slacktide.simulation.fleet.tuning_parameters import Knob, knobs_of, settings_of
 
-HEAD_JOBS = 2000
-"""Variants of an allocator are chosen on this many of the first jobs."""
+HEAD_JOBS = 2000  # variants of an allocator are chosen on this many of the first jobs
 
 
 def allocator_label(allocator: AnyAllocator) -> str:
@@ -153,8 +152,7 @@ class TriedAllocator(NamedTuple):
 
     name: str
     allocators: tuple[AnyAllocator, ...]
-    settings: tuple[str, ...]
-    """In words, one for each; nothing for one that is not tuned."""
+    settings: tuple[str, ...]  # in words, one for each; nothing for one that is not tuned
     runs: tuple[FleetRun, ...]
 
     @property

@@ -40,22 +40,17 @@ class Orders(NamedTuple):
 class Sums(NamedTuple):
     """What became of each job so far: [job]."""
 
-    finish_hours: Floats
-    """On the clock of the run; infinite while it is not done."""
-    stopped: Ints
-    """1 where it was stopped before its work was done."""
+    finish_hours: Floats  # on the clock of the run; infinite while it is not done
+    stopped: Ints  # 1 where it was stopped before its work was done
     on_demand_usd: Floats
     move_usd: Floats
     spot_gpu_hours: Floats
     on_demand_gpu_hours: Floats
     pause_gpu_hours: Floats
     held_hours: Floats
-    losses: Ints
-    """How often the market took spot from it."""
-    starts: Ints
-    """How often workers were added."""
-    meter: Ints
-    """[job, 4]: what it has paid for in the present slot, where whole slots are paid."""
+    losses: Ints  # how often the market took spot from it
+    starts: Ints  # how often workers were added
+    meter: Ints  # [job, 4]: what it has paid for in the present slot, where whole slots are paid
 
     @classmethod
     def empty(cls, jobs: int) -> Sums:

@@ -28,8 +28,7 @@ from slacktide.simulation.fleet.market_kernel import Orders
 from slacktide.simulation.fleet.scene import FleetScene
 from slacktide.simulation.plain import USUAL
 
-PREFIX = "job-"
-"""A job without a name is called this and its number."""
+PREFIX = "job-"  # a job without a name is called this and its number
 
 
 class Pasts:

@@ -38,8 +38,7 @@ from slacktide.simulation.fleet.scene import FleetScene
 
 PATIENCE_SLOTS = 200_000
 """After this many slots beyond the last arrival a run is given up: jobs wait that are never served."""
-IDLE_SLOTS = 2_000
-"""So is one in which nothing was held for this many slots after the last arrival."""
+IDLE_SLOTS = 2_000  # so is one in which nothing was held for this many slots after the last arrival
 
 
 @dataclass(slots=True)

@@ -30,8 +30,7 @@ Progress = Callable[[int, int], None]
 Watch = Callable[[FleetView, Any], None]
 """Called with every view and what was decided on it: `Orders` on a market, widths for a stream."""
 
-REPORTS = 100
-"""How often a run reports its progress."""
+REPORTS = 100  # how often a run reports its progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,10 +40,8 @@ class RunOptions:
     name: str = ""
     progress: Progress | None = None
     watch: Watch | None = None
-    plain: bool = False
-    """Whether the kernel's source runs without being compiled."""
-    keep: bool = False
-    """Whether every stretch is kept, and on a market every reason."""
+    plain: bool = False  # whether the kernel's source runs without being compiled
+    keep: bool = False  # whether every stretch is kept, and on a market every reason
 
 
 UNWATCHED = RunOptions()

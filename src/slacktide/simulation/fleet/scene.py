@@ -29,20 +29,17 @@ ANY_GPU = "GPU"
 class Member:
     """A job of a fleet: when it comes, what it is like, and what is its own of that."""
 
-    submitted_hours: float
-    """On the clock of the run."""
+    submitted_hours: float  # on the clock of the run
     template: Job
     """What it shares with its class; work, deadline and value are those of the class where it has none."""
     work_gpu_hours: float | None = None
-    deadline_hours: float | None = None
-    """From its submission; infinite: none."""
+    deadline_hours: float | None = None  # from its submission; infinite: none
     value_usd: float | None = None
     weight: float = 1.0
     patience_hours: float = math.nan
     """How long it may go without GPUs before it rents on demand; not a number: as the allocator thinks."""
     name: str = ""
-    kind: str = ""
-    """Its class."""
+    kind: str = ""  # its class
     owner: str = ""
 
     @property
@@ -118,14 +115,11 @@ class FleetScene:
     allowance: Allowance = field(default_factory=Allowance)
     start: int = 0
     """The slot of the first pool in which the run begins; what lies before is known as the past."""
-    again: bool = False
-    """Whether the market begins anew after its end; otherwise only on demand is left then."""
-    gpu: str = ANY_GPU
-    """The GPU type of jobs that name none."""
+    again: bool = False  # whether the market begins anew after its end; otherwise only on demand is left then
+    gpu: str = ANY_GPU  # the GPU type of jobs that name none
     fleet: Fleet | None = None
     """The classes of the fleet, where it has any, in the order in which their first jobs come."""
-    on_demand_gpus: int = UNLIMITED_GPUS
-    """How many on-demand GPUs all jobs may hold at a time."""
+    on_demand_gpus: int = UNLIMITED_GPUS  # how many on-demand GPUs all jobs may hold at a time
 
     def __post_init__(self) -> None:
         if not self.members:

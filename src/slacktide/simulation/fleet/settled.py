@@ -25,12 +25,9 @@ from slacktide.results.fleets.stream import GpuHourBill, StreamRun
 class _Way(NamedTuple):
     """What each way of each class takes; way 2 c is class c's narrow one, 2 c + 1 its wide one."""
 
-    hours: Floats
-    """[way, phase]: hours of work of a job of size one; 0 where there is no such phase."""
-    pause_hours: Floats
-    """[way, phase]: the restart at the phase's start; the first one always has it."""
-    width: Ints
-    """[way, phase]"""
+    hours: Floats  # [way, phase]: hours of work of a job of size one; 0 where there is no such phase
+    pause_hours: Floats  # [way, phase]: the restart at the phase's start; the first one always has it
+    width: Ints  # [way, phase]
 
 
 def is_independent(fleet: Fleet) -> bool:

@@ -41,24 +41,16 @@ class PresentJobs(NamedTuple):
     kind: Ints
     number: Ints
     phase: Ints
-    stage: Ints
-    """The row of the phase in the fleet's tables."""
+    stage: Ints  # the row of the phase in the fleet's tables
     submitted_hours: Floats
     size: Floats
-    width: Ints
-    """GPUs held."""
-    started: Ints
-    """1 once a job has held GPUs: from then on a change of width is a resize."""
-    pause_hours: Floats
-    """Hours without progress still to come."""
-    left_gpu_hours: Floats
-    """Work left in the stage."""
-    progress_gpu_hours: Floats
-    """Work done in all stages."""
-    span_hours: Floats
-    """Productive hours since the last report of this job."""
-    span_gpu_hours: Floats
-    """Work done since the last report of this job."""
+    width: Ints  # GPUs held
+    started: Ints  # 1 once a job has held GPUs: from then on a change of width is a resize
+    pause_hours: Floats  # hours without progress still to come
+    left_gpu_hours: Floats  # work left in the stage
+    progress_gpu_hours: Floats  # work done in all stages
+    span_hours: Floats  # productive hours since the last report of this job
+    span_gpu_hours: Floats  # work done since the last report of this job
 
     @classmethod
     def empty(cls, room: int) -> PresentJobs:
@@ -93,12 +85,9 @@ class StepResult(NamedTuple):
     """Where a step led."""
 
     now_hours: float
-    present: int
-    """How many jobs are present."""
-    came: int
-    """How many jobs have arrived so far."""
-    ended: int
-    """How many stretches ended."""
+    present: int  # how many jobs are present
+    came: int  # how many jobs have arrived so far
+    ended: int  # how many stretches ended
 
 
 @compilable

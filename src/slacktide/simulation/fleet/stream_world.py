@@ -47,8 +47,7 @@ from slacktide.simulation.fleet.stream_kernel import ArrivalColumns, EndedPhases
 from slacktide.simulation.fleet.stream_views import StreamRows, columns_of, widths_of
 from slacktide.simulation.fleet.stretch_log import StretchLog
 
-ROOM = 256
-"""Jobs that can be present before the arrays are made larger."""
+ROOM = 256  # jobs that can be present before the arrays are made larger
 
 
 @dataclass(slots=True)
@@ -59,23 +58,19 @@ class StreamWorld:
     fleet: Fleet
     allocator: Allocator
     plain: bool
-    last_call: bool
-    """Whether nothing is kept for jobs to come once the last one has."""
+    last_call: bool  # whether nothing is kept for jobs to come once the last one has
     book: StretchLog | None
     step: Callable[..., kernel.StepResult] = field(init=False)
     """The kernel's functions, compiled unless the run is a plain one."""
     place: Callable[..., tuple[int, int]] = field(init=False)
-    sized: Sizing | None = field(init=False)
-    """The allocator, where it also decides how much is rented."""
-    learner: Learning | None = field(init=False)
-    """The allocator, where it learns from what happens."""
+    sized: Sizing | None = field(init=False)  # the allocator, where it also decides how much is rented
+    learner: Learning | None = field(init=False)  # the allocator, where it learns from what happens
     work_of_class: Floats | None = field(init=False)
     """Mean work of a job of each class, for an allocator that may know sizes."""
     cluster: Cluster = field(init=False)
     jobs: PresentJobs = field(init=False)
     ended: EndedPhases = field(init=False)
-    shown: PresentJobs = field(init=False)
-    """The same arrays, read-only."""
+    shown: PresentJobs = field(init=False)  # the same arrays, read-only
     columns: dict[int, JobColumns] = field(init=False)
     """... and what allocators see of them: [how many jobs are present]."""
     arrivals: ArrivalColumns = field(init=False)
@@ -86,8 +81,7 @@ class StreamWorld:
     came: int = 0
     held_gpus: int = 0
     resizes: int = 0
-    no_spot: Spot = field(default_factory=Spot)
-    """A stream has no spot to hold."""
+    no_spot: Spot = field(default_factory=Spot)  # a stream has no spot to hold
 
     def __post_init__(self) -> None:
         stream = self.stream

@@ -17,15 +17,13 @@ from slacktide.core.compiled import compilable, compiled
 from slacktide.results.stretches import SITE, KeptStretches, StretchColumns
 from slacktide.simulation.fleet.stream_kernel import EndedPhases, PresentJobs
 
-ROOM = 1024
-"""Stretches that can be written before the arrays are made larger."""
+ROOM = 1024  # stretches that can be written before the arrays are made larger
 
 
 class OpenStretches(NamedTuple):
     """How the stretch that each job of the stream is in began."""
 
-    since_hours: Floats
-    """Negative for a job that has not come yet."""
+    since_hours: Floats  # negative for a job that has not come yet
     gpus: Ints
     phase: Ints
     pause_hours: Floats

@@ -21,8 +21,7 @@ from slacktide.results.fleets.stream import StreamRun
 from slacktide.simulation.fleet.run import simulate
 from slacktide.simulation.fleet.tuning_parameters import Knob
 
-LOOKS = 9
-"""Values of a knob that are tried where spending need not rise with it ..."""
+LOOKS = 9  # values of a knob that are tried where spending need not rise with it ...
 LOOK_FAR = 3.0
 """... up to this multiple of the target ..."""
 HALVINGS = 6

@@ -26,8 +26,7 @@ class Knob(NamedTuple):
     make: Callable[[float], AnyAllocator]
     low: float
     high: float
-    whole: bool
-    """Whether the number must be whole."""
+    whole: bool  # whether the number must be whole
 
 
 def knobs_of(name: str, fleet: Fleet) -> list[Knob]:

@@ -27,8 +27,7 @@ NEEDED = ("numpy", "numba", "llvmlite")
 """Libraries that results come from; every node must have the same versions ..."""
 ALIKE = ("scipy", "statsmodels")
 """... and of these, if it has them."""
-KEPT_FOLDERS = 8
-"""How many packages of code stay on a node."""
+KEPT_FOLDERS = 8  # how many packages of code stay on a node
 
 
 def code_files(package: str) -> list[tuple[str, Path]]:

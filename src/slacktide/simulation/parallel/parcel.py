@@ -17,15 +17,13 @@ from typing import Any, NamedTuple
 from slacktide.core import own_class
 from slacktide.core.errors import BackendError, InputError, SlacktideError
 
-KEPT = 2
-"""Parcels that a worker keeps open; a sweep has one, and the next one soon follows."""
+KEPT = 2  # parcels that a worker keeps open; a sweep has one, and the next one soon follows
 
 
 class Parcel(NamedTuple):
     """A function and what its tasks share, packed."""
 
-    key: str
-    """Names the content."""
+    key: str  # names the content
     sources: tuple[own_class.Source, ...]
     content: bytes
 

@@ -20,8 +20,7 @@ from slacktide.simulation.parallel import arrival, parcel
 from slacktide.simulation.parallel.base import Result, Shared, Task
 from slacktide.simulation.parallel.ray_address import reach
 
-TRIES_AGAIN = 20
-"""How often a task is done again when the worker or node that did it dies."""
+TRIES_AGAIN = 20  # how often a task is done again when the worker or node that did it dies
 
 
 class RayTasks:

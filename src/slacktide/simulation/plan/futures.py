@@ -25,24 +25,20 @@ from slacktide.policies.stochastic_horizon import levels_of
 from slacktide.simulation.pool_options import PoolOptions
 from slacktide.solvers.slotted import deadline_slots
 
-MODELS = 10
-"""Models from which futures are drawn, each learned from the same history weighted anew."""
+MODELS = 10  # models from which futures are drawn, each learned from the same history weighted anew
 PAST_HOURS = 60 * 24.0
 """How much of the real past a future carries with it, for policies that look back; its prices move as they
 did in that time."""
 LEAST_WINDOWS = 2.0
 """How many deadlines long the common past of all pools must be for windows of it to be used."""
-ALIKE_SHARE = 1 / 3
-"""The share of all windows, those most like the present, among which some are taken."""
+ALIKE_SHARE = 1 / 3  # the share of all windows, those most like the present, among which some are taken
 
 
 class PoolFutures(NamedTuple):
     """A job's pools whose past is real and whose future is drawn, the same way for all of them."""
 
-    options: list[PoolOptions]
-    """The job with its pools as they go on in each future."""
-    slots: int
-    """How long the future is, in every pool; the quote of its first slot is known."""
+    options: list[PoolOptions]  # the job with its pools as they go on in each future
+    slots: int  # how long the future is, in every pool; the quote of its first slot is known
     assumption: str
 
     @property

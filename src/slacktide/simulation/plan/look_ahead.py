@@ -40,8 +40,7 @@ RECENT_EFFORT = 7e8
 A policy that takes more is run from fewer of them, and from FEWEST_STARTS at the least."""
 TRIED_CHECKPOINT_HOURS = 10 / 60
 """The interval that is tried to say what a checkpoint would save a job that has none."""
-SHOWN_FUTURES = 12
-"""Futures that are run slot by slot, to show the GPUs held over time."""
+SHOWN_FUTURES = 12  # futures that are run slot by slot, to show the GPUs held over time
 RANKER = "uniform-progress"
 """The quick policy by which pools to stay in are ranked; the others are tried in the best of them."""
 BEST_POOLS = 2

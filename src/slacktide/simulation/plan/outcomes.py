@@ -20,12 +20,10 @@ from slacktide.simulation.plan.planned_job import PlannedJob
 class TriedPolicy(NamedTuple):
     """Runs of one policy over all futures."""
 
-    planned: PlannedJob
-    """The job, with the pool in which this policy stays."""
+    planned: PlannedJob  # the job, with the pool in which this policy stays
     policy: str
     runs: Sequence[Run]
-    ready: Sequence[Policy] = ()
-    """The policy as it was prepared for each future; () for the clairvoyant."""
+    ready: Sequence[Policy] = ()  # the policy as it was prepared for each future; () for the clairvoyant
     history: Sequence[Run] | None = None
     """Its runs from recent starts of the real market; None for a job that may move."""
 

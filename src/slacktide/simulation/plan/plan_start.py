@@ -15,17 +15,14 @@ from slacktide.market.base import Market, Pool
 from slacktide.simulation import plain
 from slacktide.simulation.pool_options import PoolOptions
 
-RECENT_HOURS = 14 * 24.0
-"""How far back recent starts reach."""
+RECENT_HOURS = 14 * 24.0  # how far back recent starts reach
 
 
 class PlanStart(NamedTuple):
     """Where a job would begin: its pool, at which of its slots, and what the market's past is there."""
 
-    market: Market
-    """The whole record."""
-    past: Market
-    """What of it is known in the slot in which the job begins: that slot's quote is the last."""
+    market: Market  # the whole record
+    past: Market  # what of it is known in the slot in which the job begins: that slot's quote is the last
     pool: str
     slot: int
 

@@ -66,11 +66,9 @@ class PlannedJob(NamedTuple):
 
     start: PlanStart
     options: PoolOptions
-    paths: int
-    """Over how many futures it is run."""
+    paths: int  # over how many futures it is run
     sight: Sight = "feed"
-    stays_in: str = ""
-    """The pool in which its policy stays; empty: it moves, or there is one pool."""
+    stays_in: str = ""  # the pool in which its policy stays; empty: it moves, or there is one pool
 
     @classmethod
     def in_pool(cls, job: Job, start: PlanStart) -> PlannedJob:

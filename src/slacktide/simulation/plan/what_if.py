@@ -19,10 +19,8 @@ from slacktide.simulation.plan.planned_job import PlannedJob, Variant, could_be_
 
 DEADLINE_SHARES = (0.85, 1.0, 1.125, 1.25, 1.5)
 WIDTH_SHARES = (0.5, 0.625, 0.75, 0.875, 1.0)
-ROUND_HOURS = 0.25
-"""Deadlines are tried at whole quarters of an hour."""
-WORK_SEED = 2
-"""Of the order in which futures get their amounts of work."""
+ROUND_HOURS = 0.25  # deadlines are tried at whole quarters of an hour
+WORK_SEED = 2  # of the order in which futures get their amounts of work
 
 
 def against_deadline(planned: PlannedJob, policy: Policy) -> tuple[CurvePoint, ...]:

@@ -30,8 +30,7 @@ from slacktide.core.speedup import concave_hull
 from slacktide.core.types import Job
 from slacktide.solvers.clairvoyant.frame import Future, Numbers, window_hours, worth
 
-STEPS = 60
-"""Steps in the search for the best price of work; each makes its interval smaller by a third."""
+STEPS = 60  # steps in the search for the best price of work; each makes its interval smaller by a third
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 
 
@@ -39,11 +38,9 @@ class Offers(NamedTuple):
     """What the slots before the deadline offer, by slot."""
 
     hours: Floats
-    cheap_usd: Floats
-    """Per GPU-hour of spot; of on demand where that is cheaper."""
+    cheap_usd: Floats  # per GPU-hour of spot; of on demand where that is cheaper
     usual_usd: Floats
-    cheap_gpus: Ints
-    """How many GPUs there are at the cheap price."""
+    cheap_gpus: Ints  # how many GPUs there are at the cheap price
 
 
 class SpeedupHull(NamedTuple):

@@ -18,34 +18,25 @@ makes more of them look alike, so that twice as many are."""
 class SlotValues(NamedTuple):
     """The values of states, slot by slot, for as many slots as are kept at once."""
 
-    inside: Grid
-    """Values by slot of a segment, pause left over, row and grid point; see `step_back`."""
+    inside: Grid  # values by slot of a segment, pause left over, row and grid point; see `step_back`
     rows: Ints
-    kept: Grid
-    """The values at each segment's first slot, and at the deadline."""
+    kept: Grid  # the values at each segment's first slot, and at the deadline
     kept_rows: Ints
     subset: Grid
-    low: Ints
-    """The lowest grid point that can have been reached by each slot."""
+    low: Ints  # the lowest grid point that can have been reached by each slot
 
 
 class PathLabels(NamedTuple):
     """The ways to have come to each slot that are worth following, and the best way to an end."""
 
-    counts: Ints
-    """How many there are, by slot; the other arrays are by slot and label."""
+    counts: Ints  # how many there are, by slot; the other arrays are by slot and label
     holding: Ints
-    left: Ints
-    """Index of the pause left over."""
-    work: Grid
-    """Work left, in GPU-hours."""
+    left: Ints  # index of the pause left over
+    work: Grid  # work left, in GPU-hours
     paid: Grid
-    score: Grid
-    """The value still to be had by the grid, less what was paid."""
-    parent: Ints
-    """The label of the slot before."""
-    end: Ints
-    """The best end so far: its slot, its target, and its parent among the labels of that slot."""
+    score: Grid  # the value still to be had by the grid, less what was paid
+    parent: Ints  # the label of the slot before
+    end: Ints  # the best end so far: its slot, its target, and its parent among the labels of that slot
     end_score: Grid
 
 

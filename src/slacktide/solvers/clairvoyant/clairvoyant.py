@@ -58,8 +58,7 @@ from slacktide.solvers.slotted import deadline_slots
 
 Thing = TypeVar("Thing")
 
-PART = 16
-"""Starts that are solved together on the grid between two reports of how many are done."""
+PART = 16  # starts that are solved together on the grid between two reports of how many are done
 
 COLUMNS = (
     "cost_usd", "finish_hours", "spot_gpu_hours", "on_demand_gpu_hours",
@@ -73,8 +72,7 @@ EFFORT_S = 10.0
 LEAST_EFFORT_S = 0.05
 """... but a start that takes no longer than this is solved on the grid, however many there are."""
 
-ACCURACY = 1e-3
-"""The default cell of the grid, as a share of the job's work, where no exact grid exists."""
+ACCURACY = 1e-3  # the default cell of the grid, as a share of the job's work, where no exact grid exists
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,14 +85,11 @@ class Plan:
     """GPUs held in each slot from the start until the job is done; those after the deadline included."""
     on_demand_gpus: Ints
     cost_usd: float
-    utility_usd: float
-    """The result's value less its cost."""
+    utility_usd: float  # the result's value less its cost
     finish_hours: float
     on_time: bool
-    estimate_usd: float
-    """What the grid promised for the utility; equal to it where the grid is exact."""
-    exact: bool
-    """Whether no amount of work was rounded."""
+    estimate_usd: float  # what the grid promised for the utility; equal to it where the grid is exact
+    exact: bool  # whether no amount of work was rounded
     spare_usd: float | None = None
     """What the best plan could gain over this one at the most; None where the grid was solved (see above)."""
 
@@ -107,8 +102,7 @@ class Plan:
 class Yardstick(NamedTuple):
     """What the clairvoyant would do from many starts."""
 
-    table: Floats
-    """One row per start, columns as in COLUMNS."""
+    table: Floats  # one row per start, columns as in COLUMNS
     spare_usd: Floats | None
     """By start, what the best plan could gain over this one at the most; None where the grid was solved."""
 
@@ -237,8 +231,7 @@ def _estimate(numbers: JobFrame, job: Job, promised: float, utility: float) -> f
     return promised + (job.value_usd if numbers.hard else 0.0)
 
 
-MOST_HOLDINGS = 1_500
-"""With more holdings than this, 54 GPUs, a grid is not even tried to be laid out."""
+MOST_HOLDINGS = 1_500  # with more holdings than this, 54 GPUs, a grid is not even tried to be laid out
 
 POINT_NS, LABEL_NS, PAIR_NS = 1.4, 40.0, 1.0
 """About what a grid point, a label and a pair of holdings cost, in nanoseconds of CPU."""

@@ -45,8 +45,7 @@ from slacktide.solvers.clairvoyant.sweep import (
 )
 from slacktide.solvers.slotted import kind_of_move
 
-SAME = 1e-9
-"""Amounts of work or money closer than this are equal."""
+SAME = 1e-9  # amounts of work or money closer than this are equal
 
 
 class Label(NamedTuple):

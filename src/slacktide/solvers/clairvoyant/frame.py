@@ -26,23 +26,18 @@ from slacktide.core.types import FINISH_FAST, TIME_TOLERANCE_HOURS, Job, JobStat
 from slacktide.physics.progress import WORK_TOLERANCE_HOURS, lose
 from slacktide.solvers.slotted import Pauses, Slotted, list_holdings, list_pauses, live_slot, slotted
 
-GRID_TOLERANCE = 1e-6
-"""Grid positions closer than this share of a cell are the same."""
+GRID_TOLERANCE = 1e-6  # grid positions closer than this share of a cell are the same
 
-EXACT_CELLS = 16_384
-"""The most cells for which a grid without any rounding is preferred to a coarser one."""
+EXACT_CELLS = 16_384  # the most cells for which a grid without any rounding is preferred to a coarser one
 
-STORED_NUMBERS = 24_000_000
-"""The most values kept in memory at a time, 8 bytes each."""
+STORED_NUMBERS = 24_000_000  # the most values kept in memory at a time, 8 bytes each
 
 WHOLE_SLOT_CELLS = 6
 """How many times finer a grid must be when whole slots are paid: values then fall in steps."""
 
-MAX_PAUSE_SLOTS = 1_000
-"""The longest restart, in slots: each slot of it is a state of its own."""
+MAX_PAUSE_SLOTS = 1_000  # the longest restart, in slots: each slot of it is a state of its own
 
-FEWEST_CELLS = 64
-"""Below this a grid says nothing; a problem that leaves room for fewer is refused."""
+FEWEST_CELLS = 64  # below this a grid says nothing; a problem that leaves room for fewer is refused
 
 
 class Numbers(Protocol):
@@ -71,25 +66,19 @@ class JobFrame(NamedTuple):
     hard: bool
     value_usd: float
     worthless_after_hours: float
-    spot: Ints
-    """spot[h], on_demand[h]: the GPUs of holding h; holding 0 is none."""
+    spot: Ints  # spot[h], on_demand[h]: the GPUs of holding h; holding 0 is none
     on_demand: Ints
     pauses: Pauses
     cell_gpu_hours: float
-    first_gpu_hours: float
-    """Work left at grid point 0; point j lies j cells above it."""
-    last: int
-    """The grid point of the whole work."""
-    exact: bool
-    """Whether every state that can be reached lies on a grid point."""
+    first_gpu_hours: float  # work left at grid point 0; point j lies j cells above it
+    last: int  # the grid point of the whole work
+    exact: bool  # whether every state that can be reached lies on a grid point
     shift: Ints
     """shift[q, n], weight[q, n]: n GPUs under pause q lead from point j to the weighted mean of
     points j - shift (weight 1 - w) and j - shift + 1 (weight w)."""
     weight: Floats
-    finishing: Ints
-    """finishing[q, n] = how many grid points, from the lowest, are finished within a slot."""
-    segment: int
-    """Slots whose values are kept together; earlier ones are computed again when they are needed."""
+    finishing: Ints  # finishing[q, n] = how many grid points, from the lowest, are finished within a slot
+    segment: int  # slots whose values are kept together; earlier ones are computed again when they are needed
 
 
 def frame(job: Job, slot_hours: float, accuracy: float, *, may_be_exact: bool = True) -> JobFrame:
@@ -228,8 +217,7 @@ def _most_cells(numbers_per_point: int, slots: int) -> int:
     return STORED_NUMBERS // (numbers_per_point * (2 * math.ceil(math.sqrt(slots)) + 3)) - 2
 
 
-NEVER = -1e30
-"""The value of what cannot be done; finite, so that nought times it is nought."""
+NEVER = -1e30  # the value of what cannot be done; finite, so that nought times it is nought
 
 
 Grid = Floats
@@ -241,19 +229,15 @@ class Future(NamedTuple):
     spot_usd: Floats
     on_demand_usd: Floats
     spot_gpus: Ints
-    owed_usd: Floats
-    """owed_usd[k] = what k whole slots of one on-demand GPU cost from the deadline's slot on."""
+    owed_usd: Floats  # owed_usd[k] = what k whole slots of one on-demand GPU cost from the deadline's slot on
 
 
 class Edge(NamedTuple):
     """Where a hard deadline ends what can be done; arrays by slot, pause left over and holding."""
 
-    most_gpu_hours: Grid
-    """The most work that can still be done by the deadline."""
-    value_usd: Grid
-    """Minus the least cost of doing that much."""
-    top: Ints
-    """The highest grid point that can still be finished in time."""
+    most_gpu_hours: Grid  # the most work that can still be done by the deadline
+    value_usd: Grid  # minus the least cost of doing that much
+    top: Ints  # the highest grid point that can still be finished in time
 
 
 @compilable

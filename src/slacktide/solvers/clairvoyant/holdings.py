@@ -33,11 +33,9 @@ class GpuLevels(NamedTuple):
 
     spot: Ints
     on_demand: Ints
-    of_spot: Ints
-    """of_spot[h], of_on_demand[h]: which of the levels holding h has."""
+    of_spot: Ints  # of_spot[h], of_on_demand[h]: which of the levels holding h has
     of_on_demand: Ints
-    below: Ints
-    """below[n]: the highest spot level within n GPUs."""
+    below: Ints  # below[n]: the highest spot level within n GPUs
 
 
 def count_all(job: Job, most_spot_gpus: int) -> int:

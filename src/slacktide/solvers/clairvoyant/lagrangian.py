@@ -56,15 +56,13 @@ class Wide(NamedTuple):
 class SweepBuffers(NamedTuple):
     """The memory of one sweep."""
 
-    later: Grid
-    """later[l, h], values[l, h]: what is still to be had from the next slot on, and from this one."""
+    later: Grid  # later[l, h], values[l, h]: what is still to be had from the next slot on, and from this one
     values: Grid
     anew: Floats
     """anew[h], kept[h], fewer[h]: C of target h after a restart, with the pause left over, after a shrink."""
     kept: Floats
     fewer: Floats
-    best: Grid
-    """best[s, o], which[s, o]: the best target within two levels after a shrink, and its number."""
+    best: Grid  # best[s, o], which[s, o]: the best target within two levels after a shrink, and its number
     which: Ints
 
 

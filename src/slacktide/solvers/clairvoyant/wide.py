@@ -41,19 +41,15 @@ from slacktide.solvers.slotted import Slotted, list_pauses
 BENDS = (0.0, 0.003, 0.03, 0.1)
 """How much more concave the speedup is taken to be when plans are sought: with a straight one either all
 GPUs pay at a price or none, and no price shows a plan between."""
-CLOSE = 3e-4
-"""Prices closer than this share are close enough."""
-TRIES = 60
-"""The most prices that are tried for one bend."""
-SWITCHES = 96
-"""Slots at which plans may go from the targets of one price to those of another."""
+CLOSE = 3e-4  # prices closer than this share are close enough
+TRIES = 60  # the most prices that are tried for one bend
+SWITCHES = 96  # slots at which plans may go from the targets of one price to those of another
 STATE_NS, SHRINKING_NS = 400, 1000
 """What a state (slot, holding and pause) of a wide job costs about, in nanoseconds of CPU, over all sweeps;
 and where letting go of workers costs less than a restart, so that parts of holdings count."""
 BOUNDED_STATES = 40_000_000
 """Up to this many states, all holdings are swept once more for the bound where plans are made of some."""
-MOST_STATES = 12_000_000
-"""The most states whose targets are kept, 4 bytes each, three times over."""
+MOST_STATES = 12_000_000  # the most states whose targets are kept, 4 bytes each, three times over
 
 
 class BestPlan(NamedTuple):
@@ -61,8 +57,7 @@ class BestPlan(NamedTuple):
 
     spot_gpus: Ints
     on_demand_gpus: Ints
-    row: Floats
-    """As a row of `clairvoyant_table`."""
+    row: Floats  # as a row of `clairvoyant_table`
     spare_usd: float
 
 

@@ -16,10 +16,8 @@ from slacktide.solvers.slotted import SAME_PAUSE_HOURS, Slotted, distinct, left_
 
 EXACT_POINTS = 16_384
 """The most points of slack for which a grid without any rounding is preferred to a coarser one."""
-COARSE_POINTS = 1_500
-"""About how many points a grid has on which values are read between points."""
-STORED_NUMBERS = 60_000_000
-"""The most values kept in memory at a time, 8 bytes each."""
+COARSE_POINTS = 1_500  # about how many points a grid has on which values are read between points
+STORED_NUMBERS = 60_000_000  # the most values kept in memory at a time, 8 bytes each
 
 
 def lay_out(jobs: Sequence[Job], slot_hours: float, move_hours: Floats, move_usd: Floats) -> Board:

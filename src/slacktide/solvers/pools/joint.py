@@ -30,34 +30,24 @@ import numpy as np
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.compiled import compilable
 
-IMPOSSIBLE_USD = 1e9
-"""What cannot be done costs this, times its chance: more than any bill, and finite."""
+IMPOSSIBLE_USD = 1e9  # what cannot be done costs this, times its chance: more than any bill, and finite
 
 
 class Seats(NamedTuple):
     """Where a job may sit, as bare numbers."""
 
-    levels: Ints
-    """[pool]: how many levels a pool may be at, none included."""
-    pool: Ints
-    """[seat]"""
-    level: Ints
-    """[seat]: the level that its pool must be at; 0 for one that is all on demand."""
-    usd_per_hour: Floats
-    """[seat]"""
-    speed: Floats
-    """[seat]: how fast the job is there, where 1 is the pace that slack is measured with."""
+    levels: Ints  # [pool]: how many levels a pool may be at, none included
+    pool: Ints  # [seat]
+    level: Ints  # [seat]: the level that its pool must be at; 0 for one that is all on demand
+    usd_per_hour: Floats  # [seat]
+    speed: Floats  # [seat]: how fast the job is there, where 1 is the pace that slack is measured with
     lost_hours: Floats
     """[seat]: the slack that goes with the work since a checkpoint when its spot is taken, on average."""
-    move_usd: Floats
-    """[from pool, to pool]"""
-    pause: Ints
-    """[from pool, to pool]: which of `pause_hours` a start costs."""
+    move_usd: Floats  # [from pool, to pool]
+    pause: Ints  # [from pool, to pool]: which of `pause_hours` a start costs
     pause_hours: Floats
-    slack_hours: Floats
-    """The grid, ascending; for a hard deadline it begins with 0."""
-    below_usd_per_hour: float
-    """What each hour below the lowest point costs; infinite for a hard deadline."""
+    slack_hours: Floats  # the grid, ascending; for a hard deadline it begins with 0
+    below_usd_per_hour: float  # what each hour below the lowest point costs; infinite for a hard deadline
 
 
 @compilable

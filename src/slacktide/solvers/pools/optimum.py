@@ -28,16 +28,14 @@ from slacktide.physics.tariff import Meter, tariff_of
 from slacktide.solvers.pools.board import at_deadline, lay_out
 from slacktide.solvers.pools.sweep import NEVER_USD, Board, Quotes, step_back, sweep, value_at
 
-LATE_SLOTS = 2
-"""How many more quotes are read after the slots in which late work is done."""
+LATE_SLOTS = 2  # how many more quotes are read after the slots in which late work is done
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Schedule:
     """Where to be and what to hold in each slot, and what it comes to."""
 
-    pools: Ints
-    """By slot, the number of the pool."""
+    pools: Ints  # by slot, the number of the pool
     spot_gpus: Ints
     on_demand_gpus: Ints
     cost_usd: float
@@ -47,8 +45,7 @@ class Schedule:
     moves: int
     least_usd: float
     """What the sweep promised for the cost, less what the result is worth where the deadline is soft."""
-    exact: bool
-    """Whether no amount was rounded: then no plan is cheaper."""
+    exact: bool  # whether no amount was rounded: then no plan is cheaper
 
 
 def quotes_of(pools: Sequence[Pool], start: int, slots: int) -> Quotes:

@@ -29,8 +29,7 @@ import numpy as np
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.compiled import compilable
 
-NEVER_USD = 1e30
-"""What cannot be done costs this; finite, so that nought times it is nought."""
+NEVER_USD = 1e30  # what cannot be done costs this; finite, so that nought times it is nought
 
 
 class Board(NamedTuple):
@@ -43,40 +42,27 @@ class Board(NamedTuple):
     hard: bool
     value_usd: float
     worthless_after_hours: float
-    fastest_rate: float
-    """The pace that slack is measured with."""
+    fastest_rate: float  # the pace that slack is measured with
     spot: Ints
-    on_demand: Ints
-    """[h]: holding 0 is none."""
-    rate: Floats
-    """[r, h]: progress per hour; 0 where the job may not hold that there."""
-    left_hours: Floats
-    """[l]: the pauses that may be left over when a slot begins; 0 comes first."""
-    ahead_hours: Floats
-    """[q]: the pauses that may lie ahead inside a slot."""
-    stay: Ints
-    """[l]: what lies ahead of who keeps all workers."""
-    shrink: Ints
-    """[r, l]: what lies ahead of who only lets some go; -1 where that is a start like any other."""
-    start: Ints
-    """[o, r]: what lies ahead of who starts in pool r with a checkpoint in pool o."""
-    after: Ints
-    """[q]: what is left over of it when the next slot begins."""
-    move_usd: Floats
-    """[o, r]"""
-    most_hours: float
-    """The slack at the first point; each next one has one cell less."""
+    on_demand: Ints  # [h]: holding 0 is none
+    rate: Floats  # [r, h]: progress per hour; 0 where the job may not hold that there
+    left_hours: Floats  # [l]: the pauses that may be left over when a slot begins; 0 comes first
+    ahead_hours: Floats  # [q]: the pauses that may lie ahead inside a slot
+    stay: Ints  # [l]: what lies ahead of who keeps all workers
+    shrink: Ints  # [r, l]: what lies ahead of who only lets some go; -1 where that is a start like any other
+    start: Ints  # [o, r]: what lies ahead of who starts in pool r with a checkpoint in pool o
+    after: Ints  # [q]: what is left over of it when the next slot begins
+    move_usd: Floats  # [o, r]
+    most_hours: float  # the slack at the first point; each next one has one cell less
     cell_hours: float
     points: int
-    whole_cells: int
-    """How many cells a slot has."""
+    whole_cells: int  # how many cells a slot has
 
 
 class Quotes(NamedTuple):
     """What all pools quote from the job's first slot on."""
 
-    spot_usd: Floats
-    """[slot, r]"""
+    spot_usd: Floats  # [slot, r]
     on_demand_usd: Floats
     spot_gpus: Ints
 

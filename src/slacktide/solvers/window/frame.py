@@ -15,11 +15,9 @@ from slacktide.core.types import JobState
 from slacktide.physics.progress import WORK_TOLERANCE_HOURS
 from slacktide.solvers.slotted import SAME_PAUSE_HOURS, Slotted, kind_of_move, left_overs, pause_ahead
 
-TILT = 1e-8
-"""Prices are tilted by this share of the highest one, so that plans of equal cost have an order."""
+TILT = 1e-8  # prices are tilted by this share of the highest one, so that plans of equal cost have an order
 
-MOST_WORK = 1e6
-"""Times the highest price that a GPU-hour of work is worth when nothing but work counts."""
+MOST_WORK = 1e6  # times the highest price that a GPU-hour of work is worth when nothing but work counts
 
 
 class WindowFrame(NamedTuple):
@@ -30,35 +28,24 @@ class WindowFrame(NamedTuple):
     """
 
     slots: int
-    side: int
-    """One more than the widest width."""
+    side: int  # one more than the widest width
     cells: int
-    hours: Floats
-    """[slot]: its length; the last one may be cut by the deadline."""
-    billed: Floats
-    """[slot]: hours that are paid for a holding kept through it."""
-    usd: Floats
-    """[slot, kind]: price of a spot and of an on-demand GPU-hour, tilted."""
-    offered: Ints
-    """[slot]: spot GPUs, no more than the widest width."""
+    hours: Floats  # [slot]: its length; the last one may be cut by the deadline
+    billed: Floats  # [slot]: hours that are paid for a holding kept through it
+    usd: Floats  # [slot, kind]: price of a spot and of an on-demand GPU-hour, tilted
+    offered: Ints  # [slot]: spot GPUs, no more than the widest width
     rate: Floats
-    most: Floats
-    """[width]: the greatest rate of this or any smaller width."""
+    most: Floats  # [width]: the greatest rate of this or any smaller width
     fit: Ints
     whole_slots: bool
     restart: float
-    pauses: Floats
-    """[level, kind of move]: the pause that the move leaves ahead."""
-    nexts: Ints
-    """[level, kind of move]: the level at the slot's end."""
+    pauses: Floats  # [level, kind of move]: the pause that the move leaves ahead
+    nexts: Ints  # [level, kind of move]: the level at the slot's end
     root_cell: int
     root_level: int
-    low: float
-    """Progress the window has to make to end on the line."""
-    high: float
-    """Progress that ends the job."""
-    reserve: float
-    """What a GPU-hour of work beyond the line is worth."""
+    low: float  # progress the window has to make to end on the line
+    high: float  # progress that ends the job
+    reserve: float  # what a GPU-hour of work beyond the line is worth
     highest_usd: float
 
 

@@ -26,61 +26,44 @@ from slacktide.solvers.window.values import HoldingValues
 CELL, LEVEL, PARENT, NEXT = range(4)
 GAIN, COST = range(2)
 
-BUCKETS = 256
-"""Amounts of progress that labels of any state are compared by."""
+BUCKETS = 256  # amounts of progress that labels of any state are compared by
 
-FIRST_LOOK = 8
-"""Labels of a slot that a first look follows."""
+FIRST_LOOK = 8  # labels of a slot that a first look follows
 
 ALL = 1 << 40
 
-SAME_WORK = 1e-10
-"""Progress that makes no difference, as a share of the work left."""
+SAME_WORK = 1e-10  # progress that makes no difference, as a share of the work left
 
-SAME_COST = 1e-12
-"""Cost that makes no difference, as a share of the highest bill for the window."""
+SAME_COST = 1e-12  # cost that makes no difference, as a share of the highest bill for the window
 
 
 class SearchLabels(NamedTuple):
     """All labels of a search, in the order in which they were found."""
 
-    whole: Ints
-    """[label, (cell, level, parent, next label of the same state)]."""
-    real: Floats
-    """[label, (gain, cost)]."""
-    newest: Ints
-    """[state]: its newest label."""
-    cheapest: Floats
-    """[bucket]: least cost of the labels at hand that have done this much or more."""
+    whole: Ints  # [label, (cell, level, parent, next label of the same state)]
+    real: Floats  # [label, (gain, cost)]
+    newest: Ints  # [state]: its newest label
+    cheapest: Floats  # [bucket]: least cost of the labels at hand that have done this much or more
 
 
 class Bounds(NamedTuple):
     """What labels are measured by."""
 
-    worth: float
-    """The price of work at which `HoldingValues` were computed."""
-    offset: float
-    """What the Lagrangian bound adds for the limit on progress."""
-    enough: float
-    """Progress that is on the line."""
-    nearly: float
-    """Progress that may end the job."""
-    slack: float
-    """Cost that makes no difference."""
-    bucket: float
-    """Progress that one bucket stands for."""
-    whole: bool
-    """Whether the job cannot end in the window: then each slot is paid in full."""
+    worth: float  # the price of work at which `HoldingValues` were computed
+    offset: float  # what the Lagrangian bound adds for the limit on progress
+    enough: float  # progress that is on the line
+    nearly: float  # progress that may end the job
+    slack: float  # cost that makes no difference
+    bucket: float  # progress that one bucket stands for
+    whole: bool  # whether the job cannot end in the window: then each slot is paid in full
 
 
 class Best(NamedTuple):
     """The best plan known."""
 
     value: float
-    slot: int
-    """The slot of its last move; -1 while it is the plan that the search began with."""
-    label: int
-    """The label that was moved."""
+    slot: int  # the slot of its last move; -1 while it is the plan that the search began with
+    label: int  # the label that was moved
     target: int
 
 

@@ -49,8 +49,7 @@ from slacktide.solvers.window.values import HoldingValues, PlanSums, empty_value
 FREE, LINE_BINDS, OUT_OF_REACH = range(3)
 """What decided a plan: the reserve alone, the line that had to be reached, or that it could not be."""
 
-MOST_EDGES = 100
-"""A hull has fewer edges than this; only rounding errors could make the search for one go on."""
+MOST_EDGES = 100  # a hull has fewer edges than this; only rounding errors could make the search for one go on
 
 
 class WindowPlan(NamedTuple):

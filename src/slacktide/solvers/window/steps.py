@@ -16,8 +16,7 @@ from slacktide.core.arrays import Floats
 from slacktide.core.compiled import compilable
 from slacktide.solvers.window.frame import WindowFrame
 
-STEPS = 128
-"""Into how many steps a window's progress is divided where widths have no step in common."""
+STEPS = 128  # into how many steps a window's progress is divided where widths have no step in common
 
 SAME_STEP = 1e-9
 

@@ -26,23 +26,18 @@ class HoldingValues(NamedTuple):
     """[slot, level, kind of move, cell]: value of holding the cell, and of the best from there on."""
     ahead: Floats
     """[slot, level, cell]: value of the slot and all later ones for a job that holds this cell before it."""
-    move: Ints
-    """[slot, level, cell]: the target that attains it."""
-    within: Floats
-    """[cell]: best value of a shrink into the cell or below it; of the slot and level at hand."""
+    move: Ints  # [slot, level, cell]: the target that attains it
+    within: Floats  # [cell]: best value of a shrink into the cell or below it; of the slot and level at hand
     within_cell: Ints
 
 
 class PlanSums(NamedTuple):
     """What a plan comes to."""
 
-    value: float
-    """Its value at the price of work it was made for."""
-    gain: float
-    """Its progress, as if there were work without end."""
+    value: float  # its value at the price of work it was made for
+    gain: float  # its progress, as if there were work without end
     cost: float
-    real_gain: float
-    """Its progress until the job is done."""
+    real_gain: float  # its progress until the job is done
     real_cost: float
 
 

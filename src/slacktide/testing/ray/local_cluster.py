@@ -38,13 +38,10 @@ from slacktide.core.files import PRIVATE_FILE, make_private_folder, write_privat
 
 MOST_NODES = 64
 MOST_GPUS = 64
-START_S = 60.0
-"""How long a node may take to start on a busy machine."""
-LONGEST_TEMP = 24
-"""Sockets of Ray have long names, of which the system allows 107 characters."""
+START_S = 60.0  # how long a node may take to start on a busy machine
+LONGEST_TEMP = 24  # sockets of Ray have long names, of which the system allows 107 characters
 LOG = "log"
-SHORTEST_ID = 4
-"""How many characters of a node's id are enough to name it."""
+SHORTEST_ID = 4  # how many characters of a node's id are enough to name it
 
 
 class NodeState(NamedTuple):

@@ -20,8 +20,7 @@ from slacktide.backends.workers.owned_folders import read_text
 from slacktide.core import machine_clock as boot
 
 WATCH_S = 0.2
-GUARD_WAITS_S = 1.5
-"""How much longer than the agent the guard process waits."""
+GUARD_WAITS_S = 1.5  # how much longer than the agent the guard process waits
 CONTROLLER_WAITS_S = 3.0
 """How much longer than the lease a controller waits before it takes a machine's workers for ended."""
 RESPAWN_S = 5.0

@@ -23,21 +23,17 @@ from slacktide.backends.workers.process_status import ProcessStatus
 
 LogName: TypeAlias = tuple[str, int, int]
 """Job, attempt and rank; attempt 0 is the set-up of the job on that machine."""
-SHARED = ".slacktide-shared"
-"""The name of a file by which a folder is recognised on another machine."""
+SHARED = ".slacktide-shared"  # the name of a file by which a folder is recognised on another machine
 
 
 class AgentTask(NamedTuple):
     """The part of a job's set of workers that one machine carries."""
 
     job: str
-    attempt: int
-    """Fencing token: it only grows, and what comes with an older one comes too late."""
-    kinds: tuple[Kind, ...]
-    """Of these workers; none: all are to end."""
+    attempt: int  # fencing token: it only grows, and what comes with an older one comes too late
+    kinds: tuple[Kind, ...]  # of these workers; none: all are to end
     part: SetPart
-    launch: str
-    """By which name the agent knows what is to be started; it says so when it does not know it."""
+    launch: str  # by which name the agent knows what is to be started; it says so when it does not know it
     spot_left: int | None = None
     """How many of its spot workers the market leaves it; None: all. The others have `notice_s` left."""
     notice_s: float = 0.0
@@ -47,8 +43,7 @@ class LaunchPack(NamedTuple):
     """What is to be started, as it travels: the folder that it runs in comes along."""
 
     launch: Launch
-    files: bytes
-    """The working folder as a zip file."""
+    files: bytes  # the working folder as a zip file
     shared: str | None = None
     """What `checkpoint_dir` holds in a file named SHARED if it is the same folder on all machines, as it must
     be then; None: the folder may be the machine's own."""
@@ -60,13 +55,10 @@ class AgentMessage(NamedTuple):
     number: int
     """Repeated in the answer, so that it is known after which message it was given; a lower one comes too
     late."""
-    life: str = ""
-    """The controller's name, which no other has, nor the same one after it was started anew."""
-    last_token: str = ""
-    """The `token` of the last answer that came from this machine; empty: none has."""
+    life: str = ""  # the controller's name, which no other has, nor the same one after it was started anew
+    last_token: str = ""  # the `token` of the last answer that came from this machine; empty: none has
     tasks: tuple[AgentTask, ...] = ()
-    packs: Mapping[str, LaunchPack] = {}
-    """What the agent said that it lacks."""
+    packs: Mapping[str, LaunchPack] = {}  # what the agent said that it lacks
     read: Mapping[LogName, int] = {}
     """How many bytes of each log the controller has; the answer brings what came after."""
     reserve: tuple[str, ...] = ()
@@ -76,16 +68,14 @@ class AgentMessage(NamedTuple):
 class AgentStatus(NamedTuple):
     """What there is of a job on a machine."""
 
-    observed: ProcessStatus
-    """Its `gone_s` and `before_gone_s` are seconds ago."""
+    observed: ProcessStatus  # its `gone_s` and `before_gone_s` are seconds ago
     failure: WorkerFailure | None
 
 
 class LogPart(NamedTuple):
     """A part of what was printed."""
 
-    after: int
-    """Where it begins: further on than requested where a log has grown too fast."""
+    after: int  # where it begins: further on than requested where a log has grown too fast
     text: bytes
 
 
@@ -93,21 +83,16 @@ class AgentAnswer(NamedTuple):
     """What is, on one machine, after a message."""
 
     number: int
-    token: str
-    """Names this answer; a controller that repeats it has received it."""
-    heeded: bool = False
-    """Whether the agent did what was said; if not, nothing that follows means anything."""
+    token: str  # names this answer; a controller that repeats it has received it
+    heeded: bool = False  # whether the agent did what was said; if not, nothing that follows means anything
     jobs: Mapping[str, AgentStatus] = {}
     logs: Mapping[LogName, LogPart] = {}
-    lacking: tuple[str, ...] = ()
-    """Launches that are to be sent again."""
+    lacking: tuple[str, ...] = ()  # launches that are to be sent again
     ports: Mapping[str, int] = {}
     devices: tuple[str, ...] = ()
     """The GPUs of the machine as CUDA names them; empty where it has none that can be seen."""
-    fenced: int = 0
-    """How often the agent ended its workers because no message came for too long."""
-    notice_s: float | None = None
-    """How long the machine has left, where its cloud has warned it."""
+    fenced: int = 0  # how often the agent ended its workers because no message came for too long
+    notice_s: float | None = None  # how long the machine has left, where its cloud has warned it
 
 
 _SIZE = struct.Struct("!Q")
@@ -138,17 +123,12 @@ def read_frame(file: IO[bytes]) -> Any:
 class Host(NamedTuple):
     """A machine as the link to it knows it."""
 
-    id: str
-    """A name that no other machine ever has, nor the same one after it was started anew."""
-    kind: Kind | None
-    """What it is rented as; None: not known, so it may serve as either."""
-    pool: str | None
-    """None: not known, so it may serve as any."""
+    id: str  # a name that no other machine ever has, nor the same one after it was started anew
+    kind: Kind | None  # what it is rented as; None: not known, so it may serve as either
+    pool: str | None  # none: not known, so it may serve as any
     gpus: int
-    address: str
-    """At which other machines reach it."""
-    ticket: str = ""
-    """With which it was rented; empty: it is simply there."""
+    address: str  # at which other machines reach it
+    ticket: str = ""  # with which it was rented; empty: it is simply there
     alive: bool = True
     """Whether the link takes it for up; if not, workers may live there for as long as the lease."""
 

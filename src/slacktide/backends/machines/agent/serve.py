@@ -45,14 +45,12 @@ from slacktide.providers.ec2.boot import METADATA, notice_s
 TICK_S = 0.05
 FENCE_PATIENCE_S = 1.0
 """How long workers may take to end when the lease has run out; a controller waits longer than that."""
-LOG_BYTES = 1 << 19
-"""The most of one log that is sent at once."""
+LOG_BYTES = 1 << 19  # the most of one log that is sent at once
 LOG_BEHIND_BYTES = 1 << 23
 """A log that is further behind than this is sent from near its end: a flood is not carried on."""
 TOKENS_KEPT = 256
 """How many answers are remembered; a controller that names an older one counts as new, and has to repeat."""
-POLL_S = 5.0
-"""Amazon gives two minutes of notice, and recommends polling no more often than this."""
+POLL_S = 5.0  # Amazon gives two minutes of notice, and recommends polling no more often than this
 VARIABLE = "SLACKTIDE_METADATA"
 """Where a metadata service like Amazon's is, on machines that are not Amazon's."""
 VENDOR = Path("/sys/class/dmi/id/sys_vendor")

@@ -23,10 +23,8 @@ from slacktide.backends.machines.agent.messages import (
     LogName,
 )
 
-REPEAT_S = 0.2
-"""How often a machine gets its message when nothing has changed."""
-ANSWER_S = 2.0
-"""How long to wait for an answer before a message is repeated."""
+REPEAT_S = 0.2  # how often a machine gets its message when nothing has changed
+ANSWER_S = 2.0  # how long to wait for an answer before a message is repeated
 ROUND_S = 0.02
 
 
@@ -35,13 +33,11 @@ class Exchange:
     """The last message to one machine, and what of it was sent and answered."""
 
     message: AgentMessage
-    fresh: bool = True
-    """Whether it has not been sent yet."""
+    fresh: bool = True  # whether it has not been sent yet
     sent: int = 0
     answered: int = 0
     sent_at: float = -math.inf
-    token: str = ""
-    """Of the last answer that came."""
+    token: str = ""  # of the last answer that came
 
     def is_due(self, now: float) -> bool:
         """Say whether the message is to be sent now."""
@@ -142,8 +138,7 @@ class MessageLoop:
         return said
 
 
-FORGET_S = 3600.0
-"""How long a machine is remembered that is not listed any more."""
+FORGET_S = 3600.0  # how long a machine is remembered that is not listed any more
 
 
 @dataclass(slots=True, kw_only=True)
@@ -151,15 +146,11 @@ class KnownMachine:
     """One machine."""
 
     host: Host
-    last_answer_at: float
-    """When it last answered; when this controller began, while it has not."""
-    met_at: float
-    """When it was first listed."""
+    last_answer_at: float  # when it last answered; when this controller began, while it has not
+    met_at: float  # when it was first listed
     listed_at: float
-    heeded_at: float = -math.inf
-    """When it last answered that it did what the message said."""
-    answered: int = 0
-    """The number of the last message that was heeded."""
+    heeded_at: float = -math.inf  # when it last answered that it did what the message said
+    answered: int = 0  # the number of the last message that was heeded
     devices: tuple[str, ...] = ()
     notice_s: float | None = None
     lacking: tuple[str, ...] = ()

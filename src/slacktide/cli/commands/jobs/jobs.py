@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from slacktide.app.journal.listing import JobFilter
     from slacktide.client.remote import AnyJournal
 
-NONE_OF_THEM = "no job of this kind"
-"""Printed if there are jobs, but none that the options select."""
+NONE_OF_THEM = "no job of this kind"  # printed if there are jobs, but none that the options select
 
 
 @click.command()

@@ -10,8 +10,7 @@ from slacktide.cli.shared import options as common
 from slacktide.cli.shared.journals import opened, place_options
 from slacktide.cli.shared.output import echo_json, line_length, say
 
-WIDEST = 100
-"""Text is wrapped at this many characters, however wide the terminal is."""
+WIDEST = 100  # text is wrapped at this many characters, however wide the terminal is
 
 
 @click.command()

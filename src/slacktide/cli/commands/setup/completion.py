@@ -7,8 +7,7 @@ import click
 from slacktide.cli.shared.output import say
 
 NAME = "slacktide"
-VARIABLE = "_SLACKTIDE_COMPLETE"
-"""The variable by which a shell requests completions."""
+VARIABLE = "_SLACKTIDE_COMPLETE"  # the variable by which a shell requests completions
 
 
 @click.command()

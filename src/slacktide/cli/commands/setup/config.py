@@ -25,8 +25,7 @@ class SettingRow(NamedTuple):
 
     key: str
     value: Any
-    source: str
-    """flag, environment, project, user or built in."""
+    source: str  # flag, environment, project, user or built in
     file: str | None = None
     line: int | None = None
     profile: str | None = None

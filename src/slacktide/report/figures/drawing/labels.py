@@ -9,10 +9,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SIZE_PT = 8.0
-WIDTH_PT, HEIGHT_PT = 0.6 * SIZE_PT, 1.3 * SIZE_PT
-"""About as much room as a character takes."""
-GAP_PT = 7.0
-"""From a point's middle to its name."""
+WIDTH_PT, HEIGHT_PT = 0.6 * SIZE_PT, 1.3 * SIZE_PT  # about as much room as a character takes
+GAP_PT = 7.0  # from a point's middle to its name
 
 
 class _Box(NamedTuple):

@@ -43,8 +43,7 @@ class Scene:
     """The runs of one job from one start, and the market that they met."""
 
     runs: tuple[RunResult, ...]
-    end_hours: float
-    """Where the time axis ends."""
+    end_hours: float  # where the time axis ends
     quotes: tuple[Quote, ...]
 
     @property
@@ -168,8 +167,7 @@ def merged(*series: Steps) -> tuple[Steps, ...]:
     return tuple(Steps(values[changes], edges) for values in table)
 
 
-MOST_NAMED = 4
-"""How many pools are named of those between which a run moved."""
+MOST_NAMED = 4  # how many pools are named of those between which a run moved
 
 
 def whereabouts(run: RunResult) -> str:

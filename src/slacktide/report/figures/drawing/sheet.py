@@ -19,14 +19,12 @@ if TYPE_CHECKING:
 
 WIDTH_IN = 11.0
 LEFT_IN, RIGHT_IN = 0.75, 0.35
-TICKS_IN = 0.62
-"""Room for the ticks of time: since the start, UTC clock, date."""
+TICKS_IN = 0.62  # room for the ticks of time: since the start, UTC clock, date
 DOTS_PER_IN = 150
 
 
 STYLE_SHEET = re.compile(r"<defs>\s*<style.*?</style>\s*</defs>", re.DOTALL)
-LINES = 'stroke-linejoin="round" stroke-linecap="butt"'
-"""What that style sheet of a drawing says."""
+LINES = 'stroke-linejoin="round" stroke-linecap="butt"'  # what that style sheet of a drawing says
 VARIABLES = {
     INK: "var(--ink, currentColor)",
     FAINT: f"var(--faint, {FAINT})",

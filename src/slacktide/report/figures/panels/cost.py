@@ -23,10 +23,8 @@ if TYPE_CHECKING:
 
 GOLDEN = (5**0.5 - 1) / 2
 """Multiples of it, less their whole parts, lie apart: points of close bills do not hide each other."""
-SPREAD = 0.34
-"""The height over which the points of starts are spread, a little less than the bar's."""
-CROWD = 60
-"""With more starts than this their points are drawn smaller."""
+SPREAD = 0.34  # the height over which the points of starts are spread, a little less than the bar's
+CROWD = 60  # with more starts than this their points are drawn smaller
 
 
 def cost(ax: Axes, comparison: Comparison, looks: dict[str, Look]) -> None:

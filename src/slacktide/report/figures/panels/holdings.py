@@ -19,12 +19,9 @@ if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
-SPOT_ALPHA = 0.4
-"""Spot is a run's colour in a light tint, on demand the colour itself."""
-CROWD = 40
-"""With more marks than this in a row they are drawn smaller."""
-ROOM = 1.42
-"""Height of a row in widest holdings: above them stand the marks."""
+SPOT_ALPHA = 0.4  # spot is a run's colour in a light tint, on demand the colour itself
+CROWD = 40  # with more marks than this in a row they are drawn smaller
+ROOM = 1.42  # height of a row in widest holdings: above them stand the marks
 
 
 def holding(ax: Axes, scene: Scene, run: RunResult, look: Look, name: str) -> None:

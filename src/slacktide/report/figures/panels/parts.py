@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.lines import Line2D
 
-ROOM_FOR_LABEL = 0.12
-"""The share of the time axis that the label of a mark takes."""
+ROOM_FOR_LABEL = 0.12  # the share of the time axis that the label of a mark takes
 
 
 def headline(ax: Axes, text: str, *, colour: str = INK, size: float = 10) -> None:

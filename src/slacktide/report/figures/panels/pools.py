@@ -24,14 +24,10 @@ if TYPE_CHECKING:
 
 # Tol's light colours: distinct for colour-blind readers, and dark letters can be read on them.
 COLOURS = ("#77aadd", "#ee8866", "#44bb99", "#eedd88", "#ffaabb", "#99ddff", "#bbcc33", "#aaaa00", "#dddddd")
-HATCHES = ("", "///", "...")
-"""Second and third time round the colours a pool is hatched."""
-ROOM = 1.95
-"""Height of a row with a band, in widest holdings."""
-MOVED = ">"
-"""The mark of a move."""
-LETTER_SHARE = 0.012
-"""A stay shorter than this share of the time axis has no room for its letter."""
+HATCHES = ("", "///", "...")  # second and third time round the colours a pool is hatched
+ROOM = 1.95  # height of a row with a band, in widest holdings
+MOVED = ">"  # the mark of a move
+LETTER_SHARE = 0.012  # a stay shorter than this share of the time axis has no room for its letter
 
 
 def letter(at: int) -> str:

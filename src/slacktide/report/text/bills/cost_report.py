@@ -14,13 +14,10 @@ if TYPE_CHECKING:
 class CostReport(NamedTuple):
     """A bill with its audit, ready to be shown."""
 
-    document: dict[str, Any]
-    """Under its documented keys."""
+    document: dict[str, Any]  # under its documented keys
     text: str
-    notes: tuple[str, ...]
-    """What users should know of the markets that it rests on."""
-    clean: bool
-    """Whether the audit found nothing wrong."""
+    notes: tuple[str, ...]  # what users should know of the markets that it rests on
+    clean: bool  # whether the audit found nothing wrong
 
 
 def job_cost_report(cost: JobCost) -> CostReport:

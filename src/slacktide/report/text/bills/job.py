@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 COLUMNS = (Column("", right=False), Column("GPU-hours"), Column("USD"))
 ESTIMATED = "estimated from time and width, and so is the work lost: the job reported no progress"
 OUTRAN = "not done after the work that its file says"
-MOST_STATIONS = 6
-"""How many pools are named of those in which a job was."""
+MOST_STATIONS = 6  # how many pools are named of those in which a job was
 AUDIT_KEYS = ("cost_usd", "gaps", "wrong")
 
 

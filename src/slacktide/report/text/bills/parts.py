@@ -19,8 +19,7 @@ AMOUNTS = (
     "cost_usd", "spot_usd", "on_demand_usd", "spot_gpu_hours", "on_demand_gpu_hours", "pause_gpu_hours",
     "idle_gpu_hours",
 )  # fmt: skip
-UNNAMED = "(none)"
-"""What is shown for a part without an owner, a class or a job."""
+UNNAMED = "(none)"  # what is shown for a part without an owner, a class or a job
 
 
 def as_json(parts: Sequence[BillPart], by: Sequence[str]) -> list[dict[str, Any]]:

@@ -17,8 +17,7 @@ COLUMNS = (
     Column("payer", right=False), Column("status", right=False), Column("spot GPU-hours"),
     Column("on-demand GPU-hours"), Column("spot USD"), Column("on-demand USD"), Column("USD"),
 )  # fmt: skip
-SITE = "(no job)"
-"""What machines are put down to that were on their way, idle, or the rest of a node."""
+SITE = "(no job)"  # what machines are put down to that were on their way, idle, or the rest of a node
 
 
 def text(site: SiteBill) -> str:

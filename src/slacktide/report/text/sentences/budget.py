@@ -18,15 +18,11 @@ if TYPE_CHECKING:
     from slacktide.budget.fleet_plan import ClassPlan, WidthShare
     from slacktide.budget.width_plan import WidthPlan
 
-RUNS = 4
-"""Stretches of equal width that are written out; of more, those in the middle are left out."""
+RUNS = 4  # stretches of equal width that are written out; of more, those in the middle are left out
 
-ALIKE = 1.02
-"""Real widths closer than this ratio are written as one."""
-NAMED = 6
-"""How many classes or points a sentence names; the rest are counted."""
-LEAST_SHARE = 0.001
-"""A measured point that lies closer to the hull than this is not worth a word."""
+ALIKE = 1.02  # real widths closer than this ratio are written as one
+NAMED = 6  # how many classes or points a sentence names; the rest are counted
+LEAST_SHARE = 0.001  # a measured point that lies closer to the hull than this is not worth a word
 
 
 def gpus(count: float) -> str:

@@ -15,10 +15,8 @@ if TYPE_CHECKING:
     from slacktide.budget.allowance import Allowance
     from slacktide.results.fleets.fleet_comparison import Budgeted, FleetComparison, FleetMonth, FleetRow
 
-LOAD_OFF = 0.05
-"""Jobs whose load is off from the classes' by more than this share are worth a line."""
-SPEND_OFF = 0.005
-"""So is an allocator that cannot spend the common amount by more than this share."""
+LOAD_OFF = 0.05  # jobs whose load is off from the classes' by more than this share are worth a line
+SPEND_OFF = 0.005  # so is an allocator that cannot spend the common amount by more than this share
 _PERIODS = {hours: name for name, hours in PERIOD_HOURS.items() if len(name) > 1}
 
 

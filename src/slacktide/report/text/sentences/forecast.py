@@ -9,8 +9,7 @@ from slacktide.core.units import format_duration
 from slacktide.market.forecast.score import Score, Scores
 from slacktide.report import words
 
-CLEARLY = 0.01
-"""A forecaster must have this much less error than persistence before it is called better."""
+CLEARLY = 0.01  # a forecaster must have this much less error than persistence before it is called better
 
 
 def verdicts(scores: Scores) -> list[str]:

@@ -20,10 +20,8 @@ if TYPE_CHECKING:
 
 
 POOL = (Column("pool", right=False, breaks=True),)
-MOVES = (Column("moves"), Column("egress"))
-"""Further columns for a job that may move."""
-ROAMS = "moves"
-"""What stands for the pool of a policy that chooses it."""
+MOVES = (Column("moves"), Column("egress"))  # further columns for a job that may move
+ROAMS = "moves"  # what stands for the pool of a policy that chooses it
 
 
 def summary(comparison: Comparison) -> Grid:

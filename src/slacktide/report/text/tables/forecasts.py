@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from slacktide.market.forecast.score import Score, Scores
     from slacktide.results.forecasts import Forecasts
 
-SHOWN = 6
-"""How many horizons a table has room for; JSON has all."""
+SHOWN = 6  # how many horizons a table has room for; JSON has all
 
 
 def page(found: Forecasts) -> list[Any]:

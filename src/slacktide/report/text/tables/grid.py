@@ -23,8 +23,7 @@ class Grid(NamedTuple):
 
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, ...], ...]
-    strong: int | None = None
-    """The row to point out, if one is."""
+    strong: int | None = None  # the row to point out, if one is
 
 
 def as_text(grid: Grid) -> str:

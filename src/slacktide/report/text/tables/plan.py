@@ -32,8 +32,7 @@ IN_ONE_POOL = (
     "past p50",
     "on time",
 )
-MOVES = "moves"
-"""What stands for the pool of a policy that chooses it."""
+MOVES = "moves"  # what stands for the pool of a policy that chooses it
 POOLS_NOTE = (
     "to stay: mean cost in that pool alone under uniform-progress; "
     "time: share of the time with GPUs, if it moves."

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from slacktide.market.base import Pool
     from slacktide.market.pools.comparison import ComparedPool, MoveBetween
 
-SHOWN_PAIRS = 4
-"""How many pairs of regions are named for each price."""
+SHOWN_PAIRS = 4  # how many pairs of regions are named for each price
 
 
 def comparison(pools: Sequence[ComparedPool], largest_gpus: int) -> Grid:

@@ -14,10 +14,8 @@ from slacktide.report.text.tables.grid import Column, Grid
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
-LEAST_SHOWN_SHARE = 0.001
-"""A point that lies closer to the hull than this is not worth a word."""
-SHOWN = 3
-"""Points under the hull that are named, the farthest."""
+LEAST_SHOWN_SHARE = 0.001  # a point that lies closer to the hull than this is not worth a word
+SHOWN = 3  # points under the hull that are named, the farthest
 
 
 class Study(NamedTuple):
@@ -25,8 +23,7 @@ class Study(NamedTuple):
 
     group: Mapping[str, str]
     """What distinguishes this series from the others: the values of the columns that were grouped by."""
-    measured: tuple[tuple[float, float], ...]
-    """Widths and rates as measured."""
+    measured: tuple[tuple[float, float], ...]  # widths and rates as measured
     fitted: Fitted
 
     @property

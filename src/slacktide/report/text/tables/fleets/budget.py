@@ -19,17 +19,14 @@ if TYPE_CHECKING:
     from slacktide.budget.classes import JobClass
     from slacktide.budget.fleet_plan import ClassPlan
 
-MAX_CLASSES = 24
-"""Classes with a line of their own, those that spend most; the rest are counted in one."""
+MAX_CLASSES = 24  # classes with a line of their own, those that spend most; the rest are counted in one
 
 
 class RequestedBudget(NamedTuple):
     """What was requested, as it was written."""
 
-    source: str
-    """The fleet file."""
-    budget: str
-    """The budget as written."""
+    source: str  # the fleet file
+    budget: str  # the budget as written
     response_hours: float | None = None
     """The mean response that was requested, where the budget is the answer."""
 

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from slacktide.budget.fleet_plan import FleetPlan
     from slacktide.budget.width_plan import WidthPlan
 
-ROOM = 160
-"""Characters in a line, unless given."""
+ROOM = 160  # characters in a line, unless given
 
 
 def frontier_page(answer: WidthPlan, requested: RequestedBudget, room: int = ROOM) -> list[Any]:

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from slacktide.results.fleets.fleet_jobs import ClassOutcome, JobOutcome, MoneyAt
 
 QUARTERS = (0.25, 0.5, 0.75, 1.0)
-MOST_JOBS = 10
-"""Jobs that are listed in the terminal; the table for programs and the page have all."""
+MOST_JOBS = 10  # jobs that are listed in the terminal; the table for programs and the page have all
 
 
 def page(found: FleetComparison, source: str) -> list[Any]:

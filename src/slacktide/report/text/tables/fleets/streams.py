@@ -14,10 +14,8 @@ from slacktide.report.text.tables.grid import Column, Grid
 if TYPE_CHECKING:
     from slacktide.results.fleets.stream import StreamComparison, StreamRow, StreamRun
 
-RATE_OFF = 0.2
-"""A stream whose arrivals are off from the file's by more than this share is worth a word."""
-SPEND_OFF = 0.02
-"""So is a policy that spends more than the budget by more than this share."""
+RATE_OFF = 0.2  # a stream whose arrivals are off from the file's by more than this share is worth a word
+SPEND_OFF = 0.02  # so is a policy that spends more than the budget by more than this share
 
 
 def page(found: StreamComparison, source: str) -> list[Any]:
