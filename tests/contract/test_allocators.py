@@ -284,10 +284,10 @@ class Foreseeing(OnDemand):
 
     def decide(self, view: FleetView) -> Wanted:
         frame = sys._getframe()
-        while "self" not in frame.f_locals or not hasattr(frame.f_locals["self"], "scene"):
+        while not hasattr(frame.f_locals.get("world"), "scene"):
             assert frame.f_back is not None
             frame = frame.f_back
-        usd = frame.f_locals["self"].scene.quotes.on_demand_usd[:, 0]
+        usd = frame.f_locals["world"].scene.quotes.on_demand_usd[:, 0]
         now = min(seen(view).slot, len(usd) - 1)
         wanted = super().decide(view)
         waits = now < 20 and usd[now : now + 9].min() < usd[now]

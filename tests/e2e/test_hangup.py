@@ -128,7 +128,7 @@ def test_row_10_a_run_whose_reader_is_gone_goes_on_and_says_how_it_ended(
     process.stdout.close()
     _, err = process.communicate(timeout=SLOW_S)
     assert process.returncode == 100, "the exit code says that the job failed, whoever reads the bill"
-    assert not [line for line in err.splitlines() if not line.startswith(b"working out")], (
+    assert not [line for line in err.splitlines() if not line.startswith(b"computing")], (
         "nothing but what takes long"
     )
 

@@ -152,6 +152,6 @@ from slacktide import worker
 from slacktide.demo.train import Stop
 stop = Stop(1.0)
 os.kill(os.getpid(), signal.SIGTERM)
-assert stop.asked and worker.stopping
+assert stop.requested and worker.stopping
 """
     subprocess.run([sys.executable, "-c", script], check=True)
