@@ -103,10 +103,7 @@ def _sizes(request: SimulateRequest) -> str:
 
 
 def _requested_hours(request: SimulateRequest, period_hours: float) -> float | None:
-    for name, given, unit in (
-        ("--hours", request.hours, 1.0),
-        ("--periods", request.periods, period_hours),
-    ):
+    for name, given, unit in (("--hours", request.hours, 1.0), ("--periods", request.periods, period_hours)):
         if given is not None and not 0 < given < math.inf:
             raise InputError(f"{name} must be > 0, got {given:g}")
         if given is not None:

@@ -146,10 +146,7 @@ def usual_policies(own: Spec | None = None) -> list[Spec]:
 
 
 def simulate_fleet(
-    request: SimulateRequest,
-    *,
-    bounds: Mapping[str, float] | None = None,
-    progress: Progress | None = None,
+    request: SimulateRequest, *, bounds: Mapping[str, float] | None = None, progress: Progress | None = None
 ) -> FleetComparison:
     """Run the jobs of a fleet on its market under allocators, side by side at one common spend.
 

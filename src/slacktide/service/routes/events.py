@@ -103,14 +103,7 @@ class EventRoutes(Routes):
         """Show what happened to a job."""
         return await self._page(query_of(request, PageQuery), request.path_params["job"])
 
-    @endpoint(
-        "GET",
-        "/api/v1/events",
-        forms.EventPage,
-        timed=False,
-        streams=True,
-        query=EventsQuery,
-    )
+    @endpoint("GET", "/api/v1/events", forms.EventPage, timed=False, streams=True, query=EventsQuery)
     async def events(self, request: Request) -> Response:
         """Show what happened, or with Accept: text/event-stream what happens, from Last-Event-ID on."""
         query = query_of(request, EventsQuery)

@@ -79,12 +79,7 @@ class PlotQuery(Query, frozen=True):
 class JobRoutes(Routes):
     """Answers to requests about jobs that change nothing."""
 
-    @endpoint(
-        "GET",
-        "/api/v1/jobs",
-        forms.JobList,
-        query=JobsQuery,
-    )
+    @endpoint("GET", "/api/v1/jobs", forms.JobList, query=JobsQuery)
     async def jobs(self, request: Request) -> Response:
         """List jobs in the order of their submission."""
         query = query_of(request, JobsQuery)
@@ -105,13 +100,7 @@ class JobRoutes(Routes):
         job = request.path_params["job"]
         return answered(await self._reader.run(lambda: encoded(self._reader.job(job))))
 
-    @endpoint(
-        "GET",
-        f"{JOB}/logs",
-        forms.Logs,
-        timed=False,
-        query=LogsQuery,
-    )
+    @endpoint("GET", f"{JOB}/logs", forms.Logs, timed=False, query=LogsQuery)
     async def logs(self, request: Request) -> Response:
         """Show what workers printed after a place; with `wait`, as soon as there is more."""
         job, query = request.path_params["job"], query_of(request, LogsQuery)
@@ -138,14 +127,7 @@ class JobRoutes(Routes):
         job = request.path_params["job"]
         return answered(await self._reader.run(lambda: encoded(self._reader.course(job))))
 
-    @endpoint(
-        "GET",
-        f"{JOB}/cost",
-        forms.CostAnswer,
-        query=CostQuery,
-        timed=False,
-        streams=True,
-    )
+    @endpoint("GET", f"{JOB}/cost", forms.CostAnswer, query=CostQuery, timed=False, streams=True)
     async def cost(self, request: Request) -> Response:
         """Show the bill of a job next to other ways to run it, audited."""
         job = request.path_params["job"]
@@ -166,28 +148,14 @@ class JobRoutes(Routes):
         page = await self._drawn(request, "report")
         return Response(page.encode(), headers=_shown_alone(request, "html"), media_type="text/html")
 
-    @endpoint(
-        "GET",
-        f"{JOB}/plot",
-        bytes,
-        media=tuple(PICTURES.values()),
-        query=PlotQuery,
-        timed=False,
-    )
+    @endpoint("GET", f"{JOB}/plot", bytes, media=tuple(PICTURES.values()), query=PlotQuery, timed=False)
     async def plot(self, request: Request) -> Response:
         """Show the run of a job as a picture."""
         form = query_of(request, PlotQuery).form
         picture = b64decode(await self._drawn(request, form))
         return Response(picture, headers=_shown_alone(request, form), media_type=PICTURES[form])
 
-    @endpoint(
-        "GET",
-        "/api/v1/cost",
-        forms.SiteCostAnswer,
-        query=CostQuery,
-        timed=False,
-        streams=True,
-    )
+    @endpoint("GET", "/api/v1/cost", forms.SiteCostAnswer, query=CostQuery, timed=False, streams=True)
     async def cost_of_all(self, request: Request) -> Response:
         """Show the bill of the whole journal, audited."""
         return await self._billed(request, {}, self._context.hub.seq)

@@ -45,13 +45,7 @@ class LearnedQuery(Query, frozen=True):
 class MarketRoutes(Routes):
     """Answers to requests about the market, fleets, and what was learned of policies."""
 
-    @endpoint(
-        "GET",
-        "/api/v1/markets",
-        forms.Markets,
-        timed=False,
-        query=MarketQuery,
-    )
+    @endpoint("GET", "/api/v1/markets", forms.Markets, timed=False, query=MarketQuery)
     async def markets(self, request: Request) -> Response:
         """Show what pools offer now, and offered recently."""
         query = query_of(request, MarketQuery)
@@ -71,13 +65,7 @@ class MarketRoutes(Routes):
         pools = [{**pool, **_ago(news[pool["name"]], now)} for pool in found["pools"]]
         return {**found, "pools": pools, "feed_trouble": trouble}
 
-    @endpoint(
-        "GET",
-        "/api/v1/markets/forecast",
-        forms.ForecastAnswer,
-        timed=False,
-        query=ForecastQuery,
-    )
+    @endpoint("GET", "/api/v1/markets/forecast", forms.ForecastAnswer, timed=False, query=ForecastQuery)
     async def forecast(self, request: Request) -> Response:
         """Show what a pool will probably offer, by the model of plans, and how that did recently."""
         query = query_of(request, ForecastQuery)
@@ -96,14 +84,7 @@ class MarketRoutes(Routes):
         """Show the course of a fleet: what it spent, kept and paid for time, for pictures."""
         return JSONResponse(await self._reader.run(self._reader.fleet_course, request.path_params["fleet"]))
 
-    @endpoint(
-        "GET",
-        LEARNED,
-        dict[str, Any],
-        timed=False,
-        streams=True,
-        query=LearnedQuery,
-    )
+    @endpoint("GET", LEARNED, dict[str, Any], timed=False, streams=True, query=LearnedQuery)
     async def learned(self, request: Request) -> Response:
         """Show which policies have earned the trust of `policy: auto`."""
         query = query_of(request, LearnedQuery)

@@ -45,10 +45,7 @@ class WaitQuery(Query, frozen=True):
     """How long to wait for the controller's answer."""
 
     wait: (
-        Annotated[
-            float,
-            says("Seconds to wait until the job is accepted or refused.", ge=0, le=MOST_WAIT_S),
-        ]
+        Annotated[float, says("Seconds to wait until the job is accepted or refused.", ge=0, le=MOST_WAIT_S)]
         | None
     ) = None
 
