@@ -12,7 +12,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from slacktide.app.jobs.controller import Controller, Setup
+from slacktide.app.jobs.controller import Controller
+from slacktide.app.jobs.setup import Setup
 from slacktide.backends.replay import Replay
 from slacktide.engine.engine import Engine
 from slacktide.journal.events import Event, Lived, Submitted

@@ -15,7 +15,7 @@ import click
 import pytest
 
 from slacktide.allocators.base import allocators
-from slacktide.app.settings.keys import KEYS
+from slacktide.app.settings.files import KEYS
 from slacktide.app.setup.registers import NOT_FOR_FILES
 from slacktide.backends.base import backends
 from slacktide.checks import provider as provider_checks

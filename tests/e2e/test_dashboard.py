@@ -18,8 +18,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from slacktide.app.costs.fleet_money import ClassStatus, FleetStatus
-from slacktide.app.journal.fleet_timeline import FleetPoint
+from slacktide.app.journal.fleets import ClassStatus, FleetPoint, FleetStatus
 from slacktide.app.tokens import tokens_of
 from slacktide.report.wire import values
 from slacktide.results.machines.machines import MachineStatus

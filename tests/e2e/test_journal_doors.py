@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.app.jobs.controller import Controller, Setup
+from slacktide.app.jobs.controller import Controller
+from slacktide.app.jobs.setup import Setup
 from slacktide.app.jobs.submission import Submission
 from slacktide.cli import run
 from slacktide.journal.events import Closed

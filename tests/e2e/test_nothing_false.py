@@ -13,7 +13,8 @@ from typing import TypeAlias
 
 import pytest
 
-from slacktide.app.jobs.controller import Controller, Setup
+from slacktide.app.jobs.controller import Controller
+from slacktide.app.jobs.setup import Setup
 from slacktide.app.jobs.submission import Submission
 from slacktide.app.journal.journal import open_journal
 from slacktide.cli import run

@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from slacktide.app.jobs.controller import Controller, Setup
+from slacktide.app.jobs.controller import Controller
+from slacktide.app.jobs.setup import Setup
 from slacktide.app.jobs.submission import Submission
 from slacktide.cli import run
 from slacktide.journal.events import Preempted, WorkerFailed

@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
+import os
 import sys
+import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
 
+from slacktide.app.alerts.outbox import HookStatus
 from slacktide.core.errors import SlacktideError
 from slacktide.journal.state.requests import RequestAnswer
 from slacktide.service.access.gate import Doorkeeper, error_body
 from slacktide.service.access.limits import Slots, TooMuchError
-from slacktide.service.hub import Hub
+from slacktide.service.hub import STREAM, Hub
 from slacktide.service.journal_reader import JournalReader
-from slacktide.service.metrics import Counts
+from slacktide.service.metrics import STEP_BOUNDS_S, Counts, Histogram
 from slacktide.service.routes.endpoints import MARK, Endpoint, caller_of
-from slacktide.service.routes.progress_stream import Answering, awaited
-from slacktide.service.runner import Runner, is_writable
 from slacktide.service.tasks.task_worker import QueuePosition, TaskError, TaskWorker
 
 PUMP_S = 0.1  # how often new events are read for streams and for requests that wait
@@ -32,6 +35,40 @@ DISK_S = 5.0  # how long the last check of the disk is trusted
 LISTENERS, LISTENERS_EACH = 64, 32
 SENDERS, SENDERS_EACH = 12, 4
 """Uploads at a time: each is given room on the disk for the largest that it may be."""
+LATE_S = 30.0
+"""An engine that has not stepped for this long counts as unhealthy; compiling a policy takes less."""
+STEP_S = 0.25  # how often the progress of an answer is checked
+STILL_HERE_S = 5.0
+"""How often progress is sent again where it has not changed, so that a dead connection is noticed."""
+Answering = Callable[[QueuePosition], Awaitable[dict[str, Any]]]
+Failed = Callable[[Exception], Response]
+
+
+class EngineWatch:
+    """What a server knows of the thread that its engine runs in."""
+
+    def __init__(self) -> None:
+        self.done = threading.Event()
+        self.steps, self.stepped_s = 0, 0.0
+        """Steps so far, and when the last one ended, by the monotonic clock."""
+        self.gaps = Histogram(
+            "slacktide_engine_step_gap_seconds", "Time between two steps of the engine.", STEP_BOUNDS_S
+        )
+        self.now_hours: Callable[[], float] = lambda: 0.0
+        self.hooks: Callable[[], list[HookStatus]] = list
+        """Reports the state of hooks for alerts."""
+
+    @property
+    def is_well(self) -> bool:
+        """Whether it stepped lately."""
+        return not self.done.is_set() and time.monotonic() - self.stepped_s < LATE_S
+
+    def stepped(self) -> None:
+        """Count a step."""
+        now = time.monotonic()
+        if self.steps:
+            self.gaps.add(now - self.stepped_s)
+        self.steps, self.stepped_s = self.steps + 1, now
 
 
 @dataclass(slots=True)
@@ -39,7 +76,7 @@ class HandlerContext:
     """All parts of a server that handlers need."""
 
     reader: JournalReader
-    runner: Runner
+    engine: EngineWatch
     keeper: Doorkeeper
     tasks: TaskWorker
     hub: Hub
@@ -76,7 +113,7 @@ class HandlerContext:
             return
         await asyncio.sleep(self.warm_after_s)
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "slacktide.service.tasks.warm_up",
+            sys.executable, "-m", "slacktide.service.tasks.task_process", "warm-up",
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,
         )  # fmt: skip
@@ -166,3 +203,61 @@ class Routes:
 def place_of(request: Request) -> QueuePosition:
     """Return a position in the queue of costly requests for the sender of this one."""
     return QueuePosition(caller_of(request).name)
+
+
+async def awaited(request: Request, answering: Answering, place: QueuePosition, on_error: Failed) -> Response:
+    """Answer a request; a client that accepts a stream also gets its progress meanwhile.
+
+    The stream has messages `progress` and then one, `answer` or `error`, with the body that would have come
+    otherwise.
+    """
+    if STREAM not in request.headers.get("accept", ""):
+        return JSONResponse(await answering(place))
+    return StreamingResponse(_frames(answering, on_error, place), media_type=STREAM)
+
+
+async def _frames(answering: Answering, on_error: Failed, place: QueuePosition) -> AsyncIterator[str]:
+    task = asyncio.ensure_future(answering(place))
+    try:
+        async for frame in _steps(task, place):
+            yield frame
+        yield _last(task, on_error)
+    finally:
+        task.cancel()  # the client may be gone
+
+
+async def _steps(task: asyncio.Future[dict[str, Any]], place: QueuePosition) -> AsyncIterator[str]:
+    """Yield the progress of an answer, whenever it changes, until the answer is complete."""
+    before, silent_s = "", 0.0
+    while not task.done():
+        frame = _frame("progress", {"ahead": place.ahead, "done": place.done, "total": place.total})
+        if frame != before or silent_s >= STILL_HERE_S:
+            before, silent_s = frame, 0.0
+            yield frame
+        await asyncio.wait([task], timeout=STEP_S)
+        silent_s += STEP_S
+
+
+def _last(task: asyncio.Future[dict[str, Any]], on_error: Failed) -> str:
+    error = task.exception()
+    if error is None:
+        return _frame("answer", task.result())
+    if not isinstance(error, Exception):
+        raise error
+    answer = on_error(error)
+    return _frame("error", {**json.loads(bytes(answer.body)), "status": answer.status_code})
+
+
+def _frame(kind: str, document: dict[str, Any]) -> str:
+    return f"event: {kind}\ndata: {json.dumps(document, allow_nan=False)}\n\n"
+
+
+def is_writable(folder: Path) -> bool:
+    """Whether the disk of a folder can be written."""
+    probe = folder / f".slacktide-probe-{os.getpid()}"
+    try:
+        probe.write_bytes(b"1")
+        probe.unlink()
+    except OSError:
+        return False
+    return True

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import functools
+import json
 import math
 import threading
 import time
+import zlib
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import islice
@@ -18,18 +20,24 @@ from typing import Any, ParamSpec, TypeVar
 
 from slacktide.app.jobs import requests
 from slacktide.app.jobs.submission import FleetText
-from slacktide.app.journal.decision_history import DecisionHistories
-from slacktide.app.journal.fleet_timeline import FleetTimelines
-from slacktide.app.journal.fleet_timeline import drawn as fleet_drawn
+from slacktide.app.journal.fleets import FleetTimelines
+from slacktide.app.journal.fleets import drawn as fleet_drawn
 from slacktide.app.journal.journal import Journal
 from slacktide.app.journal.listing import RecordedEvent, held_by, listed, terms_of
 from slacktide.app.journal.live_status import LEAST_SHARE
 from slacktide.app.journal.logs import LogLine
-from slacktide.app.journal.timeline import Timelines, drawn
+from slacktide.app.journal.timeline import (
+    MOST_HISTORIES,
+    MOST_TIMELINES,
+    DecisionHistory,
+    OfEachJob,
+    Timeline,
+    drawn,
+)
 from slacktide.app.task_requests import SubmitRequest
 from slacktide.core.errors import InputError, shown
 from slacktide.journal.events import Decided, Record, SubmissionAsked, Submitted
-from slacktide.journal.state.jobs import AT_HAND
+from slacktide.journal.state.jobs import AT_HAND, Jobs
 from slacktide.journal.state.journal_state import JobRecord, JournalState
 from slacktide.journal.state.requests import RequestAnswer
 from slacktide.journal.state.state_cache import StateCache
@@ -38,10 +46,10 @@ from slacktide.journal.store.real_path import runs_of
 from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.report.text.sentences.reasons import because
 from slacktide.report.text.sentences.why import why as explain
+from slacktide.report.text.tables import jobs as jobs_report
 from slacktide.report.wire import events as events_wire
 from slacktide.report.wire import values
 from slacktide.results.status import JobStatus
-from slacktide.service.job_rows import JobRows, Row
 from slacktide.service.uploads.job_checks import is_alike
 from slacktide.service.uploads.server_paths import ServerPaths
 from slacktide.service.uploads.uploads import KEPT_DAYS, KEPT_S, UploadHistory, Uploads
@@ -82,7 +90,8 @@ class JournalReader:
         self._news: deque[Record] = deque()
         self.fold = StateCache(self.store, self._news.append)
         self.journal = Journal(self.store, path, state=self.fold)
-        self._stories, self._courses = DecisionHistories(self.store), Timelines(self.store)
+        self._stories = OfEachJob(self.store, DecisionHistory, MOST_HISTORIES)
+        self._courses = OfEachJob(self.store, Timeline, MOST_TIMELINES)
         self._fleet_courses = FleetTimelines(self.store)
         self._explaining = threading.Lock()
         self._keys = [threading.Lock() for _ in range(64)]
@@ -180,7 +189,7 @@ class JournalReader:
         with self.state() as state:
             status = listed(requests.record_of(state, job), state, in_charge=in_charge)
         with self._explaining:
-            return [self.paths.out_of(one) for one in explain(status, self._stories.events(job))]
+            return [self.paths.out_of(one) for one in explain(status, self._stories.of(job).events())]
 
     def course(self, job: str) -> dict[str, Any]:
         """Return the course of a job so far: points for pictures, and its last events."""
@@ -338,4 +347,63 @@ def _details(record: JobRecord) -> dict[str, Any]:
         "spot_usd": record.money.bill.spot_usd,
         "on_demand_usd": record.money.bill.on_demand_usd,
         "began_hours": record.began_hours,
+    }
+
+
+Row = dict[str, Any]
+
+
+class JobRows:
+    """Rows of jobs under their documented keys, the newest first.
+
+    Those of jobs that are packed are kept packed, too: dashboards request the list of all jobs all the time.
+    """
+
+    def __init__(self) -> None:
+        self._ended: dict[str, tuple[JobStatus, Row]] = {}
+        self._packed: dict[int, bytes] = {}
+
+    def of(self, record: JobRecord, state: JournalState, in_charge: bool) -> tuple[JobStatus, Row]:
+        """Return where a job stands, and its row."""
+        known = self._ended.get(record.job)
+        if known is None:
+            status = listed(record, state, in_charge=in_charge)
+            known = status, jobs_report.as_json(status)
+            if record.ended is not None and record.job in state.jobs.at_hand:  # no more can happen to it
+                self._ended[record.job] = known
+        return known
+
+    def at_hand(self, state: JournalState, in_charge: bool, only: Iterable[str] | None) -> dict[str, Row]:
+        """Return the rows of jobs that need not be unpacked; of some of them, or of all."""
+        records = state.jobs.at_hand
+        for job in self._ended.keys() - records.keys():
+            del self._ended[job]
+        names = records if only is None else [job for job in only if job in records]
+        return {job: self.of(records[job], state, in_charge)[1] for job in names}
+
+    def newest_first(
+        self, places: dict[str, int], rows: Mapping[str, Row], state: JournalState
+    ) -> Iterator[Row]:
+        """Yield the rows of all jobs; `rows` are those at hand, `places` says where the others are packed."""
+        opened: tuple[int, dict[str, Row]] = (AT_HAND, {})
+        for job in reversed(places):
+            if job in rows:
+                yield rows[job]
+                continue
+            if opened[0] != places[job]:
+                opened = places[job], self._unpacked(places[job], state)
+            yield opened[1][job]
+
+    def _unpacked(self, block: int, state: JournalState) -> dict[str, Row]:
+        if block not in self._packed:
+            self._packed[block] = zlib.compress(json.dumps(_rows(state.jobs, block, state)).encode(), 6)
+        found: dict[str, Row] = json.loads(zlib.decompress(self._packed[block]))
+        return found
+
+
+def _rows(jobs: Jobs, block: int, state: JournalState) -> dict[str, Row]:
+    """Return the rows of jobs that have ended: no controller need be in charge of them."""
+    return {
+        record.job: jobs_report.as_json(listed(record, state, in_charge=False))
+        for record in jobs.unpacked(block)
     }

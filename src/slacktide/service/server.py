@@ -24,27 +24,26 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route, compile_path
 from starlette.types import ASGIApp
 
-from slacktide.app.jobs.controller import Setup
+from slacktide.app.jobs.controller import Controller
+from slacktide.app.jobs.setup import Setup
 from slacktide.app.jobs.submission import Defaults
 from slacktide.app.task_requests import Setting
 from slacktide.app.tokens import Tokens
-from slacktide.core.errors import SlacktideError
+from slacktide.core.errors import BackendError, SlacktideError
+from slacktide.report.live.lines import EventLines
 from slacktide.service.access.gate import Doorkeeper, Gate, refused
 from slacktide.service.access.limits import Rate
 from slacktide.service.access.sessions import sessions_of
 from slacktide.service.dashboard.pages import pages
-from slacktide.service.handler_context import HandlerContext, pumping
+from slacktide.service.handler_context import EngineWatch, HandlerContext, pumping
 from slacktide.service.hub import Hub
 from slacktide.service.journal_reader import JournalReader
 from slacktide.service.listening import Address, Server, config_of, shown_host, take_port
 from slacktide.service.routes.endpoints import Endpoint, Handler, caller_of
-from slacktide.service.routes.events import EventRoutes
 from slacktide.service.routes.jobs import JobRoutes
-from slacktide.service.routes.markets import MarketRoutes
 from slacktide.service.routes.openapi import described
 from slacktide.service.routes.server import ServerRoutes
 from slacktide.service.routes.submissions import SubmissionRoutes
-from slacktide.service.runner import Runner
 from slacktide.service.tasks.task_worker import TaskError, TaskWorker
 
 WAITING = 128  # connections that may wait to be accepted
@@ -72,6 +71,68 @@ def serve(journal: Path, address: Address, setup: Setup, tokens: Tokens, say: Ca
         say(f"not ended: {', '.join(runner.left)}; `slacktide serve` resumes them")
     if runner.error is not None:
         raise runner.error
+
+
+class Runner:
+    """Runs the engine in a thread until `stop` is called: a controller, the only writer of decisions."""
+
+    def __init__(self, journal: Path, setup: Setup, say: Callable[[str], None]) -> None:
+        self._journal, self._setup, self._say = journal, setup, say
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="engine")
+        self._ready = threading.Event()
+        self.watch = EngineWatch()
+        self.error: BaseException | None = None
+        """What ended it, unless `stop` did."""
+        self.left: tuple[str, ...] = ()
+        """Jobs that had not ended when it stopped."""
+
+    def start(self) -> None:
+        """Start the engine, and return when it is in charge; raises what keeps it from being so."""
+        self._thread.start()
+        while not (self._ready.wait(0.05) or self.watch.done.is_set()):
+            pass
+        if self.error is not None:
+            raise self.error
+
+    def stop(self) -> None:
+        """Have it release everything; `watch.done` is set once that is finished."""
+        self._stop.set()
+
+    def join(self) -> None:
+        """Wait for its end."""
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            with Controller(self._journal, self._setup) as running:
+                self.watch.now_hours, self.watch.stepped_s = running.clock.hours, time.monotonic()
+                self.watch.hooks = running.hooks
+                event_lines, seq = EventLines(named=True), running.opened_seq
+                for job, began in running.began().items():
+                    event_lines.know(job, began)
+
+                def show(now_hours: float) -> None:
+                    nonlocal seq
+                    self.watch.stepped()
+                    for record in running.news(seq):
+                        seq = record.seq
+                        if line := event_lines.news(record.event):
+                            self._say(line)
+
+                self._ready.set()
+                running.run(
+                    staying=True, show=show, stopping=self._stop.is_set,
+                    complain=self._complain, report=self._say,
+                )  # fmt: skip
+                self.left = tuple(running.journal.unfinished())
+        except BaseException as error:
+            self.error = error
+        finally:
+            self.watch.done.set()
+
+    def _complain(self, error: BackendError) -> None:
+        self._say(f"problem, retrying: {error}")
 
 
 async def _serving(
@@ -103,7 +164,7 @@ async def _serving(
     )
     tasks = TaskWorker(_setting(journal, setup.defaults))
     context = HandlerContext(
-        reader, runner, keeper, tasks, hub, say, warm_after_s=WARM_AFTER_S if address.warms_up else None
+        reader, runner.watch, keeper, tasks, hub, say, warm_after_s=WARM_AFTER_S if address.warms_up else None
     )
     server = Server(config_of(address, make_app(context, pages())))
     try:
@@ -134,7 +195,7 @@ def _stopping(runner: Runner, server: Server, context: HandlerContext) -> Iterat
         context.tasks.stop()
 
     def watch() -> None:
-        runner.done.wait()
+        runner.watch.done.wait()
         with contextlib.suppress(RuntimeError):  # the loop is over already
             loop.call_soon_threadsafe(leave)
 
@@ -154,13 +215,7 @@ def _stopping(runner: Runner, server: Server, context: HandlerContext) -> Iterat
 
 def endpoints_of(context: HandlerContext) -> list[Endpoint]:
     """Return every address of the API."""
-    groups = (
-        JobRoutes(context),
-        EventRoutes(context),
-        ServerRoutes(context),
-        MarketRoutes(context),
-        SubmissionRoutes(context),
-    )
+    groups = (JobRoutes(context), ServerRoutes(context), SubmissionRoutes(context))
     return [endpoint for group in groups for endpoint in group.endpoints()]
 
 

@@ -16,7 +16,8 @@ from pathlib import Path
 
 import slacktide.policies.uniform_progress
 import slacktide.simulation.plain  # noqa: F401
-from slacktide.app.jobs.controller import Controller, Setup
+from slacktide.app.jobs.controller import Controller
+from slacktide.app.jobs.setup import Setup
 from slacktide.app.jobs.submission import Submission
 from slacktide.engine.bills.bill import audit, bill
 from slacktide.journal.events import Decided, Preempted, WorkerFailed

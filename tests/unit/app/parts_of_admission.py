@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from slacktide.app.jobs.accept_submissions import FilesRead, Intake
+from slacktide.app.jobs.controller import FilesRead, Intake
 from slacktide.app.jobs.submission import Defaults
 from slacktide.app.journal.journal import Journal
 from slacktide.backends.replay import Replay

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.app.costs.costs import bill_parts, check_sum, parse_keys
 from slacktide.app.jobs.submission import Submission
+from slacktide.app.journal.costs import bill_parts, check_sum, parse_keys
 from slacktide.app.journal.journal import Journal
 from slacktide.app.journal.listing import RecordedEvent
 from slacktide.cli import run

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from slacktide import cli
-from slacktide.app.jobs.controller import Controller, Setup
+from slacktide.app.jobs.controller import Controller
+from slacktide.app.jobs.setup import Setup
 from slacktide.app.jobs.submission import Defaults, FleetText, Submission
 from slacktide.app.journal.journal import open_journal
 from slacktide.app.journal.live_status import Standings

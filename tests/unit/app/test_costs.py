@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.app.costs.costs import site_cost
 from slacktide.app.jobs.submission import Submission
+from slacktide.app.journal.costs import site_cost
 from slacktide.cli import run
 from slacktide.core.quotes import Quote
 from slacktide.journal.events import ClockSet, Decided, Event, Held, Kept, Lived

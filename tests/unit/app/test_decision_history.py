@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slacktide.app.journal.decision_history import DecisionHistories, DecisionHistory
+from slacktide.app.journal.timeline import MOST_HISTORIES, DecisionHistory, OfEachJob
 from slacktide.core.quotes import Quote
 from slacktide.core.types import JobState
 from slacktide.journal.events import Decided, Ended, Event, Preempted, WorkerFailed
@@ -73,11 +73,11 @@ def test_a_story_is_as_good_as_all_events(came: list[Event], is_over: bool) -> N
     store, stories = MemoryStore(), None
     for event in events:
         store.append([event])
-        stories = stories or DecisionHistories(store)
+        stories = stories or OfEachJob(store, DecisionHistory, MOST_HISTORIES)
         if event.at_hours % 3 == 0:
-            stories.events("job")
+            stories.of("job")
     assert stories is not None
-    assert why(STATUS, stories.events("job")) == why(STATUS, events)
+    assert why(STATUS, stories.of("job").events()) == why(STATUS, events)
 
 
 def test_a_story_stays_small() -> None:

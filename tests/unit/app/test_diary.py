@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from slacktide.app.jobs.controller import Controller, Setup
+from slacktide.app.jobs.controller import Controller
+from slacktide.app.jobs.setup import Setup
 from slacktide.app.journal.journal import open_journal
 from slacktide.backends.base import BackendPlace
 from slacktide.backends.replay import Replay

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.app.jobs.submission_record import _market_options
+from slacktide.app.jobs.submission import _market_options
 from slacktide.app.markets.market import MarketSpec
 from slacktide.market.base import digest
 from slacktide.market.formats.table import write_table

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.app.costs.costs import machine_costs, site_cost
 from slacktide.app.jobs.submission import Submission
+from slacktide.app.journal.costs import machine_costs, site_cost
 from slacktide.journal.events import ClockSet, Joined, Rented, Returned
 from slacktide.journal.state.snapshots import read_state
 from slacktide.journal.store.memory import MemoryStore

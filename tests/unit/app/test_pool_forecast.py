@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from slacktide.app.markets.pool_forecast import MOMENTS, forecast
+from slacktide.app.markets.market_now import MOMENTS, forecast
 from slacktide.market.base import Market, Pool
 from tests import build
 

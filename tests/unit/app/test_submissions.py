@@ -127,7 +127,7 @@ def test_what_nobody_foresaw_is_an_answer_too(
 
     desk = Desk(store, tmp_path)
     ask(store, write_job(tmp_path), "k")
-    monkeypatch.setattr("slacktide.app.jobs.accept_submissions.rehearse", broken)
+    monkeypatch.setattr("slacktide.app.jobs.controller.rehearse", broken)
     desk.answer()
     assert desk.engine.state.requests.answers["k"] == RequestAnswer("", "ZeroDivisionError: of a policy", 1)
     with pytest.raises(SlacktideError, match="of a policy"):

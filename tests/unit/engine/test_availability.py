@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.app.jobs.submission import Submission
-from slacktide.app.jobs.submission_record import journal_entry
-from slacktide.app.markets.market import MarketSpec
-from slacktide.app.planning.live_prices import with_age, with_spot_seen
+from slacktide.app.jobs.submission import Submission, journal_entry
+from slacktide.app.markets.market import MarketSpec, with_age, with_spot_seen
 from slacktide.backends.replay import Replay
 from slacktide.core.quotes import UNLIMITED_GPUS
 from slacktide.engine.engine import Engine

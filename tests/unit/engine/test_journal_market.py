@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from slacktide.app.jobs.controller import Controller
-from slacktide.app.jobs.submission import Submission
-from slacktide.app.jobs.submission_record import journal_entry
+from slacktide.app.jobs.submission import Submission, journal_entry
 from slacktide.app.markets.market import MarketSpec
 from slacktide.backends.replay import Replay
 from slacktide.core.errors import InputError

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from slacktide.app.alerts.outbox import HookStatus
-from slacktide.app.jobs.accept_submissions import FilesRead, Intake
+from slacktide.app.jobs.controller import FilesRead, Intake
 from slacktide.app.jobs.submission import Defaults, FleetText
 from slacktide.app.markets.market import MarketSpec
 from slacktide.app.task_requests import Setting
@@ -25,11 +25,10 @@ from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.policies.selection.policy_set import fresh
 from slacktide.policies.selection.state_file import LearnedStateFile
 from slacktide.service.access.gate import Doorkeeper
-from slacktide.service.handler_context import HandlerContext
+from slacktide.service.handler_context import EngineWatch, HandlerContext
 from slacktide.service.hub import Hub
 from slacktide.service.journal_reader import JournalReader
 from slacktide.service.metrics import Histogram
-from slacktide.service.runner import Runner
 from slacktide.service.server import make_app
 from slacktide.service.tasks.task_process import error_document
 from slacktide.service.tasks.task_worker import QueuePosition, TaskError, TaskWorker
@@ -138,7 +137,7 @@ class House:
         tasks = cast(TaskWorker, DirectTasks(setting))
         self.defaults = Defaults(market=market, fleet=fleet)
         self.service = HandlerContext(
-            self.journal_reader, cast(Runner, StubRunner()), self.keeper, tasks, hub, self.said.append
+            self.journal_reader, cast(EngineWatch, StubRunner()), self.keeper, tasks, hub, self.said.append
         )
         self.app = make_app(self.service)
 

@@ -36,7 +36,7 @@ from slacktide.service.handler_context import SENDERS_EACH
 from slacktide.service.journal_reader import WITHIN, JournalReader, KeyTakenError
 from slacktide.service.routes.endpoints import parameters_of
 from slacktide.service.server import endpoints_of
-from slacktide.service.uploads.upload_cache import UploadCache
+from slacktide.service.uploads.uploads import UploadCache
 
 from .parts_of_api import JOB, Answer, House, scope_of
 

@@ -17,8 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from slacktide.app.alerts.alert import Alert
-from slacktide.app.alerts.hook import AlertsFile, Hook
+from slacktide.app.alerts.alert import Alert, AlertsFile, Hook
 from slacktide.app.alerts.outbox import HookStatus, Outbox, Waiting
 from slacktide.app.alerts.sending import Answer, Sender, send
 from slacktide.app.alerts.watch import Watch

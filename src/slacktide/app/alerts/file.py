@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from slacktide.app.alerts.address import Target, literal, parse_target, refusal
-from slacktide.app.alerts.alert import FORMATS, KINDS
-from slacktide.app.alerts.hook import AlertsFile, Hook
+from slacktide.app.alerts.alert import FORMATS, KINDS, AlertsFile, Hook
 from slacktide.app.settings.files import not_toml
 from slacktide.core.errors import FileError, InputError, shown, unknown_name
 

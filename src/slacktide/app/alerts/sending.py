@@ -25,8 +25,7 @@ from typing import Self, TypeAlias
 
 from slacktide.app.alerts import payload
 from slacktide.app.alerts.address import Address, Forbidden, Resolver, Target, resolved
-from slacktide.app.alerts.alert import Alert
-from slacktide.app.alerts.hook import Hook
+from slacktide.app.alerts.alert import Alert, Hook
 from slacktide.core.waits import retry_after_s
 
 ANSWER_S = 5.0  # how long a receiver may take for all of an answer

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from slacktide.app.alerts.alert import TEST, Alert
-from slacktide.app.alerts.hook import AlertsFile
+from slacktide.app.alerts.alert import TEST, Alert, AlertsFile
 from slacktide.app.alerts.outbox import HookStatus, Outbox
 from slacktide.app.alerts.sending import send
 from slacktide.app.journal.journal import open_journal

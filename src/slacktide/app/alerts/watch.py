@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple, Self, TypeAlias
 
 from slacktide.app.alerts.alert import Alert, Detail, Kind, name_of
-from slacktide.app.costs.fleet_money import placed
+from slacktide.app.journal.fleets import placed
 from slacktide.app.journal.listing import owner_of
 from slacktide.budget.allowance import Allowance, Spending
 from slacktide.core.errors import SlacktideError

@@ -2,68 +2,65 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import os
 import platform
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from slacktide.app.jobs.accept_submissions import FilesRead, Intake, active_of
-from slacktide.app.jobs.submission import Defaults, Submission
+from slacktide.app.jobs.requests import is_of_the_disk, needing_space
+from slacktide.app.jobs.setup import RENTING_BACKEND, Setup, clock_set
+from slacktide.app.jobs.submission import Defaults, Submission, journal_entry
 from slacktide.app.journal.journal import Journal
 from slacktide.backends.base import BackendPlace, backends
 from slacktide.backends.base import RentsMachines as RentingBackend
-from slacktide.core.errors import BackendError, InputError
-from slacktide.engine.clock import Clock, jumped_wall, resumed_hours, slowed_down
+from slacktide.core.errors import BackendError, InputError, SlacktideError
+from slacktide.core.types import JobState
+from slacktide.engine.clock import Clock, jumped_wall, slowed_down
 from slacktide.engine.engine import STEPS_A_SLOT, Engine
+from slacktide.engine.job.job_context import JobContext, context_from_file, context_of
 from slacktide.engine.job.journal_market import check_resumable, make_journal
 from slacktide.engine.job.launch_spec import secrets_of
 from slacktide.engine.job.machine_log import EngineMachineLog
+from slacktide.engine.job.placement import placed
+from slacktide.engine.job.policy_learning import begin_learning, drop_lesson, foresee
 from slacktide.engine.loop import POLL_S, live
-from slacktide.journal.events import ClockSet, Closed, Event, JournalMade, Opened, Record
-from slacktide.journal.state.journal_state import JournalState
+from slacktide.files.job import JobFile, parse_job
+from slacktide.journal.events import (
+    Closed,
+    Event,
+    JournalMade,
+    Opened,
+    Record,
+    SubmissionRefused,
+    Submitted,
+)
+from slacktide.journal.state.journal_state import JobRecord, JournalState
 from slacktide.journal.state.snapshots import read_state
 from slacktide.journal.store.base import Store
-from slacktide.journal.store.env_values import job_values, values_of
+from slacktide.journal.store.env_values import EnvValues, job_values, request_values, values_of
 from slacktide.journal.store.lease import JournalLease
 from slacktide.journal.store.real_path import machine_files_of, real_path, runs_of
 from slacktide.journal.store.sqlite import SqliteStore
+from slacktide.market.base import Pool
+from slacktide.policies.decision import decision_of
 from slacktide.policies.selection.policy_set import fresh
 from slacktide.policies.selection.state_file import LearnedStateFile, default_path
 
 if TYPE_CHECKING:
     from slacktide.app.alerts.alerting import Alerting
-    from slacktide.app.alerts.hook import AlertsFile
     from slacktide.app.alerts.outbox import HookStatus
     from slacktide.providers.renting import Renting
 
-DEFAULT_BACKEND = "local"
-RENTING_BACKEND = "ray"
+
 RETRY_S = 2.0  # how often to retry what keeps a job from going on
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setup:
-    """How a controller is to run jobs."""
-
-    speed: float | None = None
-    """How many times as fast as the wall's the market's clock runs; None: 1, or as before."""
-    notice_s: float = 0.0  # how long before a loss of spot GPUs their workers are notified
-    backend: str | None = None
-    """None: the one that unfinished jobs run on, or `local`, or `ray` where machines are rented."""
-    machines: Path | None = None
-    """The machines file to rent by; None: the one by which machines are rented already, or none."""
-    learned: Path | None = None  # where the learner keeps what it knows; None: in the user's folder
-    defaults: Defaults = field(default_factory=Defaults)  # what requests leave open
-    alerts: AlertsFile | None = None  # the hooks that receive alerts; None: there are none
-    dashboard: str = ""  # where browsers find the server, for links in alerts; empty: there is none
 
 
 class Controller:
@@ -95,8 +92,8 @@ class Controller:
             self.journal_id = state.id or self._named_late(state)
             self.opened_seq = state.seq
             self.clock = self._first_clock(state)
-            machines = self._machines_path(state)
-            name, files = self._backend_name(state, rents=bool(machines)), FilesRead()
+            machines = self._setup.machines_path(state)
+            name, files = self._setup.backend_name(state, rents=bool(machines)), FilesRead()
             backend = backends.make({name: {"place": self._place(machines)}})
             stack.callback(backend.close)
             notice_s = self._setup.notice_s
@@ -248,27 +245,6 @@ class Controller:
         self._lessons = frozenset(self.state.unlearned)
         self._learned_seq = self.state.seq
 
-    def _backend_name(self, state: JournalState, *, rents: bool) -> str:
-        """Return the back end that jobs which have not ended run on, or the one that was named."""
-        named = self._setup.backend
-        if _is_in_use(state) and named not in (None, state.backend):
-            raise InputError(
-                f"the back end must stay {state.backend} while jobs of this journal are unfinished, got "
-                f"{named}; leave it out, or give another journal with --journal"
-            )
-        default = RENTING_BACKEND if rents else DEFAULT_BACKEND
-        return state.backend if _is_in_use(state) else named or default
-
-    def _machines_path(self, state: JournalState) -> str:
-        """Return the machines file by which machines are rented already, or the one that was named."""
-        named = "" if self._setup.machines is None else str(self._setup.machines.absolute())
-        if state.tickets.open and state.machines and named not in ("", state.machines):
-            raise InputError(
-                f"the machines file must stay {state.machines} while machines of it are rented, got {named}; "
-                "leave it out, or give another journal with --journal"
-            )
-        return named or (state.machines if _is_in_use(state) else "")
-
     def _named_late(self, state: JournalState) -> str:
         """Give an old journal the name that its workers were given then: a digest of its path."""
         name = hashlib.sha256(str(self.path).encode()).hexdigest()[:16]
@@ -304,35 +280,18 @@ class Controller:
 
     def _first_clock(self, state: JournalState) -> Clock:
         """Go on with the clock of jobs that have not ended, or set it anew; write down where it stands."""
-        clock = self._clock_of(state)
+        clock = self._setup.resumed_clock(state)
+        if clock is None:
+            clock = Clock(1.0 if self._setup.speed is None else self._setup.speed)
+            self.store.append([clock_set(clock)])
         self.store.append([clock.anchor()])
         return clock
-
-    def _clock_of(self, state: JournalState) -> Clock:
-        wanted = self._setup.speed
-        if self._goes_on(state) and state.clock is not None:
-            speed = state.clock.speed
-            if wanted is not None and wanted != speed:
-                raise InputError(
-                    f"speed must stay {speed:g} while jobs of this journal are unfinished, got {wanted:g}; "
-                    "leave it out, or give another journal with --journal"
-                )
-            return Clock(speed, resumed_hours(state.clock, state.anchor, state.now_hours))
-        clock = Clock(1.0 if wanted is None else wanted)
-        self.store.append([_clock_set(clock)])
-        return clock
-
-    def _goes_on(self, state: JournalState) -> bool:
-        """Whether the clock must go on: jobs have not ended, or a fleet's money is counted on it."""
-        defaults = self._setup.defaults
-        counts = defaults.fleet is not None and defaults.fleet.shares_market(defaults.policy)
-        return bool(state.active or (counts and state.fleets and self._setup.speed in _speeds(state)))
 
     def _set_clock(self) -> None:
         """Set the clock anew, and with it the market: a recorded one would otherwise come to its end."""
         self.engine.close()
         self.clock.set()
-        self.engine.write([_clock_set(self.clock), self.clock.anchor()])
+        self.engine.write([clock_set(self.clock), self.clock.anchor()])
 
     def _opened(self, backend: str, machines: str) -> Opened:
         return Opened(
@@ -345,15 +304,139 @@ class Controller:
         )
 
 
-def _is_in_use(state: JournalState) -> bool:
-    """Say whether a journal has unfinished jobs, or machines."""
-    return bool(state.active or state.tickets.open)
+class FilesRead(dict[str, JobFile]):
+    """Files of jobs, by job, that were read already: accepting a job reads its file only once."""
+
+    def job_context(self, submitted: Submitted) -> JobContext:
+        """Make the context of a job."""
+        file = self.pop(submitted.job, None)
+        return context_of(submitted) if file is None else context_from_file(submitted, file)
 
 
-def _speeds(state: JournalState) -> tuple[float | None, ...]:
-    """Return the speeds with which a clock can go on as it did."""
-    return (None,) if state.clock is None else (None, state.clock.speed)
+class Intake:
+    """Accepts jobs for a controller, and answers requests."""
+
+    def __init__(
+        self, engine: Engine, clock: Clock, learned: LearnedStateFile, files: FilesRead, values: EnvValues
+    ) -> None:
+        self._engine, self._clock, self._learned, self._files = engine, clock, learned, files
+        self._values = values
+        for key in engine.state.requests.answers:  # a controller that was killed may have left them
+            values.drop(request_values(key))
+        self.tidy()
+
+    def answer(self, defaults: Defaults) -> None:
+        """Answer every request that waits: accept the job, or write why not.
+
+        Any error of a request is its answer: if it ended the controller, it would end the next one, too. Only
+        trouble with the disk is raised, and the request waits until the disk takes the job.
+        """
+        state = self._engine.state
+        for request in list(state.requests.waiting.values()):
+            try:
+                self.take(defaults.submission(request, self._values.of(request_values(request.key))))
+            except Exception as error:
+                if request.key in state.requests.answers or is_of_the_disk(error):
+                    raise  # it was accepted, and something else is wrong; or it will be accepted later
+                self._engine.write([_refusal(request.key, state.now_hours, error)])
+            self._values.drop(request_values(request.key))
+
+    def tidy(self) -> None:
+        """Remove what was kept for jobs that are over, or never came to be."""
+        for job in self._values.jobs():
+            if job not in self._engine.state.unended:
+                self._values.drop(job_values(job))
+
+    def take(self, submission: Submission) -> JobRecord:
+        """Accept a job; raises InputError or InfeasibleError when it cannot be run.
+
+        Raises BackendError when the disk does not take it.
+        """
+        state, now, name = self._engine.state, datetime.now(UTC), submission.file.job.name
+        check_alone(submission, state)
+        file, job, hours = submission.at(now), free_id(state, name), self._clock.hours()
+        submitted = journal_entry(submission, file, job=job, at_hours=hours, now=now, site=state.site)
+        context = context_from_file(foresee(submitted, name, self._learned), file)
+        rehearse(context, submitted)
+        # The job's time begins now, not when it was requested: some policies compile for a minute at first.
+        now = datetime.now(UTC)
+        file = submission.at(now)
+        with needing_space("a job that is taken in"):
+            self._keep(self._stamped(submitted, now, file, context.pool), file, submission)
+        return state.jobs[job]
+
+    def _keep(self, submitted: Submitted, file: JobFile, submission: Submission) -> None:
+        """Write down that a job was accepted, with all that it needs."""
+        present = begin_learning(submitted, submission.file.job.name, self._learned)
+        self._files[present.job] = file
+        try:
+            self._values.keep(job_values(present.job), submission.envs)
+            self._engine.submit(present)
+        except BaseException:
+            drop_lesson(present, self._learned)
+            self.tidy()
+            raise
+
+    def _stamped(self, submitted: Submitted, now: datetime, file: JobFile, pool: Pool) -> Submitted:
+        """Return an entry that says this moment, and where the market stands at it."""
+        site = self._engine.state.site
+        present = dataclasses.replace(submitted, at_hours=self._clock.hours(), submitted_utc=now.isoformat())
+        return present if site is None else placed(present, file.job, pool, None, site)
 
 
-def _clock_set(clock: Clock) -> ClockSet:
-    return ClockSet(at_hours=0.0, epoch_utc=datetime.now(UTC).isoformat(), speed=clock.speed)
+def rehearse(context: JobContext, submitted: Submitted) -> None:
+    """Let a job's policy decide once, for nothing, so that the first real decision comes at once."""
+    if not submitted.fleet:
+        decision_of(
+            context.policy,
+            context.view(submitted.job, JobState(), context.start_slot, submitted.at_hours, ()),
+        )
+
+
+def check_alone(submission: Submission, state: JournalState) -> None:
+    """Raise InputError where another job is writing into the same checkpoint folder, unless that is meant."""
+    file = submission.file
+    folder = _checkpoint_folder(file)
+    if folder is None or file.checkpoint_shared:
+        return
+    for record in state.active:
+        if _checkpoint_folder_of(record) == folder:
+            raise InputError(
+                f"{file.path}: only one job at a time may use a checkpoint folder, but {record.job} has not "
+                f"ended and also writes into {folder}; wait for it, give another 'dir' under checkpoint or "
+                "leave it out, or write 'shared: true' next to it if both should use it"
+            )
+
+
+def _checkpoint_folder(file: JobFile) -> str | None:
+    """Return where a job writes its checkpoints, in one spelling; None where the back end chooses."""
+    if file.checkpoint_dir is None:
+        return None
+    return os.path.realpath(Path(file.path).absolute().parent / file.checkpoint_dir)
+
+
+def _checkpoint_folder_of(record: JobRecord) -> str | None:
+    try:
+        now = datetime.fromisoformat(record.submitted.submitted_utc)
+        return _checkpoint_folder(parse_job(record.submitted.text, path=record.submitted.path, now=now))
+    except SlacktideError:  # an old file that cannot be read any more must not stop other jobs
+        return None
+
+
+def active_of(state: JournalState, path: str) -> JobRecord | None:
+    """Return the job of a file that has not ended, if there is one."""
+    return next((record for record in state.active if record.submitted.path == path), None)
+
+
+def free_id(state: JournalState, name: str) -> str:
+    """Return the job's name, with a number if an earlier job has it."""
+    if name not in state.jobs:
+        return name
+    return next(free for number in range(2, 10**9) if (free := f"{name}-{number}") not in state.jobs)
+
+
+def _refusal(key: str, at_hours: float, error: Exception) -> SubmissionRefused:
+    if isinstance(error, SlacktideError):
+        return SubmissionRefused(at_hours=at_hours, key=key, exit_code=error.exit_code, why=str(error))
+    why = f"{type(error).__name__}: {error}"
+    return SubmissionRefused(at_hours=at_hours, key=key, exit_code=SlacktideError.exit_code, why=why)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import secrets
+import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeAlias
 
-from slacktide.app.jobs.full_disk import needing_space
 from slacktide.app.jobs.submission import Submission, request
 from slacktide.core.errors import (
     BackendError,
+    FileError,
     InfeasibleError,
     InputError,
     SlacktideError,
@@ -179,3 +182,27 @@ def _unended(state: JournalState, job: str) -> JobRecord:
 
 def _looking(store: Store, look: Look | None) -> Look:
     return StateCache(store) if look is None else look
+
+
+class NoSpaceError(BackendError):
+    """The disk has no space for a file of ours."""
+
+
+def is_of_the_disk(error: Exception) -> bool:
+    """Whether the disk did not take a file of ours, or the journal did not take events."""
+    of_the_journal = isinstance(error, BackendError) and isinstance(error.__cause__, sqlite3.Error)
+    return of_the_journal or isinstance(error, NoSpaceError)
+
+
+@contextmanager
+def needing_space(what: str) -> Iterator[None]:
+    """Raise NoSpaceError where the block writes a file of ours for which the disk has no space."""
+    try:
+        yield
+    except FileError as error:
+        cause = error.__cause__
+        if not (isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT)):
+            raise
+        raise NoSpaceError(
+            f"the disk must have space for {what}, got: {cause.strerror}; free some space and try again"
+        ) from error

@@ -31,7 +31,7 @@ from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.results.status import JobStatus
 
 if TYPE_CHECKING:
-    from slacktide.app.costs.costs import RecordedRun
+    from slacktide.app.journal.costs import RecordedRun
     from slacktide.app.journal.logs import LogLine, Printed
     from slacktide.report.text.bills.cost_report import CostReport
     from slacktide.results.bill import Bill, JobCost
@@ -183,7 +183,7 @@ class Journal:
 
     def cost(self, job: str) -> JobCost:
         """Return the bill of a job and its audit, in which every stretch is priced again."""
-        from slacktide.app.costs.costs import job_cost
+        from slacktide.app.journal.costs import job_cost
         from slacktide.engine.bills.pricing import sites_of
 
         state, in_charge = self._now()
@@ -202,14 +202,14 @@ class Journal:
 
     def cost_of_all(self) -> SiteCost:
         """Return what every job and the site itself paid, and the audit of all stretches together."""
-        from slacktide.app.costs.costs import site_cost
+        from slacktide.app.journal.costs import site_cost
 
         state, in_charge = self._now()
         return site_cost(state, self.store.read(), in_charge=in_charge)
 
     def run(self, job: str) -> RecordedRun:
         """Return the run of a job, as pictures and pages need it; raises InputError where nothing was run."""
-        from slacktide.app.costs.costs import recorded_run
+        from slacktide.app.journal.costs import recorded_run
 
         job_record = requests.record_of(self._state(), job)
         return recorded_run(

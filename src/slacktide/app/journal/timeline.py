@@ -1,22 +1,41 @@
-"""The course of a job so far: what it held, was offered, paid and did, in few enough points to be drawn."""
+"""What clients follow of each job of a journal: its course for pictures, and the decisions that explain it.
+
+Both are read on event by event, each time from where they were left.
+"""
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Generic, TypeVar
 
-from slacktide.app.journal.decision_history import same_decision
-from slacktide.journal.events import Decided, Event, Held, Kept, Lived, PaceRevised, Record, Remembered
+from slacktide.journal.events import (
+    Decided,
+    Ended,
+    Event,
+    Held,
+    Kept,
+    Lived,
+    PaceRevised,
+    Preempted,
+    Record,
+    Remembered,
+    Resumed,
+    Stalled,
+    WorkerFailed,
+)
 from slacktide.journal.store.base import Store
+from slacktide.report.text.sentences.why import NO_NEW_DECISION
 from slacktide.results.course import Course, CoursePoint
 from slacktide.results.run import Lap
 
 MOST_POINTS = 400  # a picture shows no more; beyond twice as many, every second one is left out
 MOST_HAPPENINGS = 200
-MOST_JOBS = 64  # courses in memory; the one that was not requested for the longest time is dropped
 QUIET = (Lived, Held, Kept, Remembered)  # kinds of events that a picture shows better than a list
-
 REPEATED = (Decided, PaceRevised)  # kinds of events that come in every slot, one after the other
+ALWAYS_KEPT = (Preempted, Resumed, WorkerFailed, Stalled, Ended)  # what an explanation needs in any case
+MOST_TIMELINES, MOST_HISTORIES = 64, 256  # in memory
 
 
 @dataclass(slots=True)
@@ -71,27 +90,92 @@ def _is_repeated(last: Event, event: Event) -> bool:
     return isinstance(last, PaceRevised) and isinstance(event, PaceRevised)
 
 
-class Timelines:
-    """The courses of a journal's jobs, each read on from where it was left."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._known: OrderedDict[str, Timeline] = OrderedDict()
-
-    def of(self, job: str) -> Timeline:
-        """Return the course of a job up to now."""
-        course = self._known.setdefault(job, Timeline())
-        self._known.move_to_end(job)
-        while len(self._known) > MOST_JOBS:
-            self._known.popitem(last=False)
-        for record in self._store.read(after=course.seq, job=job):
-            course.apply(record)
-        return course
-
-
 def drawn(live: Timeline, spot_gpus: int, on_demand_gpus: int, *, over: bool) -> list[CoursePoint]:
     """Return the points to be drawn, the last one where the last stretch ended with what is held since."""
     if live.course.end is None:
         return []
     held = (0, 0) if over else (spot_gpus, on_demand_gpus)
     return [*live.course.points, replace(live.course.end, spot_gpus=held[0], on_demand_gpus=held[1])]
+
+
+class DecisionHistory:
+    """Those of a job's events that its explanation needs: as good as all of them, however many there are.
+
+    Of decisions it keeps those to move, and of the rest the newest row of equal ones, by its ends, with the
+    one before it.
+    """
+
+    def __init__(self) -> None:
+        self.seq = 0
+        """The last event that was read."""
+        self._kept: dict[int, Event] = {}
+        self._row: list[int] = []
+        """The one before the newest row of equal decisions, if any, and the ends of that row."""
+        self._left: int | None = None
+        """The last decision that no policy made, where it came after all others."""
+
+    def apply(self, record: Record) -> None:
+        """Take one more event of the job into account."""
+        event = record.event
+        if not self.seq or isinstance(event, ALWAYS_KEPT):
+            self._kept[record.seq] = event
+        self.seq = record.seq
+        if isinstance(event, Decided) and event.ending is None:
+            self._decided(record.seq, event)
+
+    def events(self) -> list[Event]:
+        """Return the events that are needed, in the journal's order."""
+        return [self._kept[seq] for seq in sorted(self._kept)]
+
+    def _decided(self, seq: int, event: Decided) -> None:
+        self._kept[seq] = event
+        newest = self._kept[self._row[-1]] if self._row else None
+        if event.why == NO_NEW_DECISION:
+            before, self._left = self._left, seq
+            self._forget(before)
+        elif self._left is None and isinstance(newest, Decided) and same_decision(newest, event):
+            last, self._row[-1] = self._row[-1], seq
+            self._forget(last)
+        else:
+            before = self._row[-1] if self._left is None and self._row else self._left
+            old, self._row = self._row, [*([] if before is None else [before]), seq, seq]
+            self._left = None
+            for one in old:
+                self._forget(one)
+
+    def _forget(self, seq: int | None) -> None:
+        event = None if seq is None else self._kept.get(seq)
+        if seq is None or not isinstance(event, Decided) or event.moved_from:
+            return
+        if seq not in self._row and seq != self._left:
+            del self._kept[seq]
+
+
+def same_decision(one: Decided, other: Decided) -> bool:
+    """Whether two decisions hold the same for the same reason."""
+    first, second = ((each.why, each.pool, each.spot_gpus, each.on_demand_gpus) for each in (one, other))
+    return first == second
+
+
+Followed = TypeVar("Followed", bound=Timeline | DecisionHistory)
+
+
+class OfEachJob(Generic[Followed]):
+    """What is followed of a journal's jobs, each read on from where it was left.
+
+    Beyond `most`, the one that was not requested for the longest time is dropped.
+    """
+
+    def __init__(self, store: Store, begin: Callable[[], Followed], most: int) -> None:
+        self._store, self._begin, self._most = store, begin, most
+        self._known: OrderedDict[str, Followed] = OrderedDict()
+
+    def of(self, job: str) -> Followed:
+        """Return what is followed of a job, up to now."""
+        found = self._known.setdefault(job, self._begin())
+        self._known.move_to_end(job)
+        while len(self._known) > self._most:
+            self._known.popitem(last=False)
+        for record in self._store.read(after=found.seq, job=job):
+            found.apply(record)
+        return found

@@ -1,17 +1,22 @@
-"""Markets as files: read in any known format, made synthetically, and written as tables of regular slots."""
+"""Markets as files: read, imported from other formats, synthesized, written; forecasters compared on them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from slacktide.core.errors import InputError
+from slacktide.core.register import Spec
 from slacktide.market.base import Market
+from slacktide.market.forecast.score import DEFAULT_WARMUP_SHARE, Scores, named, score
 from slacktide.market.formats.skypilot_traces import write_skypilot
 from slacktide.market.formats.table import write_table
 from slacktide.market.source import open_market
 from slacktide.market.synthetic.profiles import profile as profile_named
 from slacktide.market.synthetic.synthetic import synthesize
+from slacktide.results.forecasts import Forecasts
+from slacktide.simulation.compare import Progress
 
 ENDINGS = (".csv", ".csv.gz", ".parquet", ".json")  # of files that a market can be written to
 
@@ -60,7 +65,7 @@ def read_market(request: ReadRequest, *, journal: Path | None = None) -> Market:
         gpus_per_instance=request.gpus_per_instance,
     )
     if journal is not None:
-        from slacktide.app.planning.live_prices import with_spot_seen
+        from slacktide.app.markets.market import with_spot_seen
 
         found = with_spot_seen(found, journal)
     return found if request.pool is None else replace(found, pools=(found.pool(request.pool),))
@@ -106,6 +111,36 @@ def write_market(found: Market, out: str) -> None:
         raise InputError(f"{out}: a SkyPilot trace holds one pool, got {len(found)}; write a .csv instead")
     else:
         write_skypilot(found.pools[0], out)
+
+
+USUAL_FORECASTERS: tuple[Spec, ...] = ("harmonic", "seasonal")
+"""Those that need no extra package and are fast; `arima` must be named."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForecastRequest:
+    """A market, and which forecasters are tried on it."""
+
+    market: ReadRequest
+    forecasters: Sequence[Spec] = USUAL_FORECASTERS
+    horizon: int = 12  # how many slots ahead
+    warmup_share: float = DEFAULT_WARMUP_SHARE
+    """The share of the market that is learned from before forecasts are scored."""
+
+
+def compare_forecasters(request: ForecastRequest, *, progress: Progress | None = None) -> Forecasts:
+    """Score forecasters on every pool of a market, against persistence.
+
+    Raises InputError when a pool is too short for warm-up and horizon, or a forecaster is not known.
+    """
+    market = read_market(request.market)
+    wanted = named(request.forecasters)
+    scored: list[Scores] = []
+    for number, pool in enumerate(market.pools):
+        if progress is not None:
+            progress(number, len(market))
+        scored.append(score(pool, wanted, horizon=request.horizon, warmup_share=request.warmup_share))
+    return Forecasts(market, request.warmup_share, tuple(scored))
 
 
 __all__ = [

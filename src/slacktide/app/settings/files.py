@@ -1,19 +1,23 @@
-"""Settings files: finds and reads them, and sets or removes a key in one."""
+"""Settings files: which keys they may have, how they are found and read, and how a key of one is changed."""
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import stat
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from slacktide.app.settings import keys, toml_text
-from slacktide.core.errors import FileError, InputError, shown
+from slacktide.core.errors import FileError, InputError, shown, unknown_name
 from slacktide.core.files import write_private, write_whole
+
+if TYPE_CHECKING:
+    from tomlkit import TOMLDocument
+
 
 PROJECT_FILE = "slacktide.toml"
 PATHS = ("journal", "token_file")  # keys whose values are paths
@@ -32,9 +36,9 @@ class SettingsTable(NamedTuple):
     values: dict[str, Any]
 
     @property
-    def path(self) -> toml_text.Path:
+    def path(self) -> KeyPath:
         """The names of the tables that it is in."""
-        return (keys.PROFILES, self.profile) if self.profile else ()
+        return (PROFILES, self.profile) if self.profile else ()
 
     def line(self, *names: str) -> int | None:
         """Return the line of one of its keys."""
@@ -48,18 +52,18 @@ class SettingsFile:
     kind: Kind
     path: Path
     tree: dict[str, Any]
-    lines: dict[toml_text.Path, int] = field(default_factory=dict, repr=False)
+    lines: dict[KeyPath, int] = field(default_factory=dict, repr=False)
 
     @property
     def top(self) -> SettingsTable:
         """The values that apply with any profile."""
-        top = {key: value for key, value in self.tree.items() if key != keys.PROFILES}
+        top = {key: value for key, value in self.tree.items() if key != PROFILES}
         return SettingsTable(self, "", top)
 
     @property
     def profiles(self) -> dict[str, SettingsTable]:
         """The profiles by their names."""
-        found = self.tree.get(keys.PROFILES, {})
+        found = self.tree.get(PROFILES, {})
         return {name: SettingsTable(self, name, table) for name, table in found.items()}
 
     @property
@@ -118,11 +122,11 @@ def read_settings(kind: Kind, path: Path) -> SettingsFile:
 def parse_settings(kind: Kind, path: Path, text: str) -> SettingsFile:
     """Read the text of a file, and check its keys."""
     tree = _tree(path, text)
-    found = SettingsFile(kind, path, tree, toml_text.key_lines(text))
+    found = SettingsFile(kind, path, tree, key_lines(text))
     _check(found, found.top)
-    for name, table in tree.get(keys.PROFILES, {}).items():
+    for name, table in tree.get(PROFILES, {}).items():
         if not isinstance(table, dict):
-            line = found.lines.get((keys.PROFILES, name))
+            line = found.lines.get((PROFILES, name))
             raise FileError(f"a profile must be a table, got {shown(table)}", path=path, line=line)
         _check(found, SettingsTable(found, name, table))
     return found
@@ -136,7 +140,7 @@ def _tree(path: Path, text: str) -> dict[str, Any]:
 
 
 def _check(file: SettingsFile, table: SettingsTable) -> None:
-    wrong = keys.check_table(table.values, top=not table.profile, project=file.kind == "project")
+    wrong = check_table(table.values, top=not table.profile, project=file.kind == "project")
     if wrong is not None:
         key, message = wrong
         raise FileError(message, path=file.path, line=table.line(key))
@@ -162,26 +166,212 @@ def from_here(key: str, value: str, kind: Kind, path: Path) -> str:
     return str(whole) if kind == "user" else os.path.relpath(whole, path.parent)
 
 
-def set_key(kind: Kind, path: Path, names: toml_text.Path, value: object) -> None:
+def set_key(kind: Kind, path: Path, names: KeyPath, value: object) -> None:
     """Set a key of a file, which is made where it is not there; comments and order stay.
 
     Raises FileError if the file would have mistakes afterwards, and then leaves it as it is.
     """
-    _edit(kind, path, names, lambda text: toml_text.with_value(text, names, value))
+    _edit(kind, path, names, lambda text: with_value(text, names, value))
 
 
-def unset_key(kind: Kind, path: Path, names: toml_text.Path) -> None:
+def unset_key(kind: Kind, path: Path, names: KeyPath) -> None:
     """Remove a key from a file; comments and order stay. Raises FileError where it is not there."""
-    _edit(kind, path, names, lambda text: toml_text.without(text, names))
+    _edit(kind, path, names, lambda text: without(text, names))
 
 
-def _edit(kind: Kind, path: Path, names: toml_text.Path, change: Callable[[str], str]) -> None:
+def _edit(kind: Kind, path: Path, names: KeyPath, change: Callable[[str], str]) -> None:
     text = path.read_text(encoding="utf-8") if path.exists() else ""
     _tree(path, text)  # its values are not checked before the change, which may be what corrects one
     try:
         made = change(text)
     except InputError as error:
-        raise FileError(str(error), path=path, line=toml_text.key_lines(text).get(names)) from error
+        raise FileError(str(error), path=path, line=key_lines(text).get(names)) from error
     parse_settings(kind, path, made)
     write = write_private if kind == "user" else write_whole
     write(path, made.encode())
+
+
+PROFILE, PROFILES, DEFAULTS = "profile", "profiles", "defaults"
+TOKEN_KEYS = ("token", "token_file", "token_command")
+"""Three ways to give a token; a table has one of them at most."""
+
+
+class Key(NamedTuple):
+    """One setting."""
+
+    meaning: str
+    read: Callable[[object], str | float]  # return the value; raises InputError where it cannot be used
+    variable: str = ""  # the environment variable that comes before every file
+
+
+def _text(came: object) -> str:
+    if not isinstance(came, str) or not came.strip() or not came.isprintable():
+        raise InputError(f"must be a text in quotes that is not empty, got {shown(came)}")
+    return came
+
+
+def _url(came: object) -> str:
+    if not _text(came).startswith(("http://", "https://")):
+        raise InputError(f"must be http://HOST:PORT or https://HOST, got {shown(came)}")
+    return _text(came)
+
+
+def _secret(came: object) -> str:
+    """Return a token; what came is not quoted in the message."""
+    if not isinstance(came, str) or ":" not in came or not came.isprintable():
+        raise InputError("must be a text in quotes as NAME:SECRET, got something else (not shown)")
+    return came
+
+
+def _price(came: object) -> float:
+    number = isinstance(came, int | float) and not isinstance(came, bool)
+    if not number or not 0 <= float(came) < math.inf:  # type: ignore[arg-type]
+        raise InputError(f"must be a number of USD per GPU-hour >= 0, got {shown(came)}")
+    return float(came)  # type: ignore[arg-type]
+
+
+KEYS: dict[str, Key] = {
+    "journal": Key("The journal that commands use.", _text, "SLACKTIDE_JOURNAL"),
+    "server": Key("The server whose journal commands use.", _url, "SLACKTIDE_SERVER"),
+    "token": Key("The token for the server, as NAME:SECRET.", _secret, "SLACKTIDE_TOKEN"),
+    "token_file": Key("A file with the token in its first line.", _text),
+    "token_command": Key("A command that prints the token.", _text),
+    "market": Key("The market of jobs whose files name none.", _text),
+    "spot_usd": Key("Spot USD per GPU-hour, where a trace has no price.", _price),
+    "on_demand_usd": Key("On-demand USD per GPU-hour, where a trace has no price.", _price),
+}
+"""What the top of a file and each of its profiles may set."""
+
+
+def check_table(table: Mapping[str, Any], *, top: bool, project: bool) -> tuple[str, str] | None:
+    """Return the first key of a table that cannot be used, with what is wrong; None where all can."""
+    known = [*KEYS, DEFAULTS, *((PROFILE, PROFILES) if top else ())]
+    for key, value in table.items():
+        wrong = _wrong(key, value, known, project)
+        if wrong:
+            return key, wrong
+    ways = [key for key in TOKEN_KEYS if key in table]
+    if len(ways) > 1:
+        return ways[1], f"a table must give the token in one way, got {' and '.join(ways)}"
+    return None
+
+
+def _wrong(key: str, value: object, known: list[str], project: bool) -> str:
+    if key not in known:
+        return unknown_name("a key", key, known)
+    if project and key in TOKEN_KEYS:
+        return (
+            f"{key} must not be in a project's file, which others may write or read; "
+            "move it to your own file (`slacktide config path` names it)"
+        )
+    if key in (DEFAULTS, PROFILES):
+        return "" if isinstance(value, dict) else f"{key} must be a table, got {shown(value)}"
+    try:
+        (_text if key == PROFILE else KEYS[key].read)(value)
+    except InputError as error:
+        return f"{key} {error}"
+    return ""
+
+
+KeyPath = tuple[str, ...]  # a key with the tables that it is in, from the outside in
+
+_PART = r"(?:[\w-]+|\"[^\"]*\"|'[^']*')"
+_DOTTED = rf"{_PART}(?:\s*\.\s*{_PART})*"
+_HEADER = re.compile(rf"\s*\[\s*({_DOTTED})\s*\]\s*(?:#.*)?$")
+_ENTRY = re.compile(rf"\s*({_DOTTED})\s*=")
+
+
+def key_lines(text: str) -> dict[KeyPath, int]:
+    """Return the line, from 1, of every key and table."""
+    found: dict[KeyPath, int] = {}
+    for number, path in _lines(text):
+        for end in range(1, len(path) + 1):
+            found.setdefault(path[:end], number)
+        found[path] = number
+    return found
+
+
+def _lines(text: str) -> Iterator[tuple[int, KeyPath]]:
+    # Python's reader gives no lines and tomlkit none either; and this runs whenever a command starts, so it
+    # must not import tomlkit.
+    table: KeyPath = ()
+    for number, line in enumerate(text.splitlines(), 1):
+        header, entry = _HEADER.match(line), _ENTRY.match(line)
+        if header:
+            table = _path_of(header[1])
+            yield number, table
+        elif entry:
+            yield number, (*table, *_path_of(entry[1]))
+
+
+def _path_of(dotted: str) -> KeyPath:
+    """Read a dotted key as TOML does."""
+    try:
+        tree: Any = tomllib.loads(f"{dotted} = 0")
+    except tomllib.TOMLDecodeError:
+        return (dotted,)
+    found: list[str] = []
+    while isinstance(tree, dict):
+        [(name, tree)] = tree.items()
+        found.append(name)
+    return tuple(found)
+
+
+def with_value(text: str, path: KeyPath, value: object) -> str:
+    """Return the text with a key set, in a new table where there is none yet; all else stays as it is.
+
+    Raises InputError where the key would be inside something that is not a table, or the value is not text.
+    """
+    import tomlkit
+
+    document = tomlkit.parse(text if text.endswith("\n") or not text else f"{text}\n")
+    table: MutableMapping[str, Any] = document
+    for depth, name in enumerate(path[:-1], 1):
+        if name not in table:
+            # A table of tables alone needs no header of its own.
+            table[name] = tomlkit.table(is_super_table=depth < len(path) - 1)
+        table = table[name]
+        if not isinstance(table, MutableMapping):
+            raise InputError(
+                f"{'.'.join(path[:depth])} must be a table to hold {path[-1]}, got {shown(table)}"
+            )
+    _put(table, path[-1], value)
+    return _text_of(document, path)
+
+
+def without(text: str, path: KeyPath) -> str:
+    """Return the text without a key; all else stays as it is. Raises InputError where it has no such key."""
+    import tomlkit
+
+    document = tomlkit.parse(text)
+    table: Any = document
+    for name in path[:-1]:
+        table = table.get(name) if isinstance(table, MutableMapping) else None
+    if not isinstance(table, MutableMapping) or path[-1] not in table:
+        raise InputError(f"{'.'.join(path)} must be set in this file to be removed, got a file without it")
+    del table[path[-1]]
+    return _text_of(document, path)
+
+
+def _put(table: MutableMapping[str, Any], name: str, value: object) -> None:
+    from tomlkit import item, key
+    from tomlkit.container import Container
+    from tomlkit.items import AoT, Table
+
+    container = table.value if isinstance(table, Table) else table
+    body = container.body if isinstance(container, Container) else []
+    last = max((at for at, (k, v) in enumerate(body) if k and not isinstance(v, Table | AoT)), default=None)
+    if name in table or last is None:
+        table[name] = value
+    else:
+        # tomlkit itself would append after the comments that follow, which are about the next table.
+        body.insert(last + 1, (key(name), item(value)))
+
+
+def _text_of(document: TOMLDocument, path: KeyPath) -> str:
+    made = document.as_string()
+    try:
+        made.encode()  # bytes of a command line that are no text arrive as halves of characters
+    except UnicodeEncodeError as error:
+        raise InputError(f"{'.'.join(path)} must be text in UTF-8") from error
+    return made

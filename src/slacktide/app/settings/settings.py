@@ -14,9 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from slacktide.app.settings import keys
 from slacktide.app.settings.files import (
+    DEFAULTS,
+    KEYS,
     PATHS,
+    PROFILE,
+    TOKEN_KEYS,
     SettingsFile,
     SettingsTable,
     is_foreign,
@@ -81,7 +84,7 @@ class Settings:
         """
         for table in self.tables:
             if key in table.values:
-                value = keys.KEYS[key].read(table.values[key])
+                value = KEYS[key].read(table.values[key])
                 return SettingInFile(_from_its_folder(key, value, table), table, (key,))
             if key == "server" and "journal" in table.values:
                 return None
@@ -91,11 +94,11 @@ class Settings:
         """Return the values under `defaults` for a command: its options, and the commands below it."""
         found: dict[str, SettingInFile] = {}
         for table in reversed(self.tables):
-            inside: Any = table.values.get(keys.DEFAULTS, {})
+            inside: Any = table.values.get(DEFAULTS, {})
             for name in command:
                 inside = inside.get(name, {}) if isinstance(inside, Mapping) else {}
             if isinstance(inside, Mapping):
-                names = (keys.DEFAULTS, *command)
+                names = (DEFAULTS, *command)
                 found |= {key: SettingInFile(value, table, (*names, key)) for key, value in inside.items()}
         return found
 
@@ -111,7 +114,7 @@ def read_all(profile: str | None = None) -> Settings:
         notes.append(f"{own} holds a token and must be readable by you alone; `chmod 600 {own}`")
     project = _project(notes)
     files = [file for file in (project, user) if file is not None]
-    written = [str(file.tree[keys.PROFILE]) for file in files if keys.PROFILE in file.tree]
+    written = [str(file.tree[PROFILE]) for file in files if PROFILE in file.tree]
     chosen = profile or next(iter(written), "")
     known = {name for file in files for name in file.profiles}
     if chosen and chosen not in known:
@@ -153,7 +156,7 @@ def token_for(server: str, settings: Settings, *, own_choice: bool) -> str:
     user named. To one that only a project's file names (`own_choice` is false) goes none unless the user's
     own file names that server too: else a folder from anywhere could collect tokens.
     """
-    given = os.environ.get(keys.KEYS["token"].variable, "")
+    given = os.environ.get(KEYS["token"].variable, "")
     known = [table for table in _user_tables(settings) if _same(table.values.get("server"), server)]
     if not own_choice and not known:
         raise InputError(
@@ -184,7 +187,7 @@ def _same(one: object, other: str) -> bool:
 
 def _token_of(table: SettingsTable) -> str:
     """Return the token that a table gives in one way or another; empty where it gives none."""
-    name = next((key for key in keys.TOKEN_KEYS if key in table.values), None)
+    name = next((key for key in TOKEN_KEYS if key in table.values), None)
     if name is None:
         return ""
     setting = SettingInFile(_from_its_folder(name, table.values[name], table), table, (name,))

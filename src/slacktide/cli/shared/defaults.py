@@ -161,7 +161,7 @@ def typed(text: str) -> object:
 
 def check_key(root: click.Group, context: click.Context, names: tuple[str, ...]) -> None:
     """Raise InputError unless a dotted key names a setting, or an option of a command."""
-    from slacktide.app.settings.keys import DEFAULTS, KEYS, PROFILE
+    from slacktide.app.settings.files import DEFAULTS, KEYS, PROFILE
 
     first, *rest = names
     if first == DEFAULTS:
@@ -200,6 +200,6 @@ def _option(root: click.Group, context: click.Context, names: Sequence[str]) -> 
 
 def environment(key: str) -> str:
     """Return the value of a setting in the environment; empty if it is not there."""
-    from slacktide.app.settings.keys import KEYS
+    from slacktide.app.settings.files import KEYS
 
     return os.environ.get(KEYS[key].variable, "") if KEYS[key].variable else ""

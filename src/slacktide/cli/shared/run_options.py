@@ -15,8 +15,9 @@ from slacktide.cli.shared.output import say
 from slacktide.core.errors import InputError
 
 if TYPE_CHECKING:
-    from slacktide.app.alerts.hook import AlertsFile
-    from slacktide.app.jobs.controller import Controller, Setup
+    from slacktide.app.alerts.alert import AlertsFile
+    from slacktide.app.jobs.controller import Controller
+    from slacktide.app.jobs.setup import Setup
     from slacktide.app.jobs.submission import Defaults, FleetText, Submission
     from slacktide.app.markets.market import MarketSpec
     from slacktide.app.task_requests import JobTask, PlanRequest
@@ -112,7 +113,7 @@ class RunOptions:
 
     def may_move(self, paths: Sequence[str]) -> bool:
         """Whether some of these jobs may move between pools, so that no pool is chosen for them."""
-        from slacktide.app.jobs.submission_record import may_move
+        from slacktide.app.jobs.submission import may_move
 
         return any(may_move(path, self.policy, self.market) for path in paths)
 
@@ -148,7 +149,7 @@ def run_options_of(given: dict[str, Any]) -> RunOptions:
 
 def setup_of(given: dict[str, Any], defaults: Defaults) -> Setup:
     """Return the setup of the controller, from the options of a command."""
-    from slacktide.app.jobs.controller import Setup
+    from slacktide.app.jobs.setup import Setup
 
     file = given.get("alerts")
     return Setup(

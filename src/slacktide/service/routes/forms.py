@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from slacktide.app.alerts.outbox import HookStatus
-from slacktide.app.costs.fleet_money import FleetStatus
-from slacktide.app.journal.fleet_timeline import FleetPoint
-from slacktide.app.markets.pool_forecast import PoolForecast
+from slacktide.app.journal.fleets import FleetPoint, FleetStatus
+from slacktide.app.markets.market_now import PoolForecast
 from slacktide.app.tokens import Role
 from slacktide.results.bill import Bill
 from slacktide.results.course import CoursePoint

@@ -33,7 +33,7 @@ from slacktide.service.routes.endpoints import (
     query_of,
     says,
 )
-from slacktide.service.uploads.upload_cache import UploadCache
+from slacktide.service.uploads.uploads import UploadCache
 
 SESSION = "/api/v1/session"
 WAIT_S = 20.0  # how long an answer to a submission is waited for unless the caller says otherwise

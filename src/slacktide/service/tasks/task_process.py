@@ -1,15 +1,18 @@
 """The task process: makes plans, back-tests, bills and the like, which take seconds.
 
 Started by a server with `python -m slacktide.service.tasks.task_process`, it reads one request on each line
-of its input and writes one answer on each line of its output. It ends with its input, also in the middle of
-a request, so it never outlives the server.
-"""
+of its input and writes one answer on each line of its output. Started with the argument `warm-up` it compiles
+the code of plans and back-tests ahead of the first request for one: the first time on a machine that takes a
+minute or two, at low priority, and leaves the machine code on disk. Both end with their input, also in the
+middle of a request, so they never outlive the server."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import resource
+import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -23,12 +26,23 @@ from slacktide.simulation.compare import Progress
 
 SHARE_OF_MEMORY = 0.5
 """Of the machine's memory that may be used for an answer: the controller and its workers need the rest."""
+WARM_UP = "warm-up"  # the argument with which this process only compiles
 REPORT_S = 0.2  # how often the progress of a request is reported at most
 
 
 def main() -> None:
+    """Answer requests until the input ends, or compile ahead of them."""
+    parent = ParentProcess()  # its thread ends this process with the input
+    if sys.argv[1:] == [WARM_UP]:
+        with contextlib.suppress(OSError):
+            os.nice(15)
+        warm_up()
+    else:
+        answer_requests(parent)
+
+
+def answer_requests(parent: ParentProcess) -> None:
     """Answer requests until the input ends; its first line says for which server."""
-    parent = ParentProcess()
     with contextlib.suppress(OSError):
         os.nice(5)  # the controller and the requests that the server answers itself come first
     _leave_memory()
@@ -81,6 +95,31 @@ def error_document(error: Exception) -> dict[str, Any]:
         "exit_code": known.exit_code,
         "status": known.http_status,
     }
+
+
+JOB = """\
+name: warm-up
+resources: {accelerators: "H100:1..4"}
+work: 6 gpu-hours
+deadline: 4h
+restart: 6m
+checkpoint: {every: 10m}
+market: synthetic:h100?days=4&slot=30m
+"""
+REQUESTS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("plan", {"text": JOB}),
+    ("backtest", {"text": JOB, "starts": 40}),
+)
+"""As many starts of the back-test as are needed for it to use compiled code."""
+
+
+def warm_up() -> None:
+    """Do one task of each kind and drop the result; an error will come again with a real request."""
+    with tempfile.TemporaryDirectory(prefix="slacktide-") as folder:
+        setting = Setting(journal=str(Path(folder, "none.db")))
+        for verb, request in REQUESTS:
+            with contextlib.suppress(Exception):
+                answer(setting, verb, request)
 
 
 if __name__ == "__main__":

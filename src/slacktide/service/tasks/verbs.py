@@ -1,17 +1,21 @@
-"""What the task process does for each verb: from a typed request to the JSON document of its result."""
+"""What the task process does for each verb: from a typed request to the document of its result.
+
+A result is also rendered for clients on other machines: as text, page and picture, contents instead of files.
+"""
 
 from __future__ import annotations
 
+import base64
 import dataclasses
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from slacktide.app.journal.journal import open_journal
 from slacktide.app.machines import MachinesRequest, list_machines
 from slacktide.app.markets.market import MarketSpec
-from slacktide.app.markets.market_now import MarketRequest, market_now
-from slacktide.app.markets.pool_forecast import ForecastRequest, forecast_pool
+from slacktide.app.markets.market_now import ForecastRequest, MarketRequest, forecast_pool, market_now
 from slacktide.app.planning.backtest import run_backtest
 from slacktide.app.planning.learning import Hedge, forget, learned, learned_path, teach
 from slacktide.app.planning.plan import check_plan, make_plan
@@ -43,11 +47,18 @@ from slacktide.report.wire import plan as plan_wire
 from slacktide.report.wire import values
 from slacktide.results.comparison import Comparison
 from slacktide.results.plan import JobPlan
-from slacktide.service.tasks import renderings
 from slacktide.service.uploads.job_checks import check_market, check_policy, read_sent
 from slacktide.service.uploads.server_paths import ServerPaths, without_folder
 from slacktide.service.uploads.uploads import markets_of
 from slacktide.simulation.compare import Progress
+
+if TYPE_CHECKING:
+    from slacktide.app.journal.journal import Journal
+    from slacktide.policies.selection.hedge import Hedge
+    from slacktide.results.comparison import Comparison
+    from slacktide.results.plan import JobPlan
+    from slacktide.service.uploads.server_paths import ServerPaths
+
 
 LONGEST_NAME = 200  # of a job file, in bytes: every file system takes it
 Result = TypeVar("Result", JobPlan, Comparison)
@@ -68,14 +79,14 @@ def _plan(setting: Setting, request: PlanRequest, progress: Progress) -> dict[st
         check_plan(task)
         return {}
     made = _without_folders(setting, request, make_plan(task, progress=progress))
-    return _with(plan_wire.as_json(made), request.wants, renderings.of_plan(made))
+    return _with(plan_wire.as_json(made), request.wants, of_plan(made))
 
 
 def _backtest(setting: Setting, request: BacktestRequest, progress: Progress) -> dict[str, Any]:
     for policy in request.policies:
         check_policy(policy)
     result = _without_folders(setting, request, run_backtest(_task(setting, request), progress=progress))
-    return _with(backtest_wire.as_json(result), request.wants, renderings.of_backtest(result))
+    return _with(backtest_wire.as_json(result), request.wants, of_backtest(result))
 
 
 def _task(setting: Setting, request: AnyJobRequest) -> JobTask[AnyJobRequest]:
@@ -163,9 +174,9 @@ def _paths(setting: Setting) -> ServerPaths:
     return ServerPaths(Path(setting.journal), setting.market.source, fleet)
 
 
-def _with(document: dict[str, Any], wants: Sequence[str], makers: renderings.Makers) -> dict[str, Any]:
+def _with(document: dict[str, Any], wants: Sequence[str], makers: Makers) -> dict[str, Any]:
     """Return an answer with the texts and pictures that are wanted of it."""
-    return {**document, "made": renderings.made(wants, makers)} if wants else document
+    return {**document, "made": made(wants, makers)} if wants else document
 
 
 def _learned(setting: Setting, request: LearnedRequest, progress: Progress) -> dict[str, Any]:
@@ -181,7 +192,7 @@ def _learn(setting: Setting, request: LearnRequest, progress: Progress) -> dict[
 
 
 def _trust(hedge: Hedge, state: str, wants: Sequence[str]) -> dict[str, Any]:
-    return _with(learn_report.as_json(hedge, state), wants, renderings.of_learned(hedge, state))
+    return _with(learn_report.as_json(hedge, state), wants, of_learned(hedge, state))
 
 
 def _forget(setting: Setting, request: NoDetails, progress: Progress) -> dict[str, Any]:
@@ -196,8 +207,8 @@ def _cost(setting: Setting, request: CostRequest, progress: Progress) -> dict[st
 
 def _run(setting: Setting, request: RenderRequest, progress: Progress) -> dict[str, Any]:
     with open_journal(setting.journal) as journal:
-        run = renderings.of_run(journal, request.job, _paths(setting))
-        return renderings.made([request.want], run)
+        run = of_run(journal, request.job, _paths(setting))
+        return made([request.want], run)
 
 
 def _machines(setting: Setting, request: NoDetails, progress: Progress) -> dict[str, Any]:
@@ -228,3 +239,84 @@ VERBS: dict[str, tuple[Any, Callable[[Setting, Any, Progress], dict[str, Any]]]]
     "markets": (MarketRequest, _now),
     "forecast": (ForecastRequest, _forecast),
 }
+
+
+PAGE = "report"
+
+
+class Makers(NamedTuple):
+    """How a result becomes text, a page and a picture."""
+
+    texts: Mapping[str, Callable[[], str]]
+    write: Callable[[Path], object] | None  # none: it has no page
+    draw: Callable[[Path], object]
+
+
+def made(wants: Sequence[str], makers: Makers) -> dict[str, str]:
+    """Render a result in each wanted form, pictures in base64; raises InputError for an unknown form."""
+    with tempfile.TemporaryDirectory(prefix="slacktide-") as folder:
+        return {want: _made(want, makers, Path(folder)) for want in dict.fromkeys(wants)}
+
+
+def _made(want: str, makers: Makers, folder: Path) -> str:
+    if want in makers.texts:
+        return makers.texts[want]()
+    if want == PAGE and makers.write is not None:
+        makers.write(folder / "page.html")
+        return (folder / "page.html").read_text(encoding="utf-8")
+    if want in ("png", "svg", "pdf"):
+        makers.draw(folder / f"picture.{want}")
+        return base64.b64encode((folder / f"picture.{want}").read_bytes()).decode()
+    raise InputError(f"wants must be what this answer can become, got {want}; leave it out")
+
+
+def of_plan(plan: JobPlan) -> Makers:
+    """Return what a plan can become."""
+    from slacktide.report.figures.plan import plot_plan
+    from slacktide.report.pages.plan import write_plan
+    from slacktide.report.text.tables import plan as report
+
+    texts = {"text": lambda: report.page(plan)}
+    return Makers(texts, lambda path: write_plan(plan, path), lambda path: plot_plan(plan, path))
+
+
+def of_backtest(result: Comparison) -> Makers:
+    """Return what a back-test can become."""
+    from slacktide.report.figures.backtest import plot_backtest
+    from slacktide.report.pages.backtest import write_report
+    from slacktide.report.text.tables import backtest as report
+    from slacktide.report.wire import backtest as wire
+
+    def decisions() -> str:
+        runs = (report.decisions_text(run) for run in result.detail)
+        return "\n".join([report.summary_text(result), *runs])
+
+    texts = {
+        "text": lambda: report.summary_text(result),
+        "decisions": decisions,
+        "csv": lambda: wire.csv_text(result),
+    }
+    return Makers(texts, lambda path: write_report(result, path), lambda path: plot_backtest(result, path))
+
+
+def of_learned(hedge: Hedge, state: str) -> Makers:
+    """Return what trust in policies can become: text and a picture."""
+    from slacktide.report.figures.learn import plot_learned
+    from slacktide.report.text.tables import learn as report
+
+    texts = {"text": lambda: report.text(hedge, state)}
+    return Makers(texts, None, lambda path: plot_learned(hedge, path))
+
+
+def of_run(journal: Journal, job: str, paths: ServerPaths) -> Makers:
+    """Return what a run can become for readers elsewhere; raises InputError where the job never ran."""
+    from slacktide.report.figures.run import plot_run
+    from slacktide.report.pages.run import write_page
+
+    record = journal.run(job)
+    events = [paths.out_of_event(event) for event in record.events]
+    return Makers(
+        {},
+        lambda path: write_page(record.runs, journal.bill(job), events, path),
+        lambda path: plot_run(record.runs, path),
+    )

@@ -10,8 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NamedTuple
 
 from slacktide.app.alerts.address import parse_target
-from slacktide.app.alerts.alert import Alert
-from slacktide.app.alerts.hook import Hook
+from slacktide.app.alerts.alert import Alert, Hook
 from slacktide.journal.events import Event, Record
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

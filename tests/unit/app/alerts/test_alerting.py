@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from slacktide.app.alerts import alerting
-from slacktide.app.alerts.alert import Alert
+from slacktide.app.alerts.alert import Alert, AlertsFile, Hook
 from slacktide.app.alerts.alerting import Alerting
-from slacktide.app.alerts.hook import AlertsFile, Hook
 from slacktide.app.alerts.outbox import Outbox
 from slacktide.app.alerts.sending import Answer
 from slacktide.app.alerts.watch import Watch
-from slacktide.app.jobs.controller import Controller, Setup
+from slacktide.app.jobs.controller import Controller
+from slacktide.app.jobs.setup import Setup
 from slacktide.app.jobs.submission import Submission
 from slacktide.journal.events import Event, FeedTroubled, Record
 from slacktide.journal.store.sqlite import SqliteStore

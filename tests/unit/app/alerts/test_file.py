@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.app.alerts.alert import KINDS
+from slacktide.app.alerts.alert import KINDS, Hook
 from slacktide.app.alerts.file import parse_alerts, read_alerts_file
-from slacktide.app.alerts.hook import Hook
 from slacktide.cli import run
 from slacktide.core.errors import FileError, UnknownNameError
 

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.app.alerts.alert import Alert
+from slacktide.app.alerts.alert import Alert, Hook
 from slacktide.app.alerts.alerting import EVERY_EVENTS, FIRST_S, LONGEST_S, AlertFinder, HookSender
-from slacktide.app.alerts.hook import Hook
 from slacktide.app.alerts.outbox import Outbox
 from slacktide.app.alerts.sending import Answer
 from slacktide.core.errors import FileError

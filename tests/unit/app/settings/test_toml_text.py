@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slacktide.app.settings.toml_text import key_lines, with_value, without
+from slacktide.app.settings.files import key_lines, with_value, without
 from slacktide.core.errors import InputError
 
 TEXT = """# mine

@@ -13,8 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from slacktide.app.jobs.submission import Submission
-from slacktide.app.jobs.submission_record import journal_entry
+from slacktide.app.jobs.submission import Submission, journal_entry
 from slacktide.app.markets.market import MarketSpec
 from slacktide.backends.replay import Replay
 from slacktide.core.errors import InputError

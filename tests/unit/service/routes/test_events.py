@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slacktide.service.routes.events import PageCache
+from slacktide.service.routes.jobs import PageCache
 from tests.unit.service.parts_of_api import House
 
 

@@ -17,7 +17,7 @@ from starlette.responses import StreamingResponse
 from slacktide.app.task_requests import Setting
 from slacktide.core.errors import BackendError, InputError
 from slacktide.service.access.gate import Who
-from slacktide.service.routes.progress_stream import Answering, awaited
+from slacktide.service.handler_context import Answering, awaited
 from slacktide.service.tasks import task_process, task_worker
 from slacktide.service.tasks.task_worker import BusyError, QueuePosition, StoppingError, TaskError, TaskWorker
 from tests.unit.service.parts_of_api import House
@@ -238,8 +238,6 @@ def test_the_page_of_a_run_shows_itself_and_runs_nothing(house: House) -> None:
 
 
 def test_machine_code_is_made_by_a_process_that_ends_with_the_server(house: House) -> None:
-    from slacktide.service.tasks import warm_up
-
     async def begun_and_left() -> None:
         house.service.warm_after_s = 0.0
         begun = asyncio.ensure_future(house.service.warm_up())
@@ -248,5 +246,8 @@ def test_machine_code_is_made_by_a_process_that_ends_with_the_server(house: Hous
         await asyncio.wait([begun])
 
     asyncio.run(begun_and_left())
-    code = f"import time, {warm_up.__name__} as made; made.warm_up = lambda: time.sleep(1000); made.main()"
-    assert subprocess.run([sys.executable, "-c", code], stdin=subprocess.DEVNULL, check=False).returncode == 0
+    code = (
+        f"import time, {task_process.__name__} as made; made.warm_up = lambda: time.sleep(1000); made.main()"
+    )
+    command = [sys.executable, "-c", code, task_process.WARM_UP]
+    assert subprocess.run(command, stdin=subprocess.DEVNULL, check=False).returncode == 0

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from slacktide.core.errors import BackendError
-from slacktide.service.uploads.upload_cache import STALE_S, UploadCache
+from slacktide.service.uploads.uploads import STALE_S, UploadCache
 
 SIZE = 100
 

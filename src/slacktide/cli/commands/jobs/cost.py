@@ -61,7 +61,7 @@ def cost(job: str | None, **given: Any) -> int:
 
 def _in_parts(job: str | None, by: str, pictures: Pictures, given: Mapping[str, Any]) -> int:
     """Print the bill of a journal in parts, which add up to the bill that is audited."""
-    from slacktide.app.costs.costs import bill_parts, check_sum, parse_keys
+    from slacktide.app.journal.costs import bill_parts, check_sum, parse_keys
     from slacktide.report.text.bills import parts as report
 
     if job is not None or pictures != Pictures():

@@ -178,8 +178,12 @@ def forecast(
     **given: Any,
 ) -> None:
     """Compare forecasters on MARKET and say how far ahead any of them beats persistence."""
-    from slacktide.app.markets.forecasters import USUAL_FORECASTERS, ForecastRequest, compare_forecasters
-    from slacktide.app.markets.market_files import ReadRequest
+    from slacktide.app.markets.market_files import (
+        USUAL_FORECASTERS,
+        ForecastRequest,
+        ReadRequest,
+        compare_forecasters,
+    )
     from slacktide.report.text.tables.forecasts import page
     from slacktide.report.wire.forecasts import as_json
 

@@ -102,8 +102,7 @@ def unset(context: click.Context, key: str, project: bool) -> None:
 
 def _place_of(context: click.Context, key: str, project: bool) -> tuple[Kind, Path, tuple[str, ...]]:
     """Return the file that a key is written into, and its names there; raises InputError for unknown keys."""
-    from slacktide.app.settings.files import PROJECT_FILE, project_path, user_path
-    from slacktide.app.settings.keys import PROFILE, PROFILES
+    from slacktide.app.settings.files import PROFILE, PROFILES, PROJECT_FILE, project_path, user_path
 
     names, profile = tuple(key.split(".")), defaults.profile_of(context)
     defaults.check_key(*_root_of(context), names)
@@ -149,7 +148,7 @@ def _check_all(context: click.Context, settings: Settings) -> None:
 
 
 def _rows(context: click.Context, settings: Settings) -> list[SettingRow]:
-    from slacktide.app.settings.keys import KEYS, TOKEN_KEYS
+    from slacktide.app.settings.files import KEYS, TOKEN_KEYS
 
     rows = [_profile_row(context, settings)]
     for key in KEYS:

@@ -68,7 +68,8 @@ def demo(out: str) -> int:
 
 def _run(folder: Path, job: Path) -> int:
     """Run the job and end with its bill."""
-    from slacktide.app.jobs.controller import Controller, Setup
+    from slacktide.app.jobs.controller import Controller
+    from slacktide.app.jobs.setup import Setup
     from slacktide.app.markets.market import MarketSpec
     from slacktide.cli.shared.broken_pipe import steady_output
     from slacktide.cli.shared.live_view import show_live

@@ -1,4 +1,0 @@
-"""Bills of jobs, journals and fleets.
-
-Begin with `costs`.
-"""
