@@ -11,8 +11,7 @@ from typing import Any
 from slacktide.app.alerts.alert import KINDS
 from slacktide.app.alerts.file import KEYS, parse_alerts
 from slacktide.app.alerts.outbox import HookStatus
-from slacktide.app.alerts.payload import document, signature
-from slacktide.app.alerts.verbs import Trial
+from slacktide.app.alerts.sending import Trial, document, signature
 from tests.unit.app.alerts.parts_of_alerts import SECRET, alert
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -8,11 +8,12 @@ The journal itself is not written to: what a receiver answered is no fact about 
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +25,9 @@ from slacktide.journal.store.connection import transaction
 from slacktide.journal.store.default_paths import hidden_sibling
 from slacktide.report.wire import values
 
+ADDRESS = re.compile(r"\S+://\S+|'[^']*'|\b\d+(?:\.\d+){3}\b|[0-9a-fA-F]*:[0-9a-fA-F]*:[0-9a-fA-F:.]*")
+"""Where a hook leads, in the text of its errors: a URL, a name in quotes, an IPv4 or IPv6 address."""
+HIDDEN = "(hidden)"
 FORM = 1  # of the tables; a file of another form is refused
 PATIENCE_S = 10.0
 TABLES = (
@@ -201,3 +205,22 @@ def _make_private(path: Path) -> None:
 
 def _now() -> str:
     return values.utc(datetime.now(UTC))
+
+
+def stored_statuses(journal: Path) -> list[HookStatus]:
+    """Read the state of hooks from the file next to a journal; none where no controller had any."""
+    if not hidden_sibling(journal, "alerts").exists():
+        return []
+    outbox = Outbox(journal, create=False)
+    try:
+        return outbox.statuses()
+    finally:
+        outbox.close()
+
+
+def statuses_for_readers(journal: Path) -> list[HookStatus]:
+    """Return the state of a server's hooks, without any address: readers need not know it."""
+    return [
+        replace(one, error=None if one.error is None else ADDRESS.sub(HIDDEN, one.error))
+        for one in stored_statuses(journal)
+    ]

@@ -1,13 +1,18 @@
 """Sending one alert to one hook, once: an HTTP POST to a webhook, or a command that runs with it.
 
-The POST uses the standard library: no proxy, no redirect, and the host's name is looked up only once.
-When to try again is decided elsewhere (`alerting`).
+Receivers get JSON under stable keys, or what Slack takes, and a signature. The POST uses the standard
+library: no proxy, no redirect, and the host's name is looked up only once. When to try again is decided
+elsewhere (`alerting`).
 """
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import http.client
+import json
 import os
+import secrets
 import signal
 import socket
 import ssl
@@ -21,12 +26,13 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeAlias
+from typing import Any, Self, TypeAlias
+from urllib.parse import quote
 
-from slacktide.app.alerts import payload
 from slacktide.app.alerts.address import Address, Forbidden, Resolver, Target, resolved
-from slacktide.app.alerts.alert import Alert, Hook
+from slacktide.app.alerts.alert import TEST, Alert, AlertsFile, Format, Hook
 from slacktide.core.waits import retry_after_s
+from slacktide.report.wire import values
 
 ANSWER_S = 5.0  # how long a receiver may take for all of an answer
 LEAST_S = 0.1  # what a further address of a receiver is given at least
@@ -54,9 +60,9 @@ Sender: TypeAlias = Callable[[Hook, Alert, str], Answer]
 
 def send(hook: Hook, alert: Alert, dashboard: str, *, output: int | None = subprocess.DEVNULL) -> Answer:
     """Send an alert to a hook; raises nothing. `output` is where a command's own output goes."""
-    body = payload.body(alert, hook.format, dashboard)
+    body = payload(alert, hook.format, dashboard)
     if hook.target is None:
-        return run(hook.command, hook.folder, alert, body, payload.page(alert, dashboard), output)
+        return run(hook.command, hook.folder, alert, body, page(alert, dashboard), output)
     return post(hook.target, alert.id, body, hook.secret, private=hook.allow_private)
 
 
@@ -98,7 +104,7 @@ def reason(error: Exception) -> str:
 
 
 def _headers(id_: str, body: bytes, secret: bytes) -> dict[str, str]:
-    signed = {payload.SIGNATURE: payload.signature(secret, body, int(time.time()))} if secret else {}
+    signed = {SIGNATURE: signature(secret, body, int(time.time()))} if secret else {}
     return {
         "Content-Type": "application/json",
         "User-Agent": f"slacktide/{version('slacktide')}",
@@ -227,3 +233,104 @@ def _environment(alert: Alert, link: str) -> dict[str, str]:
         **ours,
         **{f"SLACKTIDE_ALERT_{name}": text.replace("\0", " ") for name, text in variables.items()},
     }
+
+
+VERSION = 1  # of the form of the JSON; keys may be added to it, none is taken away
+SIGNATURE = "Slacktide-Signature"
+SLACK_CHARACTERS = 3000  # the most that Slack shows of a text without folding it away
+TITLES = {
+    "at-risk": "At risk",
+    "late": "Late",
+    "done": "Done",
+    "failed": "Failed",
+    "budget": "Budget",
+    "feed-stale": "Market feed",
+    "machine-leaked": "Machine without owner",
+    "test": "Test",
+}
+
+
+def payload(alert: Alert, form: Format, dashboard: str = "") -> bytes:
+    """Return what is sent for an alert; `dashboard` is where browsers find the server, empty: nowhere."""
+    link = page(alert, dashboard)
+    document_ = slack(alert, link) if form == "slack" else document(alert, link)
+    return json.dumps(document_, allow_nan=False).encode()
+
+
+def document(alert: Alert, link: str) -> dict[str, Any]:
+    """Return an alert under its documented keys."""
+    return {
+        "version": VERSION,
+        "id": alert.id,
+        "kind": alert.kind,
+        "text": alert.text,
+        "job": alert.job or None,
+        "owner": alert.owner or None,
+        "time_utc": alert.time_utc,
+        "journal": alert.journal,
+        "seq": alert.seq,
+        "url": link or None,
+        "details": dict(alert.details),
+    }
+
+
+def slack(alert: Alert, link: str) -> dict[str, Any]:
+    """Return an alert as Slack's incoming webhooks take it, and what is compatible with them."""
+    text = _escaped(alert.text[:SLACK_CHARACTERS])
+    more = f" (<{_escaped(link)}|open>)" if link else ""
+    return {"text": f"*{TITLES[alert.kind]}*: {text}{more}"}
+
+
+def page(alert: Alert, dashboard: str) -> str:
+    """Return the page of the dashboard that an alert is about; empty where there is none."""
+    if not dashboard:
+        return ""
+    base = dashboard.rstrip("/")
+    if alert.job:
+        return f"{base}/jobs/{quote(alert.job, safe='')}"
+    places = {"budget": "/fleet", "feed-stale": "/markets", "machine-leaked": "/machines"}
+    return f"{base}{places.get(alert.kind, '/')}"
+
+
+def signature(secret: bytes, sent: bytes, at_s: int) -> str:
+    """Return the value of the header by which a receiver checks that we sent it, and when."""
+    digest = hmac.new(secret, f"{at_s}.".encode() + sent, hashlib.sha256).hexdigest()
+    return f"t={at_s},v1={digest}"
+
+
+def _escaped(text: str) -> str:
+    """Return a text in which Slack finds no links, mentions and channels of its own."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """The result of sending a sample to a hook."""
+
+    hook: str
+    target: str
+    accepted: bool
+    said: str
+
+
+def try_hooks(file: AlertsFile, name: str | None = None) -> list[Trial]:
+    """Send a sample to one hook, or to all, and return the results; raises UnknownNameError."""
+    hooks = file.hooks if name is None else (file.hook(name),)
+    sample = _sample()
+    trials = []
+    for hook in hooks:
+        answer = send(hook, sample, file.dashboard, output=None)
+        trials.append(Trial(hook.name, hook.shown, answer.accepted, answer.said))
+    return trials
+
+
+def _sample() -> Alert:
+    now = values.utc(datetime.now(UTC))
+    return Alert(
+        id=f"0-{TEST}-{secrets.token_hex(6)}",
+        kind=TEST,
+        journal=TEST,
+        seq=0,
+        time_utc=now,
+        text="This is a test of Slacktide's alerts; nothing has happened.",
+    )

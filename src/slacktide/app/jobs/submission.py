@@ -1,6 +1,7 @@
 """A submission: a job to be run, with its file, read once, and its entry in the journal.
 
-The entry holds all that is needed to run the job, also after a crash or days later."""
+The entry holds all that is needed to run the job, also after a crash or days later.
+"""
 
 from __future__ import annotations
 

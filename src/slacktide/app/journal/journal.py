@@ -31,6 +31,7 @@ from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.results.status import JobStatus
 
 if TYPE_CHECKING:
+    from slacktide.app.alerts.outbox import HookStatus
     from slacktide.app.journal.costs import RecordedRun
     from slacktide.app.journal.logs import LogLine, Printed
     from slacktide.report.text.bills.cost_report import CostReport
@@ -215,6 +216,12 @@ class Journal:
         return recorded_run(
             job_record, self._job_context(job_record), (record.event for record in self.store.read(job=job))
         )
+
+    def hooks(self) -> list[HookStatus]:
+        """Return the state of the hooks for alerts; none where no controller had any. Raises FileError."""
+        from slacktide.app.alerts.outbox import stored_statuses
+
+        return [] if self.path is None else stored_statuses(self.path)
 
     def _now(self) -> tuple[JournalState, bool]:
         """Return the state of the journal, and whether a controller is in charge."""

@@ -1,6 +1,7 @@
 """Which market is meant, as a value: for plans, back-tests, submissions and controllers.
 
-Of a live one also how a plan sees it: with the spot that the journal saw, and a warning of old prices."""
+Of a live one also how a plan sees it: with the spot that the journal saw, and a warning of old prices.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 A forecast is by the model that plans draw their futures from, drawn many times; bands say where most of the
 futures lie. It comes with how the same model did lately: from moments that are past by now it is drawn again,
-knowing only what was known then, and compared with what came true and with "stays as it is"."""
+knowing only what was known then, and compared with what came true and with "stays as it is".
+"""
 
 from __future__ import annotations
 

@@ -9,8 +9,7 @@ from typing import Annotated, Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from slacktide.app.alerts.outbox import HookStatus
-from slacktide.app.alerts.verbs import statuses_for_readers
+from slacktide.app.alerts.outbox import HookStatus, statuses_for_readers
 from slacktide.app.journal.fleets import fleets
 from slacktide.app.markets.market_now import MOST_HOURS, MOST_SLOTS
 from slacktide.app.task_requests import LearnedRequest, LearnRequest, PoolName, as_request

@@ -4,7 +4,8 @@ Started by a server with `python -m slacktide.service.tasks.task_process`, it re
 of its input and writes one answer on each line of its output. Started with the argument `warm-up` it compiles
 the code of plans and back-tests ahead of the first request for one: the first time on a machine that takes a
 minute or two, at low priority, and leaves the machine code on disk. Both end with their input, also in the
-middle of a request, so they never outlive the server."""
+middle of a request, so they never outlive the server.
+"""
 
 from __future__ import annotations
 

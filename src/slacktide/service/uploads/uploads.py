@@ -2,7 +2,8 @@
 
 A folder is kept while its job waits or runs, and for some days after its end: results may lie in it. A folder
 for which no job ever came is kept for a day. All of it follows from the journal, so a server that was killed
-in the middle finds the same again."""
+in the middle finds the same again.
+"""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from slacktide.app.alerts import payload, sending
+from slacktide.app.alerts import sending
 from slacktide.app.alerts.address import parse_target
 from slacktide.app.alerts.sending import meant, post, send
 
@@ -27,16 +27,16 @@ from .parts_of_alerts import webhook as hook_at
 
 
 def test_the_body_has_stable_keys() -> None:
-    assert json.loads(payload.body(alert(), "slacktide", "https://gpus.example.org/")) == {
+    assert json.loads(sending.payload(alert(), "slacktide", "https://gpus.example.org/")) == {
         "version": 1, "id": "1-done-x", "kind": "done", "text": "train <&> is over", "job": "train",
         "owner": "ann", "time_utc": "2026-01-01T00:00:00Z", "journal": "j", "seq": 1,
         "url": "https://gpus.example.org/jobs/train", "details": {"cost_usd": 1.5},
     }  # fmt: skip
-    assert json.loads(payload.body(alert(job=""), "slacktide"))["job"] is None
+    assert json.loads(sending.payload(alert(job=""), "slacktide"))["job"] is None
 
 
 def test_slack_gets_a_text_without_markup_of_its_own() -> None:
-    told = json.loads(payload.body(alert(job="<!here>"), "slack", "https://x.org"))
+    told = json.loads(sending.payload(alert(job="<!here>"), "slack", "https://x.org"))
     assert told == {
         "text": "*Done*: &lt;!here&gt; &lt;&amp;&gt; is over (<https://x.org/jobs/%3C%21here%3E|open>)"
     }
@@ -45,7 +45,7 @@ def test_slack_gets_a_text_without_markup_of_its_own() -> None:
 def test_a_signature_is_the_documented_one() -> None:
     # printf '1700000000.{"id":"1"}' | openssl dgst -sha256 -hmac 0123456789abcdef
     digest = "d5f5834972cbc6cf5590800c46ccaa0cd6c16f19c0c73dbdf9b4c56390cbc2a3"
-    assert payload.signature(SECRET, b'{"id":"1"}', 1700000000) == f"t=1700000000,v1={digest}"
+    assert sending.signature(SECRET, b'{"id":"1"}', 1700000000) == f"t=1700000000,v1={digest}"
 
 
 def test_a_receiver_gets_it_signed_and_named() -> None:

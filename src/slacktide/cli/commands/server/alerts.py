@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from slacktide.cli.shared import options as common
-from slacktide.cli.shared.journals import is_remote, journal_path, place_options, remote
+from slacktide.cli.shared.journals import opened, place_options
 from slacktide.cli.shared.output import echo_json, say
 from slacktide.core.errors import BackendError
 
@@ -28,7 +28,7 @@ def test(file: Path, hook: str | None, output: str) -> int:
     Each hook is tried once, whatever it is for. Exits with 4 if one of them did not accept the sample.
     """
     from slacktide.app.alerts.file import read_alerts_file
-    from slacktide.app.alerts.verbs import try_hooks
+    from slacktide.app.alerts.sending import try_hooks
 
     read = read_alerts_file(file)
     for note in read.notes:
@@ -50,9 +50,8 @@ def show(journal: str | None, server: str | None, output: str) -> None:
 
     A server leaves the addresses out of error messages.
     """
-    from slacktide.app.alerts.verbs import hook_statuses
-
-    found = remote(str(server)).hooks() if is_remote(server) else hook_statuses(journal_path(journal))
+    with opened(journal, server) as place:
+        found = place.hooks()
     if output == "json":
         echo_json({"hooks": [asdict(one) for one in found]})
         return
