@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from slacktide.app.jobs.submission import Submission
-from slacktide.app.journal.live_status import LEAST_SHARE, SHOWN_SLOTS
+from slacktide.app.journal.listing import LEAST_SHARE, SHOWN_SLOTS
 from slacktide.client.http import ServerError
 from slacktide.client.remote import RemoteJournal
 from slacktide.core.errors import InputError

@@ -23,8 +23,7 @@ from slacktide.app.jobs.submission import FleetText
 from slacktide.app.journal.fleets import FleetTimelines
 from slacktide.app.journal.fleets import drawn as fleet_drawn
 from slacktide.app.journal.journal import Journal
-from slacktide.app.journal.listing import RecordedEvent, held_by, listed, terms_of
-from slacktide.app.journal.live_status import LEAST_SHARE
+from slacktide.app.journal.listing import LEAST_SHARE, RecordedEvent, held_by, listed, terms_of
 from slacktide.app.journal.logs import LogLine
 from slacktide.app.journal.timeline import (
     MOST_HISTORIES,

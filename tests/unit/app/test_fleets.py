@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from slacktide.allocators.base import allocators
-from slacktide.app.fleets.fleet_arrivals import FleetArrivals, arrivals_of
 from slacktide.app.fleets.simulate import (
     ON_A_MARKET,
     budget_usd,
@@ -18,6 +17,7 @@ from slacktide.app.fleets.simulate import (
     simulate_fleet,
     usual_policies,
 )
+from slacktide.app.fleets.simulate_request import FleetArrivals, arrivals_of
 from slacktide.app.markets.market import MarketSpec
 from slacktide.budget.allowance import Allowance
 from slacktide.core.errors import InputError

@@ -10,8 +10,7 @@ from pathlib import Path
 from slacktide.allocators.base import allocators
 from slacktide.allocators.view import AnyAllocator
 from slacktide.app.fleets.budgets import budget_gpus, check_enough
-from slacktide.app.fleets.fleet_arrivals import FleetArrivals, arrivals_of
-from slacktide.app.fleets.simulate_request import SimulateRequest
+from slacktide.app.fleets.simulate_request import FleetArrivals, SimulateRequest, arrivals_of
 from slacktide.budget.allowance import Allowance
 from slacktide.budget.classes import JobTemplate, load_gpus
 from slacktide.budget.fleet import Fleet

@@ -30,6 +30,8 @@ STATES = (
     ACTIVE, "pending", "starting", "running", "recovering", "cancelling", "released", "unattended", "blocked",
     *ENDED,
 )  # fmt: skip
+LEAST_SHARE = 0.02  # nothing is projected from less of the work than this
+SHOWN_SLOTS = 120  # more slots of the past than most terminals have room for
 LATE = ("late", "late-expected")
 AS_SHOWN = {"out-of-money": "budget_exhausted"}  # states by the word that lists show, where that is another
 

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from slacktide.app.journal.listing import elapsed_hours, health_of, held_by, policy_of, status_of
+from slacktide.app.journal.listing import (
+    LEAST_SHARE,
+    SHOWN_SLOTS,
+    elapsed_hours,
+    health_of,
+    held_by,
+    policy_of,
+    status_of,
+)
 from slacktide.core.quotes import Quote
 from slacktide.core.types import Job
 from slacktide.engine.bills.bill import as_measured, on_demand_alone
@@ -12,9 +20,6 @@ from slacktide.engine.job.job_context import JobContext
 from slacktide.journal.state.journal_state import JobRecord
 from slacktide.physics.ledger import added
 from slacktide.report.live.rows import Standing
-
-LEAST_SHARE = 0.02  # nothing is projected from less of the work than this
-SHOWN_SLOTS = 120  # more slots of the past than most terminals have room for
 
 
 class Standings:
