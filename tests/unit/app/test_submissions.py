@@ -32,6 +32,7 @@ from slacktide.journal.events import ClockSet, Event, Record, SubmissionAsked, S
 from slacktide.journal.state.journal_state import JournalState
 from slacktide.journal.state.requests import RequestAnswer
 from slacktide.journal.state.snapshots import read_state
+from slacktide.journal.state.state_cache import StateCache
 from slacktide.journal.store.base import Store
 from slacktide.journal.store.env_values import job_values
 from slacktide.journal.store.memory import MemoryStore
@@ -50,7 +51,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 
 def ask(store: Store, path: str, key: str) -> None:
     """Ask that a job be run, as another process does."""
-    assert request_submission(store, Submission.read(path, key=key)) == key
+    assert request_submission(store, Submission.read(path, key=key), StateCache(store)) == key
 
 
 def kinds(store: Store) -> list[str]:
@@ -202,7 +203,7 @@ def test_a_disk_that_is_full_for_a_moment_refuses_no_job_that_was_accepted(
     path = write_job(tmp_path, more="envs: {TAKEN: }\n", policy=policy)
     with SqliteStore(tmp_path / "j.db") as store:
         desk = Desk(store, tmp_path)
-        key = request_submission(store, Submission.read(path), values=desk.values)
+        key = request_submission(store, Submission.read(path), StateCache(store), desk.values)
         if what == "files":
             monkeypatch.setattr(
                 files, "replace_file", once(OSError(errno.ENOSPC, "full"), files.replace_file)
@@ -224,7 +225,7 @@ def test_values_that_a_full_disk_does_not_take_are_no_mistake_of_who_asks(
     path, store = write_job(tmp_path, more="envs: {TAKEN: }\n"), MemoryStore()
     monkeypatch.setattr(files, "replace_file", once(OSError(errno.ENOSPC, "full"), files.replace_file))
     with pytest.raises(BackendError, match="must have space for values"):
-        request_submission(store, Submission.read(path), values=Desk(store, tmp_path).values)
+        request_submission(store, Submission.read(path), StateCache(store), Desk(store, tmp_path).values)
     assert kinds(store) == []
 
 
@@ -236,7 +237,7 @@ def test_secrets_stay_out_of_the_journal_and_are_found_where_the_file_lies(
     monkeypatch.setenv("TAKEN", "from here")
     desk = Desk(store, tmp_path)
     path = write_job(tmp_path, more="secrets: {TOKEN: hush-hush}\nenvs: {TAKEN: }\n")
-    request_submission(store, Submission.read(path, key="k"), values=desk.values)
+    request_submission(store, Submission.read(path, key="k"), StateCache(store), desk.values)
     monkeypatch.delenv("TAKEN")
     desk.answer()
     assert "hush-hush" not in repr(list(store.read()))
@@ -341,7 +342,7 @@ def test_an_answer_is_waited_for_as_long_as_somebody_is_in_charge(store: Store, 
         if len(naps) == 3:
             desk.answer()
 
-    found = await_answer(store, "k", lambda: True, sleep=sleep)
+    found = await_answer("k", lambda: True, StateCache(store), sleep=sleep)
     assert (found, len(naps)) == (RequestAnswer("job"), 3)
 
 
@@ -354,7 +355,7 @@ def test_the_answer_that_a_controller_gave_last_is_not_missed(tmp_path: Path) ->
         desk.answer()
         return False
 
-    assert await_answer(store, "k", gone_after_answering) == RequestAnswer("job")
+    assert await_answer("k", gone_after_answering, StateCache(store)) == RequestAnswer("job")
 
 
 def test_a_new_clock_keeps_what_waits(tmp_path: Path) -> None:
@@ -402,7 +403,7 @@ def test_a_submission_that_was_taken_in_a_moment_before_is_cancelled(store: Stor
         desk.answer()
         return state
 
-    assert not request_cancellation(store, "k", look=late)
+    assert not request_cancellation(store, "k", late)
     desk.engine.step(0.0)
     assert desk.engine.state.jobs["job"].status == "cancelled"
     assert desk.journal.wait("k") == "job"
@@ -421,7 +422,9 @@ def test_every_job_is_in_a_fleet_on_a_market_unless_it_has_a_policy_of_its_own(t
     desk = Desk(store, tmp_path, Defaults(fleet=MARKET_FLEET))
     ask(store, write_job(tmp_path, market=POOLS), "due")
     alone = write_job(tmp_path, market=POOLS, name="alone.yaml")
-    request_submission(store, Submission.read(alone, key="alone", policy="uniform-progress"))
+    request_submission(
+        store, Submission.read(alone, key="alone", policy="uniform-progress"), StateCache(store)
+    )
     soon = Path(write_job(tmp_path, market=POOLS, name="soon.yaml", more="class: small\n"))
     text = soon.read_text(encoding="utf-8")
     soon.write_text(text.replace("deadline: 12h\n", ""), encoding="utf-8")

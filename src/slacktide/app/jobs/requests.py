@@ -24,7 +24,6 @@ from slacktide.core.errors import (
 from slacktide.journal.events import CancellationAsked, PreemptionAsked, SubmissionRefused
 from slacktide.journal.state.journal_state import JobRecord, JournalState
 from slacktide.journal.state.requests import RequestAnswer
-from slacktide.journal.state.state_cache import StateCache
 from slacktide.journal.store.base import Store
 from slacktide.journal.store.env_values import EnvValues, request_values
 
@@ -58,35 +57,25 @@ def record_of(state: JournalState, job: str) -> JobRecord:
     return state.jobs[job]
 
 
-def request_preemption(store: Store, job: str, gpus: int | None, *, look: Look | None = None) -> None:
-    """Request the controller to take spot workers from a job, as the market would.
-
-    `look` returns the journal's state, where the caller has read it already.
-    """
-    state = _looking(store, look)()
+def request_preemption(store: Store, job: str, gpus: int | None, look: Look) -> None:
+    """Request the controller to take spot workers from a job, as the market would."""
+    state = look()
     _unended(state, job)
     store.append([PreemptionAsked(job=job, at_hours=state.now_hours, actor="user", spot_gpus=gpus)])
 
 
-def request_cancellation(store: Store, job: str, *, look: Look | None = None) -> bool:
+def request_cancellation(store: Store, job: str, look: Look) -> bool:
     """Request the end of a job, or withdraw a submission by its key; return whether it was withdrawn.
 
     The journal's order decides when a controller takes the submission in at the same moment: before us, and
     the job is to be cancelled; after us, and the job is cancelled as soon as it is there (`JournalState`).
     """
-    look = _looking(store, look)
     state = look()
     if job not in state.requests.waiting or job in state.jobs:
         _append_cancellation(store, _unended(state, job), state)
         return False
-    withdrawn = WithdrawnError.exit_code
-    store.append(
-        [
-            SubmissionRefused(
-                at_hours=state.now_hours, actor="user", key=job, exit_code=withdrawn, why=WITHDRAWN
-            )
-        ]
-    )
+    code, now = WithdrawnError.exit_code, state.now_hours
+    store.append([SubmissionRefused(at_hours=now, actor="user", key=job, exit_code=code, why=WITHDRAWN)])
     state = look()
     taken_in = state.requests.answers[job].job
     if taken_in:
@@ -106,19 +95,14 @@ def check_key(key: str) -> None:
 
 
 def request_submission(
-    store: Store,
-    submission: Submission,
-    job_class: str = "",
-    *,
-    values: EnvValues | None = None,
-    look: Look | None = None,
+    store: Store, submission: Submission, look: Look, values: EnvValues | None = None, job_class: str = ""
 ) -> str:
     """Request the controller to run a job, unless its key was used before; return the key of the request.
 
     `values` keeps, for the controller, the values of variables that the job takes over.
     """
     key = submission.key or secrets.token_hex(8)
-    state = _looking(store, look)()
+    state = look()
     if key not in state.requests.waiting and key not in state.requests.answers:
         keyed = dataclasses.replace(submission, key=key)
         _keep_values(values, keyed)
@@ -144,25 +128,19 @@ def _keep_values(values: EnvValues | None, submission: Submission) -> None:
 
 
 def await_answer(
-    store: Store,
-    key: str,
-    in_charge: Callable[[], bool],
-    *,
-    sleep: Callable[[float], None] = time.sleep,
-    monotonic: Callable[[], float] = time.monotonic,
-    look: Look | None = None,
+    key: str, in_charge: Callable[[], bool], look: Look, *, sleep: Callable[[float], None] = time.sleep
 ) -> RequestAnswer | None:
     """Wait for the answer to a request; None where no controller is running.
 
     The request then stays in the journal for the next controller.
     """
-    look, look_at = _looking(store, look), monotonic()
+    look_at = time.monotonic()
     while True:
-        gone = monotonic() >= look_at and not in_charge()
+        gone = time.monotonic() >= look_at and not in_charge()
         state = look()  # after the check for a controller: its last act may have been the answer
         if gone or key in state.requests.answers:
             return state.requests.answers.get(key)
-        look_at = look_at if monotonic() < look_at else monotonic() + LOOK_S
+        look_at = look_at if time.monotonic() < look_at else time.monotonic() + LOOK_S
         sleep(ANSWER_S)
 
 
@@ -178,10 +156,6 @@ def _unended(state: JournalState, job: str) -> JobRecord:
     if not record.active:
         raise InputError(f"job {job!r} must not have ended, but it has ended: {record.status}")
     return record
-
-
-def _looking(store: Store, look: Look | None) -> Look:
-    return StateCache(store) if look is None else look
 
 
 class NoSpaceError(BackendError):

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Self
 
 from slacktide.allocators.base import allocators
 from slacktide.app.jobs.feasible import OVER_POOLS, check_feasible
-from slacktide.app.markets.market import DEFAULT_MARKET, MarketSpec
+from slacktide.app.markets.market import DEFAULT_MARKET, MarketSpec, open_named
 from slacktide.core.errors import InputError, UnknownNameError
 from slacktide.core.register import Spec
 from slacktide.core.types import Job
@@ -47,9 +47,7 @@ from slacktide.files.rewrite import (
 )
 from slacktide.journal.events import Sight, SiteOpened, SubmissionAsked, Submitted
 from slacktide.market.base import Market, Pool
-from slacktide.market.live.feed import open_feed
 from slacktide.market.pools.places import places_of
-from slacktide.market.source import open_market
 from slacktide.market.spec import absolute, is_feed
 from slacktide.policies.base import policies
 from slacktide.policies.pools.roams import roams
@@ -278,12 +276,15 @@ def journal_entry(
     cannot be run.
     """
     check_runnable(file)
-    options = _market_options(submission.market, _market_written(submission, file), site)
-    opened = _opened(options)
+    fleet, market = submission.fleet, submission.market
+    # The market of a fleet is that of all its jobs.
+    written = (None if fleet is None else market_named(fleet.parsed())) or file.market
+    options = _market_options(market, written, site)
+    opened = open_named(**options)
     check_unchanged(site, opened)
     policy = _policy(submission, file, opened)
     pools = _pools(submission, file, opened, policy)
-    pool = opened.pool(pools[0]) if pools else _pool(submission.market, file, opened, site, at_hours)
+    pool = opened.pool(pools[0]) if pools else _pool(market, file, opened, site, at_hours)
     made = Submitted(
         job=job,
         at_hours=at_hours,
@@ -291,29 +292,27 @@ def journal_entry(
         text=submission.text,
         submitted_utc=now.isoformat(),
         path=file.path,
-        policy=json.dumps(policy),
-        learning=policy == AUTO,
+        policy=json.dumps(policy if fleet is None else fleet.allocator(submission.policy)),
+        learning=policy == AUTO and fleet is None,
         market=json.dumps(options),
         pool=pool.name,
         slot_hours=pool.slot_hours,
         start_slot=0,
         key=submission.key,
         pools=pools,
-        sight=submission.sight if pools and submission.fleet is None else "feed",
+        sight=submission.sight if pools and fleet is None else "feed",
+        fleet="" if fleet is None else fleet.text,
+        fleet_path="" if fleet is None else fleet.path,
+        fleet_class="" if fleet is None else file.fleet_class or "",
     )
-    if submission.fleet is not None:
-        named = dataclasses.replace(made, fleet_class=file.fleet_class or "")
-        made = _member(named, submission.fleet, submission.policy)
+    if fleet is not None:
+        check_member(made)
     elif file.job.deadline_hours == math.inf:
         raise InputError(f"{file.path}: a job without a deadline must be in a fleet; name it with --fleet")
-    start, shared = submission.market.start, submission.market.shared
     if site is not None:
-        return placed(made, file.job, pool, start, site)
-    return dataclasses.replace(made, start_slot=first_slot(made, file.job, pool, start, shared=shared))
-
-
-def _opened(options: dict[str, Any]) -> Market:
-    return open_feed(**options) if is_feed(options["spec"]) else open_market(**options)
+        return placed(made, file.job, pool, market.start, site)
+    start_slot = first_slot(made, file.job, pool, market.start, shared=market.shared)
+    return dataclasses.replace(made, start_slot=start_slot)
 
 
 def may_move(path: str, policy: Spec | None, market: MarketSpec) -> bool:
@@ -351,12 +350,6 @@ def _pools(submission: Submission, file: JobFile, market: Market, policy: Spec) 
     return names if len(names) > 1 else ()
 
 
-def _market_written(submission: Submission, file: JobFile) -> str | None:
-    """Return the market that files name: that of a fleet is the market of all its jobs."""
-    fleet = None if submission.fleet is None else market_named(submission.fleet.parsed())
-    return file.market if fleet is None else fleet
-
-
 def _pool(
     market: MarketSpec, file: JobFile, opened: Market, site: SiteOpened | None, at_hours: float
 ) -> Pool:
@@ -376,19 +369,6 @@ def _pool(
         return wanted_slot(job_in_pool(pool), pool, market.start, shared=market.shared)
 
     return best_pool(job_in_pool, opened, stands)
-
-
-def _member(entry: Submitted, fleet: FleetText, policy: Spec | None) -> Submitted:
-    """Make a job one of a fleet, whose allocator decides about all of them; raises InputError."""
-    member = dataclasses.replace(
-        entry,
-        policy=json.dumps(fleet.allocator(policy)),
-        learning=False,
-        fleet=fleet.text,
-        fleet_path=fleet.path,
-    )
-    check_member(member)
-    return member
 
 
 def _market_options(market: MarketSpec, written: str | None, site: SiteOpened | None) -> dict[str, Any]:

@@ -76,14 +76,14 @@ class Journal:
     def submit(self, submission: Submission, *, job_class: str = "") -> str:
         """Request that a job be run, and return the key of the request; the same key means the same job."""
         values = None if self.path is None else values_of(self.path)
-        return requests.request_submission(self.store, submission, job_class, values=values, look=self._state)
+        return requests.request_submission(self.store, submission, self._state, values, job_class)
 
     def wait(self, key: str) -> str | None:
         """Wait for the answer to a request, and return the job's id; None when no controller is in charge.
 
         Raises what the controller met when it refused the job: InputError, InfeasibleError and the like.
         """
-        answer = requests.await_answer(self.store, key, lambda: self.in_charge, look=self._state)
+        answer = requests.await_answer(key, lambda: self.in_charge, self._state)
         if answer is not None and not answer.job:
             raise requests.refusal(answer)
         return None if answer is None else answer.job
@@ -93,11 +93,11 @@ class Journal:
 
         A submission that waits is withdrawn by its key; returns whether that was done, at once and for good.
         """
-        return requests.request_cancellation(self.store, job, look=self._state)
+        return requests.request_cancellation(self.store, job, self._state)
 
     def preempt(self, job: str, spot_gpus: int | None = None) -> None:
         """Ask that spot workers be taken from a job, as the market would; None means all."""
-        requests.request_preemption(self.store, job, spot_gpus, look=self._state)
+        requests.request_preemption(self.store, job, spot_gpus, self._state)
 
     def jobs(self) -> list[JobStatus]:
         """List every job, as of the last event."""

@@ -5,10 +5,10 @@ Of a live one also how a plan sees it: with the spot that the journal saw, and a
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from slacktide.core.errors import SlacktideError
 from slacktide.core.units import format_duration
@@ -54,12 +54,9 @@ class MarketSpec:
         return self.source or written or self.usual
 
     def open(self, written: str | None = None) -> Market:
-        """Open the market that is named here or in a job file, else the usual one, else the default.
-
-        Of one that is still being written it is the past so far.
-        """
+        """Open the market that is named here or in a job file, else the usual one, else the default."""
         named = self.named(written) or DEFAULT_MARKET
-        return _opener(named)(
+        return open_named(
             named,
             slot_hours=self.slot_hours,
             gaps=self.gaps or "hold",
@@ -77,12 +74,13 @@ def as_market(market: Market | Pool | str, slot_hours: float | None) -> Market:
     return market if slot_hours is None else resample(market, slot_hours)
 
 
-def _opener(named: str) -> Callable[..., Market]:
-    if is_feed(named):
+def open_named(spec: str, **options: Any) -> Market:
+    """Open a market by its name; of one that is still being written it is the past so far."""
+    if is_feed(spec):
         from slacktide.market.live.feed import open_feed
 
-        return open_feed
-    return open_market
+        return open_feed(spec, **options)
+    return open_market(spec, **options)
 
 
 def with_spot_seen(market: Market, journal: Path | None) -> Market:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from slacktide.app.markets.market import MarketSpec, with_spot_seen
+from slacktide.app.markets.market import MarketSpec, open_named, with_spot_seen
 from slacktide.core.arrays import Floats
 from slacktide.core.errors import InputError
 from slacktide.core.types import Job
@@ -26,8 +26,6 @@ from slacktide.journal.events import SiteOpened
 from slacktide.journal.state.snapshots import read_state
 from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.market.base import Market, Pool
-from slacktide.market.live.feed import open_feed
-from slacktide.market.source import open_market
 from slacktide.market.spec import is_feed
 from slacktide.report.wire import values
 from slacktide.simulation.plan.futures import scenarios
@@ -70,13 +68,13 @@ def journal_market(journal: Path, usual: MarketSpec) -> tuple[Market, SiteOpened
 
 def _opened(written: str) -> Market:
     options: dict[str, Any] = json.loads(written)
-    return open_feed(**options) if is_feed(options["spec"]) else _record(written)
+    return open_named(**options) if is_feed(options["spec"]) else _record(written)
 
 
 @lru_cache(maxsize=1)
 def _record(written: str) -> Market:
     """Open a recorded market once for all requests: it does not change while jobs are on it."""
-    return open_market(**json.loads(written))
+    return open_named(**json.loads(written))
 
 
 def _offers(pool: Pool, site: SiteOpened | None, live: bool, request: MarketRequest) -> dict[str, Any]:
