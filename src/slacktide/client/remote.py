@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 from urllib.parse import quote
 
@@ -63,9 +62,7 @@ class RemoteJournal:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Leave; nothing is held."""
 
     @property

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from slacktide.app.alerts.alert import Alert, AlertsFile, Hook
@@ -58,9 +57,7 @@ class Alerting:
         self._start(self._find, "alerts")
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         with self._more:
             self._stopping = True
             self._more.notify_all()
@@ -92,48 +89,41 @@ class Alerting:
         while True:
             stopping, seq = self._stopping, self._seq
             try:
-                self._look(begun)
-                begun = begun or self._begin()
-                troubled = False
+                found = self._finder.catch_up()
+                if self._stopping or not begun:
+                    self._finder.keep()
+                if found:
+                    self._wake()
+                if not begun:
+                    self._begin()
+                begun, troubled = True, False
             except Exception as error:  # an alert that cannot be made must not end all others unseen
                 if not troubled:
                     self._said.put(f"they must be found and kept, got: {said(error)}; it is tried again")
                 troubled = True
-                self._read_again()
+                # Nothing is lost: what was not kept is found again.
+                with suppress(SlacktideError):  # the same trouble, and it is tried again
+                    self._finder = AlertFinder(self._store, self._outbox)
             if stopping:
                 self._found_all.set()
                 self._wake()
                 return
             self._await_news(seq, RETRY_S if troubled else LOOK_S)
 
-    def _look(self, begun: bool) -> None:
-        found = self._finder.catch_up()
-        if self._stopping or not begun:
-            self._finder.keep()
-        if found:
-            self._wake()
-
-    def _begin(self) -> bool:
-        """Start the hooks, once all of the past was looked through: a new hook gets nothing of it."""
-        self._outbox.know([hook.name for hook in self._file.hooks])
-        for hook in self._file.hooks:
-            self._start(partial(self._send, hook), f"hook-{hook.name}")
-        return True
-
-    def _read_again(self) -> None:
-        """Begin again from what was kept; nothing is lost, because what was not kept is found again."""
-        with suppress(SlacktideError):  # the same trouble, and it is tried again
-            self._finder = AlertFinder(self._store, self._outbox)
-
     def _await_news(self, seq: int, wait_s: float) -> None:
         with self._more:
             self._more.wait_for(lambda: self._stopping or self._seq != seq, wait_s)
 
-    def _send(self, hook: Hook) -> None:
-        def deliver(alert: Alert) -> Answer:
-            return self._sender(hook, alert, self._dashboard)
+    def _begin(self) -> None:
+        """Start the hooks, once all of the past was looked through: a new hook gets nothing of it."""
+        self._outbox.know([hook.name for hook in self._file.hooks])
+        for hook in self._file.hooks:
+            self._start(partial(self._send, hook), f"hook-{hook.name}")
 
-        sender = HookSender(hook, self._outbox, deliver, self._said.put)
+    def _send(self, hook: Hook) -> None:
+        sender = HookSender(
+            hook, self._outbox, lambda alert: self._sender(hook, alert, self._dashboard), self._said.put
+        )
         troubled = False
         while True:
             last, number = self._found_all.is_set(), self._round

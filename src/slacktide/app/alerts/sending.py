@@ -25,7 +25,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, TypeAlias
 from urllib.parse import quote
 
@@ -149,16 +148,14 @@ class _Line:
             if self._target.scheme == "https":
                 self._secure()
         except BaseException as error:
-            self.__exit__(type(error), error, None)
+            self.__exit__(type(error))
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, *error: object) -> None:
         self._limit.cancel()
         self.socket.close()
-        if self._cut and error is not None:
+        if self._cut and kind is not None:
             raise TimeoutError from None
 
     def _connected(self, target: Target, addresses: Sequence[Address]) -> socket.socket:

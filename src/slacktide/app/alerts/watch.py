@@ -45,8 +45,9 @@ from slacktide.report.wire import values
 OUTLOOKS: dict[str, Kind] = {"at-risk": "at-risk", "late-expected": "late", "late": "late"}
 """The outlooks of a job that lead to an alert: what kind each is."""
 REQUESTED_ENDS = ("cancelled",)  # ends that lead to no alert: a user wanted them
-BackendStatus: TypeAlias = Mapping[str, Detail]
+Facts: TypeAlias = Mapping[str, Detail]
 LEVELS = (0.5, 0.8, 1.0)
+LEAKED_FACTS = ("machine", "ticket", "capacity", "pool", "gpus", "usd_per_hour", "stray_hours", "why")
 KEPT_FLEETS = 64
 KEPT_TIMES = 2048  # times of spending that are kept before old ones are dropped
 
@@ -111,17 +112,7 @@ class Watch:
                 if is_new and event.why:
                     yield self._alert(record, "feed-stale", sentence(event), {"why": event.why})
             case Leaked() as event:
-                names = (
-                    "machine",
-                    "ticket",
-                    "capacity",
-                    "pool",
-                    "gpus",
-                    "usd_per_hour",
-                    "stray_hours",
-                    "why",
-                )
-                facts = {name: getattr(event, name) for name in names}
+                facts = {name: getattr(event, name) for name in LEAKED_FACTS}
                 yield self._alert(record, "machine-leaked", sentence(event), facts)
 
     def _of_job(self, record: Record, job: WatchedJob) -> Iterator[Alert]:
@@ -139,26 +130,17 @@ class Watch:
 
     def _ended(self, record: Record, event: Ended, job: WatchedJob) -> Alert:
         """Return the alert about the end of a job: done if its work is, however late; otherwise failed."""
-        is_done = math.isfinite(event.finish_hours)
+        finish = event.finish_hours if math.isfinite(event.finish_hours) else None
         text = f"{words.plain(event.job, 60)}: {sentence(event)}; it cost {format_usd(job.cost_usd)}"
-        facts = {
-            "status": event.status,
-            "why": event.why,
-            "finish_hours": event.finish_hours if is_done else None,
-        }
-        return self._job_alert(record, "done" if is_done else "failed", text, job, facts)
+        facts = {"status": event.status, "why": event.why, "finish_hours": finish}
+        return self._job_alert(record, "failed" if finish is None else "done", text, job, facts)
 
     def _paid(self, record: Record, event: Lived, job: WatchedJob) -> Iterator[Alert]:
         before, job.cost_usd = job.cost_usd, event.state.cost_usd
         level, most = crossed(before, job.cost_usd, job.max_cost_usd), job.max_cost_usd
         if level is not None and most is not None:
             text = said(words.plain(event.job, 60), level, job.cost_usd, most, "its max_cost")
-            facts: BackendStatus = {
-                "of": "job",
-                "share": level,
-                "spent_usd": job.cost_usd,
-                "budget_usd": most,
-            }
+            facts: Facts = {"of": "job", "share": level, "spent_usd": job.cost_usd, "budget_usd": most}
             yield self._job_alert(record, "budget", text, job, facts, part="job")
         if job.fleet in self.fleets:
             yield from self._fleet_paid(record, event, self.fleets[job.fleet])
@@ -171,14 +153,14 @@ class Watch:
         who = f"the fleet of {words.plain(fleet.name, 60)}"
         text = said(who, passed.share, passed.spent_usd, passed.budget_usd, "its budget")
         left = "" if passed.left_hours is None else f"; it is renewed in {words.rounded(passed.left_hours)}"
-        facts: BackendStatus = {
+        facts: Facts = {
             "of": "fleet", "fleet": fleet.name, "share": passed.share, "spent_usd": passed.spent_usd,
             "budget_usd": passed.budget_usd, "renewed_in_hours": passed.left_hours,
         }  # fmt: skip
         yield self._alert(record, "budget", text + left, facts, part="fleet")
 
     def _job_alert(
-        self, record: Record, kind: Kind, text: str, job: WatchedJob, facts: BackendStatus, part: str = ""
+        self, record: Record, kind: Kind, text: str, job: WatchedJob, facts: Facts, part: str = ""
     ) -> Alert:
         """Return an alert about a job, with the details that all of these have."""
         always = {
@@ -189,7 +171,7 @@ class Watch:
         made = self._alert(record, kind, text, {**always, **facts}, part)
         return replace(made, job=record.event.job, owner=job.owner)
 
-    def _alert(self, record: Record, kind: Kind, text: str, facts: BackendStatus, part: str = "") -> Alert:
+    def _alert(self, record: Record, kind: Kind, text: str, facts: Facts, part: str = "") -> Alert:
         return Alert(
             id=name_of(self.journal, record, f"{kind}-{part}" if part else kind),
             kind=kind,
@@ -286,12 +268,8 @@ def crossed(before_usd: float, after_usd: float, budget_usd: float | None) -> fl
     """Return the highest level of a budget that was passed on the way from one amount to another."""
     if budget_usd is None or not math.isfinite(budget_usd):
         return None
-    levels = [level for level in LEVELS if _is_between(before_usd, level * budget_usd, after_usd)]
-    return max(levels, default=None)
-
-
-def _is_between(before_usd: float, limit_usd: float, after_usd: float) -> bool:
-    return before_usd < limit_usd - MONEY_TOLERANCE_USD <= after_usd
+    limits = ((level, level * budget_usd - MONEY_TOLERANCE_USD) for level in LEVELS)
+    return max((level for level, usd in limits if before_usd < usd <= after_usd), default=None)
 
 
 def said(who: str, share: float, spent_usd: float, budget_usd: float, what: str) -> str:

@@ -12,7 +12,6 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from slacktide.app.jobs.requests import is_of_the_disk, needing_space
@@ -116,9 +115,7 @@ class Controller:
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, *error: object) -> None:
         with self._stack:
             if kind is None and self.engine.idle:
                 self.engine.close()
