@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -151,20 +152,37 @@ def oldest_cases() -> str:
 
 @contextmanager
 def running(folder: Path) -> Iterator[Tree]:
-    """Start a tree's cases with its own sources, and end them."""
-    environment = {**os.environ, "PYTHONPATH": str(folder / "src")}
-    with subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.cases"],
-        cwd=folder,
-        env=environment,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            yield Tree(folder, process)
-        finally:
-            process.kill()
+    """Start a tree's cases with its own sources and plug-ins, and end them."""
+    with tempfile.TemporaryDirectory(prefix="slacktide-plug-ins-") as metadata:
+        # What is installed names the plug-ins of this tree; another may have them elsewhere, or not at all.
+        declare_plug_ins(folder, Path(metadata))
+        paths = os.pathsep.join((str(folder / "src"), metadata))
+        with subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.cases"],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": paths},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as process:
+            try:
+                yield Tree(folder, process)
+            finally:
+                process.kill()
+
+
+def declare_plug_ins(folder: Path, metadata: Path) -> None:
+    """Write what an installer would: the name of a tree's package, and the plug-ins that it declares."""
+    project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    info = metadata / f"{project['name']}-{project['version']}.dist-info"
+    info.mkdir()
+    name = f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+    (info / "METADATA").write_text(name, encoding="utf-8")
+    points = "".join(
+        f"[{group}]\n" + "".join(f"{key} = {value}\n" for key, value in entries.items())
+        for group, entries in project.get("entry-points", {}).items()
+    )
+    (info / "entry_points.txt").write_text(points, encoding="utf-8")
 
 
 def _git(*words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
