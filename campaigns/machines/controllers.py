@@ -18,8 +18,7 @@ from slacktide.engine.job.machine_log import EngineMachineLog
 from slacktide.journal.events import Event, Record, Rented, Submitted
 from slacktide.journal.state.tickets import MachineKind
 from slacktide.journal.store.sqlite import SqliteStore
-from slacktide.providers.base import Machine, Renter, Rules, Unreachable
-from slacktide.providers.renting import Renting
+from slacktide.providers.base import Machine, Renter, Renting, Rules, Unreachable
 from slacktide.testing.fake_provider import EPOCH, Fake
 
 

@@ -17,7 +17,7 @@ from slacktide.backends.machines.agent.messages import AgentAnswer, AgentMessage
 from slacktide.backends.machines.agent.serve import Agent, AgentMachine
 from slacktide.backends.workers.job_folder import LogFile
 from slacktide.backends.workers.launch import Kind, Launch, SetPart
-from slacktide.backends.workers.process_status import Phase, ProcessStatus
+from slacktide.backends.workers.worker_backend import Phase, ProcessStatus
 from slacktide.core.errors import InputError
 
 GRACE_S = 2.0

@@ -15,8 +15,7 @@ from slacktide.cli import run
 from slacktide.journal.events import Decided
 from slacktide.journal.state.tickets import MachineKind
 from slacktide.journal.store.sqlite import SqliteStore
-from slacktide.providers.base import Renter, Rules
-from slacktide.providers.renting import Renting
+from slacktide.providers.base import Renter, Renting, Rules
 from slacktide.testing.fake_provider import Cloud, Fake
 from tests.parts_of_ray import needs_ray, ray_cluster
 from tests.unit.backends.parts_of_clouds import CloudLink, end_all, hours

@@ -13,7 +13,7 @@ import pytest
 from slacktide.checks import check_provider
 from slacktide.journal.state.tickets import MachineKind
 from slacktide.providers.base import NoCapacity, Refused, Renter, Unreachable
-from slacktide.providers.ray_cluster.ray_cluster import RayCluster
+from slacktide.providers.ray_cluster import RayCluster
 from tests.parts_of_ray import needs_ray, ray_cluster
 
 PATIENCE_S = 120.0
@@ -64,7 +64,7 @@ def test_the_child_ends_with_whoever_asked(tmp_path: Path) -> None:
     code = (
         "import os, signal\n"
         "from slacktide.core.child_process import ChildProcess\n"
-        "child = ChildProcess('slacktide.providers.ray_cluster.child')\n"
+        "child = ChildProcess('slacktide.providers.ray_cluster_child')\n"
         "child.send({'id': 1, 'address': '127.0.0.1:9'})\n"
         "print(child.pid, flush=True)\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from slacktide.core.register import Register
 from slacktide.core.types import Order, SavedEvidence
 from slacktide.journal.state.tickets import MachineLog, MemoryMachineLog
-from slacktide.providers.renting import Renting
+from slacktide.providers.base import Renting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

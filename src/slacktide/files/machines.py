@@ -16,8 +16,7 @@ from slacktide.core.yaml_tree import Mistakes, Scalar, Tree, parse_tree, read_te
 from slacktide.files import keys
 from slacktide.journal.events import Capacity
 from slacktide.journal.state.tickets import MachineKind
-from slacktide.providers.base import Provider, Renter, Rules, providers
-from slacktide.providers.renting import Renting
+from slacktide.providers.base import Provider, Renter, Renting, Rules, providers
 
 MACHINE_KEYS = ("provider", "pools", "max_machines", "max_usd_per_hour", "join_within")
 """All keys of a machines file."""

@@ -10,13 +10,398 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 
 from slacktide.core.waits import RetryTable
-from slacktide.journal.state.tickets import MachineKind, MachineLog
-from slacktide.providers.base import Provider, Refused, Rules, Stock, Unreachable, Use
-from slacktide.providers.listing import Listing
-from slacktide.providers.reconcile_step import ReconcilerMemory, ReconcileStep
+from slacktide.journal.events import Cause, Joined, Leaked, Reclaimed, Rented, Returned
+from slacktide.journal.state.tickets import MachineKind, MachineLog, Ticket, Tickets
+from slacktide.providers.base import (
+    INTERRUPTED,
+    Machine,
+    NoCapacity,
+    Provider,
+    Refused,
+    Rules,
+    Spent,
+    Stock,
+    Unreachable,
+    Use,
+)
+
+LAST = datetime.max.replace(tzinfo=UTC)
+USD_TOLERANCE = 1e-9  # what sums of prices may be off by
+
+
+class Listing:
+    """One answer of a provider, sorted by tickets."""
+
+    def __init__(self, machines: Sequence[Machine], open_tickets: Mapping[str, Ticket]) -> None:
+        """Sort machines by their tickets."""
+        self.machines = machines
+        self.of: dict[str, list[Machine]] = {}
+        """All machines of each ticket, open or not."""
+        for machine in machines:
+            self.of.setdefault(machine.ticket, []).append(machine)
+        self.mine = {
+            name: _chosen(ticket, self.of[name]) for name, ticket in open_tickets.items() if name in self.of
+        }
+        """The machine of each open ticket that has any: one that is alive before one that is not."""
+
+    def alive(self, ticket: str) -> Machine | None:
+        """Return the machine of an open ticket, if it is alive."""
+        machine = self.mine.get(ticket)
+        return machine if machine is not None and machine.alive else None
+
+    def strays(self, open_tickets: Mapping[str, Ticket]) -> list[Machine]:
+        """Return the machines that no open ticket explains and that have not gone.
+
+        A second machine of one ticket is among them, though no provider should ever make one.
+        """
+        return [
+            machine
+            for machine in self.machines
+            if machine.state != "gone"
+            and not (machine.ticket in open_tickets and machine is self.mine[machine.ticket])
+        ]
+
+
+def _chosen(ticket: Ticket, machines: Sequence[Machine]) -> Machine:
+    """Return the machine that counts: alive, the one that joined, the oldest."""
+    if len(machines) == 1:
+        return machines[0]
+    return min(
+        machines, key=lambda one: (not one.alive, one.id != ticket.machine, one.since_utc or LAST, one.id)
+    )
+
+
+def limit(
+    spec: MachineKind,
+    rules: Rules,
+    tickets: Tickets,
+    listing: Listing,
+    alive_hours: Mapping[str, float],
+    now_hours: float,
+) -> str:
+    """Say which limit one more machine would pass; nothing where it would pass none.
+
+    Counted are open tickets, machines that are listed without one, and those of tickets that were closed so
+    lately that a late list may not show them; `alive_hours` says when each ticket was last seen alive.
+    """
+    strays = listing.strays(tickets.open)
+    listed = {machine.ticket for machine in strays}
+
+    def may_be_left(ticket: Ticket) -> bool:
+        if ticket.id in listed or any(one.state == "gone" for one in listing.of.get(ticket.id, ())):
+            return False
+        seen = max(ticket.returned_hours or 0.0, alive_hours.get(ticket.id, 0.0))
+        return now_hours - seen <= rules.listed_within_hours
+
+    counted = [*tickets.open.values(), *filter(may_be_left, tickets.closed.values())]
+    usd = sum(one.usd_per_hour for one in counted) + sum(rules.price(machine.spec) for machine in strays)
+    return _passed(rules, len(counted) + len(strays), usd, rules.price(spec))
+
+
+def _passed(rules: Rules, machines: int, usd_per_hour: float, more_usd_per_hour: float) -> str:
+    if machines + 1 > rules.max_machines:
+        return f"max_machines is {rules.max_machines:g}, and {machines} are rented: no more are"
+    if usd_per_hour + more_usd_per_hour > rules.max_usd_per_hour + USD_TOLERANCE:
+        return (
+            f"max_usd_per_hour is {rules.max_usd_per_hour:g}, and {usd_per_hour:g} are spent: "
+            f"no machine for {more_usd_per_hour:g} is rented"
+        )
+    return ""
+
+
+NOT_WANTED = "not wanted any more"
+MINUTES = 60.0
+
+
+@dataclass(slots=True)
+class ReconcilerMemory:
+    """What the reconciler remembers from step to step; losing it costs time and no money."""
+
+    retries: RetryTable
+    seen_hours: dict[str, float] = field(default_factory=dict)
+    """When each machine was first listed, by its id."""
+    alive_hours: dict[str, float] = field(default_factory=dict)
+    """When each ticket last had a machine that was alive, or was first looked for."""
+    stray_hours: dict[str, float] = field(default_factory=dict)
+    """Since when each machine that runs has been without an open ticket, by its id."""
+    promised: set[str] = field(default_factory=set)  # the tickets for which a provider said yes
+
+    def forget(self, tickets: Tickets, listing: Listing, now_hours: float) -> None:
+        """Drop what is neither listed nor open any more, so that months do not fill it."""
+        self.retries.tidy(now_hours)
+        if len(self.seen_hours) > 2 * len(listing.machines) + 64:
+            listed = {machine.id for machine in listing.machines}
+            self.seen_hours = {name: at for name, at in self.seen_hours.items() if name in listed}
+        if len(self.alive_hours) > 2 * (len(tickets.open) + len(tickets.closed)) + 64:
+            known = {*tickets.open, *tickets.closed}
+            self.alive_hours = {name: at for name, at in self.alive_hours.items() if name in known}
+            self.promised &= known
+
+
+@dataclass(slots=True)
+class ReconcileStep:
+    """All that is done in one step, on one listing."""
+
+    provider: Provider
+    diary: MachineLog
+    rules: Rules
+    memory: ReconcilerMemory
+    listing: Listing
+    use: Use
+    now_hours: float
+    token: str
+    full: list[MachineKind] = field(default_factory=list, init=False)
+    troubles: list[str] = field(default_factory=list, init=False)
+    silent: bool = field(default=False, init=False)
+    """Whether the provider left a request without an answer: nothing more is requested in this step."""
+
+    def run(self, want: Mapping[MachineKind, int]) -> Stock:
+        """Do all of it, and say what there is."""
+        self._look()
+        self._close_what_is_over()
+        self._note_joined()
+        self._close_what_is_too_much(want)
+        self._end_strays()
+        self._note_leaked()
+        self._request_open()
+        self._open_what_is_missing(want)
+        self.memory.forget(self._tickets, self.listing, self.now_hours)
+        alive = {name: machine for name in self._open if (machine := self.listing.alive(name)) is not None}
+        of = self.listing.of.items()
+        return Stock(
+            machines=alive,
+            full=tuple(self.full),
+            trouble="; ".join(dict.fromkeys(self.troubles)),
+            gone=frozenset(name for name, found in of if all(one.state == "gone" for one in found)),
+            strays=len(self.listing.strays(self._open)),
+        )
+
+    @property
+    def _tickets(self) -> Tickets:
+        return self.diary.tickets()
+
+    @property
+    def _open(self) -> dict[str, Ticket]:
+        return self.diary.tickets().open
+
+    def _look(self) -> None:
+        memory, now = self.memory, self.now_hours
+        for machine in self.listing.machines:
+            memory.seen_hours.setdefault(machine.id, now)
+            if machine.alive:
+                memory.alive_hours[machine.ticket] = now
+        for name in self._open:
+            memory.alive_hours.setdefault(name, now)
+
+    # ---------------------------------------------------------------- closing
+
+    def _close_what_is_over(self) -> None:
+        over = [found for ticket in self._open.values() if (found := self._over(ticket)) is not None]
+        if over:
+            self.diary.note(*over)
+
+    def _over(self, ticket: Ticket) -> Returned | None:
+        """Return the fact that closes a ticket whose machine is gone or of no use."""
+        name, machine = ticket.id, self.listing.mine.get(ticket.id)
+        if name in self.use.unfit:
+            return self._returned(name, self.use.unfit[name], "unfit")
+        if machine is None:
+            return self._unlisted(ticket)
+        if not machine.alive:
+            return self._ended(name, machine)
+        waited = self.now_hours - self.memory.seen_hours[machine.id]
+        if waited > self.rules.join_within_hours and not self._is_ready(ticket, machine):
+            self.memory.retries.after_failure(("join", ticket.spec[:2]), self.now_hours)
+            why = f"it did not join within {_minutes(self.rules.join_within_hours)}"
+            return self._returned(name, why, "never-joined")
+        return None
+
+    def _unlisted(self, ticket: Ticket) -> Returned | None:
+        """Close a ticket whose machine was there, or promised, and has not been listed for too long."""
+        unseen = self.now_hours - self.memory.alive_hours[ticket.id]
+        if ticket.machine and unseen > self.rules.listed_within_hours:
+            return self._returned(ticket.id, f"it was not listed any more for {_minutes(unseen)}", "unlisted")
+        if unseen > self.rules.join_within_hours and ticket.id in self.memory.promised:
+            return self._returned(ticket.id, f"it was never listed within {_minutes(unseen)}", "unlisted")
+        return None
+
+    def _ended(self, ticket: str, machine: Machine) -> Returned:
+        """Return the fact that closes a ticket whose machine has ended, or is about to."""
+        gone, until = machine.state == "gone", machine.until_utc
+        closed = self._returned(
+            ticket,
+            machine.why or "it is gone",
+            "interrupted" if machine.why == INTERRUPTED else "gone",
+            left=not gone,
+        )
+        return replace(closed, ended_utc=until.isoformat()) if gone and until is not None else closed
+
+    def _returned(self, ticket: str, why: str, cause: Cause, *, left: bool = True) -> Returned:
+        return Returned(at_hours=self.now_hours, ticket=ticket, why=why, left=left, cause=cause)
+
+    def _close_what_is_too_much(self, want: Mapping[MachineKind, int]) -> None:
+        going: list[Returned] = []
+        for spec in dict.fromkeys(ticket.spec for ticket in self._open.values()):
+            mine = [ticket for ticket in self._open.values() if ticket.spec == spec]
+            spare = [ticket for ticket in self._leaving(mine) if ticket.id not in self.use.busy]
+            much = max(0, len(mine) - want.get(spec, 0))
+            going += [self._returned(ticket.id, NOT_WANTED, "not-wanted") for ticket in spare[:much]]
+        if going:
+            self.diary.note(*going)
+
+    def _leaving(self, tickets: list[Ticket]) -> list[Ticket]:
+        """Sort tickets by who goes first: who was named, who is not ready yet, who is newest."""
+        named = {name: rank for rank, name in enumerate(self.use.first)}
+        newest = list(reversed(tickets))
+        return sorted(newest, key=lambda one: (named.get(one.id, len(named)), one.joined_hours is not None))
+
+    # ---------------------------------------------------------------- joining
+
+    def _note_joined(self) -> None:
+        joined = [
+            Joined(
+                at_hours=self.now_hours,
+                ticket=ticket.id,
+                machine=machine.id,
+                address=machine.address,
+                boot_hours=max(0.0, self.now_hours - ticket.rented_hours),
+            )
+            for ticket in self._open.values()
+            if ticket.joined_hours is None
+            and (machine := self.listing.alive(ticket.id)) is not None
+            and self._is_ready(ticket, machine)
+        ]
+        for one in joined:
+            self.memory.retries.reset(("join", self._open[one.ticket].spec[:2]))
+        if joined:
+            self.diary.note(*joined)
+
+    def _is_ready(self, ticket: Ticket, machine: Machine) -> bool:
+        if ticket.joined_hours is not None:
+            return True
+        return machine.state == "up" if self.use.ready is None else ticket.id in self.use.ready
+
+    # ---------------------------------------------------------------- ending
+
+    def _end_strays(self) -> None:
+        """End what no open ticket explains, and again after a while if it is still there."""
+        retries, now = self.memory.retries, self.now_hours
+        ids = [one.id for one in self.listing.strays(self._open) if retries.is_due(("end", one.id), now)]
+        if not ids:
+            return
+        for name in ids:
+            retries.after_failure(("end", name), now)
+        try:
+            self.provider.end(ids)
+        except (Unreachable, Refused) as error:
+            for name in ids:  # it is not known whether it was done: repeat it at the next step
+                retries.reset(("end", name))
+            self.troubles.append(f"machines could not be ended: {error}")
+
+    def _note_leaked(self) -> None:
+        """Write down machines that run on although they should have ended, each once, and their end."""
+        running = {one.id: one for one in self.listing.strays(self._open) if one.alive}
+        since, known = self.memory.stray_hours, self._tickets.leaked
+        self.memory.stray_hours = {name: since.get(name, self.now_hours) for name in running}
+        new = [
+            self._leaked(one) for name, one in running.items() if name not in known and self._is_overdue(name)
+        ]
+        over = [Reclaimed(at_hours=self.now_hours, machine=name) for name in known if name not in running]
+        if new or over:
+            self.diary.note(*new, *over)
+
+    def _is_overdue(self, machine: str) -> bool:
+        return self.now_hours - self.memory.stray_hours[machine] > self.rules.leaked_after_hours
+
+    def _leaked(self, machine: Machine) -> Leaked:
+        hours = self.now_hours - self.memory.stray_hours[machine.id]
+        known = machine.ticket in self._tickets.closed
+        why = "its ticket is closed" if known else "no ticket of this journal is for it"
+        return Leaked(
+            at_hours=self.now_hours, machine=machine.id, ticket=machine.ticket, capacity=machine.spec.kind,
+            pool=machine.spec.pool, gpus=machine.spec.gpus, usd_per_hour=self.rules.price(machine.spec),
+            stray_hours=hours, why=f"{why}, and it still runs {_minutes(hours)} after it was to be ended",
+        )  # fmt: skip
+
+    # ---------------------------------------------------------------- asking
+
+    def _request_open(self) -> None:
+        for ticket in list(self._open.values()):
+            unlisted = ticket.id not in self.listing.of and not ticket.machine
+            if unlisted and self._may_request(ticket.id, ticket.spec):
+                self._request(ticket.id, ticket.spec)
+
+    def _may_request(self, name: str, spec: MachineKind) -> bool:
+        retries = self.memory.retries
+        keys = (("rent", name), ("full", spec[:2]))
+        return not self.silent and all(retries.is_due(key, self.now_hours) for key in keys)
+
+    def _request(self, name: str, spec: MachineKind) -> None:
+        """Request the machine of a ticket that has been written down; a final no closes it."""
+        retries, now = self.memory.retries, self.now_hours
+        try:
+            self.provider.rent(name, spec)
+        except Unreachable as error:
+            self.silent = True
+            retries.after_failure(("rent", name), now)
+            self.troubles.append(f"a machine could not be rented: {error}")
+        except NoCapacity as error:
+            self.full.append(spec)
+            retries.after_failure(("full", spec[:2]), now)
+            self.diary.note(self._returned(name, f"no capacity: {error}", "no-capacity", left=False))
+        except Spent:
+            self.diary.note(self._returned(name, "its machine has come and gone", "spent"))
+        except Refused as error:
+            retries.after_failure(("full", spec[:2]), now)
+            self.troubles.append(f"a machine was refused: {error}")
+            self.diary.note(self._returned(name, f"refused: {error}", "refused"))
+        else:
+            retries.reset(("full", spec[:2]))
+            retries.wait_once(("rent", name), now, self.rules.listed_within_hours)
+            self.memory.promised.add(name)
+
+    # ---------------------------------------------------------------- opening
+
+    def _open_what_is_missing(self, want: Mapping[MachineKind, int]) -> None:
+        for spec, count in want.items():
+            have = sum(ticket.spec == spec for ticket in self._open.values())
+            for _ in range(count - have):
+                if not self._may_open(spec):
+                    break
+                self._open_one(spec)
+
+    def _may_open(self, spec: MachineKind) -> bool:
+        retries, key = self.memory.retries, spec[:2]
+        if self.silent or not all(retries.is_due((why, key), self.now_hours) for why in ("full", "join")):
+            return False
+        refused = limit(
+            spec, self.rules, self._tickets, self.listing, self.memory.alive_hours, self.now_hours
+        )
+        if refused:
+            self.troubles.append(refused)
+        return not refused
+
+    def _open_one(self, spec: MachineKind) -> None:
+        name = f"{self._tickets.count + 1}-{self.token}"
+        price = self.rules.price(spec)
+        self.diary.note(
+            Rented(
+                at_hours=self.now_hours, ticket=name, capacity=spec.kind, pool=spec.pool, gpus=spec.gpus,
+                usd_per_hour=price,
+            )
+        )  # fmt: skip
+        self.memory.alive_hours[name] = self.now_hours
+        self._request(name, spec)
+
+
+def _minutes(hours: float) -> str:
+    return f"{hours * MINUTES:.3g} min"
+
 
 PLAIN_USE = Use()  # nothing is known but what the provider says
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from slacktide.backends.machines.agent.messages import AgentMessage, Host, HostAnswer
-from slacktide.backends.machines.link.frame_process import FrameProcess
+from slacktide.backends.machines.frame_process import FrameProcess
 
 CLOSE_S = 10.0
 

@@ -18,8 +18,7 @@ from slacktide.backends.machines.agent.messages import Host
 from slacktide.backends.machines.backend import MachineBackend, NodeAccess
 from slacktide.core.types import Order
 from slacktide.journal.state.tickets import MachineKind, MemoryMachineLog
-from slacktide.providers.base import Renter, Rules
-from slacktide.providers.renting import Renting
+from slacktide.providers.base import Renter, Renting, Rules
 from slacktide.testing.fake_provider import Cloud, Fake, Faults
 from slacktide.testing.local_agents import LocalAgents
 

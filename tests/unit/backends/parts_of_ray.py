@@ -14,7 +14,7 @@ from pathlib import Path
 
 from slacktide.backends import process_table
 from slacktide.backends.machines.agent.messages import AgentAnswer, AgentMessage, AgentTask, Host, LaunchPack
-from slacktide.backends.ray.link import RayLink
+from slacktide.backends.ray.backend import RayLink
 from slacktide.backends.workers.launch import Launch, SetPart
 
 from .conftest import wait_for

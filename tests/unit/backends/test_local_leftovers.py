@@ -15,7 +15,7 @@ import pytest
 
 from slacktide.backends.process_table import alive
 from slacktide.backends.workers import job_folder as folder
-from slacktide.backends.workers import supervisor
+from slacktide.backends.workers import worker
 
 from .conftest import Stage, wait_for
 
@@ -209,7 +209,7 @@ def supervised(stage: Stage, run: str) -> tuple[Path, int]:
     home = stage.folder / "root" / "job" / "attempt-0001"
     stem = home / "rank-0"
     environ = {**os.environ, "SLACKTIDE_WORKER": f"{stage.owner}/job/1/0"}
-    return stem, supervisor.spawn(stem, home / "stop", Path(f"{stem}.log"), stage.folder, run, environ)
+    return stem, worker.spawn(stem, home / "stop", Path(f"{stem}.log"), stage.folder, run, environ)
 
 
 def test_one_who_comes_after_the_sweep_does_not_begin(stage: Stage) -> None:

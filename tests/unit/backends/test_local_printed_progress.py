@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.backends.workers import printed_progress
-from slacktide.backends.workers.printed_progress import PrintedProgress, share_of
+from slacktide.backends.workers import progress
+from slacktide.backends.workers.progress import PrintedProgress, share_of
 
 STEPS = r"step (\d+)/(\d+)"
 
@@ -75,7 +75,7 @@ def test_another_attempt_prints_into_another_file(tmp_path: Path) -> None:
 def test_a_flood_is_read_from_its_end_and_a_long_line_from_its_beginning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(printed_progress, "AT_MOST_BYTES", 1000)
+    monkeypatch.setattr(progress, "PRINTED_BYTES", 1000)
     log, tail = tmp_path / "log", PrintedProgress(STEPS)
     tail.follow(log, 0.0)
     say(log, "step 1/10\n" + "noise\n" * 1000 + "step 4/10 " + "x" * 500 + "\n" + "y" * 300 + "step 9/10\n")
@@ -83,11 +83,11 @@ def test_a_flood_is_read_from_its_end_and_a_long_line_from_its_beginning(
     assert tail.progress.done_share == 0.4
     say(log, "z" * 900)
     tail.poll(2.0)
-    assert len(tail._rest) <= printed_progress.LONGEST_LINE_BYTES
+    assert len(tail._rest) <= progress.PRINTED_LINE_BYTES
 
 
 def test_a_pattern_that_takes_long_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(printed_progress, "SLOW_S", -1.0)
+    monkeypatch.setattr(progress, "SLOW_S", -1.0)
     log, tail = tmp_path / "log", PrintedProgress(STEPS)
     tail.follow(log, 0.0)
     say(log, "step 1/10\n")

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from slacktide.backends.checkpoints.folder import read_stamp
 from slacktide.backends.local import Kind
+from slacktide.backends.workers import job_folder
 from slacktide.backends.workers import job_folder as folder
-from slacktide.backends.workers import owned_folders
 
 from .conftest import Stage, wait_for
 
@@ -224,7 +224,7 @@ class Died(BaseException):
 
 def die_at(monkeypatch: pytest.MonkeyPatch, ending: str, count: int) -> None:
     """Let a controller die before it writes such a note for this time."""
-    real, left = owned_folders.write_durably, [count]
+    real, left = job_folder.write_durably, [count]
 
     def write(path: Path, text: str) -> None:
         if path.name.endswith(ending):
@@ -233,7 +233,7 @@ def die_at(monkeypatch: pytest.MonkeyPatch, ending: str, count: int) -> None:
                 raise Died
         real(path, text)
 
-    monkeypatch.setattr(owned_folders, "write_durably", write)
+    monkeypatch.setattr(job_folder, "write_durably", write)
 
 
 @pytest.mark.parametrize("place", [1, 2])

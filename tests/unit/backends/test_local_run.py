@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from slacktide.backends.local import Launch
+from slacktide.backends.workers import job_folder
 from slacktide.backends.workers import job_folder as folder
-from slacktide.backends.workers import owned_folders
 from slacktide.core.errors import InputError
 
 from .conftest import Stage
@@ -280,19 +280,19 @@ def test_a_full_disk_starts_nobody_and_stops_no_other_job(
     stage.register("true", job_id="other")
     stage.hold(1, ["spot"])
     stage.processes.hold("other", 1, ("spot",))
-    real = owned_folders.write_durably
+    real = job_folder.write_durably
 
     def full(path: Path, text: str) -> None:
         if path.parent.parent.name == "job":
             raise OSError(errno.ENOSPC, "No space left on device")
         real(path, text)
 
-    monkeypatch.setattr(owned_folders, "write_durably", full)
+    monkeypatch.setattr(job_folder, "write_durably", full)
     stage.until(lambda: stage.processes.look("other").phase == "exited")
     assert stage.look().phase == "starting"
     assert "No space left" in stage.look().trouble
     assert stage.processes.look("other").trouble == ""
-    monkeypatch.setattr(owned_folders, "write_durably", real)
+    monkeypatch.setattr(job_folder, "write_durably", real)
     stage.time_s += 2
     seen = stage.until_phase("exited")
     assert (seen.exit_codes, seen.trouble) == ((0,), "")

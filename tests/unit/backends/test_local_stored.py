@@ -12,9 +12,9 @@ from urllib.request import Request, urlopen
 import pytest
 
 from slacktide.backends.base import BackendStatus
-from slacktide.backends.checkpoints.manifest import Manifest
+from slacktide.backends.checkpoints import stored
+from slacktide.backends.checkpoints.objects import Manifest
 from slacktide.backends.checkpoints.vault import Vault
-from slacktide.backends.workers import stored
 from slacktide.core.types import Order
 from slacktide.files.store_url import open_store
 

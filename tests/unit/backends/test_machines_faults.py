@@ -190,7 +190,7 @@ def test_a_disk_that_is_full_here_is_told_and_passes(
 
     site.backend.enter(LaunchSpec(job="job", run=STAYS, workdir=str(site.folder), grace_s=1.0))
     with monkeypatch.context() as patch:
-        patch.setattr("slacktide.backends.workers.owned_folders.write_durably", full)
+        patch.setattr("slacktide.backends.workers.job_folder.write_durably", full)
         site.backend.hold(TWO)
         facts = site.until(lambda facts: facts.trouble)
         assert "No space left on device" in facts.trouble

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from slacktide.backends import process_table
+from slacktide.backends.ray.backend import RayLink
 from slacktide.backends.ray.cluster_note import ClusterNote, default_path, find_cluster, of_cluster
-from slacktide.backends.ray.link import RayLink
-from slacktide.testing.ray import local_cluster
+from slacktide.testing import local_cluster
 
 from .conftest import wait_for
 from .parts_of_ray import LONG_S, LOOPBACK, NAME, Controller, Processes, listened_on, new_owner, slacktide

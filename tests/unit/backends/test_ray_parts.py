@@ -17,15 +17,14 @@ import pytest
 
 from slacktide.backends.machines.agent.messages import Host
 from slacktide.backends.process_table import Process, SeenProcess
-from slacktide.backends.ray import actor, cluster_note, link
-from slacktide.backends.ray.backend import LEASE, LEASE_S, lease_s
+from slacktide.backends.ray import actor, backend, cluster_note
+from slacktide.backends.ray.backend import LEASE, LEASE_S, RayLink, lease_s
 from slacktide.backends.ray.bridge import packed
 from slacktide.backends.ray.cluster_note import ClusterNote, LocalNode, read_note, write_note
-from slacktide.backends.ray.link import RayLink
 from slacktide.backends.ray.node_settings import client_environ, host_of, is_loopback
 from slacktide.cli import run
 from slacktide.core.errors import FileError, InputError
-from slacktide.testing.ray import local_cluster
+from slacktide.testing import local_cluster
 
 from .conftest import wait_for
 from .parts_of_ray import new_owner
@@ -162,7 +161,7 @@ def test_nodes_that_are_gone_stay_listed_for_a_while(monkeypatch: pytest.MonkeyP
     one._list([up._replace(alive=False, gpus=0), up._replace(id="c", alive=False, gpus=0)])
     seen = {host.id: (host.alive, host.gpus) for host in one.hosts()}
     assert seen == {"a": (False, 8), "b": (False, 8), "c": (False, 0)}
-    monkeypatch.setattr(link, "DEAD_KEPT_S", -1.0)
+    monkeypatch.setattr(backend, "DEAD_KEPT_S", -1.0)
     assert not one.hosts()
     one._list([up._replace(alive=False)])
     assert not one.hosts(), "it is not listed anew"

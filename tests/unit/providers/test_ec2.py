@@ -17,8 +17,8 @@ import pytest
 from slacktide.core.errors import InputError
 from slacktide.journal.state.tickets import MachineKind
 from slacktide.providers.base import NoCapacity, Refused, Renter, Spent, Unreachable, providers
-from slacktide.providers.ec2.boot import notice_s, user_data
-from slacktide.providers.ec2.ec2 import Ec2
+from slacktide.providers.boot import notice_s, user_data
+from slacktide.providers.ec2 import Ec2
 
 boto3 = pytest.importorskip("boto3")
 POOL = "us-east-1a/p4d.24xlarge"
@@ -32,7 +32,7 @@ def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, "testing")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     # The server for tests rents twice when it is asked twice, as by a client that found it slow.
-    monkeypatch.setattr("slacktide.providers.ec2.ec2.READ_S", 300.0)
+    monkeypatch.setattr("slacktide.providers.ec2.READ_S", 300.0)
 
 
 @pytest.fixture(scope="module")

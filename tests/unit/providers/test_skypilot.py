@@ -13,8 +13,7 @@ from slacktide.checks import check_provider
 from slacktide.core.errors import InputError
 from slacktide.journal.state.tickets import MachineKind
 from slacktide.providers.base import Machine, NoCapacity, Refused, Renter, Spent
-from slacktide.providers.skypilot.names import cluster_name, parts_of
-from slacktide.providers.skypilot.skypilot import Skypilot
+from slacktide.providers.skypilot import Skypilot, cluster_name, parts_of
 
 SPEC = MachineKind("spot", "aws/us-east-1/A100", 8)
 

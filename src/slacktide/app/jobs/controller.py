@@ -56,7 +56,7 @@ from slacktide.policies.selection.state_file import LearnedStateFile, default_pa
 if TYPE_CHECKING:
     from slacktide.app.alerts.alerting import Alerting
     from slacktide.app.alerts.outbox import HookStatus
-    from slacktide.providers.renting import Renting
+    from slacktide.providers.base import Renting
 
 
 RETRY_S = 2.0  # how often to retry what keeps a job from going on

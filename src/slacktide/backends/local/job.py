@@ -8,17 +8,15 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+from slacktide.backends.checkpoints.stored import StoredCheckpoints, read_note
 from slacktide.backends.process_table import MARKER
-from slacktide.backends.workers import environment, owned_folders, reforming
+from slacktide.backends.workers import environment, job_folder, reforming
 from slacktide.backends.workers import job_folder as folder
 from slacktide.backends.workers.job_table import RETRY_S, OrderedJob
 from slacktide.backends.workers.launch import TAKE_S, Kind, Launch, SetPart, WorkerOrder, script_of
-from slacktide.backends.workers.printed_progress import PrintedProgress
-from slacktide.backends.workers.progress import Tail
+from slacktide.backends.workers.progress import PrintedProgress, Tail
 from slacktide.backends.workers.reforming import Reforming
-from slacktide.backends.workers.stored import StoredCheckpoints, read_note
-from slacktide.backends.workers.supervisor import spawn
-from slacktide.backends.workers.worker import Worker, attempt_end_s
+from slacktide.backends.workers.worker import Worker, attempt_end_s, spawn
 from slacktide.backends.workers.worker_set import JobSetup, WorkerSet
 from slacktide.core.errors import InputError
 
@@ -335,7 +333,7 @@ class LocalJob(OrderedJob[WorkerSet]):
         self._note_reforming(now, now)
 
     def _write(self, intent: folder.Intent, now: float) -> None:
-        owned_folders.make_private(folder.attempt_folder(self.place, intent.attempt))
+        job_folder.make_private(folder.attempt_folder(self.place, intent.attempt))
         folder.write_intent(self.place, intent)
         self.newest = self.formed = intent.attempt
         self.before_gone_s, self.began_at, self.moved = None, now, False

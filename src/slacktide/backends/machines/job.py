@@ -9,12 +9,19 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from slacktide.backends.machines.agent.messages import AgentStatus, LaunchPack
-from slacktide.backends.machines.last_report import LastReport, LastReportFile
-from slacktide.backends.machines.link.exchange import KnownMachine, KnownMachines
-from slacktide.backends.machines.machine_set import MachinePart, MachineSet, is_over, read_set
-from slacktide.backends.machines.set_form import SET_FILE, GpuSeat, SetForm
+from slacktide.backends.machines.exchange import KnownMachine, KnownMachines
+from slacktide.backends.machines.machine_set import (
+    SET_FILE,
+    GpuSeat,
+    MachinePart,
+    MachineSet,
+    SetForm,
+    is_over,
+    read_set,
+)
+from slacktide.backends.machines.status_report import LastReport, LastReportFile
+from slacktide.backends.workers import job_folder
 from slacktide.backends.workers import job_folder as folder
-from slacktide.backends.workers import owned_folders
 from slacktide.backends.workers.job_table import OrderedJob
 from slacktide.backends.workers.launch import READY_S, TAKE_S, Kind, Launch, WorkerOrder, script_of
 from slacktide.core import machine_clock as boot
@@ -289,7 +296,7 @@ class RemoteJob(OrderedJob[MachineSet]):
     def _write(self, made: MachineSet, now: float) -> None:
         """Write down a set, which machines receive from now on; raises BackendError."""
         try:
-            owned_folders.make_private(made.home)
+            job_folder.make_private(made.home)
             made.write()
         except (OSError, InputError) as error:
             raise self.not_startable(made.attempt, error, now) from error

@@ -7,16 +7,147 @@ stopped from outside, cannot go on: the other parts are ended too.
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
-from slacktide.backends.machines.agent.messages import AgentStatus, AgentTask, LogName
-from slacktide.backends.machines.set_form import SetForm, StayingWorker, read_form
+from slacktide.backends.machines.agent.messages import AgentStatus, AgentTask, Host, LogName
+from slacktide.backends.workers import job_folder
 from slacktide.backends.workers import job_folder as folder
-from slacktide.backends.workers.launch import Kind, SetPart, lower_ranks_first
-from slacktide.backends.workers.process_status import ProcessStatus
+from slacktide.backends.workers.launch import Kind, Launch, SetPart, lower_ranks_first, script_of
+from slacktide.backends.workers.worker_backend import ProcessStatus
+
+
+class FreeHost(NamedTuple):
+    """What a machine has to give."""
+
+    host: Host
+    devices: tuple[str, ...]  # one for each GPU that is free; empty names where GPUs cannot be seen
+
+
+def fits(host: Host, kind: Kind, pool: str) -> bool:
+    """Say whether a machine may serve as this kind in this pool; a label cannot hold every name of a pool."""
+    return host.kind in (None, kind) and host.pool in (None, pool, pool.replace("/", "."))
+
+
+def place(
+    kinds: Sequence[Kind], pool: str, free: Sequence[FreeHost], used: Collection[str] = ()
+) -> tuple[GpuSeat, ...] | None:
+    """Return a seat for every rank; None where there are not enough. Others of the set are on `used`."""
+    left = {one.host.id: list(one.devices) for one in free}
+    seats: list[GpuSeat] = []
+    for kind in kinds:
+        found = [one for one in free if fits(one.host, kind, pool) and left[one.host.id]]
+        if not found:
+            return None
+        # Machines in use first, then those that can serve as nothing else, then large ones.
+        in_use = {*used, *(seat.host for seat in seats)}
+        best = min(
+            found,
+            key=lambda one: (
+                one.host.id not in in_use,
+                one.host.kind is None,
+                -len(left[one.host.id]),
+                one.host.id,
+            ),
+        )
+        seats.append(GpuSeat(best.host.id, best.host.address, left[best.host.id].pop(0)))
+    return tuple(seats)
+
+
+def missing(kinds: Sequence[Kind], pool: str, free: Sequence[FreeHost]) -> Mapping[Kind, int]:
+    """Return how many GPUs of each kind are not to be had, those that serve as either counted for each."""
+    found: dict[Kind, int] = {}
+    for kind in dict.fromkeys(kinds):
+        there = sum(len(one.devices) for one in free if fits(one.host, kind, pool))
+        if kinds.count(kind) > there:
+            found[kind] = kinds.count(kind) - there
+    return found
+
+
+SET_FILE = "set.json"
+
+
+class GpuSeat(NamedTuple):
+    """Where one rank runs."""
+
+    host: str
+    address: str
+    device: str  # its GPU as CUDA names it; empty on a machine whose GPUs cannot be seen
+
+
+class StayingWorker(NamedTuple):
+    """A worker that a set takes over from the one before."""
+
+    rank: int
+    former_rank: int  # in the set before
+    first_attempt: int
+    first_rank: int  # as which it was started: it may still print to the log of that
+
+
+class SetForm(NamedTuple):
+    """What a set is to be, as it is written down."""
+
+    attempt: int
+    kinds: tuple[Kind, ...]
+    seats: tuple[GpuSeat, ...]  # by rank
+    port: int = 0  # where all ranks meet; 0: not known yet, so no machine has been requested to start
+    launch: str = ""
+    pool: str = ""
+    script: str = ""  # a digest of what its workers were started with
+    former: int = 0  # the attempt from which workers are taken over; 0: all are started
+    kept: tuple[StayingWorker, ...] = ()
+
+    def began(self, rank: int) -> tuple[int, int]:
+        """Return the attempt and rank with which the worker of a rank was started."""
+        found = (one[2:] for one in self.kept if one.rank == rank)
+        return next(found, (self.attempt, rank))
+
+    def is_started_as(self, pool: str, launch: Launch) -> bool:
+        """Say whether it was started with this command in this pool."""
+        return (self.pool, self.script) == (pool, script_of(launch))
+
+    def successor(
+        self, attempt: int, kinds: tuple[Kind, ...], stay: Mapping[int, int], new_seats: Sequence[GpuSeat]
+    ) -> SetForm:
+        """Return the form of a set that takes workers over where they are; its port is not known yet.
+
+        `stay` has the new ranks of those workers with their ranks here.
+        """
+        new = iter(new_seats)
+        return self._replace(
+            attempt=attempt,
+            kinds=kinds,
+            seats=tuple(self.seats[stay[rank]] if rank in stay else next(new) for rank in range(len(kinds))),
+            port=0,
+            former=self.attempt,
+            kept=tuple(StayingWorker(rank, former, *self.began(former)) for rank, former in stay.items()),
+        )
+
+    def write(self, home: Path) -> None:
+        """Put it on disk; raises OSError."""
+        fact = {"format": 1, **self._asdict(), "seats": [list(seat) for seat in self.seats]}
+        job_folder.write_durably(home / SET_FILE, json.dumps(fact))
+
+
+def read_form(home: Path, attempt: int) -> SetForm | None:
+    """Return the form that an earlier controller wrote; None when nothing is there that makes sense."""
+    try:
+        fact = json.loads(job_folder.read_text(home / SET_FILE))
+        kinds: Iterable[Kind] = ("spot" if kind == "spot" else "on-demand" for kind in fact["kinds"])
+        seats = tuple(GpuSeat(*map(str, seat)) for seat in fact["seats"])
+        form = SetForm(
+            attempt, tuple(kinds), seats, int(fact["port"]), str(fact["launch"]),
+            str(fact.get("pool", "")), str(fact.get("script", "")), int(fact.get("former", 0)),
+            tuple(StayingWorker(*map(int, one)) for one in fact.get("kept", ())),
+        )  # fmt: skip
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return form if form.seats and len(form.kinds) == len(form.seats) else None
+
 
 OVER_FILE = "over"
 DRAIN_S = 10.0  # how long after its end to wait for the last of what a part printed

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,21 +24,89 @@ from slacktide.backends.machines.agent.messages import (
     LaunchPack,
     Link,
     LogName,
+    LogPart,
 )
+from slacktide.backends.machines.exchange import KnownMachine, KnownMachines, MessageLoop
 from slacktide.backends.machines.job import WAIT_S, Packing, RemoteJob
 from slacktide.backends.machines.launch_package import packed
-from slacktide.backends.machines.link.exchange import KnownMachine, KnownMachines, MessageLoop
-from slacktide.backends.machines.log_copy import LogCopies
-from slacktide.backends.machines.machine_set import MachinePart, MachineSet
-from slacktide.backends.machines.rank_placement import FreeHost, fits, missing, place
-from slacktide.backends.machines.set_form import GpuSeat
+from slacktide.backends.machines.machine_set import (
+    FreeHost,
+    GpuSeat,
+    MachinePart,
+    MachineSet,
+    fits,
+    missing,
+    place,
+)
 from slacktide.backends.machines.status_report import status_of
+from slacktide.backends.workers import job_folder
+from slacktide.backends.workers import job_folder as folder
 from slacktide.backends.workers.job_folder import LogFile
 from slacktide.backends.workers.job_table import JobTable
 from slacktide.backends.workers.launch import Kind, Launch, WorkerOrder, is_name
-from slacktide.backends.workers.process_status import ProcessStatus
-from slacktide.backends.workers.worker_backend import ON_DEMAND, SPOT
+from slacktide.backends.workers.worker_backend import ON_DEMAND, SPOT, ProcessStatus
 from slacktide.core.units import format_count
+
+
+class LogCopies:
+    """Copies of logs, each with how much of the original it covers."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._offsets: dict[LogName, int] = {}
+
+    def offsets(self, names: Iterable[LogName]) -> dict[LogName, int]:
+        """Return how many bytes of each log are here, or were left out."""
+        return {name: self._offset(name) for name in names}
+
+    def add(self, name: LogName, part: LogPart) -> None:
+        """Append a part that continues what is here; what came before is passed over. Raises OSError."""
+        known = self._offset(name)
+        text, left_out = part.text, part.after - known
+        if left_out < 0:
+            text = text[-left_out:]
+        if not text:
+            return
+        path = self._path(name)
+        job_folder.make_private(path.parent)
+        handle = os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
+        with open(handle, "ab") as file:
+            if left_out > 0:
+                file.write(f"\n[slacktide: {left_out:,} bytes were left out here]\n".encode())
+            file.write(text)
+        self._offsets[name] = max(part.after, known) + len(text)
+        if left_out > 0 or self._note(name).exists():
+            self._note(name).write_text(str(self._offsets[name]), encoding="ascii")
+
+    def restart(self, name: LogName) -> None:
+        """Copy a log from its beginning: it is another machine's from now on."""
+        for path in (self._path(name), self._note(name)):
+            with suppress(OSError):
+                path.unlink()
+        self._offsets[name] = 0
+
+    def _offset(self, name: LogName) -> int:
+        if name not in self._offsets:
+            self._offsets[name] = self._on_disk(name)
+        return self._offsets[name]
+
+    def _on_disk(self, name: LogName) -> int:
+        """Return how far a copy of an earlier controller's goes; a note says so where parts were left out."""
+        with suppress(OSError, ValueError):
+            return int(job_folder.read_text(self._note(name)))
+        try:
+            return self._path(name).stat().st_size
+        except OSError:
+            return 0
+
+    def _path(self, name: LogName) -> Path:
+        job, attempt, rank = name
+        home = self._root / job
+        return folder.attempt_folder(home, attempt) / f"rank-{rank}.log" if attempt else home / "setup.log"
+
+    def _note(self, name: LogName) -> Path:
+        return self._path(name).with_suffix(".offset")
+
 
 MEET_S = 30.0  # how long after its start a controller may not know any machine
 

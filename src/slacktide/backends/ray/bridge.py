@@ -21,8 +21,7 @@ from typing import IO, Any, NamedTuple
 
 from slacktide.backends.machines.agent.messages import Host, read_frame, write_frame
 from slacktide.backends.ray import actor
-from slacktide.backends.ray.bridge_messages import Beat, Reply, Sending
-from slacktide.backends.ray.node_settings import CLIENT, host_of
+from slacktide.backends.ray.node_settings import CLIENT, Beat, Reply, Sending, host_of
 
 _THEN = (1980, 1, 1, 0, 0, 0)  # one date for all files: the same code is the same archive
 SPACE = "slacktide"  # the namespace of our actors

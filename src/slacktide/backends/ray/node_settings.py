@@ -1,11 +1,14 @@
-"""How Ray is configured: what the labels of a node mean, and the environment variables of its processes."""
+"""What a link and its bridge process share: how nodes and clients are set up, and what is said over pipes.
+
+What is said to agents, and what they answer, stays packed on the way: only both ends read it.
+"""
 
 from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 from slacktide.backends.machines.agent.messages import Host
 from slacktide.backends.workers.launch import Kind
@@ -65,3 +68,27 @@ def token_environ(base: Mapping[str, str], token: Path | None) -> dict[str, str]
 def client_environ(base: Mapping[str, str], address: str, token: Path | None) -> dict[str, str]:
     """Return the variables of a client of the cluster at an address."""
     return {**token_environ(base, token), **QUIET, **(LOOPBACK if is_loopback(address) else {})}
+
+
+class Sending(NamedTuple):
+    """To the bridge: say this to the agent of a node."""
+
+    host: str
+    frame: bytes  # a packed `Say`
+
+
+class Reply(NamedTuple):
+    """From the bridge: what an agent answered."""
+
+    host: str
+    frame: bytes  # a packed `Answer`
+
+
+class Beat(NamedTuple):
+    """From the bridge, several times a second: it lives, and this is how things are."""
+
+    connected: bool
+    listed_ago_s: float = 0.0
+    """How long ago the nodes were last listed: long, when the head of the cluster does not answer."""
+    hosts: tuple[Host, ...] | None = None  # all nodes with GPUs, and all that died; None: as before
+    trouble: str = ""  # why there is no connection, or no agent that answers, in a sentence

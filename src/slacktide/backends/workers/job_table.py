@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
+from slacktide.backends.workers import job_folder
 from slacktide.backends.workers import job_folder as folder
-from slacktide.backends.workers import owned_folders
 from slacktide.backends.workers.job_folder import LogFile, logs_in
 from slacktide.backends.workers.launch import Launch, WorkerOrder, check_launch, check_name, is_name
 from slacktide.core.errors import BackendError, InputError
@@ -54,7 +54,7 @@ class OrderedJob(ABC, Generic[S]):
 
     def open(self, now: float) -> None:
         """Read what there is in the folder; raises InputError or OSError when it is not ours to read."""
-        owned_folders.check_owned(self.place, self.owner)
+        job_folder.check_owned(self.place, self.owner)
         self.newest = max([self.newest, *folder.attempts(self.place)])
 
     def hold(self, order: WorkerOrder, now: float) -> None:
@@ -166,7 +166,7 @@ class JobTable(Generic[J]):
         """
         job = self.known(launch.job_id)
         try:
-            owned_folders.own(job.place, self._owner)
+            job_folder.own(job.place, self._owner)
             job.open(now)
         except OSError as error:
             raise BackendError(
@@ -211,7 +211,7 @@ class JobTable(Generic[J]):
 
     def sweep(self, named: Iterable[str], step: Callable[[str, J], None]) -> None:
         """Take a step for each job that has a folder here, or is among those that are named."""
-        on_disk = {place.name for place in owned_folders.jobs(self._root, self._owner)}
+        on_disk = {place.name for place in job_folder.jobs(self._root, self._owner)}
         for job_id in sorted(on_disk | set(named)):
             job = self[job_id]
             try:

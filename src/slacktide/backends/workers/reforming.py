@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from slacktide.backends.workers import environment, owned_folders
+from slacktide.backends.workers import environment, job_folder
 from slacktide.backends.workers.job_folder import Intent, KeptRank
 from slacktide.backends.workers.launch import READY_S, TAKE_S, Kind, SetPart, lower_ranks_first
 from slacktide.backends.workers.worker import Worker
@@ -140,7 +140,7 @@ class Reforming:
             return
         try:
             for worker in self._worker_set.workers:
-                owned_folders.write_durably(Path(f"{worker.stem}.place"), json.dumps(self._place(worker)))
+                job_folder.write_durably(Path(f"{worker.stem}.place"), json.dumps(self._place(worker)))
         except OSError as error:  # some may have received theirs, and others cannot
             self._give_up(f"receive their places, got: {error}", now)
             return
@@ -160,6 +160,6 @@ class Reforming:
 def _attempt(worker: Worker, note: str) -> int | None:
     """Return of which attempt a note is; None when there is none."""
     try:
-        return int(json.loads(owned_folders.read_text(Path(f"{worker.stem}.{note}")))["attempt"])
+        return int(json.loads(job_folder.read_text(Path(f"{worker.stem}.{note}")))["attempt"])
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -13,8 +13,7 @@ from slacktide.backends import process_table
 from slacktide.backends.process_table import MARKER
 from slacktide.backends.workers import job_folder as folder
 from slacktide.backends.workers.launch import Launch
-from slacktide.backends.workers.supervisor import spawn
-from slacktide.backends.workers.worker import Worker
+from slacktide.backends.workers.worker import Worker, spawn
 
 
 class WorkerSet:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.backends.checkpoints.mover import Done, Failed, Mover
+from slacktide.backends.checkpoints.stored import Done, Failed, Mover
 from slacktide.backends.checkpoints.vault import Vault
 from slacktide.core.errors import InputError
 from slacktide.files.store_url import open_store

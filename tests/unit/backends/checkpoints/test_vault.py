@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from slacktide.backends.checkpoints.manifest import Damaged
-from slacktide.backends.checkpoints.objects import Objects
+from slacktide.backends.checkpoints.objects import Damaged, Objects
 from slacktide.backends.checkpoints.vault import Fenced, Unsteady, Vault
 from slacktide.core.errors import BackendError, InputError
 from slacktide.files.store_url import open_store

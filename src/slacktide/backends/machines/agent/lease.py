@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from slacktide.backends import process_table
-from slacktide.backends.workers.owned_folders import read_text
+from slacktide.backends.workers.job_folder import read_text
 from slacktide.core import machine_clock as boot
 
 WATCH_S = 0.2

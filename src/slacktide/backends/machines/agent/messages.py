@@ -19,7 +19,7 @@ from typing import IO, Any, NamedTuple, Protocol, TypeAlias
 
 from slacktide.backends.base import WorkerFailure
 from slacktide.backends.workers.launch import Kind, Launch, SetPart
-from slacktide.backends.workers.process_status import ProcessStatus
+from slacktide.backends.workers.worker_backend import ProcessStatus
 
 LogName: TypeAlias = tuple[str, int, int]
 """Job, attempt and rank; attempt 0 is the set-up of the job on that machine."""

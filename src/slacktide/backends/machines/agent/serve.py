@@ -36,11 +36,10 @@ from slacktide.backends.machines.agent.messages import (
 )
 from slacktide.backends.machines.launch_package import check_shared, unpacked
 from slacktide.backends.workers.environment import free_port, machine_devices
-from slacktide.backends.workers.process_status import ProcessStatus
-from slacktide.backends.workers.worker_backend import failure_of
+from slacktide.backends.workers.worker_backend import ProcessStatus, failure_of
 from slacktide.core import machine_clock as boot
 from slacktide.core.errors import BackendError, InputError
-from slacktide.providers.ec2.boot import METADATA, notice_s
+from slacktide.providers.boot import METADATA, notice_s
 
 TICK_S = 0.05
 FENCE_PATIENCE_S = 1.0

@@ -17,7 +17,7 @@ from slacktide.journal.state.tickets import MachineKind
 from slacktide.providers.base import Machine, Refused, Renter, by_owner, of_owner, providers
 from slacktide.providers.library_process import LibraryProcess
 
-MODULE = "slacktide.providers.ray_cluster.child"
+MODULE = "slacktide.providers.ray_cluster_child"
 ANSWER_S = 15.0  # how long a question may take, the start of the child included
 
 

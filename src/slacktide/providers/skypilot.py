@@ -10,20 +10,58 @@ cloud.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from slacktide.core.errors import InputError, shown
 from slacktide.core.units import parse_duration_hours
 from slacktide.journal.state.tickets import MachineKind
 from slacktide.providers.base import Machine, Refused, Renter, by_owner, of_owner, providers
-from slacktide.providers.ec2.boot import join_command
+from slacktide.providers.boot import join_command
 from slacktide.providers.library_process import LibraryProcess
-from slacktide.providers.skypilot.names import cluster_name, parts_of
 
-MODULE = "slacktide.providers.skypilot.child"
+PREFIX = "slacktide"
+
+
+class Parts(NamedTuple):
+    """What a name says."""
+
+    owner: str
+    ticket: str
+    spec: MachineKind
+
+
+def cluster_name(owner: str, ticket: str, spec: MachineKind) -> str:
+    """Return the name of a ticket's cluster: its parts, with dots between them."""
+    return ".".join([PREFIX, *map(_written, (owner, ticket, spec.pool, spec.kind, str(spec.gpus)))])
+
+
+def parts_of(name: str) -> Parts | None:
+    """Read the name of a cluster; None where it is none of ours."""
+    first, *rest = name.split(".")
+    if first != PREFIX or len(rest) != 5 or not rest[-1].isdecimal():
+        return None
+    owner, ticket, pool, kind = map(_read, rest[:4])
+    return Parts(owner, ticket, MachineKind("spot" if kind == "spot" else "on-demand", pool, int(rest[-1])))
+
+
+def _written(text: str) -> str:
+    """Return a text in which everything but letters, digits and dashes is written as `_` and its bytes."""
+    return re.sub(r"[^a-zA-Z0-9-]", lambda found: "".join(f"_{byte:02x}" for byte in found[0].encode()), text)
+
+
+def _read(text: str) -> str:
+    return re.sub(
+        r"(?:_[0-9a-f]{2})+",
+        lambda found: bytes.fromhex(found[0].replace("_", "")).decode("utf-8", "replace"),
+        text,
+    )
+
+
+MODULE = "slacktide.providers.skypilot_child"
 ANSWER_S = 45.0  # how long a question may take; the first one may start SkyPilot's own server
 
 

@@ -147,7 +147,7 @@ def _keeper(path: Path, folder: Path, spot: int, on_demand: int, gpus: int) -> s
         **token_environ(base, folder / "token"), **LOOPBACK, **QUIET,
         "RAY_TMPDIR": str(folder), HOME: str(folder / "agents"), CLUSTER: cluster,
     }  # fmt: skip
-    command = [sys.executable, "-m", "slacktide.testing.ray.keeper", str(path), cluster, str(folder)]
+    command = [sys.executable, "-m", "slacktide.testing.ray_keeper", str(path), cluster, str(folder)]
     with open(folder / LOG, "ab", opener=_private) as log:
         return subprocess.Popen(
             [*command, str(spot), str(on_demand), str(gpus)],

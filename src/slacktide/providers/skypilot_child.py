@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from slacktide.providers.base import NoCapacity, Refused, Spent
 from slacktide.providers.library_process import serve
-from slacktide.providers.skypilot.names import PREFIX
+from slacktide.providers.skypilot import PREFIX
 
 MOST_REQUESTS = 2000  # requests of the past that are looked at
 UNDER_WAY = ("PENDING", "WAITING", "RUNNING")
