@@ -149,7 +149,7 @@ def test_without_a_cluster_it_says_how_to_start_one() -> None:
 
 def test_without_ray_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "ray.py").write_text("raise ImportError('no ray here')")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     trouble_of("127.0.0.1:1", "pip install 'slacktide[ray]'")
 
 
