@@ -16,8 +16,7 @@ from slacktide.backends.machines.agent.lease import GUARD_WAITS_S, AgentLease
 from slacktide.backends.machines.agent.messages import AgentAnswer, AgentMessage
 from slacktide.backends.machines.agent.serve import Agent, AgentMachine
 from slacktide.backends.workers.job_folder import LogFile
-from slacktide.backends.workers.launch import Kind, Launch, SetPart
-from slacktide.backends.workers.worker_backend import Phase, ProcessStatus
+from slacktide.backends.workers.launch import Kind, Launch, Phase, ProcessStatus, SetPart
 from slacktide.core.errors import InputError
 
 GRACE_S = 2.0
@@ -167,7 +166,6 @@ def observation(
         began_s=None if crew is None else now - crew.began_s,
         silent_s=0.0,
         setup_exit=None,
-        broken_lines=0,
         newest_attempt=node.newest.get(job, 0),
         trouble=trouble,
     )

@@ -81,6 +81,16 @@ class Stage:
         self.until(lambda: path.exists() and path.read_text().endswith("\n"))
         return path.read_text()
 
+    def strays(self) -> list[tuple[str, int, int]]:
+        """Return the job, attempt and rank of every process that is to go and has not gone."""
+        going = [(name, one) for name, job in self.processes._jobs.items() for one in job.going]
+        return [
+            (name, one.attempt, worker.rank)
+            for name, one in going
+            for worker in one.workers
+            for _ in worker.pids
+        ]
+
     def ticks(self, count: int = 20) -> None:
         """Tick for a moment in which nothing is to happen."""
         for _ in range(count):

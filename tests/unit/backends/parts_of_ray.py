@@ -92,7 +92,7 @@ class Controller:
         return self.answers[self.wanted]
 
     def until_running(self) -> None:
-        self.until(lambda: self.until_heeded_anew().jobs["job"].observed.phase == "running")
+        self.until(lambda: self.until_heeded_anew().jobs["job"].phase == "running")
 
 
 class Processes:

@@ -35,7 +35,7 @@ def test_kept_workers_go_on_and_their_end_is_seen(stage: Stage) -> None:
     stage.restart({"job": 1})
     seen = stage.look()
     assert (seen.phase, seen.attempt, seen.spot_gpus) == ("running", 1, 2)
-    assert stage.processes.strays() == []
+    assert stage.strays() == []
     stage.register(WAITING)
     stage.hold(1, ["spot"] * 2)
     stage.ticks()
@@ -67,14 +67,14 @@ def test_all_else_is_ended_and_the_next_set_waits_for_that(stage: Stage) -> None
     begin(stage, stubborn, 1)
     stage.until_file("ready")
     stage.restart({"job": 2})
-    (stray,) = stage.processes.strays()
-    assert (stray.job_id, stray.attempt, stray.rank) == ("job", 1, 0)
+    (stray,) = stage.strays()
+    assert stray == ("job", 1, 0)
     stage.register(stubborn)
     stage.hold(2, ["spot"])
     stage.ticks()
     assert (stage.look().phase, stage.look().attempt) == ("starting", 2)
     stage.time_s += 3601
-    stage.until(lambda: not stage.processes.strays())
+    stage.until(lambda: not stage.strays())
     stage.until_phase("running", 2)
 
 
@@ -85,7 +85,7 @@ def test_sweeping_again_gives_nobody_a_second_word(stage: Stage) -> None:
     stage.until_file("told")
     stage.processes.sweep({})
     stage.ticks()
-    assert len(stage.processes.strays()) == 1
+    assert len(stage.strays()) == 1
     assert (stage.folder / "told").read_text() == "told\n"
 
 
@@ -93,8 +93,8 @@ def test_jobs_without_a_folder_are_found_in_memory(stage: Stage) -> None:
     begin(stage, FOREVER, 2)
     shutil.rmtree(stage.folder / "root" / "job")
     stage.restart({"job": 1})
-    assert {(stray.attempt, stray.rank) for stray in stage.processes.strays()} == {(1, 0), (1, 1)}
-    stage.until(lambda: not stage.processes.strays())
+    assert set(stage.strays()) == {("job", 1, 0), ("job", 1, 1)}
+    stage.until(lambda: not stage.strays())
     assert not stage.marked()
 
 
@@ -160,7 +160,7 @@ def test_the_pid_of_another_is_left_alone(stage: Stage) -> None:
         stage.restart({})
         stage.time_s += 1e6
         stage.ticks()
-        assert stage.processes.strays() == []
+        assert stage.strays() == []
         stage.restart({"job": 1})
         assert stage.until_phase("exited").exit_codes == (-9,)
         stage.register("exit 0")
@@ -176,7 +176,7 @@ def test_another_owners_workers_are_left_alone(stage: Stage) -> None:
     begin(stage, FOREVER, 1)
     other = Stage(stage.folder)
     other.restart({})
-    assert other.processes.strays() == []
+    assert other.strays() == []
     stage.ticks()
     assert stage.look().phase == "running"
 
@@ -289,7 +289,7 @@ def test_a_controller_killed_at_any_moment_leaves_nobody_unexplained(stage: Stag
         stage.restart({"job": kept})
         wanted = f"{stage.owner}/job/{kept}/"
         stage.until(lambda: all((seen.marker or "").startswith(wanted) for seen in stage.marked()))  # noqa: B023
-        stage.until(lambda: not stage.processes.strays())
+        stage.until(lambda: not stage.strays())
         _finished(stage, kept)
 
 

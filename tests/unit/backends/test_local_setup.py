@@ -76,5 +76,5 @@ def test_one_that_nobody_wants_is_swept_away(stage: Stage) -> None:
     stage.hold(1, ["spot"])
     stage.until_file("begun")
     stage.restart({})
-    stage.until(lambda: not stage.processes.strays())
+    stage.until(lambda: not stage.strays())
     assert not stage.marked()

@@ -29,6 +29,7 @@ from slacktide.backends.machines.agent.messages import (
 )
 from slacktide.backends.machines.agent.serve import LOG_BYTES
 from slacktide.backends.workers.launch import Kind, Launch, SetPart
+from slacktide.backends.workers.worker_backend import failure_of
 from tests.parts_of_files import pids_below
 
 from .conftest import wait_for
@@ -99,7 +100,7 @@ class Machine:
 
     def until(self, phase: str, *tasks: AgentTask) -> AgentAnswer:
         answers: list[AgentAnswer] = []
-        wait_for(lambda: answers and answers[-1].jobs["job"].observed.phase == phase,
+        wait_for(lambda: answers and answers[-1].jobs["job"].phase == phase,
                  lambda: answers.append(self.tell(*tasks)))  # fmt: skip
         return answers[-1]
 
@@ -135,7 +136,7 @@ def task(attempt: int = 1, ranks: tuple[int, ...] = (2, 3), key: str = "v1") -> 
 def test_it_holds_its_part_of_a_set_and_tells_what_it_prints(machine: Machine) -> None:
     machine.knows(SLEEPS)
     answer = machine.until("running", task())
-    assert answer.jobs["job"].observed.spot_gpus == 2
+    assert answer.jobs["job"].spot_gpus == 2
     name = ("job", 1, 3)
     wait_for(lambda: b"hello" in machine.tell(task(), read={name: 0}).logs.get(name, (0, b""))[1])
     said = machine.tell(task(), read={name: 0}).logs[name]
@@ -158,16 +159,16 @@ def test_an_older_attempt_comes_too_late(machine: Machine) -> None:
     machine.until("running", task(attempt=3))
     before = machine.supervisors
     late = machine.tell(task(attempt=2))
-    assert late.jobs["job"].observed.attempt == 3
+    assert late.jobs["job"].attempt == 3
     assert machine.supervisors == before
 
 
 def test_a_failure_says_its_rank_in_the_whole_set(machine: Machine) -> None:
     machine.knows("[ $RANK = 3 ] && exit 7; sleep 600")
     answers: list[AgentAnswer] = []
-    wait_for(lambda: answers and answers[-1].jobs["job"].failure,
+    wait_for(lambda: answers and failure_of(answers[-1].jobs["job"]),
              lambda: answers.append(machine.tell(task())))  # fmt: skip
-    failure = answers[-1].jobs["job"].failure
+    failure = failure_of(answers[-1].jobs["job"])
     assert failure is not None
     assert (failure.rank, failure.exit_code) == (3, 7)
 
@@ -187,7 +188,7 @@ def test_workers_outlive_their_agent_and_the_next_one_finds_them(machine: Machin
     machine.start()
     answer = machine.until("running", task())
     assert machine.supervisors == before
-    assert answer.jobs["job"].observed.spot_gpus == 2
+    assert answer.jobs["job"].spot_gpus == 2
 
 
 def test_what_an_agent_before_left_and_nobody_wants_ends(machine: Machine) -> None:
@@ -206,7 +207,7 @@ def test_without_word_for_the_length_of_its_lease_it_ends_its_workers(tmp_path: 
         wait_for(lambda: not one.living)  # nobody says anything
         answer = one.until("exited", task())
         assert answer.fenced >= 1
-        assert answer.jobs["job"].observed.stopped
+        assert answer.jobs["job"].stopped
         assert not one.living, "the same attempt does not begin again"
         one.until("running", task(attempt=2))
     finally:
@@ -261,9 +262,9 @@ def test_a_job_whose_checkpoints_would_be_there_alone_is_refused(machine: Machin
     pack = machine.packs["v1"]
     machine.packs["v1"] = pack._replace(shared="token")
     answers: list[AgentAnswer] = []
-    wait_for(lambda: answers and answers[-1].jobs["job"].observed.trouble,
+    wait_for(lambda: answers and answers[-1].jobs["job"].trouble,
              lambda: answers.append(machine.tell(task())))  # fmt: skip
-    assert "must be the same on all machines" in answers[-1].jobs["job"].observed.trouble
+    assert "must be the same on all machines" in answers[-1].jobs["job"].trouble
     (machine.folder / "checkpoints").mkdir()
     (machine.folder / "checkpoints" / SHARED).write_text("token")
     machine.packs["v2"] = machine.packs["v1"]
@@ -275,7 +276,7 @@ def test_the_market_takes_workers_with_so_much_notice(machine: Machine) -> None:
     machine.until("running", task())
     taken = task()._replace(kinds=(), spot_left=0, notice_s=0.0)
     wait_for(lambda: not machine.living, lambda: machine.tell(taken))
-    assert machine.tell(taken).jobs["job"].observed.stopped
+    assert machine.tell(taken).jobs["job"].stopped
 
 
 def test_a_flood_of_output_is_told_from_near_its_end(machine: Machine) -> None:

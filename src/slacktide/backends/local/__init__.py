@@ -2,7 +2,6 @@
 
 from slacktide.backends.local.processes import Local, LocalProcesses
 from slacktide.backends.workers.job_folder import LogFile
-from slacktide.backends.workers.launch import Kind, Launch
-from slacktide.backends.workers.worker_backend import Phase, ProcessStatus, Stray
+from slacktide.backends.workers.launch import Kind, Launch, Phase, ProcessStatus
 
-__all__ = ["Kind", "Launch", "Local", "LocalProcesses", "LogFile", "Phase", "ProcessStatus", "Stray"]
+__all__ = ["Kind", "Launch", "Local", "LocalProcesses", "LogFile", "Phase", "ProcessStatus"]

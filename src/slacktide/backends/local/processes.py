@@ -17,19 +17,19 @@ from slacktide.backends.process_table import carries, scan
 from slacktide.backends.workers import environment, reforming
 from slacktide.backends.workers import job_folder as folder
 from slacktide.backends.workers.environment import CAPACITY
-from slacktide.backends.workers.job_folder import LogFile
 from slacktide.backends.workers.job_table import JobTable
-from slacktide.backends.workers.launch import Kind, Launch, SetPart, WorkerOrder, is_name
-from slacktide.backends.workers.progress import ReportedProgress
-from slacktide.backends.workers.worker import VANISHED, Worker
-from slacktide.backends.workers.worker_backend import (
+from slacktide.backends.workers.launch import (
     STRAY_GRACE_S,
+    Kind,
     Phase,
     ProcessStatus,
-    Stray,
-    WorkerBackend,
-    Workers,
+    SetPart,
+    WorkerOrder,
+    is_name,
 )
+from slacktide.backends.workers.progress import ReportedProgress
+from slacktide.backends.workers.worker import VANISHED, Worker
+from slacktide.backends.workers.worker_backend import WorkerBackend
 from slacktide.backends.workers.worker_set import WorkerSet
 from slacktide.core.errors import InputError
 from slacktide.core.types import Order
@@ -77,7 +77,6 @@ def status_of(job: LocalJob, now: float) -> ProcessStatus:
         began_s=now - job.began_at if worker_set and worker_set.attempt else None,
         silent_s=now - grown_at if worker_set and worker_set.present else 0.0,
         setup_exit=None if job.setup.stopped else job.setup.exit_code,
-        broken_lines=tail.broken_lines if tail else 0,
         newest_attempt=job.newest,
         trouble=job.trouble or _damage(job) or _trouble(job),
         reforming=job.reforming is not None and job.reforming.under_way,
@@ -170,13 +169,8 @@ def _phase_of(worker_set: WorkerSet, *, wanted: bool) -> Phase:
     return "stopping" if worker_set.stopping or ended else "running" if worker_set.begun else "starting"
 
 
-class LocalProcesses:
-    """Holds for every job the workers that were last ordered.
-
-    Every call returns at once and may be repeated; `tick` does what takes time, a step at a time, and is to
-    be called every 20 to 100 ms. One controller at a time may use an owner's name; workers outlive it, and
-    the next one finds them with `sweep`.
-    """
+class LocalProcesses(JobTable[LocalJob]):
+    """Holds for every job the workers that were last ordered, as processes of this machine."""
 
     def __init__(
         self,
@@ -186,24 +180,11 @@ class LocalProcesses:
         environ: Mapping[str, str] = os.environ,
     ) -> None:
         """Look after the jobs under `root`; they see little of `environ`. Raises InputError."""
-        self._owner, self._now, self._environ = owner, now, environ
-        self._jobs = JobTable(
-            Path(os.path.abspath(root)),
-            owner,
-            lambda place: LocalJob(place, owner, environ, self._pick_devices, now()),
-        )
+        super().__init__(root, owner, now)
+        self._environ = environ
 
-    def register(self, launch: Launch) -> None:
-        """Make a job known, with its folders; registered again, the new launch counts from the next start on.
-
-        Raises InputError for what cannot be run, BackendError when our own folder cannot be written.
-        """
-        job, taken_in = self._jobs.take_in(launch, self._now())
-        job.enter(taken_in)
-
-    def refuse(self, job_id: str, why: str) -> None:
-        """Note why a job cannot be started; what already runs of it is still watched."""
-        self._jobs.refuse(job_id, why)
+    def _new_job(self, place: Path) -> LocalJob:
+        return LocalJob(place, self._owner, self._environ, self._pick_devices, self._now())
 
     def hold(
         self,
@@ -224,35 +205,25 @@ class LocalProcesses:
         Raises InputError.
         """
         order = WorkerOrder(attempt, kinds, not_before, pool, part)
-        is_new = self._jobs.hold(job_id, order, self._now())
+        is_new = self._hold(job_id, order)
         if not is_new and part is not None and part.go:
-            self._jobs[job_id].let_go_on()
-
-    def take(self, job_id: str, spot_left: int, notice_s: float) -> None:
-        """Let the market take the highest-ranked spot workers beyond `spot_left`, after some notice.
-
-        They get SIGTERM and when the notice is over SIGKILL; without notice SIGKILL at once. The others of
-        the attempt get SIGTERM and the grace period, since the set has to re-form; if they say that they can
-        do that in place, they get it only if the next order does not keep them. Nothing is started until
-        another attempt is ordered. Raises InputError.
-        """
-        self._jobs.taken(job_id, spot_left, notice_s).take(spot_left, notice_s, self._now())
+            self._job(job_id).let_go_on()
 
     def fence(self, patience_s: float) -> bool:
         """End all workers within this time, by whichever order they run, and begin none; say if any lived.
 
         Only an attempt that is ordered afterwards begins anything again.
         """
-        return sum(job.fence(patience_s, self._now()) for job in self._jobs) > 0
+        return sum(job.fence(patience_s, self._now()) for job in self._jobs.values()) > 0
 
     def tick(self) -> None:
         """Take the next steps for all jobs; what goes wrong with one is that one's trouble."""
         now = self._now()
-        self._jobs.advance(lambda _, job: job.advance(now))
+        self._advance(lambda _, job: job.advance(now))
 
     def look(self, job_id: str) -> ProcessStatus:
         """Return what the last tick saw of a job; raises InputError for what is no job's name."""
-        return status_of(self._jobs.known(job_id), self._now())
+        return status_of(self._known(job_id), self._now())
 
     def sweep(self, keep: Mapping[str, int]) -> None:
         """Take charge of what an earlier controller left: keep these attempts, end all else.
@@ -268,30 +239,18 @@ class LocalProcesses:
             if job.order is None:
                 _sweep_job(job, keep.get(job_id), marked.get(job_id, {}), self._now())
 
-        self._jobs.sweep([*marked, *filter(is_name, keep)], adopt)
+        self._sweep([*marked, *filter(is_name, keep)], adopt)
 
     def close(self) -> None:
         """End what copies checkpoints; workers stay."""
-        for job in self._jobs:
+        for job in self._jobs.values():
             if job.stored is not None:
                 job.stored.close()
 
-    def strays(self) -> list[Stray]:
-        """Return what `sweep` found, is to go and has not gone."""
-        return [
-            Stray(job_id, worker_set.attempt, worker.rank, pid)
-            for job_id, job in self._jobs.items()
-            for worker_set in job.going
-            for worker in worker_set.workers
-            for pid in worker.pids
-        ]
-
-    def logs(self, job_id: str) -> list[LogFile]:
-        """Return where the output of a job's set-up and workers is, oldest attempt first."""
-        return self._jobs.logs(job_id)
-
     def _pick_devices(self, workers: int) -> tuple[str, ...]:
-        intents = (job.intent for job in self._jobs if job.intent and job.current and not job.current.gone)
+        intents = (
+            job.intent for job in self._jobs.values() if job.intent and job.current and not job.current.gone
+        )
         used = (device for intent in intents for device in intent.devices)
         return environment.least_used(environment.machine_devices(self._environ), used, workers)
 
@@ -423,7 +382,7 @@ class Local(WorkerBackend):
         self._processes = LocalProcesses(self.place.folder, self.place.owner)
 
     @property
-    def workers(self) -> Workers:
+    def workers(self) -> LocalProcesses:
         """Who holds the workers."""
         return self._processes
 

@@ -17,7 +17,7 @@ from slacktide.backends.base import BackendStatus, PoolRoom
 from slacktide.backends.machines.agent.messages import Host, Link
 from slacktide.backends.machines.machine_workers import MEET_S, MachineWorkers
 from slacktide.backends.workers.launch import Kind
-from slacktide.backends.workers.worker_backend import WorkerBackend, Workers
+from slacktide.backends.workers.worker_backend import WorkerBackend
 from slacktide.core.errors import BackendError
 from slacktide.core.types import Order
 from slacktide.journal.events import Capacity
@@ -190,7 +190,7 @@ class MachineBackend(WorkerBackend):
         """Return how machines are reached; nothing is to be connected to yet."""
 
     @property
-    def workers(self) -> Workers:
+    def workers(self) -> MachineWorkers:
         """Who holds the workers."""
         return self.machine_workers
 

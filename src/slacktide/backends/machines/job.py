@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
-from slacktide.backends.machines.agent.messages import AgentStatus, LaunchPack
+from slacktide.backends.machines.agent.messages import LaunchPack
 from slacktide.backends.machines.exchange import KnownMachine, KnownMachines
 from slacktide.backends.machines.machine_set import (
     SET_FILE,
@@ -23,7 +23,16 @@ from slacktide.backends.machines.status_report import LastReport, LastReportFile
 from slacktide.backends.workers import job_folder
 from slacktide.backends.workers import job_folder as folder
 from slacktide.backends.workers.job_table import OrderedJob
-from slacktide.backends.workers.launch import READY_S, TAKE_S, Kind, Launch, WorkerOrder, script_of
+from slacktide.backends.workers.launch import (
+    READY_S,
+    TAKE_S,
+    Kind,
+    Launch,
+    ProcessStatus,
+    WorkerOrder,
+    script_of,
+)
+from slacktide.backends.workers.worker_backend import failure_of
 from slacktide.core import machine_clock as boot
 from slacktide.core.errors import BackendError, InputError
 
@@ -34,31 +43,24 @@ Packing: TypeAlias = "Future[tuple[str, LaunchPack]]"
 """A working folder on its way to being what travels, with its name."""
 
 
-class Surroundings(Protocol):
-    """What a job needs of those who hold all jobs."""
-
-    @property
-    def machines(self) -> KnownMachines:
-        """The machines, with what they last answered."""
-        ...
-
-    def place(
-        self, kinds: Sequence[Kind], pool: str, used: Collection[str], now: float
-    ) -> tuple[GpuSeat, ...] | None:
-        """Return where workers can be placed just now, where others of the set are on `used`."""
-        ...
-
-    def pack(self, launch: Launch) -> Packing:
-        """Make a working folder ready to travel."""
-        ...
+Placing: TypeAlias = Callable[[Sequence[Kind], str, Collection[str], float], tuple[GpuSeat, ...] | None]
+"""Returns where workers of these kinds can be placed in a pool just now, where others of the set are on some
+machines; None: there are not enough."""
 
 
 class RemoteJob(OrderedJob[MachineSet]):
     """A job's folder, its sets, and what was ordered for it."""
 
-    def __init__(self, place: Path, owner: str, around: Surroundings) -> None:
+    def __init__(
+        self,
+        place: Path,
+        owner: str,
+        machines: KnownMachines,
+        seats: Placing,
+        start_packing: Callable[[Launch], Packing],
+    ) -> None:
         super().__init__(place, owner)
-        self._around = around
+        self._machines, self._seats, self._start_packing = machines, seats, start_packing
         self.joining: MachineSet | None = None
         """The set in which workers are to go on, while no machine has received any of it."""
         self.unplaced: tuple[Kind, ...] = ()
@@ -112,7 +114,7 @@ class RemoteJob(OrderedJob[MachineSet]):
         super().hold(order, now)
         self.joining = self._waiting_since = None
 
-    def take(self, spot_left: int, notice_s: float) -> None:
+    def take(self, spot_left: int, notice_s: float, now: float) -> None:
         """Let the market take the highest-ranked spot workers beyond some; the others have to end too."""
         self.void_if_taken(spot_left)
         machine_set = self.current
@@ -126,54 +128,53 @@ class RemoteJob(OrderedJob[MachineSet]):
 
     # ---------------------------------------------------------------- what machines report
 
-    def receive(self, machine: KnownMachine, seen: AgentStatus, number: int, now: float) -> None:
+    def receive(self, machine: KnownMachine, seen: ProcessStatus, number: int, now: float) -> None:
         """Take in what a machine says of this job."""
-        observed, host = seen.observed, machine.host.id
-        self.newest = max(self.newest, observed.newest_attempt)
+        host = machine.host.id
+        self.newest = max(self.newest, seen.newest_attempt)
         for machine_set in self.going:  # of older attempts it says nothing any more
             part = machine_set.parts.get(host)
-            if part is not None and machine_set.attempt < observed.attempt:
-                part.lost = part.lost or observed.gone
-                part.left = part.left or (part.handed_on and not observed.leaving)
+            if part is not None and machine_set.attempt < seen.attempt:
+                part.lost = part.lost or seen.gone
+                part.left = part.left or (part.handed_on and not seen.leaving)
         for machine_set in self.sets:
             part = machine_set.parts.get(host)
-            if part is None or observed.attempt != machine_set.attempt:
+            if part is None or seen.attempt != machine_set.attempt:
                 continue
             self._elsewhere.pop(host, None)
             if not part.lost and not part.handed_on:
                 self._note(machine_set, part, seen, number, now)
             return
-        if observed.gone:
+        if seen.gone:
             self._elsewhere.pop(host, None)
         else:
-            self._elsewhere[host] = observed.attempt
+            self._elsewhere[host] = seen.attempt
 
     def _note(
-        self, machine_set: MachineSet, part: MachinePart, seen: AgentStatus, number: int, now: float
+        self, machine_set: MachineSet, part: MachinePart, seen: ProcessStatus, number: int, now: float
     ) -> None:
-        observed = seen.observed
         part.seen, part.seen_at, part.number = seen, now, number
-        if observed.gone and part.gone_at is None:
+        if seen.gone and part.gone_at is None:
             part.gone_at = now
-            part.gone_s = None if observed.gone_s is None else boot.seconds() - observed.gone_s
+            part.gone_s = None if seen.gone_s is None else boot.seconds() - seen.gone_s
         if machine_set is not self.current:
             return
-        if observed.spoken and observed.said_s is not None:
-            self._take_report(machine_set, part, now - observed.said_s, now)
+        if seen.spoken and seen.said_s is not None:
+            self._take_report(machine_set, part, now - seen.said_s, now)
         if machine_set.began_at is None:
-            began = [one.observed.began_s if one.observed else None for one in machine_set.parts.values()]
+            began = [one.seen.began_s if one.seen else None for one in machine_set.parts.values()]
             if None not in began:
                 machine_set.began_at = now - min(one for one in began if one is not None)
 
     def _take_report(self, machine_set: MachineSet, part: MachinePart, at: float, now: float) -> None:
         """Believe rank 0's machine, and another one only where that has said nothing."""
-        said, observed = self.said, part.observed
-        assert observed is not None
+        said, seen = self.said, part.seen
+        assert seen is not None
         if said.attempt == machine_set.attempt and said.part != part.host and 0 not in part.ranks:
             return
-        grown_at = now - observed.silent_s
+        grown_at = now - seen.silent_s
         self.said = LastReport(
-            observed.done_share, observed.checkpointed_share, observed.saved, observed.metrics,
+            seen.done_share, seen.checkpointed_share, seen.saved, seen.metrics,
             at, grown_at, machine_set.attempt, part.host,
         )  # fmt: skip
 
@@ -183,7 +184,7 @@ class RemoteJob(OrderedJob[MachineSet]):
         """Take the next steps from what there is to what was ordered; raises BackendError if one fails."""
         self._lead_on()
         for machine_set in self.sets:
-            self._watch(machine_set, self._around.machines, now)
+            self._watch(machine_set, self._machines, now)
         self._said_file.keep(self.said, now)
         for machine_set in [one for one in self.going if one.over and one.drained(now)]:
             machine_set.write_over()
@@ -216,7 +217,9 @@ class RemoteJob(OrderedJob[MachineSet]):
                 part.gone_at = now
                 ago_s = now - (part.seen_at or now)
                 part.gone_s = boot.seconds() - ago_s if part.seen is not None else None
-        failed = [part for part in machine_set.parts.values() if part.seen is not None and part.seen.failure]
+        failed = [
+            part for part in machine_set.parts.values() if part.seen is not None and failure_of(part.seen)
+        ]
         if failed and machine_set.failed is None and machine_set is self.current:
             machine_set.failed = min(failed, key=lambda part: (part.seen_at, part.ranks))
             machine_set.after = {host: machines.loop.sent(host) for host in machine_set.parts}
@@ -282,7 +285,7 @@ class RemoteJob(OrderedJob[MachineSet]):
         self, kinds: tuple[Kind, ...], pool: str, used: Collection[str], now: float
     ) -> tuple[GpuSeat, ...] | None:
         """Find machines for workers, or note for how long there have not been enough."""
-        seats = self._around.place(kinds, pool, used, now)
+        seats = self._seats(kinds, pool, used, now)
         if seats is not None:
             self._waiting_since = None
             return seats
@@ -372,7 +375,7 @@ class RemoteJob(OrderedJob[MachineSet]):
         if self._packed_for == order.attempt:
             return True
         if self._packing is None:
-            self._packing = self._around.pack(launch)
+            self._packing = self._start_packing(launch)
         if not self._packing.done():
             return False
         packing_done, self._packing = self._packing, None
@@ -396,7 +399,7 @@ class RemoteJob(OrderedJob[MachineSet]):
 
     def _port(self, machine_set: MachineSet) -> int | None:
         """Return the port that the machine of rank 0 offers to meet at."""
-        machine = self._around.machines.get(machine_set.form.seats[0].host)
+        machine = self._machines.get(machine_set.form.seats[0].host)
         return None if machine is None else machine.ports.get(self.place.name)
 
     def lacks(self, launch: str) -> bool:

@@ -14,11 +14,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from slacktide.backends.machines.agent.messages import AgentStatus, AgentTask, Host, LogName
+from slacktide.backends.machines.agent.messages import AgentTask, Host, LogName
 from slacktide.backends.workers import job_folder
 from slacktide.backends.workers import job_folder as folder
-from slacktide.backends.workers.launch import Kind, Launch, SetPart, lower_ranks_first, script_of
-from slacktide.backends.workers.worker_backend import ProcessStatus
+from slacktide.backends.workers.launch import (
+    Kind,
+    Launch,
+    ProcessStatus,
+    SetPart,
+    lower_ranks_first,
+    script_of,
+)
 
 
 class FreeHost(NamedTuple):
@@ -159,7 +165,7 @@ class MachinePart:
 
     host: str
     ranks: tuple[int, ...]
-    seen: AgentStatus | None = None  # what its agent last said of this attempt
+    seen: ProcessStatus | None = None  # what its agent last said of this attempt
     seen_at: float = 0.0  # when it said so
     number: int = 0  # in answer to which message
     away: bool = False  # whether its machine is down
@@ -174,19 +180,14 @@ class MachinePart:
     left: bool = False  # whether those that were not taken over have gone
 
     @property
-    def observed(self) -> ProcessStatus | None:
-        """What its agent last saw."""
-        return None if self.seen is None else self.seen.observed
-
-    @property
     def gone(self) -> bool:
         """Whether nothing of it is left, by its agent's word or because its lease has run out."""
-        return self.lost or self.left or (self.observed is not None and self.observed.gone)
+        return self.lost or self.left or (self.seen is not None and self.seen.gone)
 
     @property
     def broken(self) -> bool:
         """Whether the others have to end because of it."""
-        return self.missed or (self.observed is not None and self.observed.stopped)
+        return self.missed or (self.seen is not None and self.seen.stopped)
 
     @property
     def missed(self) -> bool:
@@ -243,7 +244,7 @@ class MachineSet:
     def succeeded(self) -> bool:
         """Whether all workers ended with 0, and none by request."""
         return all(
-            not part.broken and part.observed is not None and _ended_well(part.observed)
+            not part.broken and part.seen is not None and _ended_well(part.seen)
             for part in self.parts.values()
         )
 
@@ -253,7 +254,7 @@ class MachineSet:
         if self.failed is None or self.broken or self.stopping:
             return None
         answered = (part.gone or part.number > self.after.get(part.host, 0) for part in self.parts.values())
-        return self.failed.observed if all(answered) else None
+        return self.failed.seen if all(answered) else None
 
     @property
     def over(self) -> bool:
@@ -268,20 +269,19 @@ class MachineSet:
     @property
     def able(self) -> bool:
         """Whether all workers live and can go on in another set."""
-        return all(part.observed is not None and part.observed.able for part in self.parts.values())
+        return all(part.seen is not None and part.seen.able for part in self.parts.values())
 
     @property
     def has_ended(self) -> bool:
         """Whether any of its workers has ended, however."""
-        ends = (part.observed.exit_codes for part in self.parts.values() if part.observed is not None)
+        ends = (part.seen.exit_codes for part in self.parts.values() if part.seen is not None)
         return any(code is not None for codes in ends for code in codes)
 
     @property
     def places_sent(self) -> bool:
         """Whether all workers received their places in it, where some were taken over."""
         return all(
-            part.observed is not None and part.observed.places_sent_s is not None
-            for part in self.parts.values()
+            part.seen is not None and part.seen.places_sent_s is not None for part in self.parts.values()
         )
 
     @property
@@ -289,7 +289,7 @@ class MachineSet:
         """Whether workers that were taken over are on the way into it."""
         if not self.form.former or self.stopping or not self.announced:
             return False
-        taken = (part.observed is not None and not part.observed.reforming for part in self.parts.values())
+        taken = (part.seen is not None and not part.seen.reforming for part in self.parts.values())
         return not (self.places_sent and all(taken))
 
     def kept(self, part: MachinePart) -> list[StayingWorker]:

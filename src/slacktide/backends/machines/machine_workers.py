@@ -39,12 +39,10 @@ from slacktide.backends.machines.machine_set import (
     place,
 )
 from slacktide.backends.machines.status_report import status_of
-from slacktide.backends.workers import job_folder
 from slacktide.backends.workers import job_folder as folder
-from slacktide.backends.workers.job_folder import LogFile
 from slacktide.backends.workers.job_table import JobTable
-from slacktide.backends.workers.launch import Kind, Launch, WorkerOrder, is_name
-from slacktide.backends.workers.worker_backend import ON_DEMAND, SPOT, ProcessStatus
+from slacktide.backends.workers.launch import Kind, Launch, ProcessStatus, WorkerOrder, is_name
+from slacktide.backends.workers.worker_backend import ON_DEMAND, SPOT
 from slacktide.core.units import format_count
 
 
@@ -68,7 +66,7 @@ class LogCopies:
         if not text:
             return
         path = self._path(name)
-        job_folder.make_private(path.parent)
+        folder.make_private(path.parent)
         handle = os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
         with open(handle, "ab") as file:
             if left_out > 0:
@@ -93,7 +91,7 @@ class LogCopies:
     def _on_disk(self, name: LogName) -> int:
         """Return how far a copy of an earlier controller's goes; a note says so where parts were left out."""
         with suppress(OSError, ValueError):
-            return int(job_folder.read_text(self._note(name)))
+            return int(folder.read_text(self._note(name)))
         try:
             return self._path(name).stat().st_size
         except OSError:
@@ -111,7 +109,7 @@ class LogCopies:
 MEET_S = 30.0  # how long after its start a controller may not know any machine
 
 
-class MachineWorkers:
+class MachineWorkers(JobTable[RemoteJob]):
     """Holds for every job the workers that were last ordered, on the machines of a link."""
 
     def __init__(
@@ -122,12 +120,10 @@ class MachineWorkers:
 
         Without threads it hears and says something only when `peers.talk.turn` is called.
         """
-        folder = Path(os.path.abspath(root))
-        self._jobs = JobTable(folder, owner, lambda place: RemoteJob(place, owner, self))
-        self._owner, self._now = owner, now
+        super().__init__(root, owner, now)
         self.machines = KnownMachines(MessageLoop(link, now, threads=threads), lease_s, now())
         self._began_at, self._threads = now(), threads
-        self._mirror = LogCopies(folder)
+        self._mirror = LogCopies(self._root)
         self._setups: dict[str, str] = {}
         """Whose set-up was last copied, by job."""
         self._packers = ThreadPoolExecutor(1, thread_name_prefix="slacktide-pack")
@@ -137,23 +133,13 @@ class MachineWorkers:
         self.waits_for = ""
         """Why there are not as many machines as there should be, where that is known."""
 
-    def register(self, launch: Launch) -> None:
-        """Make a job known, with its folders; a new launch counts from the next start on."""
-        job, taken_in = self._jobs.take_in(launch, self._now())
-        job.launch = taken_in
-
-    def refuse(self, job_id: str, why: str) -> None:
-        """Note why a job cannot be started."""
-        self._jobs.refuse(job_id, why)
+    def _new_job(self, place: Path) -> RemoteJob:
+        return RemoteJob(place, self._owner, self.machines, self._place, self._pack)
 
     def hold(self, job_id: str, attempt: int, kinds: tuple[Kind, ...], pool: str, not_before: float) -> None:
         """Order these workers in a pool, rank i of kind `kinds[i]`; no kinds: none at all."""
         self._ready = True
-        self._jobs.hold(job_id, WorkerOrder(attempt, kinds, not_before, pool), self._now())
-
-    def take(self, job_id: str, spot_left: int, notice_s: float) -> None:
-        """Let the market take the highest-ranked spot workers beyond `spot_left`, after some notice."""
-        self._jobs.taken(job_id, spot_left, notice_s).take(spot_left, notice_s)
+        self._hold(job_id, WorkerOrder(attempt, kinds, not_before, pool))
 
     def tick(self) -> None:
         """Receive the answers of machines, take the next steps for all jobs, and send tasks."""
@@ -165,14 +151,14 @@ class MachineWorkers:
             job.advance(now)
             self._report_wait(name, job, now)
 
-        self._jobs.advance(advance)
+        self._advance(advance)
         if self._ready:  # before the first orders a message would be empty, and end all workers
             for machine in self.machines.all():
                 self.machines.post(machine, self._message_for(machine))
 
     def look(self, job_id: str) -> ProcessStatus:
         """Return what the last tick saw of a job."""
-        job = self._jobs.known(job_id)
+        job = self._known(job_id)
         return status_of(job, job.said, self._now())
 
     def sweep(self, keep: Mapping[str, int]) -> None:
@@ -184,7 +170,7 @@ class MachineWorkers:
             elif job.order is None and job.current is not None and keep.get(job_id) is None:
                 job.hold(WorkerOrder(job.current.attempt, (), 0.0), self._now())
 
-        self._jobs.sweep(filter(is_name, keep), adopt)
+        self._sweep(filter(is_name, keep), adopt)
         self._ready = True
 
     def room(self, pool: str) -> PoolRoom:
@@ -213,10 +199,6 @@ class MachineWorkers:
         """Say whether a machine carries workers, or may."""
         return any(not part.gone and not machine_set.over for machine_set, part in self._parts(host))
 
-    def logs(self, job_id: str) -> list[LogFile]:
-        """Return where the output of a job's set-up and workers is, as far as it was copied."""
-        return self._jobs.logs(job_id)
-
     def close(self) -> None:
         """Let go of the link; workers stay, for as long as their lease."""
         self._packers.shutdown(wait=False, cancel_futures=True)
@@ -230,7 +212,7 @@ class MachineWorkers:
             try:
                 self._mirror.add(log, text)
             except OSError as error:
-                self._jobs[log[0]].trouble = f"logs must be writable, got: {error}"
+                self._job(log[0]).trouble = f"logs must be writable, got: {error}"
         for machine_set, part in self._parts(machine.host.id):
             names = machine_set.logs(part)
             requested = machine.was_requested(answer.number, names)
@@ -238,11 +220,11 @@ class MachineWorkers:
             part.drained = part.drained or (part.gone_at is not None and requested and not grown)
         for name, seen in answer.jobs.items():
             if is_name(name):
-                self._jobs[name].receive(machine, seen, answer.number, now)
+                self._job(name).receive(machine, seen, answer.number, now)
 
     def _parts(self, host: str) -> Iterator[tuple[MachineSet, MachinePart]]:
         """Yield what of any set is, or was, on a machine."""
-        for job in self._jobs:
+        for job in self._jobs.values():
             for machine_set in filter(None, (*job.sets, job.joining)):
                 if host in machine_set.parts:
                     yield machine_set, machine_set.parts[host]
@@ -263,7 +245,7 @@ class MachineWorkers:
                 free.append(FreeHost(machine.host, tuple(names)))
         return free
 
-    def place(
+    def _place(
         self, kinds: Sequence[Kind], pool: str, used: Collection[str], now: float
     ) -> tuple[GpuSeat, ...] | None:
         """Return where workers can be placed just now, where others of the set are on `used`."""
@@ -298,7 +280,7 @@ class MachineWorkers:
             and not self.machines.loop.link.trouble
         )
 
-    def pack(self, launch: Launch) -> Packing:
+    def _pack(self, launch: Launch) -> Packing:
         """Have the working folder made ready to travel, and mark the checkpoint folder for recognition."""
         packing = self._packers.submit(_packed, launch, self._owner)
         if not self._threads:
@@ -331,7 +313,7 @@ class MachineWorkers:
 
     def _found(self, launch: str) -> list[tuple[str, LaunchPack]]:
         """Return what a machine lacks, where we have it."""
-        return [job.pack for job in self._jobs if job.lacks(launch) and job.pack is not None]
+        return [job.pack for job in self._jobs.values() if job.lacks(launch) and job.pack is not None]
 
     def _follow_setup(self, job: str, machine_set: MachineSet) -> None:
         host = machine_set.setup_part.host if machine_set.setup_part else self._setups.get(job, "")

@@ -15,8 +15,8 @@ from typing import NamedTuple
 from slacktide.backends.machines.machine_set import MachinePart, MachineSet
 from slacktide.backends.workers.job_folder import read_text
 from slacktide.backends.workers.job_table import OrderedJob
-from slacktide.backends.workers.launch import Kind
-from slacktide.backends.workers.worker_backend import ON_DEMAND, SPOT, Phase, ProcessStatus
+from slacktide.backends.workers.launch import Kind, Phase, ProcessStatus
+from slacktide.backends.workers.worker_backend import ON_DEMAND, SPOT
 from slacktide.core import machine_clock as boot
 from slacktide.core.types import SavedEvidence
 
@@ -118,7 +118,6 @@ def status_of(job: OrderedJob[MachineSet], said: LastReport, now: float) -> Proc
         else max(0.0, now - machine_set.began_at),
         silent_s=_silent_s(machine_set, said, now) if present else 0.0,
         setup_exit=failed.setup_exit if failed else None,
-        broken_lines=0,
         newest_attempt=job.newest,
         trouble=job.trouble or _trouble(machine_set),
         reforming=machine_set is not None and machine_set.reforming,
@@ -136,14 +135,14 @@ def _notice_s(sets: Sequence[MachineSet], now: float) -> float | None:
     for part in (part for one in sets for part in one.parts.values() if not part.gone):
         if part.noticed:
             found.append(part.taken_at - now)
-        if part.observed is not None and part.observed.notice_s is not None:
-            found.append(part.observed.notice_s - (now - part.seen_at))
+        if part.seen is not None and part.seen.notice_s is not None:
+            found.append(part.seen.notice_s - (now - part.seen_at))
     return max(0.0, min(found)) if found else None
 
 
 def _present(job: OrderedJob[MachineSet], machine_set: MachineSet, part: MachinePart) -> list[Kind]:
     """Return the kinds of a part's workers that are there, by the last word of its machine."""
-    observed = part.observed
+    observed = part.seen
     if part.lost or part.away or part.left or not machine_set.announced:
         return []
     if part.handed_on:  # its machine speaks of all its workers together, once it speaks of the new set
@@ -159,7 +158,7 @@ def _lost(machine_set: MachineSet) -> list[Kind]:
     """Return the kinds of workers that were lost with their machine, or vanished there."""
     found: list[Kind] = []
     for part in machine_set.parts.values():
-        observed = part.observed
+        observed = part.seen
         if part.missed:
             ended = observed is not None and (observed.gone and not observed.stopped)
             found += [] if ended else machine_set.kinds(part)
@@ -180,8 +179,8 @@ def _pending(job: OrderedJob[MachineSet]) -> int:
 
 
 def _pending_of(machine_set: MachineSet, part: MachinePart) -> int:
-    if part.observed is not None:
-        return part.observed.pending_gpus
+    if part.seen is not None:
+        return part.seen.pending_gpus
     return (
         0 if machine_set.adopted and machine_set.announced else len(part.ranks) - len(machine_set.kept(part))
     )
@@ -192,9 +191,9 @@ def _places_sent_s(machine_set: MachineSet | None, now: float) -> float | None:
     if machine_set is None or not machine_set.form.former:
         return None
     ago = [
-        part.observed.places_sent_s + (now - part.seen_at)
+        part.seen.places_sent_s + (now - part.seen_at)
         for part in machine_set.parts.values()
-        if part.observed is not None and part.observed.places_sent_s is not None
+        if part.seen is not None and part.seen.places_sent_s is not None
     ]
     return min(ago) if len(ago) == len(machine_set.parts) else None
 
@@ -204,7 +203,7 @@ def _says_less(machine_set: MachineSet, said: LastReport) -> bool:
     if said.attempt != machine_set.attempt or said.part is None:
         return False
     part = machine_set.parts.get(said.part)
-    return part is not None and part.observed is not None and part.observed.unfinished
+    return part is not None and part.seen is not None and part.seen.unfinished
 
 
 def _stopped(job: OrderedJob[MachineSet]) -> bool:
@@ -227,7 +226,7 @@ def _silent_s(machine_set: MachineSet | None, said: LastReport, now: float) -> f
 
 def _trouble(machine_set: MachineSet | None) -> str:
     parts = () if machine_set is None else machine_set.parts.values()
-    return next((part.observed.trouble for part in parts if part.observed and part.observed.trouble), "")
+    return next((part.seen.trouble for part in parts if part.seen and part.seen.trouble), "")
 
 
 def _phase(job: OrderedJob[MachineSet], now: float) -> Phase:
@@ -243,7 +242,7 @@ def _phase(job: OrderedJob[MachineSet], now: float) -> Phase:
 
 def _phase_of(machine_set: MachineSet) -> Phase:
     """Return how far a set is that has no request to end: as far as its slowest part."""
-    phases = [part.observed.phase if part.observed else None for part in machine_set.parts.values()]
+    phases = [part.seen.phase if part.seen else None for part in machine_set.parts.values()]
     if "setting-up" in phases:
         return "setting-up"
     if None in phases:

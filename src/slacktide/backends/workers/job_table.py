@@ -5,15 +5,21 @@ from __future__ import annotations
 import math
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
-from slacktide.backends.workers import job_folder
 from slacktide.backends.workers import job_folder as folder
 from slacktide.backends.workers.job_folder import LogFile, logs_in
-from slacktide.backends.workers.launch import Launch, WorkerOrder, check_launch, check_name, is_name
+from slacktide.backends.workers.launch import (
+    Launch,
+    ProcessStatus,
+    WorkerOrder,
+    check_launch,
+    check_name,
+    is_name,
+)
 from slacktide.core.errors import BackendError, InputError
 
 RETRY_S = 1.0  # how long to wait after the system could not start something
@@ -52,9 +58,17 @@ class OrderedJob(ABC, Generic[S]):
         """The attempt that is ours to begin though it has a folder already."""
         self.retry_at = self.held_at = -math.inf
 
+    @abstractmethod
+    def take(self, spot_left: int, notice_s: float, now: float) -> None:
+        """Let the market take the highest-ranked spot workers beyond some; the others have to end too."""
+
+    def enter(self, launch: Launch) -> None:
+        """Learn what is to be started, from the next start on."""
+        self.launch = launch
+
     def open(self, now: float) -> None:
         """Read what there is in the folder; raises InputError or OSError when it is not ours to read."""
-        job_folder.check_owned(self.place, self.owner)
+        folder.check_owned(self.place, self.owner)
         self.newest = max([self.newest, *folder.attempts(self.place)])
 
     def hold(self, order: WorkerOrder, now: float) -> None:
@@ -132,57 +146,78 @@ class OrderedJob(ABC, Generic[S]):
 J = TypeVar("J", bound=OrderedJob[Any])
 
 
-class JobTable(Generic[J]):
-    """The jobs below one folder, by their names; each is made when it is first mentioned."""
+class JobTable(ABC, Generic[J]):
+    """Holds for every job the workers that were last ordered, wherever those run.
 
-    def __init__(self, root: Path, owner: str, make: Callable[[Path], J]) -> None:
-        """Name the folder of all jobs and their owner; `make` returns a job for a folder of its own."""
+    Every call returns at once and may be repeated; `tick` does what takes time, a step at a time, and is to
+    be called every 20 to 100 ms. One controller at a time may use an owner's name; workers outlive it, and
+    the next one finds them with `sweep`. What is no job's name raises InputError.
+    """
+
+    def __init__(self, root: Path, owner: str, now: Callable[[], float]) -> None:
+        """Look after the jobs of an owner below `root`; raises InputError for a name that is none."""
         check_name("an owner's name", owner)
-        self._root, self._owner, self._make = root, owner, make
+        self._root, self._owner, self._now = Path(os.path.abspath(root)), owner, now
         self._jobs: dict[str, J] = {}
 
-    def __getitem__(self, job_id: str) -> J:
+    @abstractmethod
+    def _new_job(self, place: Path) -> J:
+        """Return a job that is mentioned for the first time, with a folder of its own."""
+
+    @abstractmethod
+    def tick(self) -> None:
+        """Take the next steps for all jobs; what goes wrong with one is that one's trouble."""
+
+    @abstractmethod
+    def look(self, job_id: str) -> ProcessStatus:
+        """Return what the last tick saw of a job."""
+
+    @abstractmethod
+    def sweep(self, keep: Mapping[str, int]) -> None:
+        """Take charge of what an earlier controller left: keep these attempts, end all else.
+
+        To be called before the first order: a job that has one is not touched, for its workers are ours.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of connections and processes of our own; workers stay."""
+
+    def _job(self, job_id: str) -> J:
         """Return a job whose name was found on this machine, and need not be checked."""
         if job_id not in self._jobs:
-            self._jobs[job_id] = self._make(self._root / job_id)
+            self._jobs[job_id] = self._new_job(self._root / job_id)
         return self._jobs[job_id]
 
-    def __iter__(self) -> Iterator[J]:
-        return iter(self._jobs.values())
-
-    def items(self) -> Iterable[tuple[str, J]]:
-        """Return the jobs with their names."""
-        return self._jobs.items()
-
-    def known(self, job_id: str) -> J:
-        """Return a job by a name that was given; raises InputError where that cannot name a folder."""
+    def _known(self, job_id: str) -> J:
+        """Return a job by a name that was given."""
         check_name("a job id", job_id)
-        return self[job_id]
+        return self._job(job_id)
 
-    def take_in(self, launch: Launch, now: float) -> tuple[J, Launch]:
-        """Make a job known with its folders; return it with what is to be started.
+    def register(self, launch: Launch) -> None:
+        """Make a job known, with its folders; registered again, the new launch counts from the next start on.
 
         Raises InputError for what cannot be run, BackendError when our own folder cannot be written.
         """
-        job = self.known(launch.job_id)
+        job = self._known(launch.job_id)
         try:
-            job_folder.own(job.place, self._owner)
-            job.open(now)
+            folder.own(job.place, self._owner)
+            job.open(self._now())
         except OSError as error:
             raise BackendError(
                 f"the folder of job {launch.job_id} must be writable, got: {error}; check disk and rights"
             ) from error
         check_launch(launch)
-        return job, replace(launch, workdir=Path(os.path.abspath(launch.workdir)))
+        job.enter(replace(launch, workdir=Path(os.path.abspath(launch.workdir))))
 
     def refuse(self, job_id: str, why: str) -> None:
         """Note why a job cannot be started; what already runs of it is still watched."""
         if is_name(job_id):
-            self[job_id].refusal = why
+            self._job(job_id).refusal = why
 
-    def hold(self, job_id: str, order: WorkerOrder, now: float) -> bool:
+    def _hold(self, job_id: str, order: WorkerOrder) -> bool:
         """Order workers; return whether the order is new. Raises InputError for an attempt of before."""
-        job = self.known(job_id)
+        job = self._known(job_id)
         before = job.order.attempt if job.order else 0
         if order.attempt < max(1, before):
             raise InputError(
@@ -190,16 +225,22 @@ class JobTable(Generic[J]):
             )
         is_new = order.attempt != before or not order.kinds
         if is_new:
-            job.hold(order, now)
+            job.hold(order, self._now())
         return is_new
 
-    def taken(self, job_id: str, spot_left: int, notice_s: float) -> J:
-        """Return a job from which the market takes spot workers; raises InputError."""
+    def take(self, job_id: str, spot_left: int, notice_s: float) -> None:
+        """Let the market take the highest-ranked spot workers beyond `spot_left`, after some notice.
+
+        They get SIGTERM and when the notice is over SIGKILL; without notice SIGKILL at once. The others of
+        the attempt get SIGTERM and the grace period, since the set has to re-form; if they say that they can
+        do that in place, they get it only if the next order does not keep them. Nothing is started until
+        another attempt is ordered.
+        """
         if spot_left < 0 or not notice_s >= 0:
             raise InputError(f"spot_left and notice_s must be >= 0, got {spot_left} and {notice_s}")
-        return self.known(job_id)
+        self._known(job_id).take(spot_left, notice_s, self._now())
 
-    def advance(self, step: Callable[[str, J], None]) -> None:
+    def _advance(self, step: Callable[[str, J], None]) -> None:
         """Take a step for each job; what goes wrong with one is its own trouble and no other's."""
         for job_id, job in self._jobs.items():
             try:
@@ -209,11 +250,11 @@ class JobTable(Generic[J]):
             except OSError as error:
                 job.trouble = f"job {job_id} must be watchable, got: {error}; retrying"
 
-    def sweep(self, named: Iterable[str], step: Callable[[str, J], None]) -> None:
+    def _sweep(self, named: Iterable[str], step: Callable[[str, J], None]) -> None:
         """Take a step for each job that has a folder here, or is among those that are named."""
-        on_disk = {place.name for place in job_folder.jobs(self._root, self._owner)}
+        on_disk = {place.name for place in folder.jobs(self._root, self._owner)}
         for job_id in sorted(on_disk | set(named)):
-            job = self[job_id]
+            job = self._job(job_id)
             try:
                 step(job_id, job)
             except (OSError, InputError) as error:

@@ -17,7 +17,9 @@ def imported(code: str) -> set[str]:
 def test_the_process_that_copies_imports_nothing_but_the_standard_library_at_first() -> None:
     found = imported("import slacktide.backends.checkpoints.vault")
     assert found - imported("") - set(sys.stdlib_module_names) == {"slacktide"}
-    assert "pyarrow" not in imported("import slacktide.backends.checkpoints.stored"), "a controller needs none"
+    assert "pyarrow" not in imported("import slacktide.backends.checkpoints.stored"), (
+        "a controller needs none"
+    )
 
 
 def test_a_vault_needs_pyarrow_alone(store: Path, work: Path) -> None:

@@ -17,9 +17,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import IO, Any, NamedTuple, Protocol, TypeAlias
 
-from slacktide.backends.base import WorkerFailure
-from slacktide.backends.workers.launch import Kind, Launch, SetPart
-from slacktide.backends.workers.worker_backend import ProcessStatus
+from slacktide.backends.workers.launch import Kind, Launch, ProcessStatus, SetPart
 
 LogName: TypeAlias = tuple[str, int, int]
 """Job, attempt and rank; attempt 0 is the set-up of the job on that machine."""
@@ -65,13 +63,6 @@ class AgentMessage(NamedTuple):
     """Jobs whose rank 0 is to be here, and for which a port is needed where all ranks meet."""
 
 
-class AgentStatus(NamedTuple):
-    """What there is of a job on a machine."""
-
-    observed: ProcessStatus  # its `gone_s` and `before_gone_s` are seconds ago
-    failure: WorkerFailure | None
-
-
 class LogPart(NamedTuple):
     """A part of what was printed."""
 
@@ -85,7 +76,8 @@ class AgentAnswer(NamedTuple):
     number: int
     token: str  # names this answer; a controller that repeats it has received it
     heeded: bool = False  # whether the agent did what was said; if not, nothing that follows means anything
-    jobs: Mapping[str, AgentStatus] = {}
+    jobs: Mapping[str, ProcessStatus] = {}
+    """What there is of each job here; `gone_s` and `before_gone_s` are seconds ago."""
     logs: Mapping[LogName, LogPart] = {}
     lacking: tuple[str, ...] = ()  # launches that are to be sent again
     ports: Mapping[str, int] = {}

@@ -26,7 +26,6 @@ from slacktide.backends.machines.agent.lease import AgentLease
 from slacktide.backends.machines.agent.messages import (
     AgentAnswer,
     AgentMessage,
-    AgentStatus,
     AgentTask,
     LaunchPack,
     LogName,
@@ -36,7 +35,7 @@ from slacktide.backends.machines.agent.messages import (
 )
 from slacktide.backends.machines.launch_package import check_shared, unpacked
 from slacktide.backends.workers.environment import free_port, machine_devices
-from slacktide.backends.workers.worker_backend import ProcessStatus, failure_of
+from slacktide.backends.workers.launch import ProcessStatus
 from slacktide.core import machine_clock as boot
 from slacktide.core.errors import BackendError, InputError
 from slacktide.providers.boot import METADATA, notice_s
@@ -123,7 +122,7 @@ class Agent:
                 number=message.number,
                 token=self._token(),
                 heeded=True,
-                jobs={job: self._seen(job) for job in self._tasks},
+                jobs={job: _ago(self._processes.look(job)) for job in self._tasks},
                 logs=self._read(message.read),
                 lacking=tuple(dict.fromkeys(lacking)),
                 ports=dict(self._ports),
@@ -215,10 +214,6 @@ class Agent:
                 del self._tasks[job]
                 self._entered.pop(job, None)
                 shutil.rmtree(self._folder / "work" / job, ignore_errors=True)
-
-    def _seen(self, job: str) -> AgentStatus:
-        observed = self._processes.look(job)
-        return AgentStatus(_ago(observed), failure_of(observed))
 
     def _read(self, read: Mapping[LogName, int]) -> dict[LogName, LogPart]:
         """Return what was printed since, of each log that is requested and has grown."""
