@@ -108,7 +108,7 @@ class _Machines:
         self._workers.register(launch)
 
     def hold(self, attempt: int, width: int, pool: str) -> None:
-        self._workers.hold("job", attempt, (SPOT,) * width, pool, 0.0)
+        self._workers.hold("job", attempt, (SPOT,) * width, pool=pool)
 
     def look(self) -> ProcessStatus:
         self._workers.tick()

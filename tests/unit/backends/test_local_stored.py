@@ -249,7 +249,7 @@ def test_nobody_copies_for_a_job_that_is_over(job: Store) -> None:
     job.site.hold(1, spot=0)
     job.site.until(lambda facts: facts.gone)
     job.site.look()
-    mine = job.site.local._processes._jobs["job"].stored
+    mine = job.site.local.workers._jobs["job"].stored
     _eventually(job, lambda: mine._mover.pid is None)
 
 

@@ -101,11 +101,6 @@ class LocalJob(OrderedJob[WorkerSet]):
         """Whether the machine is the one whose folder is copied: that of rank 0."""
         return self.intent is not None and 0 in self.intent.rank_numbers
 
-    def let_go_on(self) -> None:
-        """Note that the workers on all machines are ready: those here may receive their places."""
-        if self.order is not None and self.order.part is not None:
-            self.order = self.order._replace(part=self.order.part._replace(go=True))
-
     def advance(self, now: float) -> None:
         """Take the next steps from what there is to what was ordered; raises BackendError if one fails."""
         self._poll(now)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
@@ -23,8 +22,6 @@ from slacktide.backends.workers.launch import (
     Kind,
     Phase,
     ProcessStatus,
-    SetPart,
-    WorkerOrder,
     is_name,
 )
 from slacktide.backends.workers.progress import ReportedProgress
@@ -32,7 +29,6 @@ from slacktide.backends.workers.worker import VANISHED, Worker
 from slacktide.backends.workers.worker_backend import WorkerBackend
 from slacktide.backends.workers.worker_set import WorkerSet
 from slacktide.core.errors import InputError
-from slacktide.core.types import Order
 
 DONE_SHARE = 1.0 - 1e-6
 """What a job must have said to be done, where it says anything: sums of steps may miss 1 by a few bits."""
@@ -185,29 +181,6 @@ class LocalProcesses(JobTable[LocalJob]):
 
     def _new_job(self, place: Path) -> LocalJob:
         return LocalJob(place, self._owner, self._environ, self._pick_devices, self._now())
-
-    def hold(
-        self,
-        job_id: str,
-        attempt: int,
-        kinds: tuple[Kind, ...],
-        not_before: float = -math.inf,
-        part: SetPart | None = None,
-        pool: str = "",
-    ) -> None:
-        """Order these workers, rank i of kind `kinds[i]`; no kinds: none at all, whatever the attempt.
-
-        A `part` says which ranks they have in a set that several machines carry.
-
-        The same attempt again changes nothing. Another one ends the workers that there are and then, from
-        `not_before` on, starts the new ones, which needs a registered job. Where only the number of workers
-        changes and all say that they can, those that stay are not ended (`reforming`). Attempts only grow.
-        Raises InputError.
-        """
-        order = WorkerOrder(attempt, kinds, not_before, pool, part)
-        is_new = self._hold(job_id, order)
-        if not is_new and part is not None and part.go:
-            self._job(job_id).let_go_on()
 
     def fence(self, patience_s: float) -> bool:
         """End all workers within this time, by whichever order they run, and begin none; say if any lived.
@@ -376,16 +349,5 @@ def _part(worker_set: WorkerSet) -> str:
 class Local(WorkerBackend):
     """Processes of this machine, one for each GPU; those that the market takes are killed."""
 
-    _processes: LocalProcesses = field(init=False)
-
     def __post_init__(self) -> None:
-        self._processes = LocalProcesses(self.place.folder, self.place.owner)
-
-    @property
-    def workers(self) -> LocalProcesses:
-        """Who holds the workers."""
-        return self._processes
-
-    def hold_workers(self, order: Order, kinds: tuple[Kind, ...], not_before: float) -> None:
-        """Have workers of these kinds, in the order of their ranks, started from this time on."""
-        self._processes.hold(order.job, order.attempt, kinds, not_before, pool=order.pool)
+        self.workers = LocalProcesses(self.place.folder, self.place.owner)

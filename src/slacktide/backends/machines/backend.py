@@ -179,7 +179,7 @@ class MachineBackend(WorkerBackend):
     def __post_init__(self) -> None:
         given = self.node_access()
         self._now, self._began_at, self._threads = given.now, given.now(), given.threads
-        self.machine_workers = MachineWorkers(
+        self.workers = self.machine_workers = MachineWorkers(
             self.place.folder, self.place.owner, given.link, given.lease_s, given.now, threads=given.threads
         )
         if self.place.renting is not None:
@@ -188,11 +188,6 @@ class MachineBackend(WorkerBackend):
     @abstractmethod
     def node_access(self) -> NodeAccess:
         """Return how machines are reached; nothing is to be connected to yet."""
-
-    @property
-    def workers(self) -> MachineWorkers:
-        """Who holds the workers."""
-        return self.machine_workers
 
     def seconds(self) -> float:
         """Read the clock by which machines are spoken with."""
@@ -203,7 +198,7 @@ class MachineBackend(WorkerBackend):
         pool = order.pool if self._renting is None else self._renting.pool(order.pool)
         self._pools[order.job] = pool
         self._swept.pop(order.job, None)
-        self.machine_workers.hold(order.job, order.attempt, kinds, pool, not_before)
+        WorkerBackend.hold_workers(self, order._replace(pool=pool), kinds, not_before)
 
     def sweep(self, orders: Sequence[Order]) -> None:
         """Adopt the workers of these orders, for which machines are kept until they are ordered again."""

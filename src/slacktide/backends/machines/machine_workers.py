@@ -127,7 +127,7 @@ class MachineWorkers(JobTable[RemoteJob]):
         self._setups: dict[str, str] = {}
         """Whose set-up was last copied, by job."""
         self._packers = ThreadPoolExecutor(1, thread_name_prefix="slacktide-pack")
-        self._ready = False
+        self._swept = False
         self.full: Collection[str] | None = None
         """Pools where no more spot can be rented just now; None: nothing is rented, so none ever comes."""
         self.waits_for = ""
@@ -135,11 +135,6 @@ class MachineWorkers(JobTable[RemoteJob]):
 
     def _new_job(self, place: Path) -> RemoteJob:
         return RemoteJob(place, self._owner, self.machines, self._place, self._pack)
-
-    def hold(self, job_id: str, attempt: int, kinds: tuple[Kind, ...], pool: str, not_before: float) -> None:
-        """Order these workers in a pool, rank i of kind `kinds[i]`; no kinds: none at all."""
-        self._ready = True
-        self._hold(job_id, WorkerOrder(attempt, kinds, not_before, pool))
 
     def tick(self) -> None:
         """Receive the answers of machines, take the next steps for all jobs, and send tasks."""
@@ -152,7 +147,7 @@ class MachineWorkers(JobTable[RemoteJob]):
             self._report_wait(name, job, now)
 
         self._advance(advance)
-        if self._ready:  # before the first orders a message would be empty, and end all workers
+        if self._swept or any(job.order for job in self._jobs.values()):  # else it would end all workers
             for machine in self.machines.all():
                 self.machines.post(machine, self._message_for(machine))
 
@@ -171,7 +166,7 @@ class MachineWorkers(JobTable[RemoteJob]):
                 job.hold(WorkerOrder(job.current.attempt, (), 0.0), self._now())
 
         self._sweep(filter(is_name, keep), adopt)
-        self._ready = True
+        self._swept = True
 
     def room(self, pool: str) -> PoolRoom:
         """Return how many GPUs of each kind the machines have that are up, used or not.

@@ -13,8 +13,10 @@ from typing import Any, Generic, Protocol, TypeVar
 from slacktide.backends.workers import job_folder as folder
 from slacktide.backends.workers.job_folder import LogFile, logs_in
 from slacktide.backends.workers.launch import (
+    Kind,
     Launch,
     ProcessStatus,
+    SetPart,
     WorkerOrder,
     check_launch,
     check_name,
@@ -215,18 +217,32 @@ class JobTable(ABC, Generic[J]):
         if is_name(job_id):
             self._job(job_id).refusal = why
 
-    def _hold(self, job_id: str, order: WorkerOrder) -> bool:
-        """Order workers; return whether the order is new. Raises InputError for an attempt of before."""
+    def hold(
+        self,
+        job_id: str,
+        attempt: int,
+        kinds: tuple[Kind, ...],
+        not_before: float = -math.inf,
+        part: SetPart | None = None,
+        pool: str = "",
+    ) -> None:
+        """Order these workers, rank i of kind `kinds[i]`; no kinds: none at all, whatever the attempt.
+
+        A `part` says which ranks they have in a set that several machines carry.
+
+        The same attempt again changes nothing. Another one ends the workers that there are and then, from
+        `not_before` on, starts the new ones, which needs a registered job. Where only the number of workers
+        changes and all say that they can, those that stay are not ended (`reforming`). Attempts only grow.
+        """
         job = self._known(job_id)
         before = job.order.attempt if job.order else 0
-        if order.attempt < max(1, before):
-            raise InputError(
-                f"an attempt must be >= {max(1, before)}, the last one ordered, got {order.attempt}"
-            )
-        is_new = order.attempt != before or not order.kinds
-        if is_new:
-            job.hold(order, self._now())
-        return is_new
+        if attempt < max(1, before):
+            raise InputError(f"an attempt must be >= {max(1, before)}, the last one ordered, got {attempt}")
+        if job.order is None or attempt != before or not kinds:
+            job.hold(WorkerOrder(attempt, kinds, not_before, pool, part), self._now())
+        elif part is not None and part.go and job.order.part is not None:
+            # The workers on all machines are ready: those here may receive their places.
+            job.order = job.order._replace(part=job.order.part._replace(go=True))
 
     def take(self, job_id: str, spot_left: int, notice_s: float) -> None:
         """Let the market take the highest-ranked spot workers beyond `spot_left`, after some notice.

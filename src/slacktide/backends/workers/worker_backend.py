@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import math
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from slacktide.backends.base import BackendPlace, BackendStatus, JobProgress, LaunchSpec, Log, WorkerFailure
 from slacktide.backends.workers.job_table import JobTable
@@ -28,33 +27,20 @@ NOT_FOUND = (126, 127)  # what a shell says of a command that is not there or ma
 SLACK_S = 0.5  # added to the grace where a stop must be over in time: signals and looks take time too
 
 
-class End(NamedTuple):
-    """When the last worker of an attempt had gone, found once so that every look says the same."""
-
-    attempt: int
-    gone_s: float
-    until_hours: float
-
-
 @dataclass(slots=True)
-class WorkerBackend(ABC):
+class WorkerBackend:
     """A back end that starts workers; who holds them, and where, its kinds say."""
 
     place: BackendPlace
+    workers: JobTable[Any] = field(init=False)
     _grace_s: dict[str, float] = field(default_factory=dict, init=False)
     _orders: dict[str, Order] = field(default_factory=dict, init=False)
-    _begins: dict[str, tuple[int, float]] = field(default_factory=dict, init=False)
-    """The attempt that there is of each job, and when it was started."""
-    _ends: dict[str, End] = field(default_factory=dict, init=False)
+    _times: dict[tuple[str, str], tuple[object, float]] = field(default_factory=dict, init=False)
+    """The market's time of what happened to a job, and to what it was that it happened."""
 
-    @property
-    @abstractmethod
-    def workers(self) -> JobTable[Any]:
-        """Who holds the workers."""
-
-    @abstractmethod
     def hold_workers(self, order: Order, kinds: tuple[Kind, ...], not_before: float) -> None:
         """Have workers of these kinds, in the order of their ranks, started from this time on."""
+        self.workers.hold(order.job, order.attempt, kinds, not_before, pool=order.pool)
 
     def seconds(self) -> float:
         """Read the clock by which workers are started."""
@@ -188,22 +174,23 @@ class WorkerBackend(ABC):
         return self._when(math.inf if seen.places_sent_s is None else seen.places_sent_s)
 
     def _since_hours(self, job: str, seen: ProcessStatus) -> float:
-        """Return when the workers were started on the market's clock, the same at every look."""
+        """Return when the workers were started on the market's clock."""
         if seen.began_s is None:
             return math.inf
-        begin = self._begins.get(job)
-        if begin is None or begin[0] != seen.attempt:
-            begin = self._begins[job] = seen.attempt, self._when(max(0.0, seen.began_s))
-        return begin[1]
+        return self._found_first(("began", job), seen.attempt, self._when(max(0.0, seen.began_s)))
 
     def _until_hours(self, job: str, seen: ProcessStatus) -> float:
         """Return when the last worker had gone on the market's clock, by how long ago that was."""
         if seen.gone_s is None:
             return math.inf
-        end = self._ends.get(job)
-        if end is None or (end.attempt, end.gone_s) != (seen.attempt, seen.gone_s):
-            end = self._ends[job] = End(seen.attempt, seen.gone_s, self._gone_hours(seen.gone_s))
-        return end.until_hours
+        about = seen.attempt, seen.gone_s
+        return self._found_first(("gone", job), about, self._gone_hours(seen.gone_s))
+
+    def _found_first(self, key: tuple[str, str], about: object, hours: float) -> float:
+        """Return the time that was found first for the same event, so that every look says the same."""
+        if key not in self._times or self._times[key][0] != about:
+            self._times[key] = about, hours
+        return self._times[key][1]
 
     def _progress(self, seen: ProcessStatus) -> JobProgress | None:
         if seen.said_s is None:
