@@ -9,6 +9,7 @@ Below the contract is what the reconciler goes by (`Rules`), is given (`Use`) an
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -121,18 +122,27 @@ providers: Register[Provider] = Register(
 )
 
 
-def of_owner(machines: Iterable[tuple[str, Machine]], owner: str) -> list[Machine]:
-    """Return one owner's machines of a list of owners and machines."""
-    return [machine for whose, machine in machines if whose == owner]
+class ListsAllOwners(ABC):
+    """What providers have in common that list the machines of all owners at once."""
 
+    __slots__ = ()
+    renter: Renter
 
-def by_owner(machines: Iterable[tuple[str, Machine]]) -> dict[str, list[Machine]]:
-    """Return the machines that have not gone, by owner: what a survey lists."""
-    found: dict[str, list[Machine]] = {}
-    for owner, machine in machines:
-        if machine.state != "gone":
-            found.setdefault(owner, []).append(machine)
-    return found
+    @abstractmethod
+    def _machines(self) -> Iterable[tuple[str, Machine]]:
+        """List owners and machines."""
+
+    def machines(self) -> Sequence[Machine]:
+        """List this owner's machines."""
+        return [machine for owner, machine in self._machines() if owner == self.renter.owner]
+
+    def everyones(self) -> Mapping[str, Sequence[Machine]]:
+        """List the machines that have not gone, by owner."""
+        found: dict[str, list[Machine]] = {}
+        for owner, machine in self._machines():
+            if machine.state != "gone":
+                found.setdefault(owner, []).append(machine)
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

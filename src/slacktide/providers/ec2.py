@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -20,6 +20,7 @@ from slacktide.journal.events import Capacity
 from slacktide.journal.state.tickets import MachineKind
 from slacktide.providers.base import (
     INTERRUPTED,
+    ListsAllOwners,
     Machine,
     MachineState,
     NoCapacity,
@@ -27,8 +28,6 @@ from slacktide.providers.base import (
     Renter,
     Spent,
     Unreachable,
-    by_owner,
-    of_owner,
     providers,
 )
 from slacktide.providers.boot import user_data
@@ -125,16 +124,12 @@ def _meant(response: Mapping[str, Any]) -> Exception:
     """Return what an error of EC2 means."""
     code = str(response.get("Error", {}).get("Code", ""))
     said = f"{code}: {response.get('Error', {}).get('Message', '')}".strip(": ")
-    kinds: list[tuple[set[str], Callable[[str], Exception]]] = [
-        (CAPACITY_CODES, NoCapacity),
-        (SPENT_CODES, Spent),
-        (PASSING_CODES, Unreachable),
-    ]
-    for codes, kind in kinds:
-        if code in codes:
-            return kind(said)
+    if code in CAPACITY_CODES:
+        return NoCapacity(said)
+    if code in SPENT_CODES:
+        return Spent(said)
     status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    return Unreachable(said) if status >= 500 else Refused(said)
+    return Unreachable(said) if code in PASSING_CODES or status >= 500 else Refused(said)
 
 
 CONNECT_S, READ_S, TRIES = 3, 10, 2
@@ -143,7 +138,7 @@ CONNECT_S, READ_S, TRIES = 3, 10, 2
 
 @providers.register
 @dataclass(slots=True)
-class Ec2:
+class Ec2(ListsAllOwners):
     """Rents instances of Amazon EC2, spot and on demand; needs `slacktide[aws]` and AWS credentials."""
 
     region: str  # one region, or several with commas between them
@@ -167,7 +162,7 @@ class Ec2:
             raise InputError("region and image must be given, got an empty one", field="region")
         if self.disk_gb < 0:
             raise InputError(f"disk_gb must be >= 0, got {self.disk_gb}", field="disk_gb")
-        user_data("t", MachineKind("spot", "z/t", 1), self.renter, self.prepare, self.join, self.longest_life)
+        self._user_data("t", MachineKind("spot", "z/t", 1))
 
     def rent(self, ticket: str, spec: MachineKind) -> None:
         """Run one instance; the same ticket gives the same one."""
@@ -182,12 +177,11 @@ class Ec2:
 
     def machines(self) -> Sequence[Machine]:
         """List the instances that carry this owner's tag."""
-        wanted = [{"Name": f"tag:{OWNER_TAG}", "Values": [self.renter.owner]}]
-        return of_owner(self._instances(wanted), self.renter.owner)
+        found = self._instances({"Name": f"tag:{OWNER_TAG}", "Values": [self.renter.owner]})
+        return [machine for owner, machine in found if owner == self.renter.owner]
 
-    def everyones(self) -> Mapping[str, Sequence[Machine]]:
-        """List the instances that carry any owner's tag and have not gone."""
-        return by_owner(self._instances([{"Name": "tag-key", "Values": [OWNER_TAG]}]))
+    def _machines(self) -> Iterator[tuple[str, Machine]]:
+        return self._instances({"Name": "tag-key", "Values": [OWNER_TAG]})
 
     @property
     def _regions(self) -> list[str]:
@@ -215,7 +209,6 @@ class Ec2:
             "Name": "slacktide",
         }
         written = [{"Key": key, "Value": value} for key, value in tags.items()]
-        life = self.longest_life
         return {
             "ImageId": _named(self.image, self._region_of(spec)),
             "InstanceType": instance_type,
@@ -223,13 +216,16 @@ class Ec2:
             "MaxCount": 1,
             "ClientToken": hashlib.sha256(f"{self.renter.owner}/{ticket}".encode()).hexdigest(),
             "Placement": {"AvailabilityZone": zone},
-            "UserData": user_data(ticket, spec, self.renter, self.prepare, self.join, life),
+            "UserData": self._user_data(ticket, spec),
             "InstanceInitiatedShutdownBehavior": "terminate",
             "MetadataOptions": {"HttpTokens": "required", "HttpEndpoint": "enabled"},
             "TagSpecifications": [{"ResourceType": one, "Tags": written} for one in ("instance", "volume")],
             **(SPOT if spec.kind == "spot" else {}),
             **self._optional(zone),
         }
+
+    def _user_data(self, ticket: str, spec: MachineKind) -> str:
+        return user_data(ticket, spec, self.renter, self.prepare, self.join, self.longest_life)
 
     def _optional(self, zone: str) -> dict[str, Any]:
         groups = [name.strip() for name in self.security_groups.split(",") if name.strip()]
@@ -243,22 +239,21 @@ class Ec2:
         }
         return {name: value for name, value in given.items() if value}
 
-    def _instances(self, wanted: list[dict[str, Any]]) -> Iterator[tuple[str, Machine]]:
+    def _instances(self, wanted: dict[str, Any]) -> Iterator[tuple[str, Machine]]:
         for region in self._regions:
             with answers():
                 found = self._described(region, wanted)
             yield from map(machine_of, found)
 
-    def _described(self, region: str, wanted: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        pages = self._client(region).get_paginator("describe_instances").paginate(Filters=wanted)
+    def _described(self, region: str, wanted: dict[str, Any]) -> list[dict[str, Any]]:
+        pages = self._client(region).get_paginator("describe_instances").paginate(Filters=[wanted])
         return [one for page in pages for group in page["Reservations"] for one in group["Instances"]]
 
     def _by_region(self, ids: Sequence[str]) -> dict[str, list[str]]:
-        """Sort ids by region."""
         if len(self._regions) == 1:
             return {self._regions[0]: list(ids)} if ids else {}
         # As a filter: an id in the request itself that a region does not know fails the request for all ids.
-        wanted = [{"Name": "instance-id", "Values": list(ids)}]
+        wanted = {"Name": "instance-id", "Values": list(ids)}
         found = {name: [one["InstanceId"] for one in self._described(name, wanted)] for name in self._regions}
         return {region: mine for region, mine in found.items() if mine}
 

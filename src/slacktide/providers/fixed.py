@@ -23,13 +23,12 @@ from slacktide.core.errors import FileError, shown
 from slacktide.core.files import make_durable
 from slacktide.journal.state.tickets import MachineKind
 from slacktide.providers.base import (
+    ListsAllOwners,
     Machine,
     NoCapacity,
     Refused,
     Renter,
     Unreachable,
-    by_owner,
-    of_owner,
     providers,
 )
 
@@ -51,7 +50,7 @@ class MachineClaim(NamedTuple):
 
 @providers.register
 @dataclass(slots=True)
-class Fixed:
+class Fixed(ListsAllOwners):
     """Takes machines that are simply there, from a list in a CSV or YAML file, and sets them free again."""
 
     renter: Renter = field(default_factory=Renter)
@@ -75,14 +74,6 @@ class Fixed:
             mine = {one.address for one in self._taken() if one.owner == self.renter.owner}
             for address in mine.intersection(ids):
                 self._note(address).unlink(missing_ok=True)
-
-    def machines(self) -> Sequence[Machine]:
-        """List what this owner has taken."""
-        return of_owner(self._machines(), self.renter.owner)
-
-    def everyones(self) -> Mapping[str, Sequence[Machine]]:
-        """List what all owners have taken."""
-        return by_owner(self._machines())
 
     def _machines(self) -> list[tuple[str, Machine]]:
         with _disk():

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any
 
 from slacktide.journal.state.tickets import MachineKind
-from slacktide.providers.base import Machine, Refused, Renter, by_owner, of_owner, providers
+from slacktide.providers.base import ListsAllOwners, Machine, Refused, Renter, providers
 from slacktide.providers.library_process import LibraryProcess
 
 MODULE = "slacktide.providers.ray_cluster_child"
@@ -23,7 +23,7 @@ ANSWER_S = 15.0  # how long a question may take, the start of the child included
 
 @providers.register
 @dataclass(slots=True)
-class RayCluster:
+class RayCluster(ListsAllOwners):
     """Takes nodes of a Ray or KubeRay cluster that is there already, by label, and sets them free again."""
 
     renter: Renter = field(default_factory=Renter)
@@ -47,14 +47,6 @@ class RayCluster:
     def end(self, ids: Sequence[str]) -> None:
         """Set nodes of this owner free."""
         self._call("end", ids=list(ids))
-
-    def machines(self) -> Sequence[Machine]:
-        """List the nodes that this owner has taken; those that died as gone."""
-        return of_owner(self._machines(), self.renter.owner)
-
-    def everyones(self) -> Mapping[str, Sequence[Machine]]:
-        """List the nodes that all owners have taken."""
-        return by_owner(self._machines())
 
     def _machines(self) -> list[tuple[str, Machine]]:
         return [(one["owner"], machine_of(one)) for one in self._call("list")]

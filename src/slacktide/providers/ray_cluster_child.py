@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -95,9 +95,7 @@ def rent(head: Any, question: dict[str, Any]) -> None:
         return
     busy = {one.node for one in taken}
     free = [
-        node
-        for node in nodes.values()
-        if node.alive and node.id not in busy and _fits(node, kind, pool, gpus)
+        one for one in nodes.values() if one.alive and one.id not in busy and _fits(one, kind, pool, gpus)
     ]
     for node in sorted(free, key=lambda one: (-len({MARKET, POOL} & set(one.labels)), one.id)):
         if head.take(NodeClaim(node.id, owner, ticket, kind, pool, gpus, datetime.now(UTC).isoformat())):
@@ -109,9 +107,8 @@ def rent(head: Any, question: dict[str, Any]) -> None:
 def _fits(node: ClusterNode, kind: str, pool: str, gpus: int) -> bool:
     market = node.labels.get(MARKET, kind).replace("ondemand", "on-demand")
     # A slash cannot be in a label; who joins by our command writes a dot.
-    return (
-        node.gpus == gpus and market == kind and node.labels.get(POOL, pool) in (pool, pool.replace("/", "."))
-    )
+    pools = (pool, pool.replace("/", "."))
+    return node.gpus == gpus and market == kind and node.labels.get(POOL, pool) in pools
 
 
 def _keep_one(head: Any, owner: str, ticket: str) -> None:
@@ -139,18 +136,15 @@ def end(head: Any, question: dict[str, Any]) -> None:
 
 def listed(head: Any, _: dict[str, Any]) -> list[dict[str, Any]]:
     """Return every note with what became of its node."""
-    nodes = head.nodes()
-    return list(_listed(nodes, head.taken()))
-
-
-def _listed(nodes: dict[str, ClusterNode], taken: list[NodeClaim]) -> Iterator[dict[str, Any]]:
-    for one in taken:
+    nodes, found = head.nodes(), []
+    for one in head.taken():
         node = nodes.get(one.node)
         alive = node is not None and node.alive
         ended_ms = 0 if node is None or alive else node.ended_ms
         until = datetime.fromtimestamp(ended_ms / 1000, UTC).isoformat() if ended_ms else None
         address = "" if node is None else node.address
-        yield {**one._asdict(), "alive": alive, "address": address, "until_utc": until}
+        found.append({**one._asdict(), "alive": alive, "address": address, "until_utc": until})
+    return found
 
 
 VERBS: dict[str, Callable[[Any, dict[str, Any]], Any]] = {"rent": rent, "end": end, "list": listed}

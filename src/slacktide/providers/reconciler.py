@@ -99,17 +99,15 @@ def limit(
         return now_hours - seen <= rules.listed_within_hours
 
     counted = [*tickets.open.values(), *filter(may_be_left, tickets.closed.values())]
-    usd = sum(one.usd_per_hour for one in counted) + sum(rules.price(machine.spec) for machine in strays)
-    return _passed(rules, len(counted) + len(strays), usd, rules.price(spec))
-
-
-def _passed(rules: Rules, machines: int, usd_per_hour: float, more_usd_per_hour: float) -> str:
+    usd, more_usd = sum(one.usd_per_hour for one in counted), rules.price(spec)
+    usd += sum(rules.price(machine.spec) for machine in strays)
+    machines = len(counted) + len(strays)
     if machines + 1 > rules.max_machines:
         return f"max_machines is {rules.max_machines:g}, and {machines} are rented: no more are"
-    if usd_per_hour + more_usd_per_hour > rules.max_usd_per_hour + USD_TOLERANCE:
+    if usd + more_usd > rules.max_usd_per_hour + USD_TOLERANCE:
         return (
-            f"max_usd_per_hour is {rules.max_usd_per_hour:g}, and {usd_per_hour:g} are spent: "
-            f"no machine for {more_usd_per_hour:g} is rented"
+            f"max_usd_per_hour is {rules.max_usd_per_hour:g}, and {usd:g} are spent: "
+            f"no machine for {more_usd:g} is rented"
         )
     return ""
 
@@ -379,11 +377,9 @@ class ReconcileStep:
         retries, key = self.memory.retries, spec[:2]
         if self.silent or not all(retries.is_due((why, key), self.now_hours) for why in ("full", "join")):
             return False
-        refused = limit(
-            spec, self.rules, self._tickets, self.listing, self.memory.alive_hours, self.now_hours
-        )
-        if refused:
-            self.troubles.append(refused)
+        tickets, alive_hours = self._tickets, self.memory.alive_hours
+        refused = limit(spec, self.rules, tickets, self.listing, alive_hours, self.now_hours)
+        self.troubles += [refused] if refused else []
         return not refused
 
     def _open_one(self, spec: MachineKind) -> None:

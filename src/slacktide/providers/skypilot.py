@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from slacktide.core.errors import InputError, shown
 from slacktide.core.units import parse_duration_hours
 from slacktide.journal.state.tickets import MachineKind
-from slacktide.providers.base import Machine, Refused, Renter, by_owner, of_owner, providers
+from slacktide.providers.base import ListsAllOwners, Machine, Refused, Renter, providers
 from slacktide.providers.boot import join_command
 from slacktide.providers.library_process import LibraryProcess
 
@@ -67,7 +67,7 @@ ANSWER_S = 45.0  # how long a question may take; the first one may start SkyPilo
 
 @providers.register
 @dataclass(slots=True)
-class Skypilot:
+class Skypilot(ListsAllOwners):
     """Rents by SkyPilot, a cluster for each machine; needs `skypilot` 0.14; never run on a real cloud."""
 
     renter: Renter = field(default_factory=Renter)
@@ -108,14 +108,6 @@ class Skypilot:
         mine = [name for name in ids if (parts := parts_of(name)) and parts.owner == self.renter.owner]
         if mine:
             self._call("end", names=mine)
-
-    def machines(self) -> Sequence[Machine]:
-        """List the clusters of this owner, and launches that failed as gone."""
-        return of_owner(self._machines(), self.renter.owner)
-
-    def everyones(self) -> Mapping[str, Sequence[Machine]]:
-        """List the clusters of all owners that have not gone."""
-        return by_owner(self._machines())
 
     def _machines(self) -> Iterator[tuple[str, Machine]]:
         for one in self._call("list"):

@@ -157,8 +157,6 @@ def answer(question: dict[str, Any]) -> Any:
         raise Refused(f"SkyPilot must be installed, got: {error}; pip install skypilot") from error
     try:
         return VERBS[question["verb"]](sky, question)
-    except (NoCapacity, Refused, Spent):
-        raise
     except Exception as error:
         if any(kind.__name__ in WRONG for kind in type(error).__mro__):
             raise Refused(f"{type(error).__name__}: {error}") from error

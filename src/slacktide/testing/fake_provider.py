@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 
@@ -17,13 +17,12 @@ from slacktide.core.errors import InputError, shown
 from slacktide.journal.state.tickets import MachineKind
 from slacktide.providers.base import (
     INTERRUPTED,
+    ListsAllOwners,
     Machine,
     MachineState,
     NoCapacity,
     Renter,
     Unreachable,
-    by_owner,
-    of_owner,
     providers,
 )
 
@@ -193,7 +192,7 @@ class Cloud:
 
 @providers.register
 @dataclass(slots=True)
-class Fake(Faults):
+class Fake(Faults, ListsAllOwners):
     """Rents machines of a cloud that is only imagined, with faults that a seed decides."""
 
     # The faults are settings of its own, because a machines file names settings one by one.
@@ -226,13 +225,8 @@ class Fake(Faults):
         """End machines of it."""
         self._cloud.end(ids)
 
-    def machines(self) -> Sequence[Machine]:
-        """List this owner's."""
-        return of_owner(self._cloud.listed(), self.renter.owner)
-
-    def everyones(self) -> Mapping[str, Sequence[Machine]]:
-        """List all owners' that have not gone."""
-        return by_owner(self._cloud.listed())
+    def _machines(self) -> Iterator[tuple[str, Machine]]:
+        return self._cloud.listed()
 
 
 SHARED: dict[int, Cloud] = {}  # the clouds of this process, by their seeds

@@ -72,7 +72,8 @@ class LocalJob(OrderedJob[WorkerSet]):
 
     def enter(self, launch: Launch) -> None:
         """Learn what is to be started, from the next start on; what could not be started is tried at once."""
-        self.launch, self.retry_at = launch, -math.inf
+        super().enter(launch)
+        self.retry_at = -math.inf
         if launch.progress_log is None:
             self.printed = None
         elif self.printed is None or self.printed.pattern != launch.progress_log:
@@ -151,10 +152,9 @@ class LocalJob(OrderedJob[WorkerSet]):
         if intent is None:
             return False
         worker_set = self.worker_set_of(intent, folder.taken_over(self.place))
-        self._replace_set(worker_set, intent)
         written_ns = folder.age_ns(folder.attempt_folder(self.place, attempt) / "attempt.json")
         self.began_at = now - max(0.0, time.time() - (written_ns or 0) / 1e9)
-        self._note_reforming(self.began_at, now)
+        self._replace_set(worker_set, intent, now)
         self.note_before(attempt)
         self.moved = intent.home not in ("", os.path.realpath(self.place))
         if worker_set.stopping or self.moved:
@@ -324,8 +324,7 @@ class LocalJob(OrderedJob[WorkerSet]):
             former=part.former,
         )
         self._write(intent, now)
-        self._replace_set(self.worker_set_of(intent, {}), intent)
-        self._note_reforming(now, now)
+        self._replace_set(self.worker_set_of(intent, {}), intent, now)
 
     def _write(self, intent: folder.Intent, now: float) -> None:
         job_folder.make_private(folder.attempt_folder(self.place, intent.attempt))
@@ -335,14 +334,11 @@ class LocalJob(OrderedJob[WorkerSet]):
         if self.tail:
             self.tail.begin_anew()
 
-    def _replace_set(self, worker_set: WorkerSet, intent: folder.Intent) -> None:
+    def _replace_set(self, worker_set: WorkerSet, intent: folder.Intent, now: float) -> None:
         self.current, self.intent, self.reforming = worker_set, intent, None
-
-    def _note_reforming(self, since: float, now: float) -> None:
-        """See how far the set has come if it was made from another one."""
-        if self.current and self.intent and self.intent.reforms:
-            home = folder.attempt_folder(self.place, self.intent.attempt)
-            self.reforming = Reforming(self.current, self.intent, home, since, now)
+        if intent.reforms:
+            home = folder.attempt_folder(self.place, intent.attempt)
+            self.reforming = Reforming(worker_set, intent, home, self.began_at, now)
 
     @property
     def _settled(self) -> bool:
@@ -413,8 +409,7 @@ class LocalJob(OrderedJob[WorkerSet]):
             worker.rank = rank
         ranks = zip(intent.rank_numbers, intent.kinds, strict=True)
         workers = [stay.get(rank) or self._worker(intent, rank, kind) for rank, kind in ranks]
-        self._replace_set(self._set(intent, workers), intent)
-        self._note_reforming(now, now)
+        self._replace_set(self._set(intent, workers), intent, now)
         if self.reforming:
             self.reforming.advance(now, go=self._may_go)
 
