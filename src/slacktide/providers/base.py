@@ -177,8 +177,6 @@ class Use(NamedTuple):
     """Those that are to be given back whatever is wanted, and why."""
     busy: Collection[str] = ()
     """Those that are in use and are not given back, however few are wanted."""
-    first: Sequence[str] = ()
-    """Those that go first when there are too many; of the others the newest go first."""
 
 
 class Stock(NamedTuple):

@@ -34,84 +34,6 @@ LAST = datetime.max.replace(tzinfo=UTC)
 USD_TOLERANCE = 1e-9  # what sums of prices may be off by
 
 
-class Listing:
-    """One answer of a provider, sorted by tickets."""
-
-    def __init__(self, machines: Sequence[Machine], open_tickets: Mapping[str, Ticket]) -> None:
-        """Sort machines by their tickets."""
-        self.machines = machines
-        self.of: dict[str, list[Machine]] = {}
-        """All machines of each ticket, open or not."""
-        for machine in machines:
-            self.of.setdefault(machine.ticket, []).append(machine)
-        self.mine = {
-            name: _chosen(ticket, self.of[name]) for name, ticket in open_tickets.items() if name in self.of
-        }
-        """The machine of each open ticket that has any: one that is alive before one that is not."""
-
-    def alive(self, ticket: str) -> Machine | None:
-        """Return the machine of an open ticket, if it is alive."""
-        machine = self.mine.get(ticket)
-        return machine if machine is not None and machine.alive else None
-
-    def strays(self, open_tickets: Mapping[str, Ticket]) -> list[Machine]:
-        """Return the machines that no open ticket explains and that have not gone.
-
-        A second machine of one ticket is among them, though no provider should ever make one.
-        """
-        return [
-            machine
-            for machine in self.machines
-            if machine.state != "gone"
-            and not (machine.ticket in open_tickets and machine is self.mine[machine.ticket])
-        ]
-
-
-def _chosen(ticket: Ticket, machines: Sequence[Machine]) -> Machine:
-    """Return the machine that counts: alive, the one that joined, the oldest."""
-    if len(machines) == 1:
-        return machines[0]
-    return min(
-        machines, key=lambda one: (not one.alive, one.id != ticket.machine, one.since_utc or LAST, one.id)
-    )
-
-
-def limit(
-    spec: MachineKind,
-    rules: Rules,
-    tickets: Tickets,
-    listing: Listing,
-    alive_hours: Mapping[str, float],
-    now_hours: float,
-) -> str:
-    """Say which limit one more machine would pass; nothing where it would pass none.
-
-    Counted are open tickets, machines that are listed without one, and those of tickets that were closed so
-    lately that a late list may not show them; `alive_hours` says when each ticket was last seen alive.
-    """
-    strays = listing.strays(tickets.open)
-    listed = {machine.ticket for machine in strays}
-
-    def may_be_left(ticket: Ticket) -> bool:
-        if ticket.id in listed or any(one.state == "gone" for one in listing.of.get(ticket.id, ())):
-            return False
-        seen = max(ticket.returned_hours or 0.0, alive_hours.get(ticket.id, 0.0))
-        return now_hours - seen <= rules.listed_within_hours
-
-    counted = [*tickets.open.values(), *filter(may_be_left, tickets.closed.values())]
-    usd, more_usd = sum(one.usd_per_hour for one in counted), rules.price(spec)
-    usd += sum(rules.price(machine.spec) for machine in strays)
-    machines = len(counted) + len(strays)
-    if machines + 1 > rules.max_machines:
-        return f"max_machines is {rules.max_machines:g}, and {machines} are rented: no more are"
-    if usd + more_usd > rules.max_usd_per_hour + USD_TOLERANCE:
-        return (
-            f"max_usd_per_hour is {rules.max_usd_per_hour:g}, and {usd:g} are spent: "
-            f"no machine for {more_usd:g} is rented"
-        )
-    return ""
-
-
 NOT_WANTED = "not wanted any more"
 MINUTES = 60.0
 
@@ -129,27 +51,16 @@ class ReconcilerMemory:
     """Since when each machine that runs has been without an open ticket, by its id."""
     promised: set[str] = field(default_factory=set)  # the tickets for which a provider said yes
 
-    def forget(self, tickets: Tickets, listing: Listing, now_hours: float) -> None:
-        """Drop what is neither listed nor open any more, so that months do not fill it."""
-        self.retries.tidy(now_hours)
-        if len(self.seen_hours) > 2 * len(listing.machines) + 64:
-            listed = {machine.id for machine in listing.machines}
-            self.seen_hours = {name: at for name, at in self.seen_hours.items() if name in listed}
-        if len(self.alive_hours) > 2 * (len(tickets.open) + len(tickets.closed)) + 64:
-            known = {*tickets.open, *tickets.closed}
-            self.alive_hours = {name: at for name, at in self.alive_hours.items() if name in known}
-            self.promised &= known
-
 
 @dataclass(slots=True)
 class ReconcileStep:
-    """All that is done in one step, on one listing."""
+    """All that is done in one step, on one answer of the provider."""
 
     provider: Provider
     diary: MachineLog
     rules: Rules
     memory: ReconcilerMemory
-    listing: Listing
+    machines: Sequence[Machine]
     use: Use
     now_hours: float
     token: str
@@ -157,6 +68,16 @@ class ReconcileStep:
     troubles: list[str] = field(default_factory=list, init=False)
     silent: bool = field(default=False, init=False)
     """Whether the provider left a request without an answer: nothing more is requested in this step."""
+    _of: dict[str, list[Machine]] = field(default_factory=dict, init=False)
+    """All machines of each ticket, open or not."""
+    _mine: dict[str, Machine] = field(init=False)
+    """The machine of each open ticket that has any: one that is alive before one that is not."""
+
+    def __post_init__(self) -> None:
+        for machine in self.machines:
+            self._of.setdefault(machine.ticket, []).append(machine)
+        found = {name: ticket for name, ticket in self._open.items() if name in self._of}
+        self._mine = {name: _chosen(ticket, self._of[name]) for name, ticket in found.items()}
 
     def run(self, want: Mapping[MachineKind, int]) -> Stock:
         """Do all of it, and say what there is."""
@@ -168,15 +89,16 @@ class ReconcileStep:
         self._note_leaked()
         self._request_open()
         self._open_what_is_missing(want)
-        self.memory.forget(self._tickets, self.listing, self.now_hours)
-        alive = {name: machine for name in self._open if (machine := self.listing.alive(name)) is not None}
-        of = self.listing.of.items()
+        self._forget()
+        alive = {name: machine for name in self._open if (machine := self._alive(name)) is not None}
         return Stock(
             machines=alive,
             full=tuple(self.full),
             trouble="; ".join(dict.fromkeys(self.troubles)),
-            gone=frozenset(name for name, found in of if all(one.state == "gone" for one in found)),
-            strays=len(self.listing.strays(self._open)),
+            gone=frozenset(
+                name for name, found in self._of.items() if all(one.state == "gone" for one in found)
+            ),
+            strays=len(self._strays()),
         )
 
     @property
@@ -189,12 +111,37 @@ class ReconcileStep:
 
     def _look(self) -> None:
         memory, now = self.memory, self.now_hours
-        for machine in self.listing.machines:
+        for machine in self.machines:
             memory.seen_hours.setdefault(machine.id, now)
             if machine.alive:
                 memory.alive_hours[machine.ticket] = now
         for name in self._open:
             memory.alive_hours.setdefault(name, now)
+
+    def _alive(self, ticket: str) -> Machine | None:
+        """Return the machine of an open ticket, if it is alive."""
+        machine = self._mine.get(ticket)
+        return machine if machine is not None and machine.alive else None
+
+    def _strays(self) -> list[Machine]:
+        """Return the machines that no open ticket explains and that have not gone.
+
+        A second machine of one ticket is among them, though no provider should ever make one.
+        """
+        mine = {ticket: self._mine.get(ticket) for ticket in self._open}
+        return [one for one in self.machines if one.state != "gone" and one is not mine.get(one.ticket)]
+
+    def _forget(self) -> None:
+        """Drop what is neither listed nor open any more, so that months do not fill the memory."""
+        memory, tickets = self.memory, self._tickets
+        memory.retries.tidy(self.now_hours)
+        if len(memory.seen_hours) > 2 * len(self.machines) + 64:
+            listed = {machine.id for machine in self.machines}
+            memory.seen_hours = {name: at for name, at in memory.seen_hours.items() if name in listed}
+        if len(memory.alive_hours) > 2 * (len(tickets.open) + len(tickets.closed)) + 64:
+            known = {*tickets.open, *tickets.closed}
+            memory.alive_hours = {name: at for name, at in memory.alive_hours.items() if name in known}
+            memory.promised &= known
 
     # ---------------------------------------------------------------- closing
 
@@ -205,7 +152,7 @@ class ReconcileStep:
 
     def _over(self, ticket: Ticket) -> Returned | None:
         """Return the fact that closes a ticket whose machine is gone or of no use."""
-        name, machine = ticket.id, self.listing.mine.get(ticket.id)
+        name, machine = ticket.id, self._mine.get(ticket.id)
         if name in self.use.unfit:
             return self._returned(name, self.use.unfit[name], "unfit")
         if machine is None:
@@ -246,17 +193,13 @@ class ReconcileStep:
         going: list[Returned] = []
         for spec in dict.fromkeys(ticket.spec for ticket in self._open.values()):
             mine = [ticket for ticket in self._open.values() if ticket.spec == spec]
-            spare = [ticket for ticket in self._leaving(mine) if ticket.id not in self.use.busy]
+            # Those go first that are not ready yet, and of the others the newest.
+            leaving = sorted(mine[::-1], key=lambda one: one.joined_hours is not None)
+            spare = [ticket for ticket in leaving if ticket.id not in self.use.busy]
             much = max(0, len(mine) - want.get(spec, 0))
             going += [self._returned(ticket.id, NOT_WANTED, "not-wanted") for ticket in spare[:much]]
         if going:
             self.diary.note(*going)
-
-    def _leaving(self, tickets: list[Ticket]) -> list[Ticket]:
-        """Sort tickets by who goes first: who was named, who is not ready yet, who is newest."""
-        named = {name: rank for rank, name in enumerate(self.use.first)}
-        newest = list(reversed(tickets))
-        return sorted(newest, key=lambda one: (named.get(one.id, len(named)), one.joined_hours is not None))
 
     # ---------------------------------------------------------------- joining
 
@@ -271,7 +214,7 @@ class ReconcileStep:
             )
             for ticket in self._open.values()
             if ticket.joined_hours is None
-            and (machine := self.listing.alive(ticket.id)) is not None
+            and (machine := self._alive(ticket.id)) is not None
             and self._is_ready(ticket, machine)
         ]
         for one in joined:
@@ -289,7 +232,7 @@ class ReconcileStep:
     def _end_strays(self) -> None:
         """End what no open ticket explains, and again after a while if it is still there."""
         retries, now = self.memory.retries, self.now_hours
-        ids = [one.id for one in self.listing.strays(self._open) if retries.is_due(("end", one.id), now)]
+        ids = [one.id for one in self._strays() if retries.is_due(("end", one.id), now)]
         if not ids:
             return
         for name in ids:
@@ -303,7 +246,7 @@ class ReconcileStep:
 
     def _note_leaked(self) -> None:
         """Write down machines that run on although they should have ended, each once, and their end."""
-        running = {one.id: one for one in self.listing.strays(self._open) if one.alive}
+        running = {one.id: one for one in self._strays() if one.alive}
         since, known = self.memory.stray_hours, self._tickets.leaked
         self.memory.stray_hours = {name: since.get(name, self.now_hours) for name in running}
         new = [
@@ -330,7 +273,7 @@ class ReconcileStep:
 
     def _request_open(self) -> None:
         for ticket in list(self._open.values()):
-            unlisted = ticket.id not in self.listing.of and not ticket.machine
+            unlisted = ticket.id not in self._of and not ticket.machine
             if unlisted and self._may_request(ticket.id, ticket.spec):
                 self._request(ticket.id, ticket.spec)
 
@@ -377,10 +320,37 @@ class ReconcileStep:
         retries, key = self.memory.retries, spec[:2]
         if self.silent or not all(retries.is_due((why, key), self.now_hours) for why in ("full", "join")):
             return False
-        tickets, alive_hours = self._tickets, self.memory.alive_hours
-        refused = limit(spec, self.rules, tickets, self.listing, alive_hours, self.now_hours)
+        refused = self._limit(spec)
         self.troubles += [refused] if refused else []
         return not refused
+
+    def _limit(self, spec: MachineKind) -> str:
+        """Say which limit one more machine would pass; nothing where it would pass none.
+
+        Counted are open tickets, machines that are listed without one, and those of tickets that were closed
+        so lately that a late list may not show them.
+        """
+        rules, tickets, strays = self.rules, self._tickets, self._strays()
+        listed = {machine.ticket for machine in strays}
+
+        def may_be_left(ticket: Ticket) -> bool:
+            if ticket.id in listed or any(one.state == "gone" for one in self._of.get(ticket.id, ())):
+                return False
+            seen = max(ticket.returned_hours or 0.0, self.memory.alive_hours.get(ticket.id, 0.0))
+            return self.now_hours - seen <= rules.listed_within_hours
+
+        counted = [*tickets.open.values(), *filter(may_be_left, tickets.closed.values())]
+        usd, more_usd = sum(one.usd_per_hour for one in counted), rules.price(spec)
+        usd += sum(rules.price(machine.spec) for machine in strays)
+        machines = len(counted) + len(strays)
+        if machines + 1 > rules.max_machines:
+            return f"max_machines is {rules.max_machines:g}, and {machines} are rented: no more are"
+        if usd + more_usd > rules.max_usd_per_hour + USD_TOLERANCE:
+            return (
+                f"max_usd_per_hour is {rules.max_usd_per_hour:g}, and {usd:g} are spent: "
+                f"no machine for {more_usd:g} is rented"
+            )
+        return ""
 
     def _open_one(self, spec: MachineKind) -> None:
         name = f"{self._tickets.count + 1}-{self.token}"
@@ -393,6 +363,15 @@ class ReconcileStep:
         )  # fmt: skip
         self.memory.alive_hours[name] = self.now_hours
         self._request(name, spec)
+
+
+def _chosen(ticket: Ticket, machines: Sequence[Machine]) -> Machine:
+    """Return the machine that counts: alive, the one that joined, the oldest."""
+    if len(machines) == 1:
+        return machines[0]
+    return min(
+        machines, key=lambda one: (not one.alive, one.id != ticket.machine, one.since_utc or LAST, one.id)
+    )
 
 
 def _minutes(hours: float) -> str:
@@ -427,10 +406,10 @@ class Reconciler:
             machines = self.provider.machines()
         except (Unreachable, Refused) as error:
             return Stock(trouble=f"the machines could not be listed: {error}", listed=False)
-        listing = Listing(machines, self.diary.tickets().open)
-        return ReconcileStep(
-            self.provider, self.diary, self.rules, self._memory, listing, use, now_hours, self.token
-        ).run(want)
+        step = ReconcileStep(
+            self.provider, self.diary, self.rules, self._memory, machines, use, now_hours, self.token
+        )
+        return step.run(want)
 
     def _nothing_known(self) -> ReconcilerMemory:
         return ReconcilerMemory(RetryTable(self.rules.first_wait_hours, self.rules.longest_wait_hours))

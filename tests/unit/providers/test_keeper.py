@@ -231,12 +231,12 @@ def test_who_goes_when_there_are_too_many() -> None:
     bench.step({SPOT: 4})
     bench.show(*((f"{number}-x", "up") for number in range(1, 5)))
     bench.step({SPOT: 4})
-    bench.step({SPOT: 2}, use=Use(busy=("4-x",), first=("1-x",)))
-    assert bench.open == ["2-x", "4-x"], "who is named, then the newest, and nobody who is busy"
-    bench.step({}, use=Use(busy=("2-x", "4-x")))
-    assert bench.open == ["2-x", "4-x"]
+    bench.step({SPOT: 2}, use=Use(busy=("4-x",)))
+    assert bench.open == ["1-x", "4-x"], "the newest, and nobody who is busy"
+    bench.step({}, use=Use(busy=("1-x", "4-x")))
+    assert bench.open == ["1-x", "4-x"]
     bench.step({SPOT: 2}, use=Use(unfit={"4-x": "its node left"}))
-    assert bench.open == ["2-x", "5-x"]
+    assert bench.open == ["1-x", "5-x"]
     assert bench.reasons[-1] == "its node left"
 
 
