@@ -194,7 +194,8 @@ class ReconcileStep:
         for spec in dict.fromkeys(ticket.spec for ticket in self._open.values()):
             mine = [ticket for ticket in self._open.values() if ticket.spec == spec]
             # Those go first that are not ready yet, and of the others the newest.
-            leaving = sorted(mine[::-1], key=lambda one: one.joined_hours is not None)
+            newest = list(reversed(mine))
+            leaving = sorted(newest, key=lambda one: one.joined_hours is not None)
             spare = [ticket for ticket in leaving if ticket.id not in self.use.busy]
             much = max(0, len(mine) - want.get(spec, 0))
             going += [self._returned(ticket.id, NOT_WANTED, "not-wanted") for ticket in spare[:much]]
