@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from slacktide.core.errors import FileError, InputError, shown, unknown_name
 from slacktide.core.yaml_tree import Mistakes, Scalar, Section, Series, TextPlace, Tree, describe
@@ -17,26 +17,36 @@ _NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?
 _INTEGER = re.compile(r"[-+]?[0-9]{1,15}")
 _WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
+Reader: TypeAlias = Callable[[Tree, Mistakes], Value]
+"""Turns a value into what it stands for, or raises InputError, to which the caller adds the place. Mistakes
+inside a list or a mapping it notes itself, each at its own place."""
+
 
 class Fields:
     """The keys of one section as they are read; unknown ones are mistakes from the start."""
 
-    def __init__(
-        self, section: Section, mistakes: Mistakes, known: Iterable[str], *, prefix: str = ""
-    ) -> None:
-        self.section = section
-        self.mistakes = mistakes
-        self._prefix = prefix
+    def __init__(self, tree: Tree, mistakes: Mistakes, known: Iterable[str], *, prefix: str = "") -> None:
+        """Read a section with these keys; raises InputError for a tree that is something else."""
+        self.section, self.mistakes, self._prefix = section(tree), mistakes, prefix
         names = list(known)
-        for key, entry in section.entries.items():
+        for key, entry in self.section.entries.items():
             if key not in names:
                 kind = f"a key of {prefix.rstrip('.')}" if prefix else "a key"
                 mistakes.add(entry.place, unknown_name(kind, key, names))
 
+    @classmethod
+    def of_item(cls, tree: Tree, mistakes: Mistakes, known: Iterable[str], name: str) -> Fields | None:
+        """Read an entry of a list or mapping, which messages call `name`; None where it is no section."""
+        try:
+            return cls(tree, mistakes, known, prefix=f"{name}.")
+        except InputError as error:
+            mistakes.add(tree.place, f"{name}: {error}")
+            return None
+
     def __contains__(self, key: str) -> bool:
         return key in self.section.entries
 
-    def read(self, key: str, reader: Callable[[Tree], Value], default: Default) -> Value | Default:
+    def read(self, key: str, reader: Reader[Value], default: Default) -> Value | Default:
         """Return the value of a key as its reader understands it; the default if there is none.
 
         What the reader raises as InputError is noted at the value, and the default returned.
@@ -45,7 +55,7 @@ class Fields:
         if entry is None:
             return default
         try:
-            return reader(entry.value)
+            return reader(entry.value, self.mistakes)
         except InputError as error:
             self.note(key, str(error))
             return default
@@ -70,28 +80,29 @@ class Fields:
         return entry.place if nothing else entry.value.place
 
 
-def root(tree: Tree | None, path: object, *, kind: str, least: str) -> Section:
-    """Return a whole file as a section; raises FileError for an empty file and for anything but a mapping."""
+def root(tree: Tree | None, mistakes: Mistakes, known: Iterable[str], *, kind: str, least: str) -> Fields:
+    """Return the keys of a whole file; raises FileError for an empty file and for anything but a mapping."""
     if tree is None or (isinstance(tree, Scalar) and tree.null):
         message = f"a {kind} file must name at least {least}, got an empty file"
-        raise FileError(message, path=path, line=1, column=1)
+        raise FileError(message, path=mistakes.path, line=1, column=1)
     if not isinstance(tree, Section):
         # Whatever file this is, its text is not shown: it may be one of secrets.
         came = "a list" if isinstance(tree, Series) else "a single text"
         message = f"a {kind} file must be a mapping of keys to values, got {came}"
-        raise FileError(message, path=path, line=tree.place.line, column=tree.place.column)
-    return tree
+        raise FileError(message, path=mistakes.path, line=tree.place.line, column=tree.place.column)
+    return Fields(tree, mistakes, known)
 
 
-def scalar(parse: Callable[[str], Value]) -> Callable[[Tree], Value]:
+def scalar(parse: Callable[[str], Value]) -> Reader[Value]:
     """Return a reader of single values; lists, mappings and nothing are refused."""
+    return lambda tree, _: parse(text_of(tree))
 
-    def read(tree: Tree) -> Value:
-        if not isinstance(tree, Scalar) or tree.null:
-            raise InputError(f"must be a single value, got {describe(tree)}")
-        return parse(tree.text)
 
-    return read
+def text_of(tree: Tree) -> str:
+    """Return the text of a single value; raises InputError if it is something else."""
+    if not isinstance(tree, Scalar) or tree.null:
+        raise InputError(f"must be a single value, got {describe(tree)}")
+    return tree.text
 
 
 def section(tree: Tree) -> Section:
@@ -99,6 +110,14 @@ def section(tree: Tree) -> Section:
     if not isinstance(tree, Section):
         raise InputError(f"must be a mapping of keys to values, got {describe(tree)}")
     return tree
+
+
+def items(tree: Tree, what: str) -> tuple[Tree, ...]:
+    """Return the entries of a list; raises InputError if it is empty or something else than `what`."""
+    if not isinstance(tree, Series) or not tree.items:
+        came = "an empty list" if isinstance(tree, Series) else describe(tree)
+        raise InputError(f"must be {what}, got {came}")
+    return tree.items
 
 
 def number(text: str) -> float:

@@ -18,11 +18,8 @@ import yaml
 from slacktide.core.errors import FileError, shown
 
 MAX_BYTES = 1_000_000  # the largest file that is read; a job file has a few hundred bytes
-
 MAX_DEPTH = 20  # the deepest nesting that is read
-
 MAX_VALUES = 20_000  # the most keys and values that are read: they, not the bytes, take the time
-
 MAX_MISTAKES = 20  # how many mistakes are reported at once
 
 _QUOTED = re.compile(r"""'[^']*'|"[^"]*\"""")
@@ -81,7 +78,7 @@ class Mistakes:
     """The mistakes of one file, gathered so that all of them are reported together."""
 
     def __init__(self, path: object) -> None:
-        self.path = str(path)
+        self.path, self.folder = str(path), Path(str(path)).parent
         self._found: list[tuple[TextPlace, str]] = []
 
     def add(self, place: TextPlace, message: str) -> None:

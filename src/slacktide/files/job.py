@@ -11,14 +11,14 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from slacktide.core.errors import FileError, InputError
 from slacktide.core.register import Spec
 from slacktide.core.speedup import Linear
-from slacktide.core.types import AfterDeadline, Billing, Job
+from slacktide.core.types import AFTER_DEADLINE, AfterDeadline, Billing, Job
 from slacktide.core.units import format_duration, parse_duration_hours, parse_money_usd, parse_size_gb
-from slacktide.core.yaml_fields import Fields, root, scalar, section
+from slacktide.core.yaml_fields import Fields, root, scalar
 from slacktide.core.yaml_tree import Mistakes, Scalar, Section, Tree, parse_tree, read_text
 from slacktide.files import keys
 from slacktide.files.progress_pattern import progress
@@ -202,8 +202,7 @@ class JobText:
         mistakes = self._mistakes
         with kept_secret(self.text, JOB_KEYS):
             least = "resources, work and deadline"
-            tree = root(self.tree, mistakes.path, kind="job", least=least)
-            found = _read(Fields(tree, mistakes, JOB_KEYS), present)
+            found = _read(root(self.tree, mistakes, JOB_KEYS, kind="job", least=least), present)
             mistakes.check()
             return found
 
@@ -212,36 +211,35 @@ def _read(fields: Fields, now: datetime) -> JobFile:
     for key, example in _REQUIRED.items():
         if not (key == "deadline" and "class" in fields) and not (key == "work" and "phases" in fields):
             fields.require(key, example)
-    mistakes, text = fields.mistakes, scalar(keys.words)
-    gpus = fields.read("resources", resources(mistakes), ONE_GPU)
+    text = scalar(keys.words)
+    gpus = fields.read("resources", resources, ONE_GPU)
     # Streams are planned as if jobs kept their work when their width changes: a job of a class checkpoints.
     unsaid = _Checkpoint() if "class" in fields else _NO_CHECKPOINT
-    checkpoint = fields.read("checkpoint", lambda tree: _checkpoint(tree, mistakes), unsaid)
-    folder = Path(mistakes.path).parent
+    checkpoint = fields.read("checkpoint", _checkpoint, unsaid)
     return JobFile(
         gpu=gpus.gpu,
-        policy=fields.read("policy", keys.policy(folder), DEFAULT_POLICY),
-        market=fields.read("market", scalar(keys.market(folder)), None),
+        policy=fields.read("policy", keys.policy, DEFAULT_POLICY),
+        market=fields.read("market", keys.market, None),
         run=fields.read("run", text, None),
         setup=fields.read("setup", text, None),
         workdir=fields.read("workdir", text, None),
-        envs=fields.read("envs", keys.variables(mistakes), {}),
-        secrets=fields.read("secrets", keys.secrets(mistakes), {}),
+        envs=fields.read("envs", keys.variables, {}),
+        secrets=fields.read("secrets", keys.secrets, {}),
         checkpoint_dir=checkpoint.dir,
         checkpoint_takes_hours=checkpoint.takes_hours,
         checkpoint_shared=checkpoint.shared,
         checkpoint_url=checkpoint.url,
         checkpoint_keep=checkpoint.keep,
         grace_hours=checkpoint.grace_hours,
-        retries=fields.read("retries", lambda tree: _retries(tree, mistakes), Retries()),
+        retries=fields.read("retries", _retries, Retries()),
         hang_after_hours=fields.read("hang_after", scalar(keys.patience), DEFAULT_HANG_HOURS),
-        progress_log=fields.read("progress", progress(mistakes), None),
+        progress_log=fields.read("progress", progress, None),
         fleet_class=fields.read("class", scalar(keys.name), None),
         patience_hours=fields.read("patience", scalar(keys.wait), None),
         priority=fields.read("priority", scalar(keys.weight), None),
         owner=fields.read("owner", scalar(keys.owner), ""),
         dated=any(_is_date(fields, key) for key in ("deadline", "worthless_after")),
-        path=mistakes.path,
+        path=fields.mistakes.path,
         # Last, because it raises if there is any mistake so far: no Job is made from a wrong file.
         job=_job(fields, gpus, checkpoint, now),
     )
@@ -257,7 +255,7 @@ def _checkpoint(tree: Tree, mistakes: Mistakes) -> _Checkpoint:
     if isinstance(tree, Scalar) and tree.text == "none":
         return _NO_CHECKPOINT
     known = ("dir", "every", "grace", "takes", "shared", "url", "keep", "size")
-    fields = Fields(section(tree), mistakes, known, prefix="checkpoint.")
+    fields = Fields(tree, mistakes, known, prefix="checkpoint.")
     _check_store(fields)
     default = _Checkpoint()
     return _Checkpoint(
@@ -281,7 +279,7 @@ def _check_store(fields: Fields) -> None:
 
 
 def _retries(tree: Tree, mistakes: Mistakes) -> Retries:
-    fields = Fields(section(tree), mistakes, ("failures", "preemptions"), prefix="retries.")
+    fields = Fields(tree, mistakes, ("failures", "preemptions"), prefix="retries.")
     usual = Retries()
     return Retries(
         fields.read("failures", scalar(keys.count), usual.failures),
@@ -293,7 +291,7 @@ def _job(fields: Fields, gpus: Resources, checkpoint: _Checkpoint, now: datetime
     """Read the numbers of a job; raises FileError if there is any mistake in the file so far."""
     moment, duration = scalar(keys.moment(now)), scalar(parse_duration_hours)
     # A number that could not be read is not-a-number: no comparison with it complains again.
-    scaling = fields.read("speedup", speedup(fields.mistakes), Linear())
+    scaling = fields.read("speedup", speedup, Linear())
     deadline = fields.read("deadline", scalar(keys.due(now)), math.nan if "deadline" in fields else math.inf)
     guess = guessed_gpu_hours(scaling, gpus.widths, deadline)
     parts = phases(fields, scaling, scalar(keys.work(guess)))
@@ -303,8 +301,11 @@ def _job(fields: Fields, gpus: Resources, checkpoint: _Checkpoint, now: datetime
     name = fields.read("name", scalar(keys.name), keys.name_from(fields.mistakes.path))
     value = fields.read("value", scalar(keys.positive(parse_money_usd)), 0.0)
     max_cost = fields.read("max_cost", scalar(keys.positive(parse_money_usd)), None)
-    billed = fields.read("billing", scalar(keys.billing), DEFAULT_BILLING)
-    late = fields.read("after_deadline", scalar(keys.after_deadline), usual_end(deadline, worthless_after))
+    billed = fields.read(
+        "billing", scalar(keys.word(get_args(Billing), "'second' or 'slot'")), DEFAULT_BILLING
+    )
+    ends = keys.word(AFTER_DEADLINE, "'stop', 'finish-cheaply' or 'finish-fast'")
+    late = fields.read("after_deadline", scalar(ends), usual_end(deadline, worthless_after))
 
     check_worth(fields, deadline, worthless_after)
     _check_shrink(fields, restart, shrink)

@@ -1,23 +1,18 @@
-"""Reads values of job and fleet files: one reader for each kind of value.
-
-A reader takes the text or YAML tree of a value and returns what it stands for, or raises InputError; the
-caller adds the place in the file.
-"""
+"""Reads values of job and fleet files: one reader for each kind of value, from its text or its YAML tree."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from slacktide.allocators.base import allocators
 from slacktide.core.errors import InputError, shown, unknown_name
 from slacktide.core.own_class import is_place, one_of, with_full_path
 from slacktide.core.register import Register, Spec
-from slacktide.core.types import AFTER_DEADLINE, AfterDeadline, Billing
 from slacktide.core.units import (
     MAX_DURATION_HOURS,
     Accelerators,
@@ -27,7 +22,7 @@ from slacktide.core.units import (
     parse_range,
     parse_work,
 )
-from slacktide.core.yaml_fields import number, plain, scalar, section
+from slacktide.core.yaml_fields import number, plain, section, text_of
 from slacktide.core.yaml_tree import Mistakes, Scalar, Section, Series, Tree, describe
 from slacktide.files.store_url import parse_url
 from slacktide.market.spec import located
@@ -35,6 +30,7 @@ from slacktide.policies.base import policies
 from slacktide.policies.selection.policy_set import AUTO
 from slacktide.providers.base import providers
 
+Word = TypeVar("Word", bound=str)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _OWNER = re.compile(r"[\w.@+ -]{1,100}")
 LEAST_WEIGHT, MOST_WEIGHT = 0.001, 1000.0
@@ -112,22 +108,19 @@ def store_url(text: str) -> str:
     return text
 
 
-def patience(text: str) -> float:
-    """Read how long a job may make no progress, in hours; `never` is forever."""
-    if text == "never":
-        return math.inf
-    try:
-        return positive(parse_duration_hours)(text)
-    except InputError as error:
-        raise InputError(f"{error}; or write 'never'") from error
-
-
 def wait(text: str) -> float:
     """Read how long a job may go without GPUs before it rents on demand, in hours; `never` is forever."""
-    if text == "never":
-        return math.inf
+    return _or_never(parse_duration_hours, text)
+
+
+def patience(text: str) -> float:
+    """Read how long a job may make no progress, in hours; `never` is forever."""
+    return _or_never(positive(parse_duration_hours), text)
+
+
+def _or_never(parse: Callable[[str], float], text: str) -> float:
     try:
-        return parse_duration_hours(text)
+        return math.inf if text == "never" else parse(text)
     except InputError as error:
         raise InputError(f"{error}; or write 'never'") from error
 
@@ -154,29 +147,24 @@ def yes_or_no(text: str) -> bool:
     return text.lower() == "true"
 
 
-def accelerators(tree: Tree) -> Accelerators:
+def accelerators(tree: Tree, _: Mistakes) -> Accelerators:
     """Read `H100:1..8` and similar forms, or the mapping `{H100: 8}`."""
     if isinstance(tree, Section) and len(tree.entries) == 1:
         ((gpu, entry),) = tree.entries.items()
-        return Accelerators(parse_accelerators(gpu).gpu, scalar(parse_range)(entry.value))
-    return scalar(parse_accelerators)(tree)
+        return Accelerators(parse_accelerators(gpu).gpu, parse_range(text_of(entry.value)))
+    return parse_accelerators(text_of(tree))
 
 
-def billing(text: str) -> Billing:
-    """Read how usage is billed."""
-    if text == "second":
-        return "second"
-    if text == "slot":
-        return "slot"
-    raise InputError(f"must be 'second' or 'slot', got {shown(text)}")
+def word(known: Sequence[Word], said: str) -> Callable[[str], Word]:
+    """Return a parser of some words, which errors list as `said`."""
 
+    def read(text: str) -> Word:
+        for one in known:
+            if text == one:
+                return one
+        raise InputError(f"must be {said}, got {shown(text)}")
 
-def after_deadline(text: str) -> AfterDeadline:
-    """Read what to do with work that is left at the deadline."""
-    for word in AFTER_DEADLINE:
-        if text == word:
-            return word
-    raise InputError(f"must be 'stop', 'finish-cheaply' or 'finish-fast', got {shown(text)}")
+    return read
 
 
 def moment(now: datetime) -> Callable[[str], float]:
@@ -218,96 +206,60 @@ def _time(text: str) -> datetime:
     return found
 
 
-def market(folder: Path) -> Callable[[str], str]:
-    """Return a parser of market names and of paths relative to this folder, or several with commas."""
+def market(tree: Tree, mistakes: Mistakes) -> str:
+    """Read the name of a market or its path, relative to the file's folder, or several with commas."""
 
     def placed(text: str) -> str:
-        return text if _MARKET_NAME.match(text) else str(folder / text)
+        return text if _MARKET_NAME.match(text) else str(mistakes.folder / text)
 
-    def read(text: str) -> str:
-        return located(words(text), placed, folder)
-
-    return read
+    return located(words(text_of(tree)), placed, mistakes.folder)
 
 
-def variables(mistakes: Mistakes) -> Callable[[Tree], dict[str, str | None]]:
-    """Return a reader of environment variables; it notes mistakes at each variable.
-
-    None stands for the value where the job is submitted.
-    """
-    return lambda tree: _variables(section(tree), mistakes, shown)
+def variables(tree: Tree, mistakes: Mistakes) -> dict[str, str | None]:
+    """Read environment variables; None stands for the value where the job is submitted."""
+    return _variables(section(tree), mistakes, shown)
 
 
-def secrets(mistakes: Mistakes) -> Callable[[Tree], dict[str, str | None]]:
-    """Return a reader of variables whose errors quote no values: they may be secrets."""
-
-    def read(tree: Tree) -> dict[str, str | None]:
-        if not isinstance(tree, Section):
-            came = "a list" if isinstance(tree, Series) else "something else"
-            raise InputError(f"must be a mapping of names to values, got {came}; write 'secrets: {{NAME: }}'")
-        return _variables(tree, mistakes, lambda text: "another one, which is not shown")
-
-    return read
+def secrets(tree: Tree, mistakes: Mistakes) -> dict[str, str | None]:
+    """Read variables; errors quote no values: they may be secrets."""
+    if not isinstance(tree, Section):
+        came = "a list" if isinstance(tree, Series) else "something else"
+        raise InputError(f"must be a mapping of names to values, got {came}; write 'secrets: {{NAME: }}'")
+    return _variables(tree, mistakes, lambda text: "another one, which is not shown")
 
 
 def _variables(written: Section, mistakes: Mistakes, quoted: Callable[[str], str]) -> dict[str, str | None]:
     found: dict[str, str | None] = {}
     for key, entry in written.entries.items():
-        try:
-            name = _variable(key, quoted)
-            found[name] = _variable_value(name, entry.value)
-        except InputError as error:
-            mistakes.add(entry.place, str(error))
+        if not _VARIABLE.fullmatch(key):
+            must = "a variable must be letters, digits and '_', no digit first"
+            mistakes.add(entry.place, f"{must}, got {quoted(key)}")
+        elif not isinstance(entry.value, Scalar):
+            must = f"the value of variable {key} must be text"
+            mistakes.add(entry.place, f"{must}, got {describe(entry.value)}")
+        else:
+            found[key] = None if entry.value.null else entry.value.text
     return found
 
 
-def _variable(text: str, quoted: Callable[[str], str]) -> str:
-    if not _VARIABLE.fullmatch(text):
-        raise InputError(f"a variable must be letters, digits and '_', no digit first, got {quoted(text)}")
-    return text
+def policy(tree: Tree, mistakes: Mistakes) -> Spec:
+    """Read a policy as users write it; their own classes are looked up in the file's folder first."""
+    spec = plugin_spec(tree)
+    if spec == AUTO:
+        return AUTO
+    if _named(spec) == AUTO:
+        raise InputError(f"{AUTO} takes no parameters, got some; write 'policy: {AUTO}'")
+    return _made(spec, policies, mistakes.folder, AUTO)
 
 
-def _variable_value(key: str, tree: Tree) -> str | None:
-    if not isinstance(tree, Scalar):
-        raise InputError(f"the value of variable {key} must be text, got {describe(tree)}")
-    return None if tree.null else tree.text
+def allocator(tree: Tree, mistakes: Mistakes) -> Spec:
+    """Read the allocator of a fleet, written as a policy is."""
+    return _made(plugin_spec(tree), allocators, mistakes.folder)
 
 
-def policy(folder: Path) -> Callable[[Tree], Spec]:
-    """Return a reader of a policy as users write it; their own classes are looked up in this folder first."""
-
-    def read(tree: Tree) -> Spec:
-        spec = plugin_spec(tree)
-        if spec == AUTO:
-            return AUTO
-        named = spec if isinstance(spec, str) else next(iter(spec))
-        if named == AUTO:
-            raise InputError(f"{AUTO} takes no parameters, got some; write 'policy: {AUTO}'")
-        return _made(spec, named, policies, folder, (AUTO,))
-
-    return read
-
-
-def allocator(folder: Path) -> Callable[[Tree], Spec]:
-    """Return a reader of the allocator of a fleet, written as a policy is."""
-
-    def read(tree: Tree) -> Spec:
-        spec = plugin_spec(tree)
-        named = spec if isinstance(spec, str) else next(iter(spec))
-        return _made(spec, named, allocators, folder)
-
-    return read
-
-
-def provider(folder: Path) -> Callable[[Tree], Spec]:
-    """Return a reader of a provider of machines, written as a policy is."""
-
-    def read(tree: Tree) -> Spec:
-        spec = plugin_spec(tree)
-        named = spec if isinstance(spec, str) else next(iter(spec))
-        return _made(spec, named, providers, folder)
-
-    return read
+def provider(tree: Tree, mistakes: Mistakes) -> Spec:
+    """Read a provider of machines, written as a policy is."""
+    return _made(plugin_spec(tree), providers, mistakes.folder)
 
 
 def plugin_spec(tree: Tree) -> Spec:
@@ -320,11 +272,16 @@ def plugin_spec(tree: Tree) -> Spec:
     return spec
 
 
-def _made(spec: Spec, named: str, register: Register[Any], folder: Path, more: tuple[str, ...] = ()) -> Spec:
+def _named(spec: Spec) -> str:
+    return spec if isinstance(spec, str) else next(iter(spec))
+
+
+def _made(spec: Spec, register: Register[Any], folder: Path, *more: str) -> Spec:
     """Return a spec after making a plug-in from it once, so that its mistakes are found here.
 
     `more` are names that are valid where this is written but are not in the register.
     """
+    named = _named(spec)
     if not is_place(named) and named not in register:
         register.check_installed(named)
         raise InputError(unknown_name(one_of(register.kind), named, [*register, *more]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import get_args
@@ -11,7 +11,7 @@ from typing import get_args
 from slacktide.core.errors import InputError, shown
 from slacktide.core.register import Spec as PluginSpec
 from slacktide.core.units import parse_duration_hours, parse_money_usd
-from slacktide.core.yaml_fields import Fields, number, root, scalar, section
+from slacktide.core.yaml_fields import Fields, number, root, scalar, section, text_of
 from slacktide.core.yaml_tree import Mistakes, Scalar, Tree, parse_tree, read_text
 from slacktide.files import keys
 from slacktide.journal.events import Capacity
@@ -98,13 +98,13 @@ def read_machines_file(path: str | Path) -> MachinesFile:
 def parse_machines(text: str, *, path: str | Path = "<text>") -> MachinesFile:
     """Read the text of a machines file; `path` names it in messages, and its folder anchors other paths."""
     mistakes = Mistakes(path)
-    tree = root(parse_tree(text, mistakes), path, kind="machines", least="provider and pools")
-    fields = Fields(tree, mistakes, MACHINE_KEYS)
+    tree, least = parse_tree(text, mistakes), "provider and pools"
+    fields = root(tree, mistakes, MACHINE_KEYS, kind="machines", least=least)
     fields.require("provider", "{ec2: {region: us-east-1, image: ami-0123}}")
     fields.require("pools", "{us-east-1a/p4d.24xlarge: {gpus: 8, usd_per_hour: {spot: 12.0}}}")
-    provider = fields.read("provider", keys.provider(Path(path).absolute().parent), "")
-    pools = fields.read("pools", _pools(mistakes), {})
-    machines = fields.read("max_machines", scalar(_whole), math.inf)
+    provider = fields.read("provider", keys.provider, "")
+    pools = fields.read("pools", _pools, {})
+    machines = fields.read("max_machines", scalar(keys.how_many), math.inf)
     usd = fields.read("max_usd_per_hour", scalar(keys.positive(_usd)), math.inf)
     join = fields.read("join_within", scalar(keys.positive(parse_duration_hours)), JOIN_WITHIN_HOURS)
     unpriced = [name for name, offer in pools.items() if not all(offer.usd_per_hour.values())]
@@ -118,45 +118,28 @@ def parse_machines(text: str, *, path: str | Path = "<text>") -> MachinesFile:
     )  # fmt: skip
 
 
-def _pools(mistakes: Mistakes) -> Callable[[Tree], dict[str, MachineOffer]]:
-    def read(tree: Tree) -> dict[str, MachineOffer]:
-        entries = section(tree).entries
-        if not entries:
-            raise InputError("must name at least one pool, got none")
-        return {name: _pool(entry.value, mistakes, name) for name, entry in entries.items()}
-
-    return read
+def _pools(tree: Tree, mistakes: Mistakes) -> dict[str, MachineOffer]:
+    entries = section(tree).entries
+    if not entries:
+        raise InputError("must name at least one pool, got none")
+    return {name: _pool(entry.value, mistakes, name) for name, entry in entries.items()}
 
 
 def _pool(tree: Tree, mistakes: Mistakes, name: str) -> MachineOffer:
-    try:
-        fields = Fields(section(tree), mistakes, POOL_KEYS, prefix=f"pools.{name}.")
-    except InputError as error:
-        mistakes.add(tree.place, f"pools.{name}: {error}")
-        return MachineOffer(1, {})
-    fields.require("gpus", "8")
-    gpus = fields.read("gpus", scalar(_whole), 1)
-    free: dict[Capacity, float] = dict.fromkeys(CAPACITIES, 0.0)
-    return MachineOffer(gpus, fields.read("usd_per_hour", _prices(mistakes, name), free))
-
-
-def _prices(mistakes: Mistakes, pool: str) -> Callable[[Tree], dict[Capacity, float]]:
-    """Return a reader of `{spot: 12.0, on-demand: 32.77}`, or of one price for both."""
-
-    def read(tree: Tree) -> dict[Capacity, float]:
+    def prices(tree: Tree, mistakes: Mistakes) -> dict[Capacity, float]:
+        """Read `{spot: 12.0, on-demand: 32.77}`, or one price for both."""
         if isinstance(tree, Scalar):
-            return dict.fromkeys(CAPACITIES, scalar(_usd)(tree))
-        fields = Fields(section(tree), mistakes, CAPACITIES, prefix=f"pools.{pool}.usd_per_hour.")
+            return dict.fromkeys(CAPACITIES, _usd(text_of(tree)))
+        fields = Fields(tree, mistakes, CAPACITIES, prefix=f"pools.{name}.usd_per_hour.")
         return {kind: fields.read(kind, scalar(_usd), 0.0) for kind in CAPACITIES if kind in fields}
 
-    return read
-
-
-def _whole(text: str) -> int:
-    found = keys.count(text)
-    if found < 1:
-        raise InputError(f"must be a whole number >= 1, got {shown(text)}")
-    return found
+    fields = Fields.of_item(tree, mistakes, POOL_KEYS, f"pools.{name}")
+    if fields is None:
+        return MachineOffer(1, {})
+    fields.require("gpus", "8")
+    gpus = fields.read("gpus", scalar(keys.how_many), 1)
+    free: dict[Capacity, float] = dict.fromkeys(CAPACITIES, 0.0)
+    return MachineOffer(gpus, fields.read("usd_per_hour", prices, free))
 
 
 def _usd(text: str) -> float:
@@ -168,6 +151,3 @@ def _usd(text: str) -> float:
     if found < 0:
         raise InputError(f"must be >= 0, got {shown(text)}")
     return found
-
-
-__all__ = ["MachineOffer", "MachinesFile", "parse_machines", "read_machines_file"]

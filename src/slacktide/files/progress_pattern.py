@@ -8,10 +8,9 @@ bounded length.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 from slacktide.core.errors import InputError, shown
-from slacktide.core.yaml_fields import Fields, scalar, section
+from slacktide.core.yaml_fields import Fields, scalar
 from slacktide.core.yaml_tree import Mistakes, Tree
 
 LONGEST_PATTERN = 200
@@ -25,15 +24,11 @@ _TOKEN = re.compile(
 )
 
 
-def progress(mistakes: Mistakes) -> Callable[[Tree], str | None]:
-    """Return a reader of `progress: {log: PATTERN}`; it notes mistakes at their own keys."""
-
-    def read(tree: Tree) -> str | None:
-        fields = Fields(section(tree), mistakes, ("log",), prefix="progress.")
-        fields.require("log", r"'step (\d+)/(\d+)'")
-        return fields.read("log", scalar(log_pattern), None)
-
-    return read
+def progress(tree: Tree, mistakes: Mistakes) -> str | None:
+    """Read `progress: {log: PATTERN}`."""
+    fields = Fields(tree, mistakes, ("log",), prefix="progress.")
+    fields.require("log", r"'step (\d+)/(\d+)'")
+    return fields.read("log", scalar(log_pattern), None)
 
 
 def log_pattern(text: str) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from slacktide.core.errors import InputError, shown
 from slacktide.core.types import PoolChoice
 from slacktide.core.units import Accelerators
-from slacktide.core.yaml_fields import Fields, number, scalar, section
-from slacktide.core.yaml_tree import Mistakes, Series, Tree, describe
+from slacktide.core.yaml_fields import Fields, items, number, scalar
+from slacktide.core.yaml_tree import Mistakes, Tree
 from slacktide.files import keys
 
 MAX_SPEED = 1000.0  # no GPU in use is this many times as fast as another one
@@ -32,19 +32,15 @@ ONE_GPU = Resources("GPU", (1,))
 """Stands in for resources that could not be read, so that the rest of the file is still checked."""
 
 
-def resources(mistakes: Mistakes) -> Callable[[Tree], Resources]:
-    """Return a reader of `resources` that notes every mistake at its place."""
-    return lambda tree: _resources(tree, mistakes)
-
-
-def _resources(tree: Tree, mistakes: Mistakes) -> Resources:
-    fields = Fields(section(tree), mistakes, _OUTER, prefix="resources.")
+def resources(tree: Tree, mistakes: Mistakes) -> Resources:
+    """Read one GPU type, or a choice of several."""
+    fields = Fields(tree, mistakes, _OUTER, prefix="resources.")
     if "any_of" not in fields:
         fields.require("accelerators", "H100:1..8")
     gpus = fields.read("accelerators", keys.accelerators, None)
     infra = fields.read("infra", scalar(_infra), "")
     if "any_of" in fields:
-        choices = fields.read("any_of", lambda each: _choices(each, mistakes, gpus, infra), ())
+        choices = fields.read("any_of", lambda tree, mistakes: _choices(tree, mistakes, gpus, infra), ())
         return _union(choices) if choices else ONE_GPU
     if gpus is None:
         return ONE_GPU
@@ -53,23 +49,18 @@ def _resources(tree: Tree, mistakes: Mistakes) -> Resources:
 
 def _choices(tree: Tree, mistakes: Mistakes, gpus: Accelerators | None, infra: str) -> tuple[PoolChoice, ...]:
     """Read a list of choices; what a choice leaves out is taken from the keys next to `any_of`."""
-    if not isinstance(tree, Series) or not tree.items:
-        came = "an empty list" if isinstance(tree, Series) else describe(tree)
-        raise InputError(f"must be a list such as [{{accelerators: H100:1..8}}], got {came}")
-    if len(tree.items) > MAX_CHOICES:
-        raise InputError(f"must be a list of at most {MAX_CHOICES} choices, got {len(tree.items)}")
-    read = [_choice(item, which, mistakes, gpus, infra) for which, item in enumerate(tree.items, start=1)]
+    listed = items(tree, "a list such as [{accelerators: H100:1..8}]")
+    if len(listed) > MAX_CHOICES:
+        raise InputError(f"must be a list of at most {MAX_CHOICES} choices, got {len(listed)}")
+    read = [_choice(item, which, mistakes, gpus, infra) for which, item in enumerate(listed, start=1)]
     return tuple(choice for choice in read if choice is not None)
 
 
 def _choice(
     tree: Tree, which: int, mistakes: Mistakes, gpus: Accelerators | None, infra: str
 ) -> PoolChoice | None:
-    prefix = f"resources.any_of[{which}]"
-    try:
-        fields = Fields(section(tree), mistakes, _INNER, prefix=f"{prefix}.")
-    except InputError as error:
-        mistakes.add(tree.place, f"{prefix}: {error}")
+    fields = Fields.of_item(tree, mistakes, _INNER, f"resources.any_of[{which}]")
+    if fields is None:
         return None
     if gpus is None:
         fields.require("accelerators", "H100:1..8")

@@ -6,73 +6,53 @@ A speedup is `{amdahl: 0.97}`, one of three other forms, or a CSV file of measur
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
 from slacktide.core.errors import InputError, shown
 from slacktide.core.speedup import Amdahl, Linear, Power, Speedup, Table
 from slacktide.core.types import Phase
 from slacktide.core.units import parse_range, parse_work, parse_work_gpu_hours
-from slacktide.core.yaml_fields import Fields, number, scalar, section
-from slacktide.core.yaml_tree import KeyValue, Mistakes, Scalar, Section, Series, Tree, describe, parse_tree
+from slacktide.core.yaml_fields import Fields, Reader, items, number, scalar, section, text_of
+from slacktide.core.yaml_tree import KeyValue, Mistakes, Scalar, Section, Tree, describe, parse_tree
 from slacktide.files import keys
 from slacktide.files.measured import RowSelection, read_measured
 from slacktide.physics.pace import UNKNOWN_SPREAD, USUAL_SPREAD
 
-_FORMS = ("amdahl", "linear", "power", "table", "csv")
 _EXAMPLE = (
     "{amdahl: 0.97}, {linear: {alpha: 0.9, beta: 0.1}}, {power: 0.8}, {table: {1: 1, 2: 1.9}} "
     "or {csv: runs.csv}"
 )
 
 
-def speedup(mistakes: Mistakes) -> Callable[[Tree], Speedup]:
-    """Return a reader of all forms of a speedup; mistakes inside one are noted at their own places."""
-
-    def read(tree: Tree) -> Speedup:
-        if not isinstance(tree, Section) or len(tree.entries) != 1:
-            several = isinstance(tree, Section) and ", ".join(tree.entries)
-            raise InputError(f"must be {_EXAMPLE}, got {several or describe(tree)}")
-        fields = Fields(tree, mistakes, _FORMS, prefix="speedup.")
-        (form,) = tree.entries
-        return fields.read(form, lambda value: _form(form, value, mistakes), Linear())
-
-    return read
-
-
-def _form(form: str, tree: Tree, mistakes: Mistakes) -> Speedup:
-    if form == "amdahl":
-        return Amdahl(scalar(number)(tree))
-    if form == "power":
-        return Power(scalar(number)(tree))
-    if form == "linear":
-        return _linear(_mapping(tree, "alpha and beta"), mistakes)
-    if form == "table":
-        return _table(_mapping(tree, "widths to speedups"), mistakes)
-    if form == "csv":
-        return _measured(tree, mistakes)
+def speedup(tree: Tree, mistakes: Mistakes) -> Speedup:
+    """Read any form of a speedup."""
+    if not isinstance(tree, Section) or len(tree.entries) != 1:
+        several = isinstance(tree, Section) and ", ".join(tree.entries)
+        raise InputError(f"must be {_EXAMPLE}, got {several or describe(tree)}")
+    fields = Fields(tree, mistakes, _FORMS, prefix="speedup.")
+    (form,) = tree.entries
     # An unknown form has been noted as an unknown key.
-    return Linear()
+    return fields.read(form, _FORMS[form], Linear()) if form in _FORMS else Linear()
 
 
 def read_table(text: str, path: str) -> Table:
     """Read a speedup written as `csv: runs.csv`; raises FileError if its file cannot be read."""
     mistakes = Mistakes(path)
     tree = parse_tree(text, mistakes)
-    found = Linear() if tree is None else speedup(mistakes)(tree)
+    found = Linear() if tree is None else speedup(tree, mistakes)
     mistakes.check()
     assert isinstance(found, Table)
     return found
 
 
-def _linear(tree: Section, mistakes: Mistakes) -> Linear:
-    fields = Fields(tree, mistakes, ("alpha", "beta"), prefix="speedup.linear.")
+def _linear(tree: Tree, mistakes: Mistakes) -> Speedup:
+    fields = Fields(_mapping(tree, "alpha and beta"), mistakes, ("alpha", "beta"), prefix="speedup.linear.")
     return Linear(fields.read("alpha", scalar(number), 1.0), fields.read("beta", scalar(number), 0.0))
 
 
-def _table(tree: Section, mistakes: Mistakes) -> Speedup:
+def _table(tree: Tree, mistakes: Mistakes) -> Speedup:
     points = []
-    for width, entry in tree.entries.items():
+    for width, entry in _mapping(tree, "widths to speedups").entries.items():
         try:
             points.append(_point(width, entry))
         except InputError as error:
@@ -85,7 +65,7 @@ def _point(width: str, entry: KeyValue) -> tuple[float, float]:
     if not width.isdecimal():
         raise InputError(f"a width must be a whole number of GPUs, got {shown(width)}")
     (gpus,) = parse_range(width)
-    rate = scalar(number)(entry.value)
+    rate = number(text_of(entry.value))
     if rate <= 0:
         raise InputError(f"the speedup at {gpus} GPUs must be > 0, got {rate:g}")
     return float(gpus), rate
@@ -94,7 +74,7 @@ def _point(width: str, entry: KeyValue) -> tuple[float, float]:
 def _measured(tree: Tree, mistakes: Mistakes) -> Speedup:
     """Read `{csv: runs.csv}`, or `{csv: {file: runs.csv, where: {model: bert}}}` for some rows of it."""
     if not isinstance(tree, Section):
-        return _from_csv(scalar(keys.words)(tree), RowSelection(), mistakes)
+        return _from_csv(keys.words(text_of(tree)), RowSelection(), mistakes)
     fields = Fields(tree, mistakes, ("file", "where", "rate", "time"), prefix="speedup.csv.")
     fields.require("file", "runs.csv")
     file = fields.read("file", scalar(keys.words), None)
@@ -106,13 +86,13 @@ def _measured(tree: Tree, mistakes: Mistakes) -> Speedup:
     return _from_csv(file, choice, mistakes) if file is not None else Linear()
 
 
-def _conditions(tree: Tree) -> dict[str, str]:
-    return {name: scalar(keys.words)(entry.value) for name, entry in section(tree).entries.items()}
+def _conditions(tree: Tree, _: Mistakes) -> dict[str, str]:
+    return {name: keys.words(text_of(entry.value)) for name, entry in section(tree).entries.items()}
 
 
 def _from_csv(file: str, choice: RowSelection, mistakes: Mistakes) -> Table:
     """Read measured rates as speedups over one GPU; paths are relative to the file that names them."""
-    (series,) = read_measured(Path(mistakes.path).parent / file, choice)
+    (series,) = read_measured(mistakes.folder / file, choice)
     (narrowest, slowest), *_ = points = series.points
     # What was not measured on one GPU is counted as if it scaled perfectly up to the narrowest width.
     return Table(tuple((gpus, rate / slowest * narrowest) for gpus, rate in points))
@@ -124,12 +104,19 @@ def _mapping(tree: Tree, of: str) -> Section:
     return tree
 
 
+_FORMS: Mapping[str, Reader[Speedup]] = {
+    "amdahl": scalar(lambda text: Amdahl(number(text))),
+    "linear": _linear,
+    "power": scalar(lambda text: Power(number(text))),
+    "table": _table,
+    "csv": _measured,
+}
 PHASE_KEYS = ("work", "speedup")
 
 _WORK = scalar(keys.positive(parse_work_gpu_hours))
 
 
-def phases(fields: Fields, scaling: Speedup, read: Callable[[Tree], float] = _WORK) -> tuple[Phase, ...]:
+def phases(fields: Fields, scaling: Speedup, read: Reader[float] = _WORK) -> tuple[Phase, ...]:
     """Read the work of a job or a class as its phases; none if there is a mistake in it.
 
     `read` reads the value of `work` where no phases are listed.
@@ -138,7 +125,7 @@ def phases(fields: Fields, scaling: Speedup, read: Callable[[Tree], float] = _WO
         # Two statements of the same work could disagree, and none of them would be obviously right.
         if "work" in fields:
             fields.note("work", "must be given once, got phases too; leave work to the phases")
-        return fields.read("phases", lambda tree: _phase_list(tree, scaling, fields.mistakes), ())
+        return fields.read("phases", lambda tree, mistakes: _phase_list(tree, scaling, mistakes), ())
     fields.require("work", "4 gpu-hours")
     work = fields.read("work", read, math.nan)
     return () if math.isnan(work) else (Phase(work, scaling),)
@@ -165,23 +152,13 @@ def work_spread(fields: Fields) -> float:
 
 def _phase_list(tree: Tree, scaling: Speedup, mistakes: Mistakes) -> tuple[Phase, ...]:
     found = []
-    for item in items(tree, "phases"):
-        try:
-            fields = Fields(section(item), mistakes, PHASE_KEYS, prefix="phases.")
-        except InputError as error:
-            mistakes.add(item.place, f"phases: {error}")
+    for item in items(tree, "a list of phases, each starting with '- '"):
+        fields = Fields.of_item(item, mistakes, PHASE_KEYS, "phases")
+        if fields is None:
             continue
         fields.require("work", "4 gpu-hours")
         work = fields.read("work", _WORK, math.nan)
-        own = fields.read("speedup", speedup(mistakes), scaling)
+        own = fields.read("speedup", speedup, scaling)
         if not math.isnan(work):
             found.append(Phase(work, own))
     return tuple(found)
-
-
-def items(tree: Tree, of: str) -> tuple[Tree, ...]:
-    """Return the entries of a list that must not be empty; raises InputError."""
-    if not isinstance(tree, Series) or not tree.items:
-        came = "an empty list" if isinstance(tree, Series) else describe(tree)
-        raise InputError(f"must be a list of {of}, each starting with '- ', got {came}")
-    return tree.items

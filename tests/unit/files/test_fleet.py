@@ -14,8 +14,14 @@ from slacktide.core.errors import FileError, InputError
 from slacktide.core.speedup import Amdahl, Linear, Power, Table
 from slacktide.core.types import ANY_WIDTH, Job, Phase
 from slacktide.core.units import Budget, parse_arrivals_per_hour, parse_budget
-from slacktide.files.fleet.classes import CLASS_KEYS
-from slacktide.files.fleet.fleet import FLEET_KEYS, FleetFile, gpus_of, parse_fleet, read_fleet_file
+from slacktide.files.fleet.fleet import (
+    CLASS_KEYS,
+    FLEET_KEYS,
+    FleetFile,
+    gpus_of,
+    parse_fleet,
+    read_fleet_file,
+)
 from slacktide.files.fleet.keys import BUDGET_KEYS, PRICE_KEYS, STREAM_KEYS, StreamSettings
 
 ROOT = Path(__file__).parents[3]

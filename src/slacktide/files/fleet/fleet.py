@@ -1,4 +1,4 @@
-"""The fleet file: what a team writes about its stream of jobs and its budget, read and checked.
+"""The fleet file: what a team writes about its classes of jobs and its budget, read and checked.
 
 Every mistake is reported with its file, line and column, what must hold and what was found; all
 independent mistakes are reported together, one per line.
@@ -7,8 +7,9 @@ independent mistakes are reported together, one per line.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from slacktide.budget.allowance import Allowance
 from slacktide.budget.classes import JobClass, JobTemplate
@@ -16,15 +17,40 @@ from slacktide.budget.fleet import Fleet
 from slacktide.core.errors import FileError, InputError, shown
 from slacktide.core.quotes import UNLIMITED_GPUS
 from slacktide.core.register import Spec
-from slacktide.core.units import Budget
-from slacktide.core.yaml_fields import Fields, root, scalar
-from slacktide.core.yaml_tree import Mistakes, Section, parse_tree, read_text
+from slacktide.core.speedup import Linear
+from slacktide.core.types import ANY_WIDTH, Job, PoolChoice
+from slacktide.core.units import (
+    MAX_PER_HOUR,
+    Budget,
+    parse_arrivals_per_hour,
+    parse_duration_hours,
+    parse_money_usd,
+    parse_range,
+    parse_size_gb,
+)
+from slacktide.core.yaml_fields import Fields, items, number, root, scalar, text_of
+from slacktide.core.yaml_tree import Mistakes, Scalar, Section, Series, Tree, describe, parse_tree, read_text
 from slacktide.files import keys
-from slacktide.files.fleet.classes import class_list
 from slacktide.files.fleet.keys import StreamSettings, WrittenBudget, budget, price, quota, stream_settings
+from slacktide.files.job import check_worth, usual_end
+from slacktide.files.resources import Resources, resources
+from slacktide.files.work import phases, speedup
 
 FLEET_KEYS = ("budget", "price", "market", "on_demand", "classes", "stream", "policy")
 """All keys of a fleet file."""
+PLAIN_KEYS = ("name", "arrivals_per_hour", "arrivals", "work", "phases", "speedup", "restart", "widths")
+MARKET_KEYS = (
+    "deadline",
+    "value",
+    "worthless_after",
+    "patience",
+    "priority",
+    "checkpoint",
+    "resources",
+)
+"""Keys of a class that only count on a market."""
+CLASS_KEYS = (*PLAIN_KEYS, *MARKET_KEYS)  # all keys of a class
+CHECKPOINT_KEYS = ("every", "size")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,20 +97,28 @@ def read_fleet_file(path: str | Path) -> FleetFile:
 def parse_fleet(text: str, *, path: str | Path = "<text>") -> FleetFile:
     """Read the text of a fleet file; `path` names it in messages and its folder anchors other paths."""
     mistakes = Mistakes(path)
-    tree = root(parse_tree(text, mistakes), path, kind="fleet", least="budget and classes")
-    fields = Fields(_not_a_job(tree, path), mistakes, FLEET_KEYS)
+    tree = parse_tree(text, mistakes)
+    # A job file is easily given by mistake.
+    if (
+        isinstance(tree, Section)
+        and "classes" not in tree.entries
+        and not {"deadline", "resources"}.isdisjoint(tree.entries)
+    ):
+        message = "a fleet file must name budget and classes, got a job file; plan it with 'slacktide plan'"
+        raise FileError(message, path=path, line=tree.place.line, column=tree.place.column)
+    fields = root(tree, mistakes, FLEET_KEYS, kind="fleet", least="budget and classes")
     fields.require("budget", "16 gpus")
     if "market" not in fields:
         fields.require("classes", "[{name: bert, arrivals: 3/hour, work: 4 gpu-hours}]")
-    written = fields.read("budget", budget(mistakes), None)
-    usd = fields.read("price", price(mistakes), math.nan if "price" in fields else None)
-    market = fields.read("market", scalar(keys.market(Path(path).parent)), None)
+    written = fields.read("budget", budget, None)
+    usd = fields.read("price", price, math.nan if "price" in fields else None)
+    market = fields.read("market", keys.market, None)
     on_demand = fields.read("on_demand", scalar(quota), UNLIMITED_GPUS)
     if "on_demand" in fields and "market" not in fields:
         fields.note("on_demand", "must come with a market, got none; name 'market:', or leave it out")
-    classes = fields.read("classes", class_list(mistakes, market="market" in fields), ())
-    stream = fields.read("stream", stream_settings(mistakes), StreamSettings())
-    policy = fields.read("policy", keys.allocator(Path(path).parent), None)
+    classes = fields.read("classes", lambda tree, _: _class_list(tree, mistakes, "market" in fields), ())
+    stream = fields.read("stream", stream_settings, StreamSettings())
+    policy = fields.read("policy", keys.allocator, None)
     gpus = math.nan
     if written is not None:
         try:
@@ -137,9 +171,139 @@ def gpus_of(budget: Budget, usd_per_gpu_hour: float | None) -> float:
     return gpus
 
 
-def _not_a_job(tree: Section, path: object) -> Section:
-    """Raise FileError for a job file, which is easily given by mistake."""
-    if "classes" not in tree.entries and {"deadline", "resources"} & tree.entries.keys():
-        message = "a fleet file must name budget and classes, got a job file; plan it with 'slacktide plan'"
-        raise FileError(message, path=path, line=tree.place.line, column=tree.place.column)
-    return tree
+class ReadClass(NamedTuple):
+    """A class of a fleet file."""
+
+    plain: JobClass  # the part that counts in a stream served on demand at one price
+    template: JobTemplate  # all of it, for a fleet on a market
+
+
+def _class_list(tree: Tree, mistakes: Mistakes, market: bool) -> tuple[ReadClass, ...]:
+    """Read the classes; without a market, deadlines and the other keys that only count there are mistakes."""
+    found, lines = list[ReadClass](), dict[str, int]()
+    for place, item in enumerate(items(tree, "a list of classes, each starting with '- '"), start=1):
+        if not isinstance(item, Section):
+            mistakes.add(item.place, f"classes: must be mappings of keys to values, got {describe(item)}")
+            continue
+        entry = item.entries.get("name")
+        name = entry.value.text if entry and isinstance(entry.value, Scalar) else ""
+        fields = Fields(item, mistakes, CLASS_KEYS, prefix=f"classes.{name[:60] or place}.")
+        gpus = _class_resources(fields, market)
+        plain = _job_class(fields, gpus)
+        if plain is not None:
+            found.append(ReadClass(plain, _template(fields, plain, gpus)))
+        if entry and isinstance(entry.value, Scalar):
+            first = lines.setdefault(name, entry.place.line)
+            if first != entry.place.line:
+                must = "must differ from all others"
+                fields.note("name", f"{must}, got {shown(name)} again after line {first}")
+    return tuple(found)
+
+
+def _job_class(fields: Fields, gpus: Resources | None) -> JobClass | None:
+    """Read the part of a class that counts in a stream; None if a mistake makes it unusable."""
+    fields.require("name", "bert")
+    name = fields.read("name", scalar(keys.name), "")
+    arrivals = _arrivals(fields)
+    assumed = Linear()
+    scaling = fields.read("speedup", speedup, assumed)
+    parts = phases(fields, scaling)
+    restart = fields.read("restart", scalar(parse_duration_hours), 0.0)
+    widths = fields.read("widths", _widths, ANY_WIDTH) if gpus is None else gpus.widths
+    if math.isnan(arrivals) or not parts:
+        return None
+    one = parts[0]
+    try:
+        job = Job(
+            name=name,
+            work_gpu_hours=one.work_gpu_hours,
+            speedup=one.speedup,
+            phases=parts if len(parts) > 1 else (),
+            restart_hours=restart,
+            widths=widths,
+        )
+    except InputError as error:
+        # All else was checked as it was read: only the speedup and the widths together can be refused.
+        fields.note("speedup" if "speedup" in fields else "phases", str(error))
+        return None
+    return JobClass(job, arrivals, speedup_said=all(part.speedup is not assumed for part in parts))
+
+
+def _arrivals(fields: Fields) -> float:
+    """Read how often jobs come, in either form; not-a-number after a mistake."""
+    if "arrivals" in fields and "arrivals_per_hour" in fields:
+        fields.note("arrivals", "must be given once, got arrivals_per_hour too; keep one of them")
+    elif "arrivals_per_hour" not in fields:
+        fields.require("arrivals", "3/hour")
+    plain = fields.read("arrivals_per_hour", scalar(keys.positive(_per_hour)), math.nan)
+    return fields.read("arrivals", scalar(keys.positive(parse_arrivals_per_hour)), plain)
+
+
+def _per_hour(text: str) -> float:
+    if not (found := number(text)) <= MAX_PER_HOUR:
+        raise InputError(f"must be <= {MAX_PER_HOUR:g}, got {shown(text)}")
+    return found
+
+
+def _widths(tree: Tree, _: Mistakes) -> tuple[int, ...]:
+    """Read `1..8`, `8`, `{1,2,4,8}` or `[1,2,4,8]`."""
+    if isinstance(tree, Series):
+        return parse_range("{" + ",".join(map(text_of, tree.items)) + "}")
+    # To YAML a set in braces is a mapping of keys without values.
+    if isinstance(tree, Section) and all(
+        isinstance(entry.value, Scalar) and entry.value.null for entry in tree.entries.values()
+    ):
+        return parse_range("{" + ",".join(tree.entries) + "}")
+    return parse_range(text_of(tree))
+
+
+def _class_resources(fields: Fields, market: bool) -> Resources | None:
+    """Read the GPUs of a class, None where it names only widths, or none; note keys that need a market."""
+    for key in MARKET_KEYS if not market else ():
+        if key in fields:
+            must = "must come with 'market:' in the fleet file"
+            fields.note(key, f"{must}, got none; name one, or leave it out")
+    if "resources" in fields and "widths" in fields:
+        fields.note("widths", "must be given once, got resources too; write them as accelerators: H100:1..8")
+    return fields.read("resources", resources, None)
+
+
+def _template(fields: Fields, one: JobClass, gpus: Resources | None) -> JobTemplate:
+    """Read the rest of a class after its part for streams; mistakes are noted at their places."""
+    duration = scalar(keys.positive(parse_duration_hours))
+    deadline = fields.read("deadline", scalar(_due), math.nan if "deadline" in fields else math.inf)
+    worthless_after = fields.read("worthless_after", duration, None)
+    value = fields.read("value", scalar(keys.positive(parse_money_usd)), 0.0)
+    every_hours, size_gb = fields.read("checkpoint", _checkpoint, (0.0, 0.0))
+    patience = fields.read("patience", scalar(keys.wait), math.nan)
+    weight = fields.read("priority", scalar(keys.weight), 1.0)
+    check_worth(fields, deadline, worthless_after)
+    if math.isnan(deadline) or (worthless_after is not None and not worthless_after >= deadline):
+        return JobTemplate(one.job, one.arrivals_per_hour)  # the mistake has been noted
+    job = replace(
+        one.job,
+        deadline_hours=deadline,
+        value_usd=value,
+        worthless_after_hours=worthless_after,
+        after_deadline=usual_end(deadline, worthless_after),
+        checkpoint_hours=every_hours,
+        checkpoint_gb=size_gb,
+        # A GPU type without a place means every place that has it.
+        pools=gpus.pools or (PoolChoice(gpus.gpu, "", gpus.widths),) if gpus else (),
+    )
+    return JobTemplate(job, one.arrivals_per_hour, weight, patience)
+
+
+def _due(text: str) -> float:
+    return math.inf if text == "none" else keys.positive(parse_duration_hours)(text)
+
+
+def _checkpoint(tree: Tree, mistakes: Mistakes) -> tuple[float, float]:
+    """Read how often jobs checkpoint and how large a checkpoint is; `none`: they do not."""
+    if isinstance(tree, Scalar):
+        if tree.text == "none":
+            return math.inf, 0.0
+        raise InputError(f"must be 'none' or a mapping such as {{every: 10m, size: 50 GB}}, got {tree.text}")
+    fields = Fields(tree, mistakes, CHECKPOINT_KEYS, prefix="checkpoint.")
+    every = fields.read("every", scalar(parse_duration_hours), 0.0)
+    return every, fields.read("size", scalar(parse_size_gb), 0.0)

@@ -19,7 +19,7 @@ from slacktide.core.units import (
     parse_range,
     parse_spend,
 )
-from slacktide.core.yaml_fields import Fields, number, scalar, section
+from slacktide.core.yaml_fields import Fields, number, scalar, text_of
 from slacktide.core.yaml_tree import Mistakes, Section, Tree
 from slacktide.files.keys import positive
 
@@ -52,38 +52,26 @@ def quota(text: str) -> int:
     return int(count)
 
 
-def price(mistakes: Mistakes) -> Callable[[Tree], float]:
-    """Return a reader of `2.50 usd` and of `{spot: …, on_demand: …, spot_share: …}`: USD per GPU-hour.
+def price(tree: Tree, mistakes: Mistakes) -> float:
+    """Read `2.50 usd` or `{spot: …, on_demand: …, spot_share: …}`: USD per GPU-hour.
 
     Of two prices the mean is taken, weighted by the share of GPU-hours that is spot.
     """
-
-    def read(tree: Tree) -> float:
-        if not isinstance(tree, Section):
-            return scalar(positive(parse_money_usd))(tree)
-        fields = Fields(tree, mistakes, PRICE_KEYS, prefix="price.")
-        spot, on_demand = (
-            fields.read(key, scalar(positive(parse_money_usd)), math.nan) for key in PRICE_KEYS[:2]
-        )
-        share = fields.read("spot_share", scalar(_share), math.nan)
-        given = [key for key in PRICE_KEYS[:2] if key in fields]
-        if not given:
-            raise InputError("must name spot, on_demand or both, got neither; write for instance '2.50 usd'")
-        if len(given) == 1:
-            _check_alone(fields, given[0])
-            return spot if "spot" in fields else on_demand
+    usd = scalar(positive(parse_money_usd))
+    if not isinstance(tree, Section):
+        return usd(tree, mistakes)
+    fields = Fields(tree, mistakes, PRICE_KEYS, prefix="price.")
+    spot, on_demand = fields.read("spot", usd, math.nan), fields.read("on_demand", usd, math.nan)
+    share = fields.read("spot_share", scalar(_share), math.nan)
+    if "spot" in fields and "on_demand" in fields:
         fields.require("spot_share", "0.7")
         return share * spot + (1 - share) * on_demand
-
-    return read
-
-
-def _check_alone(fields: Fields, price: str) -> None:
+    if "spot" not in fields and "on_demand" not in fields:
+        raise InputError("must name spot, on_demand or both, got neither; write for instance '2.50 usd'")
+    got, other = ("spot", "on_demand") if "spot" in fields else ("on_demand", "spot")
     if "spot_share" in fields:
-        other = "on_demand" if price == "spot" else "spot"
-        fields.note(
-            "spot_share", f"must come with both prices, got only {price}; add {other} or leave it out"
-        )
+        fields.note("spot_share", f"must come with both prices, got only {got}; add {other} or leave it out")
+    return spot if got == "spot" else on_demand
 
 
 def _share(text: str) -> float:
@@ -94,21 +82,16 @@ def _share(text: str) -> float:
     return found
 
 
-def stream_settings(mistakes: Mistakes) -> Callable[[Tree], StreamSettings]:
-    """Return a reader of the `stream` section; mistakes inside are noted at their own places."""
-
-    def read(tree: Tree) -> StreamSettings:
-        fields = Fields(section(tree), mistakes, STREAM_KEYS, prefix="stream.")
-        default = StreamSettings()
-        return StreamSettings(
-            fields.read("node_gpus", scalar(_gpus), default.node_gpus),
-            fields.read("provisioning", scalar(parse_duration_hours), default.provisioning_hours),
-            fields.read("idle_grace", scalar(parse_duration_hours), default.idle_grace_hours),
-            fields.read("arrivals", scalar(_one_of("arrivals", ARRIVALS)), default.arrivals),
-            fields.read("sizes", scalar(_one_of("sizes", SIZES)), default.sizes),
-        )
-
-    return read
+def stream_settings(tree: Tree, mistakes: Mistakes) -> StreamSettings:
+    """Read the `stream` section."""
+    fields, usual = Fields(tree, mistakes, STREAM_KEYS, prefix="stream."), StreamSettings()
+    return StreamSettings(
+        fields.read("node_gpus", scalar(_gpus), usual.node_gpus),
+        fields.read("provisioning", scalar(parse_duration_hours), usual.provisioning_hours),
+        fields.read("idle_grace", scalar(parse_duration_hours), usual.idle_grace_hours),
+        fields.read("arrivals", scalar(_one_of("arrivals", ARRIVALS)), usual.arrivals),
+        fields.read("sizes", scalar(_one_of("sizes", SIZES)), usual.sizes),
+    )
 
 
 def _gpus(text: str) -> int:
@@ -138,9 +121,9 @@ class WrittenBudget(NamedTuple):
     allowance: Allowance | None = None  # what may be spent in each period; None for a budget in GPUs
 
 
-def budget(mistakes: Mistakes) -> Callable[[Tree], WrittenBudget]:
-    """Return a reader of `16 gpus`, `20000 usd/month` and `{usd: …, per: …, renewed: …}`."""
-    return lambda tree: _long(tree, mistakes) if isinstance(tree, Section) else scalar(short_budget)(tree)
+def budget(tree: Tree, mistakes: Mistakes) -> WrittenBudget:
+    """Read `16 gpus`, `20000 usd/month` or `{usd: …, per: …, renewed: …}`."""
+    return _long(tree, mistakes) if isinstance(tree, Section) else short_budget(text_of(tree))
 
 
 def short_budget(text: str) -> WrittenBudget:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from slacktide.core.errors import InputError, shown
 from slacktide.core.units import parse_gbit_per_s, parse_money_usd
-from slacktide.core.yaml_fields import Fields, root, scalar, section
+from slacktide.core.yaml_fields import Fields, Reader, items, root, scalar, text_of
 from slacktide.core.yaml_tree import Mistakes, Scalar, Series, Tree, describe, parse_tree
 from slacktide.market.base import Market, Moves, with_notice
 from slacktide.market.formats.market_bytes import as_text
@@ -60,75 +58,66 @@ class MarketFile:
 def parse_market_file(data: bytes, path: str) -> MarketFile:
     """Read what a market file says; its folder is where relative paths begin."""
     mistakes = Mistakes(path)
-    tree = root(parse_tree(as_text(data, path), mistakes), path, kind="market", least="traces")
-    fields = Fields(tree, mistakes, MARKET_KEYS)
+    tree = parse_tree(as_text(data, path), mistakes)
+    fields = root(tree, mistakes, MARKET_KEYS, kind="market", least="traces")
     fields.require("traces", "[a.csv, b.csv]")
-    folder = Path(path).parent
-    traces = fields.read("traces", lambda each: _traces(each, mistakes, folder), ())
-    moves, given = fields.read("moves", lambda each: _moves(each, mistakes), (Moves(), ()))
+    traces = fields.read("traces", _traces, ())
+    moves, given = fields.read("moves", _moves, (Moves(), ()))
     notice = fields.read("notice", scalar(parse_notice_hours), 0.0)
     mistakes.check()
     return MarketFile(traces, moves, given, notice)
 
 
-def _traces(tree: Tree, mistakes: Mistakes, folder: Path) -> tuple[Trace, ...]:
-    if not isinstance(tree, Series) or not tree.items:
-        came = "an empty list" if isinstance(tree, Series) else describe(tree)
-        raise InputError(f"must be a list such as [a.csv, b.csv], got {came}")
-    if len(tree.items) > MAX_TRACES:
-        raise InputError(f"must be a list of at most {MAX_TRACES} traces, got {len(tree.items)}")
-    return tuple(_trace(item, which, mistakes, folder) for which, item in enumerate(tree.items, start=1))
+def _traces(tree: Tree, mistakes: Mistakes) -> tuple[Trace, ...]:
+    listed = items(tree, "a list such as [a.csv, b.csv]")
+    if len(listed) > MAX_TRACES:
+        raise InputError(f"must be a list of at most {MAX_TRACES} traces, got {len(listed)}")
+    return tuple(_trace(item, f"traces[{which}]", mistakes) for which, item in enumerate(listed, start=1))
 
 
-def _trace(tree: Tree, which: int, mistakes: Mistakes, folder: Path) -> Trace:
-    """Read one trace; a mistake is noted at its place."""
-    file, text = scalar(_file(folder)), scalar(_text)
+def _trace(tree: Tree, name: str, mistakes: Mistakes) -> Trace:
     try:
         if isinstance(tree, Scalar):
-            return Trace(file(tree))
-        fields = Fields(section(tree), mistakes, TRACE_KEYS, prefix=f"traces[{which}].")
+            return Trace(_file(tree, mistakes))
+        fields = Fields(tree, mistakes, TRACE_KEYS, prefix=f"{name}.")
     except InputError as error:
-        mistakes.add(tree.place, f"traces[{which}]: {error}")
+        mistakes.add(tree.place, f"{name}: {error}")
         return Trace("")
     fields.require("file", "b.json")
     return Trace(
-        fields.read("file", file, ""),
-        fields.read("gpu", text, ""),
-        fields.read("prefix", text, ""),
+        fields.read("file", _file, ""),
+        fields.read("gpu", scalar(_text), ""),
+        fields.read("prefix", scalar(_text), ""),
         fields.read("notice", scalar(parse_notice_hours), 0.0),
     )
 
 
-def _file(folder: Path) -> Callable[[str], str]:
-    """Return a reader of a trace's name, which must be there."""
-
-    def read(text: str) -> str:
-        if is_synthetic(text):
-            return text
-        if text.startswith(FEED):
-            raise InputError(
-                f"must be a trace that is complete, got {shown(text)}; a live feed is one "
-                "table with all pools"
-            )
-        if is_market_file(text):
-            raise InputError(f"must be a trace, got another market file, {shown(text)}; name its traces here")
-        path = folder / _text(text)
-        if not path.is_file():
-            raise InputError(f"must be a file in {folder}, found none called {shown(text)}")
-        return str(path)
-
-    return read
+def _file(tree: Tree, mistakes: Mistakes) -> str:
+    """Read a trace's name, which must be there."""
+    text, folder = text_of(tree), mistakes.folder
+    if is_synthetic(text):
+        return text
+    if text.startswith(FEED):
+        raise InputError(
+            f"must be a trace that is complete, got {shown(text)}; a live feed is one table with all pools"
+        )
+    if is_market_file(text):
+        raise InputError(f"must be a trace, got another market file, {shown(text)}; name its traces here")
+    path = folder / _text(text)
+    if not path.is_file():
+        raise InputError(f"must be a file in {folder}, found none called {shown(text)}")
+    return str(path)
 
 
 def _moves(tree: Tree, mistakes: Mistakes) -> tuple[Moves, tuple[str, ...]]:
-    fields = Fields(section(tree), mistakes, MOVES_KEYS, prefix="moves.")
+    fields = Fields(tree, mistakes, MOVES_KEYS, prefix="moves.")
     usd = scalar(parse_money_usd)
-    readers: dict[str, tuple[str, Callable[[Tree], Any]]] = {
+    readers: dict[str, tuple[str, Reader[Any]]] = {
         "within_region": ("within_region_usd_per_gb", usd),
         "between_regions": ("between_regions_usd_per_gb", usd),
         "between_continents": ("between_continents_usd_per_gb", usd),
         "speed": ("gbit_per_s", scalar(_speed)),
-        "pairs": ("pairs", lambda each: _pairs(each, mistakes)),
+        "pairs": ("pairs", _pairs),
     }
     read = {name: fields.read(key, reader, None) for key, (name, reader) in readers.items()}
     given = {name: value for name, value in read.items() if value is not None}
@@ -144,10 +133,8 @@ def _pairs(tree: Tree, mistakes: Mistakes) -> tuple[tuple[str, str, float], ...]
         raise InputError(f"must be a list of {{from: …, to: …, cost: …}}, got {describe(tree)}")
     found: dict[frozenset[str], tuple[str, str, float]] = {}
     for which, item in enumerate(tree.items, start=1):
-        try:
-            fields = Fields(section(item), mistakes, PAIR_KEYS, prefix=f"moves.pairs[{which}].")
-        except InputError as error:
-            mistakes.add(item.place, f"moves.pairs[{which}]: {error}")
+        fields = Fields.of_item(item, mistakes, PAIR_KEYS, f"moves.pairs[{which}]")
+        if fields is None:
             continue
         pair = _pair(fields)
         if found.setdefault(frozenset(pair[:2]), pair) is not pair:
