@@ -105,6 +105,17 @@ def describe(tree: Tree) -> str:
     return "a mapping" if tree.entries else "an empty mapping"
 
 
+def walk(tree: Tree, key: str = "") -> Iterator[tuple[str, Tree]]:
+    """Yield a tree and all values in it, each with its key; that of an entry of a list is empty."""
+    yield key, tree
+    if isinstance(tree, Series):
+        for item in tree.items:
+            yield from walk(item)
+    elif isinstance(tree, Section):
+        for name, entry in tree.entries.items():
+            yield from walk(entry.value, name)
+
+
 def read_bytes(path: str | Path, most: int, said: str) -> bytes:
     """Return the content of a file of at most `most` bytes, which is `said` in words; raises FileError."""
     try:

@@ -7,23 +7,23 @@ independent mistakes are reported together, one per line.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple, get_args
 
 from slacktide.core.errors import FileError, InputError
-from slacktide.core.register import Spec
+from slacktide.core.own_class import Spec, is_place
 from slacktide.core.speedup import Linear
 from slacktide.core.types import AFTER_DEADLINE, AfterDeadline, Billing, Job
 from slacktide.core.units import format_duration, parse_duration_hours, parse_money_usd, parse_size_gb
 from slacktide.core.yaml_fields import Fields, root, scalar
-from slacktide.core.yaml_tree import Mistakes, Scalar, Section, Tree, parse_tree, read_text
+from slacktide.core.yaml_tree import Mistakes, Scalar, Section, Tree, parse_tree, read_text, walk
 from slacktide.files import keys
-from slacktide.files.progress_pattern import progress
 from slacktide.files.resources import ONE_GPU, Resources, resources
-from slacktide.files.secrecy import kept_secret
 from slacktide.files.work import guessed_gpu_hours, phases, speedup, work_spread
 
 DEFAULT_POLICY = "auto"
@@ -37,55 +37,15 @@ DEFAULT_KEEP = 2
 DEFAULT_HANG_HOURS = 10 / 60
 
 JOB_KEYS = (
-    "name",
-    "run",
-    "setup",
-    "workdir",
-    "envs",
-    "secrets",
-    "resources",
-    "work",
-    "phases",
-    "speedup",
-    "deadline",
-    "value",
-    "worthless_after",
-    "after_deadline",
-    "restart",
-    "shrink",
-    "checkpoint",
-    "max_cost",
-    "billing",
-    "policy",
-    "market",
-    "retries",
-    "hang_after",
-    "progress",
-    "class",
-    "patience",
-    "priority",
+    "name", "run", "setup", "workdir", "envs", "secrets", "resources", "work", "phases", "speedup",
+    "deadline", "value", "worthless_after", "after_deadline", "restart", "shrink", "checkpoint", "max_cost",
+    "billing", "policy", "market", "retries", "hang_after", "progress", "class", "patience", "priority",
     "owner",
-)
+)  # fmt: skip
 """All keys of a job file."""
 
-# The field of Job that an error names, and the key of the file it came from.
-_KEY_OF = {
-    "work_gpu_hours": "work",
-    "deadline_hours": "deadline",
-    "worthless_after_hours": "worthless_after",
-    "restart_hours": "restart",
-    "shrink_hours": "shrink",
-    "checkpoint_hours": "checkpoint",
-    "value_usd": "value",
-    "max_cost_usd": "max_cost",
-    "billing": "billing",
-    "after_deadline": "after_deadline",
-    "checkpoint_gb": "checkpoint",
-    "widths": "resources",
-    "pools": "resources",
-    "speedup": "speedup",
-}
-
+_UNIT = re.compile(r"_(gpu_hours|hours|usd|gb)$")
+"""What a field of Job has after the name of its key."""
 _REQUIRED = {
     "resources": "{accelerators: H100:1..8}",
     "work": "40 gpu-hours",
@@ -186,7 +146,7 @@ class JobText:
     def __init__(self, text: str, path: str | Path = "<text>") -> None:
         """Parse a text; raises FileError where it is no YAML."""
         self.text, self.path, self._mistakes = text, str(path), Mistakes(path)
-        with kept_secret(text, JOB_KEYS):
+        with kept_secret(text):
             self.tree = parse_tree(text, self._mistakes)
 
     @property
@@ -200,7 +160,7 @@ class JobText:
         if present.tzinfo is None:
             raise InputError(f"now must have a time zone, got {present.isoformat()}")
         mistakes = self._mistakes
-        with kept_secret(self.text, JOB_KEYS):
+        with kept_secret(self.text):
             least = "resources, work and deadline"
             found = _read(root(self.tree, mistakes, JOB_KEYS, kind="job", least=least), present)
             mistakes.check()
@@ -233,7 +193,7 @@ def _read(fields: Fields, now: datetime) -> JobFile:
         grace_hours=checkpoint.grace_hours,
         retries=fields.read("retries", _retries, Retries()),
         hang_after_hours=fields.read("hang_after", scalar(keys.patience), DEFAULT_HANG_HOURS),
-        progress_log=fields.read("progress", progress, None),
+        progress_log=fields.read("progress", keys.progress, None),
         fleet_class=fields.read("class", scalar(keys.name), None),
         patience_hours=fields.read("patience", scalar(keys.wait), None),
         priority=fields.read("priority", scalar(keys.weight), None),
@@ -364,5 +324,76 @@ def _check_shrink(fields: Fields, restart_hours: float, shrink_hours: float | No
 
 def _located(fields: Fields, error: InputError) -> FileError:
     """Return an error of Job with the place of the key that it came from."""
-    place = fields.place(_KEY_OF.get(error.field, ""))
+    key = "resources" if error.field in ("widths", "pools") else _UNIT.sub("", error.field)
+    place = fields.place(key)
     return FileError(str(error), path=fields.mistakes.path, line=place.line, column=place.column)
+
+
+class Named(NamedTuple):
+    """What a job file names that reading it would load or open."""
+
+    code: str  # what in its policy says where code is to be found; empty where nothing does
+    csv: bool  # whether a speedup, or one of a phase, is in another file
+
+
+def named_in(job: JobText) -> Named:
+    """Return what reading a job file that others sent would load or open, without doing so."""
+    if not isinstance(job.tree, Section):
+        return Named("", False)
+    policy = job.tree.entries.get("policy")
+    said = walk(policy.value) if policy else ()
+    words = [word for key, tree in said for word in (key, tree.text if isinstance(tree, Scalar) else "")]
+    speedups = [tree for key, tree in walk(job.tree) if key == "speedup" and isinstance(tree, Section)]
+    return Named(next(filter(is_place, words), ""), any("csv" in one.entries for one in speedups))
+
+
+HIDDEN = "***"
+SHORTEST = 4  # shorter words stay: replacing them would make messages unreadable and protect nothing
+LONGEST_QUOTE = 40
+"""Messages quote no more than this many characters, so only beginnings of this length can appear."""
+
+_SECRETS = re.compile(r"secrets?\b")
+_ENDS = re.compile(r"[\s\[\]{},:=\"'|>]+")
+_NAME = re.compile(r"(?:^|[{,])[\s\"'-]*([A-Za-z_][A-Za-z0-9_]*)[\"']?\s*[:=]", re.MULTILINE)
+
+
+@contextmanager
+def kept_secret(text: str, keys: tuple[str, ...] = JOB_KEYS) -> Iterator[None]:
+    """Raise FileErrors about a file with these keys again, without the values under its `secrets`.
+
+    Readers do not quote secrets. But a file may be so broken that one ends up somewhere else: below another
+    key, in a key, in a message of the YAML parser. So every word that looks as if it were written under
+    `secrets` is replaced. Causes are dropped, too: YAML's own errors quote the line.
+    """
+    try:
+        yield
+    except FileError as error:
+        if _SECRETS.search(text):
+            error.args = (redacted(str(error), secret_words(text, keys)),)
+        raise error from None
+
+
+def redacted(message: str, words: set[str]) -> str:
+    """Return a message without these words, and without beginnings of them that a message may quote."""
+    # The longest first: a word that contains another one must go as a whole.
+    for word in sorted(words, key=len, reverse=True):
+        for length in range(min(len(word), LONGEST_QUOTE), SHORTEST - 1, -1):
+            message = message.replace(word[:length], HIDDEN)
+    return message
+
+
+def secret_words(text: str, keys: tuple[str, ...]) -> set[str]:
+    """Return the words that look as if they were values under `secrets`; names of secrets are left out."""
+    found: set[str] = set()
+    for part in _parts(text, keys):
+        names = set(_NAME.findall(part))
+        found |= {word for word in _ENDS.split(part) if len(word) >= SHORTEST} - names
+    return found - set(keys)
+
+
+def _parts(text: str, keys: tuple[str, ...]) -> Iterator[str]:
+    """Yield the text after each word `secrets`, up to the next line that begins with a key of the file."""
+    next_key = re.compile(rf"^\s*[\"']?(?:{'|'.join(map(re.escape, keys))})[\"']?\s*:", re.MULTILINE)
+    for begin in _SECRETS.finditer(text):
+        end = next_key.search(text, text.find("\n", begin.end()) + 1 or len(text))
+        yield text[begin.end() : end.start() if end else len(text)].lstrip(":= \t")

@@ -22,7 +22,7 @@ from slacktide.core.units import (
     parse_range,
     parse_work,
 )
-from slacktide.core.yaml_fields import number, plain, section, text_of
+from slacktide.core.yaml_fields import Fields, number, plain, scalar, section, text_of
 from slacktide.core.yaml_tree import Mistakes, Scalar, Section, Series, Tree, describe
 from slacktide.files.store_url import parse_url
 from slacktide.market.spec import located
@@ -292,3 +292,64 @@ def _made(spec: Spec, register: Register[Any], folder: Path, *more: str) -> Spec
         # Plug-ins of others check their parameters in their own ways.
         raise InputError(f"{named}: parameters must fit the {register.kind}, got: {error}") from error
     return whole
+
+
+LONGEST_PATTERN = 200
+MOST_REPEATS = 4
+"""Unbounded repeats in one pattern, such as `\\d+`: each multiplies the time of the worst line."""
+
+_TOKEN = re.compile(
+    r"""(?P<escape>\\.) | (?P<set>\[\^?\]?(?:\\.|[^\]\\])*\]) | (?P<odd>\(\?(?!:|P<\w+>))
+    | (?P<open>\((?:\?(?::|P<\w+>))?) | (?P<close>\)) | (?P<repeat>[*+?]|\{\d*,?\d*\}) | (?P<plain>.)""",
+    re.VERBOSE | re.DOTALL,
+)
+
+
+def progress(tree: Tree, mistakes: Mistakes) -> str | None:
+    """Read `progress: {log: PATTERN}`, a regular expression that finds progress in what a job prints."""
+    fields = Fields(tree, mistakes, ("log",), prefix="progress.")
+    fields.require("log", r"'step (\d+)/(\d+)'")
+    return fields.read("log", scalar(log_pattern), None)
+
+
+def log_pattern(text: str) -> str:
+    """Read a pattern with one group (a share or percent) or two (done and total).
+
+    It is tried on every line that a job prints, so all that could take exponential time is refused: repeated
+    groups, backreferences and lookaround. What remains takes bounded time on a line of bounded length.
+    """
+    if len(text) > LONGEST_PATTERN:
+        raise InputError(f"a pattern must have at most {LONGEST_PATTERN} characters, got {len(text)}")
+    try:
+        groups = re.compile(text.encode()).groups
+    except (re.error, OverflowError, RecursionError) as error:
+        raise InputError(f"must be a regular expression, got {shown(text)}: {error}") from error
+    if groups not in (1, 2):
+        raise InputError(
+            f"a pattern must have one group (a share, or percent) or two (done and total), got {groups}; "
+            r"write for instance 'step (\d+)/(\d+)'"
+        )
+    _check_bounded(text)
+    return text
+
+
+def _check_bounded(text: str) -> None:
+    repeats, before = 0, ""
+    for token in _TOKEN.finditer(text):
+        kind, word = str(token.lastgroup), token.group()
+        if kind == "odd" or (kind == "escape" and word[1].isdecimal() and word[1] != "0"):
+            raise InputError(f"a pattern must not use lookaround, backreferences or flags, got {shown(text)}")
+        if kind == "repeat" and before == "repeat" and word != "?":
+            raise InputError(f"a pattern must not repeat a repeat, got {shown(text)}")
+        if kind == "repeat" and before == "close" and word != "?":
+            raise InputError(
+                f"a pattern must not repeat a group, because that can take forever, got {shown(text)}; "
+                r"repeat single characters, as in \d+"
+            )
+        repeats += kind == "repeat" and word != "?"
+        before = kind
+    if repeats > MOST_REPEATS:
+        raise InputError(
+            f"a pattern must have at most {MOST_REPEATS} repeats, got {repeats} in {shown(text)}; "
+            "leave out what does not need to match: a pattern may begin anywhere in a line"
+        )

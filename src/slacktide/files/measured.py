@@ -59,8 +59,23 @@ class MeasuredSeries(NamedTuple):
 
 
 class _Row(NamedTuple):
+    path: str
     line: int
     cells: dict[str, str]
+
+    def refused(self, name: str, must: str) -> FileError:
+        return FileError(f"{name} {must}, got {shown(self.cells[name])}", path=self.path, line=self.line)
+
+    def number(self, name: str) -> float:
+        text = self.cells[name]
+        try:
+            # float() would also read 1_000, which other programs do not.
+            found = float(text) if "_" not in text else math.nan
+        except ValueError:
+            found = math.nan
+        if not math.isfinite(found):
+            raise self.refused(name, "must be a number")
+        return found
 
 
 class _Columns(NamedTuple):
@@ -83,7 +98,7 @@ def read_measured(path: str | Path, choice: RowSelection | None = None) -> tuple
     for values, members in groupby(sorted(chosen, key=key), key=key):
         group = list(members)
         _check_alike(group, columns, wanted, place)
-        rates = tuple(_rate(row, columns, place) for row in group)
+        rates = tuple(_rate(row, columns) for row in group)
         series.append(MeasuredSeries(dict(zip(wanted.group, values, strict=True)), rates))
     return tuple(series)
 
@@ -105,7 +120,7 @@ def _rows(text: str, path: str) -> list[_Row]:
         if len(cells) != len(names):
             message = f"a row must have {len(names)} cells like the header, got {len(cells)}"
             raise FileError(message, path=path, line=line)
-        found.append(_Row(line, dict(zip(names, (cell.strip() for cell in cells), strict=True))))
+        found.append(_Row(path, line, dict(zip(names, (cell.strip() for cell in cells), strict=True))))
     if not found:
         raise FileError("a table must have rows below its header, got none", path=path)
     return found
@@ -168,30 +183,12 @@ def _check_alike(rows: list[_Row], columns: _Columns, choice: RowSelection, path
             )
 
 
-def _rate(row: _Row, columns: _Columns, path: str) -> MeasuredRate:
-    width = _number(row, columns.width, path)
+def _rate(row: _Row, columns: _Columns) -> MeasuredRate:
+    width = row.number(columns.width)
     if not 1 <= width <= MAX_MEASURED_GPUS or width != int(width):
-        raise _refused(row, columns.width, f"must be a whole number in 1..{MAX_MEASURED_GPUS}", path)
-    speed = _number(row, columns.speed, path)
-    rate = 1 / speed if columns.inverted and speed > 0 else speed
-    if not speed > 0:
-        raise _refused(row, columns.speed, "must be > 0", path)
-    if not is_rate(rate):
-        raise _refused(row, columns.speed, f"must be a rate in {LEAST_RATE:g}..{MOST_RATE:g}", path)
+        raise row.refused(columns.width, f"must be a whole number in 1..{MAX_MEASURED_GPUS}")
+    if not (speed := row.number(columns.speed)) > 0:
+        raise row.refused(columns.speed, "must be > 0")
+    if not is_rate(rate := 1 / speed if columns.inverted else speed):
+        raise row.refused(columns.speed, f"must be a rate in {LEAST_RATE:g}..{MOST_RATE:g}")
     return MeasuredRate(int(width), rate, row.line)
-
-
-def _number(row: _Row, name: str, path: str) -> float:
-    text = row.cells[name]
-    try:
-        # float() would also read 1_000, which other programs do not.
-        found = float(text) if "_" not in text else math.nan
-    except ValueError:
-        found = math.nan
-    if not math.isfinite(found):
-        raise _refused(row, name, "must be a number", path)
-    return found
-
-
-def _refused(row: _Row, name: str, must: str, path: str) -> FileError:
-    return FileError(f"{name} {must}, got {shown(row.cells[name])}", path=path, line=row.line)

@@ -43,7 +43,12 @@ class StoreUrl(NamedTuple):
 
 def parse_url(text: str) -> StoreUrl:
     """Read the URL of a store; raises InputError, which shows nothing that may be a credential."""
-    parts = _split(text)
+    if text != text.strip() or not text.isprintable():
+        raise InputError(f"must be a URL such as {EXAMPLES}, got blanks or control characters in it")
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        raise InputError(f"must be a URL such as {EXAMPLES}, got something else") from None
     _check_no_credentials(text, parts)
     if parts.scheme not in OPTIONS:
         raise InputError(f"must be a URL such as {EXAMPLES}, got {shown(text.split('?', maxsplit=1)[0])}")
@@ -64,17 +69,11 @@ def parse_url(text: str) -> StoreUrl:
 
 def open_store(url: str) -> tuple[Any, str]:
     """Return the pyarrow file system of a URL and the folder in it; raises InputError and OSError."""
+    from pyarrow import fs
+
     found = parse_url(url)
-    return _OPENERS[found.scheme](found), found.root
-
-
-def _split(text: str) -> SplitResult:
-    if text != text.strip() or not text.isprintable():
-        raise InputError(f"must be a URL such as {EXAMPLES}, got blanks or control characters in it")
-    try:
-        return urlsplit(text)
-    except ValueError:
-        raise InputError(f"must be a URL such as {EXAMPLES}, got something else") from None
+    openers = {"s3": _open_s3, "gs": _open_gs, "file": lambda _: fs.LocalFileSystem()}
+    return openers[found.scheme](found), found.root
 
 
 def _check_no_credentials(text: str, parts: SplitResult) -> None:
@@ -139,7 +138,8 @@ def _open_s3(url: StoreUrl) -> Any:
     from pyarrow import fs
 
     endpoint, scheme = url.endpoint, url.endpoint_scheme
-    if endpoint is None and (usual := _usual_endpoint()):
+    usual = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    if endpoint is None and usual:
         endpoint, scheme = _endpoint({"endpoint_override": usual})
     region = url.region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     if region is None and endpoint is None:
@@ -156,10 +156,6 @@ def _open_s3(url: StoreUrl) -> Any:
     )
 
 
-def _usual_endpoint() -> str | None:
-    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or None
-
-
 def _open_gs(url: StoreUrl) -> Any:
     from pyarrow import fs
 
@@ -168,12 +164,3 @@ def _open_gs(url: StoreUrl) -> Any:
     return fs.GcsFileSystem(
         retry_time_limit=limit, **{name: value for name, value in settings.items() if value}
     )
-
-
-def _open_file(url: StoreUrl) -> Any:
-    from pyarrow import fs
-
-    return fs.LocalFileSystem()
-
-
-_OPENERS = {"s3": _open_s3, "gs": _open_gs, "file": _open_file}

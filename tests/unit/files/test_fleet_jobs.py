@@ -11,7 +11,7 @@ import pytest
 from slacktide.budget.classes import JobClass
 from slacktide.core.errors import FileError, InputError
 from slacktide.core.types import Job
-from slacktide.files.fleet.jobs import FleetJobs, read_fleet_jobs
+from slacktide.files.fleet.recorded_jobs import FleetJobs, read_fleet_jobs
 
 CLASSES = (
     JobClass(Job(name="bert", work_gpu_hours=4, widths=(1, 2)), 1.0),

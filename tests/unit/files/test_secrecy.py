@@ -11,9 +11,8 @@ import pytest
 from slacktide.app.jobs.submission import Submission
 from slacktide.core.errors import InputError
 from slacktide.core.yaml_tree import Mistakes, Scalar, Section, Series, Tree, parse_tree
-from slacktide.files.job import parse_job
+from slacktide.files.job import parse_job, redacted, secret_words
 from slacktide.files.rewrite import with_class, without_secrets
-from slacktide.files.secrecy import redacted, secret_words
 
 CANARY = "hunter2-canary/of+many=chars"
 REST = """\

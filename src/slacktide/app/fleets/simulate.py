@@ -20,8 +20,7 @@ from slacktide.core.errors import InputError
 from slacktide.core.own_class import Spec
 from slacktide.core.register import extension
 from slacktide.files.fleet.fleet import FleetFile
-from slacktide.files.fleet.jobs import FleetJob
-from slacktide.files.fleet.recorded_jobs import read_jobs
+from slacktide.files.fleet.recorded_jobs import FleetJob, read_jobs
 from slacktide.market.base import Market
 from slacktide.results.fleets.fleet_comparison import FleetComparison, FleetMonth, JobFacts
 from slacktide.results.fleets.stream import StreamComparison

@@ -16,8 +16,8 @@ from slacktide.budget.stream import draw_stream
 from slacktide.core.errors import InputError, shown
 from slacktide.core.own_class import Spec
 from slacktide.files.fleet.fleet import FleetFile, read_fleet_file
-from slacktide.files.fleet.jobs import FleetJob, FleetJobs, read_fleet_jobs
 from slacktide.files.fleet.keys import short_budget
+from slacktide.files.fleet.recorded_jobs import FleetJob, FleetJobs, read_fleet_jobs
 from slacktide.market.base import Market
 
 OF_MACHINES = {

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from slacktide.core.errors import FileError, listed, shown
+from slacktide.core.errors import FileError, InputError, listed, shown
 from slacktide.core.yaml_tree import read_bytes
 
 MAX_BYTES = 200_000_000
@@ -29,16 +29,9 @@ CAME = (
 LASTED = ("duration_s", "elapsedraw", "elapsed", "runtime", "_runtime", "duration_hours", "duration")
 BEGAN, ENDED = ("start", "start_time"), ("end", "end_time")
 WIDTH = (
-    "num_gpus",
-    "gpus",
-    "alloctres",
-    "reqtres",
-    "allocgres",
-    "gpu_count",
-    "gpu count",
-    "gpucount",
+    "num_gpus", "gpus", "alloctres", "reqtres", "allocgres", "gpu_count", "gpu count", "gpucount",
     "world_size",
-)
+)  # fmt: skip
 STATE = ("state", "status")
 DONE = ("completed", "finished", "succeeded", "success", "done", "")
 MILLISECONDS_FROM = 1e11
@@ -69,18 +62,21 @@ class PastJobs:
 def read_past(path: str | Path, by: str | None = None) -> PastJobs:
     """Read a table of past jobs; `by` names the column of their kind. Raises FileError with the line."""
     place = str(path)
-    rows = _rows(_text(path), place)
+    # Exports of trackers mix encodings; times and numbers, which count, are ASCII.
+    data = read_bytes(path, MAX_BYTES, f"{MAX_BYTES // 1_000_000} MB")
+    rows = _rows(data.decode("utf-8", errors="replace"), place)
     names = [cell.strip().lower().removeprefix("\ufeff") for cell in rows[0]]
     columns = _columns(names, by, place)
     found, left_out = [], Counter[str]()
     for line, row in enumerate(rows[1:], start=2):
         cells = {what: row[names.index(name)].strip() if names.index(name) < len(row) else ""
                  for what, name in columns.items()}  # fmt: skip
-        job, why = _job(cells, columns)
-        if why and why.startswith("!"):
-            raise FileError(why[1:], path=place, line=line)
-        if job is None:
-            left_out[why] += 1
+        try:
+            job = _job(cells, columns)
+        except InputError as error:
+            raise FileError(str(error), path=place, line=line) from None
+        if isinstance(job, str):
+            left_out[job] += 1
         else:
             found.append(job)
     if not found:
@@ -88,12 +84,6 @@ def read_past(path: str | Path, by: str | None = None) -> PastJobs:
         must = "a table of past jobs must have at least one that ran to its end"
         raise FileError(f"{must}, got {why}", path=place)
     return PastJobs(tuple(sorted(found, key=lambda job: job.came_hours)), columns, dict(left_out))
-
-
-def _text(path: str | Path) -> str:
-    data = read_bytes(path, MAX_BYTES, f"{MAX_BYTES // 1_000_000} MB")
-    # Exports of trackers mix encodings; times and numbers, which count, are ASCII.
-    return data.decode("utf-8", errors="replace")
 
 
 def _rows(text: str, path: str) -> list[list[str]]:
@@ -143,33 +133,29 @@ def _columns(names: list[str], by: str | None, path: str) -> dict[str, str]:
     return {what: name for what, name in found.items() if name is not None}
 
 
-def _job(cells: dict[str, str], columns: dict[str, str]) -> tuple[PastJob | None, str]:
-    """Return a job, or None and why it is left out; a reason that begins with ! is a mistake of the file."""
+def _job(cells: dict[str, str], columns: dict[str, str]) -> PastJob | str:
+    """Return a job, or why it is left out; raises InputError for a time that cannot be read."""
     if "." in cells.get("id", ""):
-        return None, "steps of jobs"
+        return "steps of jobs"
     state = cells.get("state", "").split(" ")[0].lower()
     if state not in DONE:
-        return None, f"{state} jobs"
+        return f"{state} jobs"
     came = _moment(cells["came"], columns["came"])
     if came is None:
-        return None, _unless_empty(cells["came"], "a time", columns["came"], "jobs without a time")
+        if cells["came"].lower() in ("", "unknown", "none", "null", "n/a", "nan"):
+            return "jobs without a time"
+        must = f"column {shown(columns['came'])} must be a time, ISO 8601 or seconds since 1970"
+        raise InputError(f"{must}, got {shown(cells['came'])}")
     hours = _lasted(cells, columns)
     if hours is None:
-        return None, "jobs without a duration"
+        return "jobs without a duration"
     gpus = _gpus(cells["gpus"])
     if not gpus:
-        return None, "jobs without GPUs"
+        return "jobs without GPUs"
     if hours <= 0:
-        return None, "jobs that took no time"
+        return "jobs that took no time"
     kind = _NAME.sub("-", cells.get("kind", "")).strip("-._")[:40] or "jobs"
-    return PastJob(kind, came, hours, gpus), ""
-
-
-def _unless_empty(text: str, must: str, column: str, why: str) -> str:
-    """Return why a row without a value is left out; a value that cannot be read is a mistake."""
-    if text.lower() in ("", "unknown", "none", "null", "n/a", "nan"):
-        return why
-    return f"!column {shown(column)} must be {must}, ISO 8601 or seconds since 1970, got {shown(text)}"
+    return PastJob(kind, came, hours, gpus)
 
 
 def _moment(text: str, column: str) -> float | None:
@@ -220,6 +206,3 @@ def _number(text: str) -> float | None:
     except ValueError:
         return None
     return found if math.isfinite(found) else None
-
-
-__all__ = ["PastJob", "PastJobs", "read_past"]

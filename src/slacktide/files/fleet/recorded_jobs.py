@@ -1,27 +1,36 @@
-"""Reads recorded streams of jobs from CSV files: when each arrived, its class and its size."""
+"""Reads tables of recorded jobs from CSV files: streams of classes, and past jobs of a fleet on a market."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from slacktide.budget.classes import JobClass
 from slacktide.budget.stream import Stream, draw_sizes
-from slacktide.core.arrays import Floats
-from slacktide.core.errors import FileError, listed, shown, unknown_name
+from slacktide.core.errors import FileError, InputError, listed, shown, unknown_name
 from slacktide.core.yaml_tree import read_text
+from slacktide.files import keys
 from slacktide.market.formats.samples import CellRow, rows_of
 
 TIME_COLUMNS = {"arrival_hours": 1.0, "arrival_s": 3600.0, "submit_s": 3600.0, "time": 3600.0}
 """Columns of arrival times, and how many of their units make an hour."""
+MOMENT_COLUMNS = {"submit_hours": 1.0, "submit_utc": 1.0, "submitted": 1.0, **TIME_COLUMNS}
+"""Columns of submission times to a fleet on a market, which may be dates."""
 CLASS_COLUMNS = ("class", "application")
 WORK = "work_gpu_hours"
 DURATION, WIDTH = "duration_s", "num_gpus"
 """How long a job ran on how many GPUs: its work follows from its class's speedup."""
+DEADLINE, VALUE, PRIORITY, PATIENCE = "deadline_hours", "value_usd", "priority", "patience_hours"
+NAME, OWNER = "name", "owner"
+NONE = "none"
+EPOCH_HOURS = 100_000.0
+"""Numbers from here on count from 1970: as hours of a run they would be more than eleven years."""
 MOST_HOURS = 1e7
 """The latest arrival, from the origin of the file's times: more than 1,000 years is a mistake of units."""
 MOST_SPAN_HOURS = 876_000.0  # the longest that a recorded stream may be: a hundred years
@@ -29,19 +38,27 @@ LEAST_AMOUNT, MOST_AMOUNT = 1e-9, 1e12
 """Work, durations and widths outside of these are slips, and sums of them would lose the others."""
 
 
+class FleetJob(NamedTuple):
+    """A job of the table; None means that its class decides."""
+
+    submitted_hours: float
+    kind: int  # which class of the fleet it is of
+    work_gpu_hours: float
+    deadline_hours: float | None = None  # from its submission; infinite: it has none, whatever its class says
+    value_usd: float | None = None
+    weight: float | None = None
+    patience_hours: float | None = None
+    name: str = ""
+    owner: str = ""
+
+
 @dataclass(frozen=True, slots=True)
-class TableColumns:
-    """Which column of a table has each fact; None if the table does not have it."""
+class FleetJobs:
+    """The jobs of a table in the order of their submission."""
 
-    names: tuple[str, ...]
-    time: str
-    job_class: str | None
-    size: str | None
-
-    def cell(self, row: CellRow, name: str) -> str:
-        """Return the cell of a row in a column; empty if the row is too short."""
-        place = self.names.index(name)
-        return row.cells[place].strip() if place < len(row.cells) else ""
+    jobs: tuple[FleetJob, ...]
+    began: datetime | None = None
+    """The date of hour 0, which is a midnight in UTC; None where the table counts hours without a date."""
 
 
 def read_jobs(path: str | Path, classes: Sequence[JobClass], *, sizes: str, seed: int = 0) -> Stream:
@@ -52,158 +69,206 @@ def read_jobs(path: str | Path, classes: Sequence[JobClass], *, sizes: str, seed
     or from `duration_s` and `num_gpus`; other columns are ignored. The stream begins one mean gap before
     its first job. Raises FileError with the line of a mistake.
     """
-    place = str(path)
-    rows = list(rows_of(read_text(path), place))
-    columns = _columns(rows, classes, place)
-    found = sorted((_job(row, columns, classes, place) for row in rows[1:]), key=lambda job: job[0])
+    table = _JobTable(path, classes, TIME_COLUMNS, "arrived")
+    found = sorted((table.arrival(row) for row in table.rows), key=lambda job: job[0])
     if not found:
-        raise FileError("a recorded stream must have at least one job, got none", path=place)
+        raise FileError("a recorded stream must have at least one job, got none", path=path)
     hours, kinds, size = (np.array(column) for column in zip(*found, strict=True))
-    if hours[-1] - hours[0] > MOST_SPAN_HOURS:
-        raise FileError(
-            f"a recorded stream must last at most {MOST_SPAN_HOURS:g} hours, got {hours[-1] - hours[0]:.4g}; "
-            "check the times and their unit",
-            path=place,
-        )
-    if columns.size is None:
+    span = float(hours[-1] - hours[0])
+    _check_span(span, "a recorded stream", table.path)
+    if table.size is None:
         size = draw_sizes(len(found), sizes, seed=seed)
-    return Stream(_from_the_beginning(hours), kinds.astype(np.int64), size)
+    # One mean gap before the first job, so that rates count one gap for each job.
+    return Stream(hours - hours[0] + span / max(1, len(hours) - 1), kinds.astype(np.int64), size)
 
 
-def _from_the_beginning(hours: Floats) -> Floats:
-    """Start a stream one mean gap before its first job, so that rates count one gap for each job."""
-    gap = float(hours[-1] - hours[0]) / max(1, len(hours) - 1)
-    shifted: Floats = hours - hours[0] + gap
-    return shifted
+def read_fleet_jobs(path: str | Path, classes: Sequence[JobClass], *, sizes: str, seed: int = 0) -> FleetJobs:
+    """Read the jobs of a fleet; where a table does not give work, it is drawn.
+
+    Columns: when a job was submitted (`submit_hours`, or a date in `submit_utc` or `submitted`; those of a
+    recorded stream too), `class`, `work_gpu_hours` (or `duration_s` and `num_gpus`), and where there are any
+    `deadline_hours`, `value_usd`, `priority`, `patience_hours`, `name` and `owner`. An empty cell is as the
+    class says. Raises FileError with the line of a mistake.
+    """
+    if not classes:
+        raise InputError(f"{path}: jobs must be of a class, got a fleet file without classes; add 'classes:'")
+    own = (DEADLINE, VALUE, PRIORITY, PATIENCE, NAME, OWNER)
+    table = _JobTable(path, classes, MOMENT_COLUMNS, "were submitted", own)
+    if not table.rows:
+        raise FileError("a table of jobs must have at least one, got none", path=path)
+    drawn = None if table.size else draw_sizes(len(table.rows), sizes, seed=seed).tolist()
+    found, dated, lines = list[FleetJob](), set[bool](), dict[str, int]()
+    for number, row in enumerate(table.rows):
+        hours, is_date = table.moment(row)
+        dated.add(is_date)
+        if len(dated) > 1:
+            raise table.mistake(row, table.time, "be dates or numbers in all rows")
+        found.append(table.job(row, hours, drawn[number] if drawn else None))
+    for row, job in zip(table.rows, found, strict=True):
+        first = lines.setdefault(job.name, row.number) if job.name else row.number
+        if first != row.number:
+            must = f"a name must come once, got {shown(job.name)} again after line {first}"
+            raise FileError(must, path=path, line=row.number)
+    return _in_order(found, dated.pop(), table.path)
 
 
-def header(rows: list[CellRow], known: Iterable[str], path: str) -> tuple[str, ...]:
-    """Return the names of a table's columns; raises FileError if a known one comes twice."""
-    if not rows:
-        raise FileError("a table must have a header, got no text", path=path)
-    names = tuple(cell.strip().lower().removeprefix("\ufeff") for cell in rows[0].cells)
-    for name in known:
-        if names.count(name) > 1:
-            raise FileError(
-                f"a column must come once, got {shown(name)} twice", path=path, line=rows[0].number
-            )
-    return names
+def _in_order(jobs: list[FleetJob], dated: bool, path: str) -> FleetJobs:
+    """Return jobs in the order of their submission; dates are counted from the midnight before the first."""
+    jobs.sort(key=lambda job: job.submitted_hours)
+    began = 24.0 * math.floor(jobs[0].submitted_hours / 24.0) if dated else 0.0
+    _check_span(jobs[-1].submitted_hours - began, "a table of jobs", path)
+    moved = tuple(job._replace(submitted_hours=job.submitted_hours - began) for job in jobs)
+    return FleetJobs(moved, datetime(1970, 1, 1, tzinfo=UTC) + timedelta(hours=began) if dated else None)
 
 
-def class_column(names: tuple[str, ...], classes: Sequence[JobClass], path: str, line: int) -> str | None:
-    """Return the column of classes; None where there is none, and only one class."""
-    job_class = next((name for name in CLASS_COLUMNS if name in names), None)
-    if job_class is None and len(classes) > 1:
-        raise FileError(
-            f"a column 'class' or 'application' must say which of {len(classes)} classes a job is of, "
-            f"got only: {listed(names)}",
-            path=path,
-            line=line,
+def _check_span(hours: float, what: str, path: str) -> None:
+    if hours > MOST_SPAN_HOURS:
+        must = f"{what} must last at most {MOST_SPAN_HOURS:g} hours"
+        raise FileError(f"{must}, got {hours:.4g}; check the times and their unit", path=path)
+
+
+class _JobTable:
+    """The rows of a table of jobs, and which of its columns says what; None where it has none."""
+
+    def __init__(
+        self,
+        path: str | Path,
+        classes: Sequence[JobClass],
+        times: dict[str, float],
+        came: str,
+        own: Iterable[str] = (),
+    ) -> None:
+        """Read a table; jobs `came` at `times`, which are the names of columns, `own` are further ones."""
+        self.path, self._classes, self._times = str(path), classes, times
+        rows = list(rows_of(read_text(path), self.path))
+        if not rows:
+            raise FileError("a table must have a header, got no text", path=path)
+        header, *self.rows = rows
+        self._names = tuple(cell.strip().lower().removeprefix("\ufeff") for cell in header.cells)
+        for name in (*times, *CLASS_COLUMNS, WORK, DURATION, WIDTH, *own):
+            if self._names.count(name) > 1:
+                raise self._refused(header, f"a column must come once, got {shown(name)} twice")
+        found = [name for name in times if name in self._names]
+        if len(found) != 1:
+            got = " and ".join(found) or "only: " + listed(self._names)
+            must = f"one column must say when jobs {came} ({', '.join(times)})"
+            raise self._refused(header, f"{must}, got {got}")
+        self.time = found[0]
+        self._class = next((name for name in CLASS_COLUMNS if name in self._names), None)
+        if self._class is None and len(classes) > 1:
+            must = f"a column 'class' or 'application' must say which of {len(classes)} classes a job is of"
+            raise self._refused(header, f"{must}, got only: {listed(self._names)}")
+        self.size = next((name for name in (WORK, DURATION) if name in self._names), None)
+        if self.size == DURATION and WIDTH not in self._names:
+            must = f"{DURATION!r} must come with {WIDTH!r}, the GPUs it ran on"
+            raise self._refused(header, f"{must}; leave it out to generate sizes")
+
+    def _refused(self, row: CellRow, message: str) -> FileError:
+        return FileError(message, path=self.path, line=row.number)
+
+    def mistake(self, row: CellRow, name: str, must: str) -> FileError:
+        """Return the error about a cell that quotes it."""
+        return self._refused(row, f"column {shown(name)} must {must}, got {shown(self._cell(row, name))}")
+
+    def arrival(self, row: CellRow) -> tuple[float, int, float]:
+        """Return the arrival time of a job, its class and its size."""
+        hours = self._number(row, self.time) / self._times[self.time]
+        if abs(hours) > MOST_HOURS:
+            must = f"column {shown(self.time)} must be within {MOST_HOURS:g} hours"
+            raise self._refused(row, f"{must}, got {shown(self._cell(row, self.time))}; check its unit")
+        kind = self._kind(row)
+        return hours, kind, self._size(row, kind)
+
+    def moment(self, row: CellRow) -> tuple[float, bool]:
+        """Return when a job was submitted, and whether that is a date, in hours since 1970."""
+        text = self._cell(row, self.time)
+        try:
+            hours = float(text) / self._times[self.time]
+        except ValueError:
+            try:
+                found = datetime.fromisoformat(text.replace(" UTC", "Z"))
+            except ValueError:
+                must = "be a number or a time such as 2030-05-01T18:00:00Z"
+                raise self.mistake(row, self.time, must) from None
+            # A time without a zone is taken as UTC.
+            return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() / 3600.0, True
+        if not 0 <= hours < math.inf:
+            raise self.mistake(row, self.time, "be >= 0")
+        return hours, hours >= EPOCH_HOURS
+
+    def job(self, row: CellRow, hours: float, drawn: float | None) -> FleetJob:
+        """Return the job of a row, whose size was drawn where the table has none."""
+        kind = self._kind(row)
+        size = self._size(row, kind) if drawn is None else drawn
+        return FleetJob(
+            hours,
+            kind,
+            size * self._classes[kind].work_gpu_hours,
+            self._optional(row, DEADLINE, none=math.inf),
+            self._optional(row, VALUE, none=0.0, least=0.0),
+            self._optional(row, PRIORITY, least=keys.LEAST_WEIGHT, most=keys.MOST_WEIGHT),
+            self._optional(row, PATIENCE, none=math.inf, least=0.0),
+            self._cell(row, NAME),
+            self._cell(row, OWNER),
         )
-    return job_class
 
+    def _cell(self, row: CellRow, name: str) -> str:
+        """Return the cell of a row in a column; empty where there is none."""
+        place = self._names.index(name) if name in self._names else len(row.cells)
+        return row.cells[place].strip() if place < len(row.cells) else ""
 
-def _columns(rows: list[CellRow], classes: Sequence[JobClass], path: str) -> TableColumns:
-    names = header(rows, (*TIME_COLUMNS, *CLASS_COLUMNS, WORK, DURATION, WIDTH), path)
-    line = rows[0].number
-    return TableColumns(
-        names,
-        _time_column(names, path, line),
-        class_column(names, classes, path, line),
-        size_column(names, path, line),
-    )
+    def _optional(
+        self,
+        row: CellRow,
+        name: str,
+        *,
+        none: float | None = None,
+        least: float = LEAST_AMOUNT,
+        most: float = MOST_AMOUNT,
+    ) -> float | None:
+        """Return a number that a table may leave out, or what stands for it where the cell says `none`."""
+        text = self._cell(row, name)
+        if not text:
+            return None
+        if text.lower() == NONE and none is not None:
+            return none
+        found = self._number(row, name)
+        if not least <= found <= most:
+            raise self.mistake(row, name, f"be in {least:g}..{most:g}")
+        return found
 
+    def _kind(self, row: CellRow) -> int:
+        """Return which class a job is of."""
+        if self._class is None:
+            return 0
+        name, known = self._cell(row, self._class), [one.name for one in self._classes]
+        if name not in known:
+            message = unknown_name("a class of the fleet", name, known)
+            raise self._refused(row, f"column {shown(self._class)}: {message}")
+        return known.index(name)
 
-def _time_column(names: tuple[str, ...], path: str, line: int) -> str:
-    times = [name for name in TIME_COLUMNS if name in names]
-    if len(times) != 1:
-        raise FileError(
-            f"one column must say when jobs arrived ({', '.join(TIME_COLUMNS)}), got "
-            f"{' and '.join(times) or 'only: ' + listed(names)}",
-            path=path,
-            line=line,
-        )
-    return times[0]
+    def _size(self, row: CellRow, kind: int) -> float:
+        """Return the work of a job as a multiple of its class's mean; 1 if the table does not say."""
+        if self.size is None:
+            return 1.0
+        amount, one = self._amount(row, self.size), self._classes[kind]
+        if self.size == WORK:
+            return amount / one.work_gpu_hours
+        gpus = self._amount(row, WIDTH)
+        return amount / 3600.0 / sum(phase.work_gpu_hours / phase.speedup(gpus) for phase in one.phases)
 
+    def _amount(self, row: CellRow, name: str) -> float:
+        found = self._number(row, name)
+        if not LEAST_AMOUNT <= found <= MOST_AMOUNT:
+            must = f"be in {LEAST_AMOUNT:g}..{MOST_AMOUNT:g}" if found > 0 else "be > 0"
+            raise self._refused(row, f"column {shown(name)} must {must}, got {found:g}")
+        return found
 
-def size_column(names: tuple[str, ...], path: str, line: int) -> str | None:
-    """Return the column that says how large jobs are; None where sizes are to be drawn."""
-    if WORK in names:
-        return WORK
-    if DURATION in names and WIDTH not in names:
-        raise FileError(
-            f"{DURATION!r} must come with {WIDTH!r}, the GPUs it ran on; leave it out to generate sizes",
-            path=path,
-            line=line,
-        )
-    return DURATION if DURATION in names else None
-
-
-def _job(
-    row: CellRow, columns: TableColumns, classes: Sequence[JobClass], path: str
-) -> tuple[float, int, float]:
-    """Return the arrival time of a job, its class and its size."""
-    hours = _hours(row, columns, path)
-    index = class_index(row, columns, classes, path)
-    return hours, index, size_in(row, columns, classes[index], path)
-
-
-def size_in(row: CellRow, columns: TableColumns, one: JobClass, path: str) -> float:
-    """Return the work of a job as a multiple of its class's mean; 1 if the table does not say."""
-    if columns.size is None:
-        return 1.0
-    amount = positive_in(row, columns, columns.size, path)
-    if columns.size == WORK:
-        return amount / one.work_gpu_hours
-    gpus = positive_in(row, columns, WIDTH, path)
-    usual = sum(phase.work_gpu_hours / phase.speedup(gpus) for phase in one.phases)
-    return amount / 3600.0 / usual
-
-
-def _hours(row: CellRow, columns: TableColumns, path: str) -> float:
-    hours = number_in(row, columns, columns.time, path) / TIME_COLUMNS[columns.time]
-    if abs(hours) > MOST_HOURS:
-        came = shown(columns.cell(row, columns.time))
-        raise FileError(
-            f"column {shown(columns.time)} must be within {MOST_HOURS:g} hours, got {came}; check its unit",
-            path=path,
-            line=row.number,
-        )
-    return hours
-
-
-def class_index(row: CellRow, columns: TableColumns, classes: Sequence[JobClass], path: str) -> int:
-    """Return which class a job is of."""
-    if columns.job_class is None:
-        return 0
-    name = columns.cell(row, columns.job_class)
-    known = [one.name for one in classes]
-    if name not in known:
-        message = unknown_name("a class of the fleet", name, known)
-        raise FileError(f"column {shown(columns.job_class)}: {message}", path=path, line=row.number)
-    return known.index(name)
-
-
-def positive_in(row: CellRow, columns: TableColumns, name: str, path: str) -> float:
-    """Return a positive amount from a row's column."""
-    found = number_in(row, columns, name, path)
-    if found <= 0:
-        raise FileError(f"column {shown(name)} must be > 0, got {found:g}", path=path, line=row.number)
-    if not LEAST_AMOUNT <= found <= MOST_AMOUNT:
-        must = f"must be in {LEAST_AMOUNT:g}..{MOST_AMOUNT:g}"
-        raise FileError(f"column {shown(name)} {must}, got {found:g}", path=path, line=row.number)
-    return found
-
-
-def number_in(row: CellRow, columns: TableColumns, name: str, path: str) -> float:
-    """Return a number from a row's column."""
-    text = columns.cell(row, name)
-    try:
-        found = float(text)
-    except ValueError:
-        found = math.nan
-    if not math.isfinite(found):
-        raise FileError(
-            f"column {shown(name)} must be a number, got {shown(text)}", path=path, line=row.number
-        )
-    return found
+    def _number(self, row: CellRow, name: str) -> float:
+        try:
+            found = float(self._cell(row, name))
+        except ValueError:
+            found = math.nan
+        if not math.isfinite(found):
+            raise self.mistake(row, name, "be a number")
+        return found

@@ -14,9 +14,8 @@ from slacktide.app.jobs.submission import FleetText, check_runnable
 from slacktide.app.task_requests import SubmitRequest, parse_policy
 from slacktide.core.errors import InputError, shown
 from slacktide.core.own_class import is_place
-from slacktide.files.job import JobFile, JobText
+from slacktide.files.job import JobFile, JobText, named_in
 from slacktide.files.rewrite import leaves_to_class, with_class
-from slacktide.files.untrusted import named_in
 from slacktide.journal.events import SubmissionAsked
 
 SYNTHETIC = "synthetic"
