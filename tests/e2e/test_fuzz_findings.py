@@ -128,7 +128,7 @@ def test_the_bounds_are_those_that_the_docs_tell() -> None:
 def test_a_parquet_file_of_a_billion_equal_rows(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("slacktide.market.formats.parquet.MAX_ROWS", 1000)
+    monkeypatch.setattr("slacktide.market.formats.table.MAX_ROWS", 1000)
     parquet.write_table(pa.table({"time_utc": [0] * 1001}), tmp_path / "market.parquet")
     assert "must have <= 1000 rows, got 1001" in refused(
         capsys, "market", "show", tmp_path / "market.parquet"

@@ -72,8 +72,9 @@ def open_store(url: str) -> tuple[Any, str]:
     from pyarrow import fs
 
     found = parse_url(url)
-    openers = {"s3": _open_s3, "gs": _open_gs, "file": lambda _: fs.LocalFileSystem()}
-    return openers[found.scheme](found), found.root
+    if found.scheme == "file":
+        return fs.LocalFileSystem(), found.root
+    return _open_s3(found) if found.scheme == "s3" else _open_gs(found), found.root
 
 
 def _check_no_credentials(text: str, parts: SplitResult) -> None:

@@ -12,8 +12,7 @@ from slacktide.core.units import format_duration
 from slacktide.market.formats.market_bytes import TableNotes
 from slacktide.market.formats.samples import ASSUMED_SPOT_GPUS, MAX_SPOT_GPUS, MAX_USD_PER_GPU_HOUR
 from slacktide.market.live.base import PriceFeed, feeds, open_feed, without_settings
-from slacktide.market.live.followed_table import FollowedTable
-from slacktide.market.live.follower import Follower, FollowStep
+from slacktide.market.live.follower import FollowedTable, Follower, FollowStep
 
 SHORTEST_HOURS, LONGEST_HOURS = 1.0 / 60.0, 24.0
 """Slots between which a table can be kept: sources have quotas, and a day is too long for any job."""

@@ -1,24 +1,44 @@
-"""A regression on the recent past and the time of day, learned while it runs."""
+"""A regression on the recent past and the time of day, learned while it runs.
+
+Recursive least squares for all horizons at once. A series is scaled by the most seen so far. In every slot
+the same features serve every horizon, so one gain is computed per slot, kept until the slots it forecast have
+come, and then corrects the coefficients of each horizon; that is exactly least squares with forgetting for
+each of them, for the price of one. All coefficients begin at nought, which means "stays as it is": without
+history this is persistence, and it departs from it only as far as the data pull.
+
+Plain loops throughout, so that plain and compiled code round alike.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from slacktide.core.arrays import Floats, Ints
-from slacktide.core.compiled import compiled
+from slacktide.core.compiled import compilable, compiled
 from slacktide.core.errors import InputError
 from slacktide.core.quotes import Quote
 from slacktide.market.base import Pool
 from slacktide.market.forecast.base import GPUS, ON_DEMAND, PRICE, forecasters, hour_of_day
-from slacktide.market.forecast.regression import SeriesShape, blank, fill, fixed, step, waves
 
 BELIEVE_GPUS = 1.1
 """Availability by the regression is used unless it was clearly worse than persistence of late."""
 BELIEVE_PRICE = 0.98
 """Prices mostly stand still, and a mean is then always a little wrong: used only where it was better."""
+MEAN_HOURS = (2.0, 8.0, 24.0)  # time constants of the running means that the present is compared with
+PRIOR = 0.3
+"""How freely coefficients leave nought: their first covariance. Results hardly change from 0.1 to 1."""
+DOUBT = 0.05
+"""A level is said to change only with odds this far beyond even: nearer, little is won, and the odds are
+only estimates."""
+LOSS_DAYS = 14.0  # how long the record of past errors reaches that decides whether the regression is believed
+
+MOST, LAST, SLOTS = range(3)
+"""Places in `Memory.now`: the most seen, the last value as a share of it, slots learned."""
 
 
 @forecasters.register
@@ -128,3 +148,184 @@ class _Online:
             Quote(float(prices[at]), self._on_demand_usd, round(float(gpus[at])))
             for at in (min(ahead, last) for ahead in range(horizon))
         ]
+
+
+class SeriesShape(NamedTuple):
+    """What does not change while a series is learned."""
+
+    levels: int  # levels whose probability is regressed, to forecast the median; 0 forecasts the mean
+    forget: float  # what an observation weighs after one more slot
+    forget_loss: float
+    believe: float  # the regression counts while its past error is at most this multiple of persistence's
+    prior: float
+    mean_weights: Floats  # weight of the newest value in each running mean
+
+
+class SeriesMemory(NamedTuple):
+    """All that is kept of a series; its size does not depend on the length of the series."""
+
+    now: Floats
+    means: Floats
+    covariance: Floats
+    coefficients: Floats  # by horizon, level and feature
+    features: Floats  # of the latest slots, in a ring; so are the three below
+    gains: Floats
+    values: Floats
+    guesses: Floats
+    losses: Floats  # by horizon: discounted error of persistence and of the regression
+
+
+def fixed(slot_hours: float, *, levels: int, memory_days: float, believe: float) -> SeriesShape:
+    """Work out the constants for slots of this length."""
+    weights = np.array([-math.expm1(-slot_hours / hours) for hours in MEAN_HOURS])
+    forget, forget_loss = (math.exp(-slot_hours / 24.0 / days) for days in (memory_days, LOSS_DAYS))
+    return SeriesShape(levels, forget, forget_loss, believe, PRIOR, weights)
+
+
+def blank(horizon: int, harmonics: int, levels: int) -> SeriesMemory:
+    """Return the memory of a series of which nothing is known."""
+    features = 3 + len(MEAN_HOURS) + 2 * harmonics
+    ring = horizon + 1
+    return SeriesMemory(
+        now=np.zeros(3),
+        means=np.zeros(len(MEAN_HOURS)),
+        covariance=np.eye(features) * PRIOR,
+        coefficients=np.zeros((horizon, max(levels, 1), features)),
+        features=np.zeros((ring, features)),
+        gains=np.zeros((ring, features)),
+        values=np.zeros(ring),
+        guesses=np.zeros((ring, horizon)),
+        losses=np.zeros((horizon, 2)),
+    )
+
+
+def waves(hours: Sequence[float], harmonics: int) -> Floats:
+    """Return sine and cosine of the time of day and of its multiples, a row per hour given."""
+    # One sine at a time: NumPy's is not the same for one number as for many, in the last digit.
+    angles = [2.0 * math.pi * hour / 24.0 for hour in hours]
+    rows = [
+        [wave(number * angle) for number in range(1, harmonics + 1) for wave in (math.sin, math.cos)]
+        for angle in angles
+    ]
+    return np.array(rows, dtype=np.float64).reshape(len(angles), 2 * harmonics)
+
+
+@compilable
+def mark(value: float, level: int, levels: int) -> float:
+    """Return what is regressed: whether the value reaches a level, or the value itself."""
+    if levels == 0:
+        return value
+    return 1.0 if value > (level + 0.5) / levels else 0.0
+
+
+@compilable
+def correct(fixed: SeriesShape, memory: SeriesMemory, value: float) -> None:
+    """Let a value correct the coefficients of every horizon that had forecast it, and their record."""
+    ring, slots = len(memory.values), int(memory.now[SLOTS])
+    horizons, marks, features = memory.coefficients.shape
+    for ahead in range(1, min(horizons, slots) + 1):
+        then = (slots - ahead) % ring
+        losses = memory.losses[ahead - 1]
+        losses[0] = losses[0] * fixed.forget_loss + abs(value - memory.values[then])
+        losses[1] = losses[1] * fixed.forget_loss + abs(value - memory.guesses[then, ahead - 1])
+        for level in range(marks):
+            row = memory.coefficients[ahead - 1, level]
+            error = mark(value, level, fixed.levels) - mark(memory.values[then], level, fixed.levels)
+            for one in range(features):
+                error -= row[one] * memory.features[then, one]
+            for one in range(features):
+                row[one] += memory.gains[then, one] * error
+
+
+@compilable
+def observe(fixed: SeriesShape, memory: SeriesMemory, value: float, wave: Floats) -> None:
+    """Write down the features of this slot: the level, its last step, how far from its means, the hour."""
+    before = value if memory.now[SLOTS] == 0 else memory.now[LAST]
+    row = memory.features[int(memory.now[SLOTS]) % len(memory.values)]
+    row[0], row[1], row[2] = 1.0, value, value - before
+    means = len(memory.means)
+    for one in range(means):
+        if memory.now[SLOTS] == 0:
+            memory.means[one] = value
+        memory.means[one] += fixed.mean_weights[one] * (value - memory.means[one])
+        row[3 + one] = value - memory.means[one]
+    for one in range(len(wave)):
+        row[3 + means + one] = wave[one]
+
+
+@compilable
+def gain(fixed: SeriesShape, memory: SeriesMemory) -> None:
+    """Work out how much this slot's features will teach, and know that much more."""
+    here = int(memory.now[SLOTS]) % len(memory.values)
+    row, out, covariance = memory.features[here], memory.gains[here], memory.covariance
+    size = len(row)
+    scale = fixed.forget
+    for one in range(size):
+        out[one] = 0.0
+        for other in range(size):
+            out[one] += covariance[one, other] * row[other]
+        scale += row[one] * out[one]
+    trace = 0.0
+    for one in range(size):
+        trace += covariance[one, one] - out[one] * out[one] / scale
+    # What a quiet market does not show must not be forgotten: its covariance would grow forever.
+    keep = fixed.forget if trace <= fixed.forget * fixed.prior * size else 1.0
+    for one in range(size):
+        for other in range(one, size):
+            left = (covariance[one, other] - out[one] * out[other] / scale) / keep
+            covariance[one, other] = left
+            covariance[other, one] = left
+    for one in range(size):
+        out[one] /= scale
+
+
+@compilable
+def guess(fixed: SeriesShape, memory: SeriesMemory, value: float) -> None:
+    """Forecast every horizon from this slot: the median by levels, or the mean."""
+    here = int(memory.now[SLOTS]) % len(memory.values)
+    row = memory.features[here]
+    horizons, marks, features = memory.coefficients.shape
+    for ahead in range(horizons):
+        reached, present, total = 0, 0, value
+        for level in range(marks):
+            now = mark(value, level, fixed.levels)
+            total = now
+            for one in range(features):
+                total += memory.coefficients[ahead, level, one] * row[one]
+            reached += 1 if total > 0.5 + (DOUBT if now < 0.5 else -DOUBT) else 0
+            present += 1 if now > 0.5 else 0
+        if fixed.levels == 0:
+            memory.guesses[here, ahead] = min(max(total, 0.0), 1.0)
+        elif reached == present:
+            memory.guesses[here, ahead] = value
+        else:
+            whole = math.floor(reached * memory.now[MOST] / fixed.levels + 0.5)
+            memory.guesses[here, ahead] = whole / memory.now[MOST]
+
+
+@compilable
+def step(fixed: SeriesShape, memory: SeriesMemory, amount: float, wave: Floats, out: Floats) -> None:
+    """Learn the amount of the next slot and write what is forecast for the slots after it."""
+    memory.now[MOST] = max(memory.now[MOST], amount)
+    value = amount / memory.now[MOST] if memory.now[MOST] > 0.0 else 0.0
+    correct(fixed, memory, value)
+    observe(fixed, memory, value, wave)
+    gain(fixed, memory)
+    guess(fixed, memory, value)
+    here = int(memory.now[SLOTS]) % len(memory.values)
+    memory.values[here] = value
+    memory.now[LAST] = value
+    memory.now[SLOTS] += 1.0
+    last = len(memory.losses) - 1
+    for ahead in range(len(out)):
+        losses = memory.losses[min(ahead, last)]
+        believed = losses[1] <= fixed.believe * losses[0]
+        share = memory.guesses[here, min(ahead, last)]
+        out[ahead] = share * memory.now[MOST] if believed else amount
+
+
+@compilable
+def fill(fixed: SeriesShape, memory: SeriesMemory, amounts: Floats, waves: Floats, table: Floats) -> None:
+    """Do `step` for every slot of a series; one row of the table each."""
+    for slot in range(len(amounts)):
+        step(fixed, memory, amounts[slot], waves[slot], table[slot])

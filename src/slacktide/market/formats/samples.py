@@ -92,9 +92,7 @@ class Samples:
 
 def is_header(names: Sequence[str]) -> bool:
     """Whether these are the columns of a table, in any order, each once."""
-    may = (*OPTIONAL_COLUMNS, COUNT_COLUMN)
-    rest = [name for name in names if name not in may]
-    return sorted(rest) == sorted(PRICE_COLUMNS) and all(names.count(name) <= 1 for name in may)
+    return header_problem(names, PRICE_COLUMNS, (*OPTIONAL_COLUMNS, COUNT_COLUMN)) is None
 
 
 def micros_of(time: datetime) -> int:

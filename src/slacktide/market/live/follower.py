@@ -2,22 +2,220 @@
 
 Nothing that a source does ends it. While there is no answer, the table stands still and its notes say why;
 when there is one again, the gap is filled as far back as the source reports. The caller owns the clock.
+
+Rows are appended for good, and the table can be read at any moment. A writer that is killed in the middle of
+a row leaves a piece of it behind: readers pass over it, and the next one to follow cuts it off. One process
+follows into a table at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import csv
+import fcntl
+import io
+import os
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self
 
-from slacktide.core.errors import FileError, SlacktideError, shown
+from slacktide.core.errors import FileError, InputError, SlacktideError, shown
+from slacktide.core.files import make_durable, write_whole
 from slacktide.core.waits import GrowingWait
-from slacktide.market.formats.samples import MICROS_PER_HOUR, micros_of, time_of
+from slacktide.market.formats.market_bytes import TableNotes, notes_path, read_bytes, read_notes, write_notes
+from slacktide.market.formats.samples import MAX_USD_PER_GPU_HOUR, MICROS_PER_HOUR, micros_of, stamp, time_of
+from slacktide.market.formats.table import csv_samples
 from slacktide.market.live.base import USD, FeedRefused, FeedUnreachable, Price, PriceFeed, Prices, as_of
-from slacktide.market.live.followed_table import CLOCKS_APART, FollowedTable, is_sound, rows_due
 
 LATE_S = 1.0  # a slot's price is requested this long after the slot began
+CLOCKS_APART = timedelta(minutes=5)
+"""A price that holds from a moment so little ahead holds now: the clocks differ."""
+LONGEST_NAME = 200  # characters in the name of a pool
+ENDING = ".csv"
+HEADER = ("time_utc", "pool", "gpu", "spot_usd_per_gpu_hour", "on_demand_usd_per_gpu_hour")
 FIRST_WAIT_S, LONGEST_WAIT_S = 2.0, 900.0  # before a source that failed is tried again
+
+
+class TableRow(NamedTuple):
+    """One row of a table of live prices."""
+
+    micros: int
+    pool: str
+    gpu: str
+    spot_usd_per_gpu_hour: float
+    on_demand_usd_per_gpu_hour: float
+
+    def cells(self) -> tuple[str, ...]:
+        """Return the row as texts, in the order of HEADER."""
+        prices = (self.spot_usd_per_gpu_hour, self.on_demand_usd_per_gpu_hour)
+        return stamp(self.micros), self.pool, self.gpu, *(repr(round(usd, 6)) for usd in prices)
+
+
+def is_sound(price: Price) -> bool:
+    """Whether a price can be written down: sources, and feeds of users' own, say anything."""
+    names = (price.pool, price.gpu)
+    plain = all(
+        text.isprintable() and not set(text) & set(',"') and len(text) <= LONGEST_NAME for text in names
+    )
+    prices = [price.spot_per_gpu_hour, price.on_demand_per_gpu_hour or 0.0]
+    possible = all(0.0 <= usd <= MAX_USD_PER_GPU_HOUR for usd in prices)
+    return plain and bool(price.pool.strip()) and possible and price.since_utc.tzinfo is not None
+
+
+def rows_due(
+    prices: Iterable[Price], last_micros: Mapping[str, int], begin: datetime, now: datetime, step_micros: int
+) -> list[TableRow]:
+    """Return the rows that are missing until now, in order of time.
+
+    `last_micros` is the last row of each pool that has one, `begin` where others begin.
+    """
+    changes: dict[str, list[Price]] = {}
+    for price in prices:
+        if price.since_utc <= now + CLOCKS_APART:
+            changes.setdefault(price.pool, []).append(price)
+    found = [
+        row
+        for pool, each in changes.items()
+        for row in _of_pool(each, last_micros.get(pool, micros_of(begin) - 1), micros_of(now), step_micros)
+    ]
+    return sorted(found, key=lambda row: row.micros)
+
+
+def _of_pool(changes: list[Price], last_micros: int, now_micros: int, step_micros: int) -> Iterator[TableRow]:
+    """Yield a row for each slot after the last one in which a price is known."""
+    changes.sort(key=lambda price: price.since_utc)
+    times = [micros_of(price.since_utc) for price in changes]
+    present = now_micros // step_micros
+    first = max(last_micros // step_micros + 1, -(-times[0] // step_micros))
+    for slot in range(min(first, present), present + 1):
+        if slot * step_micros <= last_micros:
+            continue  # it has a row already
+        at = bisect_right(times, slot * step_micros) - 1 if slot < present else len(times) - 1
+        if at >= 0:
+            yield _row(changes[at], slot * step_micros)
+
+
+def _row(price: Price, micros: int) -> TableRow:
+    assert price.on_demand_per_gpu_hour is not None
+    return TableRow(micros, price.pool, price.gpu, price.spot_per_gpu_hour, price.on_demand_per_gpu_hour)
+
+
+class FollowedTable:
+    """A table that is being followed into."""
+
+    def __init__(self, path: str | Path, notes: TableNotes) -> None:
+        """Begin a table, or go on with one that was begun with the same slots.
+
+        Raises InputError where it was not, where it is no such table, or where another process follows it.
+        """
+        self.path = Path(path)
+        if self.path.suffix != ENDING:
+            raise InputError(f"{path}: a table of live prices must end in {ENDING}; name it so")
+        self.is_new = not self.path.exists()
+        self.notes = notes if self.is_new else self._going_on(notes)
+        if self.is_new:
+            write_notes(path, notes)  # first: what has a header has notes
+            write_whole(path, (",".join(HEADER) + "\n").encode())
+            make_durable(self.path.resolve().parent)
+        self._file = self._locked()
+        self.last_micros: dict[str, int] = {}
+        """When the last row of each pool is."""
+        try:
+            self.last_micros = self._read()
+        except BaseException:
+            os.close(self._file)
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.is_new and not self.last_micros:  # nothing came of it
+            self.path.unlink(missing_ok=True)
+            notes_path(self.path).unlink(missing_ok=True)
+        os.close(self._file)
+
+    def append(self, rows: Sequence[TableRow]) -> None:
+        """Add rows; when it returns they are safe. Raises FileError where they cannot be written."""
+        if not rows:
+            return
+        text = io.StringIO(newline="")
+        csv.writer(text, lineterminator="\n").writerows(row.cells() for row in rows)
+        size = os.fstat(self._file).st_size
+        try:
+            _write_all(self._file, text.getvalue().encode())
+            os.fsync(self._file)
+        except OSError as error:
+            with suppress(OSError):  # what is left is a piece of a row, which readers pass over
+                os.ftruncate(self._file, size)
+            said = error.strerror or str(error)
+            raise FileError(f"must be writable, got: {said}; make room for it", path=self.path) from error
+        self.last_micros.update({row.pool: row.micros for row in rows})
+
+    def note(self, notes: TableNotes) -> None:
+        """Replace the notes of the table; raises FileError."""
+        if notes != self.notes:
+            write_notes(self.path, notes)
+            self.notes = notes
+
+    def _going_on(self, notes: TableNotes) -> TableNotes:
+        """Return the notes to go on with; raises InputError where the table is another one."""
+        before = read_notes(self.path)
+        if before is None:
+            raise InputError(
+                f"{self.path}: a table to follow into must be one that was begun so, got another file; name "
+                "one that does not exist"
+            )
+        if before.slot_hours != notes.slot_hours or before.spot_gpus != notes.spot_gpus:
+            assert before.slot_hours is not None
+            assert notes.slot_hours is not None
+            raise InputError(
+                f"{self.path}: a table must keep its slots of {60 * before.slot_hours:g} min and "
+                f"{before.spot_gpus} assumed spot GPUs, got {60 * notes.slot_hours:g} min and "
+                f"{notes.spot_gpus}; name another file"
+            )
+        return before
+
+    def _locked(self) -> int:
+        try:
+            file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+        except OSError as error:
+            raise FileError(f"must be writable, got: {error.strerror or error}", path=self.path) from None
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(file)
+            raise InputError(
+                f"{self.path}: one process must follow into a table, got another one that does; name "
+                "another file"
+            ) from None
+        return file
+
+    def _read(self) -> dict[str, int]:
+        """Cut off a row that is not whole, and return when the last row of each pool is."""
+        data = read_bytes(self.path)
+        whole = data.rfind(b"\n") + 1
+        if whole < len(data):
+            os.ftruncate(self._file, whole)
+        if data.count(b"\n") < 2:
+            return {}
+        samples = csv_samples(data[:whole], str(self.path))
+        last: dict[str, int] = {}
+        for code, micros in zip(samples.pool.tolist(), samples.micros.tolist(), strict=True):
+            last[samples.pools[code]] = max(micros, last.get(samples.pools[code], micros))
+        return last
+
+
+def _write_all(file: int, data: bytes) -> None:
+    """Write all of some bytes, also where the system takes them in pieces."""
+    while data:
+        data = data[os.write(file, data) :]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,8 +302,8 @@ class Follower:
         last = self._table.last_micros
         rows = rows_due(prices, last, self._begin(now_utc), now_utc, self._step_micros)
         self._table.append(rows)
-        stamp = f"{now_utc:%Y-%m-%dT%H:%M:%SZ}"
-        self._table.note(replace(self._table.notes, notes=notes, trouble="", answered_utc=stamp))
+        answered = f"{now_utc:%Y-%m-%dT%H:%M:%SZ}"
+        self._table.note(replace(self._table.notes, notes=notes, trouble="", answered_utc=answered))
         self._answered, self._reported = True, {price.pool for price in latest}
         self._wait.reset()
         return FollowStep(

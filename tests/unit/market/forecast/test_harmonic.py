@@ -11,9 +11,8 @@ from slacktide.core.arrays import Floats
 from slacktide.core.errors import InputError
 from slacktide.market.base import Pool
 from slacktide.market.forecast.base import GPUS, PRICE, forecast_table
-from slacktide.market.forecast.harmonic import Harmonic
+from slacktide.market.forecast.harmonic import PRIOR, Harmonic, blank, fill, fixed, waves
 from slacktide.market.forecast.persistence import Persistence
-from slacktide.market.forecast.regression import PRIOR, blank, fill, fixed, waves
 from slacktide.market.forecast.score import score
 from slacktide.market.source import open_market
 from tests import build

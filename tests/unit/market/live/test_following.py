@@ -15,8 +15,15 @@ from slacktide.core.errors import FileError, InputError
 from slacktide.core.waits import GrowingWait
 from slacktide.market.formats.market_bytes import TableNotes, notes_path, read_notes
 from slacktide.market.live.base import FeedRefused, FeedUnreachable, Price, Prices
-from slacktide.market.live.followed_table import HEADER, FollowedTable
-from slacktide.market.live.follower import FIRST_WAIT_S, LATE_S, LONGEST_WAIT_S, Follower, FollowStep
+from slacktide.market.live.follower import (
+    FIRST_WAIT_S,
+    HEADER,
+    LATE_S,
+    LONGEST_WAIT_S,
+    FollowedTable,
+    Follower,
+    FollowStep,
+)
 from slacktide.market.source import open_market
 from tests.unit.market.live.parts_of_feeds import BEGIN, Scripted
 
@@ -275,7 +282,7 @@ def test_a_full_disk_is_a_trouble_and_leaves_no_piece(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("slacktide.market.live.followed_table.os.write", full)
+        patch.setattr("slacktide.market.live.follower.os.write", full)
         step = run.at(31)
     assert isinstance(step.error, FileError)
     assert path.read_bytes() == before
