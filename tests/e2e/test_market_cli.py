@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from slacktide.cli import run, slacktide
 from slacktide.market.formats.samples import COLUMNS
 from slacktide.market.source import open_market
-from slacktide.market.synthetic.profiles import PROFILES
+from slacktide.market.synthetic import PROFILES
 
 POOL_KEYS = {
     "name", "start", "end", "slot_hours", "slots", "hours", "max_spot_gpus", "any_share", "half_share",

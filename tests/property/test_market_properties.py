@@ -17,8 +17,7 @@ from slacktide.market.formats.samples import COLUMNS
 from slacktide.market.formats.table import write_table
 from slacktide.market.series import resample
 from slacktide.market.source import open_market
-from slacktide.market.synthetic.profiles import PROFILES
-from slacktide.market.synthetic.synthetic import synthesize
+from slacktide.market.synthetic import PROFILES, synthesize
 from tests.build import read_table
 from tests.parts_of_effort import examples
 

@@ -107,16 +107,9 @@ class MarketView(PoolViews):
     """All pools of a market at one moment; nothing is made before it is read."""
 
     __slots__ = (
-        "_at_hours",
-        "_by_others",
-        "_notice_hours",
-        "_on_demand_by_others",
-        "_seen",
-        "_since_hours",
-        "_tapes",
-        "hours",
-        "own",
-    )
+        "_at_hours", "_by_others", "_notice_hours", "_on_demand_by_others", "_seen", "_since_hours", "_tapes",
+        "hours", "own",
+    )  # fmt: skip
 
     def __init__(
         self,

@@ -120,16 +120,14 @@ def _without_duplicates(samples: Samples, order: Ints, options: ReadOptions) -> 
             "or choose with duplicates=first or duplicates=last",
         )
     drop = np.append(False, twice) if options.duplicates == "first" else np.append(twice, False)
-    kept: Ints = order[~drop]
-    return kept
+    return np.asarray(order[~drop])
 
 
 def _without_repeats(samples: Samples, order: Ints) -> Ints:
     """Drop rows that say again what the row before says of the same moment: feeds repeat themselves."""
     same = _inside_pools(samples, order) & (np.diff(samples.micros[order]) == 0)
     same &= np.diff(samples.spot_usd_per_gpu_hour[order]) == 0
-    kept: Ints = order[np.append(True, ~same)]
-    return kept
+    return np.asarray(order[np.append(True, ~same)])
 
 
 def _inside_pools(samples: Samples, order: Ints) -> Bools:

@@ -95,8 +95,7 @@ def _market_file(path: str, options: ReadOptions) -> Market:
 
 
 def _synthetic(spec: str) -> Market:
-    from slacktide.market.synthetic.profiles import DEFAULT_PROFILE, profile
-    from slacktide.market.synthetic.synthetic import synthesize
+    from slacktide.market.synthetic import DEFAULT_PROFILE, profile, synthesize
 
     name, _, query = spec.partition(":")[2].partition("?")
     given = dict(parse_qsl(query, keep_blank_values=True))

@@ -16,7 +16,7 @@ from slacktide.core.arrays import Floats
 from slacktide.core.types import Job
 from slacktide.market.base import Pool
 from slacktide.market.forecast.base import Forecaster
-from slacktide.market.synthetic.profiles import PROFILES, Profile
+from slacktide.market.synthetic import PROFILES, Profile
 from slacktide.policies.selection.hedge import Hedge
 from slacktide.policies.selection.rate import FixedRate, LearningRate
 from slacktide.policies.view import Policy

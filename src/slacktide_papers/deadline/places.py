@@ -14,8 +14,7 @@ from slacktide.core.errors import InputError
 from slacktide.core.types import Job
 from slacktide.market.base import Market, Pool
 from slacktide.market.source import open_market
-from slacktide.market.synthetic.profiles import PROFILES, Profile
-from slacktide.market.synthetic.synthetic import synthesize
+from slacktide.market.synthetic import PROFILES, Profile, synthesize
 from slacktide.simulation.plain import last_start
 
 SLOT_HOURS = 0.5

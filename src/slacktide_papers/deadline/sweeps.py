@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import product
 
 from slacktide.market.forecast.persistence import Persistence
-from slacktide.market.synthetic.profiles import PROFILES
+from slacktide.market.synthetic import PROFILES
 from slacktide.policies.ahanp import Ahanp
 from slacktide.policies.ahap import Ahap
 from slacktide.policies.maximal_spot import MaximalSpot

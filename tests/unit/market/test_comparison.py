@@ -11,7 +11,7 @@ import pytest
 from slacktide.core.arrays import Floats
 from slacktide.core.errors import InputError
 from slacktide.market.base import Market, Moves, Pool, digest
-from slacktide.market.pools.comparison import (
+from slacktide.market.pools.statistics import (
     Dependence,
     MoveBetween,
     dependence,
@@ -20,8 +20,15 @@ from slacktide.market.pools.comparison import (
     side_by_side,
 )
 from slacktide.market.source import open_market
-from slacktide.market.synthetic.profiles import PROFILES, Drift, Profile, ZonesTarget
-from slacktide.market.synthetic.synthetic import SharedDrifts, region_of_number, synthesize
+from slacktide.market.synthetic import (
+    PROFILES,
+    Drift,
+    Profile,
+    SharedDrifts,
+    ZonesTarget,
+    region_of_number,
+    synthesize,
+)
 from slacktide.report.text.tables.pools import comparison, moves_words
 from tests import build
 

@@ -11,8 +11,7 @@ import pytest
 from slacktide.market.base import Pool
 from slacktide.market.pools.statistics import PoolFigures, describe, spells_of
 from slacktide.market.source import open_market
-from slacktide.market.synthetic.profiles import PROFILES, TraceFigures
-from slacktide.market.synthetic.synthetic import synthesize
+from slacktide.market.synthetic import PROFILES, TraceFigures, synthesize
 
 SHARE = 0.06
 """Generated shares of time may be off by so much."""

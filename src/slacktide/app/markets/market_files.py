@@ -13,8 +13,8 @@ from slacktide.market.forecast.score import DEFAULT_WARMUP_SHARE, Scores, named,
 from slacktide.market.formats.skypilot_traces import write_skypilot
 from slacktide.market.formats.table import write_table
 from slacktide.market.source import open_market
-from slacktide.market.synthetic.profiles import profile as profile_named
-from slacktide.market.synthetic.synthetic import synthesize
+from slacktide.market.synthetic import profile as profile_named
+from slacktide.market.synthetic import synthesize
 from slacktide.results.forecasts import Forecasts
 from slacktide.simulation.compare import Progress
 

@@ -17,7 +17,7 @@ from slacktide.core.units import Accelerators, format_duration, parse_accelerato
 from slacktide.files import keys
 from slacktide.files.fleet.fleet import parse_fleet
 from slacktide.files.job import parse_job
-from slacktide.market.synthetic.profiles import PROFILES
+from slacktide.market.synthetic import PROFILES
 
 Value = TypeVar("Value")
 

@@ -74,14 +74,12 @@ def ages(levels: Ints) -> Ints:
     """Return for each slot how many slots the spell has lasted, this one included."""
     slots = np.arange(len(levels))
     fresh = np.append(True, np.diff(levels) != 0)[: len(levels)]
-    age: Ints = slots - np.maximum.accumulate(np.where(fresh, slots, 0)) + 1
-    return age
+    return np.asarray(slots - np.maximum.accumulate(np.where(fresh, slots, 0)) + 1)
 
 
 def block_of(hours_of_day: Floats) -> Ints:
     """Return the part of the day of each hour."""
-    block: Ints = (hours_of_day * (BLOCKS / 24.0)).astype(np.int64) % BLOCKS
-    return block
+    return np.asarray((hours_of_day * (BLOCKS / 24.0)).astype(np.int64) % BLOCKS)
 
 
 def count(
@@ -165,8 +163,7 @@ def _jumps(own: SpellCounts, pooled: SpellCounts) -> Floats:
     common = pooled.jumps + PRIOR_EVENTS * near / np.maximum(near.sum(1, keepdims=True), 1e-12)
     common /= np.maximum(common.sum(1, keepdims=True), 1e-12)
     mixed = own.jumps + JUMP_EVENTS * common
-    shares: Floats = mixed / np.maximum(mixed.sum(1, keepdims=True), 1e-12)
-    return shares
+    return np.asarray(mixed / np.maximum(mixed.sum(1, keepdims=True), 1e-12))
 
 
 def price_levels(prices: Floats, now_usd: float) -> Floats:
@@ -183,8 +180,7 @@ def price_levels(prices: Floats, now_usd: float) -> Floats:
 
 def price_level(centres: Floats, usd: Floats | float) -> Ints:
     """Return the nearest level of each price."""
-    nearest: Ints = np.abs(np.subtract.outer(np.asarray(usd), centres)).argmin(-1)
-    return nearest
+    return np.asarray(np.abs(np.subtract.outer(np.asarray(usd), centres)).argmin(-1))
 
 
 def _price_moves(prices: Floats, centres: Floats) -> Floats:
@@ -194,8 +190,7 @@ def _price_moves(prices: Floats, centres: Floats) -> Floats:
     if size > 1 and len(prices) > 1:
         level = price_level(centres, prices)
         np.add.at(moves, (level[:-1], level[1:]), 1.0)
-    shares: Floats = moves / moves.sum(1, keepdims=True)
-    return shares
+    return np.asarray(moves / moves.sum(1, keepdims=True))
 
 
 class Transitions(NamedTuple):
@@ -209,8 +204,7 @@ class Transitions(NamedTuple):
 
 def state_of(levels: StateCuts, model: Model, level: Ints, age_bin: Ints, price: Ints) -> Ints:
     """Number the states: level, then age, then price."""
-    number: Ints = (level * len(levels.bins) + age_bin) * len(model.prices) + price
-    return number
+    return np.asarray((level * len(levels.bins) + age_bin) * len(model.prices) + price)
 
 
 def transitions(levels: StateCuts, model: Model) -> Transitions:

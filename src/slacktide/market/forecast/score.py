@@ -7,7 +7,7 @@ slots: after a warm-up, and as far as the pool still knows what came true.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -69,9 +69,10 @@ def named(specs: Iterable[Spec | Forecaster]) -> dict[str, Forecaster]:
     """Make forecasters from what a user wrote; those of one kind get their parameters into the name."""
     made = [forecasters.make(spec) for spec in specs]
     names = [forecasters.name_of(one) for one in made]
+    parameters = [repr(one).partition("(")[2].rpartition(")")[0] for one in made]
     return {
-        name if names.count(name) == 1 else f"{name} {_parameters(one)}": one
-        for name, one in zip(names, made, strict=True)
+        name if names.count(name) == 1 else f"{name} {more}": one
+        for name, more, one in zip(names, parameters, made, strict=True)
     }
 
 
@@ -125,15 +126,10 @@ def with_skill(scores: Sequence[Score]) -> tuple[Score, ...]:
     """Compare every score with the first."""
     base = scores[0]
     return tuple(
-        Score(
-            one.forecaster,
-            one.knows_the_future,
-            one.price_error_usd,
-            one.gpus_error,
-            one.enough_share,
-            _skill(one.price_error_usd, base.price_error_usd),
-            _skill(one.gpus_error, base.gpus_error),
-            one.notes,
+        replace(
+            one,
+            price_skill=_skill(one.price_error_usd, base.price_error_usd),
+            gpus_skill=_skill(one.gpus_error, base.gpus_error),
         )
         for one in scores
     )
@@ -167,8 +163,3 @@ def _mean(rows: Iterable[Sequence[float]]) -> tuple[float, ...]:
 
 def _tuple(numbers: Floats) -> tuple[float, ...]:
     return tuple(numbers.tolist())
-
-
-def _parameters(forecaster: Forecaster) -> str:
-    """Return what stands in the brackets of a plug-in's repr."""
-    return repr(forecaster).partition("(")[2].rpartition(")")[0]

@@ -106,17 +106,14 @@ def prior(slot_hours: float, gpu: str = "") -> Floats:
     """Return the hazard per slot of each bin before anything was seen of a GPU type; [down or up, bin]."""
     known = CLASSES.get(gpu.casefold())
     per_hour = [PRIOR_PER_HOUR[one] for one in (PRIOR_PER_HOUR if known is None else (known,))]
-    hazard: Floats = np.minimum(0.5, np.mean(per_hour, axis=0) * slot_hours)
-    return hazard
+    return np.asarray(np.minimum(0.5, np.mean(per_hour, axis=0) * slot_hours))
 
 
 def hazards(own: AgeCounts, pooled: AgeCounts, before: Floats) -> Floats:
     """Blend a pool's own counts with all pools' and with what is supposed before; [down or up, bin]."""
     common = (pooled.ended + PRIOR_EVENTS) / (pooled.seen + PRIOR_EVENTS / before)
-    found: Floats = np.clip(
-        (own.ended + POOLED_EVENTS) / (own.seen + POOLED_EVENTS / common), LEAST_HAZARD, MOST_HAZARD
-    )
-    return found
+    blended = (own.ended + POOLED_EVENTS) / (own.seen + POOLED_EVENTS / common)
+    return np.asarray(np.clip(blended, LEAST_HAZARD, MOST_HAZARD))
 
 
 @compilable
@@ -192,8 +189,7 @@ def resting(layout: Ages, hazard: Floats) -> Floats:
             leaves = by_phase[state, phase] + (1.0 - by_phase[state, phase]) * advance
             share[state, phase] = mass / leaves
             mass *= (1.0 - by_phase[state, phase]) * advance / leaves
-    found: Floats = share / share.sum()
-    return found
+    return np.asarray(share / share.sum())
 
 
 def lives(layout: Ages, hazard: Floats) -> Floats:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
 from slacktide.core.errors import InputError, shown
-from slacktide.market.formats.default_prices import AWS_INSTANCES, gpu_of, instance
+from slacktide.market.formats.default_prices import AWS_INSTANCES, AWS_LIST, MachineType, gpu_of, instance
 from slacktide.market.live.base import (
     FeedRefused,
     FeedUnreachable,
@@ -20,7 +20,7 @@ from slacktide.market.live.base import (
     feeds,
     is_requested,
 )
-from slacktide.market.live.http import MAX_PAGES, entries_of, field_of, moment_of, price_of
+from slacktide.market.live.http import entries_of, field_of, moment_of, pages, price_of
 
 SOURCE = "AWS"
 CONNECT_S, READ_S, TRIES = 5, 20, 2
@@ -74,53 +74,38 @@ class Aws:
             "StartTime": begin,  # the price that held then is reported, too
             "EndTime": now,
         }
-        with answers(region):
-            pages = list(self._pages(region, request))
-        entries = [entry for page in pages for entry in entries_of(SOURCE, page, "SpotPriceHistory")]
-        read = [self._price(entry) for entry in entries]
-        return [price for price in read if is_requested(wanted, region, price.pool.partition("/")[0])]
 
-    def _pages(self, region: str, request: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-        """Yield the pages of an answer; there may be empty ones before the last."""
-        client, token = self._client(region), ""
-        for _ in range(MAX_PAGES):
-            page = client.describe_spot_price_history(**request, **({"NextToken": token} if token else {}))
-            yield page
-            token = page.get("NextToken") or ""
-            if not token:
-                return
-        raise FeedUnreachable(f"an answer of {SOURCE} must have at most {MAX_PAGES} pages, got more")
+        def read(token: str) -> Mapping[str, Any]:
+            found: Mapping[str, Any] = self._client(region).describe_spot_price_history(
+                **request, **({"NextToken": token} if token else {})
+            )
+            return found
+
+        with answers(region):
+            found = list(pages(SOURCE, read, "NextToken"))  # there may be empty ones before the last
+        entries = [entry for page in found for entry in entries_of(SOURCE, page, "SpotPriceHistory")]
+        prices = [self._price(entry) for entry in entries]
+        return [price for price in prices if is_requested(wanted, region, price.pool.partition("/")[0])]
 
     def _price(self, entry: Mapping[str, Any]) -> Price:
         machine = self._machine()
         zone = str(field_of(SOURCE, entry, "AvailabilityZone"))
-        return Price(
-            f"{zone}/{self.what}",
-            moment_of(SOURCE, field_of(SOURCE, entry, "Timestamp")),
-            price_of(SOURCE, field_of(SOURCE, entry, "SpotPrice")) / machine.gpus,
-            machine.on_demand_usd_per_hour / machine.gpus,
-            gpu_of(self.what),
-        )
+        since = moment_of(SOURCE, field_of(SOURCE, entry, "Timestamp"))
+        usd = price_of(SOURCE, field_of(SOURCE, entry, "SpotPrice")) / machine.gpus
+        on_demand_usd = machine.on_demand_usd_per_gpu_hour
+        return Price(f"{zone}/{self.what}", since, usd, on_demand_usd, gpu_of(self.what))
 
-    def _machine(self) -> Any:
+    def _machine(self) -> MachineType:
         return instance(self.what, self.gpus or None, self.on_demand_usd or None)
 
     def _notes(self, wanted: Sequence[str], found: Sequence[Price]) -> tuple[str, ...]:
-        machine = self._machine()
-        usd = machine.on_demand_usd_per_hour / machine.gpus
-        origin = (
-            "as given"
-            if self.on_demand_usd or self.what not in AWS_INSTANCES
-            else ("the AWS list price of 2024 in us-east-1")
-        )
+        usd = self._machine().on_demand_usd_per_gpu_hour
+        origin = "as given" if self.on_demand_usd or self.what not in AWS_INSTANCES else AWS_LIST
         cost = f"{self.what} costs {usd:.4g} USD per GPU-hour on demand ({origin})"
         notes = [f"{cost}: AWS reports spot prices only."]
         priced = {price.pool.partition("/")[0] for price in found}
-        missing = [
-            zone
-            for zone in wanted
-            if zone not in priced and not any(aws_region(one) == zone for one in priced)
-        ]
+        priced |= set(map(aws_region, priced))
+        missing = [zone for zone in wanted if zone not in priced]
         if missing:
             notes.append(f"AWS has no spot prices of {self.what} in {', '.join(missing)}.")
         return tuple(notes)
@@ -156,10 +141,8 @@ def answers(region: str) -> Iterator[None]:
             "AWS_SECRET_ACCESS_KEY, or run `aws configure`"
         ) from error
     except (
-        exceptions.ParamValidationError,
-        exceptions.InvalidRegionError,
-        exceptions.ProfileNotFound,
-    ) as error:
+        exceptions.ParamValidationError, exceptions.InvalidRegionError, exceptions.ProfileNotFound,
+    ) as error:  # fmt: skip
         raise FeedRefused(f"AWS must be able to answer, got: {error}") from error
     except (exceptions.BotoCoreError, exceptions.HTTPClientError) as error:
         raise FeedUnreachable(f"AWS in {region} must answer, got: {error}") from error

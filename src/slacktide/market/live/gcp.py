@@ -20,13 +20,13 @@ from slacktide.market.live.base import (
     gcp_region,
 )
 from slacktide.market.live.http import (
-    MAX_PAGES,
     check_url,
+    check_usd,
     entries_of,
     field_of,
     get_json,
     moment_of,
-    price_from_nanos,
+    pages,
     price_of,
 )
 
@@ -34,17 +34,10 @@ SOURCE = "GCP"
 KEY_VARIABLES = ("SLACKTIDE_GCP_API_KEY", "GOOGLE_API_KEY")
 COMPUTE_ENGINE = "6F81-5844-456A"  # the id of Compute Engine among Google's services
 GPU_WORDS = {
-    "H200": ("H200 141GB", "H200"),
-    "H100": ("H100 80GB", "H100"),
-    "H100-MEGA": ("H100 80GB Mega", "H100 80GB Plus"),
-    "A100": ("A100",),
-    "A100-80GB": ("A100 80GB",),
-    "L4": ("L4",),
-    "T4": ("T4",),
-    "V100": ("V100",),
-    "P100": ("P100",),
-    "P4": ("P4",),
-}
+    "H200": ("H200 141GB", "H200"), "H100": ("H100 80GB", "H100"),
+    "H100-MEGA": ("H100 80GB Mega", "H100 80GB Plus"), "A100": ("A100",), "A100-80GB": ("A100 80GB",),
+    "L4": ("L4",), "T4": ("T4",), "V100": ("V100",), "P100": ("P100",), "P4": ("P4",),
+}  # fmt: skip
 """How the list writes a GPU in the description of its price, between `Nvidia`, perhaps `Tesla`, and `GPU`."""
 NAMED = re.compile(r"nvidia (?:tesla )?(.+?) gpu\b(.*)", re.IGNORECASE)
 USAGE = {"Preemptible": "spot", "OnDemand": "on-demand"}
@@ -79,7 +72,7 @@ class Gcp:
                 f"{zone}/{self.what}", since, usd, by_kind["on-demand"].get(region, (now, None))[1], self.what
             )
             for region, (since, usd) in sorted(by_kind["spot"].items())
-            for zone in self._places(region, wanted)
+            for zone in ([one for one in wanted if gcp_region(one) == region] if wanted else [region])
         ]
         return Prices(prices=tuple(found), requested_utc=now, notes=self._notes(wanted, found))
 
@@ -111,31 +104,20 @@ class Gcp:
         return "" if kind == "on-demand" and "attached to" in named[2].lower() else kind
 
     def _skus(self) -> Iterator[Any]:
-        key = self._key()
-        url = f"{self.base_url}/services/{COMPUTE_ENGINE}/skus"
-        query = {"key": key, "currencyCode": "USD", "pageSize": "5000"}
-        for _ in range(MAX_PAGES):
-            page = get_json(SOURCE, url, query, secret=key)
-            yield from entries_of(SOURCE, page, "skus")
-            token = page.get("nextPageToken")
-            if not token:
-                return
-            query = {**query, "pageToken": str(token)}
-        raise FeedUnreachable(f"an answer of {SOURCE} must have at most {MAX_PAGES} pages, got more")
-
-    @staticmethod
-    def _key() -> str:
-        found = next((os.environ[name] for name in KEY_VARIABLES if os.environ.get(name)), "")
-        if not found:
+        key = next((os.environ[name] for name in KEY_VARIABLES if os.environ.get(name)), "")
+        if not key:
             raise FeedRefused(
                 f"the feed gcp must have a Google API key, got none; set {KEY_VARIABLES[0]} to one of a "
                 "project with the Cloud Billing API, or use skypilot:gcp/TYPE, which needs none"
             )
-        return found
+        url = f"{self.base_url}/services/{COMPUTE_ENGINE}/skus"
+        query = {"key": key, "currencyCode": "USD", "pageSize": "5000"}
 
-    @staticmethod
-    def _places(region: str, wanted: Sequence[str]) -> list[str]:
-        return [region] if not wanted else [zone for zone in wanted if gcp_region(zone) == region]
+        def read(token: str) -> dict[str, Any]:
+            return get_json(SOURCE, url, {**query, "pageToken": token} if token else query, secret=key)
+
+        for page in pages(SOURCE, read, "nextPageToken"):
+            yield from entries_of(SOURCE, page, "skus")
 
     def _notes(self, wanted: Sequence[str], found: Sequence[Price]) -> tuple[str, ...]:
         notes = [
@@ -157,9 +139,10 @@ def _last(infos: object) -> object:
 def _usd_per_hour(expression: object) -> float:
     """Return the price of the last tier, in USD."""
     unit = field_of(SOURCE, _last(field_of(SOURCE, expression, "tieredRates")), "unitPrice")
-    currency = str(unit.get("currencyCode", "USD")) if isinstance(unit, Mapping) else "USD"
-    if currency != "USD":
-        raise FeedUnreachable(f"prices of {SOURCE} must be in USD, got {shown(currency)}")
-    units = unit.get("units", 0) if isinstance(unit, Mapping) else None
-    nanos = unit.get("nanos", 0) if isinstance(unit, Mapping) else None
-    return price_of(SOURCE, units) + price_of(SOURCE, price_from_nanos(SOURCE, nanos))
+    if not isinstance(unit, Mapping):
+        return price_of(SOURCE, None)  # which raises
+    check_usd(SOURCE, unit.get("currencyCode", "USD"))
+    dollars, nanos = price_of(SOURCE, unit.get("units", 0)), unit.get("nanos", 0)
+    if isinstance(nanos, bool) or not isinstance(nanos, int):
+        raise FeedUnreachable(f"a price of {SOURCE} must have whole nanos, got {shown(nanos)}")
+    return dollars + price_of(SOURCE, nanos * 1e-9)

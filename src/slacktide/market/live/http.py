@@ -11,14 +11,14 @@ import json
 import math
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from slacktide.core.errors import InputError, clipped, shown
 from slacktide.core.waits import retry_after_s
-from slacktide.market.live.base import FeedRefused, FeedUnreachable
+from slacktide.market.live.base import USD, FeedRefused, FeedUnreachable
 
 TIMEOUT_S = 20.0
 MAX_BYTES = 64 << 20  # the most that is read of one answer: catalogs have some 10 MB
@@ -64,6 +64,18 @@ def get_bytes(source: str, url: str, query: Mapping[str, str], secret: str = "")
     return data
 
 
+def pages(source: str, read: Callable[[str], Mapping[str, Any]], key: str) -> Iterator[Mapping[str, Any]]:
+    """Yield the pages of an answer; `read` gets what the last one has at `key`, at first an empty text."""
+    following = ""
+    for _ in range(MAX_PAGES):
+        page = read(following)
+        yield page
+        following = str(page.get(key) or "")
+        if not following:
+            return
+    raise FeedUnreachable(f"an answer of {source} must have at most {MAX_PAGES} pages, got more")
+
+
 def _meant(source: str, error: urllib.error.HTTPError, secret: str) -> Exception:
     """Return what a refusal means: not now, or not like this."""
     said = f"{source} must answer, got HTTP {error.code} {_safe(str(error.reason), secret)}".rstrip()
@@ -104,6 +116,12 @@ def field_of(source: str, entry: object, key: str) -> Any:
     return entry[key]
 
 
+def check_usd(source: str, currency: object) -> None:
+    """Raise FeedUnreachable for prices in another currency."""
+    if currency != USD:
+        raise FeedUnreachable(f"prices of {source} must be in USD, got {shown(str(currency))}")
+
+
 def entries_of(source: str, answer: Mapping[str, Any], key: str) -> list[Any]:
     """Return the list that an answer must have."""
     found = answer.get(key)
@@ -132,10 +150,3 @@ def moment_of(source: str, value: object) -> datetime:
         raise FeedUnreachable(
             f"a time of {source} must be like 2026-01-31T12:00:00Z, got {shown(value)}"
         ) from None
-
-
-def price_from_nanos(source: str, value: object) -> float:
-    """Return billionths of a unit of money as money."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise FeedUnreachable(f"a price of {source} must have whole nanos, got {shown(value)}")
-    return value * 1e-9

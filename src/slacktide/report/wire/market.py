@@ -7,8 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from slacktide.market.base import Market
-from slacktide.market.pools.comparison import largest_gpus, moves_between, side_by_side
-from slacktide.market.pools.statistics import describe
+from slacktide.market.pools.statistics import describe, largest_gpus, moves_between, side_by_side
 
 COMPARED = (
     "gpu", "region", "spot_now_usd", "on_demand_now_usd", "spot_now_gpus", "half_of_largest_share",

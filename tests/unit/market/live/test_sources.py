@@ -244,7 +244,7 @@ def test_how_long_to_wait_is_read_in_all_its_forms() -> None:
     ],
 )  # fmt: skip
 def test_malformed_lists_are_told_in_a_sentence(body: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("slacktide.market.live.azure.MAX_PAGES", 3)
+    monkeypatch.setattr("slacktide.market.live.http.MAX_PAGES", 3)
     with parts.serving(parts.always(body)) as server, pytest.raises(FeedUnreachable, match="must"):
         Azure(parts.AZURE, base_url=server.url).prices([])
 

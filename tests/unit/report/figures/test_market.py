@@ -10,8 +10,7 @@ import pytest
 
 from slacktide.core.errors import FileError
 from slacktide.market.base import Market
-from slacktide.market.synthetic.profiles import PROFILES
-from slacktide.market.synthetic.synthetic import synthesize
+from slacktide.market.synthetic import PROFILES, synthesize
 from slacktide.report.figures.market import plot_market
 from tests import build
 

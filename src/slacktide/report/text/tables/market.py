@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from slacktide.market.pools.comparison import largest_gpus, moves_between, side_by_side
-from slacktide.market.pools.statistics import describe
+from slacktide.market.pools.statistics import describe, largest_gpus, moves_between, side_by_side
 from slacktide.report.text.tables import grid, pools
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from slacktide.market.base import Pool
-    from slacktide.market.pools.comparison import ComparedPool, MoveBetween
+    from slacktide.market.pools.statistics import ComparedPool, MoveBetween
 
 SHOWN_PAIRS = 4  # how many pairs of regions are named for each price
 
