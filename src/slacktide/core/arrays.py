@@ -1,8 +1,10 @@
-"""Short names for the arrays that numbers are kept in."""
+"""Short names for the arrays that numbers are kept in, and sequences that are made of them when read."""
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TypeAlias, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -10,3 +12,24 @@ import numpy.typing as npt
 Floats: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
+
+Item_co = TypeVar("Item_co", covariant=True)
+
+
+class LazySequence(Sequence[Item_co], ABC):
+    """A sequence of which each item is made when it is read."""
+
+    __slots__ = ()
+
+    @overload
+    def __getitem__(self, index: int) -> Item_co: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Item_co]: ...
+    def __getitem__(self, index: int | slice) -> Item_co | Sequence[Item_co]:
+        if isinstance(index, slice):
+            return [self.item(at) for at in range(*index.indices(len(self)))]
+        return self.item(index)
+
+    @abstractmethod
+    def item(self, index: int) -> Item_co:
+        """Make one of them."""

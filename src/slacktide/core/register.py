@@ -96,7 +96,6 @@ class Register(Generic[Plugin]):
             raise InputError(f"the {self.kind} {shown(name)} {REINSTALL}")
 
     def _own(self, place: str) -> type[Any]:
-        """Return a class of the user's own, seen to do what plug-ins of this kind do."""
         cls = load(place, self.kind)
         if self._view:
             check_decides(cls, self.kind, self._view)

@@ -185,49 +185,27 @@ class Job:
         if self.phases:
             object.__setattr__(self, "work_gpu_hours", sum(phase.work_gpu_hours for phase in self.phases))
         _positive("work_gpu_hours", self.work_gpu_hours)
-        if not self.deadline_hours > 0:
-            raise InputError(
-                f"deadline_hours must be > 0, got {self.deadline_hours:g}", field="deadline_hours"
-            )
+        _must(self.deadline_hours > 0, "deadline_hours", "> 0", self.deadline_hours)
         _not_negative("restart_hours", self.restart_hours)
         _not_negative("work_spread", self.work_spread)
-        if not self.checkpoint_hours >= 0:
-            raise InputError(
-                f"checkpoint_hours must be >= 0, got {self.checkpoint_hours:g}", field="checkpoint_hours"
-            )
+        _must(self.checkpoint_hours >= 0, "checkpoint_hours", ">= 0", self.checkpoint_hours)
         _not_negative("value_usd", self.value_usd)
         _not_negative("checkpoint_gb", self.checkpoint_gb)
         self._check_widths()
         self._check_pools()
         if self.shrink_hours is not None:
             _not_negative("shrink_hours", self.shrink_hours)
-            if self.shrink_hours > self.restart_hours:
-                raise InputError(
-                    f"shrink_hours must be <= restart_hours ({self.restart_hours:g}), "
-                    f"got {self.shrink_hours:g}",
-                    field="shrink_hours",
-                )
-        if self.worthless_after_hours is not None and not (
-            self.deadline_hours <= self.worthless_after_hours < math.inf
-        ):
-            raise InputError(
-                f"worthless_after_hours must be >= deadline_hours ({self.deadline_hours:g}), "
-                f"got {self.worthless_after_hours:g}",
-                field="worthless_after_hours",
-            )
+            rule = f"<= restart_hours ({self.restart_hours:g})"
+            _must(self.shrink_hours <= self.restart_hours, "shrink_hours", rule, self.shrink_hours)
+        late = self.worthless_after_hours
+        if late is not None:
+            rule = f">= deadline_hours ({self.deadline_hours:g})"
+            _must(self.deadline_hours <= late < math.inf, "worthless_after_hours", rule, late)
         if self.max_cost_usd is not None:
             _positive("max_cost_usd", self.max_cost_usd)
-        if self.billing not in ("second", "slot"):
-            raise InputError(
-                f"billing must be 'second' or 'slot', got {shown(self.billing)}", field="billing"
-            )
-
-        if self.after_deadline not in AFTER_DEADLINE:
-            raise InputError(
-                f"after_deadline must be 'stop', 'finish-cheaply' or 'finish-fast', got "
-                f"{shown(self.after_deadline)}",
-                field="after_deadline",
-            )
+        _must(self.billing in ("second", "slot"), "billing", "'second' or 'slot'", self.billing)
+        rule = "'stop', 'finish-cheaply' or 'finish-fast'"
+        _must(self.after_deadline in AFTER_DEADLINE, "after_deadline", rule, self.after_deadline)
 
     def _check_widths(self) -> None:
         if not self.widths:
@@ -319,14 +297,18 @@ def _fastest_width(job: Job) -> int:
     return min(job.widths, key=lambda width: (job.work_hours(width), width))
 
 
+def _must(holds: bool, field: str, rule: str, came: float | str) -> None:
+    if not holds:
+        got = shown(came) if isinstance(came, str) else f"{came:g}"
+        raise InputError(f"{field} must be {rule}, got {got}", field=field)
+
+
 def _positive(name: str, number: float) -> None:
-    if not (math.isfinite(number) and number > 0):
-        raise InputError(f"{name} must be > 0, got {number:g}", field=name)
+    _must(0 < number < math.inf, name, "> 0", number)
 
 
 def _not_negative(name: str, number: float) -> None:
-    if not (math.isfinite(number) and number >= 0):
-        raise InputError(f"{name} must be >= 0, got {number:g}", field=name)
+    _must(0 <= number < math.inf, name, ">= 0", number)
 
 
 class Refusal(NamedTuple):

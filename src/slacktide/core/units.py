@@ -13,19 +13,12 @@ from typing import NamedTuple
 from slacktide.core.errors import InputError, shown
 
 MAX_GPUS = 4096  # the widest job we accept; a typing mistake must not allocate all memory
-
 MAX_DURATION_HOURS = 87_600.0  # ten years: a longer duration is a typing mistake
-
 MAX_WORK_GPU_HOURS = 1e9  # more than the largest training runs known, by far
-
 MAX_SPREAD = 9.0  # who is off by more than a factor of ten knows nothing
-
 MAX_USD = 1e12  # more than anybody will spend here
-
 MAX_GB = 1e6  # a petabyte: more than any checkpoint
-
 MAX_GBIT_PER_S = 1e6  # faster than any network between two machines
-
 MAX_PER_HOUR = 1e6  # more jobs than any scheduler starts in an hour
 
 HOURS_PER_MONTH = 730.0  # a month is a twelfth of a year of 365 days, as clouds bill it
@@ -115,26 +108,20 @@ def parse_duration_hours(text: str) -> float:
 
 def parse_money_usd(text: str) -> float:
     """Read an amount such as `600 usd`, `$600` or `1,200.50 USD` and return dollars."""
-    found = _MONEY.fullmatch(text.strip())
-    if not found:
-        raise _refusal(_MONEY_FORM, text, "write '{0} usd'")
+    found = _match(_MONEY, text, _MONEY_FORM, "write '{0} usd'")
     return _at_most(_number(found["dollars"] or found["usd"]), MAX_USD, "money must be <= 1e12 usd", text)
 
 
 def parse_size_gb(text: str) -> float:
     """Read a size such as `50 GB`, `800 MB` or `1.5 TiB` and return GB of 10^9 bytes."""
-    found = _SIZE.fullmatch(text.strip())
-    if not found:
-        raise _refusal(_SIZE_FORM, text, "write '{0} GB'")
+    found = _match(_SIZE, text, _SIZE_FORM, "write '{0} GB'")
     size = _number(found["size"]) * _GB_PER_UNIT[found["unit"].lower()]
     return _at_most(size, MAX_GB, "a size must be <= 1e6 GB", text)
 
 
 def parse_gbit_per_s(text: str) -> float:
     """Read a speed such as `10 Gbit/s` or `800 Mbps` and return Gbit/s, above zero."""
-    found = _RATE.fullmatch(text.strip())
-    if not found:
-        raise _refusal(_RATE_FORM, text, "write '{0} Gbit/s'")
+    found = _match(_RATE, text, _RATE_FORM, "write '{0} Gbit/s'")
     rate = _number(found["rate"]) * _GBIT_PER_UNIT[found["unit"].lower()]
     if not rate > 0:
         raise InputError(f"a speed must be > 0, got {shown(text)}")
@@ -143,9 +130,7 @@ def parse_gbit_per_s(text: str) -> float:
 
 def parse_work_gpu_hours(text: str) -> float:
     """Read work such as `40 gpu-hours`, `1 gpu-hour` or `40 gpuh` and return GPU-hours."""
-    found = _WORK.fullmatch(text.strip())
-    if not found:
-        raise _refusal(_WORK_FORM, text, "write '{0} gpu-hours'")
+    found = _match(_WORK, text, _WORK_FORM, "write '{0} gpu-hours'")
     return _at_most(_number(found["work"]), MAX_WORK_GPU_HOURS, "work must be <= 1e9 gpu-hours", text)
 
 
@@ -292,6 +277,13 @@ def _at_most(number: float, limit: float, rule: str, text: str) -> float:
     if not number <= limit:
         raise InputError(f"{rule}, got {shown(text)}")
     return number
+
+
+def _match(pattern: re.Pattern[str], text: str, form: str, remedy: str) -> re.Match[str]:
+    found = pattern.fullmatch(text.strip())
+    if not found:
+        raise _refusal(form, text, remedy)
+    return found
 
 
 def _refusal(form: str, text: str, remedy: str) -> InputError:

@@ -323,7 +323,6 @@ def _check_shrink(fields: Fields, restart_hours: float, shrink_hours: float | No
 
 
 def _located(fields: Fields, error: InputError) -> FileError:
-    """Return an error of Job with the place of the key that it came from."""
     key = "resources" if error.field in ("widths", "pools") else _UNIT.sub("", error.field)
     place = fields.place(key)
     return FileError(str(error), path=fields.mistakes.path, line=place.line, column=place.column)

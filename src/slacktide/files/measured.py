@@ -127,7 +127,6 @@ def _rows(text: str, path: str) -> list[_Row]:
 
 
 def _columns(names: Iterable[str], choice: RowSelection, path: str) -> _Columns:
-    """Find the columns by the names that were given, else by the usual ones."""
     known = list(names)
     for name in (*choice.where, *choice.group, choice.rate, choice.time):
         if name is not None and name not in known:

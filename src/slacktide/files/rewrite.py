@@ -114,7 +114,6 @@ def _entries(root: yaml.Node | None) -> dict[str, yaml.Node]:
 
 
 def _speedups(node: yaml.Node | None) -> Iterator[yaml.MappingNode]:
-    """Yield every speedup that is a mapping, at any depth."""
     if isinstance(node, yaml.SequenceNode):
         for item in node.value:
             yield from _speedups(item)
@@ -126,7 +125,6 @@ def _speedups(node: yaml.Node | None) -> Iterator[yaml.MappingNode]:
 
 
 def _table(node: yaml.MappingNode, path: str) -> yaml.Node:
-    """Read the CSV file that a speedup names, as widths and rates."""
     from slacktide.files.work import read_table
 
     rows = read_table(_written(node), path).points

@@ -98,7 +98,6 @@ class Pool:
             )
 
     def _own_stock(self) -> None:
-        """Keep the stock of on-demand GPUs where it is ever limited."""
         if self.on_demand_gpus is None:
             return
         _own(self, "on_demand_gpus", np.int64)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple, Protocol, overload
+from typing import NamedTuple, Protocol
 
+from slacktide.core.arrays import LazySequence
 from slacktide.core.quotes import UNLIMITED_GPUS, Quote, Sighting
 from slacktide.market.tape import Past, Tape
 
@@ -84,26 +84,7 @@ def offer(quote: Quote, held_by_others: int, on_demand_by_others: int = 0) -> Qu
     return quote._replace(spot_gpus=max(0, quote.spot_gpus - held_by_others))
 
 
-class PoolViews(Sequence[PoolView], ABC):
-    """All pools at one moment, each made when it is first read."""
-
-    __slots__ = ()
-
-    @overload
-    def __getitem__(self, index: int) -> PoolView: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[PoolView]: ...
-    def __getitem__(self, index: int | slice) -> PoolView | Sequence[PoolView]:
-        if isinstance(index, slice):
-            return [self.view(at) for at in range(*index.indices(len(self)))]
-        return self.view(index)
-
-    @abstractmethod
-    def view(self, pool: int) -> PoolView:
-        """Return one of them."""
-
-
-class MarketView(PoolViews):
+class MarketView(LazySequence[PoolView]):
     """All pools of a market at one moment; nothing is made before it is read."""
 
     __slots__ = (
@@ -135,15 +116,15 @@ class MarketView(PoolViews):
     def __len__(self) -> int:
         return len(self._tapes)
 
-    def view(self, pool: int) -> PoolView:
+    def item(self, index: int) -> PoolView:
         """Return what a pool offers to the job."""
-        if pool not in self._seen:
-            name = self._tapes.tapes[pool].name
-            whole = self._tapes.quote(pool, self._at_hours)
-            notice = self._notice_hours if pool == self.own else None
+        if index not in self._seen:
+            name = self._tapes.tapes[index].name
+            whole = self._tapes.quote(index, self._at_hours)
+            notice = self._notice_hours if index == self.own else None
             others = self._by_others.get(name, 0), self._on_demand_by_others.get(name, 0)
-            self._seen[pool] = PoolView(name, offer(whole, *others), notice)
-        return self._seen[pool]
+            self._seen[index] = PoolView(name, offer(whole, *others), notice)
+        return self._seen[index]
 
     def sharing(
         self, by_others: Mapping[str, int], on_demand_by_others: Mapping[str, int] = ALONE

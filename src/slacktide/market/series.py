@@ -131,7 +131,6 @@ def _without_repeats(samples: Samples, order: Ints) -> Ints:
 
 
 def _inside_pools(samples: Samples, order: Ints) -> Bools:
-    """Return which neighbours in this order belong to one pool."""
     return np.asarray(np.diff(samples.pool[order]) == 0)
 
 

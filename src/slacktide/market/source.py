@@ -84,7 +84,6 @@ def _in_slots(market: Market, options: ReadOptions) -> Market:
 
 
 def _market_file(path: str, options: ReadOptions) -> Market:
-    """Open a market file and the traces that it names; raises FileError with the place of every mistake."""
     from slacktide.market.formats.market_file import parse_market_file
 
     found = parse_market_file(read_bytes(path), path)
@@ -107,7 +106,6 @@ def _synthetic(spec: str) -> Market:
 
 
 def _option(spec: str, key: str, text: str | None) -> Any:
-    """Return an option of a synthetic market as it is meant, or its usual value."""
     _, read, usual = _SYNTHETIC[key]
     if text is None:
         return usual

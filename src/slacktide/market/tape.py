@@ -7,13 +7,12 @@ what was appended. A slice of the whole series would not do: the rest stays reac
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias, overload
+from typing import TypeAlias
 
 import numpy as np
 
-from slacktide.core.arrays import Floats, Ints
+from slacktide.core.arrays import Floats, Ints, LazySequence
 from slacktide.core.quotes import UNLIMITED_GPUS, Quote
 from slacktide.market.base import Pool, new_key
 
@@ -28,7 +27,7 @@ Columns: TypeAlias = tuple[Floats, Floats, Ints, Ints]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Past(Sequence[Quote]):
+class Past(LazySequence[Quote]):
     """What a pool has quoted up to a moment, the present slot last: as arrays, or as a sequence of quotes."""
 
     key: int
@@ -56,13 +55,7 @@ class Past(Sequence[Quote]):
     def __len__(self) -> int:
         return len(self.spot_gpus)
 
-    @overload
-    def __getitem__(self, index: int) -> Quote: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Quote]: ...
-    def __getitem__(self, index: int | slice) -> Quote | Sequence[Quote]:
-        if isinstance(index, slice):
-            return [self[slot] for slot in range(*index.indices(len(self)))]
+    def item(self, index: int) -> Quote:
         return Quote(
             float(self.spot_usd_per_gpu_hour[index]),
             float(self.on_demand_usd_per_gpu_hour[index]),
@@ -206,7 +199,6 @@ def first_hours(pool: Pool, own: Pool, start: int) -> float:
 
 
 def _read_only(columns: Columns) -> Columns:
-    """Return the same arrays as they may be handed out."""
     spot, on_demand, gpus, stock = columns
     shown = spot.view(), on_demand.view(), gpus.view(), stock.view()
     for array in shown:

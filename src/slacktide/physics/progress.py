@@ -244,8 +244,7 @@ def pass_time(
 ) -> tuple[JobState, Passed]:
     """Let up to that many hours pass with one holding, which must be a width the job may have.
 
-    Returns the state at the end and what the stretch did. Cutting a stretch in two changes nothing but
-    rounding.
+    Returns the state at the end and what the stretch did. Cutting one in two changes nothing but rounding.
     """
     width = spot + on_demand
     changed = spot != state.spot_gpus or on_demand != state.on_demand_gpus or pool != state.pool
@@ -356,18 +355,6 @@ def next_end_hours(terms: Terms, state: JobState) -> float:
 
 
 @inlined
-def finish_with(terms: Terms, state: JobState, now_hours: float, spot: int, on_demand: int) -> float:
-    """Return when the work is done if from now on these workers are held in the same pool."""
-    width = spot + on_demand
-    if width == 0:
-        return np.inf
-    pause = pause_after(terms, state, spot, on_demand, state.pool)
-    changed = spot != state.spot_gpus or on_demand != state.on_demand_gpus
-    done, _, _ = carried(terms, state, changed)
-    return now_hours + pause + work_hours(terms, done, width)
-
-
-@compilable
 def finish_in(
     terms: Terms, state: JobState, now_hours: float, pool: int, on_demand: int, spot: int = 0
 ) -> float:
@@ -375,6 +362,8 @@ def finish_in(
 
     The terms are those of that pool.
     """
+    if spot + on_demand == 0:
+        return np.inf
     changed = spot != state.spot_gpus or on_demand != state.on_demand_gpus or pool != state.pool
     pause = pause_after(terms, state, spot, on_demand, pool)
     done, _, _ = carried(terms, state, changed)
@@ -384,7 +373,7 @@ def finish_in(
 @compilable
 def on_demand_finish(terms: Terms, state: JobState, now_hours: float, width: int) -> float:
     """Return when the work is done if from now on just this width is held on demand."""
-    return finish_with(terms, state, now_hours, 0, width)
+    return finish_in(terms, state, now_hours, state.pool, width)
 
 
 @compilable

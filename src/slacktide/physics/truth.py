@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -123,25 +122,7 @@ def parse_truth(text: str) -> Truths:
 
     Raises InputError when it cannot be meant.
     """
-    given: dict[str, Any] = dict(_words(text))
-    seed = given.pop("seed", None)
-    ranges = {name: factor for name, factor in given.items() if isinstance(factor, tuple)}
-    if RANDOM not in given and not ranges:
-        if seed is not None:
-            raise InputError(
-                f"--truth: a seed needs something random to go with it, got {shown(text)}; "
-                "write work=0.5..2,seed=3 or random,seed=3"
-            )
-        return Truth(**given)
-    bounds = {name: ranges.get(name, (factor, factor)) for name, factor in given.items() if name != RANDOM}
-    if RANDOM not in given:
-        bounds.setdefault("work", (1.0, 1.0))
-    return RandomTruth(**bounds, seed=seed or 0)
-
-
-def _words(text: str) -> Iterator[tuple[str, Any]]:
-    """Yield the keys of `--truth` with their numbers, each once."""
-    seen = set[str]()
+    given: dict[str, Any] = {}
     for word in text.split(","):
         name, equals, value = (part.strip() for part in word.partition("="))
         if name not in (*FACTORS, "seed", RANDOM) or bool(equals) == (name == RANDOM):
@@ -149,13 +130,26 @@ def _words(text: str) -> Iterator[tuple[str, Any]]:
                 "--truth must be factors such as work=1.5,speed=0.8, bounds such as work=0.5..2,seed=3, or "
                 f"random; its keys are {', '.join((*FACTORS, 'seed'))}; got {shown(word.strip())}"
             )
-        if name in seen:
+        if name in given:
             raise InputError(f"--truth must name {name} once, got {shown(text)}")
-        seen.add(name)
-        yield name, _value(name, value)
+        given[name] = _value(name, value)
+    is_random, seed = given.pop(RANDOM, False), given.pop("seed", None)
+    ranges = {name: factor for name, factor in given.items() if isinstance(factor, tuple)}
+    if not is_random and not ranges:
+        if seed is not None:
+            raise InputError(
+                f"--truth: a seed needs something random to go with it, got {shown(text)}; "
+                "write work=0.5..2,seed=3 or random,seed=3"
+            )
+        return Truth(**given)
+    bounds = {name: ranges.get(name, (factor, factor)) for name, factor in given.items()}
+    if not is_random:
+        bounds.setdefault("work", (1.0, 1.0))
+    return RandomTruth(**bounds, seed=seed or 0)
 
 
 def _value(name: str, text: str) -> Any:
+    """Read a factor, two bounds of it, or a seed."""
     if name == RANDOM:
         return True
     if name == "seed":

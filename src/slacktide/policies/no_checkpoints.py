@@ -11,7 +11,7 @@ import numpy as np
 
 from slacktide.core.compiled import compilable, compiled, inlined
 from slacktide.core.types import TIME_TOLERANCE_HOURS, Allocation, Job, Reason
-from slacktide.physics.progress import finish_with
+from slacktide.physics.progress import finish_in
 from slacktide.policies.base import Context, RuleChoice, RulePolicy, Sight, sight, signals
 from slacktide.policies.decision import decision_of
 from slacktide.policies.view import Policy, View
@@ -37,7 +37,7 @@ def keep(sight: Sight, choice: RuleChoice) -> RuleChoice:
     terms, state = sight.terms, sight.state
     if terms.checkpoint_hours < np.inf or state.progress_gpu_hours <= state.checkpointed_gpu_hours:
         return choice
-    finish = finish_with(terms, state, sight.now_hours, state.spot_gpus, state.on_demand_gpus)
+    finish = finish_in(terms, state, sight.now_hours, state.pool, state.on_demand_gpus, state.spot_gpus)
     if finish > terms.deadline_hours + 0.5 * TIME_TOLERANCE_HOURS:
         return choice
     return RuleChoice(state.spot_gpus, state.on_demand_gpus, KEPT)

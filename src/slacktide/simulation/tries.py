@@ -11,17 +11,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from slacktide.core.arrays import LazySequence
 from slacktide.core.quotes import Quote, Sighting
 from slacktide.core.types import Allocation, JobState
 from slacktide.core.units import MAX_GPUS
-from slacktide.market.market_view import MarketView, PoolView, PoolViews
+from slacktide.market.market_view import MarketView, PoolView
 from slacktide.market.tape import Past
 from slacktide.physics import progress as physics
 from slacktide.policies.view import stays_in
 from slacktide.simulation.pool_options import PoolOptions
 
 
-class TriedMoment(PoolViews):
+class TriedMoment(LazySequence[PoolView]):
     """A moment at which only prices of other pools are known, and what was seen of their spot by tries."""
 
     def __init__(
@@ -33,9 +34,9 @@ class TriedMoment(PoolViews):
     def __len__(self) -> int:
         return len(self._whole)
 
-    def view(self, pool: int) -> PoolView:
+    def item(self, index: int) -> PoolView:
         """Return a pool as far as it is known."""
-        view, seen = self._whole[pool], self._sightings[pool]
+        view, seen = self._whole[index], self._sightings[index]
         # Spot changes from moment to moment, so a sighting counts only at the moment it was made.
         gpus = seen[-1].at_least_gpus if seen and seen[-1].at_hours == self.hours else 0
         return view._replace(quote=view.quote._replace(spot_gpus=gpus))

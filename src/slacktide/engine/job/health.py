@@ -57,7 +57,7 @@ def _ends(
     """Return when a job would be done with what it is to hold, and at the earliest."""
     width = physics.rescue_width(terms, state, now_hours)
     rescue = float(physics.on_demand_finish(terms, state, now_hours, width))
-    as_held = float(physics.finish_with(terms, state, now_hours, spot, on_demand))
+    as_held = float(physics.finish_in(terms, state, now_hours, state.pool, on_demand, spot))
     return as_held, min(rescue, as_held)
 
 

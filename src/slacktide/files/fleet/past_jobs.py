@@ -99,7 +99,6 @@ def _rows(text: str, path: str) -> list[list[str]]:
 
 
 def _columns(names: list[str], by: str | None, path: str) -> dict[str, str]:
-    """Return the column of each fact; raises FileError if a needed one is missing."""
 
     def one(known: Sequence[str]) -> str | None:
         return next((name for name in known if name in names), None)

@@ -238,7 +238,6 @@ class _JobTable:
         return found
 
     def _kind(self, row: CellRow) -> int:
-        """Return which class a job is of."""
         if self._class is None:
             return 0
         name, known = self._cell(row, self._class), [one.name for one in self._classes]

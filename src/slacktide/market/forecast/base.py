@@ -9,11 +9,11 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Protocol, TypeAlias, overload, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-from slacktide.core.arrays import Floats, Ints
+from slacktide.core.arrays import Floats, Ints, LazySequence
 from slacktide.core.quotes import Quote
 from slacktide.core.register import Register
 from slacktide.market.base import LruCache, Pool
@@ -111,7 +111,7 @@ def forecast_table(forecaster: Forecaster, pool: Pool, horizon: int) -> Floats:
     return table
 
 
-class ForecastRow(Sequence[Quote]):
+class ForecastRow(LazySequence[Quote]):
     """One row of a table of forecasts, read as quotes."""
 
     def __init__(self, row: Floats) -> None:
@@ -120,13 +120,7 @@ class ForecastRow(Sequence[Quote]):
     def __len__(self) -> int:
         return len(self._row)
 
-    @overload
-    def __getitem__(self, index: int) -> Quote: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Quote]: ...
-    def __getitem__(self, index: int | slice) -> Quote | Sequence[Quote]:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
+    def item(self, index: int) -> Quote:
         usd, on_demand, gpus = self._row[index]
         return Quote(float(usd), float(on_demand), round(float(gpus)))
 
@@ -191,7 +185,6 @@ class TrueForecasts:
 
 
 def _learn(learner: Learner, past: Past, first: int, last: int) -> None:
-    """Let a learner take in the slots from `first` up to, but without, `last`."""
     if not isinstance(learner, BulkLearner):
         for slot in range(first, last):
             learner.learn(past[slot])

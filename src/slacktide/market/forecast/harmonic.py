@@ -117,14 +117,7 @@ class _Online:
         self._on_demand_usd = 0.0
 
     def learn(self, quote: Quote) -> None:
-        wave = waves([self._first_hour + self._slots * self._slot_hours], self._how.harmonics)[0]
-        amounts = (float(quote.spot_usd_per_gpu_hour), float(quote.spot_gpus))
-        for model, memory, amount, out in zip(
-            self._models, self._memories, amounts, self._ahead, strict=True
-        ):
-            compiled(step)(model, memory, amount, wave, out)
-        self._on_demand_usd = quote.on_demand_usd_per_gpu_hour
-        self._slots += 1
+        self.learn_many(*(np.array([number]) for number in quote[:3]))
 
     def learn_many(self, spot_usd: Floats, on_demand_usd: Floats, spot_gpus: Ints) -> None:
         slots = range(self._slots, self._slots + len(spot_gpus))

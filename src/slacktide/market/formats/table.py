@@ -90,7 +90,6 @@ def read_table(path: str, data: bytes, options: ReadOptions) -> Market:
 
 
 def _from_parquet(data: bytes, path: str, options: ReadOptions) -> Market:
-    """Return the market of a table in Parquet, with the assumptions and moves that were written with it."""
     table = _parquet(data, path)
     samples, note = _parquet_samples(table, path), _note(table)
     if options.slot_hours is None and len(samples.pools) == len(samples):
@@ -167,7 +166,6 @@ def _fast_rows(data: bytes, header: list[str], offset: int, path: str) -> Sample
 
 
 def _first_line(data: bytes) -> tuple[list[str], int]:
-    """Return the names in the first line, and where the next one begins."""
     end = data.find(b"\n") + 1
     line = data[:end].decode("utf-8-sig", errors="replace")
     return [name.strip() for name in line.split(",")], end
@@ -194,7 +192,6 @@ def _arrow(data: bytes, header: list[str], offset: int, zone: str | None) -> Any
 
 
 def _line_of(data: bytes, path: str, row: int) -> SamplePlace:
-    """Find the line of a row again, by reading up to it."""
     rows = rows_of(as_text(data, path), path)
     return SamplePlace(next(islice(rows, row + 1, None)).number)
 
@@ -306,7 +303,6 @@ def _arrow_table(market: Market) -> Any:
 
 
 def _times(pool: Pool) -> Ints:
-    """Return when every slot begins, to the microsecond."""
     nanos = np.arange(len(pool)) * round(pool.slot_hours * MICROS_PER_HOUR * 1000)
     return np.asarray(micros_of(pool.start) + (nanos + 500) // 1000, dtype=np.int64)
 

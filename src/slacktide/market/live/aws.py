@@ -149,7 +149,6 @@ def answers(region: str) -> Iterator[None]:
 
 
 def _meant(response: Mapping[str, Any], region: str) -> Exception:
-    """Return what an error of AWS means: not now, or not like this."""
     error = response.get("Error", {})
     code = str(error.get("Code", ""))
     said = f"AWS in {region} must answer, got {code}: {shown(str(error.get('Message', '')))}"

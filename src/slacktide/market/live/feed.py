@@ -150,7 +150,6 @@ class Feed:
         return self._pools[name].pool()
 
     def _open(self) -> Market:
-        """Read the whole file, and remember up to where."""
         data = whole_lines(read_bytes(self._path))
         market = open_market(str(self._path), data=data, **self._options)
         self._header = header_of(data)
@@ -170,7 +169,6 @@ class Feed:
             self._file_trouble = f"{error}; {KEPT}"
 
     def _take_rows(self) -> None:
-        """Take in the next lines; those that cannot be meant are passed over."""
         if self._caught_up:
             self._row_trouble = ""
         try:
@@ -190,7 +188,6 @@ class Feed:
         self._again &= not self._caught_up
 
     def _read_again(self) -> None:
-        """Begin anew with a file that was rewritten; raises FileError while it is no table."""
         self._header = self._file.begin_again()
         self._again, self._caught_up = True, False
         for pool in self._pools.values():
@@ -200,7 +197,6 @@ class Feed:
         self._row_trouble = self._row_trouble or f"{error}; the row is skipped, {KEPT}"
 
     def _take_whole(self) -> None:
-        """Read the whole file, and take in what it has beyond what is known."""
         self._file.give_up()
         try:
             market = self._whole()
@@ -215,7 +211,6 @@ class Feed:
                 self._add(pool)
 
     def _whole(self) -> Market:
-        """Read the whole file; raises FileError or InputError."""
         size = self._path.stat().st_size
         if size > MOST_WHOLE_BYTES:
             raise FileError(
@@ -227,7 +222,6 @@ class Feed:
         return open_market(str(self._path), data=data, **self._options)
 
     def _take(self, line: FeedLine) -> None:
-        """Take in one line; raises FileError where it cannot be meant."""
         names: dict[str, int] = {}
         types: dict[str, str] = {}
         path = str(self._path)
@@ -258,7 +252,6 @@ class Feed:
                 raise FileError(f"pool {name!r:.80}: {error}", path=self._path, line=line) from None
 
     def _add_row(self, name: str, micros: int, quote: Quote, line: int, gpu: str) -> None:
-        """Begin a pool with its first row."""
         if len(self._pools) >= MOST_POOLS:
             raise FileError(
                 f"a feed must have at most {MOST_POOLS} pools, got more", path=self._path, line=line

@@ -165,7 +165,6 @@ class FollowedTable:
             self.notes = notes
 
     def _going_on(self, notes: TableNotes) -> TableNotes:
-        """Return the notes to go on with; raises InputError where the table is another one."""
         before = read_notes(self.path)
         if before is None:
             raise InputError(
@@ -284,7 +283,6 @@ class Follower:
         return answer
 
     def _since(self, now_utc: datetime) -> datetime:
-        """Return from when on prices are missing."""
         last = self._table.last_micros
         ours = [last[pool] for pool in self._reported if pool in last] or list(last.values())
         return time_of(min(ours)) if ours else self._begin(now_utc)

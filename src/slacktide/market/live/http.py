@@ -77,7 +77,6 @@ def pages(source: str, read: Callable[[str], Mapping[str, Any]], key: str) -> It
 
 
 def _meant(source: str, error: urllib.error.HTTPError, secret: str) -> Exception:
-    """Return what a refusal means: not now, or not like this."""
     said = f"{source} must answer, got HTTP {error.code} {_safe(str(error.reason), secret)}".rstrip()
     if error.code >= 500 or error.code in PASSING:
         wait = retry_after_s(error.headers.get("Retry-After"), datetime.now(UTC))

@@ -123,7 +123,6 @@ class LivePool:
         return (micros - self._first + self._step // 2) // self._step
 
     def _newest(self) -> Quote:
-        """Return the last quote that was read."""
         if self._ahead:
             return self._ahead[-1]
         if self._opened is not None:

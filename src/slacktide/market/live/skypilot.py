@@ -73,7 +73,6 @@ class Skypilot:
         return urlsplit(self.base_url).scheme in ("http", "https")
 
     def _rows(self) -> Iterator[Mapping[str, str]]:
-        """Yield the rows of the table as mappings; raises FeedUnreachable for what is no table."""
         try:
             text = self._bytes().decode("utf-8-sig")
             table = csv.DictReader(io.StringIO(text, newline=""))

@@ -157,5 +157,4 @@ def assumed_moves(moves: Moves, given: Collection[str] = ()) -> str:
 
 
 def _listed(parts: Sequence[str]) -> str:
-    """Join parts by commas, the last one by `and`."""
     return ", ".join(parts[:-1]) + " and " + parts[-1] if len(parts) > 1 else parts[0]
