@@ -15,16 +15,14 @@ from typing import Any
 
 WARM = (
     "slacktide.app.jobs.controller", "slacktide.app.journal.journal", "slacktide.app.jobs.submission",
-    "slacktide.backends.local", "slacktide.backends.replay", "slacktide.cli.shared.confirm",
-    "slacktide.cli.commands.jobs.cancel", "slacktide.cli.commands.server.controller",
-    "slacktide.cli.commands.jobs.cost", "slacktide.cli.commands.jobs.events",
-    "slacktide.cli.commands.jobs.jobs", "slacktide.cli.commands.jobs.run",
-    "slacktide.cli.commands.jobs.submit", "slacktide.cli.shared.live_view", "slacktide.engine.bills.bill",
+    "slacktide.backends.local", "slacktide.backends.replay", "slacktide.cli.commands.jobs",
+    "slacktide.cli.commands.run", "slacktide.cli.commands.server", "slacktide.cli.shared.screens",
+    "slacktide.engine.bills.bill",
     "slacktide.engine.bills.site_bill", "slacktide.market.formats.table",
     "slacktide.policies.maximal_spot", "slacktide.policies.on_demand",
     "slacktide.policies.uniform_progress", "slacktide.policies.deadline_guard",
     "slacktide.report.text.tables.jobs", "slacktide.report.live.lines", "slacktide.report.live.screen",
-    "slacktide.report.text.bills.site", "pyarrow.csv", "yaml",
+    "slacktide.report.text.bills.cost_report", "pyarrow.csv", "yaml",
 )  # fmt: skip
 """What commands import when they need it; one that is not there any more is no harm, only slower."""
 

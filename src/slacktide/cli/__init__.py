@@ -56,23 +56,20 @@ COMMANDS = {
 }
 """Our own commands with their sentences."""
 
-FOLDERS = {
-    "fleet": ("budget", "fleet", "simulate", "speedup"),
-    "jobs": (
-        "backtest", "cancel", "cost", "events", "init", "jobs", "logs", "measure", "plan", "preempt", "run",
-        "submit", "why",
-    ),
+MODULES = {
+    "config": ("config",),
+    "fleets": ("budget", "fleet", "simulate", "speedup"),
+    "jobs": ("cancel", "cost", "events", "jobs", "logs", "preempt", "submit", "why"),
     "machines": ("backends", "cluster", "machines", "providers"),
     "market": ("market",),
-    "research": ("learn", "policies"),
+    "planning": ("backtest", "init", "measure", "plan"),
+    "policies": ("learn", "policies"),
+    "run": ("run",),
     "server": ("alerts", "controller", "serve", "token"),
-    "setup": ("completion", "config", "demo", "doctor", "examples"),
-}  # fmt: skip
-"""Folders of `slacktide.cli.commands`, each with the commands whose modules it has."""
-MODULE_OF = {
-    name: f"slacktide.cli.commands.{folder}.{name}" for folder, names in FOLDERS.items() for name in names
+    "setup": ("completion", "demo", "doctor", "examples"),
 }
-
+"""Modules of `slacktide.cli.commands`, each with the commands that it has."""
+MODULE_OF = {name: f"slacktide.cli.commands.{module}" for module, names in MODULES.items() for name in names}
 
 ARGUMENTS = "slacktide.arguments"
 """The key under which a context keeps the arguments after the name of the program."""
@@ -109,7 +106,7 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        from slacktide.cli.shared.broken_pipe import until_pipe_closes
+        from slacktide.cli.shared.interruptions import until_pipe_closes
 
         with until_pipe_closes():  # click itself would report a closed pipe as a failure
             return super().invoke(ctx)

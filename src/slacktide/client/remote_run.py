@@ -17,7 +17,7 @@ from slacktide.core.quotes import Quote
 from slacktide.core.types import Job
 from slacktide.files.job import parse_job
 from slacktide.journal.events import Ended, Record
-from slacktide.report.live.rows import Standing
+from slacktide.results.status import Standing
 
 
 class RemoteRun:

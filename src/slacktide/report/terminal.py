@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+PIPE_LENGTH = 160  # characters in a line that goes into a pipe
+
 _SEQUENCE = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours, the cursor, the screen
     r"|(?:\x1b\]|\x9d)[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"  # titles, links, the clipboard

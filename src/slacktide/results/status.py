@@ -1,8 +1,12 @@
-"""Where a job stands, as a list of jobs shows it."""
+"""Where a job stands: as a list of jobs shows it, and as the live view does."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from slacktide.core.quotes import Quote
+from slacktide.core.types import Job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,3 +33,44 @@ class JobStatus:
     moves: int = 0  # how often it moved
     owner: str = ""  # the owner that its file names; empty: none
     job_class: str = ""  # its class in a fleet; empty: none
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """Where a job stands at a moment: all that the view shows of it."""
+
+    name: str
+    job: Job
+    policy: str
+    pool: str
+    status: str
+    health: str
+    hours: float  # since the job began, on the market's clock
+    quotes: Sequence[Quote]  # what the market offered in the last slots, the present one last
+    spot_gpus: int = 0
+    on_demand_gpus: int = 0
+    progress_gpu_hours: float = 0.0
+    estimated: bool = False  # whether progress is estimated from time and width, because the job reports none
+    spot_usd: float = 0.0
+    on_demand_usd: float = 0.0
+    on_demand_alone_usd: float | None = None  # what the whole work would cost all on demand
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    projected_hours: float | None = None
+    """When the job will be done if it goes on as so far; None while that cannot be said."""
+    projected_usd: float | None = None  # what it will have cost by then
+    may_move: bool = False  # whether it may move to another pool
+    move_usd: float = 0.0  # what moves have cost, in addition to its GPUs
+
+    @property
+    def share(self) -> float:
+        """The share of the work done."""
+        return self.progress_gpu_hours / self.job.work_gpu_hours
+
+    @property
+    def line_share(self) -> float:
+        """The share of the work that the straight line to the deadline requires by now."""
+        return self.job.line_gpu_hours(self.hours) / self.job.work_gpu_hours
+
+    @property
+    def cost_usd(self) -> float:
+        return self.spot_usd + self.on_demand_usd + self.move_usd

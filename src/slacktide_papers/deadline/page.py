@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from slacktide.report import words
-from slacktide.report.pages.sections import job_facts
+from slacktide.report.pages.rendering import job_facts
 from slacktide_papers.deadline import words as texts
 from slacktide_papers.deadline.figures import point_figure, selection_figure
 from slacktide_papers.deadline.findings import finding

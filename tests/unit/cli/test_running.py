@@ -12,10 +12,10 @@ import pytest
 
 from slacktide.app.markets.market import MarketSpec
 from slacktide.cli import run
-from slacktide.cli.shared.confirm import agreed
+from slacktide.cli.commands.run import agreed
+from slacktide.cli.shared.interruptions import StopRequests
 from slacktide.cli.shared.run_options import RunOptions
 from slacktide.cli.shared.run_report import exit_code
-from slacktide.cli.shared.signals import StopRequests
 from slacktide.journal.store.sqlite import SqliteStore
 from tests import build
 
@@ -28,7 +28,7 @@ FLEET = str(Path(__file__).parents[3] / "examples" / "fleet.yaml")
 def terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     """A terminal on which the user answers as the list says; every plan names the pool `best`."""
     answers: list[str] = []
-    monkeypatch.setattr("slacktide.cli.commands.jobs.run.is_interactive", lambda: True)
+    monkeypatch.setattr("slacktide.cli.commands.run.is_interactive", lambda: True)
     monkeypatch.setenv("SLACKTIDE_HOME", str(tmp_path / "home"))
     monkeypatch.setattr("click.confirm", lambda question: answers.pop(0) == "y")
     monkeypatch.setattr(
@@ -77,8 +77,8 @@ def test_no_question_with_yes_or_a_fleet_or_without_a_terminal(
     terminal: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: list[str]
 ) -> None:
     if not option:
-        monkeypatch.setattr("slacktide.cli.commands.jobs.run.is_interactive", lambda: False)
-    monkeypatch.setattr("slacktide.cli.commands.jobs.run.submit_or_resume", stop_here)
+        monkeypatch.setattr("slacktide.cli.commands.run.is_interactive", lambda: False)
+    monkeypatch.setattr("slacktide.cli.commands.run.submit_or_resume", stop_here)
     with pytest.raises(StoppedHere):
         run(["run", JOB, "--journal", str(tmp_path / "journal.db"), *option])
 

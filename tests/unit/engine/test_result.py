@@ -16,7 +16,7 @@ from slacktide.journal.state.journal_state import JournalState
 from slacktide.journal.store.base import Store
 from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.report.pages.run import page
-from slacktide.report.text.tables.decisions import decisions
+from slacktide.report.text.tables.backtest import decisions
 
 JOURNALS = Path(__file__).parents[2] / "golden" / "journals"
 SINGLE = ("finished", "unfinished", "cancelled", "whole-slots", "whole-slots-unclean")

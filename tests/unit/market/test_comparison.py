@@ -29,7 +29,7 @@ from slacktide.market.synthetic import (
     region_of_number,
     synthesize,
 )
-from slacktide.report.text.tables.pools import comparison, moves_words
+from slacktide.report.text.tables.market import comparison, moves_words
 from tests import build
 
 START = datetime(2025, 10, 4, tzinfo=UTC)

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from slacktide.report.narrow import fitting
+from slacktide.report.printing import fitting
 
 WORDS = ("fixed-width", "10h53m12s", "14.95 ($42.15/h)", "1.000")
 

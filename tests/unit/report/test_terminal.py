@@ -62,7 +62,7 @@ def test_commands_on_a_terminal_print_nothing_that_steers_it(
     command: list[str], journal: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Those that import it first: whoever is imported while it is replaced would keep what replaced it.
-    for module in ("commands.jobs.jobs", "commands.jobs.logs", "shared.output"):
+    for module in ("commands.jobs", "shared.output"):
         monkeypatch.setattr(f"slacktide.cli.{module}.is_terminal", lambda *, err=False: True)
     cli.run([*command, "--journal", str(journal)])
     told = capsys.readouterr()

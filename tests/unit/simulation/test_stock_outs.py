@@ -22,7 +22,7 @@ from slacktide.policies.base import policies
 from slacktide.policies.deadline_guard import DeadlineGuard
 from slacktide.policies.on_demand import OnDemand
 from slacktide.policies.view import View
-from slacktide.report.text.tables.pools import stock_words
+from slacktide.report.text.tables.market import stock_words
 from slacktide.results.run import Run
 from slacktide.simulation import plain
 from slacktide.simulation.compare import compare

@@ -19,7 +19,7 @@ from slacktide.engine.job.account import StretchAccount
 from slacktide.engine.job.job_context import JobContext
 from slacktide.journal.state.journal_state import JobRecord
 from slacktide.physics.ledger import added
-from slacktide.report.live.rows import Standing
+from slacktide.results.status import Standing
 
 
 class Standings:

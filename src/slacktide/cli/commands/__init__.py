@@ -1,4 +1,4 @@
-"""The commands, in folders by what they are about.
+"""The commands, in modules by what they are about.
 
-A command is a module with a function of its name; `slacktide.cli` lists them.
+A command is a function of its name; `slacktide.cli` lists them.
 """

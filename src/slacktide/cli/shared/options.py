@@ -1,9 +1,10 @@
-"""Options that several commands share, and readers of their values."""
+"""Options that several commands share, what their values mean, and the typed requests made from them."""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -11,13 +12,26 @@ import click
 
 from slacktide.core.errors import InputError, shown
 from slacktide.core.units import parse_duration_hours
+from slacktide.report.file_formats import check_page, picture_format
 
 if TYPE_CHECKING:
     from slacktide.app.markets.market import MarketSpec
     from slacktide.app.planning.backtest import Starts
+    from slacktide.app.task_requests import BacktestRequest, JobTask, LearnRequest, PlanRequest
     from slacktide.core.register import Spec
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Return several options as one, which `--help` lists in this order."""
+
+    def add(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
 
 
 class Duration(click.ParamType[float]):
@@ -45,27 +59,22 @@ def gaps_option(default: str) -> Callable[[Command], Command]:
     )
 
 
-MARKET_OPTIONS = (
+slot_option = click.option(
+    "--slot", "slot_hours", type=Duration(), help="Slot length, e.g. 30m; default: the market's."
+)
+market_options = together(
     click.option(
         "--market",
         metavar="FILE|synthetic:NAME",
         help="Market trace or market file, or synthetic:PROFILE; several with commas.",
     ),
     click.option("--pool", metavar="POOL", help="Only this pool; default: every pool of the market."),
-    click.option(
-        "--slot", "slot_hours", type=Duration(), help="Slot length, e.g. 30m; default: the market's."
-    ),
+    slot_option,
     gaps_option("hold"),
     click.option("--spot-usd", type=float, help="Spot USD per GPU-hour, where the trace has no price."),
     click.option("--on-demand-usd", type=float, help="On-demand USD per GPU-hour, where it has none."),
 )
-
-
-def market_options(command: Command) -> Command:
-    """Add the options that choose a market."""
-    for option in reversed(MARKET_OPTIONS):
-        command = option(command)
-    return command
+"""The options that choose a market."""
 
 
 def policy_option(meaning: str) -> Callable[[Command], Command]:
@@ -77,14 +86,17 @@ def policy_option(meaning: str) -> Callable[[Command], Command]:
     )
 
 
-sight_option = click.option(
-    "--sight",
-    type=click.Choice(["feed", "tried"]),
-    default="feed",
-    show_default=True,
-    help="What a job that moves knows of pools: what all offer, or prices and what it tried.",
-)
-"""The option for what a job that may move knows of its pools."""
+def policies_option(meaning: str) -> Callable[[Command], Command]:
+    """Add `--policy`, which names several."""
+    return click.option("--policy", multiple=True, metavar="A,B,...", help=meaning)
+
+
+def sight_option(
+    meaning: str = "What a job that moves knows of pools: what all offer, or prices and what it tried.",
+) -> Callable[[Command], Command]:
+    """Add `--sight`: what a job that may move knows of its pools."""
+    choice = click.Choice(["feed", "tried"])
+    return click.option("--sight", type=choice, default="feed", show_default=True, help=meaning)
 
 
 class FileEnding(click.Path):
@@ -96,36 +108,24 @@ class FileEnding(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         path = super().convert(value, param, ctx)
+        folder = Path(str(path)).parent
         try:
             self._check(str(path))
-            _check_folder(Path(str(path)))
+            if not os.path.isdir(folder):  # a mistyped one would silently be created
+                raise InputError(f"the folder of a file must exist, found no {folder}; make it first")
         except InputError as error:
             self.fail(str(error), param, ctx)
         return path
 
 
-def _check_folder(path: Path) -> None:
-    """Raise InputError unless the folder of a file exists: a mistyped one would silently be created."""
-    if not os.path.isdir(path.parent):
-        raise InputError(f"the folder of a file must exist, found no {path.parent}; make it first")
-
-
 def plot_option(meaning: str) -> Callable[[Command], Command]:
     """Add `--plot`, which writes a picture."""
-    from slacktide.report.file_formats import picture_format
-
-    return click.option(
-        "--plot",
-        type=FileEnding(picture_format),
-        metavar="FILE.png",
-        help=f"{meaning}; .svg and .pdf work too.",
-    )
+    kind, words = FileEnding(picture_format), f"{meaning}; .svg and .pdf work too."
+    return click.option("--plot", type=kind, metavar="FILE.png", help=words)
 
 
 def report_option(meaning: str) -> Callable[[Command], Command]:
     """Add `--report`, which writes a page."""
-    from slacktide.report.file_formats import check_page
-
     return click.option("--report", type=FileEnding(check_page), metavar="FILE.html", help=f"{meaning}.")
 
 
@@ -137,13 +137,12 @@ def output_option(*formats: str) -> Callable[[Command], Command]:
     )
 
 
-def on_option(command: Command) -> Command:
-    """Add `--on`, which chooses where a sweep runs."""
-    return click.option(
-        "--on",
-        metavar="PLACE",
-        help="Where to do the work: processes[:N] of this machine, or ray[:ADDRESS], a Ray cluster.",
-    )(command)
+on_option = click.option(
+    "--on",
+    metavar="PLACE",
+    help="Where to do the work: processes[:N] of this machine, or ray[:ADDRESS], a Ray cluster.",
+)
+"""The option that chooses where a sweep runs."""
 
 
 def market_spec(given: Mapping[str, Any]) -> MarketSpec:
@@ -155,28 +154,10 @@ def market_spec(given: Mapping[str, Any]) -> MarketSpec:
     source, usual = given["market"], None
     if by is click.core.ParameterSource.DEFAULT_MAP:  # what a job file names is stronger than a setting
         source, usual = None, source
+    names = ("pool", "slot_hours", "gaps", "spot_usd", "on_demand_usd")
     return MarketSpec(
-        source=source,
-        usual=usual,
-        pool=given["pool"],
-        slot_hours=given["slot_hours"],
-        gaps=given["gaps"],
-        spot_usd=given["spot_usd"],
-        on_demand_usd=given["on_demand_usd"],
-        start=given.get("start"),
+        source=source, usual=usual, start=given.get("start"), **{name: given[name] for name in names}
     )
-
-
-def parse_starts(text: str) -> Starts:
-    """Read `--starts`: a number of starts, or `every:2h`."""
-    from slacktide.app.planning.backtest import Starts
-
-    if text.startswith("every:"):
-        return Starts(count=None, every_hours=parse_duration_hours(text.removeprefix("every:")))
-    if not text.isdecimal():
-        must = "--starts must be a whole number >= 1, or every:DURATION such as every:2h"
-        raise InputError(f"{must}, got {shown(text)}")
-    return Starts(count=int(text))
 
 
 def parse_policies(texts: tuple[str, ...], job_file: str | None = None) -> list[Spec]:
@@ -188,21 +169,106 @@ def parse_policies(texts: tuple[str, ...], job_file: str | None = None) -> list[
     from slacktide.core.own_class import with_full_path
 
     folders = [Path.cwd(), *([] if job_file is None else [Path(job_file).absolute().parent])]
-    return [with_full_path(spec, *folders) for text in texts for spec in _specs(text)]
+    must = "--policy must be names, module:Class or {name: {parameter: value}}"
+    return [with_full_path(spec, *folders) for spec in parse_specs(texts, must)]
 
 
-def _specs(text: str) -> list[Spec]:
+def parse_specs(texts: tuple[str, ...], must: str) -> list[Spec]:
+    """Read names separated by commas, or `{name: {parameter: value}}`; errors begin with what `must` be."""
     import yaml
 
-    if not text.lstrip().startswith("{"):
-        return [name.strip() for name in text.split(",") if name.strip()]
-    try:
-        return [yaml.safe_load(text)]
-    except yaml.YAMLError as error:
-        must = "--policy must be names, module:Class or {name: {parameter: value}}"
-        raise InputError(f"{must}, got {shown(text)}") from error
+    found: list[Spec] = []
+    for text in texts:
+        if not text.lstrip().startswith("{"):
+            found += [name.strip() for name in text.split(",") if name.strip()]
+            continue
+        try:
+            found.append(yaml.safe_load(text))
+        except yaml.YAMLError as error:
+            raise InputError(f"{must}, got {shown(text)}") from error
+    return found
 
 
 def parse_policy(text: str | None, job_file: str | None = None) -> Spec | None:
     """Read a `--policy` that names one policy; None if it is not given."""
     return next(iter(parse_policies((text,), job_file)), None) if text else None
+
+
+def plan_request(
+    job: str,
+    given: Mapping[str, Any],
+    sent: Mapping[str, Any] | None = None,
+    wants: Sequence[Any] = (),
+    *,
+    check: bool = False,
+) -> PlanRequest:
+    """Return the request for a plan of a job file; `sent` says what a server is sent of the file."""
+    from slacktide.app.task_requests import PlanRequest
+
+    return PlanRequest(
+        **(as_it_is(job) if sent is None else sent),
+        policy=written(parse_policy(given["policy"], job)),
+        start=given.get("start"),
+        wants=tuple(wants),
+        check=check,
+    )
+
+
+def backtest_request(
+    job: str, given: Mapping[str, Any], sent: Mapping[str, Any] | None = None, wants: Sequence[Any] = ()
+) -> BacktestRequest:
+    """Return the request for a back-test of a job file."""
+    from slacktide.app.task_requests import BacktestRequest
+
+    starts = _starts(given["starts"])
+    policies = (written(one) for one in parse_policies(given["policy"], job))
+    return BacktestRequest(
+        **(as_it_is(job) if sent is None else sent),
+        policies=tuple(one for one in policies if one is not None),
+        starts=starts.count,
+        every_hours=starts.every_hours,
+        truth=given["truth"],
+        sight=given["sight"],
+        wants=tuple(wants),
+    )
+
+
+def _starts(text: str) -> Starts:
+    """Read `--starts`: a number of starts, or `every:2h`."""
+    from slacktide.app.planning.backtest import Starts
+
+    if text.startswith("every:"):
+        return Starts(count=None, every_hours=parse_duration_hours(text.removeprefix("every:")))
+    if not text.isdecimal():
+        must = "--starts must be a whole number >= 1, or every:DURATION such as every:2h"
+        raise InputError(f"{must}, got {shown(text)}")
+    return Starts(count=int(text))
+
+
+def learn_request(
+    job: str, given: Mapping[str, Any], sent: Mapping[str, Any] | None = None, wants: Sequence[Any] = ()
+) -> LearnRequest:
+    """Return the request to train the choice among policies with a job file."""
+    from slacktide.app.task_requests import LearnRequest
+
+    training = {name: given[name] for name in ("jobs", "seed", "pool_of")}
+    return LearnRequest(**(as_it_is(job) if sent is None else sent), **training, wants=tuple(wants))
+
+
+def on_market(request: Any, given: Mapping[str, Any], journal: Path | None = None) -> JobTask[Any]:
+    """Return the task of a request that is done here, on the market that the options name."""
+    from slacktide.app.task_requests import local_task
+
+    return local_task(request, market_spec(given), journal)
+
+
+def written(policy: object) -> str | None:
+    """Return a policy as requests have it: as JSON; None for none."""
+    return None if policy is None else json.dumps(policy)
+
+
+def as_it_is(job: str) -> dict[str, Any]:
+    """Return a job file as it is read here: its path stays, because other files are looked up from it."""
+    from slacktide.core.yaml_tree import read_text
+
+    return {"text": read_text(job), "name": job}

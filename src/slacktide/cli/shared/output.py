@@ -10,7 +10,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
@@ -18,7 +18,7 @@ from typing import Any
 import click
 
 from slacktide.core.errors import InputError
-from slacktide.report.plain_text import PIPE_LENGTH
+from slacktide.report.terminal import PIPE_LENGTH, visible
 
 PATIENCE_S = 2.0  # work shorter than this shows no progress
 TICK_S = 1.0  # how often a terminal shows the seconds so far
@@ -33,14 +33,24 @@ def is_terminal(*, err: bool = False) -> bool:
 
 def say(text: str, *, err: bool = False) -> None:
     """Print lines; on a terminal without control characters, which could manipulate it."""
-    from slacktide.report.terminal import visible
-
     click.echo(visible(text) if is_terminal(err=err) else text, err=err)
 
 
 def echo_json(document: object) -> None:
     """Print a document as JSON."""
     click.echo(json.dumps(document, indent=2, allow_nan=False))
+
+
+def print_plugins(known: Sequence[Mapping[str, Any]], output: str) -> None:
+    """Print plug-ins with a sentence each, and their settings where they say them."""
+    if output == "json":
+        echo_json(known)
+        return
+    for one in known:
+        click.echo(f"{click.style(str(one['name']), bold=True)}\n    {one['summary']}")
+        settings = one.get("settings", one.get("parameters"))
+        if settings is not None:
+            click.echo(f"    settings: {', '.join(settings)}")
 
 
 def line_length() -> int:
@@ -50,26 +60,31 @@ def line_length() -> int:
 
 def print_rich(*renderables: object) -> None:
     """Print objects of rich: in color on a terminal, wide and plain into a pipe."""
-    if not sys.stdout.isatty():
-        from slacktide.report.plain_text import rendered
-
-        click.echo(rendered(*renderables), nl=False)
-        return
     from rich.console import Console
 
-    from slacktide.report.narrow import fitting
+    from slacktide.report.printing import fitting, rendered
 
+    if not sys.stdout.isatty():
+        click.echo(rendered(*renderables), nl=False)
+        return
     console = Console(highlight=False)
     for renderable in renderables:
         console.print(fitting(renderable, console))
+
+
+def write_files(given: Mapping[str, Any], **write: Callable[[str], object]) -> None:
+    """Write each file that the option of its name requests, and say so on stderr."""
+    for name, write_one in write.items():
+        if given[name] is not None:
+            write_one(given[name])
+            click.echo(f"wrote {given[name]}", err=True)
 
 
 class ProgressBar:
     """A progress bar on stderr, shown only on a terminal and only when the work takes a while."""
 
     def __init__(self, title: str) -> None:
-        self._title = title
-        self._began = time.monotonic()
+        self._title, self._began = title, time.monotonic()
         self._bar: Any = None
         self._task: Any = None
 
@@ -143,6 +158,13 @@ def warn(assumptions: Sequence[str]) -> None:
 def is_interactive() -> bool:
     """Whether a user can answer: input and output are a terminal."""
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
+
+
+def confirmed(doing: str, question: str) -> bool:
+    """Ask before something is done that costs money or loses work; raises InputError without a terminal."""
+    if not is_interactive():
+        raise InputError(f"{doing} must be confirmed, got no terminal to ask on; add -y")
+    return click.confirm(question)
 
 
 def confirm_forgetting(what: str, *, sure: bool) -> None:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from slacktide.cli.shared import options as common
-from slacktide.cli.shared.job_requests import backtest_request, learn_request, plan_request
 from slacktide.cli.shared.journals import check_left_to_server, is_on_command_line, remote
-from slacktide.cli.shared.output import ProgressBar, confirm_forgetting, echo_json, warn
+from slacktide.cli.shared.output import ProgressBar, confirm_forgetting, echo_json, warn, write_files
 
 if TYPE_CHECKING:
     from slacktide.app.jobs.submission import Submission
@@ -24,62 +23,44 @@ READING = ("slot_hours", "gaps", "spot_usd", "on_demand_usd")
 
 def plan_on_server(job: str, given: Mapping[str, Any]) -> None:
     """Plan a job on a server, print the plan and write its files."""
-    with remote(given["server"]) as journal, ProgressBar("planning") as bar:
-        found = journal.plan(
-            plan_request(job, given, _sent(journal, job, given), _wants(given, "text")), _progress_on(bar)
-        )
-    made = found.pop("made", {})  # texts and pictures for us, no part of the JSON output
-    if given["output"] == "json":
-        echo_json(found)
-    else:
-        click.echo(made["text"])
-    warn(found.get("assumptions", ()))
-    _write(made, given)
+
+    def plan(journal: RemoteJournal, wants: Sequence[str], progress: Any) -> dict[str, Any]:
+        return journal.plan(common.plan_request(job, given, _sent(journal, job, given), wants), progress)
+
+    _answer(given, "planning", plan)
 
 
 def backtest_on_server(job: str, given: Mapping[str, Any]) -> None:
     """Back-test policies on a server, print the table and write its files."""
+
+    def backtest(journal: RemoteJournal, wants: Sequence[str], progress: Any) -> dict[str, Any]:
+        request = common.backtest_request(job, given, _sent(journal, job, given), wants)
+        return journal.backtest(request, progress)
+
     check_left_to_server(("on",))
-    shown = "decisions" if given["verbose"] else "text"
-    with remote(given["server"]) as journal, ProgressBar("back-testing") as bar:
-        found = journal.backtest(
-            backtest_request(job, given, _sent(journal, job, given), _wants(given, shown)), _progress_on(bar)
-        )
-    made = found.pop("made", {})
-    if given["output"] == "json":
-        echo_json(found)
-    else:
-        click.echo(made["csv" if given["output"] == "csv" else shown], nl=given["output"] != "csv")
-    _write(made, given)
+    _answer(given, "back-testing", backtest, "decisions" if given["verbose"] else "text")
 
 
 def learn_on_server(job: str | None, given: Mapping[str, Any]) -> None:
     """Show or train a server's trust in policies, print it and write its picture."""
-    check_left_to_server(("on", "state"))
-    wants = _wants({**given, "report": None}, "text")
-    with remote(given["server"]) as journal, ProgressBar("learning") as bar:
+
+    def learn(journal: RemoteJournal, wants: Sequence[str], progress: Any) -> dict[str, Any]:
         if given["reset"]:
             confirm_forgetting(given["server"], sure=given["yes"])
             journal.forget()
             click.echo(f"forgot what {given['server']} had learned", err=True)
         if job is None:
-            found = journal.learned(given["pool_of"], wants)
-        else:
-            found = journal.learn(
-                learn_request(job, given, _sent(journal, job, given), wants), _progress_on(bar)
-            )
-    made = found.pop("made", {})
-    if given["output"] == "json":
-        echo_json(found)
-    else:
-        click.echo(made["text"], nl=False)
-    _write(made, {**given, "report": None})
+            return journal.learned(given["pool_of"], wants)
+        return journal.learn(common.learn_request(job, given, _sent(journal, job, given), wants), progress)
+
+    check_left_to_server(("on", "state"))
+    _answer({**given, "report": None}, "learning", learn, newline=False)
 
 
 def plan_text(journal: RemoteJournal, job: str, given: Mapping[str, Any]) -> str:
     """Return the plan of a job, made on a server, as it is printed."""
     with ProgressBar("planning") as bar:
-        request = plan_request(job, given, _sent(journal, job, given), ["text"])
+        request = common.plan_request(job, given, _sent(journal, job, given), ["text"])
         return str(journal.plan(request, _progress_on(bar))["made"]["text"])
 
 
@@ -88,7 +69,7 @@ def check_affordable(journal: RemoteJournal, wanted: Submission, given: Mapping[
     # Only then: the server refuses all else at submission, and a plan takes it a while.
     if wanted.file.job.max_cost_usd is not None:
         path, options = wanted.file.path, {**dict.fromkeys(("market", "pool", *READING)), **given}
-        journal.plan(plan_request(path, options, _sent(journal, path, options), check=True))
+        journal.plan(common.plan_request(path, options, _sent(journal, path, options), check=True))
 
 
 def _sent(journal: RemoteJournal, job: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -107,24 +88,35 @@ def _sent(journal: RemoteJournal, job: str, given: Mapping[str, Any]) -> dict[st
     return {**about, "sent": journal.send_market(own)}
 
 
-def _wants(given: Mapping[str, Any], shown: str) -> list[str]:
-    """Return the forms in which the server is to return its answer."""
-    table = {"table": [shown], "csv": ["csv"]}.get(given["output"], [])
-    picture = [_form(given["plot"])] if given["plot"] is not None else []
-    return [*table, *picture, *(["report"] if given["report"] is not None else [])]
+def _answer(
+    given: Mapping[str, Any],
+    title: str,
+    ask: Callable[[RemoteJournal, Sequence[str], Any], dict[str, Any]],
+    text: str = "text",
+    *,
+    newline: bool = True,
+) -> None:
+    """Print what a server answers and write the files made of it.
 
-
-def _form(path: str) -> str:
-    return Path(path).suffix.removeprefix(".").lower()
-
-
-def _write(made: Mapping[str, str], given: Mapping[str, Any]) -> None:
-    if given["plot"] is not None:
-        Path(given["plot"]).write_bytes(base64.b64decode(made[_form(given["plot"])]))
-        click.echo(f"wrote {given['plot']}", err=True)
-    if given["report"] is not None:
-        Path(given["report"]).write_text(made["report"], encoding="utf-8")
-        click.echo(f"wrote {given['report']}", err=True)
+    `text` is the form of the answer that is printed for people, followed by a newline or not.
+    """
+    shown = {"table": text, "csv": "csv"}.get(given["output"])
+    plot, report = given["plot"], given["report"]
+    picture = "" if plot is None else Path(plot).suffix.removeprefix(".").lower()
+    wants = [want for want in (shown, picture, "report" if report is not None else "") if want]
+    with remote(given["server"]) as journal, ProgressBar(title) as bar:
+        found = ask(journal, wants, _progress_on(bar))
+    made = found.pop("made", {})  # texts and pictures for us, no part of the JSON output
+    if shown is None:
+        echo_json(found)
+    else:
+        click.echo(made[shown], nl=newline and shown != "csv")
+    warn(found.get("assumptions", ()))
+    write_files(
+        given,
+        plot=lambda path: Path(path).write_bytes(base64.b64decode(made[picture])),
+        report=lambda path: Path(path).write_text(made["report"], encoding="utf-8"),
+    )
 
 
 def _progress_on(bar: ProgressBar) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,6 @@ from slacktide.cli.shared.output import say
 from slacktide.core.errors import InputError
 
 if TYPE_CHECKING:
-    from slacktide.app.alerts.alert import AlertsFile
     from slacktide.app.jobs.controller import Controller
     from slacktide.app.jobs.setup import Setup
     from slacktide.app.jobs.submission import Defaults, FleetText, Submission
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
     from slacktide.core.register import Spec
     from slacktide.journal.events import Sight
 
-CONTROLLER_OPTIONS = (
+controller_options = common.together(
     click.option(
         "--backend",
         metavar="NAME",
@@ -54,36 +52,29 @@ CONTROLLER_OPTIONS = (
         help="When the terminal is closed: release all GPUs, or continue without a screen.",
     ),
 )
-
-
-def controller_options(command: common.Command) -> common.Command:
-    """Add the options for how a controller runs jobs."""
-    for option in reversed(CONTROLLER_OPTIONS):
-        command = option(command)
-    return command
-
-
-def staying_options(command: common.Command) -> common.Command:
-    """Add the options of a controller that runs submitted jobs until it is stopped."""
-    command = controller_options(command)
-    command = click.option(
-        "--alerts",
-        type=click.Path(dir_okay=False, path_type=Path),
-        metavar="FILE",
-        help="Send alerts to the hooks of this file; see `slacktide alerts`.",
-    )(command)
-    command = click.option(
-        "--start", type=int, metavar="SLOT",
-        help="The slot that a market of the past starts in; default: its middle, or 0 with --fleet.",
-    )(command)  # fmt: skip
-    command = click.option(
+"""The options for how a controller runs jobs."""
+staying_options = common.together(
+    common.market_options,
+    common.policy_option("The policy for jobs submitted without one"),
+    click.option(
         "--fleet",
         type=click.Path(),
         metavar="FLEET",
         help="The fleet file of jobs that name a class; of all jobs where it is on a market.",
-    )(command)
-    command = common.policy_option("The policy for jobs submitted without one")(command)
-    return common.market_options(command)
+    ),
+    click.option(
+        "--start", type=int, metavar="SLOT",
+        help="The slot that a market of the past starts in; default: its middle, or 0 with --fleet.",
+    ),
+    click.option(
+        "--alerts",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="Send alerts to the hooks of this file; see `slacktide alerts`.",
+    ),
+    controller_options,
+)  # fmt: skip
+"""The options of a controller that runs submitted jobs until it is stopped."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -98,10 +89,9 @@ class RunOptions:
     def plan(self, path: str) -> JobTask[PlanRequest]:
         """Return the task to plan a job."""
         from slacktide.app.task_requests import PlanRequest, local_task
-        from slacktide.core.yaml_tree import read_text
 
-        policy = None if self.policy is None else json.dumps(self.policy)
-        return local_task(PlanRequest(text=read_text(path), name=path, policy=policy), self.market)
+        request = PlanRequest(**common.as_it_is(path), policy=common.written(self.policy))
+        return local_task(request, self.market)
 
     def submission(self, path: str) -> Submission:
         """Return the submission of a job."""
@@ -148,28 +138,24 @@ def run_options_of(given: dict[str, Any]) -> RunOptions:
 
 
 def setup_of(given: dict[str, Any], defaults: Defaults) -> Setup:
-    """Return the setup of the controller, from the options of a command."""
+    """Return the setup of the controller, from the options of a command; print what is doubtful of alerts."""
     from slacktide.app.jobs.setup import Setup
 
-    file = given.get("alerts")
+    alerts = None
+    if given.get("alerts") is not None:
+        from slacktide.app.alerts.file import read_alerts_file
+
+        alerts = read_alerts_file(given["alerts"])
+        for note in alerts.notes:
+            say(note, err=True)
     return Setup(
         speed=given["speed"],
         notice_s=given["notice"] * 3600.0,
         backend=given["backend"],
         machines=given.get("machines"),
         defaults=defaults,
-        alerts=None if file is None else _alerts(file),
+        alerts=alerts,
     )
-
-
-def _alerts(path: Path) -> AlertsFile:
-    """Read an alerts file, and print what is doubtful about it."""
-    from slacktide.app.alerts.file import read_alerts_file
-
-    file = read_alerts_file(path)
-    for note in file.notes:
-        say(note, err=True)
-    return file
 
 
 def submit_or_resume(

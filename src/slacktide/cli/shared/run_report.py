@@ -1,18 +1,17 @@
-"""Prints the bills of a run, writes its page and its picture, and chooses the exit code."""
+"""The end of a run: its bills, its page and its picture, and the exit code."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, get_args
 
 import click
 
-from slacktide.cli.shared.output import echo_json, say, waiting
+from slacktide.cli.shared.output import echo_json, say, waiting, write_files
 from slacktide.core.errors import InputError
 
 if TYPE_CHECKING:
-    from slacktide.app.jobs.controller import Controller
     from slacktide.app.journal.journal import Journal
     from slacktide.client.remote import RemoteJournal
     from slacktide.results.bill import Bill
@@ -28,64 +27,52 @@ class Pictures(NamedTuple):
     report: str | None = None
     plot: str | None = None
 
-
-def print_bills(bills: Sequence[Bill], output: str) -> None:
-    """Print the bills of a run."""
-    from slacktide.report.text.bills import job as report
-
-    if output == "json":
-        echo_json({"jobs": [report.as_json(bill) for bill in bills]})
-    else:
-        say("\n\n".join(report.text(bill) for bill in bills))
+    def named(self, job: str) -> dict[str, str | None]:
+        """Return the paths, with a job in their names if one is given."""
+        paths = {name: Path(path) for name, path in self._asdict().items() if path is not None}
+        if job:
+            paths = {name: path.with_stem(f"{path.stem}-{job}") for name, path in paths.items()}
+        return {"report": None, "plot": None, **{name: str(path) for name, path in paths.items()}}
 
 
 def write_pictures(journal: Journal, bill: Bill, wanted: Pictures, several: str = "") -> None:
     """Write the requested page and picture; with several jobs each gets its own."""
     if wanted == Pictures():
         return
+    from slacktide.core.files import write_whole
+    from slacktide.report.figures.run import plot_run
+    from slacktide.report.pages.run import page
+
     try:
         found = journal.run(bill.job)
     except InputError as error:
         click.echo(f"no plot: {error}", err=True)
         return
-    if wanted.plot is not None:
-        from slacktide.report.figures.run import plot_run
-
-        _written(_named(wanted.plot, several), lambda path: plot_run(found.runs, path))
-    if wanted.report is not None:
-        from slacktide.report.pages.run import write_page
-
-        _written(
-            _named(wanted.report, several), lambda path: write_page(found.runs, bill, found.events, path)
-        )
+    write_files(
+        wanted.named(several),
+        plot=lambda path: plot_run(found.runs, path),
+        report=lambda path: write_whole(path, page(found.runs, bill, found.events).encode()),
+    )
 
 
 def fetch_pictures(journal: RemoteJournal, job: str, wanted: Pictures, several: str = "") -> None:
     """Request the page and the picture from a server, and write them here."""
     from slacktide.client.http import ServerError
 
+    def fetch_plot(path: str) -> None:
+        content = journal.picture(job, Path(path).suffix.removeprefix(".").lower())
+        Path(path).write_bytes(content)
+
     try:
-        if wanted.plot is not None:
-            path = _named(wanted.plot, several)
-            picture = journal.picture(job, path.suffix.removeprefix(".").lower())
-            _written(path, lambda path: path.write_bytes(picture))
-        if wanted.report is not None:
-            page = journal.page(job)
-            _written(_named(wanted.report, several), lambda path: path.write_bytes(page))
+        write_files(
+            wanted.named(several),
+            plot=fetch_plot,
+            report=lambda path: Path(path).write_bytes(journal.page(job)),
+        )
     except ServerError as error:
         if error.exit_code != InputError.exit_code:
             raise
         click.echo(f"no plot: {error}", err=True)
-
-
-def _named(path: str, job: str) -> Path:
-    target = Path(path)
-    return target.with_stem(f"{target.stem}-{job}") if job else target
-
-
-def _written(path: Path, write: Callable[[Path], object]) -> None:
-    write(path)
-    click.echo(f"wrote {path}", err=True)
 
 
 def exit_code(statuses: Sequence[str]) -> int:
@@ -94,22 +81,41 @@ def exit_code(statuses: Sequence[str]) -> int:
     return next((code for code in (FAILED, NOT_FINISHED, CANCELLED) if code in codes), 0)
 
 
-def settle(controller: Controller, jobs: Sequence[str], pictures: Pictures, output: str) -> int:
-    """Print the bills, write the requested files, and return the exit code."""
-    from slacktide.cli.shared.broken_pipe import until_pipe_closes
-    from slacktide.journal.events import Status
+def settle(
+    journal: Journal | RemoteJournal,
+    jobs: Sequence[str],
+    pictures: Pictures,
+    output: str,
+    *,
+    stuck: Mapping[str, str] | None = None,
+    later: str = "`slacktide run --resume` continues",
+) -> int:
+    """Print the bills, write the requested files, and return the exit code.
 
-    journal = controller.journal
-    stuck = controller.without_market()
+    `stuck` are jobs that have no bill yet, with the reason; `later` says what continues jobs that go on.
+    """
+    from slacktide.app.journal.journal import Journal
+    from slacktide.cli.shared.interruptions import until_pipe_closes
+    from slacktide.journal.events import Status
+    from slacktide.report.text.bills import job as report
+
+    stuck = stuck or {}
     with waiting("computing what other ways would have cost"):
         bills = [journal.bill(job) for job in jobs if job not in stuck]
     for job in filter(stuck.__contains__, jobs):
         say(f"{job} has no bill yet, because it is blocked: {stuck[job]}", err=True)
     with until_pipe_closes():
-        print_bills(bills, output)
+        if output == "json":
+            echo_json({"jobs": [report.as_json(bill) for bill in bills]})
+        else:
+            say("\n\n".join(report.text(bill) for bill in bills))
     for bill in bills:
-        write_pictures(journal, bill, pictures, bill.job if len(bills) > 1 else "")
+        several = bill.job if len(bills) > 1 else ""
+        if isinstance(journal, Journal):
+            write_pictures(journal, bill, pictures, several)
+        else:
+            fetch_pictures(journal, bill.job, pictures, several)
     left = [bill.job for bill in bills if bill.status not in get_args(Status)]
     if left or stuck:
-        say(f"not ended: {', '.join([*left, *stuck])}; `slacktide run --resume` continues", err=True)
+        say(f"not ended: {', '.join([*left, *stuck])}; {later}", err=True)
     return exit_code([*(bill.status for bill in bills), *("blocked" for _ in stuck)])

@@ -9,15 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slacktide.core.units import HOURS_PER_MONTH, format_duration
-from slacktide.report.figures.drawing.style import (
-    FAINT,
-    INK,
-    PALETTE,
-    drawable,
-    log_scale,
-    looks,
-    save_picture,
-)
+from slacktide.report.figures.drawing import style
+from slacktide.report.figures.drawing.style import FAINT, INK, PALETTE, drawable, log_scale, looks
 from slacktide.report.text.sentences import budget as say
 
 if TYPE_CHECKING:
@@ -26,7 +19,7 @@ if TYPE_CHECKING:
 
     from slacktide.budget.fleet_plan import ClassPlan
     from slacktide.budget.width_plan import WidthPlan
-    from slacktide.report.text.tables.fleets.budget import RequestedBudget
+    from slacktide.report.text.tables.budget import RequestedBudget
 
 MAX_LINES = 12  # classes with a line of their own, those that spend most
 SAMPLES = 160  # budgets at which widths are drawn
@@ -41,13 +34,13 @@ MOST_TICKS = 9
 
 def plot_budget(answer: WidthPlan, requested: RequestedBudget, path: str | Path) -> None:
     """Draw the frontier into a PNG file; raises FileError when it cannot be written."""
-    save_picture(lambda: _figure(answer, requested), path)
+    style.save_picture(lambda: _figure(answer, requested), path)
 
 
 def _figure(answer: WidthPlan, requested: RequestedBudget) -> Figure:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(11, 8), layout="constrained")
+    mean = say.response(answer.plan.mean_response_hours)
+    name, bought = drawable(Path(requested.source).name, 50), say.gpus(answer.plan.budget_gpus)
+    figure = style.titled_figure(f"{name}: {bought} GPUs buy a mean response of {mean}", (11, 8))
     rows = figure.add_gridspec(2, 1, height_ratios=(1.25, 1.0))
     above = figure.add_subplot(rows[0])
     below = figure.add_subplot(rows[1], sharex=above)
@@ -60,10 +53,6 @@ def _figure(answer: WidthPlan, requested: RequestedBudget) -> Figure:
     below.set_xlabel("budget: GPUs rented, on average over time")
     if answer.usd_per_gpu_hour is not None:
         _money_axis(above, answer.usd_per_gpu_hour)
-    mean = say.response(answer.plan.mean_response_hours)
-    name, bought = drawable(Path(requested.source).name, 50), say.gpus(answer.plan.budget_gpus)
-    title = f"{name}: {bought} GPUs buy a mean response of {mean}"
-    figure.suptitle(title, fontsize=11, fontweight="bold", x=0.012, ha="left")
     return figure
 
 

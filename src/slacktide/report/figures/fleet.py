@@ -9,13 +9,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slacktide.core.arrays import Floats, Ints
-from slacktide.core.files import write_whole
 from slacktide.core.units import format_duration, format_usd
 from slacktide.report import words
 from slacktide.report.figures.budget import ROUND_HOURS
-from slacktide.report.figures.drawing.names import short_names
-from slacktide.report.figures.drawing.sheet import Row, as_picture, as_svg, stack
-from slacktide.report.figures.drawing.style import FAINT, INK, PALETTE, drawable, drawing, log_scale, looks
+from slacktide.report.figures.drawing.sheet import DOTS_PER_IN, Row, as_svg, stack
+from slacktide.report.figures.drawing.style import (
+    FAINT,
+    INK,
+    PALETTE,
+    drawable,
+    drawing,
+    log_scale,
+    looks,
+    save_picture,
+    short_names,
+)
 from slacktide.report.text.sentences import budget as say
 from slacktide.report.text.sentences import fleet as sentences
 from slacktide.results.fleets.fleet_jobs import IN_TIME, outcomes
@@ -33,9 +41,7 @@ BINS = 190  # times over which GPUs are averaged: four a day in a month
 
 def plot_fleet(found: FleetComparison, path: str | os.PathLike[str]) -> None:
     """Draw a simulated fleet into a file; raises FileError when it cannot be written."""
-    with drawing():
-        content = as_picture(_figure(found, _title(found)), path)
-    write_whole(path, content)
+    save_picture(lambda: _figure(found, _title(found)), path, DOTS_PER_IN)
 
 
 def fleet_svg(found: FleetComparison) -> str:

@@ -8,17 +8,9 @@ from typing import TYPE_CHECKING
 
 from slacktide.core.units import format_duration
 from slacktide.market.forecast.score import Score, Scores
-from slacktide.report.figures.drawing.style import (
-    GREY,
-    INK,
-    Look,
-    drawable,
-    look,
-    percent_ticks,
-    save_picture,
-    tick_hours,
-)
-from slacktide.report.text.sentences.forecast import skills, verdicts
+from slacktide.report.figures.drawing import style
+from slacktide.report.figures.drawing.style import GREY, INK, Look, drawable, look, percent_ticks, tick_hours
+from slacktide.report.text.tables.forecasts import skills, verdicts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,13 +21,12 @@ LOWEST = -0.6  # worse than this is drawn at the edge: one hopeless forecaster m
 
 def plot_forecasts(source: str, scores: Scores, path: str | Path) -> None:
     """Draw skill by horizon into a PNG file; raises FileError when it cannot be written."""
-    save_picture(lambda: _figure(source, scores), path)
+    style.save_picture(lambda: _figure(source, scores), path)
 
 
 def _figure(source: str, scores: Scores) -> Figure:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(11, 4.6), layout="constrained")
+    name = f"{drawable(Path(source).name, 50)}: {drawable(scores.pool, 40)}"
+    figure = style.titled_figure(f"{name}, {scores.slots:,} forecasts scored", (11, 4.6))
     left, right = figure.subplots(1, 2, sharey=True)
     for axes, what, sentence in zip((left, right), ("availability", "price"), verdicts(scores), strict=True):
         _panel(axes, scores, what)
@@ -46,10 +37,6 @@ def _figure(source: str, scores: Scores) -> Figure:
     percent_ticks(left.yaxis, 8, signed=True)
     handles, labels = left.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=min(6, len(labels)))
-    title = (
-        f"{drawable(Path(source).name, 50)}: {drawable(scores.pool, 40)}, {scores.slots:,} forecasts scored"
-    )
-    figure.suptitle(title, fontsize=11, fontweight="bold", x=0.012, ha="left")
     return figure
 
 

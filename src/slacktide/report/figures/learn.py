@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slacktide.core.errors import InputError
-from slacktide.report.figures.drawing.names import short_names
-from slacktide.report.figures.drawing.style import FAINT, INK, drawable, looks, save_picture
+from slacktide.report.figures.drawing import style
+from slacktide.report.figures.drawing.style import FAINT, INK, drawable, looks, save_picture, short_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,15 +31,12 @@ def plot_learned(hedge: Hedge, path: str | Path) -> None:
 
 
 def _figure(hedge: Hedge) -> Figure:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(11, 7), layout="constrained")
+    title = f"{hedge.ended} jobs, {len(hedge.arms)} policies: {drawable(hedge.leader, 70)} leads"
+    figure = style.titled_figure(title, (11, 7))
     rows = figure.add_gridspec(2, 1, height_ratios=(1.5, 1.0))
     trust = figure.add_subplot(rows[0])
     _weights(trust, hedge)
     _regret(figure.add_subplot(rows[1], sharex=trust), hedge)
-    title = f"{hedge.ended} jobs, {len(hedge.arms)} policies: {drawable(hedge.leader, 70)} leads"
-    figure.suptitle(title, fontsize=11, fontweight="bold", x=0.012, ha="left")
     return figure
 
 

@@ -12,8 +12,17 @@ import numpy as np
 from slacktide.core.arrays import Floats
 from slacktide.market.base import Market, Pool
 from slacktide.market.pools.statistics import describe, spells_of
-from slacktide.report.figures.drawing.style import FAINT, INK, PALETTE, drawable, log_scale, save_picture
+from slacktide.report.figures.drawing.style import (
+    FAINT,
+    INK,
+    PALETTE,
+    drawable,
+    log_scale,
+    save_picture,
+    titled_figure,
+)
 from slacktide.report.figures.panels.market import is_steady
+from slacktide.report.text.tables.market import spell
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,14 +44,12 @@ def plot_market(market: Market, path: str | Path) -> None:
 
 def _figure(market: Market, shown: Sequence[Pool]) -> Figure:
     """Lay out one row per pool, then what they have in common."""
-    from matplotlib.figure import Figure
-
     # A price history says nothing about availability, so there is only its price to look at.
     priced = not any(np.ptp(pool.spot_gpus) for pool in shown)
     tall = 2.0 if len(shown) == 1 else 1.0
     prices = 1.4 if any(_moves(pool) for pool in shown) else 0.8
     heights = [tall] * len(shown) if priced else [*[tall] * len(shown), prices, 2.5]
-    figure = Figure(figsize=(11, 1.0 + 1.12 * sum(heights)), layout="constrained")
+    figure = titled_figure(_title(market, shown), (11, 1.0 + 1.12 * sum(heights)))
     rows = figure.add_gridspec(len(heights), 2, height_ratios=heights)
     first = None
     for number, pool in enumerate(shown):
@@ -55,7 +62,6 @@ def _figure(market: Market, shown: Sequence[Pool]) -> Figure:
         _prices(figure.add_subplot(rows[-2, :], sharex=first), shown)
         _hours(figure.add_subplot(rows[-1, 0]), shown)
         _spells(figure.add_subplot(rows[-1, 1]), shown)
-    figure.suptitle(_title(market, shown), fontsize=11, fontweight="bold", x=0.012, ha="left")
     return figure
 
 
@@ -106,12 +112,8 @@ def _facts(pool: Pool) -> str:
         facts.append(f"≥ {half} GPUs {figures.half_share:.0%}, all {most} {figures.full_share:.0%}")
     facts.append(f"{figures.losses_per_day:.1f} losses a day")
     if figures.up_median_hours is not None:
-        facts.append(f"median stay {_span(figures.up_median_hours)}")
+        facts.append(f"median stay {spell(figures.up_median_hours)}")
     return f"{drawable(pool.name, 48)}:  " + " · ".join(facts)
-
-
-def _span(hours: float) -> str:
-    return f"{hours * 60:.0f} min" if hours < 2 else f"{hours:.1f} h"
 
 
 def _price(axes: Axes, pool: Pool, colour: str) -> None:

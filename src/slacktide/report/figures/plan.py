@@ -8,13 +8,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slacktide.core.files import write_whole
 from slacktide.core.units import format_duration
 from slacktide.report.figures.drawing import sheet
-from slacktide.report.figures.drawing.names import short_names
-from slacktide.report.figures.drawing.style import FAINT, INK, PALETTE, drawable, drawing, looks
+from slacktide.report.figures.drawing.style import (
+    FAINT,
+    INK,
+    PALETTE,
+    drawable,
+    drawing,
+    looks,
+    save_picture,
+    short_names,
+)
+from slacktide.report.figures.panels.market import pool_letter, pool_look
 from slacktide.report.figures.panels.parts import usd_ticks
-from slacktide.report.figures.panels.pools import letter, look
 from slacktide.report.words import in_pool
 
 if TYPE_CHECKING:
@@ -30,9 +37,7 @@ LETTERED = 0.08  # an area that is nowhere higher than this share has no room fo
 
 def plot_plan(plan: JobPlan, path: str | os.PathLike[str]) -> None:
     """Write a plan as a picture in the format of the file's ending; raises InputError for another one."""
-    with drawing():
-        picture = sheet.as_picture(_figure(plan, titled=True), path)
-    write_whole(path, picture)
+    save_picture(lambda: _figure(plan, titled=True), path, sheet.DOTS_PER_IN)
 
 
 def plan_svg(plan: JobPlan) -> str:
@@ -143,13 +148,13 @@ def _where(ax: Axes, plan: JobPlan, moving: Moving) -> None:
     for at, (name, shares) in enumerate(moving.held):
         top = base + np.array(shares)
         if any(shares):
-            label = f"{letter(at)}  {drawable(name, 24)}"
-            ax.stairs(top, edges, baseline=base, fill=True, label=label, **look(at))
+            label = f"{pool_letter(at)}  {drawable(name, 24)}"
+            ax.stairs(top, edges, baseline=base, fill=True, label=label, **pool_look(at))
         first, last = _widest(shares)
         if shares[first] >= LETTERED:
             middle = (base[first] + top[first]) / 2
             hours = (edges[first] + edges[last + 1]) / 2
-            ax.text(hours, middle, letter(at), ha="center", va="center", size=9)
+            ax.text(hours, middle, pool_letter(at), ha="center", va="center", size=9)
         base = top
     ax.stairs(base, edges, baseline=None, color=INK, lw=0.8)
     ax.set_xlim(0.0, plan.job.deadline_hours)

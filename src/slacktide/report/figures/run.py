@@ -8,14 +8,12 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from slacktide.core.files import write_whole
 from slacktide.report import words
 from slacktide.report.figures.drawing import sheet
-from slacktide.report.figures.drawing.names import short_names
 from slacktide.report.figures.drawing.scene import Scene, scene, whereabouts
 from slacktide.report.figures.drawing.sheet import Row
-from slacktide.report.figures.drawing.style import Look, drawable, drawing, looks
-from slacktide.report.figures.panels import holdings, market, money, pools, progress
+from slacktide.report.figures.drawing.style import Look, drawable, drawing, looks, save_picture, short_names
+from slacktide.report.figures.panels import holdings, market, progress
 from slacktide.report.figures.panels.parts import key_below, key_in
 
 if TYPE_CHECKING:
@@ -41,9 +39,12 @@ def plot_run(runs: Sequence[RunResult], path: str | os.PathLike[str]) -> None:
         f"run by {words.plain(run.policy, 60)} in {whereabouts(run)}, "
         f"on the market of {words.long_time(shown.start)}"
     )
-    with drawing():
+
+    def draw() -> Figure:
         rows = [row for panel in PANELS for row in panel_rows(shown, panel)]
-        write_whole(path, sheet.as_picture(stacked(shown, rows, titled(title, below)), path))
+        return stacked(shown, rows, titled(title, below))
+
+    save_picture(draw, path, sheet.DOTS_PER_IN)
 
 
 def panel_svg(runs: Sequence[RunResult], panel: str) -> str:
@@ -64,8 +65,8 @@ def panel_rows(scene: Scene, panel: str) -> list[Row]:
     match panel:
         case "market" if scene.pools:
             return [
-                _key(pools.heading(scene), pools.keys(scene)),
-                Row(partial(pools.strips, scene=scene), pools.strips_in(scene), 0.1),
+                _key(market.pools_heading(scene), market.pool_keys(scene)),
+                Row(partial(market.strips, scene=scene), market.strips_in(scene), 0.1),
             ]
         case "market":
             return [_price(scene), Row(partial(market.obtainable, scene=scene), 0.7, 0.42)]
@@ -79,8 +80,8 @@ def panel_rows(scene: Scene, panel: str) -> list[Row]:
                 Row(partial(progress.progress, scene=scene, looks=known), 1.1, 0.2),
                 *_ahead(scene, known),
             ]
-    lines = partial(money.money, scene=scene, looks=known)
-    return [_key("Money spent", money.keys(scene, known)), Row(lines, 1.4, 0.12)]
+    lines = partial(progress.money, scene=scene, looks=known)
+    return [_key("Money spent", progress.money_keys(scene, known)), Row(lines, 1.4, 0.12)]
 
 
 def titled(title: str, below: str) -> list[str]:

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slacktide.report.figures.drawing.style import FAINT, INK, drawable, log_scale, look, save_picture
+from slacktide.report.figures.drawing.style import (
+    FAINT,
+    INK,
+    drawable,
+    log_scale,
+    look,
+    save_picture,
+    titled_figure,
+)
 from slacktide.report.text.tables.speedups import Study, far_under
 
 if TYPE_CHECKING:
@@ -27,13 +35,11 @@ def plot_speedups(source: str, studies: Sequence[Study], path: str | Path) -> No
 
 
 def _figure(source: str, studies: Sequence[Study]) -> Figure:
-    from matplotlib.figure import Figure
-
     shown = studies[:MAX_PANELS]
     columns = min(len(shown), 1 if len(shown) == 1 else 2 if len(shown) <= 4 else 3)
     rows = math.ceil(len(shown) / columns)
     size = (8.0, 5.2) if len(shown) == 1 else (4.6 * columns, 0.9 + 3.3 * rows)
-    figure = Figure(figsize=size, layout="constrained")
+    figure = titled_figure(_title(source, studies), size)
     panels = figure.subplots(rows, columns, squeeze=False).ravel()
     for axes, study in zip(panels, shown, strict=False):
         _panel(axes, study)
@@ -41,7 +47,6 @@ def _figure(source: str, studies: Sequence[Study]) -> Figure:
         axes.set_axis_off()
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3 if columns == 1 else 6)
-    figure.suptitle(_title(source, studies), fontsize=11, fontweight="bold", x=0.012, ha="left")
     return figure
 
 

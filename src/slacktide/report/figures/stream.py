@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -13,17 +14,8 @@ from slacktide.core.errors import InputError
 from slacktide.core.units import format_duration
 from slacktide.report import words
 from slacktide.report.figures.budget import ROUND_HOURS
-from slacktide.report.figures.drawing.labels import name_points
-from slacktide.report.figures.drawing.names import short_names
-from slacktide.report.figures.drawing.style import (
-    FAINT,
-    INK,
-    Look,
-    log_scale,
-    looks,
-    percent_ticks,
-    save_picture,
-)
+from slacktide.report.figures.drawing import style
+from slacktide.report.figures.drawing.style import FAINT, INK, Look, log_scale, looks, short_names
 from slacktide.report.text.sentences import budget as say
 
 if TYPE_CHECKING:
@@ -38,30 +30,30 @@ WIDE = 4.0  # mean responses that differ by more than this factor are drawn on a
 DECADE_HOURS = (1 / 3600, 10 / 3600, 1 / 60, 1 / 6, 1.0, 10.0, 96.0, 960.0, 9600.0)
 """Round times about a factor of ten apart."""
 CURVE_POINTS = 400  # response times at which each policy's curve is drawn
+SIZE_PT = 8.0  # of names that are written next to points, where they hide no other name
+WIDTH_PT, HEIGHT_PT = 0.6 * SIZE_PT, 1.3 * SIZE_PT  # about as much room as a character takes
+GAP_PT = 7.0  # from a point's middle to its name
 
 
 def plot_streams(found: StreamComparison, path: str | Path) -> None:
     """Draw a comparison into a PNG file; raises FileError when it cannot be written."""
     if not found.rows:
         raise InputError("at least one policy must have run to be drawn, got none")
-    save_picture(lambda: _figure(found), path)
+    style.save_picture(lambda: _figure(found), path)
 
 
 def _figure(found: StreamComparison) -> Figure:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(11, 8.5), layout="constrained")
+    title = (
+        f"{words.count(len(found.stream), 'job')} over {words.duration(found.stream.hours)} "
+        f"on {say.gpus(found.fleet.budget_gpus)} GPUs on average"
+    )
+    figure = style.titled_figure(title, (11, 8.5))
     rows = figure.add_gridspec(2, 2, height_ratios=(1.5, 1.0))
     known = looks(row.policy for row in found.rows)
     points = figure.add_subplot(rows[0, :])
     _points(points, found, known)
     _curves(figure.add_subplot(rows[1, 0]), found, known)
     _wastes(figure.add_subplot(rows[1, 1]), found)
-    title = (
-        f"{words.count(len(found.stream), 'job')} over {words.duration(found.stream.hours)} "
-        f"on {say.gpus(found.fleet.budget_gpus)} GPUs on average"
-    )
-    figure.suptitle(title, fontsize=11, fontweight="bold", x=0.012, ha="left")
     figure.get_layout_engine().execute(figure)  # type: ignore[union-attr]
     _name(points, found, known)
     return figure
@@ -147,8 +139,54 @@ def _wastes(axes: Axes, found: StreamComparison) -> None:
     axes.set_yticks(places, names)
     axes.invert_yaxis()
     axes.set_xlim(0, max(0.05, 1.1 * float(left.max())))
-    percent_ticks(axes.xaxis)
+    style.percent_ticks(axes.xaxis)
     axes.set_title("Share of the bill that did no work", loc="left", fontsize=9)
     if left.any():
         axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.005), ncols=3)
     axes.grid(axis="x")
+
+
+class _Box(NamedTuple):
+    left: float
+    bottom: float
+    right: float
+    top: float
+
+    def meets(self, other: _Box) -> bool:
+        apart = self.right < other.left or other.right < self.left
+        return not (apart or self.top < other.bottom or other.top < self.bottom)
+
+
+def name_points(ax: Axes, points: Mapping[str, tuple[float, float]], colours: Mapping[str, str]) -> None:
+    """Write each name right of its point, or left, below or above it where that hides another one.
+
+    Call it when the axes have their limits: where names are depends on them.
+    """
+    frame = ax.get_window_extent()
+    per_pt = ax.get_figure(root=True).dpi / 72  # type: ignore[union-attr]
+    taken = [_around(ax, at, per_pt) for at in points.values()]
+    for name, at in points.items():
+        x, y = ax.transData.transform(at) / per_pt
+        choices = [_box(x, y, len(name) * WIDTH_PT, side) for side in ("left", "right", "below", "above")]
+        inside = [box for box in choices if box.right * per_pt < frame.x1 and box.left * per_pt > frame.x0]
+        free = [box for box in inside if not any(box.meets(other) for other in taken)]
+        box = (free or inside or choices)[0]
+        taken.append(box)
+        offset = box.left - x, (box.bottom + box.top) / 2 - y
+        ax.annotate(
+            name, at, offset, textcoords="offset points", va="center", size=SIZE_PT, color=colours[name]
+        )
+
+
+def _around(ax: Axes, at: tuple[float, float], per_pt: float) -> _Box:
+    x, y = ax.transData.transform(at) / per_pt
+    return _Box(x - GAP_PT / 2, y - GAP_PT / 2, x + GAP_PT / 2, y + GAP_PT / 2)
+
+
+def _box(x: float, y: float, width: float, side: str) -> _Box:
+    """Return the room of a name whose point lies at this side of it."""
+    if side in ("left", "right"):
+        left = x + GAP_PT if side == "left" else x - GAP_PT - width
+        return _Box(left, y - HEIGHT_PT / 2, left + width, y + HEIGHT_PT / 2)
+    bottom = y + GAP_PT if side == "below" else y - GAP_PT - HEIGHT_PT
+    return _Box(x - width / 2, bottom, x + width / 2, bottom + HEIGHT_PT)

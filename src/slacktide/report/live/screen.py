@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Protocol, Self
+from typing import IO, TYPE_CHECKING, Self
 
 from slacktide.report.terminal import visible
 
@@ -17,25 +17,29 @@ FRAMES_PER_S = 8
 KEPT_LINES = 50
 
 
-class Screen(Protocol):
+class Screen:
     """Shows what happens: lines as they come, and a picture where pictures can be drawn."""
 
     def print_lines(self, lines: Sequence[str]) -> None:
         """Show lines of what happened."""
-        ...
+        raise NotImplementedError
 
     def draw(self, picture: Callable[[Sequence[str]], RenderableType], *, now: bool = False) -> None:
-        """Show where things stand; called often, `picture` is made only when it is due, or requested now."""
-        ...
+        """Show where things stand, if that can be drawn.
 
-    def __enter__(self) -> Self: ...
+        It is called often; `picture` is made only when it is due, or requested now.
+        """
+
+    def __enter__(self) -> Self:
+        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    ) -> None:
+        """End the drawing; the last picture stays."""
 
 
-class Terminal:
+class Terminal(Screen):
     """Draws the view in place, a few times a second; the last one stays when it is over."""
 
     def __init__(self, console: Console, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -72,7 +76,7 @@ class Terminal:
             self._live = None
 
 
-class Lines:
+class Lines(Screen):
     """Writes every line as it comes; there is no picture."""
 
     def __init__(self, out: IO[str]) -> None:
@@ -88,17 +92,6 @@ class Lines:
             self._out.flush()
         except OSError:
             self._out = None  # the reader is gone; the run matters more than its account
-
-    def draw(self, picture: Callable[[Sequence[str]], RenderableType], *, now: bool = False) -> None:
-        """Draw nothing."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        return None
 
 
 def screen_for(out: IO[str]) -> Screen:

@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
-from slacktide.core.files import write_whole
 from slacktide.report.figures.fleet import fleet_svg
-from slacktide.report.file_formats import check_page
-from slacktide.report.pages.rendering import drawing, render
-from slacktide.report.pages.sections import colours_of
+from slacktide.report.pages.rendering import colours_of, drawing, render
 from slacktide.report.text.sentences import fleet as sentences
-from slacktide.report.text.tables.fleets import fleet as text
+from slacktide.report.text.tables import fleet as text
 from slacktide.results.fleets.fleet_jobs import by_class, outcomes
 
 if TYPE_CHECKING:
     from slacktide.results.fleets.fleet_comparison import FleetComparison
 
 
-def write_fleet(found: FleetComparison, source: str, path: str | os.PathLike[str]) -> None:
-    """Write a simulated fleet as a self-contained page; raises InputError unless it ends in .html."""
-    check_page(path)
-    write_whole(path, page(found, source).encode())
-
-
 def page(found: FleetComparison, source: str) -> str:
-    """Return the whole page."""
+    """Return the whole page, which needs nothing from elsewhere."""
     all_jobs = outcomes(found.month, found.story)
     return render(
         "fleet.html",

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
-from slacktide.core.files import write_whole
 from slacktide.report.figures.plan import plan_svg
-from slacktide.report.file_formats import check_page
 from slacktide.report.pages.rendering import drawing, render
 from slacktide.report.text.tables import plan as text
 
@@ -15,14 +12,8 @@ if TYPE_CHECKING:
     from slacktide.results.plan import JobPlan
 
 
-def write_plan(plan: JobPlan, path: str | os.PathLike[str]) -> None:
-    """Write a plan as a self-contained page; raises InputError for a file that does not end in .html."""
-    check_page(path)
-    write_whole(path, page(plan).encode())
-
-
 def page(plan: JobPlan) -> str:
-    """Return the whole page."""
+    """Return the whole page, which needs nothing from elsewhere."""
     return render(
         "plan.html",
         title=f"Plan of {plan.job.name}",

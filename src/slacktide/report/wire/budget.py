@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from slacktide.budget.classes import JobClass
     from slacktide.budget.fleet_plan import ClassPlan, FleetPlan, WidthShare
     from slacktide.budget.width_plan import WidthPlan
-    from slacktide.report.text.tables.fleets.budget import RequestedBudget
+    from slacktide.report.text.tables.budget import RequestedBudget
 
 
 def as_json(answer: WidthPlan, requested: RequestedBudget, *, frontier: bool) -> dict[str, Any]:

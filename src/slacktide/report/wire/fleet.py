@@ -13,8 +13,8 @@ import numpy as np
 
 from slacktide.core.files import write_whole
 from slacktide.report.text.sentences.fleet import change_lines, notes
-from slacktide.report.text.tables.fleets.fleet import QUARTERS, why
-from slacktide.report.text.tables.fleets.streams import notes as stream_notes
+from slacktide.report.text.tables.fleet import QUARTERS, why
+from slacktide.report.text.tables.streams import notes as stream_notes
 from slacktide.report.wire.values import csv_text, plain, utc
 from slacktide.results.fleets.fleet_jobs import by_class, money_at, outcomes
 from slacktide.results.fleets.stream import StreamComparison

@@ -18,7 +18,7 @@ AS_THEY_ARE = frozenset({str, int, bool, type(None)})  # types whose values JSON
 def plain(value: Any) -> Any:
     """Return a value as JSON holds it: dataclasses and NamedTuples by name, null for what is not finite.
 
-    On-demand GPUs are left out of a quote that does not limit them.
+    Times are written in UTC. On-demand GPUs are left out of a quote that does not limit them.
     """
     kind = type(value)
     if kind in AS_THEY_ARE:  # first, because most values are so
@@ -37,7 +37,18 @@ def plain(value: Any) -> Any:
         return [plain(each) for each in value]
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
-    return value
+    return utc(value) if isinstance(value, datetime) else value
+
+
+def document(fields: Any) -> dict[str, Any]:
+    """Return a result, or a mapping of its fields, as a JSON object."""
+    found: dict[str, Any] = plain(fields)
+    return found
+
+
+def picked(thing: object, *names: str) -> dict[str, Any]:
+    """Return attributes of a result under their own names, in this order."""
+    return {name: getattr(thing, name) for name in names}
 
 
 def csv_text(rows: Iterable[Mapping[str, Any]]) -> str:

@@ -41,7 +41,6 @@ from slacktide.journal.store.real_path import runs_of
 from slacktide.market.formats.market_bytes import read_bytes
 from slacktide.market.formats.whole_market import is_whole
 from slacktide.report.text.tables import learn as learn_report
-from slacktide.report.text.tables import machines as machines_report
 from slacktide.report.wire import backtest as backtest_wire
 from slacktide.report.wire import plan as plan_wire
 from slacktide.report.wire import values
@@ -215,7 +214,7 @@ def _machines(setting: Setting, request: NoDetails, progress: Progress) -> dict[
     with open_journal(setting.journal) as journal:
         file = read_state(journal.store).machines
     rows = list_machines(MachinesRequest(file=Path(file), journal=Path(setting.journal))) if file else []
-    return {"machines": [machines_report.as_json(one) for one in rows]}
+    return {"machines": [values.plain(one) for one in rows]}
 
 
 def _now(setting: Setting, request: MarketRequest, progress: Progress) -> dict[str, Any]:
@@ -248,7 +247,7 @@ class Makers(NamedTuple):
     """How a result becomes text, a page and a picture."""
 
     texts: Mapping[str, Callable[[], str]]
-    write: Callable[[Path], object] | None  # none: it has no page
+    page: Callable[[], str] | None  # none: it has no page
     draw: Callable[[Path], object]
 
 
@@ -261,9 +260,8 @@ def made(wants: Sequence[str], makers: Makers) -> dict[str, str]:
 def _made(want: str, makers: Makers, folder: Path) -> str:
     if want in makers.texts:
         return makers.texts[want]()
-    if want == PAGE and makers.write is not None:
-        makers.write(folder / "page.html")
-        return (folder / "page.html").read_text(encoding="utf-8")
+    if want == PAGE and makers.page is not None:
+        return makers.page()
     if want in ("png", "svg", "pdf"):
         makers.draw(folder / f"picture.{want}")
         return base64.b64encode((folder / f"picture.{want}").read_bytes()).decode()
@@ -273,17 +271,17 @@ def _made(want: str, makers: Makers, folder: Path) -> str:
 def of_plan(plan: JobPlan) -> Makers:
     """Return what a plan can become."""
     from slacktide.report.figures.plan import plot_plan
-    from slacktide.report.pages.plan import write_plan
+    from slacktide.report.pages.plan import page
     from slacktide.report.text.tables import plan as report
 
     texts = {"text": lambda: report.page(plan)}
-    return Makers(texts, lambda path: write_plan(plan, path), lambda path: plot_plan(plan, path))
+    return Makers(texts, lambda: page(plan), lambda path: plot_plan(plan, path))
 
 
 def of_backtest(result: Comparison) -> Makers:
     """Return what a back-test can become."""
     from slacktide.report.figures.backtest import plot_backtest
-    from slacktide.report.pages.backtest import write_report
+    from slacktide.report.pages.backtest import page
     from slacktide.report.text.tables import backtest as report
     from slacktide.report.wire import backtest as wire
 
@@ -296,7 +294,7 @@ def of_backtest(result: Comparison) -> Makers:
         "decisions": decisions,
         "csv": lambda: wire.csv_text(result),
     }
-    return Makers(texts, lambda path: write_report(result, path), lambda path: plot_backtest(result, path))
+    return Makers(texts, lambda: page(result), lambda path: plot_backtest(result, path))
 
 
 def of_learned(hedge: Hedge, state: str) -> Makers:
@@ -311,12 +309,12 @@ def of_learned(hedge: Hedge, state: str) -> Makers:
 def of_run(journal: Journal, job: str, paths: ServerPaths) -> Makers:
     """Return what a run can become for readers elsewhere; raises InputError where the job never ran."""
     from slacktide.report.figures.run import plot_run
-    from slacktide.report.pages.run import write_page
+    from slacktide.report.pages.run import page
 
     record = journal.run(job)
     events = [paths.out_of_event(event) for event in record.events]
     return Makers(
         {},
-        lambda path: write_page(record.runs, journal.bill(job), events, path),
+        lambda: page(record.runs, journal.bill(job), events),
         lambda path: plot_run(record.runs, path),
     )

@@ -10,7 +10,7 @@ from slacktide.market.base import Pool
 from slacktide.market.forecast.persistence import Persistence
 from slacktide.market.forecast.score import Score, Scores, named, overall, score, with_skill
 from slacktide.market.forecast.seasonal import Seasonal
-from slacktide.report.text.sentences.forecast import best, verdicts
+from slacktide.report.text.tables.forecasts import best, verdicts
 from slacktide_papers.forecasters.noisy_truth import NoisyTruth
 from tests import build
 

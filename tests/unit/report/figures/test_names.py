@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slacktide.report.figures.drawing.names import short_names
+from slacktide.report.figures.drawing.style import short_names
 
 
 def test_a_policy_is_named_without_its_parameters() -> None:

@@ -10,10 +10,11 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from slacktide.report.figures.backtest import cost
 from slacktide.report.figures.drawing import scene as numbers
-from slacktide.report.figures.drawing.labels import name_points
 from slacktide.report.figures.drawing.style import drawing, log_scale, looks, percent_ticks
-from slacktide.report.figures.panels import cost, holdings, market, progress
+from slacktide.report.figures.panels import holdings, market, progress
+from slacktide.report.figures.stream import name_points
 from slacktide.results.comparison import Comparison
 
 from ..conftest import make, pool
@@ -83,14 +84,14 @@ def test_lines_are_named_by_policy_and_outcome() -> None:
 
 
 def test_every_start_stands_behind_the_mean(ax: Axes, comparison: Comparison) -> None:
-    cost.cost(ax, comparison, looks(one.policy for one in comparison.summary))
+    cost(ax, comparison, looks(one.policy for one in comparison.summary))
     points = np.concatenate([line.get_xdata() for line in ax.lines if line.get_marker() in ("o", "x")])
     assert sorted(points) == pytest.approx(sorted(run.cost_usd for run in comparison.runs))
 
 
 def test_late_starts_are_crosses(ax: Axes) -> None:
     late = make(work_gpu_hours=500.0)
-    cost.cost(ax, late, looks(one.policy for one in late.summary))
+    cost(ax, late, looks(one.policy for one in late.summary))
     crosses = sum(np.size(line.get_xdata()) for line in ax.lines if line.get_marker() == "x")
     assert crosses == sum(not run.on_time for run in late.runs) > 0
 

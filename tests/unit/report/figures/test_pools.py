@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 
-from slacktide.report.figures.panels.pools import letter, look
+from slacktide.report.figures.panels.market import pool_letter, pool_look
 from slacktide.report.text.sentences.verdict import verdict
 from slacktide.results.comparison import Comparison, PolicySummary
 
 
 def test_every_pool_has_a_letter_and_a_look_of_its_own() -> None:
-    assert [letter(at) for at in (0, 25, 26, 53)] == ["A", "Z", "A2", "B3"]
-    looks = {(look(at)["facecolor"], look(at)["hatch"]) for at in range(27)}
+    assert [pool_letter(at) for at in (0, 25, 26, 53)] == ["A", "Z", "A2", "B3"]
+    looks = {(pool_look(at)["facecolor"], pool_look(at)["hatch"]) for at in range(27)}
     assert len(looks) == 27
 
 

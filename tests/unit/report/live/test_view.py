@@ -12,10 +12,9 @@ from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
 from slacktide.core.quotes import Quote
-from slacktide.report.live.glyphs import ASCII, FANCY, bar, blocks, sparkline
-from slacktide.report.live.rows import Standing
 from slacktide.report.live.screen import Lines, Terminal, screen_for
-from slacktide.report.live.view import LAST_ROWS, frame
+from slacktide.report.live.view import ASCII, FANCY, LAST_ROWS, Frame, bar, blocks, sparkline
+from slacktide.results.status import Standing
 
 from ..conftest import NASTY, job
 
@@ -62,14 +61,14 @@ def shown(thing: RenderableType, width: int, **more: object) -> str:
 @pytest.mark.parametrize("name", sorted(ODD))
 def test_it_fits_every_terminal(name: str, width: int) -> None:
     for several in (1, 3):
-        text = shown(frame([ODD[name]] * several, LINES, speed=600.0, note="stopping"), width)
+        text = shown(Frame([ODD[name]] * several, LINES, speed=600.0, note="stopping"), width)
         assert all(cell_len(line) <= width for line in text.splitlines())
         assert "\x1b" not in text
 
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_all_of_it_is_there(width: int) -> None:
-    text = shown(frame([ONE], LINES[:1], speed=600.0), width)
+    text = shown(Frame([ONE], LINES[:1], speed=600.0), width)
     for words in (
         "llama-lora · uniform-progress · running",
         "4h of 8h, 600 times as fast",
@@ -87,17 +86,17 @@ def test_all_of_it_is_there(width: int) -> None:
 
 
 def test_a_job_without_a_deadline_has_no_line() -> None:
-    text = shown(frame([dataclasses.replace(ONE, job=job(deadline_hours=math.inf))], ()), 100)
+    text = shown(Frame([dataclasses.replace(ONE, job=job(deadline_hours=math.inf))], ()), 100)
     assert "the line" not in text
     assert "┃" not in text
     assert "3650d" not in text
 
 
 def test_no_color_has_no_colour(monkeypatch: pytest.MonkeyPatch) -> None:
-    coloured = shown(frame([ONE], LINES), 80, color_system="truecolor", force_terminal=True)
+    coloured = shown(Frame([ONE], LINES), 80, color_system="truecolor", force_terminal=True)
     assert "\x1b[32m" in coloured
     monkeypatch.setenv("NO_COLOR", "1")
-    plain = shown(frame([ONE], LINES), 80, color_system="truecolor", force_terminal=True)
+    plain = shown(Frame([ONE], LINES), 80, color_system="truecolor", force_terminal=True)
     assert "\x1b[32m" not in plain
     assert "38;5" not in plain
 
@@ -105,14 +104,14 @@ def test_no_color_has_no_colour(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_terminal_that_knows_only_ascii_gets_ascii() -> None:
     out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     console = Console(file=out, width=80)
-    console.print(frame([ONE, ONE], ["   1h  engine  holds 1 spot"]))
-    console.print(frame([ONE], ["   1h  engine  holds 1 spot"]))
+    console.print(Frame([ONE, ONE], ["   1h  engine  holds 1 spot"]))
+    console.print(Frame([ONE], ["   1h  engine  holds 1 spot"]))
     out.flush()
 
 
 def test_several_jobs_have_a_row_each() -> None:
     two = [ONE, dataclasses.replace(ONE, name="other", status="failed")]
-    rows = shown(frame(two, ()), 100).splitlines()
+    rows = shown(Frame(two, ()), 100).splitlines()
     assert len(rows) == 2
     assert "running" in rows[0]
     assert "failed" in rows[1]
@@ -120,7 +119,7 @@ def test_several_jobs_have_a_row_each() -> None:
 
 
 def test_last_lines_keep_their_height_and_their_reason() -> None:
-    text = shown(frame([ONE], LINES), 80).splitlines()
+    text = shown(Frame([ONE], LINES), 80).splitlines()
     below = text[next(number for number, line in enumerate(text) if line.startswith("╰")) + 1 :]
     assert len(below) == LAST_ROWS
     assert " ".join(" ".join(below[-2:]).split()).endswith("the market left 19 and then some more words")
@@ -200,10 +199,10 @@ def test_a_reader_that_left_does_not_stop_the_run() -> None:
 
 def test_the_outlook_is_a_finish_and_a_bill() -> None:
     one = dataclasses.replace(ONE, projected_hours=6.6667, projected_usd=53.3)
-    assert "done at about 6h40m, $53.30 (as it went so far)" in shown(frame([one], ()), 100)
+    assert "done at about 6h40m, $53.30 (as it went so far)" in shown(Frame([one], ()), 100)
     late = dataclasses.replace(ONE, projected_hours=9.0, projected_usd=80.0, health="late")
-    text = shown(frame([late], ()), 100)
+    text = shown(Frame([late], ()), 100)
     assert "done at about 9h, $80.00, 1h late (with on-demand GPUs from now on)" in text
     assert "· late ─" in text
     over = dataclasses.replace(one, status="succeeded")
-    assert "done at about" not in shown(frame([over], ()), 100)
+    assert "done at about" not in shown(Frame([over], ()), 100)

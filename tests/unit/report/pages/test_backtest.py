@@ -13,7 +13,7 @@ import pytest
 from slacktide.core.errors import InputError
 from slacktide.core.files import write_whole
 from slacktide.report import words
-from slacktide.report.pages.backtest import page, write_report
+from slacktide.report.pages.backtest import page
 from slacktide.results.comparison import Comparison
 
 VOID = {"meta", "br"}
@@ -100,18 +100,18 @@ def test_late_runs_are_pointed_out(odd: Comparison, odd_page: str) -> None:
 
 def test_report_is_written_whole_into_a_new_folder(comparison: Comparison, tmp_path: Path) -> None:
     path = tmp_path / "a" / "b" / "report.html"
-    write_report(comparison, path)
-    write_report(comparison, str(path))
+    write_whole(path, page(comparison).encode())
+    write_whole(str(path), page(comparison).encode())
     assert path.read_text(encoding="utf-8") == page(comparison)
     assert os.listdir(path.parent) == ["report.html"]
 
 
 def test_folders_and_impossible_paths_are_refused(comparison: Comparison, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="got a folder"):
-        write_report(comparison, tmp_path)
+        write_whole(tmp_path, page(comparison).encode())
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="must be writable"):
-        write_report(comparison, tmp_path / "file" / "report.html")
+        write_whole(tmp_path / "file" / "report.html", page(comparison).encode())
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,14 +6,13 @@ import dataclasses
 import math
 import re
 from html.parser import HTMLParser
-from pathlib import Path
 
 import pytest
 
 from slacktide.engine.bills.result import run_result
 from slacktide.report.figures.drawing.scene import scene
-from slacktide.report.pages.run import page, write_page
-from slacktide.report.text.tables.decisions import spans
+from slacktide.report.pages.run import page
+from slacktide.report.text.tables.backtest import spans
 
 from ..runs import ODD_RUNS, Told, bill_of
 
@@ -40,10 +39,9 @@ class Balance(HTMLParser):
 
 
 @pytest.mark.parametrize("name", sorted(ODD_RUNS))
-def test_page_is_whole_and_alone(name: str, tmp_path: Path) -> None:
+def test_page_is_whole_and_alone(name: str) -> None:
     told = ODD_RUNS[name]()
-    write_page(told.runs, bill_of(told.run), told.events, tmp_path / "run.html")
-    text = (tmp_path / "run.html").read_text(encoding="utf-8")
+    text = page(told.runs, bill_of(told.run), told.events)
     balance = Balance()
     balance.feed(text)
     assert balance.open == []

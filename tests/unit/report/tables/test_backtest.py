@@ -12,7 +12,7 @@ from slacktide.core.types import Reason
 from slacktide.engine.bills.result import run_result
 from slacktide.report.text.sentences.verdict import best, caveats, verdict
 from slacktide.report.text.tables import backtest as report
-from slacktide.report.text.tables.decisions import decisions, spans
+from slacktide.report.text.tables.backtest import decisions, spans
 from slacktide.report.wire.backtest import as_json
 from slacktide.results.comparison import Comparison
 from slacktide.results.run import result_of

@@ -17,9 +17,9 @@ from rich.console import Console
 from slacktide.budget.allowance import Allowance
 from slacktide.core.types import Reason, Refusal
 from slacktide.report.figures.fleet import plot_fleet
-from slacktide.report.pages.fleet import write_fleet
+from slacktide.report.pages.fleet import page as html_page
 from slacktide.report.text.sentences import fleet as fleet_words
-from slacktide.report.text.tables.fleets.fleet import got, page, policies, worst
+from slacktide.report.text.tables.fleet import got, page, policies, worst
 from slacktide.report.text.tables.grid import as_text
 from slacktide.report.wire.fleet import as_json, jobs_csv, policies_csv
 from slacktide.results.fleets.fleet_comparison import Budgeted, FleetComparison
@@ -202,7 +202,6 @@ def test_a_picture_and_a_page(found: FleetComparison, told: FleetComparison, tmp
     assert (tmp_path / "month.png").read_bytes().startswith(b"\x89PNG")
     rolling = replace(told.month, allowance=Allowance(600, 24, "rolling"))
     plot_fleet(replace(told, month=rolling), tmp_path / "rolling.svg")
-    write_fleet(found, "team.yaml", tmp_path / "month.html")
-    html = (tmp_path / "month.html").read_text(encoding="utf-8")
+    html = html_page(found, "team.yaml")
     for words in ("<svg", "Policies at one common spend", "What each job got and why", "bert-5"):
         assert words in html, words

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import io
-import os
 import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
-from slacktide.report.figures.drawing.style import FAINT, GREY, INK, PAPER, drawn_as, time_axis
-from slacktide.report.file_formats import picture_format
+from slacktide.report.figures.drawing.style import FAINT, GREY, INK, NAMELESS, time_axis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -67,12 +65,6 @@ def stack(rows: Sequence[Row], lines: list[str], *, start: datetime, end_hours: 
     return figure
 
 
-def as_picture(figure: Figure, path: str | os.PathLike[str]) -> bytes:
-    """Return a picture on white paper, in the format that the file's ending says."""
-    figure.set_facecolor(PAPER)
-    return drawn_as(figure, picture_format(path), DOTS_PER_IN)
-
-
 def as_svg(figure: Figure, name: str, *, says: str) -> str:
     """Return a picture as SVG to stand inside a page, with words for those who cannot see it.
 
@@ -80,8 +72,7 @@ def as_svg(figure: Figure, name: str, *, says: str) -> str:
     nor scripts and loads nothing from outside, so that it may stand in a page with a strict content policy.
     """
     out = io.StringIO()
-    empty = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-    figure.savefig(out, format="svg", transparent=True, metadata=empty)
+    figure.savefig(out, format="svg", transparent=True, metadata=NAMELESS["svg"])
     return _inline(out.getvalue(), name, says)
 
 

@@ -1,13 +1,14 @@
-"""How pictures look: colours, type and ticks of time."""
+"""How pictures look: colours, type, ticks of time, and the short names of policies."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable, Iterator
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from slacktide.core.files import write_whole
@@ -108,20 +109,13 @@ def drawing() -> Iterator[None]:
         yield
 
 
-def save_picture(make: Callable[[], Figure], path: str | Path) -> None:
-    """Draw a figure in our style into a file of the format that its ending says.
+def titled_figure(title: str, size_in: tuple[float, float]) -> Figure:
+    """Return an empty figure with a bold title that makes room for all its labels."""
+    from matplotlib.figure import Figure
 
-    Raises InputError for an ending that is not known, and FileError when the file cannot be written.
-    """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
-    kind = picture_format(path)
-    with drawing():
-        figure = make()
-        FigureCanvasAgg(figure)
-        figure.set_facecolor("white")
-        content = drawn_as(figure, kind, 120)
-    write_whole(path, content)
+    figure = Figure(figsize=size_in, layout="constrained")
+    figure.suptitle(title, fontsize=11, fontweight="bold", x=0.012, ha="left")
+    return figure
 
 
 NAMELESS = {
@@ -132,11 +126,20 @@ NAMELESS = {
 """What is said in a picture about how it was made: nothing that differs from one drawing to the next."""
 
 
-def drawn_as(figure: Figure, kind: str, dots_per_in: float) -> bytes:
-    """Return a figure as the content of a file of this kind."""
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format=kind, dpi=dots_per_in, metadata=NAMELESS[kind])
-    return buffer.getvalue()
+def save_picture(make: Callable[[], Figure], path: str | os.PathLike[str], dots_per_in: float = 120) -> None:
+    """Draw a figure in our style on white paper, into a file of the format that its ending says.
+
+    Raises InputError for an ending that is not known, and FileError when the file cannot be written.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    kind, buffer = picture_format(path), io.BytesIO()
+    with drawing():
+        figure = make()
+        FigureCanvasAgg(figure)
+        figure.set_facecolor(PAPER)
+        figure.savefig(buffer, format=kind, dpi=dots_per_in, metadata=NAMELESS[kind])
+    write_whole(path, buffer.getvalue())
 
 
 def drawable(text: str, limit: int = 0) -> str:
@@ -151,6 +154,57 @@ def _charmap() -> frozenset[int]:
     from matplotlib.ft2font import FT2Font
 
     return frozenset(FT2Font(findfont("DejaVu Sans")).get_charmap())
+
+
+def short_names(policies: Iterable[str], limit: int = 44) -> dict[str, str]:
+    """Name each policy shortly: `ahap`, or `ahap (window 3)` where another one is an `ahap` too.
+
+    Of parameters only those are said in which the policies of one name differ.
+    """
+    names = list(dict.fromkeys(policies))
+    alike = Counter(_stem(name) for name in names)
+    short = {name: _stem(name) for name in names}
+    for stem in (stem for stem, count in alike.items() if count > 1):
+        short |= _distinguished([name for name in names if _stem(name) == stem])
+    # Two that read the same all the same, as none of their parameters could be read, keep their full names.
+    twice = Counter(short.values())
+    return {name: drawable(said if twice[said] == 1 else name, limit) for name, said in short.items()}
+
+
+def _stem(name: str) -> str:
+    return name.partition("(")[0].strip() or name
+
+
+def _distinguished(names: Sequence[str]) -> dict[str, str]:
+    """Name policies of one stem by the parameters in which they differ."""
+    settings = {name: _parameters(name) for name in names}
+    differ = [
+        key
+        for key in dict.fromkeys(key for found in settings.values() for key in found)
+        if len({found.get(key) for found in settings.values()}) > 1
+    ]
+    said = {
+        name: ", ".join(f"{_spoken(key)} {found[key]}" for key in differ if key in found)
+        for name, found in settings.items()
+    }
+    return {name: f"{_stem(name)} ({differs})" if differs else _stem(name) for name, differs in said.items()}
+
+
+def _spoken(key: str) -> str:
+    return key.replace("_", " ")
+
+
+def _parameters(name: str) -> dict[str, str]:
+    """Read `ahap(window=3,inner=other(a=1))` as parameters; a comma inside parentheses divides nothing."""
+    depth, parts = 0, [""]
+    for char in name.partition("(")[2].removesuffix(")"):
+        depth += (char == "(") - (char == ")")
+        if char == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += char
+    pairs = (part.partition("=") for part in parts if "=" in part)
+    return {key.strip(): value.strip() for key, _, value in pairs}
 
 
 def log_scale(ax: Axes, *, x: str = "", y: str = "", base: float = 10) -> None:

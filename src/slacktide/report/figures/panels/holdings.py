@@ -11,7 +11,7 @@ from slacktide.core.units import format_usd
 from slacktide.report import words
 from slacktide.report.figures.drawing.scene import Scene, held, merged, offered_to
 from slacktide.report.figures.drawing.style import FAINT, INK, Look, drawable
-from slacktide.report.figures.panels import pools
+from slacktide.report.figures.panels.market import MOVED, ROOM_WITH_POOLS, pool_band
 from slacktide.report.figures.panels.parts import aside, cut_at, deadline, headline, legend_above
 from slacktide.results.run import CLAIRVOYANT, CLAIRVOYANTS, OVER_POOLS, RunResult
 
@@ -35,8 +35,8 @@ def holding(ax: Axes, scene: Scene, run: RunResult, look: Look, name: str) -> No
     ax.stairs(both, spot.edges, baseline=spot.values, fill=True, color=look.colour, lw=0)
     _marks(ax, run)
     if scene.pools:
-        pools.band(ax, scene, run, widest * ROOM, widest * pools.ROOM)
-    ax.set_ylim(0.0, widest * (pools.ROOM if scene.pools else ROOM))
+        pool_band(ax, scene, run, widest * ROOM, widest * ROOM_WITH_POOLS)
+    ax.set_ylim(0.0, widest * (ROOM_WITH_POOLS if scene.pools else ROOM))
     ax.set_yticks([0, widest])
     stays_in = run.pool.name if scene.pools and not run.pools else ""
     headline(ax, drawable(words.in_pool(name, stays_in), 60), colour=look.colour, size=9)
@@ -62,7 +62,7 @@ def holdings_key(ax: Axes, scene: Scene) -> None:
     if any(run.restarts for run in scene.runs):
         keys.append(Line2D([], [], color=INK, ls="", marker="|", ms=6, label="restarted"))
     if any(len(run.stays) > 1 for run in scene.runs if run.pools):
-        keys.append(Line2D([], [], color=INK, ls="", marker=pools.MOVED, ms=5.5, mew=0, label="moved"))
+        keys.append(Line2D([], [], color=INK, ls="", marker=MOVED, ms=5.5, mew=0, label="moved"))
     legend_above(ax, keys)
 
 

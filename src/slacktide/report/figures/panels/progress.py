@@ -1,4 +1,4 @@
-"""The panels of progress: the work that every run has done, and how far ahead of the straight line it is."""
+"""The panels of what runs came to by when: work done, how far ahead of the straight line, and money spent."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from slacktide.core.types import Job
+from slacktide.core.units import format_usd
 from slacktide.report import words
 from slacktide.report.figures.drawing import scene as numbers
-from slacktide.report.figures.drawing.names import short_names
 from slacktide.report.figures.drawing.scene import Curve, Scene
-from slacktide.report.figures.drawing.style import FAINT, INK, Look, percent_ticks
-from slacktide.report.figures.panels.parts import deadline, headline, line_key
+from slacktide.report.figures.drawing.style import FAINT, INK, Look, percent_ticks, short_names
+from slacktide.report.figures.panels.parts import deadline, from_zero, headline, line_key, usd_ticks
 from slacktide.results.run import CLAIRVOYANTS, RunResult
 
 if TYPE_CHECKING:
@@ -100,3 +102,31 @@ def _line(ax: Axes, run: RunResult, look: Look, path: Curve) -> None:
     """Draw a line; the clairvoyant's is broad and lies below, to be seen where a policy does the same."""
     broad, alpha = (3.4, 0.6) if run.policy in CLAIRVOYANTS else (1.6, 1.0)
     ax.plot(path.hours, path.amount, color=look.colour, ls=look.dash, lw=broad, alpha=alpha)
+
+
+def money(ax: Axes, scene: Scene, looks: Mapping[str, Look]) -> None:
+    """Draw what every run had spent by when."""
+    seen = list[float]()
+    for run in scene.runs:
+        look, curve = looks[run.policy], numbers.spent(run)
+        _line(ax, run, look, curve)
+        seen.append(float(np.interp(scene.end_hours, curve.hours, curve.amount)))
+    limit = scene.job.max_cost_usd
+    if limit is not None and limit < 2 * max(seen):
+        ax.axhline(limit, color=INK, lw=0.9, ls=(0, (1, 2)))
+        text = f"at most {format_usd(limit)}"
+        ax.annotate(text, (1, limit), (0, 3), ax.get_yaxis_transform(), "offset points", ha="right", size=8)
+        seen.append(limit)
+    from_zero(ax, max(seen))
+    usd_ticks(ax.yaxis, 4)
+    ax.grid(axis="y")
+    deadline(ax, scene)
+
+
+def money_keys(scene: Scene, looks: Mapping[str, Look]) -> list[Line2D]:
+    """Return what names the lines, each with the run's whole bill."""
+    names = short_names(looks)
+    return [
+        line_key(looks[run.policy], f"{names[run.policy]}: {format_usd(run.bill.cost_usd)}")
+        for run in scene.runs
+    ]

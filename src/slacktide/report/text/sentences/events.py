@@ -7,46 +7,8 @@ import math
 import signal
 
 from slacktide.core.units import format_usd
-from slacktide.journal.events import (
-    Blocked,
-    CancellationAsked,
-    ClockAnchored,
-    ClockJumped,
-    ClockSet,
-    Closed,
-    ClusterSized,
-    Decided,
-    Ended,
-    Event,
-    FeedTroubled,
-    HealthChanged,
-    Held,
-    Joined,
-    JournalMade,
-    Kept,
-    Leaked,
-    Learned,
-    Lived,
-    Lost,
-    Opened,
-    PaceRevised,
-    Preempted,
-    PreemptionAsked,
-    Reclaimed,
-    Released,
-    Remembered,
-    Rented,
-    Restarted,
-    Resumed,
-    Returned,
-    SiteOpened,
-    Stalled,
-    SubmissionAsked,
-    SubmissionRefused,
-    Submitted,
-    Unblocked,
-    WorkerFailed,
-)
+from slacktide.journal import events
+from slacktide.journal.events import Event
 from slacktide.report import words
 from slacktide.report.text.sentences.reasons import reason
 
@@ -67,27 +29,38 @@ OUTLOOKS = {
     "late-expected": "is expected to be late",
     "late": "can no longer be on time",
 }
+USES = {"boot": "starting up", "idle": "idle", "rounding": "left over on nodes in use", "work": "at work"}
+"""What GPUs were there for, in words."""
+
+
+SIMPLE: dict[type[Event], str] = {
+    events.Blocked: "is blocked",
+    events.Unblocked: "is no longer blocked",
+    events.Released: "no longer holds GPUs; the job has not ended",
+    events.CancellationAsked: "asked to cancel the job",
+    events.PaceRevised: "measured the pace of the job",
+    events.Closed: "controller stopped; nothing is held",
+}
+"""Events that always say the same."""
 
 
 def sentence(event: Event) -> str:
     """Say what an event says, without when and who."""
     match event:
-        case Decided():
+        case events.Decided():
             return _decided(event)
-        case Lived():
+        case events.Lived():
             return _lived(event)
-        case Preempted():
-            return _preempted(event)
-        case WorkerFailed() | Stalled() | Restarted():
-            return _failure(event)
-        case Submitted():
+        case events.Submitted():
             return _submitted(event)
-        case Ended():
-            return _ended(event)
-    return _with_why(_others(event), event.why)
+        case events.Stalled():
+            why = event.why or f"no progress for {event.silent_s:.0f} s"
+            return f"attempt {event.attempt} hangs: {words.plain(why)}"
+    what = SIMPLE.get(type(event)) or _of_job(event) or _of_machine(event) or _of_site(event)
+    return f"{what}: {words.plain(event.why)}" if event.why else what
 
 
-def _decided(event: Decided) -> str:
+def _decided(event: events.Decided) -> str:
     held = words.holding(event.spot_gpus, event.on_demand_gpus)
     if event.ending is not None:
         return f"stops all workers ({held}): {words.plain(event.why)}"
@@ -114,14 +87,14 @@ def _move(spot: int, on_demand: int) -> str:
     return "holds"
 
 
-def journey(event: Decided) -> str:
+def journey(event: events.Decided) -> str:
     """Say from where a job moves, and what that costs on top of the restart."""
     hours = f" and {words.since(event.move_hours)}" if event.move_hours > 0 else ""
     cost = f"{format_usd(event.move_usd)}{hours}" if event.move_usd > 0 or hours else "nothing"
     return f"from {words.plain(event.moved_from, 60)}, moving costs {cost}"
 
 
-def _short(event: Decided) -> str:
+def _short(event: events.Decided) -> str:
     """Say what was wished for where less could be had."""
     wanted = event.wanted_spot_gpus, event.wanted_on_demand_gpus
     if event.missed:
@@ -133,18 +106,18 @@ def _short(event: Decided) -> str:
     return f"; wanted {words.holding(*wanted)}"
 
 
-def lacked(event: Decided) -> str:
+def lacked(event: events.Decided) -> str:
     """Say what was not to be had of the first wish of a job that may move."""
     return "too little on demand" if 0 in event.unstocked else "no such spot"
 
 
-def _thrown_away(event: Decided) -> str:
+def _thrown_away(event: events.Decided) -> str:
     """Say what a change of workers costs a job that has no checkpoints."""
     lost = event.lost_gpu_hours
     return f"; starts over without a checkpoint, {words.work(lost)} of work lost" if lost > 0 else ""
 
 
-def _lived(event: Lived) -> str:
+def _lived(event: events.Lived) -> str:
     stretch, charge = event.priced
     took = words.since(stretch.to_hours - stretch.from_hours)
     done = f"{words.work(event.state.progress_gpu_hours)} done"
@@ -161,26 +134,13 @@ def _lived(event: Lived) -> str:
     return f"paid {format_usd(charge.usd)}{parts} for {took} of {held}; {done}"
 
 
-def _preempted(event: Preempted) -> str:
+def _preempted(event: events.Preempted) -> str:
     taken = event.spot_before - event.spot_left
     # What a job did since its last report is not known, and so not whether it is lost.
     some = event.lost_gpu_hours > 0
     lost = f"{words.work(event.lost_gpu_hours)} of work lost" if some else "no reported work lost"
     noun = "GPU" if event.spot_before == 1 else "GPUs"
-    return _with_why(f"took {taken} of {event.spot_before} spot {noun} ({lost})", event.why)
-
-
-def _failure(event: WorkerFailed | Stalled | Restarted) -> str:
-    match event:
-        case WorkerFailed():
-            return _with_why(
-                f"rank {event.rank} of attempt {event.attempt} {_exit(event.exit_code)}", event.why
-            )
-        case Stalled():
-            why = event.why or f"no progress for {event.silent_s:.0f} s"
-            return f"attempt {event.attempt} hangs: {words.plain(why)}"
-    later = f" after {event.delay_s:.1f} s" if event.delay_s > 0 else ""
-    return _with_why(f"restarts the workers{later}, attempt {event.attempt}", event.why)
+    return f"took {taken} of {event.spot_before} spot {noun} ({lost})"
 
 
 def _exit(code: int) -> str:
@@ -192,7 +152,7 @@ def _exit(code: int) -> str:
         return f"was killed by signal {-code}"
 
 
-def _submitted(event: Submitted) -> str:
+def _submitted(event: events.Submitted) -> str:
     policy = policy_name(event.policy)
     chosen = f"{policy}, which the learner chose" if event.learning else policy
     return (
@@ -201,7 +161,7 @@ def _submitted(event: Submitted) -> str:
     )
 
 
-def _where(event: Submitted) -> str:
+def _where(event: events.Submitted) -> str:
     """Say in which pool a job runs, or among which it may move."""
     if event.pools:
         return f"any of {words.count(len(event.pools), 'pool')}"
@@ -234,11 +194,6 @@ def _market(written: str) -> str:
     return f"market {words.plain(str(spec), 80)}, " if spec else ""
 
 
-def _ended(event: Ended) -> str:
-    when = f" after {words.since(event.finish_hours)}" if math.isfinite(event.finish_hours) else ""
-    return _with_why(f"the job {ending(event.status, event.finish_hours)}{when}", event.why)
-
-
 def ending(status: str, finish_hours: float) -> str:
     """Say what became of a job; one that missed its deadline may have been stopped before it was done."""
     if status == "deadline_missed" and not math.isfinite(finish_hours):
@@ -246,85 +201,72 @@ def ending(status: str, finish_hours: float) -> str:
     return ENDINGS[status]
 
 
-def _others(event: Event) -> str:
+def _of_job(event: Event) -> str:
+    """Say what happened to a job; nothing for an event of another kind."""
     match event:
-        case JournalMade():
-            return f"created the journal {words.plain(event.id, 40)}"
-        case ClockAnchored():
-            return f"read the market clock: it is at hour {event.at_hours:.2f}"
-        case Held():
-            return _really_held(event)
-        case Lost():
+        case events.Preempted():
+            return _preempted(event)
+        case events.WorkerFailed():
+            return f"rank {event.rank} of attempt {event.attempt} {_exit(event.exit_code)}"
+        case events.Restarted():
+            later = f" after {event.delay_s:.1f} s" if event.delay_s > 0 else ""
+            return f"restarts the workers{later}, attempt {event.attempt}"
+        case events.Ended():
+            when = f" after {words.since(event.finish_hours)}" if math.isfinite(event.finish_hours) else ""
+            return f"the job {ending(event.status, event.finish_hours)}{when}"
+        case events.Held():
+            pending = f"; {event.pending_gpus} more ordered but not ready yet" if event.pending_gpus else ""
+            held = words.holding(event.spot_gpus, event.on_demand_gpus)
+            return f"attempt {event.attempt} now actually holds {held}{pending}"
+        case events.Lost():
             lost = f"{words.work(event.lost_gpu_hours)} of work" if event.lost_gpu_hours > 0 else "no work"
             return f"lost the workers of attempt {event.attempt}, and {lost} with them"
-        case Blocked():
-            return "is blocked"
-        case Unblocked():
-            return "is no longer blocked"
-        case FeedTroubled():
-            return "the market feed has a problem" if event.why else "the market feed works again"
-        case ClockSet():
-            return f"set the market clock: hour 0 is {event.epoch_utc}, at {event.speed:g} times real time"
-        case Opened():
-            return f"controller started: pid {event.pid} on {event.host}, version {event.version}"
-        case SiteOpened():
-            return f"opened {_market(event.market)}from {event.start_utc} on; all jobs run on it"
-        case SubmissionAsked():
-            wanted = f" with policy {policy_name(event.policy)}" if event.policy else ""
-            return f"asked to run {words.plain(event.path, 80)}{wanted} (key {words.plain(event.key, 40)})"
-        case SubmissionRefused():
-            return f"refused the submission with key {words.plain(event.key, 40)}"
-        case ClusterSized():
-            return _cluster(event)
-        case Kept():
-            return _kept(event)
-        case Remembered():
-            return f"the allocator of fleet {event.fleet} decided and saved what it knows"
-        case Closed():
-            return "controller stopped; nothing is held"
-        case PreemptionAsked():
+        case events.Resumed():
+            lost = f"{words.work(event.lost_gpu_hours)} lost" if event.lost_gpu_hours > 0 else "nothing lost"
+            return (
+                f"attempt {event.attempt} continues at {words.work(event.after_gpu_hours)} of work; "
+                f"{words.gpu_hours(event.before_gpu_hours)} had been reported before: {lost}"
+            )
+        case events.PreemptionAsked():
             return f"asked to preempt {'all' if event.spot_gpus is None else event.spot_gpus} spot GPUs"
-        case CancellationAsked():
-            return "asked to cancel the job"
-        case HealthChanged():
+        case events.HealthChanged():
             return OUTLOOKS.get(event.health, f"is {event.health} now")
-        case Released():
-            return "no longer holds GPUs; the job has not ended"
-        case ClockJumped():
-            return f"noticed that the clock jumped, from hour {event.from_hours:.2f}"
-        case Resumed():
-            return _resumed(event)
-        case Learned():
+        case events.Learned():
             return f"learned from the job: {words.plain(event.policy)} earned {event.share:.2f} of 1"
-        case PaceRevised():
-            return "measured the pace of the job"
-        case Rented() | Joined() | Returned():
-            return _machine(event)
-        case Leaked():
-            what = f"{event.gpus} {event.capacity} GPUs in {words.plain(event.pool, 80)}"
-            cost = f"{format_usd(event.usd_per_hour)}/h"
-            name = words.plain(event.machine, 40)
-            return f"machine {name} ({what}, {cost}) has no owner and still costs money"
-        case Reclaimed():
+    return ""
+
+
+def _of_machine(event: Event) -> str:
+    """Say what became of a rented machine, or of what no job uses; nothing for an event of another kind."""
+    match event:
+        case events.Rented():
+            cost = f"{format_usd(event.usd_per_hour)}/h (ticket {words.plain(event.ticket, 40)})"
+            return f"rents a machine of {_gpus_of(event)} for {cost}"
+        case events.Joined():
+            ticket = f"(ticket {words.plain(event.ticket, 40)})"
+            ready = f"is ready after {words.since(event.boot_hours)} {ticket}"
+            return f"machine {words.plain(event.machine, 40)} {ready}"
+        case events.Returned():
+            return f"returns a machine (ticket {words.plain(event.ticket, 40)})"
+        case events.Leaked():
+            name, cost = words.plain(event.machine, 40), f"{format_usd(event.usd_per_hour)}/h"
+            return f"machine {name} ({_gpus_of(event)}, {cost}) has no owner and still costs money"
+        case events.Reclaimed():
             return f"machine {words.plain(event.machine, 40)}, which had no owner, is gone"
-    return type(event).__name__
+        case events.ClusterSized():
+            return _cluster(event)
+        case events.Kept():
+            stretch, charge = event.priced
+            took = words.since(stretch.to_hours - stretch.from_hours)
+            return f"paid {format_usd(charge.usd)} for {took} of {stretch.gpus} GPUs {USES[stretch.use]}"
+    return ""
 
 
-def _resumed(event: Resumed) -> str:
-    lost = f"{words.work(event.lost_gpu_hours)} lost" if event.lost_gpu_hours > 0 else "nothing lost"
-    return (
-        f"attempt {event.attempt} continues at {words.work(event.after_gpu_hours)} of work; "
-        f"{words.gpu_hours(event.before_gpu_hours)} had been reported before: {lost}"
-    )
+def _gpus_of(event: events.Rented | events.Leaked) -> str:
+    return f"{event.gpus} {event.capacity} GPUs in {words.plain(event.pool, 80)}"
 
 
-def _really_held(event: Held) -> str:
-    pending = f"; {event.pending_gpus} more ordered but not ready yet" if event.pending_gpus else ""
-    held = words.holding(event.spot_gpus, event.on_demand_gpus)
-    return f"attempt {event.attempt} now actually holds {held}{pending}"
-
-
-def _cluster(event: ClusterSized) -> str:
+def _cluster(event: events.ClusterSized) -> str:
     gpus = f" of {event.node_gpus} GPUs" if event.node_gpus > 1 else ""
     noun = "node" if event.nodes == 1 else "nodes"
     after = words.since(event.provisioning_hours)
@@ -332,28 +274,28 @@ def _cluster(event: ClusterSized) -> str:
     return f"sized the cluster of fleet {event.fleet}: {event.nodes} {noun}{gpus}{later}"
 
 
-USES = {"boot": "starting up", "idle": "idle", "rounding": "left over on nodes in use", "work": "at work"}
-"""What GPUs were there for, in words."""
-
-
-def _kept(event: Kept) -> str:
-    stretch, charge = event.priced
-    took = words.since(stretch.to_hours - stretch.from_hours)
-    return f"paid {format_usd(charge.usd)} for {took} of {stretch.gpus} GPUs {USES[stretch.use]}"
-
-
-def _machine(event: Rented | Joined | Returned) -> str:
-    ticket = f"(ticket {words.plain(event.ticket, 40)})"
+def _of_site(event: Event) -> str:
+    """Say what concerns the journal, its clock, its market or a request; else the name of the event."""
     match event:
-        case Rented():
-            what = f"{event.gpus} {event.capacity} GPUs in {words.plain(event.pool, 80)}"
-            return f"rents a machine of {what} for {format_usd(event.usd_per_hour)}/h {ticket}"
-        case Joined():
-            after = words.since(event.boot_hours)
-            return f"machine {words.plain(event.machine, 40)} is ready after {after} {ticket}"
-        case Returned():
-            return f"returns a machine {ticket}"
-
-
-def _with_why(what: str, why: str) -> str:
-    return f"{what}: {words.plain(why)}" if why else what
+        case events.JournalMade():
+            return f"created the journal {words.plain(event.id, 40)}"
+        case events.ClockAnchored():
+            return f"read the market clock: it is at hour {event.at_hours:.2f}"
+        case events.FeedTroubled():
+            return "the market feed has a problem" if event.why else "the market feed works again"
+        case events.ClockSet():
+            return f"set the market clock: hour 0 is {event.epoch_utc}, at {event.speed:g} times real time"
+        case events.ClockJumped():
+            return f"noticed that the clock jumped, from hour {event.from_hours:.2f}"
+        case events.Opened():
+            return f"controller started: pid {event.pid} on {event.host}, version {event.version}"
+        case events.SiteOpened():
+            return f"opened {_market(event.market)}from {event.start_utc} on; all jobs run on it"
+        case events.SubmissionAsked():
+            wanted = f" with policy {policy_name(event.policy)}" if event.policy else ""
+            return f"asked to run {words.plain(event.path, 80)}{wanted} (key {words.plain(event.key, 40)})"
+        case events.SubmissionRefused():
+            return f"refused the submission with key {words.plain(event.key, 40)}"
+        case events.Remembered():
+            return f"the allocator of fleet {event.fleet} decided and saved what it knows"
+    return type(event).__name__

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slacktide.policies.selection.rate import written
-from slacktide.report.plain_text import rendered
+from slacktide.report.printing import rendered
 
 if TYPE_CHECKING:
     from rich.table import Table

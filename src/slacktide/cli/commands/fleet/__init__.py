@@ -1,1 +1,0 @@
-"""Commands about fleets and streams of jobs."""

@@ -1,1 +1,0 @@
-"""Commands about machines, back ends and providers."""

@@ -1,1 +1,0 @@
-"""Commands about policies and what was learned about them."""

@@ -1,1 +1,0 @@
-"""Commands that help to get started and to keep settings."""

@@ -1,1 +1,0 @@
-"""Tables about streams and fleets."""

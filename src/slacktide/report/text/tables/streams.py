@@ -1,0 +1,124 @@
+"""A comparison of allocators in the terminal: one line for each, and what to know about them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from slacktide.core.units import format_usd
+from slacktide.report import words
+from slacktide.report.text.sentences import budget as say
+from slacktide.report.text.tables import grid
+from slacktide.report.text.tables.budget import lines
+from slacktide.report.text.tables.grid import Column, Grid
+
+if TYPE_CHECKING:
+    from slacktide.results.fleets.stream import StreamComparison, StreamRow, StreamRun
+
+RATE_OFF = 0.2  # a stream whose arrivals are off from the file's by more than this share is worth a word
+SPEND_OFF = 0.02  # so is a policy that spends more than the budget by more than this share
+
+
+def page(found: StreamComparison, source: str) -> list[Any]:
+    """Return things to print: the question, a line for each policy, and notes."""
+    return [
+        *lines(head(found, source)),
+        "",
+        grid.as_rich(summary(found)),
+        "",
+        *lines(f"- {note}" for note in notes(found)),
+    ]
+
+
+def head(found: StreamComparison, source: str) -> list[str]:
+    """Say what was run on what."""
+    fleet, stream = found.fleet, found.stream
+    nodes = "single GPUs" if fleet.node_gpus == 1 else f"nodes of {fleet.node_gpus} GPUs"
+    ready = (
+        f"ready after {words.duration(fleet.provisioning_hours)}" if fleet.provisioning_hours else "at once"
+    )
+    kept = f", kept idle for {words.duration(fleet.idle_grace_hours)}" if fleet.idle_grace_hours else ""
+    money = ""
+    if found.usd_per_gpu_hour is not None:
+        money = f" ({format_usd(fleet.budget_gpus * found.usd_per_gpu_hour)} an hour)"
+    return [
+        f"{words.plain(source, 60)}: {words.count(len(stream), 'job')} over "
+        f"{words.duration(stream.hours)}, {words.plain(found.jobs_from, 80)}",
+        f"budget {say.gpus(fleet.budget_gpus)} GPUs on average{money}; {nodes}, {ready}{kept}",
+    ]
+
+
+def summary(found: StreamComparison) -> Grid:
+    """Return one line for each policy, next to the optimum that spends the same."""
+    columns = (
+        Column("policy", right=False, breaks=True), Column("mean response"), Column("p50"), Column("p95"),
+        Column("average GPUs"), Column("peak"), Column("idle"), Column("restart"),
+        Column("fragments", narrow="frag-\nments"),
+        Column("optimum at that spend", narrow="optimum\nat that\nspend"),
+        Column("× optimum", narrow="× opti-\nmum"),
+    )  # fmt: skip
+    rows = tuple(_line(row, found.usd_per_gpu_hour) for row in found.rows)
+    means = [row.run.mean_response_hours for row in found.rows]
+    return Grid(columns, rows, strong=means.index(min(means)))
+
+
+def notes(found: StreamComparison) -> list[str]:
+    """Say what the figures rest on, and where they are odd."""
+    return [
+        "average GPUs: all that was paid for until the last job was done, over the time when jobs arrived; "
+        "a policy given by name only was tuned to spend the budget, as closely as it can",
+        *_realism(found),
+        *_rates(found),
+        *_overspending(found),
+    ]
+
+
+def _line(row: StreamRow, usd_per_gpu_hour: float | None) -> tuple[str, ...]:
+    run, best, bill = row.run, row.optimum, row.run.bill
+    return (
+        words.plain(row.policy, 60),
+        say.response(run.mean_response_hours),
+        say.response(run.responses.p50_hours),
+        say.response(run.responses.p95_hours),
+        _spend(run, usd_per_gpu_hour),
+        f"{run.peak_gpus:,}",
+        say.share(bill.share(bill.idle_gpu_hours)),
+        say.share(bill.share(bill.restart_gpu_hours)),
+        say.share(bill.share(bill.fragmentation_gpu_hours)),
+        say.response(best.mean_response_hours) if best else words.NOTHING,
+        f"{row.ratio:.3f}" if row.ratio is not None else words.NOTHING,
+    )
+
+
+def _spend(run: StreamRun, usd_per_gpu_hour: float | None) -> str:
+    if usd_per_gpu_hour is None:
+        return say.gpus(run.average_gpus)
+    return f"{say.gpus(run.average_gpus)} ({format_usd(run.average_gpus * usd_per_gpu_hour)}/h)"
+
+
+def _realism(found: StreamComparison) -> list[str]:
+    fleet = found.fleet
+    ideal = fleet.node_gpus == 1 and fleet.provisioning_hours == 0
+    if ideal and not any(one.restart_hours for one in fleet.classes):
+        return []
+    return [
+        "fixed widths are optimal where single GPUs start instantly and restarts are free; where nodes must "
+        "be waited for or filled, or jobs restart, another policy can be below 1.000"
+    ]
+
+
+def _rates(found: StreamComparison) -> list[str]:
+    said = sum(one.arrivals_per_hour for one in found.fleet.classes)
+    came = len(found.stream) / found.stream.hours if found.stream.hours else said
+    if abs(came / said - 1) <= RATE_OFF:
+        return []
+    return [f"the fleet file says {say.rate(said)} jobs, but {say.rate(came)} arrived"]
+
+
+def _overspending(found: StreamComparison) -> list[str]:
+    budget = found.fleet.budget_gpus
+    over = [row for row in found.rows if row.run.average_gpus > budget * (1 + SPEND_OFF)]
+    return [
+        f"{words.plain(row.policy, 60)} spent {words.percent(row.run.average_gpus / budget - 1)} more than "
+        "the budget"
+        for row in over
+    ]
