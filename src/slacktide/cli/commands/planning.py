@@ -1,4 +1,4 @@
-"""Commands before a run: `init` and `measure` for a job file, `plan` and `backtest` for what it would cost."""
+"""Commands before a run: `init` and `measure` for a job file, `plan` and `backtest` for its cost."""
 
 from __future__ import annotations
 
