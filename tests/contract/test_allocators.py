@@ -32,8 +32,7 @@ from slacktide.checks import (
     site_cases,
     stream_cases,
 )
-from slacktide.checks.allocators.allocator import AllocatorCheck
-from slacktide.checks.allocators.site_allocator import SiteCheck
+from slacktide.checks.allocators.allocator import AllocatorCheck, SiteCheck
 from slacktide.core.types import Refusal
 from tests.parts_of_effort import examples
 

@@ -13,7 +13,6 @@ from slacktide.backends.local import Local
 from slacktide.backends.replay import Replay
 from slacktide.checks import BACKEND_CHECKS, CheckFailed, check_backend
 from slacktide.checks import backend as checks
-from slacktide.checks import backend_workers as workers
 from slacktide.checks import trial as trials
 from slacktide.checks.backend import BackendCheck, is_dry
 from slacktide.core.types import Order
@@ -230,33 +229,33 @@ class NoTrouble(Broken):
 
 
 FAULTS: list[tuple[type, BackendCheck, str]] = [
-    (DropsVariables, workers.check_running, "know its rank and variables"),
-    (DropsSecrets, workers.check_running, "must have its secrets"),
-    (KeepsLogs, workers.check_running, "there must be one log"),
-    (AnyCode, workers.check_exit_code, "rank 1 must have failed with 3"),
-    (NeverFails, workers.check_ended_unseen, "rank 1 must have failed with 3"),
-    (NeverFinishes, workers.check_success, "must be finished"),
-    (FinishesOnce, workers.check_success, "must be finished, at every look"),
-    (NeverEnds, workers.check_success, "time of its end must be reported"),
-    (RunsAgain, workers.check_success, "must be finished, at every look"),
-    (TellsOfTheLast, workers.check_next_attempt, "success of an attempt must not be reported for the next"),
-    (HearsNothing, workers.check_progress, "what a job reports must be passed on"),
-    (BelievesZero, workers.check_progress, "must not be finished, though it ended with 0"),
-    (KillsAtOnce, workers.check_stopping, "SIGTERM must reach the command"),
-    (StopIsSuccess, workers.check_stopping, "must not be a success"),
-    (StopIsSuccess, workers.check_stopped_from_outside, "must not be a success"),
-    (StopIsFailure, workers.check_stopped_from_outside, "must not be a failure"),
-    (StopIsNothing, workers.check_stopping, "must be reported as stopped"),
-    (StopIsNothing, workers.check_stopped_attempt, "must be reported as stopped"),
-    (LossIsFailure, workers.check_losing, "must not be a failure"),
-    (LossOfAnyKind, workers.check_losing, r"must be lost, got \(1, 0\)"),
-    (StopIsNothing, workers.check_losing, "must be stopped"),
-    (AdoptsNobody, workers.check_adopting, "adopted workers must go on|GPUs must be held"),
-    (ForgetsNumbers, workers.check_used_number, "highest attempt"),
-    (NeedsEntering, workers.check_unentered, "must say why"),
-    (NoTrouble, workers.check_unentered, "must say why"),
-    (StartsNothing, workers.check_running, "must be reported as gone"),
-    (FinishesNothing, workers.check_running, "must be reported as gone"),
+    (DropsVariables, checks.check_running, "know its rank and variables"),
+    (DropsSecrets, checks.check_running, "must have its secrets"),
+    (KeepsLogs, checks.check_running, "there must be one log"),
+    (AnyCode, checks.check_exit_code, "rank 1 must have failed with 3"),
+    (NeverFails, checks.check_ended_unseen, "rank 1 must have failed with 3"),
+    (NeverFinishes, checks.check_success, "must be finished"),
+    (FinishesOnce, checks.check_success, "must be finished, at every look"),
+    (NeverEnds, checks.check_success, "time of its end must be reported"),
+    (RunsAgain, checks.check_success, "must be finished, at every look"),
+    (TellsOfTheLast, checks.check_next_attempt, "success of an attempt must not be reported for the next"),
+    (HearsNothing, checks.check_progress, "what a job reports must be passed on"),
+    (BelievesZero, checks.check_progress, "must not be finished, though it ended with 0"),
+    (KillsAtOnce, checks.check_stopping, "SIGTERM must reach the command"),
+    (StopIsSuccess, checks.check_stopping, "must not be a success"),
+    (StopIsSuccess, checks.check_stopped_from_outside, "must not be a success"),
+    (StopIsFailure, checks.check_stopped_from_outside, "must not be a failure"),
+    (StopIsNothing, checks.check_stopping, "must be reported as stopped"),
+    (StopIsNothing, checks.check_stopped_attempt, "must be reported as stopped"),
+    (LossIsFailure, checks.check_losing, "must not be a failure"),
+    (LossOfAnyKind, checks.check_losing, r"must be lost, got \(1, 0\)"),
+    (StopIsNothing, checks.check_losing, "must be stopped"),
+    (AdoptsNobody, checks.check_adopting, "adopted workers must go on|GPUs must be held"),
+    (ForgetsNumbers, checks.check_used_number, "highest attempt"),
+    (NeedsEntering, checks.check_unentered, "must say why"),
+    (NoTrouble, checks.check_unentered, "must say why"),
+    (StartsNothing, checks.check_running, "must be reported as gone"),
+    (FinishesNothing, checks.check_running, "must be reported as gone"),
 ]
 
 
@@ -291,6 +290,6 @@ def test_a_back_end_that_starts_nothing_fails_unless_it_says_so(
 
 
 def test_all_checks_are_run() -> None:
-    functions = [getattr(module, name) for module in (checks, workers) for name in dir(module)]
+    functions = [getattr(checks, name) for name in dir(checks)]
     named = {function for function in functions if getattr(function, "__name__", "").startswith("check_")}
     assert named - {check_backend} == set(BACKEND_CHECKS)

@@ -1,7 +1,11 @@
 """Contracts that ship with Slacktide: what every plug-in must satisfy, as checks anyone can run."""
 
-from slacktide.checks.allocators.allocator import ALLOCATOR_CHECKS, check_allocator, stream_cases
-from slacktide.checks.allocators.site_allocator import SITE_CHECKS
+from slacktide.checks.allocators.allocator import (
+    ALLOCATOR_CHECKS,
+    SITE_CHECKS,
+    check_allocator,
+    stream_cases,
+)
 from slacktide.checks.allocators.site_cases import SiteCase, site_cases
 from slacktide.checks.backend import BACKEND_CHECKS, check_backend
 from slacktide.checks.base import CheckFailed

@@ -1,20 +1,31 @@
 """What every back end must satisfy: orders may be repeated, looking changes nothing, letting go ends.
 
-One that starts workers must prove it: `backend_workers` lets them print, report, fail, vanish and end.
-Only a dry run is exempt: it reports of what it holds that it is not known whether it has finished.
+One that starts workers must prove it: they run, and their output and their ends are reported. All of it is
+seen from outside, by what the workers print, report and exit with, so it holds for any machine. A worker
+whose whole process group is killed stands for a machine that is lost: no process is left there that could say
+how it ended. Only a dry run is exempt: of what it holds it reports that an end is not known.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TypeAlias
 
-from slacktide.backends.base import Preemptable
-from slacktide.checks.backend_workers import WORKER_CHECKS
+from slacktide.backends.base import BackendStatus, Preemptable
 from slacktide.checks.base import must
-from slacktide.checks.trial import JOB, ORDER, BackendTrial, Make, trial
+from slacktide.checks.trial import FOREVER, JOB, ORDER, SECRET, BackendTrial, Make, trial
+from slacktide.core.types import Order
 
 BackendCheck: TypeAlias = Callable[[BackendTrial], None]
+
+RANKS = range(ORDER.gpus)
+STAYS = f"trap 'echo stopping; exit 0' TERM; echo ready; while :; do {FOREVER} & wait; done"
+"""A job that runs until it gets SIGTERM, and prints that it did."""
+DONE = '{"done": 1}'
+PARTLY = '{"done": 0.25, "checkpointed": 0.125, "metrics": {"loss": 1.5}}'
+SPOT = ORDER._replace(spot_gpus=2, on_demand_gpus=0)
+ON_DEMAND = ORDER._replace(attempt=2, spot_gpus=0, on_demand_gpus=2)
 
 
 def check_backend(make: Make) -> None:
@@ -111,7 +122,223 @@ def check_fence(one: BackendTrial) -> None:
     )
 
 
+def check_running(one: BackendTrial) -> None:
+    """Every worker runs, knows who it is, has what was declared for it, and what it prints can be read."""
+    (secret, value), colour = next(iter(SECRET.items())), "deep red"
+    says = f'echo "$RANK of $WORLD_SIZE, $CHECK_COLOUR"; [ "${secret}" = {value} ] && echo knows'
+    one.enter(f"{says}; echo end >&2", env={"CHECK_COLOUR": colour})
+    one.backend.hold(ORDER)
+    one.until(lambda facts: facts.gone, "workers whose command ends must be reported as gone")
+    for rank in RANKS:
+        printed = one.printed(rank)
+        must(f"{rank} of 3, {colour}" in printed, f"a worker must know its rank and variables, got {printed}")
+        must("knows" in printed, "a worker must have its secrets")
+        must("end" in printed, "what a worker prints on its standard error must be in its log too")
+        lines = list(one.log(rank).read(0))
+        rest = list(one.log(rank).read(len(lines[0])))
+        must(rest == lines[1:], "a log must be readable from the beginning of any line")
+
+
+def check_exit_code(one: BackendTrial) -> None:
+    """A worker that ends badly by itself is a failure, by its rank and code, while the others run."""
+    one.enter(f'[ "$RANK" = 1 ] && exit 3; {FOREVER}')
+    one.backend.hold(ORDER)
+    facts = one.until(lambda facts: facts.failure or facts.gone, "a worker that ends badly must be reported")
+    failure = facts.failure
+    must(failure is not None and failure[:2] == (1, 3), f"rank 1 must have failed with 3, got {failure}")
+    must(not facts.finished, "what has failed must not be finished")
+    must(not facts.stopped and not _lost(facts), "a failure must be neither a stop nor a loss")
+
+
+def check_success(one: BackendTrial) -> None:
+    """Workers that all end with 0, all done by their own word, have succeeded, and are not run again."""
+    one.enter(f"echo begun; {_report(DONE)}")
+    one.backend.hold(ORDER)
+    facts = one.until(lambda facts: facts.gone, "workers whose command ends must be reported as gone")
+    for _ in range(3):
+        must(facts.finished, "a job that ended with 0 and reported 1 done must be finished, at every look")
+        must(not (facts.failure or facts.stopped or _lost(facts)), "a success must be nothing else")
+        until_hours = facts.until_hours
+        must(
+            -1.0 < until_hours <= one.clock.hours, f"the time of its end must be reported, got {until_hours}"
+        )
+        one.backend.hold(ORDER)
+        facts = one.look()
+    for rank in RANKS:
+        must(one.printed(rank).count("begun") == 1, "the same order again must not run a job again")
+
+
+def check_next_attempt(one: BackendTrial) -> None:
+    """A success is reported for the attempt that it was, and not for the next one."""
+    one.enter(f'echo begun; [ "$SLACKTIDE_ATTEMPT" = 1 ] && exit 0; {FOREVER}')
+    one.backend.hold(ORDER)
+    one.until(lambda facts: facts.gone and facts.finished, "a job that ended with 0 must be finished")
+    facts = one.held(ORDER._replace(attempt=2))
+    must(not facts.finished, "the success of an attempt must not be reported for the next one")
+    must(facts.until_hours == math.inf, "what lives must not have ended")
+    must(facts.newest_attempt == 2, f"the highest attempt begun must be reported, got {facts.newest_attempt}")
+
+
+def check_progress(one: BackendTrial) -> None:
+    """What a job reports arrives, and the last of it is believed more than an exit with 0."""
+    one.enter(_report(PARTLY))
+    one.backend.hold(ORDER)
+    facts = one.until(
+        lambda facts: facts.gone and (facts.failure or facts.finished), "an end must be reported"
+    )
+    progress = facts.progress
+    must(progress is not None, "what a job reports must be passed on")
+    assert progress is not None
+    shares = progress.done_share, progress.checkpointed_share
+    must(shares == (0.25, 0.125), f"the shares that a job reports must be passed on, got {shares}")
+    must(dict(facts.metrics) == {"loss": 1.5}, f"the metrics must be passed on, got {dict(facts.metrics)}")
+    must(
+        not facts.finished, "a job that last reported 0.25 done must not be finished, though it ended with 0"
+    )
+    must(facts.failure is not None, "a job that ended with 0 before its work was done must have failed")
+
+
+def check_stopping(one: BackendTrial) -> None:
+    """An order to end reaches the command as SIGTERM, and how it ends then is a stop, 0 included."""
+    _work(one)
+    _must_be_stopped(one.let_go(ORDER))
+    for rank in RANKS:
+        must("stopping" in one.printed(rank), "SIGTERM must reach the command before it is killed")
+
+
+def check_stopped_from_outside(one: BackendTrial) -> None:
+    """A worker that was stopped from outside has stopped: it has neither succeeded nor failed."""
+    one.enter(f'[ "$RANK" = 0 ] || {FOREVER}; trap "exit 0" TERM; kill -TERM 0; {FOREVER}')
+    one.backend.hold(ORDER)
+    words = "a worker that was requested to stop, by anyone, must be reported as stopped"
+    facts = one.until(lambda facts: facts.stopped or facts.finished or facts.failure, words)
+    _must_be_stopped(facts)
+    _must_be_stopped(one.let_go(ORDER))
+
+
+def check_losing(one: BackendTrial) -> None:
+    """A worker that vanishes with all that watches it there is a loss, of its kind, and no failure."""
+    one.enter(f'echo ready; [ "$RANK" = 1 ] && kill -9 0; {FOREVER}')
+    _must_lose(one, SPOT, (1, 0))
+    _must_lose(one, ON_DEMAND, (0, 1))
+
+
+def check_adopting(one: BackendTrial) -> None:
+    """Another controller finds the workers, goes on with them as they are, and can end them."""
+    _work(one)
+    _go_on(one, [ORDER])
+    facts = one.held(ORDER, times=2)
+    must(not facts.stopped and not facts.finished, "adopted workers must go on")
+    must(facts.newest_attempt == 1, f"the highest attempt begun must be reported, got {facts.newest_attempt}")
+    _must_be_stopped(one.let_go(ORDER))
+    for rank in RANKS:
+        printed = one.printed(rank)
+        must(printed.count("ready") == 1, "adopted workers must not be started again")
+        must("stopping" in printed, "adopted workers must be ended as others are")
+
+
+def check_ended_unseen(one: BackendTrial) -> None:
+    """Another controller learns how workers ended while none was there."""
+    one.enter("echo ready; [ $RANK = 1 ] && exit 3; exit 0")
+    one.backend.hold(ORDER)
+    one.until_printed("ready", RANKS)
+    _go_on(one, [ORDER], FOREVER)
+    one.backend.hold(ORDER)
+    facts = one.until(lambda facts: facts.gone, "workers that ended must be reported as gone")
+    failure = facts.failure
+    must(failure is not None and failure[:2] == (1, 3), f"rank 1 must have failed with 3, got {failure}")
+
+
+def check_stopped_attempt(one: BackendTrial) -> None:
+    """An attempt that was requested to stop is not run on by another controller, whatever its orders are."""
+    _work(one)
+    one.let_go(ORDER)
+    _go_on(one, [ORDER])
+    one.backend.hold(ORDER)
+    facts = one.until(lambda facts: facts.gone, "an attempt that was requested to stop must stay ended")
+    _must_be_stopped(facts)
+    must(facts.pending_gpus == 0, "an attempt that was requested to stop must not be awaited")
+    one.held(ORDER._replace(attempt=2))
+    must(one.printed(0).count("ready") == 1, "an attempt that was stopped must not be started again")
+
+
+def check_used_number(one: BackendTrial) -> None:
+    """A number that was used before is not begun again: the journal may be an old copy of itself."""
+    one.enter(STAYS)
+    one.held(ORDER)
+    one.held(ORDER._replace(attempt=2))
+    _go_on(one, [])
+    one.backend.hold(ORDER._replace(attempt=2))
+    facts = one.until(lambda facts: facts.gone, "what no order explains must be ended")
+    _must_be_stopped(facts)
+    must(facts.newest_attempt == 2, f"the highest attempt begun must be reported, got {facts.newest_attempt}")
+    one.held(ORDER._replace(attempt=3))
+
+
+def check_unentered(one: BackendTrial) -> None:
+    """Workers of a job that could not be entered are adopted and can be ended: only a start needs it."""
+    _work(one)
+    one.renew()
+    one.backend.sweep([ORDER])
+    facts = one.held(ORDER)
+    must(not facts.stopped, "workers of a job that could not be entered must go on")
+    must(one.backend.stop_hours(JOB) >= 0.0, "it must be known how long a stop takes, also of such a job")
+    one.let_go(ORDER)
+    one.backend.hold(ORDER._replace(attempt=2))
+    one.until(lambda facts: facts.trouble, "a job that cannot be started must say why in its trouble")
+
+
+def _work(one: BackendTrial) -> None:
+    """Have workers that run until they are stopped, and wait until all of them hear a stop."""
+    one.enter(STAYS)
+    one.held(ORDER)
+    # What is held may not have come to its trap yet: SIGTERM would end it without a word.
+    one.until_printed("ready", RANKS)
+
+
+def _go_on(one: BackendTrial, orders: list[Order], run: str = STAYS) -> None:
+    """Go on as another controller whose journal has these orders."""
+    one.renew()
+    one.enter(run)
+    one.backend.sweep(orders)
+
+
+def _report(line: str) -> str:
+    """Return a command that appends a line to the job's progress; rank 0 does."""
+    return f"""[ "$RANK" != 0 ] || printf '%s\\n' '{line}' >> "$SLACKTIDE_PROGRESS"
+"""
+
+
+def _must_lose(one: BackendTrial, order: Order, wanted: tuple[int, int]) -> None:
+    """Lose one worker of an order: this many spot and on-demand GPUs must be reported as lost."""
+    one.backend.hold(order)
+    facts = one.until(
+        lambda facts: facts.attempt == order.attempt and (_lost(facts) or facts.failure),
+        "a worker that vanishes must be reported as a loss",
+    )
+    must(facts.failure is None, f"a loss must not be a failure, got {facts.failure}")
+    lost = facts.taken_spot_gpus, facts.lost_on_demand_gpus
+    must(lost == wanted, f"{wanted} spot and on-demand GPUs must be lost, got {lost}")
+    must(facts.stopped and not facts.finished, "a set that lost workers must be stopped")
+
+
+def _lost(facts: BackendStatus) -> int:
+    return facts.taken_spot_gpus + facts.lost_on_demand_gpus
+
+
+def _must_be_stopped(facts: BackendStatus) -> None:
+    must(facts.stopped, "an attempt that was requested to stop must be reported as stopped")
+    must(not facts.finished, "a stop must not be a success, though workers exit with 0")
+    must(facts.failure is None, f"a stop must not be a failure, got {facts.failure}")
+    must(not _lost(facts), "a stop must not be a loss")
+
+
 ORDER_CHECKS: tuple[BackendCheck, ...] = (
     check_repeating, check_looking, check_letting_go, check_taking, check_sweeping, check_until, check_fence,
+)  # fmt: skip
+WORKER_CHECKS: tuple[BackendCheck, ...] = (
+    check_running, check_exit_code, check_success, check_next_attempt, check_progress, check_stopping,
+    check_stopped_from_outside, check_losing, check_adopting, check_ended_unseen, check_stopped_attempt,
+    check_used_number, check_unentered,
 )  # fmt: skip
 BACKEND_CHECKS: tuple[BackendCheck, ...] = (*ORDER_CHECKS, *WORKER_CHECKS)

@@ -97,11 +97,7 @@ def _troubles() -> list[Event]:
             job=JOB, at_hours=1.1, actor="worker", attempt=2, rank=0, exit_code=-9, checkpointed_gpu_hours=0.5
         ),
         events.Lost(
-            job=JOB,
-            at_hours=1.1,
-            attempt=2,
-            on_demand_gpus=1,
-            lost_gpu_hours=0.1,
+            job=JOB, at_hours=1.1, attempt=2, on_demand_gpus=1, lost_gpu_hours=0.1,
             checkpointed_gpu_hours=5e-324,
         ),
         events.Blocked(job=JOB, at_hours=1.1, why="secret TOKEN must have a value"),
@@ -110,17 +106,11 @@ def _troubles() -> list[Event]:
         events.Restarted(job=JOB, at_hours=1.1, attempt=3, delay_s=2.0),
         events.Stalled(job=JOB, at_hours=1.2, attempt=3, silent_s=600.5, checkpointed_gpu_hours=0.5),
         events.Resumed(
-            job=JOB,
-            at_hours=1.3,
-            actor="worker",
-            attempt=4,
-            before_gpu_hours=0.1 + 0.2,
-            after_gpu_hours=5e-324,
-            lost_gpu_hours=0.3,
-            expected_gpu_hours=0.0,
+            job=JOB, at_hours=1.3, actor="worker", attempt=4, before_gpu_hours=0.1 + 0.2,
+            after_gpu_hours=5e-324, lost_gpu_hours=0.3, expected_gpu_hours=0.0,
         ),
         events.ClockJumped(at_hours=9.0, from_hours=1.3),
-    ]
+    ]  # fmt: skip
 
 
 def _ending() -> list[Event]:
@@ -130,32 +120,18 @@ def _ending() -> list[Event]:
         events.Ended(job=JOB, at_hours=9.2, status="cancelled", finish_hours=math.inf),
         events.Learned(job=JOB, at_hours=9.2, policy="ahap", share=2 / 3),
         events.PaceRevised(
-            job=JOB,
-            at_hours=9.3,
-            gpus=4,
-            measured_hours=0.5,
+            job=JOB, at_hours=9.3, gpus=4, measured_hours=0.5,
             pace=Pace(-0.2, 0.01, 0.002, 0.0, 0.001, 0.5),
             why="30 minutes on 4 GPUs: 0.82 times the pace of its file",
         ),
         events.Returned(
-            at_hours=9.3,
-            ticket="1-f00d",
-            left=True,
-            why="interrupted",
-            cause="interrupted",
+            at_hours=9.3, ticket="1-f00d", left=True, why="interrupted", cause="interrupted",
             ended_utc="2026-01-01T00:00:00+00:00",
         ),
         events.Leaked(
-            at_hours=9.3,
-            ticket="1-f00d",
-            machine="i-1",
-            capacity="spot",
-            pool="zone-a",
-            gpus=4,
-            usd_per_hour=0.1 + 0.2,
-            stray_hours=1 / 3,
-            why="its ticket is closed",
+            at_hours=9.3, ticket="1-f00d", machine="i-1", capacity="spot", pool="zone-a", gpus=4,
+            usd_per_hour=0.1 + 0.2, stray_hours=1 / 3, why="its ticket is closed",
         ),
         events.Reclaimed(at_hours=9.3, machine="i-1"),
         events.Closed(at_hours=9.3),
-    ]
+    ]  # fmt: skip

@@ -1,27 +1,34 @@
-"""The contract of an allocator, as checks that anyone can run on their own.
+"""The contract of an allocator, with and without a market, as checks that anyone can run on their own.
 
     from slacktide.checks import check_allocator
     check_allocator(MyAllocator())
 
 Each check takes an allocator and one case and raises CheckFailed with a sentence when the promise does not
-hold.
+hold. A case is a stream of jobs at one price, or, for allocators that declare `needs_market`, jobs with
+deadlines on a market: spot and on-demand GPUs in pools, and a budget.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import json
+import pickle
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from slacktide.allocators.view import (
+    Admitting,
     AnyAllocator,
     FleetView,
     Learning,
+    Pricing,
     Remembering,
+    SiteView,
     Sizing,
     begin,
+    keeps_deadlines,
     needs_market,
     needs_sizes,
 )
@@ -29,16 +36,43 @@ from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.stream import Stream, draw_stream
 from slacktide.budget.widths import least_budget_gpus
-from slacktide.checks.allocators.allocator_memory import must_decide_the_same_again, must_go_on_from_memory
-from slacktide.checks.allocators.site_allocator import SITE_CHECKS
-from slacktide.checks.allocators.site_cases import site_cases
-from slacktide.checks.base import CheckFailed, must_agree, run_all
+from slacktide.checks.allocators.site_cases import SiteCase, site_cases
+from slacktide.checks.base import CheckFailed, Timed, must_agree, run_all
 from slacktide.checks.cases import WIDTHS, random_speedup
 from slacktide.core.arrays import Ints
 from slacktide.core.errors import InputError
 from slacktide.core.types import Job, Phase
 from slacktide.results.fleets.stream import StreamRun
+from slacktide.simulation.fleet.market_kernel import Orders
 from slacktide.simulation.fleet.run import RunOptions, Watch, run_events
+
+ROUNDING_SHARE = 1e-9  # sums of money may be off by this share
+CALLS = ("decide", "learn", "rent_gpus", "admit")  # what an allocator is called for in a run
+
+
+class AnyCase(Protocol):
+    """Jobs for an allocator, on a market or at one price."""
+
+    @property
+    def fleet(self) -> Fleet:
+        """Return the classes of the jobs."""
+        ...
+
+    def decisions(self, allocator: AnyAllocator) -> Sequence[Timed]:
+        """Return all that an allocator decides."""
+        ...
+
+    def with_other_future(self, rng: np.random.Generator) -> tuple[AnyCase, float, str] | None:
+        """Return a case that agrees with this one until a time, and what comes then; None if too short."""
+        ...
+
+
+class SeenDecision(NamedTuple):
+    """What was decided when, for whom."""
+
+    now_hours: float
+    ids: tuple[int, ...]
+    widths: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +85,115 @@ class StreamCase:
     def __str__(self) -> str:
         return f"{len(self.stream)} jobs of {self.fleet}"
 
+    def run(self, allocator: AnyAllocator, watch: Watch | None = None) -> StreamRun:
+        """Run the case; one that cannot be followed breaks its contract."""
+        try:
+            return run_events(self.stream, self.fleet, allocator, RunOptions(watch=watch))
+        except InputError as error:
+            raise CheckFailed(f"{error}, in {self}") from error
+
+    def decisions(self, allocator: AnyAllocator) -> list[SeenDecision]:
+        """Return all that an allocator decides."""
+        found: list[SeenDecision] = []
+
+        def look(view: FleetView, widths: Ints) -> None:
+            found.append(SeenDecision(view.now_hours, tuple(view.jobs.ids.tolist()), tuple(widths.tolist())))
+
+        self.run(allocator, look)
+        return found
+
+    def with_other_future(self, rng: np.random.Generator) -> tuple[AnyCase, float, str] | None:
+        """Return a case in which other jobs come from a job on, at other times."""
+        stream = self.stream
+        if len(stream) < 3:
+            return None
+        first = int(rng.integers(1, len(stream) - 1))
+        gaps = np.diff(stream.arrival_hours[first - 1 :]) * rng.uniform(0.2, 3.0) + 1e-6
+        late = stream.arrival_hours[first - 1] + np.cumsum(gaps)
+        classes = rng.integers(0, len(self.fleet.classes), len(late))
+        other = Stream(
+            np.concatenate((stream.arrival_hours[:first], late)),
+            np.concatenate((stream.class_index[:first], classes)),
+            np.concatenate((stream.size[:first], rng.permutation(stream.size[first:]) * 1.7)),
+        )
+        return StreamCase(self.fleet, other), float(stream.arrival_hours[first - 1]), f"job {first}"
+
 
 AllocatorCheck = Callable[[AnyAllocator, StreamCase, np.random.Generator], None]
+SiteCheck = Callable[[AnyAllocator, SiteCase, np.random.Generator], None]
 
 
-class SeenDecision(NamedTuple):
-    """What was decided when, for whom."""
+def decides_the_same_again(allocator: AnyAllocator, case: AnyCase, rng: np.random.Generator) -> None:
+    """The same jobs get the same decisions, whatever ran before, also after pickling."""
+    first = case.decisions(allocator)
+    # Made after the first run, so that what that left behind in the allocator travels with the copy.
+    twin: AnyAllocator = pickle.loads(pickle.dumps(allocator))
+    for again in (case.decisions(allocator), case.decisions(twin)):
+        must_agree(first, again, np.inf, f"the same jobs must get the same decisions in {case}")
 
-    now_hours: float
-    ids: tuple[int, ...]
-    widths: tuple[int, ...]
+
+def cannot_see_the_future(allocator: AnyAllocator, case: AnyCase, rng: np.random.Generator) -> None:
+    """Two cases that agree up to a time get the same decisions until then."""
+    if (found := case.with_other_future(rng)) is not None:
+        other, until, beyond = found
+        message = f"an allocator must not see the future beyond {beyond} in {case}"
+        must_agree(case.decisions(allocator), other.decisions(allocator), until, message)
+
+
+def goes_on_from_what_it_wrote_down(allocator: AnyAllocator, case: AnyCase, rng: np.random.Generator) -> None:
+    """What one that remembers writes down at any moment is all that a new one needs to decide the same."""
+    run = begin(allocator, case.fleet)
+    if not isinstance(run, Remembering):
+        if isinstance(run, Learning):
+            raise CheckFailed(f"an allocator that learns must have remember and recall, got {run!r} without")
+        return
+    # Call 0 never comes: this one is never replaced, and only counts its calls.
+    stayed = moving(allocator, case.fleet, at=0)
+    first = case.decisions(stayed)
+    moved = moving(allocator, case.fleet, at=int(rng.integers(1, stayed.calls + 1)))
+    message = f"an allocator must continue from what it saved after {moved.at} calls in {case}"
+    must_agree(first, case.decisions(moved), np.inf, message)
+
+
+class Moving:
+    """Runs an allocator that remembers; after one of its calls a new one goes on from what it wrote down."""
+
+    def __init__(self, allocator: AnyAllocator, fleet: Fleet, at: int) -> None:
+        self.allocator, self.fleet, self.at = allocator, fleet, at
+        self.calls = 0
+        """How often the allocator was called so far, for whatever."""
+        self.run: Any = begin(allocator, fleet)
+        self.needs_sizes = needs_sizes(self.run)
+
+    def decide(self, view: FleetView) -> Any:
+        """Decide as the allocator does; its other calls are passed on alike, where it has them."""
+        return self.called("decide", view)
+
+    def called(self, name: str, *given: Any) -> Any:
+        """Pass on a call, and replace the allocator if it was the one."""
+        answer = getattr(self.run, name)(*given)
+        self.calls += 1
+        if self.calls == self.at:
+            # Through JSON, as the journal keeps it: tuples come back as lists, and no NaN is taken.
+            written = json.dumps(self.run.remember(), allow_nan=False)
+            self.run = begin(self.allocator, self.fleet)
+            self.run.recall(json.loads(written))
+        return answer
+
+
+def moving(allocator: AnyAllocator, fleet: Fleet, at: int) -> Moving:
+    """Return the allocator, to be replaced after this many calls; it can do what the allocator can."""
+    run = begin(allocator, fleet)
+
+    def passed_on(name: str) -> Callable[..., Any]:
+        return lambda self, *given: self.called(name, *given)
+
+    # What an allocator can do is seen by what its class has, so each gets a class of its own.
+    can: dict[str, Any] = {name: passed_on(name) for name in CALLS if hasattr(run, name)}
+    if isinstance(run, Learning):
+        can["wake_hours"] = property(lambda self: float(self.run.wake_hours))
+    kind: type[Moving] = type("Moving", (Moving,), can)
+    return kind(allocator, fleet, at)
 
 
 def requests_only_what_is_allowed(
@@ -80,30 +213,14 @@ def requests_only_what_is_allowed(
                 f"got {widths.sum()} at {view.now_hours:g} h in {case}"
             )
 
-    _run(allocator, case, look)
+    case.run(allocator, look)
 
 
 def finishes_every_job(allocator: AnyAllocator, case: StreamCase, rng: np.random.Generator) -> None:
     """No job waits forever."""
-    run = _run(allocator, case)
+    run = case.run(allocator)
     if not np.isfinite(run.response_hours).all():
         raise CheckFailed(f"every job must finish eventually, got one that never does in {case}")
-
-
-def decides_the_same_again(allocator: AnyAllocator, case: StreamCase, rng: np.random.Generator) -> None:
-    """The same stream gets the same decisions, whatever ran before, also after pickling."""
-    message = f"the same stream must get the same decisions in {case}"
-    must_decide_the_same_again(allocator, lambda one: decisions(one, case), message)
-
-
-def cannot_see_the_future(allocator: AnyAllocator, case: StreamCase, rng: np.random.Generator) -> None:
-    """Two streams that agree up to a job get the same decisions until it comes."""
-    if len(case.stream) < 3:
-        return
-    first = int(rng.integers(1, len(case.stream) - 1))
-    one, other = decisions(allocator, case), decisions(allocator, _other_future(case, first, rng))
-    until = float(case.stream.arrival_hours[first - 1])
-    must_agree(one, other, until, f"an allocator must not see the future beyond job {first} in {case}")
 
 
 def does_not_know_sizes(allocator: AnyAllocator, case: StreamCase, rng: np.random.Generator) -> None:
@@ -111,22 +228,114 @@ def does_not_know_sizes(allocator: AnyAllocator, case: StreamCase, rng: np.rando
     if needs_sizes(allocator):
         return
     until = float(rng.uniform(0.3, 1.0)) * case.stream.hours
-    run = _run(allocator, case)
+    run = case.run(allocator)
     other = _larger(case, run, until)
     message = f"an allocator must not know the sizes of unfinished jobs at {until:g} h in {case}"
-    must_agree(decisions(allocator, case), decisions(allocator, other), until, message)
+    must_agree(case.decisions(allocator), other.decisions(allocator), until, message)
 
 
-def goes_on_from_what_it_wrote_down(
-    allocator: AnyAllocator, case: StreamCase, rng: np.random.Generator
+def _larger(case: StreamCase, run: StreamRun, until: float) -> StreamCase:
+    """Return a case in which the last phase of jobs that are not done by a time is longer."""
+    stream = case.stream
+    done = stream.arrival_hours + run.response_hours <= until
+    phased = np.array([len(one.phases) > 1 for one in case.fleet.classes])[stream.class_index]
+    # A size scales all phases, and an earlier one may have been seen to end: those jobs are left alone.
+    size = np.where(done | phased, stream.size, stream.size * 3.0)
+    return StreamCase(case.fleet, Stream(stream.arrival_hours, stream.class_index, size))
+
+
+def requests_only_widths_and_pools_of_a_job(
+    allocator: AnyAllocator, case: SiteCase, rng: np.random.Generator
 ) -> None:
-    """What one that learns writes down at any moment is all that a new one needs to decide the same."""
-    run = begin(allocator, case.fleet)
-    if not isinstance(run, Remembering):
-        if isinstance(run, Learning):
-            raise CheckFailed(f"an allocator that learns must have remember and recall, got {run!r} without")
+    """Every job gets nothing, or a width that it may have in a pool that it may be in."""
+
+    def look(view: FleetView, orders: Orders) -> None:
+        site = _site(view)
+        for place, kind in enumerate(site.jobs.kind):
+            pool = orders.pool[place]
+            gpus = int(orders.spot_gpus[place] + orders.on_demand_gpus[place])
+            allowed = np.unique(site.kinds.fit[kind, pool])
+            if gpus > 0 and len(allowed) == 1:
+                raise CheckFailed(
+                    f"a job must be in a pool that it may be in, got {site.pools[pool].name} in {case}"
+                )
+            if gpus not in (0, *allowed):
+                raise CheckFailed(f"a width must be 0 or in {allowed[allowed > 0]}, got {gpus} in {case}")
+
+    case.run(allocator, look)
+
+
+def never_wants_more_spot_than_is_offered(
+    allocator: AnyAllocator, case: SiteCase, rng: np.random.Generator
+) -> None:
+    """What all jobs together want of a pool is there: a promise that rests on a wish must not see it cut."""
+
+    def look(view: FleetView, orders: Orders) -> None:
+        pools = _site(view).pools
+        wanted = np.bincount(orders.pool, weights=orders.spot_gpus, minlength=len(pools))
+        for pool, gpus in zip(pools, wanted, strict=True):
+            if gpus > pool.quote.spot_gpus:
+                raise CheckFailed(
+                    f"spot that is wanted of {pool.name} must add up to at most the {pool.quote.spot_gpus} "
+                    f"GPUs offered, got {gpus:g} at {view.now_hours:g} h in {case}"
+                )
+
+    case.run(allocator, look)
+
+
+def finishes_every_job_in_the_end(allocator: AnyAllocator, case: SiteCase, rng: np.random.Generator) -> None:
+    """While there is money no job waits forever on a market that has plenty of spot in the end."""
+    calm = case.calmed()
+    run = calm.run(allocator)
+    if not np.isfinite(run.finish_hours[run.admitted]).all():
+        raise CheckFailed(f"every job must finish eventually, got one that never does in {calm}")
+
+
+def keeps_hard_deadlines(allocator: AnyAllocator, case: SiteCase, rng: np.random.Generator) -> None:
+    """Jobs that an allocator admits end in time; for one that promises deadlines, all that can."""
+    admits = isinstance(begin(allocator, case.fleet), Admitting)
+    if not (admits or keeps_deadlines(allocator)):
         return
-    must_go_on_from_memory(allocator, case.fleet, lambda one: decisions(one, case), case, rng)
+    run = case.run(allocator)
+    for job in run.late:
+        if admits or case.feasible[job]:
+            raise CheckFailed(
+                f"a job must be done by its hard deadline, {run.deadline_hours[job]:g} h, got "
+                f"{run.finish_hours[job]:g} h for job {job} in {case}"
+            )
+
+
+def keeps_deadlines_with_few_on_demand_gpus(
+    allocator: AnyAllocator, case: SiteCase, rng: np.random.Generator
+) -> None:
+    """An allocator that admits jobs keeps its deadlines also where a fleet may hold few GPUs on demand.
+
+    No allocator is given more of them than the fleet may hold.
+    """
+    few = case.with_few_on_demand_gpus(rng)
+    quota = few.scene.on_demand_gpus
+    run = few.run(allocator)
+    if int(run.moments.on_demand_gpus.max(initial=0)) > quota:
+        raise CheckFailed(f"at most {quota} on-demand GPUs must be held, got more in {few}")
+    if isinstance(begin(allocator, case.fleet), Admitting) and len(run.late):
+        raise CheckFailed(
+            f"jobs that were admitted must be in time with {quota} on-demand GPUs, got {run.late} late "
+            f"in {few}"
+        )
+
+
+def keeps_to_the_budget(allocator: AnyAllocator, case: SiteCase, rng: np.random.Generator) -> None:
+    """One that admits jobs or decides by a price of money never spends more than a period's budget."""
+    if not isinstance(begin(allocator, case.fleet), Admitting | Pricing):
+        return
+    most = case.run(allocator).most_spent_share
+    if most > 1.0 + ROUNDING_SHARE:
+        raise CheckFailed(f"no more than the budget must be spent, got {most:.6f} of it in {case}")
+
+
+def _site(view: FleetView) -> SiteView:
+    assert view.site is not None
+    return view.site
 
 
 ALLOCATOR_CHECKS: tuple[AllocatorCheck, ...] = (
@@ -135,6 +344,17 @@ ALLOCATOR_CHECKS: tuple[AllocatorCheck, ...] = (
     decides_the_same_again,
     cannot_see_the_future,
     does_not_know_sizes,
+    goes_on_from_what_it_wrote_down,
+)
+SITE_CHECKS: tuple[SiteCheck, ...] = (
+    requests_only_widths_and_pools_of_a_job,
+    never_wants_more_spot_than_is_offered,
+    finishes_every_job_in_the_end,
+    keeps_hard_deadlines,
+    keeps_deadlines_with_few_on_demand_gpus,
+    keeps_to_the_budget,
+    decides_the_same_again,
+    cannot_see_the_future,
     goes_on_from_what_it_wrote_down,
 )
 
@@ -189,48 +409,3 @@ def _random_class(rng: np.random.Generator, name: str) -> JobClass:
             widths=WIDTHS[rng.integers(len(WIDTHS))],
         ),
     )
-
-
-def decisions(allocator: AnyAllocator, case: StreamCase) -> list[SeenDecision]:
-    """Return all that an allocator decides in a case."""
-    found: list[SeenDecision] = []
-
-    def look(view: FleetView, widths: Ints) -> None:
-        found.append(SeenDecision(view.now_hours, tuple(view.jobs.ids.tolist()), tuple(widths.tolist())))
-
-    _run(allocator, case, look)
-    return found
-
-
-def _run(allocator: AnyAllocator, case: StreamCase, watch: Watch | None = None) -> StreamRun:
-    """Run a case; one that cannot be followed breaks its contract."""
-    try:
-        return run_events(case.stream, case.fleet, allocator, RunOptions(watch=watch))
-    except InputError as error:
-        raise CheckFailed(f"{error}, in {case}") from error
-
-
-def _other_future(case: StreamCase, first: int, rng: np.random.Generator) -> StreamCase:
-    """Return a case in which other jobs come from a job on, at other times."""
-    stream = case.stream
-    gaps = np.diff(stream.arrival_hours[first - 1 :]) * rng.uniform(0.2, 3.0) + 1e-6
-    late = stream.arrival_hours[first - 1] + np.cumsum(gaps)
-    classes = rng.integers(0, len(case.fleet.classes), len(late))
-    return StreamCase(
-        case.fleet,
-        Stream(
-            np.concatenate((stream.arrival_hours[:first], late)),
-            np.concatenate((stream.class_index[:first], classes)),
-            np.concatenate((stream.size[:first], rng.permutation(stream.size[first:]) * 1.7)),
-        ),
-    )
-
-
-def _larger(case: StreamCase, run: StreamRun, until: float) -> StreamCase:
-    """Return a case in which the last phase of jobs that are not done by a time is longer."""
-    stream = case.stream
-    done = stream.arrival_hours + run.response_hours <= until
-    phased = np.array([len(one.phases) > 1 for one in case.fleet.classes])[stream.class_index]
-    # A size scales all phases, and an earlier one may have been seen to end: those jobs are left alone.
-    size = np.where(done | phased, stream.size, stream.size * 3.0)
-    return StreamCase(case.fleet, Stream(stream.arrival_hours, stream.class_index, size))

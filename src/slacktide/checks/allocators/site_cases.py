@@ -6,28 +6,41 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
+from slacktide.allocators.view import AnyAllocator, FleetView
 from slacktide.budget.allowance import RENEWALS, Allowance
 from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet import Fleet
+from slacktide.checks.base import CheckFailed
 from slacktide.checks.cases import WIDTHS, random_pool, random_speedup, with_other_future
-from slacktide.core.arrays import Floats
-from slacktide.core.types import Job, JobState, Phase, PoolChoice
+from slacktide.core.arrays import Floats, Ints
+from slacktide.core.errors import InputError
+from slacktide.core.types import TIME_TOLERANCE_HOURS, Job, JobState, Phase, PoolChoice
 from slacktide.market.base import Market, Moves, Pool
 from slacktide.physics import progress as physics
+from slacktide.results.fleets.fleet import FleetRun
+from slacktide.simulation.fleet.market_kernel import Orders
+from slacktide.simulation.fleet.run import RunOptions, Watch, run_fleet
 from slacktide.simulation.fleet.scene import ANY_GPU, FleetScene, Member
 from slacktide.simulation.pool_options import PoolOptions
 
-SLOTS = 80
-"""How long a market is."""
-ARRIVAL_SLOTS = 12
-"""In how many slots jobs come."""
-CALM_SLOTS = 400
-"""For how long a market stays calm at its end."""
-PLENTY_GPUS = 256
-"""As much spot as all jobs of a case could want."""
+SLOTS = 80  # how long a market is
+ARRIVAL_SLOTS = 12  # in how many slots jobs come
+CALM_SLOTS = 400  # for how long a market stays calm at its end
+PLENTY_GPUS = 256  # as much spot as all jobs of a case could want
+
+
+class Ordered(NamedTuple):
+    """What was decided when, for whom."""
+
+    now_hours: float
+    ids: tuple[int, ...]
+    pool: tuple[int, ...]
+    spot_gpus: tuple[int, ...]
+    on_demand_gpus: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -60,6 +73,30 @@ class SiteCase:
         return max(scene.pools[0].hours, *dues, 0.0) + scene.slot_hours
 
     @property
+    def fleet(self) -> Fleet:
+        """The classes of its jobs."""
+        assert self.scene.fleet is not None
+        return self.scene.fleet
+
+    def run(self, allocator: AnyAllocator, watch: Watch | None = None) -> FleetRun:
+        """Run the case; one that cannot be followed breaks its contract."""
+        try:
+            return run_fleet(self.scene, allocator, RunOptions(watch=watch), stop_hours=self.stop_hours)
+        except InputError as error:
+            raise CheckFailed(f"{error}, in {self}") from error
+
+    def decisions(self, allocator: AnyAllocator) -> list[Ordered]:
+        """Return all that an allocator decides."""
+        found: list[Ordered] = []
+
+        def look(view: FleetView, orders: Orders) -> None:
+            columns: tuple[Ints, ...] = (view.jobs.ids, *orders)
+            found.append(Ordered(view.now_hours, *(tuple(column.tolist()) for column in columns)))
+
+        self.run(allocator, look)
+        return found
+
+    @property
     def on_demand_usd(self) -> float:
         """About what all jobs cost on demand."""
         usd = max(float(pool.on_demand_usd_per_gpu_hour.max()) for pool in self.scene.pools)
@@ -79,16 +116,18 @@ class SiteCase:
         quota = int(rng.integers(max(1, widest // 2), 3 * widest + 1))
         return replace(self, scene=replace(self.scene, on_demand_gpus=quota))
 
-    def with_other_future(self, first: int, rng: np.random.Generator) -> SiteCase:
-        """Return a case that is the same before a slot: from it on prices, counts and jobs are others."""
-        scene = self.scene
+    def with_other_future(self, rng: np.random.Generator) -> tuple[SiteCase, float, str]:
+        """Return a case that is the same until a slot: from it on prices, counts and jobs are others."""
+        scene, first = self.scene, int(rng.integers(1, ARRIVAL_SLOTS))
         pools = tuple(with_other_future(pool, first, rng) for pool in scene.pools)
         hours = first * scene.slot_hours
         pace = float(rng.uniform(0.2, 3.0))
         members = tuple(
             one if one.submitted_hours < hours else _another(one, hours, pace, rng) for one in scene.members
         )
-        return replace(self, scene=replace(scene, market=replace(scene.market, pools=pools), members=members))
+        market = replace(scene.market, pools=pools)
+        other = replace(self, scene=replace(scene, market=market, members=members))
+        return other, hours - TIME_TOLERANCE_HOURS, f"slot {first}"
 
 
 def soonest_hours(job: Job, work_gpu_hours: float, gpu: str, market: Market) -> float:
