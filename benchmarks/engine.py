@@ -11,7 +11,7 @@ from benchmarks.timing import best
 from slacktide.backends.replay import Replay
 from slacktide.core.speedup import Amdahl
 from slacktide.core.types import Job
-from slacktide.engine.bills.bill import audit
+from slacktide.engine.bills.audit import audit
 from slacktide.engine.engine import Engine
 from slacktide.engine.job.job_context import JobContext, make_context
 from slacktide.journal.events import Submitted

@@ -12,9 +12,8 @@ from campaigns.finding import Finding
 from campaigns.machines.network import HOUR_S, Network, SimulatedLink
 from slacktide.backends.base import BackendPlace
 from slacktide.backends.machines.backend import MachineBackend, NodeAccess
-from slacktide.engine.engine import Engine
+from slacktide.engine.engine import Engine, EngineMachineLog
 from slacktide.engine.job.job_context import JobContext
-from slacktide.engine.job.machine_log import EngineMachineLog
 from slacktide.journal.events import Event, Record, Rented, Submitted
 from slacktide.journal.state.tickets import MachineKind
 from slacktide.journal.store.sqlite import SqliteStore

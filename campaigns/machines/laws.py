@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from campaigns.finding import Finding
 from campaigns.lives.owed import owed
-from slacktide.engine.bills.bill import audit
-from slacktide.engine.bills.machine_bill import machine_bill
+from slacktide.engine.bills.audit import audit
+from slacktide.engine.bills.machines import machine_bill
 from slacktide.journal.events import Lived, Rented
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from campaigns.lives.mixed import rented_gpu_hours, stretches
 from campaigns.lives.owed import owed
 from campaigns.money.lives import Lived
 from campaigns.recount import Sum
-from slacktide.engine.bills.bill import audit
+from slacktide.engine.bills.audit import audit
 from slacktide.engine.job.job_context import JobContext
 from slacktide.journal.events import ClusterSized, Decided, Kept
 from slacktide.journal.events import Lived as LivedThrough

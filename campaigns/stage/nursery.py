@@ -18,7 +18,7 @@ WARM = (
     "slacktide.backends.local", "slacktide.backends.replay", "slacktide.cli.commands.jobs",
     "slacktide.cli.commands.run", "slacktide.cli.commands.server", "slacktide.cli.shared.screens",
     "slacktide.engine.bills.bill",
-    "slacktide.engine.bills.site_bill", "slacktide.market.formats.table",
+    "slacktide.engine.bills.audit", "slacktide.market.formats.table",
     "slacktide.policies.maximal_spot", "slacktide.policies.on_demand",
     "slacktide.policies.uniform_progress", "slacktide.policies.deadline_guard",
     "slacktide.report.text.tables.jobs", "slacktide.report.live.lines", "slacktide.report.live.screen",

@@ -11,7 +11,7 @@ import pytest
 
 from slacktide.checks.history import JOB, history
 from slacktide.journal.events import KINDS, Event
-from slacktide.journal.store.default_paths import journal_path
+from slacktide.journal.store.paths import journal_path
 from slacktide.journal.store.sqlite import SqliteStore
 
 PAGE = (Path(__file__).parents[2] / "docs/reference/journal.md").read_text(encoding="utf-8")

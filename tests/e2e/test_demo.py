@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.engine.bills.bill import audit
+from slacktide.engine.bills.audit import audit
 from slacktide.engine.job.job_context import context_of
 from slacktide.journal.events import Preempted
 from slacktide.journal.state.snapshots import read_state

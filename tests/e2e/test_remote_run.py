@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from slacktide.cli import run
-from slacktide.journal.store.real_path import runs_of
+from slacktide.journal.store.paths import runs_of
 from slacktide.policies.selection.hedge import Hedge
 from slacktide.policies.selection.state_file import default_path, save
 from slacktide.service.uploads.uploads import markets_of

@@ -15,7 +15,7 @@ import pytest
 from slacktide.backends.workers.job_folder import progress_path
 from slacktide.cli import run
 from slacktide.journal.state.journal_state import JournalState
-from slacktide.journal.store.real_path import runs_of
+from slacktide.journal.store.paths import runs_of
 
 from .parts_of_runs import ROOT, later, state_of, wait_until, write_job
 

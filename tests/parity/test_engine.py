@@ -12,8 +12,8 @@ from slacktide.backends.replay import Replay
 from slacktide.core.quotes import UNLIMITED_GPUS
 from slacktide.core.speedup import Amdahl
 from slacktide.core.types import Job
-from slacktide.engine.bills.bill import audit, bill
-from slacktide.engine.bills.result import run_result, yardsticks
+from slacktide.engine.bills.audit import audit
+from slacktide.engine.bills.bill import bill, run_result, yardsticks
 from slacktide.engine.engine import Engine
 from slacktide.engine.job.job_context import JobContext, make_context
 from slacktide.journal.events import Decided, Lived, Preempted, Submitted

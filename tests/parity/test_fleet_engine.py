@@ -193,7 +193,8 @@ def test_the_state_of_a_fleet_is_a_fold_over_its_journal() -> None:
 def knows(lives: Lives, store: MemoryStore) -> list[object]:
     """Return what the allocators know in an engine that begins with a journal."""
     lives.store = store
-    runs = [run.allocator for _, run in lives.open().context.fleets]
+    engine = lives.open()
+    runs = [engine.context.fleets.run(fleet).allocator for fleet in engine.state.fleets.values()]
     return [json.loads(json.dumps(one.remember())) for one in runs if isinstance(one, Remembering)]
 
 

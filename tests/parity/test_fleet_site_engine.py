@@ -23,8 +23,7 @@ from slacktide.core.register import Spec
 from slacktide.core.speedup import Amdahl
 from slacktide.core.types import Job, Phase, PoolChoice, Refusal
 from slacktide.engine.engine import Engine
-from slacktide.engine.fleet.fleets import LiveFleet
-from slacktide.engine.fleet.market import FleetMarket
+from slacktide.engine.fleet.fleets import FleetMarket, LiveFleet
 from slacktide.engine.job.job_context import JobContext, make_context
 from slacktide.journal.events import Event, Lived, Record, Submitted
 from slacktide.journal.state.journal_state import JournalState

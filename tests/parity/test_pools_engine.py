@@ -12,7 +12,7 @@ import pytest
 from slacktide.backends.replay import Replay
 from slacktide.core.quotes import UNLIMITED_GPUS
 from slacktide.core.types import Job, PoolChoice
-from slacktide.engine.bills.bill import audit
+from slacktide.engine.bills.audit import audit
 from slacktide.engine.engine import Engine
 from slacktide.engine.job.job_context import JobContext, make_context
 from slacktide.journal.events import Decided, Lived, Preempted, Sight, Submitted

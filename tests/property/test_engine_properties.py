@@ -10,7 +10,7 @@ from hypothesis import given, settings
 
 from campaigns.lives.alone import Driven, contexts, looks, requests
 from campaigns.lives.owed import owed
-from slacktide.engine.bills.bill import audit
+from slacktide.engine.bills.audit import audit
 from slacktide.engine.job.job_context import JobContext
 from slacktide.journal.events import Event
 from slacktide.journal.state.journal_state import JournalState

@@ -12,13 +12,12 @@ from typing import NamedTuple
 
 from slacktide.app.journal.journal import open_journal, own_journal
 from slacktide.core.errors import InputError, shown
-from slacktide.engine.bills.machine_account import compared
-from slacktide.engine.bills.machine_bill import machine_bill
+from slacktide.engine.bills.machines import compared, machine_bill
 from slacktide.files.machines import MachinesFile, read_machines_file
 from slacktide.journal.events import Rented
 from slacktide.journal.state.snapshots import read_state
 from slacktide.journal.state.tickets import MachineKind, Ticket
-from slacktide.journal.store.real_path import machine_files_of, real_path
+from slacktide.journal.store.paths import machine_files_of, real_path
 from slacktide.providers.base import Machine, Renter, Surveying
 from slacktide.results.machines.machine_account import MachineAccount
 from slacktide.results.machines.machines import MachineStatus

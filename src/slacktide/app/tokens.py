@@ -19,9 +19,8 @@ from typing import Literal, TypeAlias, get_args
 
 from slacktide.core.errors import FileError, InputError, UnknownNameError, shown
 from slacktide.core.files import keep_from_others, write_private
-from slacktide.journal.codec.json_scalars import Misfit
-from slacktide.journal.codec.json_types import form
-from slacktide.journal.store.default_paths import hidden_sibling
+from slacktide.journal.codec.json_forms import Misfit, form
+from slacktide.journal.store.paths import hidden_sibling
 
 Role: TypeAlias = Literal["read", "submit"]
 """`read` sees jobs, logs and bills; `submit` also runs, cancels and preempts: a shell on the workers."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Iterable, Iterator
 from typing import NamedTuple, TypeAlias, TypeVar
 
-from slacktide.core.types import Order
-from slacktide.journal.events import Event
-from slacktide.journal.state.job_record import JobRecord
+from slacktide.core.types import Allocation, JobState, Order, Wish
+from slacktide.engine.job.account import StretchAccount, bare
+from slacktide.journal.events import Decided, Ended, Ending, Event, Lived, Preempted, Status
+from slacktide.journal.state.journal_state import Begun, JobRecord
 
 T = TypeVar("T")
 
@@ -41,3 +43,73 @@ A step resumes only when the last one is in the journal, so what it reads of its
 what a new engine would read, too.
 """
 Changing: TypeAlias = Generator[Change, None, T]  # the same of a step that also returns something
+
+
+def decided(
+    begun: Begun,
+    state: JobState,
+    order: Order,
+    wish: Allocation,
+    ending: Ending | None = None,
+    lost_gpu_hours: float = 0.0,
+    wanted_pool: str = "",
+) -> Decided:
+    """Say what is to be held, what was wished for, and why."""
+    return Decided(
+        job=order.job,
+        at_hours=begun.from_hours,
+        why=wish.reason.rule,
+        signals={name: float(value) for name, value in wish.reason.signals.items()},
+        slot=begun.slot,
+        quote=begun.quote,
+        state=bare(state),
+        pool=order.pool,
+        spot_gpus=order.spot_gpus,
+        on_demand_gpus=order.on_demand_gpus,
+        wanted_spot_gpus=int(wish.spot_gpus),
+        wanted_on_demand_gpus=int(wish.on_demand_gpus),
+        memory=tuple(float(number) for number in wish.memory),
+        attempt=order.attempt,
+        until_hours=order.until_hours,
+        ending=ending,
+        lost_gpu_hours=float(lost_gpu_hours),
+        wanted_pool=wanted_pool,
+        instead=tuple(Wish(int(one.spot_gpus), int(one.on_demand_gpus), one.pool) for one in wish.instead),
+    )
+
+
+def lived(record: JobRecord, one: StretchAccount, *, let_go: bool = False) -> Lived:
+    """Say what a stretch of time did and cost."""
+    state = one.state._replace(spot_gpus=0, on_demand_gpus=0, pause_hours=0.0) if let_go else one.state
+    return Lived(job=record.job, at_hours=one.to_hours, priced=one.priced, state=state)
+
+
+def preempted(
+    record: JobRecord,
+    slot: int,
+    at_hours: float,
+    before: JobState,
+    left: JobState,
+    why: str,
+    *,
+    by_user: bool = False,
+) -> Preempted:
+    """Say which spot workers were taken, by whom, and what work went with them."""
+    return Preempted(
+        job=record.job,
+        at_hours=at_hours,
+        actor="user" if by_user else "market",
+        why=why,
+        slot=slot,
+        spot_before=int(before.spot_gpus),
+        spot_left=int(left.spot_gpus),
+        lost_gpu_hours=float(before.progress_gpu_hours - left.progress_gpu_hours),
+    )
+
+
+def ended(
+    record: JobRecord, status: Status, why: str, at_hours: float, finish_hours: float = math.inf
+) -> Ended:
+    """Say that a job is over; its finish counts from its own beginning."""
+    own_hours = float(finish_hours - record.began_hours)
+    return Ended(job=record.job, at_hours=at_hours, why=why, status=status, finish_hours=own_hours)

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from slacktide.allocators.site.spot import Claim
+from slacktide.allocators.site.spot import Claim, Spot
 from slacktide.allocators.view import BUDGET_SHORT
+from slacktide.backends.base import PoolRoom
 from slacktide.core.quotes import UNLIMITED_GPUS, Quote
-from slacktide.core.types import Allocation, JobState, Order, Reason, Wish
-from slacktide.engine.capacity import cut_to_capacity
-from slacktide.engine.event_builders import decided
-from slacktide.engine.holding import nothing_yet
-from slacktide.engine.job.health import health
+from slacktide.core.types import TIME_TOLERANCE_HOURS, Allocation, JobState, Order, Reason, Wish
+from slacktide.engine.changes import decided
 from slacktide.engine.job.job_context import JobContext
 from slacktide.engine.pending_decisions import PendingDecision
 from slacktide.engine.step_context import StepContext
-from slacktide.journal.events import Event, HealthChanged
+from slacktide.journal.events import Event, Health, HealthChanged, Held
 from slacktide.journal.state.journal_state import JobRecord
 from slacktide.market.market_view import offer
 from slacktide.physics import progress as physics
-from slacktide.physics.pace import believed
+from slacktide.physics.pace import Pace, Z, believed, is_measured, margin_factor
 from slacktide.policies.view import goes_where_it_may, stays_in
 
 
@@ -54,7 +54,6 @@ def fulfil(
     wanted = Order(record.job, attempt, pool, spot, on_demand)
     context.spot.hold(Claim(record.job, pool, wanted.spot_gpus, begun.from_hours, wanted.on_demand_gpus))
     order = context.lasting(record, state, begun, wanted)
-    none = nothing_yet(record, context.status(record.job), attempt, begun.from_hours, order.gpus)
     lost = physics.given_up(
         job_context.terms, state, spot, on_demand, job_context.here if job_context.ground else state.pool
     )
@@ -68,7 +67,19 @@ def fulfil(
         notice_hours=decision.notice_hours,
         **_journey(job_context, record, state, order),
     )
-    return [event, *none, *_health(context, decision, job_context, order, wish.reason)]
+    events: list[Event] = [event]
+    if context.status(record.job).finished is not None and record.holding.held is None:
+        # The first order to a back end that says what is held: nothing is yet.
+        nothing = Held(
+            job=record.job,
+            at_hours=begun.from_hours,
+            attempt=attempt,
+            spot_gpus=0,
+            on_demand_gpus=0,
+            pending_gpus=order.gpus,
+        )
+        events.append(nothing)
+    return [*events, *_health(context, decision, job_context, order, wish.reason)]
 
 
 def _journey(job_context: JobContext, record: JobRecord, state: JobState, order: Order) -> dict[str, Any]:
@@ -193,3 +204,81 @@ def _health(
     if word == decision.record.progress.health:
         return []
     return [HealthChanged(job=decision.record.job, at_hours=hours, health=word, why=why)]
+
+
+def cut_to_capacity(
+    spot_of_all: Spot, room: PoolRoom, job: str, context: JobContext, left: Quote, spot: int, on_demand: int
+) -> tuple[int, int]:
+    """Cut on-demand GPUs to those that machines can give; spot makes up for the rest as far as it is left."""
+    if math.isinf(room.on_demand_gpus):
+        return spot, on_demand
+    # By claims: those of a fleet are decided about together, so what others were given is not written yet.
+    by_others = spot_of_all.on_demand_by_others(job).get(context.market_pool.name, 0)
+    most = max(0, int(room.on_demand_gpus) - by_others)
+    if on_demand <= most:
+        return spot, on_demand
+    return physics.cut(context.terms, left, spot + on_demand - most, most)
+
+
+def health(
+    terms: physics.Terms,
+    pace: Pace,
+    state: JobState,
+    now_hours: float,
+    slot_hours: float,
+    spot: int,
+    on_demand: int,
+    all_terms: Sequence[physics.Terms] = (),
+    pool: int = 0,
+) -> tuple[Health, str]:
+    """Return the outlook of a job that is to hold these GPUs from now on, and why.
+
+    Late: not even the fastest on-demand width from now on would meet the deadline, at a pace as fast as the
+    evidence leaves possible. Late expected: it would not at the pace that is believed. Measuring: it would,
+    and the pace is not measured yet. At risk: it would, but what is held would not, and less than a slot and
+    a restart are left until on demand must begin, at a pace as slow as the evidence leaves possible. `terms`
+    are those at the pace that is believed. A job that may move has `all_terms`, those of each pool, and is to
+    hold the GPUs in one of them.
+    """
+    limit, began = terms.deadline_hours + TIME_TOLERANCE_HOURS, terms.submitted_hours
+    as_held, earliest = _ends(terms, state, now_hours, spot, on_demand)
+    if all_terms:
+        as_held, earliest = _ends_in(all_terms, state, now_hours, spot, on_demand, pool)
+    left = physics.work_hours(terms, state.progress_gpu_hours, terms.fastest)
+    slow = margin_factor(pace, terms.fastest, left, slot_hours, Z)
+    if earliest > limit:
+        why = f"the earliest finish is hour {earliest - began:.2f}, the deadline {limit - began:.2f}"
+        fast = now_hours + (earliest - now_hours) * slow
+        return ("late", why) if fast > limit else ("late-expected", why)
+    if not is_measured(pace):
+        return "measuring", f"at the pace of its file the earliest finish is hour {earliest - began:.2f}"
+    if as_held <= limit:
+        return "on-time", f"with what it holds it would finish at hour {as_held - began:.2f}"
+    spare = physics.latest_start(terms, state.checkpointed_gpu_hours, slow) - now_hours
+    if spare > slot_hours + terms.restart_hours:
+        return "on-time", f"on demand can wait another {spare:.2f} h"
+    return "at-risk", f"on demand must start within {max(spare, 0.0):.2f} h"
+
+
+def _ends(
+    terms: physics.Terms, state: JobState, now_hours: float, spot: int, on_demand: int
+) -> tuple[float, float]:
+    """Return when a job would be done with what it is to hold, and at the earliest."""
+    width = physics.rescue_width(terms, state, now_hours)
+    rescue = float(physics.on_demand_finish(terms, state, now_hours, width))
+    as_held = float(physics.finish_in(terms, state, now_hours, state.pool, on_demand, spot))
+    return as_held, min(rescue, as_held)
+
+
+def _ends_in(
+    terms: Sequence[physics.Terms], state: JobState, now_hours: float, spot: int, on_demand: int, pool: int
+) -> tuple[float, float]:
+    """Return the same for a job that may move and is to hold this in one of its pools."""
+    as_held = math.inf
+    if spot + on_demand:
+        there, changed = terms[pool], (spot, on_demand, pool) != state[:3]
+        done, _, _ = physics.carried(there, state, changed)
+        pause = physics.pause_after(there, state, spot, on_demand, pool)
+        as_held = float(now_hours + pause + physics.work_hours(there, done, spot + on_demand))
+    rescues = (physics.finish_in(one, state, now_hours, at, int(one.fastest)) for at, one in enumerate(terms))
+    return as_held, min(as_held, *map(float, rescues))

@@ -13,48 +13,40 @@ from collections.abc import Iterator, Sequence
 from slacktide.allocators.each import Each
 from slacktide.core.types import TIME_TOLERANCE_HOURS, Allocation, JobState, Reason
 from slacktide.core.units import format_count
-from slacktide.engine.changes import Change, Changes, Changing, Directive
-from slacktide.engine.event_builders import decided, ended, lived, preempted
+from slacktide.engine.changes import Change, Changes, Changing, Directive, decided, ended, lived, preempted
 from slacktide.engine.failures_and_ends import LEFT, REQUESTED, STOPS, STOPS_LATE, finish, pressing, watch
-from slacktide.engine.fleet.fleets import LiveFleet
-from slacktide.engine.fleet.step import FleetStep
+from slacktide.engine.fleet.decide import FleetStep
 from slacktide.engine.fulfil import fulfil
 from slacktide.engine.holding import note_begun, note_held
-from slacktide.engine.job.account import StretchAccount, account
+from slacktide.engine.job.account import StretchAccount
 from slacktide.engine.job.blocked_jobs import Careful
 from slacktide.engine.job.pace_learning import note_reports, note_resumed, revised
 from slacktide.engine.pending_decisions import PendingDecision, view_of_all
 from slacktide.engine.step_context import StepContext
 from slacktide.journal.events import ClockJumped, Event, Released
 from slacktide.journal.state.fleet_record import FleetRecord
-from slacktide.journal.state.journal_state import UNSEEN_SLOT, Begun, JobRecord
+from slacktide.journal.state.journal_state import BEING_STOPPED, UNSEEN_SLOT, Begun, JobRecord
 from slacktide.physics import progress as physics
 
 UNSEEN = Reason(UNSEEN_SLOT)
 BLOCKED = Reason("blocked")
-STOPPING = Reason("stopping")
+STOPPING = Reason(BEING_STOPPED)
 """Workers that received a stop are held until they have ended, whatever the market offers meanwhile."""
 
 
 def take_step(context: StepContext, active: Sequence[JobRecord], now_hours: float) -> Changes:
     """Do all that is due for these jobs at this time of the market clock."""
     for record in active:
-        yield from note_resumed(context, record, context.facts[record.job], now_hours)
-        yield from note_reports(context, record, context.facts[record.job])
+        yield from note_resumed(context, record, now_hours)
+        yield from note_reports(context, record)
     due = [record for record in active if _is_due(context, record, now_hours)]
     pending = yield from _turn(context, due, now_hours)
     turned = {decision.record.job for decision in pending}
     for record in active:
         if record.holding.begun is not None and record.job not in turned:
-            yield from watch(
-                context, record, context.facts[record.job], max(now_hours, record.holding.begun.from_hours)
-            )
-    waiting = [
-        record
-        for record in active
-        if record.active and record.holding.begun is None and record.job not in turned
-    ]
-    for record in waiting:
+            yield from watch(context, record, max(now_hours, record.begun.from_hours))
+    idle = [record for record in active if record.active and record.holding.begun is None]
+    for record in [record for record in idle if record.job not in turned]:
         decision = yield from _begin(context, record, now_hours)
         if decision is not None:
             pending.append(decision)
@@ -63,10 +55,8 @@ def take_step(context: StepContext, active: Sequence[JobRecord], now_hours: floa
 
 def _is_due(context: StepContext, record: JobRecord, now_hours: float) -> bool:
     """Whether the slot of a job's open stretch is over."""
-    return (
-        record.holding.begun is not None
-        and context.job_context(record).slot(now_hours) > record.holding.begun.slot
-    )
+    begun = record.holding.begun
+    return begun is not None and context.job_context(record).slot(now_hours) > begun.slot
 
 
 def _turn(
@@ -86,13 +76,9 @@ def _turn(
             yield from _go_on(context, record, one, STOPPING)
     _lose(context, [record for record, _ in undecided], now_hours)
     pending = [_turned(context, record, one) for record, one in undecided]
-    urgent = [decision for decision in pending if _is_pressing(context, decision.record, now_hours)]
+    urgent = [one for one in pending if pressing(context, one.record, now_hours) is not None]
     yield from _keep_what_is_left(context, urgent)
-    return [decision for decision in pending if decision not in urgent]
-
-
-def _is_pressing(context: StepContext, record: JobRecord, now_hours: float) -> bool:
-    return pressing(context, record, context.facts[record.job], now_hours) is not None
+    return [one for one in pending if one not in urgent]
 
 
 def _keep_what_is_left(
@@ -101,10 +87,8 @@ def _keep_what_is_left(
     """Let jobs hold in the new slot what the market left them, without a decision of their policies."""
     events: list[Event] = []
     for decision in pending:
-        state = decision.state
-        wish = Allocation(
-            state.spot_gpus, state.on_demand_gpus, reason=reason, memory=decision.record.progress.memory
-        )
+        state, memory = decision.state, decision.record.progress.memory
+        wish = Allocation(state.spot_gpus, state.on_demand_gpus, reason=reason, memory=memory)
         events += (*decision.before, *fulfil(context, decision, wish))
     if pending:
         yield Change.of(events, (Directive(decision.record, decision.taken) for decision in pending))
@@ -112,40 +96,28 @@ def _keep_what_is_left(
 
 def _caught_up(context: StepContext, record: JobRecord, now_hours: float) -> Changing[StretchAccount | None]:
     """Return a job's stretch up to the border of the present slot; None where the job ended before it."""
-    job_context, facts = context.job_context(record), context.facts[record.job]
-    slot = job_context.slot(now_hours)
-    assert record.holding.begun is not None
-    if slot > record.holding.begun.slot + 1:
-        yield Change((_unseen(record, now_hours, slot - record.holding.begun.slot - 1),))
+    job_context, facts = context.job_context(record), context.status(record.job)
+    slot, begun = job_context.slot(now_hours), record.begun
+    if slot > begun.slot + 1:
+        why = f"{slot - begun.slot - 1} slots passed without a decision; they are billed as held"
+        yield Change((ClockJumped(job=record.job, at_hours=now_hours, from_hours=begun.from_hours, why=why),))
     while True:
-        border = job_context.begins(record.holding.begun.slot + 1)
-        yield from note_begun(context, record, facts, border)
+        border = job_context.begins(record.begun.slot + 1)
+        yield from note_begun(context, record, border)
         if facts.gone and facts.until_hours <= border:
-            yield from note_held(context, record, facts, border)
-        one = account(job_context, record, facts, border)
+            yield from note_held(context, record, border)
+        one = context.account_at(record, border)
         if one.state.ended:
             yield from finish(context, record, one)
             return None
-        if record.holding.begun.slot + 1 == slot:
+        if record.begun.slot + 1 == slot:
             return one
         yield from _go_on(context, record, one, UNSEEN)
 
 
-def _unseen(record: JobRecord, now_hours: float, slots: int) -> ClockJumped:
-    assert record.holding.begun is not None
-    return ClockJumped(
-        job=record.job,
-        at_hours=now_hours,
-        from_hours=record.holding.begun.from_hours,
-        why=f"{slots} slots passed without a decision; they are billed as held",
-    )
-
-
 def _go_on(context: StepContext, record: JobRecord, one: StretchAccount, reason: Reason) -> Changes:
     """Go over into the next slot with what is held."""
-    order = record.holding.order
-    assert order is not None
-    begun = _next_slot(context, record, one)
+    order, begun = record.order, _next_slot(context, record, one)
     wish = Allocation(order.spot_gpus, order.on_demand_gpus, reason=reason, memory=record.progress.memory)
     same = context.lasting(record, one.state, begun, order)
     events = lived(record, one), decided(begun, one.state, same, wish, record.requests.ending)
@@ -173,27 +145,26 @@ def _turned(context: StepContext, record: JobRecord, one: StretchAccount) -> Pen
     passed: tuple[Event, ...] = (lived(record, one), *([] if learned is None else [learned]))
     pace = None if learned is None else learned.pace
     notice = _notice_hours(context, record, left, begun)
+    decision = PendingDecision(record, one.state, begun, passed, pace=pace, notice_hours=notice)
     if left.spot_gpus >= one.state.spot_gpus:
-        return PendingDecision(record, one.state, begun, passed, pace=pace, notice_hours=notice)
+        return decision
     why = f"the market left {format_count(begun.quote.spot_gpus, 'spot GPU')}"
-    taken = preempted(record, begun.slot, begun.from_hours, one.state, left, why)
-    return PendingDecision(
-        record, left, begun, (*passed, taken), left.spot_gpus, pace=pace, notice_hours=notice
-    )
+    loss = preempted(record, begun.slot, begun.from_hours, one.state, left, why)
+    return decision._replace(state=left, before=(*passed, loss), taken=left.spot_gpus)
 
 
 def _notice_hours(context: StepContext, record: JobRecord, state: JobState, begun: Begun) -> float | None:
     """Return in which time spot goes that a job holds: as the market warns, else as the back end does."""
     if not state.spot_gpus:
         return None
-    job_context, facts, order = context.job_context(record), context.facts[record.job], record.holding.order
+    job_context, facts = context.job_context(record), context.status(record.job)
     if job_context.warns:
         safe = context.spot.safe_gpus(record.job)
         hours = job_context.notice_hours(begun.slot, state, begun.from_hours, safe)
         if hours is not None:
             return hours
     # A warning to an older set of workers is no news: they have been replaced.
-    return facts.notice_hours if order is not None and facts.attempt == order.attempt else None
+    return facts.notice_hours if facts.attempt == record.order.attempt else None
 
 
 def _begin(context: StepContext, record: JobRecord, now_hours: float) -> Changing[PendingDecision | None]:
@@ -217,18 +188,16 @@ def _begin(context: StepContext, record: JobRecord, now_hours: float) -> Changin
 
 def _decide(context: StepContext, pending: Sequence[PendingDecision], now_hours: float) -> Changes:
     """Decide about all jobs at once: single jobs by their own policies, those of a fleet by its allocator."""
-    yield from _decide_each(
-        context, [decision for decision in pending if not decision.record.fleet], now_hours
-    )
+    yield from _decide_each(context, [one for one in pending if not one.record.fleet], now_hours)
     stuck = set(context.troubles.having("market"))
     if any(stuck & set(fleet.present) for fleet in context.state.fleets.values()):
         return  # an allocator cannot be shown jobs whose market is gone
-    for fleet, run in context.fleets:
-        given = [decision for decision in pending if decision.record.fleet == fleet.key]
-        yield from _renew(context, fleet, run, given, now_hours)
+    for fleet in list(context.state.fleets.values()):  # also without a job: an allocator may wake up
+        given = [one for one in pending if one.record.fleet == fleet.key]
+        yield from _renew(context, fleet, given, now_hours)
         for hours, these in _by_moment(given, now_hours, fleet):
             yield from _finish_ended(context, fleet, hours)
-            step = FleetStep(context, fleet, run, these, hours)
+            step = FleetStep(context, fleet, these, hours)
             if context.releasing and not these:
                 yield from step.let_go()
             else:
@@ -236,23 +205,20 @@ def _decide(context: StepContext, pending: Sequence[PendingDecision], now_hours:
 
 
 def _renew(
-    context: StepContext,
-    fleet: FleetRecord,
-    run: LiveFleet,
-    given: Sequence[PendingDecision],
-    now_hours: float,
+    context: StepContext, fleet: FleetRecord, given: Sequence[PendingDecision], now_hours: float
 ) -> Changes:
     """Decide for the moment at which money was renewed since the last step, unless a slot began since."""
+    run = context.fleets.run(fleet)
     if run.market is None or context.releasing or any(decision.before for decision in given):
         return
     since = run.renewed_hours(fleet, now_hours)
     if -math.inf < run.decided_hours < since - TIME_TOLERANCE_HOURS and since < now_hours:
-        yield from FleetStep(context, fleet, run, (), since).take()
+        yield from FleetStep(context, fleet, (), since).take()
 
 
 def _finish_ended(context: StepContext, fleet: FleetRecord, now_hours: float) -> Changes:
     """End jobs that were decided about at a border and have ended since: no decision is due for them."""
-    for record in [context.state.jobs[name] for name in fleet.present]:
+    for record in context.members(fleet):
         one = None if record.requests.ending is not None else context.account(record, now_hours)
         if one is not None and one.state.ended:
             yield from finish(context, record, one)
@@ -265,10 +231,10 @@ def _by_moment(
 
     What became free between the two can be given only now.
     """
-    early = [decision for decision in pending if decision.begun.from_hours < now_hours - TIME_TOLERANCE_HOURS]
-    late = [decision for decision in pending if decision.begun.from_hours >= now_hours - TIME_TOLERANCE_HOURS]
+    early = [one for one in pending if one.begun.from_hours < now_hours - TIME_TOLERANCE_HOURS]
+    late = [one for one in pending if one.begun.from_hours >= now_hours - TIME_TOLERANCE_HOURS]
     if early:
-        border = max(decision.begun.from_hours for decision in early)
+        border = max(one.begun.from_hours for one in early)
         went = fleet.held_after(border) > 0
         yield border, early
         if not late and not went:
@@ -281,9 +247,9 @@ def _decide_each(context: StepContext, pending: Sequence[PendingDecision], now_h
 
     Workers of a job that cannot be launched cannot be started: it keeps what it holds, and claims no more.
     """
-    stuck = [decision for decision in pending if context.troubles.has(decision.record.job, "launch")]
+    stuck = [one for one in pending if context.troubles.has(one.record.job, "launch")]
     yield from _keep_what_is_left(context, stuck, BLOCKED)
-    pending = [decision for decision in pending if decision not in stuck]
+    pending = [one for one in pending if one not in stuck]
     if not pending:
         return
     by_job = {decision.record.job: decision for decision in pending}

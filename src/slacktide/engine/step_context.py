@@ -8,21 +8,20 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from statistics import median_low
 
 from slacktide.allocators.site.spot import Claim, Spot
 from slacktide.backends.base import Backend, BackendStatus, Bounded, PoolRoom
 from slacktide.core.types import JobState, Order
-from slacktide.engine.capacity import scarce_spot
 from slacktide.engine.fleet.fleets import LiveFleet, LiveFleets
 from slacktide.engine.job.account import StretchAccount, account, money_ends
 from slacktide.engine.job.blocked_jobs import Troubles
-from slacktide.engine.job.contexts import JobContexts
-from slacktide.engine.job.job_context import JobContext, pace_of
+from slacktide.engine.job.job_context import JobContext, JobContexts, pace_of
 from slacktide.engine.pending_decisions import PendingDecision
 from slacktide.journal.events import Submitted
+from slacktide.journal.state.fleet_record import FleetRecord
 from slacktide.journal.state.journal_state import NOTHING, Begun, Holding, JobRecord, JournalState
 from slacktide.journal.store.base import Store
 from slacktide.physics.pace import KNOWN, Pace, prior
@@ -80,6 +79,10 @@ class StepContext:
         """Return a job's context in the pool in which its workers are to be, or where it was last."""
         return self.jobs.of(record)
 
+    def members(self, fleet: FleetRecord) -> list[JobRecord]:
+        """Return the jobs of a fleet that have not ended."""
+        return [self.state.jobs[name] for name in fleet.present]
+
     def status(self, job: str) -> BackendStatus:
         """Return what the back end reported of a job; an empty status where it reported nothing."""
         return self.facts.get(job, NO_STATUS)
@@ -105,9 +108,12 @@ class StepContext:
         """Return what the stretch that a job is in has done and cost so far; None when it is in none."""
         if record.holding.begun is None or self.troubles.has(record.job, "market"):
             return None
-        context = self.job_context(record)
-        until = min(now_hours, context.begins(record.holding.begun.slot + 1))
-        return account(context, record, self.status(record.job), max(until, record.holding.begun.from_hours))
+        until = min(now_hours, self.job_context(record).begins(record.begun.slot + 1))
+        return self.account_at(record, max(until, record.begun.from_hours))
+
+    def account_at(self, record: JobRecord, to_hours: float) -> StretchAccount:
+        """Return what the stretch that a job is in has done and cost until a moment of its slot."""
+        return account(self.job_context(record), record, self.status(record.job), to_hours)
 
     def lasting(self, record: JobRecord, state: JobState, begun: Begun, order: Order) -> Order:
         """Return an order that ends early enough for all to be gone before the money is.
@@ -164,3 +170,17 @@ def _left_behind(record: JobRecord, held: Holding) -> list[Claim]:
             held.on_demand_gpus,
         )
     ]
+
+
+def scarce_spot(
+    contexts: Iterable[JobContext], capacity: Callable[[str], PoolRoom], now_hours: float
+) -> dict[str, int]:
+    """Return how much spot the market offers now that no machine can give, by pool."""
+    found: dict[str, int] = {}
+    for context in contexts:
+        for pool in context.pool_names:
+            room = math.inf if pool in found else capacity(pool).spot_gpus
+            if math.isfinite(room):
+                offered = context.named(pool).quote(context.slot(now_hours)).spot_gpus
+                found[pool] = max(0, offered - int(room))
+    return found

@@ -21,12 +21,9 @@ from slacktide.physics.pace import Pace
 
 Actor: TypeAlias = Literal["engine", "market", "user", "worker"]
 Status: TypeAlias = Literal["succeeded", "failed", "cancelled", "budget_exhausted", "deadline_missed"]
-Ending: TypeAlias = Literal[
-    "succeeded", "failed", "cancelled", "budget_exhausted", "deadline_missed", "released"
-]
+Ending: TypeAlias = Literal[Status, "released"]
 """What a job is about to be: over in one of the ways above, or let go until a controller takes it up."""
-Capacity: TypeAlias = Literal["spot", "on-demand"]
-"""How a machine is rented."""
+Capacity: TypeAlias = Literal["spot", "on-demand"]  # how a machine is rented
 Cause: TypeAlias = Literal[
     "", "no-capacity", "refused", "spent", "interrupted", "gone", "unlisted", "never-joined", "unfit",
     "not-wanted",
@@ -58,8 +55,7 @@ class Event:
 class JournalMade(Event):
     """A journal was begun; workers and machines carry its name, wherever its file lies."""
 
-    id: str
-    """Random: the owner of all workers and folders. Of two the first one counts."""
+    id: str  # random: the owner of all workers and folders. Of two the first one counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,12 +70,9 @@ class ClockSet(Event):
 class ClockAnchored(Event):
     """The market clock stood at `at_hours` at this moment, and is counted on from here."""
 
-    utc: str
-    """The moment by the wall clock."""
-    boot_id: str
-    """Which boot of the machine it was; empty where the system does not say."""
-    boot_s: float
-    """The moment in seconds since that boot, sleep included."""
+    utc: str  # the moment by the wall clock
+    boot_id: str  # which boot of the machine it was; empty where the system does not say
+    boot_s: float  # the moment in seconds since that boot, sleep included
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,10 +82,8 @@ class Opened(Event):
     pid: int
     host: str
     version: str
-    backend: str = "local"
-    """The back end that its workers run on."""
-    machines: str = ""
-    """The machines file that it rents by; empty: it rents none."""
+    backend: str = "local"  # the back end that its workers run on
+    machines: str = ""  # the machines file that it rents by; empty: it rents none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,10 +95,8 @@ class Closed(Event):
 class SiteOpened(Event):
     """The first job fixed the market of all jobs: on which it runs, and where it stands on the clock."""
 
-    market: JsonText
-    """What to open the market with, as JSON: source and options."""
-    start_utc: str
-    """The market's own time at `at_hours`, when one of its slots begins."""
+    market: JsonText  # what to open the market with, as JSON: source and options
+    start_utc: str  # the market's own time at `at_hours`, when one of its slots begins
     digest: str = ""
     """SHA-256 of the market's numbers as it was opened, of a feed those before `start_utc`; empty in journals
     of before."""
@@ -117,21 +106,16 @@ class SiteOpened(Event):
 class SubmissionAsked(Event):
     """A user requested that a job be run; the present or the next controller answers it once."""
 
-    key: str
-    """Names the request: another one with the same key is for the same job."""
-    text: str
-    """The job file as it was read, without the values of its secrets."""
+    key: str  # names the request: another one with the same key is for the same job
+    text: str  # the job file as it was read, without the values of its secrets
     path: str
     envs: Mapping[str, str] = field(default_factory=dict)
     """Variables taken over from the submitter, in journals of before; now they are kept elsewhere."""
-    policy: JsonText = ""
-    """The policy that is wanted, as JSON; empty: the controller's, else the job file's."""
-    pool: str = ""
-    """The pool that is wanted; empty: the cheapest one."""
+    policy: JsonText = ""  # the policy that is wanted, as JSON; empty: the controller's, else the job file's
+    pool: str = ""  # the pool that is wanted; empty: the cheapest one
     job_class: str = ""
     """The class of the controller's fleet that it is of; empty: the job file's, if it names one."""
-    sight: Sight = "feed"
-    """What it is to be shown of its pools, if it may move."""
+    sight: Sight = "feed"  # what it is to be shown of its pools, if it may move
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,31 +123,22 @@ class SubmissionRefused(Event):
     """The controller answered a request with no, and `why`."""
 
     key: str
-    exit_code: int
-    """What kind of no it is: 2 for bad input, 3 for what cannot be met."""
+    exit_code: int  # what kind of no it is: 2 for bad input, 3 for what cannot be met
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submitted(Event):
     """A job was submitted."""
 
-    text: str
-    """The job file as it was read."""
-    submitted_utc: str
-    """When it was submitted, by the wall clock; absolute deadlines are counted from here."""
-    path: str
-    """Where it lay: relative paths in it are meant from there."""
-    policy: JsonText
-    """The policy that will run it, as JSON: a name or {name: {parameter: value}}."""
-    learning: bool = False
-    """Whether the learner chose the policy and is to learn the outcome."""
-    market: JsonText = ""
-    """What to open the market with, as JSON: source and options."""
-    pool: str = ""
-    """Where it runs; of a job that may move the pool in which its slots are counted."""
+    text: str  # the job file as it was read
+    submitted_utc: str  # when it was submitted, by the wall clock; absolute deadlines are counted from here
+    path: str  # where it lay: relative paths in it are meant from there
+    policy: JsonText  # the policy that will run it, as JSON: a name or {name: {parameter: value}}
+    learning: bool = False  # whether the learner chose the policy and is to learn the outcome
+    market: JsonText = ""  # what to open the market with, as JSON: source and options
+    pool: str = ""  # where it runs; of a job that may move the pool in which its slots are counted
     slot_hours: float
-    start_slot: int
-    """The slot of the market at which the job's own slot 0 lies."""
+    start_slot: int  # the slot of the market at which the job's own slot 0 lies
     origin_hours: float | None = None
     """When that slot began, on the market's clock; None: just when the job was submitted."""
     fleet: str = ""
@@ -175,14 +150,11 @@ class Submitted(Event):
     """Variables taken over from the submitter, in journals of before; now they are kept elsewhere."""
     work_gpu_hours: float = 0.0
     """What is to be done, so that a list of jobs need not read their files; 0 in journals of before."""
-    deadline_hours: float = math.inf
-    """From the submission on; infinite for a job without a deadline."""
-    key: str = ""
-    """The request that this answers; empty where the controller's own process handed the job in."""
+    deadline_hours: float = math.inf  # from the submission on; infinite for a job without a deadline
+    key: str = ""  # the request that this answers; empty where the controller's own process handed the job in
     pools: tuple[str, ...] = ()
     """The pools among which it may move, as its states number them; empty: it stays where it is."""
-    sight: Sight = "feed"
-    """What it is shown of these pools."""
+    sight: Sight = "feed"  # what it is shown of these pools
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,8 +164,7 @@ class Preempted(Event):
     slot: int
     spot_before: int
     spot_left: int
-    lost_gpu_hours: float
-    """Work since the last checkpoint that went with them."""
+    lost_gpu_hours: float  # work since the last checkpoint that went with them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,19 +173,15 @@ class Decided(Event):
 
     slot: int
     quote: Quote
-    state: JobState
-    """What the job held and had done; spot that the market took is already gone from it."""
+    state: JobState  # what the job held and had done; spot that the market took is already gone from it
     pool: str
     spot_gpus: int
-    on_demand_gpus: int
-    """The GPUs the job will have: the wish, cut to what can be had."""
+    on_demand_gpus: int  # the GPUs the job will have: the wish, cut to what can be had
     wanted_spot_gpus: int
     wanted_on_demand_gpus: int
-    signals: Mapping[str, float] = field(default_factory=dict)
-    """What the rule in `why` read."""
+    signals: Mapping[str, float] = field(default_factory=dict)  # what the rule in `why` read
     memory: tuple[float, ...] = ()
-    attempt: int
-    """Number of the set of workers; a new one begins whenever the set changes."""
+    attempt: int  # number of the set of workers; a new one begins whenever the set changes
     until_hours: float = math.inf
     """When letting go must begin at the latest, because the money ends, or the time of a job that stops at
     its deadline."""
@@ -222,20 +189,15 @@ class Decided(Event):
     """Set when the workers are being let go for good: what the job will be once they are gone."""
     lost_gpu_hours: float = 0.0
     """Work that is thrown away by changing the workers: a job without checkpoints begins anew."""
-    wanted_pool: str = ""
-    """Where the first wish was to be had; empty for a job that stays in its pool."""
-    instead: tuple[Wish, ...] = ()
-    """What was to be tried after the first wish, in this order."""
+    wanted_pool: str = ""  # where the first wish was to be had; empty for a job that stays in its pool
+    instead: tuple[Wish, ...] = ()  # what was to be tried after the first wish, in this order
     missed: int = 0
     """How many wishes no pool had the GPUs for, before the one that is held; all of them: nothing is."""
-    unstocked: tuple[int, ...] = ()
-    """Which of those, counted from 0, had the spot and lacked on-demand GPUs."""
+    unstocked: tuple[int, ...] = ()  # which of those, counted from 0, had the spot and lacked on-demand GPUs
     moved_from: str = ""
     """The pool that it leaves to be in `pool`; empty where it stays or has not worked anywhere yet."""
-    move_usd: float = 0.0
-    """What it will cost to take its checkpoint along."""
-    move_hours: float = 0.0
-    """How long that takes, in addition to the restart."""
+    move_usd: float = 0.0  # what it will cost to take its checkpoint along
+    move_hours: float = 0.0  # how long that takes, in addition to the restart
     notice_hours: float | None = None
     """In this time spot goes that the job holds, as it was warned when it was decided; None: it was not."""
 
@@ -245,8 +207,7 @@ class Lived(Event):
     """A stretch of time passed with one holding: what it did and cost. The bill is the sum of these."""
 
     priced: Priced
-    state: JobState
-    """The job at the end of the stretch."""
+    state: JobState  # the job at the end of the stretch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,8 +217,7 @@ class Held(Event):
     attempt: int
     spot_gpus: int
     on_demand_gpus: int
-    pending_gpus: int = 0
-    """Ordered and not there yet: not paid for."""
+    pending_gpus: int = 0  # ordered and not there yet: not paid for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,10 +228,8 @@ class Lost(Event):
     """
 
     attempt: int
-    on_demand_gpus: int = 0
-    """Machines on demand that went."""
-    lost_gpu_hours: float = 0.0
-    """Work since the last checkpoint that went with them."""
+    on_demand_gpus: int = 0  # machines on demand that went
+    lost_gpu_hours: float = 0.0  # work since the last checkpoint that went with them
     checkpointed_gpu_hours: float = 0.0
     """Work that was safe at that moment; losses without any in between count as one row of them."""
 
@@ -295,14 +253,11 @@ class FeedTroubled(Event):
 class ClusterSized(Event):
     """A fleet requested this many nodes, those on their way included; it has no machines before the first."""
 
-    fleet: str
-    """Names the fleet."""
+    fleet: str  # names the fleet
     nodes: int
     node_gpus: int
-    provisioning_hours: float
-    """From requesting a node until it can be used."""
-    idle_grace_hours: float
-    """How long an idle node is kept."""
+    provisioning_hours: float  # from requesting a node until it can be used
+    idle_grace_hours: float  # how long an idle node is kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -318,8 +273,7 @@ class Remembered(Event):
     """A fleet's allocator decided and wrote down all it knows; the rest it learns from later events."""
 
     fleet: str
-    memory: JsonText = ""
-    """Its own words, as JSON; empty where it knows what it wrote down the last time."""
+    memory: JsonText = ""  # its own words, as JSON; empty where it knows what it wrote down the last time
     reserved_usd: float | None = None
     """What it keeps for deadlines that were promised, should all spot be gone; None where it does not say."""
     usd_per_job_hour: float | None = None
@@ -332,12 +286,10 @@ class WorkerFailed(Event):
 
     attempt: int
     rank: int
-    exit_code: int
-    """Negative: the signal that ended it."""
+    exit_code: int  # negative: the signal that ended it
     checkpointed_gpu_hours: float
     """Work that was safe at that moment; failures without any in between count as one row of them."""
-    lost_gpu_hours: float = 0.0
-    """Work since the last checkpoint that has to be done again."""
+    lost_gpu_hours: float = 0.0  # work since the last checkpoint that has to be done again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -347,8 +299,7 @@ class Stalled(Event):
     attempt: int
     silent_s: float
     checkpointed_gpu_hours: float
-    lost_gpu_hours: float = 0.0
-    """Work since the last checkpoint that has to be done again."""
+    lost_gpu_hours: float = 0.0  # work since the last checkpoint that has to be done again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -356,16 +307,14 @@ class Restarted(Event):
     """The same holding was begun again with new workers, after a failure or a loss."""
 
     attempt: int
-    delay_s: float
-    """How long to wait before, in seconds of the wall clock."""
+    delay_s: float  # how long to wait before, in seconds of the wall clock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreemptionAsked(Event):
     """A user requested that spot workers be taken away, to see what happens."""
 
-    spot_gpus: int | None = None
-    """How many; None means all."""
+    spot_gpus: int | None = None  # how many; None means all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -397,20 +346,16 @@ class Ended(Event):
     """A job is over."""
 
     status: Status
-    finish_hours: float
-    """Hours from the job's start until the work was done; infinite when it was not."""
+    finish_hours: float  # hours from the job's start until the work was done; infinite when it was not
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaceRevised(Event):
     """A job's pace was measured; `why` says it in words."""
 
-    gpus: int
-    """The width on which it was measured."""
-    measured_hours: float
-    """How long."""
-    pace: Pace
-    """What is believed of it now."""
+    gpus: int  # the width on which it was measured
+    measured_hours: float  # how long
+    pace: Pace  # what is believed of it now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -418,8 +363,7 @@ class Learned(Event):
     """The choice among policies learned from a job that ended."""
 
     policy: str
-    share: float
-    """What it earned between the least and the most it could have, in [0, 1]."""
+    share: float  # what it earned between the least and the most it could have, in [0, 1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -427,12 +371,9 @@ class Resumed(Event):
     """New workers reported where they go on: what was really lost since the last report."""
 
     attempt: int
-    before_gpu_hours: float
-    """The most that was reported before."""
-    after_gpu_hours: float
-    """What these workers reported first."""
-    lost_gpu_hours: float
-    """The work in between, which was lost."""
+    before_gpu_hours: float  # the most that was reported before
+    after_gpu_hours: float  # what these workers reported first
+    lost_gpu_hours: float  # the work in between, which was lost
     expected_gpu_hours: float
     """What losses since then had been expected to cost; the bill counts what was measured instead."""
 
@@ -441,13 +382,11 @@ class Resumed(Event):
 class Rented(Event):
     """A machine is to be rented: a ticket for it was opened, before any provider is called with it."""
 
-    ticket: str
-    """Names the machine to its provider; never used twice."""
+    ticket: str  # names the machine to its provider; never used twice
     capacity: Capacity
     pool: str
     gpus: int
-    usd_per_hour: float
-    """What the whole machine costs, as far as was known."""
+    usd_per_hour: float  # what the whole machine costs, as far as was known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -455,11 +394,9 @@ class Joined(Event):
     """The machine of a ticket is ready for use."""
 
     ticket: str
-    machine: str
-    """What its provider calls it."""
+    machine: str  # what its provider calls it
     address: str
-    boot_hours: float
-    """From opening the ticket until now."""
+    boot_hours: float  # from opening the ticket until now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -467,10 +404,8 @@ class Returned(Event):
     """A ticket was closed, and `why`; written before its machine is ended, where it has one."""
 
     ticket: str
-    left: bool = False
-    """Whether a machine may still be there that has to be ended."""
-    cause: Cause = ""
-    """The same as `why`, in one word."""
+    left: bool = False  # whether a machine may still be there that has to be ended
+    cause: Cause = ""  # the same as `why`, in one word
     ended_utc: str = ""
     """When its machine ended, by its provider's account; empty where that is unknown or not over."""
 
@@ -479,17 +414,13 @@ class Returned(Event):
 class Leaked(Event):
     """A machine still costs money though no open ticket explains it and its provider was called to end it."""
 
-    machine: str
-    """What its provider calls it."""
-    ticket: str
-    """The ticket that it carries, which is closed or was never in this journal."""
+    machine: str  # what its provider calls it
+    ticket: str  # the ticket that it carries, which is closed or was never in this journal
     capacity: Capacity
     pool: str
     gpus: int
-    usd_per_hour: float
-    """What the whole machine costs, as far as is known."""
-    stray_hours: float
-    """For how long it has been seen like this."""
+    usd_per_hour: float  # what the whole machine costs, as far as is known
+    stray_hours: float  # for how long it has been seen like this
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from slacktide.app.alerts.outbox import HookStatus
 from slacktide.core.errors import SlacktideError
-from slacktide.journal.state.requests import RequestAnswer
+from slacktide.journal.state.journal_state import RequestAnswer
 from slacktide.service.access.gate import Doorkeeper, error_body
 from slacktide.service.access.limits import Slots, TooMuchError
 from slacktide.service.hub import STREAM, Hub

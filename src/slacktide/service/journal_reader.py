@@ -37,11 +37,10 @@ from slacktide.app.task_requests import SubmitRequest
 from slacktide.core.errors import InputError, shown
 from slacktide.journal.events import Decided, Record, SubmissionAsked, Submitted
 from slacktide.journal.state.jobs import AT_HAND, Jobs
-from slacktide.journal.state.journal_state import JobRecord, JournalState
-from slacktide.journal.state.requests import RequestAnswer
-from slacktide.journal.state.state_cache import StateCache
+from slacktide.journal.state.journal_state import JobRecord, JournalState, RequestAnswer
+from slacktide.journal.state.snapshots import StateCache
 from slacktide.journal.store.lease import is_held
-from slacktide.journal.store.real_path import runs_of
+from slacktide.journal.store.paths import runs_of
 from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.report.text.sentences.reasons import because
 from slacktide.report.text.sentences.why import why as explain

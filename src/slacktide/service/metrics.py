@@ -9,8 +9,7 @@ from itertools import accumulate
 
 from slacktide.app.alerts.outbox import HookStatus
 from slacktide.app.journal.listing import elapsed_hours, held_by, status_of, task_of
-from slacktide.journal.state.ended_sums import JobSpending, spent_by
-from slacktide.journal.state.journal_state import JobRecord, JournalState
+from slacktide.journal.state.journal_state import JobRecord, JobSpending, JournalState, spent_by
 
 BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 STEP_BOUNDS_S = (

@@ -19,7 +19,8 @@ import slacktide.simulation.plain  # noqa: F401
 from slacktide.app.jobs.controller import Controller
 from slacktide.app.jobs.setup import Setup
 from slacktide.app.jobs.submission import Submission
-from slacktide.engine.bills.bill import audit, bill
+from slacktide.engine.bills.audit import audit
+from slacktide.engine.bills.bill import bill
 from slacktide.journal.events import Decided, Preempted, WorkerFailed
 from slacktide.journal.state.snapshots import read_state
 from slacktide.journal.store.sqlite import SqliteStore

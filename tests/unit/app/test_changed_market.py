@@ -14,7 +14,7 @@ from slacktide.backends.replay import Replay
 from slacktide.cli import run
 from slacktide.core.errors import InputError
 from slacktide.engine.engine import Engine
-from slacktide.engine.job.job_context import _opened
+from slacktide.engine.job.journal_market import _opened
 from slacktide.journal.events import SiteOpened
 from slacktide.journal.store.base import Store
 from slacktide.journal.store.sqlite import SqliteStore

@@ -16,7 +16,7 @@ from slacktide.app.journal.journal import open_journal
 from slacktide.core.errors import InputError
 from slacktide.journal.events import SubmissionAsked
 from slacktide.journal.store.env_values import EnvValues, job_values, request_values
-from slacktide.journal.store.real_path import runs_of
+from slacktide.journal.store.paths import runs_of
 from slacktide.journal.store.sqlite import SqliteStore
 
 from .parts_of_admission import write_job

@@ -29,10 +29,8 @@ from slacktide.core.types import Refusal
 from slacktide.engine.job.job_context import context_of
 from slacktide.files import job as job_file
 from slacktide.journal.events import ClockSet, Event, Record, SubmissionAsked, SubmissionRefused, Submitted
-from slacktide.journal.state.journal_state import JournalState
-from slacktide.journal.state.requests import RequestAnswer
-from slacktide.journal.state.snapshots import read_state
-from slacktide.journal.state.state_cache import StateCache
+from slacktide.journal.state.journal_state import JournalState, RequestAnswer
+from slacktide.journal.state.snapshots import StateCache, read_state
 from slacktide.journal.store.base import Store
 from slacktide.journal.store.env_values import job_values
 from slacktide.journal.store.memory import MemoryStore

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from slacktide.backends.base import BackendStatus
 from slacktide.backends.replay import Replay
 from slacktide.core.types import Order
-from slacktide.engine.bills.bill import audit
+from slacktide.engine.bills.audit import audit
 from slacktide.engine.engine import Engine
 from slacktide.engine.job.job_context import JobContext, make_context
 from slacktide.journal.events import Event

@@ -7,7 +7,7 @@ import itertools
 from slacktide.backends.base import PoolRoom
 from slacktide.core.errors import BackendError
 from slacktide.engine.clock import Clock
-from slacktide.engine.loop import live
+from slacktide.engine.engine import live
 
 from .parts_of_machines import Bench, Machine, context
 

@@ -12,12 +12,10 @@ from slacktide.backends.base import BackendStatus, JobProgress, WorkerFailure
 from slacktide.backends.replay import Replay
 from slacktide.core.errors import BackendError
 from slacktide.core.types import Job, Order
-from slacktide.engine.bills.bill import audit
+from slacktide.engine.bills.audit import audit
 from slacktide.engine.clock import Clock
-from slacktide.engine.engine import Engine
-from slacktide.engine.job.contexts import KEPT_CONTEXTS
-from slacktide.engine.job.job_context import JobContext, RetryLimits, make_context
-from slacktide.engine.loop import live
+from slacktide.engine.engine import Engine, live
+from slacktide.engine.job.job_context import KEPT_CONTEXTS, JobContext, RetryLimits, make_context
 from slacktide.journal.events import (
     CancellationAsked,
     ClockJumped,

@@ -16,8 +16,7 @@ from slacktide.budget.allowance import Allowance
 from slacktide.budget.classes import JobTemplate
 from slacktide.core.types import Allocation, Job, Order, Reason
 from slacktide.engine.engine import Engine
-from slacktide.engine.fleet.fleets import LiveFleet
-from slacktide.engine.fleet.market import FleetMarket
+from slacktide.engine.fleet.fleets import FleetMarket, LiveFleet
 from slacktide.engine.job.job_context import JobContext, make_context
 from slacktide.files.job import parse_job
 from slacktide.journal.events import CancellationAsked, Decided, Lived, PreemptionAsked, Remembered, Submitted

@@ -19,8 +19,7 @@ from slacktide.core.errors import InfeasibleError
 from slacktide.core.speedup import Amdahl
 from slacktide.core.types import Job, Order
 from slacktide.engine.engine import Engine
-from slacktide.engine.fleet.fleets import LiveFleet
-from slacktide.engine.fleet.market import FleetMarket
+from slacktide.engine.fleet.fleets import FleetMarket, LiveFleet
 from slacktide.engine.job.job_context import JobContext, make_context
 from slacktide.journal.events import Decided, HealthChanged, PaceRevised, Submitted
 from slacktide.journal.store.memory import MemoryStore

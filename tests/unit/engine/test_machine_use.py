@@ -8,7 +8,7 @@ import pytest
 
 from slacktide.core.quotes import Quote
 from slacktide.core.types import JobState
-from slacktide.engine.bills.machine_use import machine_use
+from slacktide.engine.bills.machines import machine_use
 from slacktide.journal.events import ClockSet, Decided, Event, Lived, PaceRevised, Record, Rented, Returned
 from slacktide.physics.ledger import Priced, Stretch
 from slacktide.physics.pace import KNOWN, Pace, see_restart

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.engine.bills.bill import bill
-from slacktide.engine.bills.result import run_result, yardsticks
+from slacktide.engine.bills.bill import bill, run_result, yardsticks
 from slacktide.engine.job.job_context import context_of
 from slacktide.journal.events import Decided, Lived, Preempted
 from slacktide.journal.state.journal_state import JournalState

@@ -8,8 +8,7 @@ import math
 import pytest
 
 from slacktide.backends.base import JobProgress, WorkerFailure
-from slacktide.engine.bills.pricing import BillPricing
-from slacktide.engine.bills.site_bill import site_audit
+from slacktide.engine.bills.audit import BillPricing, site_audit
 from slacktide.engine.job.job_context import make_context
 from slacktide.journal.events import (
     CancellationAsked,

@@ -15,7 +15,7 @@ from slacktide.core.errors import InputError
 from slacktide.core.quotes import UNLIMITED_GPUS, Quote
 from slacktide.core.types import JobState
 from slacktide.journal.codec.codec import decode, encode
-from slacktide.journal.codec.json_types import form
+from slacktide.journal.codec.json_forms import form
 from slacktide.journal.events import (
     CancellationAsked,
     Decided,

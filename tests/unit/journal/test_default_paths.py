@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.journal.store.default_paths import journal_path, runs_dir
+from slacktide.journal.store.paths import journal_path
 
 
 def test_both_lie_where_the_user_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SLACKTIDE_HOME", "/somewhere")
-    assert (journal_path(), runs_dir()) == (Path("/somewhere/journal.db"), Path("/somewhere/runs"))
+    assert journal_path() == Path("/somewhere/journal.db")
     monkeypatch.setenv("SLACKTIDE_HOME", "here")
     monkeypatch.chdir(tmp_path)
     assert journal_path() == tmp_path / "here" / "journal.db"
@@ -22,4 +22,4 @@ def test_both_lie_in_the_folder_for_state_otherwise(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("XDG_STATE_HOME", "/state")
     assert journal_path() == Path("/state/slacktide/journal.db")
     monkeypatch.delenv("XDG_STATE_HOME")
-    assert runs_dir() == Path.home() / ".local/state/slacktide/runs"
+    assert journal_path() == Path.home() / ".local/state/slacktide/journal.db"

@@ -12,7 +12,7 @@ from slacktide.cli import run
 from slacktide.core.errors import FileError
 from slacktide.journal.events import CancellationAsked
 from slacktide.journal.store.lease import JournalLease
-from slacktide.journal.store.real_path import real_path, runs_of
+from slacktide.journal.store.paths import real_path, runs_of
 from slacktide.journal.store.sqlite import SqliteStore
 
 

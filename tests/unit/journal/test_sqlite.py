@@ -17,7 +17,7 @@ import pytest
 from slacktide.checks.history import history
 from slacktide.core.errors import BackendError, FileError
 from slacktide.journal.events import CancellationAsked, Event
-from slacktide.journal.store import schema
+from slacktide.journal.store import database
 from slacktide.journal.store.base import Snapshot
 from slacktide.journal.store.sqlite import PAGE_EVENTS, SqliteStore
 
@@ -153,12 +153,12 @@ def test_an_empty_file_becomes_a_journal_only_when_wanted(tmp_path: Path) -> Non
         assert len(store.append(asked(1))) == 1
 
 
-@pytest.mark.parametrize("done", range(len(schema.TABLE)))
+@pytest.mark.parametrize("done", range(len(database.TABLE)))
 def test_a_journal_that_was_not_made_to_the_end_is_made_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: int
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(schema, "TABLE", (*schema.TABLE[:done], "fail"))
+        patch.setattr(database, "TABLE", (*database.TABLE[:done], "fail"))
         with pytest.raises(BackendError, match="usable"):
             SqliteStore(tmp_path / "journal.db")
     with SqliteStore(tmp_path / "journal.db") as store:

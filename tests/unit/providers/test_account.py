@@ -7,9 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from slacktide.engine.bills.machine_account import compared
-from slacktide.engine.bills.machine_bill import machine_bill
-from slacktide.engine.bills.real_time import between
+from slacktide.engine.bills.machines import between, compared, machine_bill
 from slacktide.journal.events import Record
 from slacktide.journal.state.tickets import MachineKind
 from slacktide.providers.base import Machine, MachineState, Renter

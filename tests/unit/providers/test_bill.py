@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slacktide.engine.bills.machine_bill import machine_bill
+from slacktide.engine.bills.machines import machine_bill
 from slacktide.journal.events import ClockJumped
 from slacktide.results.machines.machine_bill import LAST_BOOTS, MachineCost, Spread
 

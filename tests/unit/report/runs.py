@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from slacktide.core.quotes import Quote
 from slacktide.core.types import Job, JobState, Wish
-from slacktide.engine.bills.result import run_result
+from slacktide.engine.bills.bill import run_result
 from slacktide.journal import events
 from slacktide.journal.events import Decided, Ended, Event, Lived, Preempted, Submitted
 from slacktide.market.base import Pool

@@ -23,8 +23,7 @@ from slacktide.app.alerts.watch import Watch
 from slacktide.core.errors import SlacktideError
 from slacktide.core.waits import GrowingWait
 from slacktide.engine.job.blocked_jobs import said
-from slacktide.journal.codec.json_scalars import Misfit
-from slacktide.journal.codec.json_types import form
+from slacktide.journal.codec.json_forms import Misfit, form
 from slacktide.journal.store.base import Store
 from slacktide.journal.store.sqlite import SqliteStore
 

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 from slacktide.app.alerts.alert import Alert, kept
 from slacktide.core.errors import BackendError, FileError
 from slacktide.core.files import PRIVATE_FILE, keep_from_others, make_private_folder
-from slacktide.journal.store.connection import transaction
-from slacktide.journal.store.default_paths import hidden_sibling
+from slacktide.journal.store.database import transaction
+from slacktide.journal.store.paths import hidden_sibling
 from slacktide.report.wire import values
 
 ADDRESS = re.compile(r"\S+://\S+|'[^']*'|\b\d+(?:\.\d+){3}\b|[0-9a-fA-F]*:[0-9a-fA-F]*:[0-9a-fA-F:.]*")

@@ -23,14 +23,12 @@ from slacktide.backends.base import RentsMachines as RentingBackend
 from slacktide.core.errors import BackendError, InputError, SlacktideError
 from slacktide.core.types import JobState
 from slacktide.engine.clock import Clock, jumped_wall, slowed_down
-from slacktide.engine.engine import STEPS_A_SLOT, Engine
+from slacktide.engine.engine import POLL_S, STEPS_A_SLOT, Engine, EngineMachineLog, live
 from slacktide.engine.job.job_context import JobContext, context_from_file, context_of
 from slacktide.engine.job.journal_market import check_resumable, make_journal
 from slacktide.engine.job.launch_spec import secrets_of
-from slacktide.engine.job.machine_log import EngineMachineLog
 from slacktide.engine.job.placement import placed
 from slacktide.engine.job.policy_learning import begin_learning, drop_lesson, foresee
-from slacktide.engine.loop import POLL_S, live
 from slacktide.files.job import JobFile, parse_job
 from slacktide.journal.events import (
     Closed,
@@ -46,7 +44,7 @@ from slacktide.journal.state.snapshots import read_state
 from slacktide.journal.store.base import Store
 from slacktide.journal.store.env_values import EnvValues, job_values, request_values, values_of
 from slacktide.journal.store.lease import JournalLease
-from slacktide.journal.store.real_path import machine_files_of, real_path, runs_of
+from slacktide.journal.store.paths import machine_files_of, real_path, runs_of
 from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.market.base import Pool
 from slacktide.policies.decision import decision_of
@@ -238,7 +236,8 @@ class Controller:
         for job in [job for job in self.state.unlearned if job not in self._lessons]:
             from slacktide.engine.job.policy_learning import learn_from
 
-            learn_from(self.engine, self.state.jobs[job], self._learned)
+            record, now_hours = self.state.jobs[job], self.state.now_hours
+            self.engine.write(learn_from(record, self.engine.job_context, now_hours, self._learned))
         self._lessons = frozenset(self.state.unlearned)
         self._learned_seq = self.state.seq
 

@@ -22,8 +22,7 @@ from slacktide.core.errors import (
     shown,
 )
 from slacktide.journal.events import CancellationAsked, PreemptionAsked, SubmissionRefused
-from slacktide.journal.state.journal_state import JobRecord, JournalState
-from slacktide.journal.state.requests import RequestAnswer
+from slacktide.journal.state.journal_state import JobRecord, JournalState, RequestAnswer
 from slacktide.journal.store.base import Store
 from slacktide.journal.store.env_values import EnvValues, request_values
 

@@ -30,10 +30,8 @@ from slacktide.engine.fleet.fleets import (
     market_named,
     shares_market,
 )
-from slacktide.engine.job.changed_market import check_unchanged
-from slacktide.engine.job.journal_market import same_market, standing
+from slacktide.engine.job.journal_market import check_unchanged, job_in, same_market, standing, usable
 from slacktide.engine.job.placement import best_pool, first_slot, placed, wanted_slot, whole_spec
-from slacktide.engine.job.usable_pools import job_in, usable
 from slacktide.files.fleet.fleet import FleetFile, parse_fleet
 from slacktide.files.job import JobFile, parse_job, read_job_file
 from slacktide.files.rewrite import (

@@ -9,13 +9,10 @@ from typing import NamedTuple
 
 from slacktide.app.journal.listing import RecordedEvent, class_of, owner_of, policy_of, status_of
 from slacktide.core.errors import BackendError, SlacktideError, UnknownNameError
-from slacktide.engine.bills.bill import as_measured, audit_at, own_bill
+from slacktide.engine.bills.audit import BillPricing, audit_at, pricing_of, site_audit, sites_of
+from slacktide.engine.bills.bill import as_measured, own_bill, run_result, yardsticks
 from slacktide.engine.bills.bill import bill as job_bill
-from slacktide.engine.bills.machine_bill import machine_bill
-from slacktide.engine.bills.machine_use import machine_use
-from slacktide.engine.bills.pricing import BillPricing, pricing_of, sites_of
-from slacktide.engine.bills.result import run_result, yardsticks
-from slacktide.engine.bills.site_bill import site_audit
+from slacktide.engine.bills.machines import machine_bill, machine_use
 from slacktide.engine.job.job_context import JobContext
 from slacktide.journal.events import ClockSet, Event, Kept, Lived, Record, SiteOpened, Submitted
 from slacktide.journal.state.journal_state import JobRecord, JournalState

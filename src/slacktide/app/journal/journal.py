@@ -20,12 +20,12 @@ from slacktide.engine.job.job_context import JobContext, context_of
 from slacktide.engine.job.journal_market import make_journal
 from slacktide.journal.events import SubmissionAsked, Submitted
 from slacktide.journal.state.journal_state import JobRecord, JournalState
-from slacktide.journal.state.state_cache import StateCache
+from slacktide.journal.state.snapshots import StateCache
 from slacktide.journal.store.base import Store
-from slacktide.journal.store.default_paths import journal_path as own_journal
 from slacktide.journal.store.env_values import values_of
 from slacktide.journal.store.lease import is_held
-from slacktide.journal.store.real_path import real_path, runs_of
+from slacktide.journal.store.paths import journal_path as own_journal
+from slacktide.journal.store.paths import real_path, runs_of
 from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.results.status import JobStatus
 
@@ -182,7 +182,7 @@ class Journal:
     def cost(self, job: str) -> JobCost:
         """Return the bill of a job and its audit, in which every stretch is priced again."""
         from slacktide.app.journal.costs import job_cost
-        from slacktide.engine.bills.pricing import sites_of
+        from slacktide.engine.bills.audit import sites_of
 
         state, in_charge = self._now()
         job_record = requests.record_of(state, job)

@@ -16,7 +16,7 @@ from slacktide.files.job import parse_job
 from slacktide.journal.events import Ended, PaceRevised, Record
 from slacktide.journal.state.journal_state import JobRecord, JournalState
 from slacktide.journal.state.snapshots import read_state
-from slacktide.journal.store.real_path import real_path
+from slacktide.journal.store.paths import real_path
 from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.physics.pace import is_measured, mean_factor, whole_work
 from slacktide.results.last_runs import LastRun, LastRuns, WidthMeasured

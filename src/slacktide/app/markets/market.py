@@ -13,7 +13,7 @@ from typing import Any
 from slacktide.core.errors import SlacktideError
 from slacktide.core.units import format_duration
 from slacktide.engine.job.availability import spot_seen
-from slacktide.journal.store.real_path import real_path
+from slacktide.journal.store.paths import real_path
 from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.market.availability import learned
 from slacktide.market.base import Market, Pool

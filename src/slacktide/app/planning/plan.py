@@ -25,7 +25,7 @@ from slacktide.engine.job.placement import cheapest, pool_bills, stand, start_of
 from slacktide.journal.events import SiteOpened
 from slacktide.journal.state.snapshots import read_state
 from slacktide.journal.store.lease import is_held
-from slacktide.journal.store.real_path import real_path
+from slacktide.journal.store.paths import real_path
 from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.market.base import Market, Pool
 from slacktide.market.pools.places import ANY_GPU

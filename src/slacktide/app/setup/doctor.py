@@ -20,7 +20,7 @@ from slacktide.app.settings.files import project_path, user_path
 from slacktide.app.settings.settings import read_all
 from slacktide.core.compiled import cache_dir
 from slacktide.core.errors import SlacktideError
-from slacktide.journal.store.default_paths import journal_path
+from slacktide.journal.store.paths import journal_path
 
 OLDEST_PYTHON = (3, 11)
 LEAST_FREE_GB = 1.0  # with less, journals and checkpoints soon fill the disk

@@ -195,7 +195,7 @@ def _prepare_demo(folder: Path) -> Path:
     import shutil
 
     from slacktide.app.journal.journal import unfinished_files
-    from slacktide.journal.store.real_path import runs_of
+    from slacktide.journal.store.paths import runs_of
 
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,28 +1,26 @@
-"""The bill of a job: what it paid for what, what other policies would have paid, and its audit."""
+"""What a live job came to: its bill, its run as reports read it, and what others would have made of it."""
 
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
-from slacktide.core.errors import SlacktideError
-from slacktide.core.quotes import Quote
-from slacktide.core.types import TIME_TOLERANCE_HOURS, Job
+from slacktide.core.errors import InputError, SlacktideError
+from slacktide.core.types import Job, Reason
 from slacktide.engine.job.job_context import JobContext
-from slacktide.journal.events import Lived, Record
+from slacktide.journal.events import Decided, Ended, Event, Lived, Preempted, Restarted, Submitted
 from slacktide.journal.state.journal_state import JobRecord
+from slacktide.market.base import Pool
 from slacktide.market.pools.places import UsablePool, job_at
-from slacktide.physics import ledger
-from slacktide.physics.ledger import Audit, Priced
+from slacktide.physics.ledger import Priced
 from slacktide.physics.pace import Pace, mean_restart, whole_work
-from slacktide.physics.tariff import Tariff
 from slacktide.physics.truth import at_pace
 from slacktide.policies.base import policies
 from slacktide.results.bill import Bill
-from slacktide.results.run import Run
+from slacktide.results.run import CLAIRVOYANT, ON_DEMAND_ALONE, Decision, Lap, Run, RunResult, result_of
 from slacktide.simulation import plain
+from slacktide.simulation.policy_runs import run_in_detail
 from slacktide.solvers.clairvoyant.clairvoyant import Plan, clairvoyant
 from slacktide.solvers.pools.optimum import Schedule, optimum
 
@@ -162,47 +160,111 @@ def _clairvoyant(context: JobContext, job: Job) -> Plan | None:
         return None
 
 
-def audit(record: JobRecord, context: JobContext, records: Iterable[Record]) -> Audit:
-    """Price every stretch of a job again at its market's quotes, or for a feed at the journal's."""
-    # A row of a feed may come after its slot was decided about, so the journal's quote counts there.
-    return audit_at(record, context.tariff, context.quote_at if context.feed is None else None, records)
+def run_result(events: Iterable[Event], job: Job, pool: Pool, policy: str) -> RunResult:
+    """Return what a job's events say of its run, ended or not; raises InputError when nothing was run yet."""
+    kept = tuple(events)
+    submitted = next(event for event in kept if isinstance(event, Submitted))
+    ended = next((event for event in kept if isinstance(event, Ended)), None)
+    began, origin = submitted.at_hours, submitted.origin_hours
+    result = RunResult(
+        name=submitted.job,
+        job=job,
+        policy=policy,
+        pool=pool,
+        start_slot=submitted.start_slot,
+        origin_hours=0.0 if origin is None else origin - began,
+        decisions=tuple(_decisions(kept, submitted)),
+        restarts=tuple(hours - began for hours in _restarts(kept)),
+        status=None if ended is None else ended.status,
+        finish_hours=math.inf if ended is None else ended.finish_hours,
+    )
+    if not result.laps:
+        raise InputError(
+            f"a run of {submitted.job!r} must have started to be shown, but it has not run yet; "
+            "run the job first"
+        )
+    return result
 
 
-def audit_at(
-    job_record: JobRecord,
-    tariff: Tariff,
-    quote: Callable[[str, int], Quote] | None,
-    records: Iterable[Record],
-) -> Audit:
-    """Price every stretch of a job again, and see that they join without gap or overlap.
+def yardsticks(context: JobContext, job: Job) -> list[RunResult]:
+    """Return how on demand alone and the clairvoyant would have gone, as far as the market reaches.
 
-    `quote` says what a pool of the market quoted in a slot; without it the quotes in the journal count.
+    `job` is the context's as it was measured to be.
+
+    Both begin with the slot in which the job was submitted, and no market reaches to the end of a job
+    without a deadline.
     """
-    lived = [
-        (record.seq, record.event)
-        for record in records
-        if record.event.job == job_record.job and isinstance(record.event, Lived)
-    ]
-    stretches = [at_market(event.priced, quote) for _, event in lived]
-    again = ledger.audit(stretches, lambda payer: tariff, name=lambda number: f"event {lived[number][0]}")
-    # Slots without a step are paid as they were held, so for one job alone spot cannot be called oversold.
-    return dataclasses.replace(again, gaps=(*again.gaps, *left_out(lived)), oversold=())
+    found = {ON_DEMAND_ALONE: on_demand_alone(context, job), CLAIRVOYANT: _clairvoyant_run(context, job)}
+    named = [dataclasses.replace(run, policy=name) for name, run in found.items() if run is not None]
+    return [result_of(run, context.job, context.at(0).pool) for run in named]
 
 
-def at_market(one: Priced, quote: Callable[[str, int], Quote] | None) -> Priced:
-    """Return a stretch with the market's own quote of its slot, where the market can still be read."""
-    if quote is None:
-        return one
-    stretch = one.stretch
-    return one._replace(stretch=stretch._replace(quote=quote(stretch.pool, stretch.slot)))
+def _clairvoyant_run(context: JobContext, job: Job) -> Run | None:
+    if math.isinf(job.deadline_hours) or context.ground is not None:  # the bill has the one over pools
+        return None
+    try:
+        return run_in_detail(job, context.pool, None, context.start_slot, name=CLAIRVOYANT)
+    except SlacktideError:
+        return None
 
 
-def left_out(lived: list[tuple[int, Lived]]) -> list[str]:
-    """Return where time is missing between two stretches though GPUs were held."""
-    return [
-        f"event {seq}: begins at {later.priced.stretch.from_hours:.6f} h, the last ended at "
-        f"{earlier.priced.stretch.to_hours:.6f} h"
-        for (_, earlier), (seq, later) in itertools.pairwise(lived)
-        if earlier.state.gpus > 0
-        and later.priced.stretch.from_hours > earlier.priced.stretch.to_hours + TIME_TOLERANCE_HOURS
-    ]
+def _decisions(events: Iterable[Event], submitted: Submitted) -> list[Decision]:
+    """Fold a job's events into decisions, each with the loss before it and the stretches after it."""
+    found, lost = list[Decision](), (0, 0.0)
+    for event in events:
+        if isinstance(event, Preempted):
+            lost = event.spot_before - event.spot_left, event.lost_gpu_hours
+        elif isinstance(event, Decided):
+            found.append(_decision(event, submitted, *lost))
+            lost = 0, 0.0
+        elif isinstance(event, Lived):
+            found[-1] = _lived(found[-1], event, submitted)
+    return found
+
+
+def _lived(decision: Decision, event: Lived, submitted: Submitted) -> Decision:
+    """Return a decision with one more stretch that came of it."""
+    before = decision.laps[-1].after_gpu_hours if decision.laps else decision.done_gpu_hours
+    lap = Lap(_own(event.priced, submitted), before, event.state.progress_gpu_hours)
+    return decision._replace(laps=(*decision.laps, lap))
+
+
+def _decision(event: Decided, submitted: Submitted, lost_gpus: int, lost_gpu_hours: float) -> Decision:
+    return Decision(
+        hours=event.at_hours - submitted.at_hours,
+        slot=event.slot - submitted.start_slot,
+        quote=event.quote,
+        done_gpu_hours=event.state.progress_gpu_hours,
+        wanted_spot_gpus=event.wanted_spot_gpus,
+        wanted_on_demand_gpus=event.wanted_on_demand_gpus,
+        spot_gpus=event.spot_gpus,
+        on_demand_gpus=event.on_demand_gpus,
+        reason=Reason(event.why, event.signals),
+        lost_gpus=lost_gpus,
+        lost_gpu_hours=lost_gpu_hours,
+        ending=event.ending,
+    )
+
+
+def _own(one: Priced, submitted: Submitted) -> Priced:
+    """Return a stretch whose hours and slots count from when its job began."""
+    stretch, began = one.stretch, submitted.at_hours
+    return one._replace(
+        stretch=stretch._replace(
+            slot=stretch.slot - submitted.start_slot,
+            from_hours=stretch.from_hours - began,
+            to_hours=stretch.to_hours - began,
+        )
+    )
+
+
+def _restarts(events: Iterable[Event]) -> list[float]:
+    """Return when workers were started again, on the journal's clock: every new attempt but the first."""
+    starts, attempt = list[float](), 0
+    for event in events:
+        if isinstance(event, Decided | Restarted):
+            holds = isinstance(event, Restarted) or event.spot_gpus + event.on_demand_gpus > 0
+            if holds and event.attempt != attempt:
+                starts.append(event.at_hours)
+            attempt = event.attempt
+    return starts[1:]

@@ -9,7 +9,7 @@ from slacktide.allocators.view import Admitting
 from slacktide.core.errors import InfeasibleError
 from slacktide.core.types import Refusal
 from slacktide.core.units import format_count, format_duration, format_usd
-from slacktide.engine.event_builders import lived
+from slacktide.engine.changes import lived
 from slacktide.engine.fleet.site import site_view
 from slacktide.engine.pending_decisions import PendingDecision
 from slacktide.engine.step_context import StepContext
@@ -29,7 +29,7 @@ def check_admitted(context: StepContext, submitted: Submitted) -> None:
     for pool in run.market.at(run.market.slot(run.market.hours(now_hours, fleet.origin_hours))):
         spot.lose(pool.name, pool.quote.spot_gpus, context.state.unended)
     pending = [*_present(context, fleet, spot, now_hours), _coming(context, fleet, submitted)]
-    refusal = run.allocator.admit(site_view(context, fleet, run, pending, spot, now_hours))
+    refusal = run.allocator.admit(site_view(context, fleet, pending, spot, now_hours))
     if refusal is not None:
         raise InfeasibleError(f"{submitted.path}: {sentence(refusal)}")
 
@@ -58,7 +58,7 @@ def _present(
     context: StepContext, fleet: FleetRecord, spot: Spot, now_hours: float
 ) -> Iterator[PendingDecision]:
     """Yield where the jobs of a fleet stand; spot that a new slot takes is already gone."""
-    for record in (context.state.jobs[name] for name in fleet.present):
+    for record in context.members(fleet):
         one = context.account(record, now_hours)
         if record.requests.ending is not None or (one is not None and one.state.ended):
             continue

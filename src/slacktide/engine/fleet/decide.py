@@ -1,17 +1,23 @@
-"""A decision about all jobs of a fleet: what its allocator wants, and what jobs get of it.
+"""One step of a fleet: its allocator decides when something happened that may change what it wants.
 
-First all jobs give up what they no longer want; then they are given what is added, those with a hard
-deadline first. So what one job gives up another can have in the same decision, and nothing is sold twice.
-Where workers are real, what they still hold is free only when they have gone: then the allocator decides
-again.
+Before that all that has passed is written: the stretches of jobs whose phase ended, those of all jobs when
+the allocator set itself a wake-up time, and what the machines cost meanwhile. So an allocator that learns
+knows all of it.
+
+Of what the allocator wants, first all jobs give up what they no longer want; then they are given what is
+added, those with a hard deadline first. So what one job gives up another can have in the same decision, and
+nothing is sold twice. Where workers are real, what they still hold is free only when they have gone: then the
+allocator decides again.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -20,21 +26,141 @@ from slacktide.allocators.site.spot import Claim
 from slacktide.allocators.view import Decision, Pricing, Remembering, Sizing, Standing, Wanted
 from slacktide.budget.cluster import Cluster, granted
 from slacktide.core.errors import InputError
-from slacktide.core.types import Allocation, Reason
-from slacktide.engine.changes import Change, Changes, Directive
-from slacktide.engine.fleet.cluster_view import ClusterView, being_let_go
+from slacktide.core.types import TIME_TOLERANCE_HOURS, Allocation, Reason
+from slacktide.engine.changes import Change, Changes, Changing, Directive, lived
+from slacktide.engine.fleet.cluster import being_let_go, cluster_view, kept_until, sized
 from slacktide.engine.fleet.fleets import LiveFleet
-from slacktide.engine.fleet.kinds import is_hard, kept_in, leaving, ordered
-from slacktide.engine.fleet.machines import sized
-from slacktide.engine.fleet.site import site_view
+from slacktide.engine.fleet.site import is_hard, kept_in, leaving, ordered, site_view
 from slacktide.engine.fulfil import fulfil, fulfilment
+from slacktide.engine.job.account import StretchAccount
 from slacktide.engine.job.blocked_jobs import said
+from slacktide.engine.job.job_context import JobContext
 from slacktide.engine.pending_decisions import PendingDecision, whole
 from slacktide.engine.step_context import StepContext
 from slacktide.journal.events import ClusterSized, Event, Remembered
 from slacktide.journal.state.fleet_record import FleetRecord, HeldSpan
 from slacktide.journal.state.journal_state import JobRecord
 from slacktide.policies.view import goes_where_it_may, stays_in
+
+
+@dataclass(slots=True)
+class FleetStep:
+    """A fleet at one moment."""
+
+    context: StepContext
+    fleet: FleetRecord
+    given: Sequence[PendingDecision]  # its jobs that must be decided about: they wait, or a slot began
+    now_hours: float
+    run: LiveFleet = field(init=False)
+    inside: list[tuple[JobRecord, StretchAccount]] = field(init=False)
+    """Its other jobs, which are in the middle of a stretch and not being let go, with the stretch so far."""
+    leaving: list[StretchAccount] = field(init=False)
+    """The stretches of jobs that are being let go, and hold what they hold until it is gone."""
+    cluster: Cluster = field(init=False)  # its machines as they are now
+
+    def __post_init__(self) -> None:
+        self.run = self.context.fleets.run(self.fleet)
+        given = {decision.record.job for decision in self.given}
+        jobs = [job for job in self.context.members(self.fleet) if job.job not in given]
+        accounts = [(job, self.context.account(job, self.now_hours)) for job in jobs]
+        open_now = [(job, one) for job, one in accounts if one is not None]
+        self.inside = [(job, one) for job, one in open_now if job.requests.ending is None]
+        self.leaving = [one for job, one in open_now if job.requests.ending is not None]
+        self.cluster = dataclasses.replace(self.fleet.cluster)
+        self.cluster.arrive(self.now_hours)
+
+    def take(self) -> Changes:
+        """Decide if there is reason to; see that the machines are accounted for."""
+        if self.run.market is not None:
+            yield from self._take_on_market()
+            return
+        wake_hours = self.fleet.began_hours + self.run.wake_hours
+        woken = self.run.decided_hours < wake_hours <= self.now_hours
+        over = [(job, one) for job, one in self.inside if self._enters_phase(job, one)]
+        others = self.run.decided_about != self.fleet.present
+        came = self.cluster.coming < self.fleet.cluster.coming
+        if self.given or woken or over or others or came:
+            written = yield from self._pass(self.inside if woken else over)
+            fleet = self.run.fleet
+            assert fleet is not None
+            self.cluster.take_form(fleet.node_gpus, fleet.provisioning_hours, fleet.idle_grace_hours)
+            inner = [_inner(job, one, written=job.job in written) for job, one in self.inside]
+            given = [decision._replace(before=()) for decision in self.given]  # by now it is written
+            yield from self._decision([*given, *inner], self.cluster).take()
+        elif self._account_is_due():
+            yield Change.of(self._kept([one for _, one in self.inside]))
+
+    def _take_on_market(self) -> Changes:
+        """Decide when a job came or went, or holds something else; when a slot began; when money is renewed.
+
+        At a renewal all stretches end, so that what they cost is known to be of the period that is over.
+        """
+        run, orders = self.run, orders_of(self.context, self.fleet)
+        since = run.renewed_hours(self.fleet, self.now_hours)
+        renewed = run.decided_hours < since - TIME_TOLERANCE_HOURS
+        others = run.decided_about != self.fleet.present or run.decided_orders not in (None, orders)
+        if not (self.given or self.inside) or not (self.given or others or renewed):
+            return
+        rolling = run.allowance.renewal == "rolling"  # when which part was spent matters to the minute
+        pending = [*self.given, *(_inner(job, one, written=False) for job, one in self.inside)]
+        yield from self._decision(pending, None).take(cut=renewed or rolling)
+
+    def _decision(self, pending: Iterable[PendingDecision], cluster: Cluster | None) -> FleetDecision:
+        in_order = sorted(pending, key=lambda decision: decision.record.number)
+        return FleetDecision(self.context, self.fleet, self.run, in_order, self.now_hours, cluster)
+
+    def let_go(self) -> Changes:
+        """Give all machines back once no job holds any of them: no step will look after them."""
+        if self.inside or self.leaving:
+            return
+        events = list(self._kept(()))
+        if self.cluster.rented:
+            without_grace = dataclasses.replace(self.cluster, grace_hours=0.0)
+            nothing = sized(self.fleet, self.now_hours, 0, without_grace)
+            events += [] if nothing is None else [nothing]
+        yield Change.of(events)
+
+    # ---------------------------------------------------------------- what has passed
+
+    def _enters_phase(self, job: JobRecord, one: StretchAccount) -> bool:
+        """Whether a job is in another phase by now: its stretch is cut there, so each is of one phase."""
+        terms, began = self.context.job_context(job).terms, job.progress.state.progress_gpu_hours
+        return self.run.phase(job, began, terms) != self.run.phase(job, one.state.progress_gpu_hours, terms)
+
+    def _pass(self, cut: Sequence[tuple[JobRecord, StretchAccount]]) -> Changing[set[str]]:
+        """Write what has passed, so that the allocator knows it; return whose stretch is over."""
+        events: list[Event] = [event for decision in self.given for event in decision.before]
+        working = [(job, one) for job, one in cut if one.hours > 0 and one.priced.stretch.gpus > 0]
+        yield Change.of([*events, *(lived(job, one) for job, one in working)])
+        jobs = {job.job for job, _ in working}
+        yield Change.of(self._kept([one for job, one in self.inside if job.job not in jobs]))
+        return jobs
+
+    def _kept(self, going_on: Sequence[StretchAccount]) -> Sequence[Event]:
+        """Account for the machines up to now, next to the jobs whose stretches are not over."""
+        if not self.run.owns_machines:
+            return ()
+        open_now = [one.priced.stretch for one in (*going_on, *self.leaving)]
+        held = [HeldSpan(one.from_hours, one.to_hours, one.on_demand_gpus) for one in open_now]
+        return kept_until(self.fleet, held, self._job_context, self.now_hours)
+
+    @property
+    def _job_context(self) -> JobContext:
+        return self.context.jobs.named(self.fleet.first.job)
+
+    def _account_is_due(self) -> bool:
+        """Whether a slot is over since machines were accounted for, or the last of them is gone."""
+        if not self.fleet.cluster.rented:
+            return False
+        slot = self._job_context.slot
+        return not self.cluster.rented or slot(self.now_hours) > slot(self.fleet.accounted_hours)
+
+
+def _inner(job: JobRecord, one: StretchAccount, *, written: bool) -> PendingDecision:
+    """Say where a job stands in the middle of a stretch, which is cut here only if something changes."""
+    before = () if written or one.hours <= 0 else (lived(job, one),)
+    return PendingDecision(job, one.state, job.begun._replace(from_hours=one.to_hours), before, inside=True)
+
 
 UNLIMITED_GPUS = 1 << 30
 
@@ -110,24 +236,22 @@ class FleetDecision:
         """Return what each job is to have, and the size of the cluster where that changes."""
         allocator, cluster = self.run.allocator, self.cluster
         if cluster is None:
-            view = site_view(
-                self.context, self.fleet, self.run, self.pending, self.context.spot, self.now_hours
-            )
+            view = site_view(self.context, self.fleet, self.pending, self.context.spot, self.now_hours)
             assert view.site is not None
             pools = [pool.name for pool in view.site.pools]
             return self._wishes(allocator.decide(view), pools, view.site.jobs.pool.tolist()), []
-        shown = ClusterView(self.context, self.fleet, self.run, self.pending, cluster, self.now_hours)
+        shown = partial(cluster_view, self.context, self.fleet, self.pending, cluster, self.now_hours)
         # Machines of jobs that are being let go are in use until their workers have gone.
         leaving_gpus = being_let_go(self.context, self.fleet, self.now_hours)
         if isinstance(allocator, Sizing):
-            wanted_gpus = allocator.rent_gpus(shown.view(cluster.ready))
+            wanted_gpus = allocator.rent_gpus(shown(cluster.ready))
             # They are kept in addition to those that are wanted, but none is rented for their sake.
             kept = min(cluster.nodes_for(wanted_gpus + leaving_gpus), cluster.rented)
             nodes = max(cluster.nodes_for(wanted_gpus), kept)
             machines = self._sized(cluster, nodes)
-            answer = allocator.decide(shown.view(min(cluster.ready, nodes), leaving_gpus))
+            answer = allocator.decide(shown(min(cluster.ready, nodes), leaving_gpus))
             return self._wishes(answer), machines
-        wanted = self._wishes(allocator.decide(shown.view(cluster.ready)))
+        wanted = self._wishes(allocator.decide(shown(cluster.ready)))
         nodes = cluster.nodes_for(sum(wish.on_demand_gpus for wish in wanted) + leaving_gpus)
         return wanted, self._sized(cluster, nodes)
 
@@ -206,12 +330,9 @@ class FleetDecision:
 
 def orders_of(context: StepContext, fleet: FleetRecord) -> dict[str, tuple[int, int]]:
     """Return what each job of a fleet is to hold: where that changed, something happened to a job."""
-    jobs = (context.state.jobs[name] for name in fleet.present)
-    return {
-        job.job: (job.holding.order.spot_gpus, job.holding.order.on_demand_gpus)
-        for job in jobs
-        if job.holding.order is not None and job.requests.ending is None
-    }
+    jobs = [job for job in context.members(fleet) if job.requests.ending is None]
+    orders = (job.holding.order for job in jobs)
+    return {one.job: (one.spot_gpus, one.on_demand_gpus) for one in orders if one is not None}
 
 
 @contextmanager

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import math
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import dropwhile
 
 import numpy as np
 
 from slacktide.allocators.base import allocators
+from slacktide.allocators.site.job_tables import Kinds, kinds_of
 from slacktide.allocators.site.spot import Spot
 from slacktide.allocators.view import (
     Allocator,
@@ -30,24 +33,32 @@ from slacktide.allocators.view import (
     Sizing,
     begin,
     needs_market,
-    needs_sizes,
 )
 from slacktide.budget.allowance import Allowance
 from slacktide.budget.classes import JobTemplate
 from slacktide.budget.fleet import Fleet
 from slacktide.core.errors import InputError, UnknownNameError
 from slacktide.core.quotes import UNLIMITED_GPUS
-from slacktide.engine.fleet.kinds import KindTables
-from slacktide.engine.fleet.market import FleetMarket, fleet_market
+from slacktide.core.types import Phase
+from slacktide.engine.job.job_context import JobContext
+from slacktide.engine.job.journal_market import hours_since, open_written, own_slot
 from slacktide.files.fleet.fleet import FleetFile, parse_fleet
 from slacktide.files.job import parse_job
 from slacktide.journal.events import ClockSet, Ended, Lived, Record, Submitted
-from slacktide.journal.state.fleet_record import FleetRecord, key_of
+from slacktide.journal.state.fleet_record import FleetRecord
 from slacktide.journal.state.journal_state import JobRecord, JournalState
 from slacktide.journal.store.base import Store
+from slacktide.market.base import Market
+from slacktide.market.live.feed import Feed
+from slacktide.market.market_view import MarketView
 from slacktide.physics import progress as physics
+from slacktide.policies.view import Places
+from slacktide.simulation.plain import USUAL
+from slacktide.simulation.playback import Playback
 
 DEFAULT_ALLOCATOR = "fixed-width"
+
+
 MARKET_ALLOCATOR = "shadow-prices"  # the usual one of a fleet that names a market
 
 
@@ -101,11 +112,6 @@ class LiveFleet:
         """When the allocator wants to decide again, on its own clock."""
         return self.allocator.wake_hours if isinstance(self.allocator, Learning) else np.inf
 
-    @property
-    def knows_sizes(self) -> bool:
-        """Whether the allocator is shown how much work jobs have."""
-        return needs_sizes(self.allocator)
-
     def kind(self, record: JobRecord) -> int:
         """Return which of the classes a job is of; on a market it may be of none, which comes after them."""
         named = class_of(record.submitted)
@@ -135,10 +141,6 @@ class LiveFleets:
     ) -> None:
         self._store, self._state, self._terms_of, self._open = store, state, terms_of, open_fleet
         self._runs: dict[str, LiveFleet] = {}
-
-    def __iter__(self) -> Iterator[tuple[FleetRecord, LiveFleet]]:
-        """Yield every fleet of this clock, also those without a job: an allocator may have a wake-up time."""
-        return ((fleet, self.run(fleet)) for fleet in list(self._state.fleets.values()))
 
     def run(self, fleet: FleetRecord) -> LiveFleet:
         """Return a fleet as it runs, its allocator knowing all that is in the journal."""
@@ -278,15 +280,103 @@ def class_of(submitted: Submitted) -> str:
     return parse_job(submitted.text, path=submitted.path).fleet_class or ""
 
 
-__all__ = [
-    "DEFAULT_ALLOCATOR",
-    "MARKET_ALLOCATOR",
-    "LiveFleet",
-    "LiveFleets",
-    "check_member",
-    "class_of",
-    "key_of",
-    "market_named",
-    "open_fleet",
-    "shares_market",
-]
+class FleetMarket:
+    """All pools of a market from a slot of the first of them on; hours and slots are counted from there."""
+
+    def __init__(self, market: Market, start_slot: int = 0, feed: Feed | None = None) -> None:
+        self._pools, self._start_slot, self._feed = market.pools, start_slot, feed
+        self._playback = None if feed is not None else self._played()
+        self.names = tuple(pool.name for pool in market.pools)
+        self.slot_hours = market.pools[0].slot_hours
+
+    @property
+    def start(self) -> datetime:
+        """When the clock of the fleet stood at 0, by the market's own."""
+        return self._pools[0].time(self._start_slot)
+
+    def slot(self, hours: float) -> int:
+        """Return the slot that a time falls in."""
+        return math.floor(hours / self.slot_hours + 1e-9)
+
+    def hours(self, now_hours: float, origin_hours: float) -> float:
+        """Return a moment on the clock of the fleet, which began at another one."""
+        return hours_since(now_hours, origin_hours, self.slot_hours)
+
+    def at(self, slot: int) -> MarketView:
+        """Return the market as it stands in a slot."""
+        if self._feed is not None:
+            return self._feed.among(self.names, self._start_slot + slot, self._start_slot, 0)
+        assert self._playback is not None
+        return self._playback.at(slot)
+
+    def _played(self) -> Playback:
+        first, *others = self._pools
+        return Playback(first, self._start_slot, others, USUAL.forecaster, USUAL.horizon)
+
+
+def fleet_market(first: Submitted) -> FleetMarket:
+    """Open the market of a fleet where its first job stood; raises InputError or FileError."""
+    market, feed = open_written(first.market)
+    start = own_slot(market.pools[0], market.pool(first.pool), first.start_slot)
+    return FleetMarket(market, start, feed)
+
+
+SHARE_DIGITS = 9  # phases that are the same share of the work up to this many digits are the same
+
+
+SPARE_KINDS = 32
+"""Tables are made anew without the kinds of jobs that are gone once there are more of those than this."""
+
+
+class KindTables:
+    """The kinds of jobs that a fleet has, made anew only when a job of another kind comes."""
+
+    def __init__(self, pools: Sequence[str]) -> None:
+        self._pools = tuple(pools)
+        self._rows: dict[Hashable, int] = {}
+        self._places: list[tuple[Places, list[int]]] = []
+        self._kinds: Kinds | None = None
+        self._shapes: dict[str, Hashable] = {}
+
+    def of(self, contexts: Sequence[tuple[str, JobContext]]) -> tuple[Kinds, list[int]]:
+        """Return the tables, and which row of them each of these jobs is; a job is named with its context."""
+        self._shapes = {job: self._shapes.get(job) or _shape(context) for job, context in contexts}
+        if len(self._rows) > len(set(self._shapes.values())) + SPARE_KINDS:
+            self._rows, self._places, self._kinds = {}, [], None
+        for job, context in contexts:
+            if self._shapes[job] not in self._rows:
+                self._rows[self._shapes[job]] = len(self._rows)
+                self._places.append((_places(context), self.where(context)))
+                self._kinds = None
+        if self._kinds is None:
+            places, where = zip(*self._places, strict=True)
+            self._kinds = kinds_of(places, where, len(self._pools))
+        return self._kinds, [self._rows[self._shapes[job]] for job, _ in contexts]
+
+    def where(self, context: JobContext) -> list[int]:
+        """Return which of the fleet's pools are those that a job may use, in the job's own order."""
+        return [self._pools.index(name) for name in context.pool_names]
+
+
+def _places(context: JobContext) -> Places:
+    if context.ground is not None:
+        return context.ground.places
+    return Places((context.job,), np.zeros((1, 1)), np.zeros((1, 1)))
+
+
+def _shape(context: JobContext) -> Hashable:
+    """Return all of a job but its work, its deadline and its worth: jobs that share it are of one kind."""
+    job = context.job
+    shares = [round(part.work_gpu_hours / job.work_gpu_hours, SHARE_DIGITS) for part in job.parts]
+    phases = tuple(Phase(share, part.speedup) for share, part in zip(shares, job.parts, strict=True))
+    alike = dataclasses.replace(
+        job,
+        name="",
+        phases=phases,
+        deadline_hours=math.inf,
+        worthless_after_hours=None,
+        value_usd=0.0,
+        max_cost_usd=None,
+        work_spread=0.0,
+    )
+    return alike, context.pool_names

@@ -2,31 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
 
 from slacktide.allocators.site.job_tables import JobTables, Kinds, work_of
 from slacktide.allocators.site.spot import Spot
 from slacktide.allocators.view import FleetView, JobColumns, Money, SiteView
-from slacktide.core.types import TIME_TOLERANCE_HOURS
-from slacktide.engine.fleet.fleets import LiveFleet
-from slacktide.engine.fleet.kinds import lives_of
+from slacktide.budget.classes import JobTemplate
+from slacktide.core.arrays import Floats, Ints
+from slacktide.core.types import TIME_TOLERANCE_HOURS, Job, JobState
+from slacktide.engine.fleet.fleets import KindTables
+from slacktide.engine.job.account import has_all
+from slacktide.engine.job.job_context import JobContext
 from slacktide.engine.pending_decisions import PendingDecision, Shown, columns, whole
 from slacktide.engine.step_context import StepContext
 from slacktide.journal.events import Lived
 from slacktide.journal.state.fleet_record import FleetRecord
+from slacktide.journal.state.journal_state import JobRecord, without_gpus
 from slacktide.market.market_view import MarketView, PoolView, offer
 from slacktide.physics.ledger import Priced
+from slacktide.physics.pace import KNOWN, Pace, Z, believed, is_measured, mean_restart, safe
+from slacktide.physics.progress import Terms
+from slacktide.policies.deadline_guard import measuring_width
 
 
 def site_view(
     context: StepContext,
     fleet: FleetRecord,
-    run: LiveFleet,
     pending: Sequence[PendingDecision],
     spot: Spot,
     now_hours: float,
 ) -> FleetView:
     """Return what may be known of a fleet at a moment; `spot` says who holds what, of all jobs."""
+    run = context.fleets.run(fleet)
     market, job_contexts = run.market, [context.job_context(decision.record) for decision in pending]
     assert market is not None
     paces = [context.belief(decision) for decision in pending]
@@ -41,7 +52,7 @@ def site_view(
         pools=_offered(moment, spot, [decision.record.job for decision in pending]),
         kinds=kinds,
         jobs=jobs,
-        money=money(context, fleet, run, pending, now_hours),
+        money=money(context, fleet, pending, now_hours),
         known=moment,
         on_demand_gpus=run.on_demand_gpus,
     )
@@ -84,29 +95,25 @@ def _columns(
 
 
 def money(
-    context: StepContext,
-    fleet: FleetRecord,
-    run: LiveFleet,
-    pending: Sequence[PendingDecision],
-    now_hours: float,
+    context: StepContext, fleet: FleetRecord, pending: Sequence[PendingDecision], now_hours: float
 ) -> Money:
     """Return what a fleet may spend in the present period, and what it has up to this moment.
 
     What was spent under the same file before it was changed is spent too; where periods are counted from the
     beginning of a fleet, so begin anew with it, what was spent so in the length of one.
     """
-    period = run.allowance.period(now_hours - fleet.origin_hours)
+    allowance = context.fleets.run(fleet).allowance
+    period = allowance.period(now_hours - fleet.origin_hours)
     since = period.since_hours + fleet.origin_hours
     running = list(_running(context, fleet, pending, now_hours))
     after = (one for one in running if one.stretch.to_hours > since + TIME_TOLERANCE_HOURS)
-    fixed = run.allowance.renewal == "fixed"
-    before = _spent_before(
-        context, fleet, now_hours - run.allowance.period_hours if fixed else since, now_hours
-    )
+    earlier = now_hours - allowance.period_hours if allowance.renewal == "fixed" else since
     return Money(
         budget_usd=period.budget_usd,
-        spent_usd=fleet.spending.since(since) + sum(one.charge.usd for one in after) + before,
-        usd_per_hour=run.allowance.usd_per_hour,
+        spent_usd=fleet.spending.since(since)
+        + sum(one.charge.usd for one in after)
+        + _spent_before(context, fleet, earlier, now_hours),
+        usd_per_hour=allowance.usd_per_hour,
         since_hours=period.since_hours,
         until_hours=period.until_hours,
         ever_usd=fleet.spending.total_usd + sum(one.charge.usd for one in running),
@@ -132,7 +139,228 @@ def _running(
         if isinstance(event, Lived):
             yield event.priced
     pending_jobs = {decision.record.job for decision in pending}
-    others = (context.state.jobs[name] for name in fleet.present if name not in pending_jobs)
+    others = (job for job in context.members(fleet) if job.job not in pending_jobs)
     for one in (context.account(job, now_hours) for job in others):
         if one is not None:
             yield one.priced
+
+
+class JobStanding(NamedTuple):
+    """What a job has, as an allocator is shown it: what is ordered counts as held."""
+
+    state: JobState  # its pool is one of the job's own
+    idle_since_hours: float
+    spot_until_hours: float
+
+
+def standing(decision: PendingDecision, context: JobContext, pace: Pace = KNOWN) -> JobStanding:
+    """Say what a job has at the moment of a decision; workers that are on their way count, and pause."""
+    record = decision.record
+    idle_hours, spot_hours = record.holding.idle_since_hours, record.holding.spot_until_hours
+    for event in decision.before:
+        if isinstance(event, Lived):
+            idle_hours, spot_hours = without_gpus(record, event.priced.stretch)
+    return JobStanding(ordered(decision, context, pace), idle_hours, spot_hours)
+
+
+def ordered(decision: PendingDecision, context: JobContext, pace: Pace = KNOWN) -> JobState:
+    """Return a job as if all that was ordered for it had come; what the market took is gone."""
+    record, state = decision.record, decision.state
+    order = record.holding.order
+    if order is None or not order.gpus or decision.taken is not None or has_all(record):
+        return state
+    there = context.named(order.pool)
+    pause_hours = mean_restart(pace, there.terms.restart_hours)
+    if there.here != state.pool and state.progress_gpu_hours > 0.0:
+        pause_hours += float(there.terms.move_hours[state.pool])
+    pool = state.pool if context.ground is None else there.here
+    return state._replace(
+        spot_gpus=order.spot_gpus, on_demand_gpus=order.on_demand_gpus, pool=pool, pause_hours=pause_hours
+    )
+
+
+def lives_of(
+    pending: Sequence[PendingDecision],
+    contexts: Sequence[JobContext],
+    paces: Sequence[Pace],
+    tables: KindTables,
+    origin_hours: float,
+    templates: Mapping[str, JobTemplate],
+) -> tuple[Kinds, JobTables]:
+    """Write jobs as columns, on the clock of their fleet; `paces` is what is believed of each.
+
+    Where a job says nothing of its priority and patience, the template of its class counts.
+    """
+    classes = [templates.get(decision.record.submitted.fleet_class) for decision in pending]
+    kinds, said = tables.of(
+        [(decision.record.job, context) for decision, context in zip(pending, contexts, strict=True)]
+    )
+    standings = [standing(*one) for one in zip(pending, contexts, paces, strict=True)]
+    states = [one.state for one in standings]
+    where = [tables.where(context) for context in contexts]
+    speeds = [
+        speed_of(context, pace, state.progress_gpu_hours, hard=is_hard(context.job))
+        for context, pace, state in zip(contexts, paces, states, strict=True)
+    ]
+    paced = with_speeds(kinds, said, speeds, where)
+    submitted = _since([decision.record.began_hours for decision in pending], origin_hours)
+    jobs = [context.job for context in contexts]
+    pools = [there[state.pool] for there, state in zip(where, states, strict=True)]
+    return paced.kinds, JobTables(
+        kind=paced.kind,
+        safe_kind=paced.safe_kind,
+        said_kind=whole(said),
+        measure_gpus=_measure_gpus(speeds, where, kinds.fastest.shape[1]),
+        ends_gpu_hours=_ends(contexts, kinds.phase_share.shape[1]),
+        submitted_hours=submitted,
+        deadline_hours=submitted + np.array([job.deadline_hours for job in jobs]),
+        worthless_hours=submitted + np.array([_worthless_hours(job) for job in jobs]),
+        value_usd=np.array([job.value_usd for job in jobs]),
+        weight=np.array([_weight(*one) for one in zip(contexts, classes, strict=True)]),
+        patience_hours=np.array([_patience_hours(*one) for one in zip(contexts, classes, strict=True)]),
+        pool=whole(pools),
+        spot_gpus=whole([state.spot_gpus for state in states]),
+        on_demand_gpus=whole([state.on_demand_gpus for state in states]),
+        pause_hours=np.array([state.pause_hours for state in states]),
+        progress_gpu_hours=np.array([state.progress_gpu_hours for state in states]),
+        checkpointed_gpu_hours=np.array([state.checkpointed_gpu_hours for state in states]),
+        since_checkpoint_hours=np.array([state.since_checkpoint_hours for state in states]),
+        cost_usd=np.array([state.cost_usd for state in states]),
+        added_hours=np.maximum(
+            _since([decision.record.holding.spot_added_hours for decision in pending], origin_hours), 0.0
+        ),
+        idle_since_hours=_since([one.idle_since_hours for one in standings], origin_hours),
+        spot_until_hours=_since([one.spot_until_hours for one in standings], origin_hours),
+    )
+
+
+def _since(hours: Sequence[float], origin_hours: float) -> Floats:
+    since: Floats = np.array(hours, dtype=np.float64) - origin_hours
+    return since
+
+
+def _ends(contexts: Sequence[JobContext], phases: int) -> Floats:
+    """Return the progress at which each phase of each job is over; after the last one, all its work."""
+    ends = np.empty((len(contexts), phases))
+    for row, context in zip(ends, contexts, strict=True):
+        own = context.terms.phase_ends_gpu_hours
+        row[:] = own[-1]
+        row[: len(own)] = own
+    return ends
+
+
+def _measure_gpus(speeds: Sequence[Speed | None], where: Sequence[Sequence[int]], pools: int) -> Ints:
+    """Return the least that each job must hold in each pool until its pace was measured."""
+    least = np.zeros((len(speeds), pools), dtype=np.int64)
+    for row, speed, there in zip(least, speeds, where, strict=True):
+        if speed is not None:
+            row[there] = speed.measure_gpus
+    return least
+
+
+def _worthless_hours(job: Job) -> float:
+    late = job.worthless_after_hours
+    return job.deadline_hours if late is None else late
+
+
+def is_hard(job: Job) -> bool:
+    """Whether a job must be done by its deadline."""
+    return job.deadline_hours < math.inf and _worthless_hours(job) <= job.deadline_hours
+
+
+def _weight(context: JobContext, template: JobTemplate | None) -> float:
+    """Return how much an hour of a job's waiting counts."""
+    if context.file is not None and context.file.priority is not None:
+        return context.file.priority
+    return 1.0 if template is None else template.weight
+
+
+def _patience_hours(context: JobContext, template: JobTemplate | None) -> float:
+    """Return how long a job may wait before it rents on demand; not a number: as the allocator thinks."""
+    if context.file is not None and context.file.patience_hours is not None:
+        return context.file.patience_hours
+    return math.nan if template is None else template.patience_hours
+
+
+def kept_in(decision: PendingDecision, context: JobContext, pool: str) -> tuple[int, int]:
+    """Return what a job has in a pool, of spot and on demand."""
+    state = ordered(decision, context)
+    return (
+        (state.spot_gpus, state.on_demand_gpus) if context.pool_names[_at(context, state)] == pool else (0, 0)
+    )
+
+
+def _at(context: JobContext, state: JobState) -> int:
+    return 0 if context.ground is None else state.pool
+
+
+def leaving(record: JobRecord, pool: str) -> tuple[int, int]:
+    """Return what real workers still hold in a pool, of spot and on demand, whatever is ordered."""
+    held = record.holding.held
+    return (0, 0) if held is None or not held.gpus or record.held_pool != pool else (held[0], held[1])
+
+
+class Speed(NamedTuple):
+    """How fast a job is in each of its pools."""
+
+    mean: tuple[Terms, ...]  # as it is believed to be
+    safe: tuple[Terms, ...]  # as slow as it may turn out to be; the same before enough was measured
+    measure_gpus: tuple[int, ...]
+    """The least that it must hold until enough was measured; 0 where nothing is to be."""
+
+
+class PacedKinds(NamedTuple):
+    """The tables of a fleet with rows for jobs of another pace than their files say."""
+
+    kinds: Kinds
+    kind: Ints
+    safe_kind: Ints
+
+
+def speed_of(context: JobContext, pace: Pace, progress_gpu_hours: float, *, hard: bool) -> Speed | None:
+    """Return how fast a job is by what is believed of it; None where its file is taken at its word."""
+    if pace.hours == np.inf:
+        return None
+    slot_hours = context.slot_hours
+    mean = tuple(believed(terms, pace) for terms in context.all_terms)
+    if is_measured(pace):
+        slow = tuple(safe(terms, pace, progress_gpu_hours, slot_hours, Z) for terms in mean)
+        return Speed(mean, slow, (0,) * len(mean))
+    least = tuple(measuring_width(terms, slot_hours) if hard else 0 for terms in mean)
+    return Speed(mean, mean, least)
+
+
+def with_speeds(
+    kinds: Kinds, said: Sequence[int], speeds: Sequence[Speed | None], where: Sequence[Sequence[int]]
+) -> PacedKinds:
+    """Add rows for jobs of another pace; `where` says which of the fleet's pools those of each job are."""
+    kind, safe_kind = whole(said), whole(said)
+    rows: list[tuple[int, tuple[Terms, ...], Sequence[int]]] = []
+    first = len(kinds.restart_hours)
+    for job, speed in enumerate(speeds):
+        if speed is not None:
+            kind[job] = safe_kind[job] = first + len(rows)
+            rows.append((said[job], speed.mean, where[job]))
+            if speed.safe is not speed.mean:
+                safe_kind[job] = first + len(rows)
+                rows.append((said[job], speed.safe, where[job]))
+    return PacedKinds(_more(kinds, rows) if rows else kinds, kind, safe_kind)
+
+
+def _more(kinds: Kinds, rows: Sequence[tuple[int, tuple[Terms, ...], Sequence[int]]]) -> Kinds:
+    first = len(kinds.restart_hours)
+    copied = [one for one, _, _ in rows]
+    found = Kinds._make(np.concatenate([table, table[copied]]) for table in kinds)
+    for row, (_, terms, pools) in enumerate(rows, start=first):
+        _fill(found, row, zip(terms, pools, strict=True))
+    return found
+
+
+def _fill(kinds: Kinds, row: int, places: Iterable[tuple[Terms, int]]) -> None:
+    """Write how fast a job is in each of its pools, and how long it takes to begin and to save."""
+    for terms, pool in places:
+        phases, widths = terms.rate.shape
+        there = kinds.rate[row, pool, :phases, :widths]
+        there[...] = np.where(there > 0.0, terms.rate, 0.0)
+        kinds.restart_hours[row], kinds.shrink_hours[row] = terms.restart_hours, terms.shrink_hours
+        kinds.checkpoint_hours[row] = terms.checkpoint_hours

@@ -21,6 +21,8 @@ from slacktide.physics.pace import mean_factor, mean_restart
 from slacktide.physics.progress import Passed
 from slacktide.physics.tariff import lasts_hours, price
 
+BARE = (int, int, int, float, float, float, float, float, float, bool)  # the fields of a JobState
+
 
 class StretchAccount(NamedTuple):
     """A stretch from its beginning to a moment, and the job at its end."""
@@ -34,6 +36,11 @@ class StretchAccount(NamedTuple):
         return self.priced.stretch.to_hours
 
     @property
+    def unsaved_gpu_hours(self) -> float:
+        """The work that would be lost with its workers now."""
+        return self.state.progress_gpu_hours - self.state.checkpointed_gpu_hours
+
+    @property
     def hours(self) -> float:
         """How long it is."""
         return self.priced.stretch.to_hours - self.priced.stretch.from_hours
@@ -41,43 +48,34 @@ class StretchAccount(NamedTuple):
 
 def account(context: JobContext, record: JobRecord, facts: BackendStatus, to_hours: float) -> StretchAccount:
     """Say what a job's open stretch did and cost until a moment of its slot."""
-    begun, order = record.holding.begun, record.holding.order
-    assert begun is not None
-    assert order is not None
-    hours = _hours(context, begun, _end_hours(record, facts, to_hours))
+    begun, order, before = record.begun, record.order, record.progress.state
+    ends = to_hours
+    if has_finished(record, facts):  # where the work was done before that moment, then
+        ends = min(to_hours, max(facts.until_hours, begun.from_hours))
+    hours, here = _hours(context, begun, ends), _pool(context, record)
+    move_usd = context.move_usd(before) if here == context.here else 0.0
     pool, quote = order.pool, begun.quote
     if facts.finished is None:
         spot, on_demand = order.spot_gpus, order.on_demand_gpus
         state, _, charge, passed = ledger.live(
-            context.terms, context.tariff, context.job.money_usd, record.progress.state, record.money.meter,
-            begun.slot, begun.from_hours, hours, quote, _pool(context, record), spot, on_demand,
-            _move_usd(context, record),
+            context.terms, context.tariff, context.job.money_usd, before, record.money.meter, begun.slot,
+            begun.from_hours, hours, quote, here, spot, on_demand, move_usd,
         )  # fmt: skip
     else:
         spot, on_demand = record.holding.held or (order.spot_gpus, order.on_demand_gpus)
-        if (
-            context.ground is not None and record.paid_pool != pool
-        ):  # an older set, elsewhere, has still to end
-            pool = record.paid_pool
+        if context.ground is not None and record.paid_pool != pool:
+            pool = record.paid_pool  # an older set, elsewhere, has still to end
             quote = context.named(pool).quote(begun.slot)
-        state, passed = _worked(context, record, facts, begun.from_hours, hours)
+        state, passed = _worked(context, record, facts, hours)
         held = hours if spot + on_demand else 0.0
-        at = record.progress.state.pool if context.ground is None else context.index(pool)
+        at = before.pool if context.ground is None else context.index(pool)
         charge, _ = price(
-            context.tariff,
-            record.money.meter,
-            begun.slot,
-            at,
-            quote,
-            spot,
-            on_demand,
-            held,
-            _move_usd(context, record),
+            context.tariff, record.money.meter, begun.slot, at, quote, spot, on_demand, held, move_usd
         )
-        state = state._replace(cost_usd=record.progress.state.cost_usd + charge.usd)
+        state = state._replace(cost_usd=before.cost_usd + charge.usd)
     one = ledger.priced(
         record.job, pool, begun.slot, begun.from_hours, quote, spot, on_demand, charge, passed,
-        state.progress_gpu_hours - record.progress.state.progress_gpu_hours, estimated=facts.progress is None,
+        state.progress_gpu_hours - before.progress_gpu_hours, estimated=facts.progress is None,
     )  # fmt: skip
     if not state.ended:
         one = one._replace(stretch=one.stretch._replace(to_hours=float(to_hours)))
@@ -86,29 +84,14 @@ def account(context: JobContext, record: JobRecord, facts: BackendStatus, to_hou
 
 def _pool(context: JobContext, record: JobRecord) -> int:
     """Return where a job is in its open stretch: where it was, until workers have come elsewhere."""
-    assert record.holding.order is not None
-    came = context.ground is not None and record.holding.order.gpus > 0 and has_all(record)
+    came = context.ground is not None and record.order.gpus > 0 and has_all(record)
     return context.here if came else record.progress.state.pool
-
-
-def _move_usd(context: JobContext, record: JobRecord) -> float:
-    """Return what it costs that its workers came to another pool in its open stretch."""
-    return context.move_usd(record.progress.state) if _pool(context, record) == context.here else 0.0
 
 
 def has_finished(record: JobRecord, facts: BackendStatus) -> bool:
     """Whether real workers of what was ordered have done all the work."""
-    order = record.holding.order
-    assert order is not None
+    order = record.order
     return bool(facts.finished and facts.attempt == order.attempt and order.gpus and not order.ending)
-
-
-def _end_hours(record: JobRecord, facts: BackendStatus, to_hours: float) -> float:
-    """Return when a stretch up to a moment ends: where the work was done before it, then."""
-    assert record.holding.begun is not None
-    if not has_finished(record, facts):
-        return to_hours
-    return min(to_hours, max(facts.until_hours, record.holding.begun.from_hours))
 
 
 def money_ends(
@@ -139,18 +122,7 @@ def known_safe_gpu_hours(facts: BackendStatus, state: JobState) -> float:
 
 def bare(state: JobState) -> JobState:
     """Return the same state in plain numbers: the physics may have left NumPy's in it."""
-    return JobState(
-        int(state.spot_gpus),
-        int(state.on_demand_gpus),
-        int(state.pool),
-        float(state.pause_hours),
-        float(state.progress_gpu_hours),
-        float(state.checkpointed_gpu_hours),
-        float(state.since_checkpoint_hours),
-        float(state.cost_usd),
-        float(state.finish_hours),
-        bool(state.exhausted),
-    )
+    return JobState(*(kind(value) for kind, value in zip(BARE, state, strict=True)))
 
 
 def _hours(context: JobContext, begun: Begun, to_hours: float) -> float:
@@ -162,84 +134,71 @@ def _hours(context: JobContext, begun: Begun, to_hours: float) -> float:
 
 
 def _worked(
-    context: JobContext, record: JobRecord, facts: BackendStatus, from_hours: float, hours: float
+    context: JobContext, record: JobRecord, facts: BackendStatus, hours: float
 ) -> tuple[JobState, Passed]:
     """Return a job with real workers after these hours, its cost not yet added."""
-    order = record.holding.order
-    assert order is not None
+    to_hours = record.begun.from_hours + hours
     if facts.progress is None:
-        state, passed = _estimated(context, record, from_hours, hours)
+        state, passed = _estimated(context, record, hours)
     else:
-        spoken = facts.attempt == order.attempt and facts.progress.at_hours > -math.inf
-        state, passed = _reported(context, record, facts.progress, from_hours + hours, hours, spoken=spoken)
-    ends = from_hours + hours >= facts.until_hours - TIME_TOLERANCE_HOURS or math.isinf(facts.until_hours)
+        spoken = facts.attempt == record.order.attempt and facts.progress.at_hours > -math.inf
+        state, passed = _reported(context, record, facts.progress, hours, spoken=spoken)
+    ends = to_hours >= facts.until_hours - TIME_TOLERANCE_HOURS or math.isinf(facts.until_hours)
     if ends and has_finished(record, facts):
-        state = _done(context, state, from_hours + hours)
+        work = context.terms.work_gpu_hours
+        state = state._replace(
+            spot_gpus=0, on_demand_gpus=0, pause_hours=0.0, progress_gpu_hours=work,
+            checkpointed_gpu_hours=work, since_checkpoint_hours=0.0, finish_hours=to_hours,
+        )  # fmt: skip
     return state, passed
 
 
-def _estimated(
-    context: JobContext, record: JobRecord, from_hours: float, hours: float
-) -> tuple[JobState, Passed]:
+def _estimated(context: JobContext, record: JobRecord, hours: float) -> tuple[JobState, Passed]:
     """Estimate by physics what silent workers do; only they themselves can say that they have finished.
 
     Workers that were started again inside the stretch begin where the stretch had its last checkpoint.
     """
-    order, state, begun = record.holding.order, record.progress.state, from_hours
-    assert order is not None
+    order, state, begun = record.order, record.progress.state, record.begun.from_hours
+    to_hours, restarted, work = begun + hours, record.holding.attempt_hours, context.terms.work_gpu_hours
     if not has_all(record):
         waiting = _between_pools(context, record) or state
         return waiting, Passed(hours, hours if order.gpus else 0.0, 0.0)
-    if from_hours < record.holding.attempt_hours <= from_hours + hours:
+    if begun < restarted <= to_hours:
         safe = state.checkpointed_gpu_hours
         state = state._replace(spot_gpus=0, on_demand_gpus=0, progress_gpu_hours=safe)
-        begun = record.holding.attempt_hours
+        begun = restarted
     ends = context.terms.phase_ends_gpu_hours.copy()
     ends[-1] = math.inf
     endless = context.terms._replace(work_gpu_hours=math.inf, phase_ends_gpu_hours=ends)
-    pool = _pool(context, record)
     state, passed = physics.pass_time(
-        endless, state, begun, from_hours + hours - begun, pool, order.spot_gpus, order.on_demand_gpus
+        endless, state, begun, to_hours - begun, _pool(context, record), order.spot_gpus, order.on_demand_gpus
     )
     state = state._replace(
-        progress_gpu_hours=min(state.progress_gpu_hours, context.terms.work_gpu_hours),
-        checkpointed_gpu_hours=min(state.checkpointed_gpu_hours, context.terms.work_gpu_hours),
+        progress_gpu_hours=min(state.progress_gpu_hours, work),
+        checkpointed_gpu_hours=min(state.checkpointed_gpu_hours, work),
     )
     paused = hours - passed.productive_hours if order.gpus else 0.0
     return state, Passed(hours, paused, passed.productive_hours)
 
 
 def _reported(
-    context: JobContext,
-    record: JobRecord,
-    progress: JobProgress,
-    to_hours: float,
-    hours: float,
-    *,
-    spoken: bool,
+    context: JobContext, record: JobRecord, progress: JobProgress, hours: float, *, spoken: bool
 ) -> tuple[JobState, Passed]:
     """Return a job as its workers report it; until they do, only what is checkpointed counts."""
-    terms, order, before = context.terms, record.holding.order, record.progress.state
-    assert order is not None
+    terms, order, before, pace = context.terms, record.order, record.progress.state, record.progress.pace
     rate = float(terms.rate[physics.phase_of(terms, before.progress_gpu_hours), order.gpus])
     safe = _safe_gpu_hours(terms, before, progress, rate, spoken=spoken)
     done = progress.done_share * terms.work_gpu_hours if spoken else safe
-    waited = to_hours - record.holding.attempt_hours
-    rate *= (
-        mean_factor(record.progress.pace, order.gpus)
-        if record.progress.pace is not None and order.gpus
-        else 1.0
-    )
-    gained = max(0.0, done - before.progress_gpu_hours)
-    productive = min(hours, gained / rate) if rate > 0 else 0.0
-    there = order if has_all(record) else _between_pools(context, record) or before
-    restart = (
-        terms.restart_hours
-        if record.progress.pace is None
-        else mean_restart(record.progress.pace, terms.restart_hours)
-    )
+    restart = terms.restart_hours
+    if pace is not None:
+        rate *= mean_factor(pace, order.gpus) if order.gpus else 1.0
+        restart = mean_restart(pace, restart)
     if context.ground is not None and before.progress_gpu_hours > 0.0:
         restart += float(terms.move_hours[record.holding.left_pool])
+    gained = max(0.0, done - before.progress_gpu_hours)
+    productive = min(hours, gained / rate) if rate > 0 else 0.0
+    waited = record.begun.from_hours + hours - record.holding.attempt_hours
+    there = order if has_all(record) else _between_pools(context, record) or before
     state = before._replace(
         spot_gpus=there.spot_gpus,
         on_demand_gpus=there.on_demand_gpus,
@@ -271,8 +230,7 @@ def _safe_gpu_hours(
 
 def has_all(record: JobRecord) -> bool:
     """Whether all that was ordered is held; the job does nothing before."""
-    order, held = record.holding.order, record.holding.held
-    assert order is not None
+    order, held = record.order, record.holding.held
     if held is None:
         return True
     elsewhere = held.gpus > 0 and record.held_pool != order.pool
@@ -281,20 +239,7 @@ def has_all(record: JobRecord) -> bool:
 
 def _between_pools(context: JobContext, record: JobRecord) -> JobState | None:
     """Return a job that left a pool and has no workers yet in the next one; None where it left none."""
-    assert record.holding.order is not None
-    if context.ground is None or not record.holding.order.gpus or context.here == record.progress.state.pool:
+    state = record.progress.state
+    if context.ground is None or not record.order.gpus or context.here == state.pool:
         return None
-    return record.progress.state._replace(spot_gpus=0, on_demand_gpus=0, pause_hours=0.0)
-
-
-def _done(context: JobContext, state: JobState, finish_hours: float) -> JobState:
-    work = context.terms.work_gpu_hours
-    return state._replace(
-        spot_gpus=0,
-        on_demand_gpus=0,
-        pause_hours=0.0,
-        progress_gpu_hours=work,
-        checkpointed_gpu_hours=work,
-        since_checkpoint_hours=0.0,
-        finish_hours=finish_hours,
-    )
+    return state._replace(spot_gpus=0, on_demand_gpus=0, pause_hours=0.0)

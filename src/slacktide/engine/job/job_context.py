@@ -5,25 +5,29 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from slacktide.core.quotes import Quote, Sighting
 from slacktide.core.types import TIME_TOLERANCE_HOURS, Job, JobState
-from slacktide.engine.job.usable_pools import job_in, own_slot, quote_in, sightings_since
+from slacktide.engine.job.blocked_jobs import Troubles
+from slacktide.engine.job.journal_market import (
+    check_unchanged,
+    hours_since,
+    job_in,
+    open_written,
+    own_slot,
+    quote_in,
+)
 from slacktide.files.job import JobFile, parse_job
 from slacktide.journal.events import Sight, Submitted
-from slacktide.journal.state.journal_state import JobRecord
+from slacktide.journal.state.journal_state import JobRecord, JournalState
 from slacktide.market.base import Market, Pool
+from slacktide.market.live.feed import Feed
 from slacktide.market.market_view import ALONE, MarketView
-from slacktide.market.source import open_market
-from slacktide.market.spec import is_feed
 from slacktide.physics import progress as physics
 from slacktide.physics.pace import KNOWN, Pace, prior
 from slacktide.physics.tariff import Tariff, tariff_of
@@ -34,9 +38,6 @@ from slacktide.simulation.playback import Playback
 from slacktide.simulation.policy_runs import guarded, setting_for
 from slacktide.simulation.pool_options import PoolOptions
 from slacktide.simulation.tries import TriedMoment
-
-if TYPE_CHECKING:
-    from slacktide.market.live.feed import Feed
 
 NOTHING_SEEN: Mapping[str, tuple[Sighting, ...]] = {}
 
@@ -187,10 +188,14 @@ class JobContext:
         own = slot - self.start_slot
         view = look(self.job, moment, state, own, self.slot_hours, memory, name, pace, places)
         if places is not None and self.sight == "tried":
-            sightings = sightings_since(seen, self.pool_names, self.origin_hours, self.slot_hours)
+            sightings = [[self._own(one) for one in seen.get(name, ())] for name in self.pool_names]
             tried = TriedMoment(moment, sightings, 0.0)
             view = dataclasses.replace(view, pools=tried, known=tried)
         return self._shortened(view, slot, from_hours)
+
+    def _own(self, one: Sighting) -> Sighting:
+        """Return what was seen of a pool, its hours counted from when the job's first slot began."""
+        return one._replace(at_hours=hours_since(one.at_hours, self.origin_hours, self.slot_hours))
 
     @property
     def warns(self) -> bool:
@@ -300,8 +305,7 @@ def context_from_file(submitted: Submitted, written: JobFile) -> JobContext:
     file = dataclasses.replace(written, envs={**written.envs, **submitted.envs})
     # A job of a stream has no policy of its own: the stream's policy decides about all of them.
     spec = "on-demand" if submitted.fleet else json.loads(submitted.policy)
-    feed = _feed(submitted.market)
-    market = _recorded(submitted.market) if feed is None else feed.market
+    market, feed = open_written(submitted.market)
     pool, policy = market.pool(submitted.pool), policies.make(spec)
     job, ground = file.job, None
     if submitted.pools:
@@ -342,34 +346,71 @@ def context_without_market(submitted: Submitted, quote: Quote) -> JobContext:
     )  # fmt: skip
 
 
-def market_of(written: str) -> Market | None:
-    """Open the recorded market that a submission names; None where it names one that is being written."""
-    return None if is_feed(json.loads(written)["spec"]) else _recorded(written)
+KEPT_CONTEXTS = 64
+"""How many jobs that ended keep their context: the bill of a job is mostly wanted soon after its end."""
 
 
-def _recorded(written: str) -> Market:
-    """Open a recorded market; it is kept until its file changes."""
-    return _opened(written, _stamp(json.loads(written)["spec"]))
+class JobContexts:
+    """The context of each job by its id."""
 
+    def __init__(
+        self, state: JournalState, open_one: Callable[[Submitted], JobContext], troubles: Troubles
+    ) -> None:
+        self._state, self._open, self._troubles = state, open_one, troubles
+        self._found: dict[str, JobContext] = {}
 
-@lru_cache(maxsize=8)
-def _opened(written: str, stamp: tuple[int, ...]) -> Market:
-    return open_market(**json.loads(written))
+    def __contains__(self, job: object) -> bool:
+        return job in self._found
 
+    def add(self, submitted: Submitted) -> JobContext:
+        """Open the context of a job that is not in the journal yet."""
+        self._found[submitted.job] = self._open(submitted)
+        return self._found[submitted.job]
 
-def _stamp(spec: str) -> tuple[int, ...]:
-    """Return what distinguishes two states of a market's file; nothing for a market that has none."""
-    try:
-        now = os.stat(spec)
-    except (OSError, ValueError):
-        return ()
-    return now.st_ino, now.st_size, now.st_mtime_ns
+    def drop(self, job: str) -> None:
+        """Forget a job that was not taken in after all."""
+        del self._found[job]
 
+    def drop_ended(self) -> None:
+        """Forget all but the last jobs that ended: a controller may run for months."""
+        # The first job of a fleet says which pool and slots its machines are billed in, also after its end.
+        needed = {*self._state.unended, *(fleet.first.job for fleet in self._state.fleets.values())}
+        for job in [job for job in self._found if job not in needed][:-KEPT_CONTEXTS]:
+            del self._found[job]
 
-def _feed(written: str) -> Feed | None:
-    """Return the feed that a submission names; None where its market is a recorded one."""
-    if not is_feed(json.loads(written)["spec"]):
-        return None
-    from slacktide.market.live.feed import shared_feed
+    def of(self, record: JobRecord) -> JobContext:
+        """Return a job's context in the pool in which its workers are to be, or where it was last.
 
-    return shared_feed(written)
+        Raises InputError where its market or file cannot be opened, or has changed since the job began.
+        """
+        if record.job not in self._found:
+            context = self._open(record.submitted)
+            if record.active and record.submitted.market:
+                check_unchanged(self._state.site, open_written(record.submitted.market)[0])
+            self._found[record.job] = context
+        context = self._found[record.job]
+        return (
+            context.at(record.progress.state.pool)
+            if record.holding.order is None
+            else context.named(record.holding.order.pool)
+        )
+
+    def named(self, job: str) -> JobContext:
+        """Return the context of a job that is being taken in or was."""
+        return self._found[job] if job in self._found else self.of(self._state.jobs[job])
+
+    def able(self) -> list[JobRecord]:
+        """Return the jobs that can go on; one without its market can be cancelled, at its last quote."""
+        stuck, able = set(self._troubles.having("market")), []
+        for record in self._state.active:
+            if record.job in stuck and not record.requests.cancelled:
+                continue
+            if record.job in stuck and record.holding.begun is not None:
+                self._found[record.job] = context_without_market(record.submitted, record.holding.begun.quote)
+                self._troubles.note(record.job, "market", "")
+            able.append(record)
+        return able
+
+    def feeds(self) -> Iterator[Feed]:
+        """Yield the feed of each open job whose market is still being written."""
+        return (context.feed for context in self._found.values() if context.feed is not None)

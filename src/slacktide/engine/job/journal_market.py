@@ -1,19 +1,32 @@
-"""The one market of a journal: which it is, and at which of its slots a job that is submitted stands."""
+"""The market that all jobs of a journal share: whether it is as it was, and where jobs stand in it.
+
+A job that is submitted stands at a slot of it; one that may move has several of its pools on one clock.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+import os
 import secrets
 from collections.abc import Mapping
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, NamedTuple
 
-from slacktide.core.errors import InputError
+from slacktide.core.errors import InputError, UnknownNameError
+from slacktide.core.quotes import Quote
+from slacktide.core.types import TIME_TOLERANCE_HOURS, Job
 from slacktide.journal.events import JournalMade, SiteOpened
 from slacktide.journal.state.journal_state import JournalState
 from slacktide.journal.store.base import Store
-from slacktide.market.base import Pool
+from slacktide.market.base import Market, Pool, digest
+from slacktide.market.live.feed import Feed, open_feed, shared_feed
+from slacktide.market.market_view import NOT_BEGUN
+from slacktide.market.pools.places import job_at, places_of
+from slacktide.market.source import open_market
+from slacktide.market.spec import is_feed
+from slacktide.market.tape import SAME_TIME_SHARE, first_hours
 
 ANOTHER = "name another journal with --journal"
 
@@ -69,3 +82,110 @@ def check_resumable(state: JournalState) -> None:
 def _words(market: Mapping[str, Any]) -> str:
     options = ", ".join(f"{name} {value}" for name, value in market.items() if name != "spec")
     return f"{market['spec']} ({options})" if options else str(market["spec"])
+
+
+def open_written(written: str) -> tuple[Market, Feed | None]:
+    """Open the market that a submission names, with its feed where it is still being written."""
+    if is_feed(json.loads(written)["spec"]):
+        feed = shared_feed(written)
+        return feed.market, feed
+    return _recorded(written), None
+
+
+def _recorded(written: str) -> Market:
+    """Open a recorded market; it is kept until its file changes."""
+    return _opened(written, _stamp(json.loads(written)["spec"]))
+
+
+@lru_cache(maxsize=8)
+def _opened(written: str, stamp: tuple[int, ...]) -> Market:
+    return open_market(**json.loads(written))
+
+
+def _stamp(spec: str) -> tuple[int, ...]:
+    """Return what distinguishes two states of a market's file; nothing for a market that has none."""
+    try:
+        now = os.stat(spec)
+    except (OSError, ValueError):
+        return ()
+    return now.st_ino, now.st_size, now.st_mtime_ns
+
+
+def digest_of(market: Market, spec: str, start_utc: str) -> str:
+    """Return the digest of a market that jobs stand on from a moment of it on.
+
+    Of a feed, which grows, it is that of the slots before that moment.
+    """
+    return digest(market, datetime.fromisoformat(start_utc) if is_feed(spec) else None)
+
+
+def digest_now(written: str, start_utc: str) -> str:
+    """Return the digest of a market as it can be opened now; raises InputError where it cannot."""
+    options = json.loads(written)
+    spec = options["spec"]
+    return digest_of(open_feed(**options) if is_feed(spec) else _recorded(written), spec, start_utc)
+
+
+def check_unchanged(site: SiteOpened | None, market: Market) -> None:
+    """Raise InputError where the market that was opened is not the one on which a journal's jobs stand.
+
+    Journals of before do not say which that was.
+    """
+    if site is None or not site.digest:
+        return
+    spec = json.loads(site.market)["spec"]
+    if digest_of(market, spec, site.start_utc) != site.digest:
+        raise InputError(
+            f"{spec}: the market must stay as it was when the jobs of this journal began, got other numbers; "
+            "put the file back as it was, or cancel the job and submit it to another journal"
+        )
+
+
+def was_changed(site: SiteOpened | None) -> bool:
+    """Whether the market of a site has other numbers now; raises InputError where it cannot be opened."""
+    if site is None or not site.digest:
+        return False
+    return digest_now(site.market, site.start_utc) != site.digest
+
+
+def usable(job: Job, gpu: str, market: Market) -> tuple[str, ...]:
+    """Return the pools that a job may use.
+
+    None where it names none and the market has several types, but not its own: then it stays in one pool.
+    Raises InputError where it names some that are not there.
+    """
+    try:
+        return tuple(place.pool for place in places_of(job, gpu, market))
+    except InputError:
+        if job.pools:
+            raise
+        return ()
+
+
+def job_in(job: Job, gpu: str, market: Market, name: str) -> Job:
+    """Return a job as it is in a pool that it stays in; raises InputError where it may not use the pool."""
+    places = {place.pool: place for place in places_of(job, gpu, market)}
+    if name not in places:
+        raise UnknownNameError("pool", name, places, place="the job may not use this pool: ")
+    return job_at(job, places[name])
+
+
+def own_slot(pool: Pool, home: Pool, slot: int) -> int:
+    """Return the slot of a pool that runs when a slot of another one begins; negative before its first."""
+    hours = slot * home.slot_hours
+    return math.floor((hours - first_hours(pool, home, 0)) / pool.slot_hours + SAME_TIME_SHARE)
+
+
+def quote_in(pool: Pool, home: Pool, slot: int) -> Quote:
+    """Return what a recorded pool offers when a slot of another one begins."""
+    if pool is home:
+        return pool.quote(slot)
+    own = own_slot(pool, home, slot)
+    return pool.quote(own) if own >= 0 else NOT_BEGUN
+
+
+def hours_since(at_hours: float, origin_hours: float, slot_hours: float) -> float:
+    """Return a moment as hours since another; one at which a slot begins is exactly that of the slot."""
+    hours = at_hours - origin_hours
+    border = round(hours / slot_hours) * slot_hours
+    return border if abs(hours - border) < TIME_TOLERANCE_HOURS else hours

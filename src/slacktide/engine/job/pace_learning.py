@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from slacktide.backends.base import BackendStatus, JobProgress
+from slacktide.backends.base import JobProgress
 from slacktide.core.types import TIME_TOLERANCE_HOURS
 from slacktide.core.units import format_count
 from slacktide.engine.changes import Change, Changes
@@ -33,9 +33,10 @@ SILENT = (
 )
 
 
-def note_reports(context: StepContext, record: JobRecord, facts: BackendStatus) -> Changes:
+def note_reports(context: StepContext, record: JobRecord) -> Changes:
     """See when workers first report and when they save; write how long they took to begin."""
-    order, progress = record.holding.order, facts.progress
+    facts, order = context.status(record.job), record.holding.order
+    progress = facts.progress
     if order is None or not order.gpus or facts.finished is None or not _is_measured(context, record):
         return
     seen = context.reports.get(record.job)
@@ -191,9 +192,10 @@ def _why(job_context: JobContext, after: Pace, width: int, hours: float) -> str:
     )
 
 
-def note_resumed(context: StepContext, record: JobRecord, facts: BackendStatus, now_hours: float) -> Changes:
+def note_resumed(context: StepContext, record: JobRecord, now_hours: float) -> Changes:
     """Write down where a new set of workers goes on, when it first says so."""
-    order, begun, progress = record.holding.order, record.holding.begun, facts.progress
+    facts, order, begun = context.status(record.job), record.holding.order, record.holding.begun
+    progress = facts.progress
     if not record.progress.unreported or order is None or begun is None or order.ending or progress is None:
         return
     if facts.attempt != order.attempt or math.isinf(progress.at_hours):

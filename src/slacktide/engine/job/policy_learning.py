@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Callable
 
 from slacktide.core.errors import SlacktideError
-from slacktide.engine.engine import Engine
+from slacktide.engine.job.job_context import JobContext
 from slacktide.journal.events import Learned, Submitted
 from slacktide.journal.state.journal_state import JobRecord
 from slacktide.policies.selection import policy_set as arms
@@ -39,10 +40,16 @@ def drop_lesson(submitted: Submitted, state: LearnedStateFile) -> None:
             hedge.drop(_key(submitted))
 
 
-def learn_from(engine: Engine, record: JobRecord, state: LearnedStateFile) -> None:
+def learn_from(
+    record: JobRecord,
+    context_of: Callable[[JobRecord], JobContext],
+    now_hours: float,
+    state: LearnedStateFile,
+) -> list[Learned]:
     """Replay every policy on the path of a job that ended; the learner receives what each would have earned.
 
-    A job that was cancelled or failed teaches nothing about policies.
+    Returns what the journal is to keep of that: nothing where nothing was learned, as from a job that was
+    cancelled or failed.
     """
     from slacktide.simulation.replay import replay
     from slacktide.simulation.selection import arms_of
@@ -51,20 +58,20 @@ def learn_from(engine: Engine, record: JobRecord, state: LearnedStateFile) -> No
     with state.changing() as hedge:
         key = _key(record.submitted)
         if key not in hedge.open:
-            return
+            return []
         drawn = hedge.arms[hedge.open[key].arm]
         if record.ended.status in ("cancelled", "failed"):
             hedge.drop(key)
-            return
-        policies, context = arms_of(hedge), engine.job_context(record)
+            return []
+        policies, context = arms_of(hedge), context_of(record)
         try:
             found = replay(context.job, context.pool, context.start_slot, policies, context.setting)
         except SlacktideError:  # the market does not reach to the deadline
             hedge.drop(key)
-            return
+            return []
         hedge.end(key, found.shares)
     share = float(found.shares[list(policies).index(drawn)])
-    engine.write([Learned(job=record.job, at_hours=engine.state.now_hours, policy=drawn, share=share)])
+    return [Learned(job=record.job, at_hours=now_hours, policy=drawn, share=share)]
 
 
 def _key(submitted: Submitted) -> str:

@@ -1,6 +1,6 @@
 """An event as JSON text and back, exactly: the same fields, floats the same to the last bit.
 
-How a value is written follows from the type its field declares (`journal/codec/json_types.py`), so a new
+How a value is written follows from the type its field declares (`journal/codec/json_forms.py`), so a new
 kind of event needs nothing here. Both ways check: what could not be read back is refused before it is
 written, which is seen from the values and needs no reading.
 
@@ -17,8 +17,7 @@ from datetime import datetime
 from typing import Any, NoReturn
 
 from slacktide.core.errors import InputError
-from slacktide.journal.codec.json_scalars import JsonForm, Misfit
-from slacktide.journal.codec.json_types import form
+from slacktide.journal.codec.json_forms import JsonForm, Misfit, form
 from slacktide.journal.codec.old_journals import JSON_TEXTS, with_values
 from slacktide.journal.events import KINDS, Event
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from slacktide.journal.codec.json_scalars import Misfit
+from slacktide.journal.codec.json_forms import Misfit
 
 Tree: TypeAlias = dict[str, Any]
 Find: TypeAlias = Callable[[str, str, int], Tree | None]
@@ -25,8 +25,7 @@ JSON_TEXTS = {
     "Submitted": ("policy", "market"),
     "SiteOpened": ("market",),
     "Remembered": ("memory",),
-}
-"""Fields whose value was JSON text before form 3; empty text where there is none."""
+}  # fields whose value was JSON text before form 3; empty text where there is none
 COMMON = ("kind", "job", "at_hours", "actor", "why")  # what every event has
 
 

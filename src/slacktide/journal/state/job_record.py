@@ -70,6 +70,7 @@ class Holding(NamedTuple):
 
 NOTHING = Holding()
 UNSEEN_SLOT = "unseen"  # why a job holds in a slot what it held before: there was no step in that slot
+BEING_STOPPED = "stopping"  # why a job holds workers that are to end, whatever the market offers meanwhile
 
 
 @dataclass(slots=True)
@@ -108,7 +109,6 @@ class ProgressRecord:
     health: Health = "on-time"
     blocked: str = ""  # what keeps it from going on; empty when nothing does
     memory: tuple[float, ...] = ()  # what its policy keeps from one decision to the next
-    decisions: int = 0
     learned: bool = False
     lost_gpu_hours: float = 0.0
     """Work that was lost, as it was measured where the job reports, else as physics expects it."""
@@ -154,8 +154,7 @@ class JobRecord:
     ended: Ended | None = None
     fleet: str = ""  # the fleet that it is of; empty for a job by itself
     number: int = 0  # how many jobs of its fleet came before it
-    number_of_class: int = 0
-    """... and how many of its class."""
+    number_of_class: int = 0  # ... and how many of its class
     holding: HoldingRecord = field(default_factory=HoldingRecord)
     progress: ProgressRecord = field(default_factory=ProgressRecord)
     money: MoneyRecord = field(default_factory=MoneyRecord)
@@ -169,16 +168,23 @@ class JobRecord:
         return cls(event.job, event, hours, holding=holding)
 
     @property
+    def begun(self) -> Begun:
+        """The stretch that is open; only to be read while there is one."""
+        assert self.holding.begun is not None
+        return self.holding.begun
+
+    @property
+    def order(self) -> Order:
+        """What it is to hold; only to be read while a stretch is open."""
+        assert self.holding.order is not None
+        return self.holding.order
+
+    @property
     def held_pool(self) -> str:
         """The pool of the set of workers that it really holds, or held last."""
-        found = [one.pool for one in self.holding.stations if one.attempt <= self.holding.held_attempt]
-        return (
-            found[-1]
-            if found
-            else self.holding.stations[0].pool
-            if self.holding.stations
-            else self.submitted.pool
-        )
+        stations = self.holding.stations
+        found = [one for one in stations if one.attempt <= self.holding.held_attempt] or stations[:1]
+        return found[-1].pool if found else self.submitted.pool
 
     @property
     def paid_pool(self) -> str:
@@ -214,6 +220,7 @@ class JobRecord:
 
 def apply(record: JobRecord, event: Event) -> None:
     """Take one more event of a job into account."""
+    holding, progress, requests = record.holding, record.progress, record.requests
     match event:
         case Decided():
             _decided(record, event)
@@ -222,25 +229,36 @@ def apply(record: JobRecord, event: Event) -> None:
         case Preempted():
             _preempted(record, event)
         case Lost():
-            _lost(record, event)
+            _lose(progress, event.lost_gpu_hours, event.checkpointed_gpu_hours)
+            moved = event.checkpointed_gpu_hours > progress.safe_at_loss_gpu_hours + 1e-9
+            progress.losses_in_row = 1 if moved else progress.losses_in_row + 1
+            progress.safe_at_loss_gpu_hours = event.checkpointed_gpu_hours
         case WorkerFailed() | Stalled():
-            _lose(record, event.lost_gpu_hours, event.checkpointed_gpu_hours)
-            _failed(record, event.checkpointed_gpu_hours)
-        case Restarted() if record.holding.order is not None:
-            _new_attempt(record, event.attempt, event.at_hours, record.progress.state.pool)
-            record.holding.order = record.holding.order._replace(attempt=event.attempt, delay_s=event.delay_s)
-            record.holding.starts += 1
-        case Released() | Ended():
-            _let_go(record, event)
+            _lose(progress, event.lost_gpu_hours, event.checkpointed_gpu_hours)
+            moved = event.checkpointed_gpu_hours > progress.safe_at_failure_gpu_hours + 1e-9
+            progress.failures += 1
+            progress.failures_in_row = 1 if moved else progress.failures_in_row + 1
+            progress.safe_at_failure_gpu_hours = event.checkpointed_gpu_hours
+        case Restarted() if holding.order is not None:
+            _new_attempt(record, event.attempt, event.at_hours, progress.state.pool)
+            holding.order = holding.order._replace(attempt=event.attempt, delay_s=event.delay_s)
+            holding.starts += 1
+        case Ended():
+            record.ended, progress.blocked = event, ""
+            holding.held, holding.order, holding.begun, requests.ending = None, None, None, None
+        case Released():  # it waits for the next controller
+            holding.order, holding.begun, requests.ending, requests.released = None, None, None, True
+            # None stays None: in a dry run the back end never says what is held.
+            holding.held = None if holding.held is None else NOTHING
         case Held():
-            held = Holding(event.spot_gpus, event.on_demand_gpus)
-            record.holding.held, record.holding.held_attempt = held, event.attempt
+            holding.held = Holding(event.spot_gpus, event.on_demand_gpus)
+            holding.held_attempt = event.attempt
         case PreemptionAsked():
-            record.requests.preemption = event
+            requests.preemption = event
         case CancellationAsked():
-            record.requests.cancelled = True
+            requests.cancelled = True
         case _:
-            _learn(record.progress, event)
+            _learn(progress, event)
 
 
 def _learn(progress: ProgressRecord, event: Event) -> None:
@@ -258,112 +276,73 @@ def _learn(progress: ProgressRecord, event: Event) -> None:
             progress.learned = True
         case PaceRevised():
             progress.pace = event.pace
-        case _:
-            pass
 
 
 def _preempted(record: JobRecord, event: Preempted) -> None:
     see(record, event)
     holding = record.holding
     holding.preemptions += event.spot_left < event.spot_before
-    _lose(record, event.lost_gpu_hours)
+    _lose(record.progress, event.lost_gpu_hours)
     record.requests.preemption = None
     if holding.held is not None:
         # What the market took is not held any more, also while its workers are still ending.
         holding.held = holding.held._replace(spot_gpus=min(holding.held.spot_gpus, event.spot_left))
 
 
-def _let_go(record: JobRecord, event: Released | Ended) -> None:
-    """Note that no stretch is open any more: the job is over, or waits for the next controller."""
-    holding = record.holding
-    holding.order, holding.begun, record.requests.ending = None, None, None
-    if isinstance(event, Ended):
-        record.ended, holding.held, record.progress.blocked = event, None, ""
-        return
-    record.requests.released = True
-    # None stays None: in a dry run the back end never says what is held.
-    holding.held = None if holding.held is None else NOTHING
-
-
 def _decided(record: JobRecord, event: Decided) -> None:
-    if event.attempt != record.holding.attempt and event.spot_gpus + event.on_demand_gpus > 0:
-        record.holding.starts += 1
+    holding, progress, gpus = record.holding, record.progress, event.spot_gpus + event.on_demand_gpus
+    if event.attempt != holding.attempt and gpus > 0:
+        holding.starts += 1
     _new_attempt(record, event.attempt, event.at_hours, event.state.pool)
     pools = event.pool, *record.submitted.pools[event.state.pool : event.state.pool + 1]
     if event.spot_gpus > event.state.spot_gpus or (event.spot_gpus and pools[0] != pools[-1]):
-        record.holding.spot_added_hours = event.at_hours
-    _lose(record, event.lost_gpu_hours)
+        holding.spot_added_hours = event.at_hours
+    _lose(progress, event.lost_gpu_hours)
     see(record, event)
-    record.holding.wishes_left = event.instead[event.missed :]
-    if event.spot_gpus + event.on_demand_gpus > 0:
-        _ordered_to(record, event)
-    record.progress.memory = event.memory
-    record.requests.ending, record.requests.ending_why = (
-        event.ending,
-        "" if event.ending is None else event.why,
-    )
-    record.progress.state = event.state
-    record.progress.decisions += 1
-    record.holding.begun = Begun(event.slot, event.at_hours, event.quote)
-    record.holding.order = Order(
-        event.job,
-        event.attempt,
-        event.pool,
-        event.spot_gpus,
-        event.on_demand_gpus,
-        event.until_hours,
+    holding.wishes_left = event.instead[event.missed :]
+    if gpus > 0 and (not holding.stations or holding.stations[-1].pool != event.pool):
+        holding.stations += (Station(event.attempt, event.pool),)
+    record.requests.ending = event.ending
+    record.requests.ending_why = "" if event.ending is None else event.why
+    progress.memory, progress.state = event.memory, event.state
+    holding.begun = Begun(event.slot, event.at_hours, event.quote)
+    holding.order = Order(
+        event.job, event.attempt, event.pool, event.spot_gpus, event.on_demand_gpus, event.until_hours,
         ending=event.ending is not None,
-    )
-
-
-def _ordered_to(record: JobRecord, event: Decided) -> None:
-    """Note to which pool workers are ordered."""
-    if not record.holding.stations or record.holding.stations[-1].pool != event.pool:
-        record.holding.stations += (Station(event.attempt, event.pool),)
+    )  # fmt: skip
 
 
 def _new_attempt(record: JobRecord, attempt: int, at_hours: float, pool: int) -> None:
-    if attempt != record.holding.attempt:
-        record.holding.attempt, record.holding.attempt_hours, record.holding.left_pool = (
-            attempt,
-            at_hours,
-            pool,
-        )
+    holding = record.holding
+    if attempt != holding.attempt:
+        holding.attempt, holding.attempt_hours, holding.left_pool = attempt, at_hours, pool
         record.progress.unreported = record.progress.reported_gpu_hours > 0.0
 
 
-def _lose(record: JobRecord, lost_gpu_hours: float, safe_gpu_hours: float = 0.0) -> None:
+def _lose(progress: ProgressRecord, lost_gpu_hours: float, safe_gpu_hours: float = 0.0) -> None:
     """Count work as lost; what was safe as well had been done before, too."""
-    record.progress.lost_gpu_hours += lost_gpu_hours
-    record.progress.expected_lost_gpu_hours += lost_gpu_hours
-    if record.progress.reported_gpu_hours > 0.0:
-        record.progress.reported_gpu_hours = max(
-            record.progress.reported_gpu_hours, safe_gpu_hours + lost_gpu_hours
-        )
+    progress.lost_gpu_hours += lost_gpu_hours
+    progress.expected_lost_gpu_hours += lost_gpu_hours
+    if progress.reported_gpu_hours > 0.0:
+        progress.reported_gpu_hours = max(progress.reported_gpu_hours, safe_gpu_hours + lost_gpu_hours)
 
 
 def _lived(record: JobRecord, event: Lived) -> None:
-    one = event.priced.stretch
-    record.holding.moves += (
-        event.state.pool != record.progress.state.pool and record.money.bill.gpu_hours > 0.0
-    )
-    record.progress.state = event.state
-    if one.estimated:
-        record.progress.estimated = record.holding.held is not None
-    else:
-        record.progress.estimated = False
-        record.progress.reported_gpu_hours = max(
-            record.progress.reported_gpu_hours, event.state.progress_gpu_hours
-        )
-    if record.holding.begun is not None:  # what is held goes on from here, unless a decision follows
-        record.holding.begun = record.holding.begun._replace(from_hours=event.at_hours)
-    record.money.bill = added(record.money.bill, event.priced)
-    record.holding.idle_since_hours, record.holding.spot_until_hours = without_gpus(record, one)
+    one, holding, progress, money = event.priced.stretch, record.holding, record.progress, record.money
+    holding.moves += event.state.pool != progress.state.pool and money.bill.gpu_hours > 0.0
+    progress.state = event.state
+    progress.estimated = one.estimated and holding.held is not None
+    if not one.estimated:
+        progress.reported_gpu_hours = max(progress.reported_gpu_hours, event.state.progress_gpu_hours)
+    if holding.begun is not None:  # what is held goes on from here, unless a decision follows
+        holding.begun = holding.begun._replace(from_hours=event.at_hours)
+    money.bill = added(money.bill, event.priced)
+    holding.idle_since_hours, holding.spot_until_hours = without_gpus(record, one)
     pools = record.submitted.pools
     pool = pools.index(one.pool) if one.pool in pools else event.state.pool
-    _, record.money.meter = price(
-        METERING, record.money.meter, one.slot, pool, one.quote, one.spot_gpus, one.on_demand_gpus,
-        one.held_hours, 0.0,
+    _, money.meter = price(
+        METERING, money.meter, one.slot, pool, one.quote, one.spot_gpus, one.on_demand_gpus, one.held_hours,
+        0.0,
     )  # fmt: skip
 
 
@@ -373,46 +352,29 @@ def without_gpus(record: JobRecord, one: Stretch) -> tuple[float, float]:
     return idle_hours, one.to_hours if one.spot_gpus else record.holding.spot_until_hours
 
 
-def _failed(record: JobRecord, safe_gpu_hours: float) -> None:
-    moved = safe_gpu_hours > record.progress.safe_at_failure_gpu_hours + 1e-9
-    record.progress.failures += 1
-    record.progress.failures_in_row = 1 if moved else record.progress.failures_in_row + 1
-    record.progress.safe_at_failure_gpu_hours = safe_gpu_hours
-
-
-def _lost(record: JobRecord, event: Lost) -> None:
-    safe = event.checkpointed_gpu_hours
-    moved = safe > record.progress.safe_at_loss_gpu_hours + 1e-9
-    _lose(record, event.lost_gpu_hours, safe)
-    record.progress.losses_in_row = 1 if moved else record.progress.losses_in_row + 1
-    record.progress.safe_at_loss_gpu_hours = safe
-
-
 def see(record: JobRecord, event: Decided | Preempted) -> None:
     """Keep what an event shows of pools, for a job that knows only what it tried."""
     if record.submitted.sight != "tried":
         return
     if isinstance(event, Preempted):
         if event.actor == "market" and record.holding.order is not None:
-            _sighted(
-                record, record.holding.order.pool, Sighting(event.at_hours, event.spot_left, event.spot_left)
-            )
+            _sighted(record, event, record.holding.order.pool, event.spot_left, event.spot_left)
         return
     if event.why == UNSEEN_SLOT:
         return
     here = record.submitted.pools[event.state.pool]
     known = record.holding.sightings.get(here, ())
     if event.state.spot_gpus and not (known and known[-1].at_hours == event.at_hours):
-        _sighted(record, here, Sighting(event.at_hours, event.state.spot_gpus, MAX_GPUS))
+        _sighted(record, event, here, event.state.spot_gpus, MAX_GPUS)
     wishes = (Wish(event.wanted_spot_gpus, event.wanted_on_demand_gpus, event.wanted_pool), *event.instead)
     for place, wish in enumerate(wishes[: event.missed]):
-        if place in event.unstocked:  # which shows nothing of spot
-            continue
-        _sighted(record, wish.pool or here, Sighting(event.at_hours, 0, wish.spot_gpus - 1))
+        if place not in event.unstocked:  # those show nothing of spot
+            _sighted(record, event, wish.pool or here, 0, wish.spot_gpus - 1)
     for wish in wishes[event.missed : event.missed + 1]:
         if wish.spot_gpus:
-            _sighted(record, wish.pool or here, Sighting(event.at_hours, wish.spot_gpus, MAX_GPUS))
+            _sighted(record, event, wish.pool or here, wish.spot_gpus, MAX_GPUS)
 
 
-def _sighted(record: JobRecord, pool: str, seen: Sighting) -> None:
-    record.holding.sightings[pool] = (*record.holding.sightings.get(pool, ()), seen)
+def _sighted(record: JobRecord, event: Event, pool: str, at_least: int, at_most: int) -> None:
+    seen = record.holding.sightings
+    seen[pool] = (*seen.get(pool, ()), Sighting(event.at_hours, at_least, at_most))

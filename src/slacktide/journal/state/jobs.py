@@ -16,8 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, ValuesView
 from dataclasses import dataclass, field
 from typing import Any
 
-from slacktide.journal.codec.json_scalars import Misfit
-from slacktide.journal.codec.json_types import form
+from slacktide.journal.codec.json_forms import Misfit, form
 from slacktide.journal.state.job_record import JobRecord
 
 KEPT_ENDED = 256  # how many jobs that ended last are kept at hand: most readers want these

@@ -6,7 +6,10 @@ that reads on. Only `JournalState.apply` changes it.
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from slacktide.core.errors import InputError
 from slacktide.journal.events import (
@@ -32,11 +35,13 @@ from slacktide.journal.events import (
     Rented,
     Returned,
     SiteOpened,
+    SubmissionAsked,
+    SubmissionRefused,
     Submitted,
 )
-from slacktide.journal.state.ended_sums import EndedSums
 from slacktide.journal.state.fleet_record import FleetRecord, key_of
 from slacktide.journal.state.job_record import (
+    BEING_STOPPED,
     NOTHING,
     UNSEEN_SLOT,
     Begun,
@@ -46,9 +51,139 @@ from slacktide.journal.state.job_record import (
     without_gpus,
 )
 from slacktide.journal.state.jobs import Jobs
-from slacktide.journal.state.pool_news import PoolsNews
-from slacktide.journal.state.requests import Requests
 from slacktide.journal.state.tickets import Tickets
+
+
+class RequestAnswer(NamedTuple):
+    """What became of a request: a job, or a refusal."""
+
+    job: str = ""  # the job's id; empty when it was refused
+    why: str = ""
+    exit_code: int = 0  # what kind of refusal it is; 0 when it was taken in
+
+
+@dataclass(slots=True, eq=False)
+class RequestAnswers(Mapping[str, RequestAnswer]):
+    """What became of every request, by its key: the same key gets the same answer for ever."""
+
+    taken_in: dict[str, str] = field(default_factory=dict)
+    """The jobs that requests became. There are as many as jobs, so nothing else is kept of them."""
+    refused: dict[str, RequestAnswer] = field(default_factory=dict)
+
+    def give(self, key: str, answer: RequestAnswer) -> None:
+        """Note what became of a request; the first answer counts."""
+        if key in self:
+            return
+        if answer.job:
+            self.taken_in[sys.intern(key)] = sys.intern(answer.job)
+        else:
+            self.refused[key] = answer
+
+    def __len__(self) -> int:
+        return len(self.taken_in) + len(self.refused)
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self.taken_in
+        yield from self.refused
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.taken_in or key in self.refused
+
+    def __getitem__(self, key: str) -> RequestAnswer:
+        return RequestAnswer(job=self.taken_in[key]) if key in self.taken_in else self.refused[key]
+
+
+@dataclass(slots=True)
+class Requests:
+    """All requests of a journal, by their keys."""
+
+    waiting: dict[str, SubmissionAsked] = field(default_factory=dict)
+    """Those without an answer, in the order they came."""
+    answers: RequestAnswers = field(default_factory=RequestAnswers)
+
+    def apply(self, event: Event) -> None:
+        """Take an event into account; of two requests with one key the first one counts."""
+        match event:
+            case SubmissionAsked() if event.key not in self.answers:
+                self.waiting.setdefault(event.key, event)
+            case SubmissionRefused():
+                self._answered(event.key, RequestAnswer(why=event.why, exit_code=event.exit_code))
+            case Submitted() if event.key:
+                self._answered(event.key, RequestAnswer(job=event.job))
+
+    def _answered(self, key: str, answer: RequestAnswer) -> None:
+        self.waiting.pop(key, None)
+        self.answers.give(key, answer)
+
+
+class PoolNews(NamedTuple):
+    """The last of each in one pool, on the market's clock; None: it never happened."""
+
+    taken_hours: float | None = None
+    taken_gpus: int = 0  # how many spot GPUs the market took back then
+    refused_hours: float | None = None
+    refused_gpus: int = 0  # how many spot GPUs were wanted then; there were fewer
+
+
+@dataclass(slots=True)
+class PoolsNews:
+    """A fold over the events of jobs."""
+
+    pools: dict[str, PoolNews] = field(default_factory=dict)
+
+    def apply(self, event: Preempted | Decided, pool: str) -> None:
+        """Take an event of a job into account that was in this pool."""
+        if isinstance(event, Preempted):
+            if event.actor == "market" and event.spot_left < event.spot_before:
+                gpus = event.spot_before - event.spot_left
+                self._note(pool, taken_hours=event.at_hours, taken_gpus=gpus)
+        elif event.wanted_spot_gpus > 0 and _is_refused(event):
+            where, gpus = event.wanted_pool or event.pool, event.wanted_spot_gpus
+            self._note(where, refused_hours=event.at_hours, refused_gpus=gpus)
+
+    def _note(self, pool: str, **news: float | int) -> None:
+        self.pools[pool] = self.pools.get(pool, PoolNews())._replace(**news)  # type: ignore[arg-type]
+
+
+def _is_refused(event: Decided) -> bool:
+    """Whether the spot of the first wish was not there; on-demand GPUs that are not there are no spot."""
+    if event.missed:
+        return 0 not in event.unstocked
+    return event.wanted_spot_gpus > event.spot_gpus
+
+
+class JobSpending(NamedTuple):
+    """What jobs of one pool cost, and held."""
+
+    spot_usd: float = 0.0
+    on_demand_usd: float = 0.0
+    spot_gpu_hours: float = 0.0
+    on_demand_gpu_hours: float = 0.0
+
+    def plus(self, other: JobSpending) -> JobSpending:
+        """Return both together."""
+        return JobSpending(*(one + more for one, more in zip(self, other, strict=True)))
+
+
+@dataclass(slots=True)
+class EndedSums:
+    """How many jobs ended how, and what they cost."""
+
+    states: dict[str, int] = field(default_factory=dict)  # how many ended in each state
+    pools: dict[str, JobSpending] = field(default_factory=dict)
+    """What they spent, by the pool in which they were submitted."""
+
+    def add(self, record: JobRecord) -> None:
+        """Count a job that has just ended."""
+        self.states[record.status] = self.states.get(record.status, 0) + 1
+        pool = record.submitted.pool
+        self.pools[pool] = self.pools.get(pool, JobSpending()).plus(spent_by(record))
+
+
+def spent_by(record: JobRecord) -> JobSpending:
+    """Return what one job has spent so far."""
+    bill = record.money.bill
+    return JobSpending(bill.spot_usd, bill.on_demand_usd, bill.spot_gpu_hours, bill.on_demand_gpu_hours)
 
 
 @dataclass(slots=True)
@@ -168,4 +303,13 @@ def _without(jobs: tuple[str, ...], gone: str) -> tuple[str, ...]:
     return tuple(job for job in jobs if job != gone)
 
 
-__all__ = ["NOTHING", "UNSEEN_SLOT", "Begun", "Holding", "JobRecord", "JournalState", "without_gpus"]
+__all__ = [
+    "BEING_STOPPED",
+    "NOTHING",
+    "UNSEEN_SLOT",
+    "Begun",
+    "Holding",
+    "JobRecord",
+    "JournalState",
+    "without_gpus",
+]

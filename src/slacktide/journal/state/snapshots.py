@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import threading
 import zlib
+from collections.abc import Callable
 from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Any, get_args, get_type_hints
 
-from slacktide.journal.codec import codec, json_objects, json_scalars, json_types, old_journals
-from slacktide.journal.codec.json_scalars import Misfit
-from slacktide.journal.codec.json_types import form
+from slacktide.journal.codec import codec, json_forms, old_journals
+from slacktide.journal.codec.json_forms import Misfit, form
+from slacktide.journal.events import Record
 from slacktide.journal.state.journal_state import JournalState
 from slacktide.journal.store.base import Snapshot, Store
 
@@ -26,10 +28,7 @@ EVENTS_PER_JOB = 2
 """A job in a snapshot takes about as long to write as this many events to fold. As the interval grows with
 the jobs, snapshots cost an event the same however many jobs there ever were."""
 PACKED_PER_EVENT = 10  # this many jobs that are packed already take as long to write as one event to fold
-READERS = (
-    *(module.__name__ for module in (codec, json_objects, json_scalars, json_types, old_journals)),
-    __name__,
-)
+READERS = (codec.__name__, json_forms.__name__, old_journals.__name__, __name__)
 """What events and snapshots are read with, next to the modules in which the state's types are declared."""
 
 
@@ -93,3 +92,26 @@ def _source(module: str) -> str:
     assert spec is not None
     loader: Any = spec.loader
     return loader.get_source(module) or version("slacktide")  # installed without sources
+
+
+class StateCache:
+    """Folds a journal on from where it was last read.
+
+    The state that it returns is changed by the next call: threads that share it must hold its `lock`.
+    """
+
+    def __init__(self, store: Store, notify: Callable[[Record], None] = lambda record: None) -> None:
+        """Name the journal, and what is called with every event that is read, once and in order."""
+        self._store, self._notify = store, notify
+        self._state: JournalState | None = None
+        self.lock = threading.RLock()
+
+    def __call__(self) -> JournalState:
+        """Return the present state."""
+        with self.lock:
+            if self._state is None:
+                self._state = known(self._store)
+            for record in self._store.read(after=self._state.seq):
+                self._state.apply(record)
+                self._notify(record)
+            return self._state

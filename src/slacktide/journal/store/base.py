@@ -9,8 +9,7 @@ from typing import NamedTuple, Protocol, Self, TypeAlias
 
 from slacktide.journal.events import Event, Record
 
-Clock: TypeAlias = Callable[[], datetime]
-"""Returns the wall's time, aware of its zone."""
+Clock: TypeAlias = Callable[[], datetime]  # returns the wall's time, aware of its zone
 
 
 class Snapshot(NamedTuple):

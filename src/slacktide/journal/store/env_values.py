@@ -14,7 +14,7 @@ from pathlib import Path
 
 from slacktide.core.errors import FileError
 from slacktide.core.files import is_our_own_folder, make_private_folder, write_private
-from slacktide.journal.store.real_path import runs_of
+from slacktide.journal.store.paths import runs_of
 
 FOLDER = ".values"
 _JOB, _REQUEST, _END = "job-", "request-", ".json"

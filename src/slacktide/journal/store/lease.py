@@ -20,7 +20,7 @@ from typing import Self
 from slacktide.core.errors import BackendError, FileError, LeaseError
 from slacktide.core.files import PRIVATE_FILE, make_private_folder
 from slacktide.journal.store.base import Clock, now_utc
-from slacktide.journal.store.real_path import real_path
+from slacktide.journal.store.paths import real_path
 
 NOTE_BYTES = 4096
 TRIES = 10

@@ -8,22 +8,20 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime
+from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Any, NamedTuple, NoReturn, Self, TypeAlias
 
-from slacktide.core.errors import FileError, InputError, SlacktideError
+from slacktide.core.errors import BackendError, FileError, InputError, SlacktideError
 from slacktide.journal.codec.codec import from_tree, is_before, parse, plain, sealed, text, unsealed
 from slacktide.journal.codec.old_journals import OldJournal
 from slacktide.journal.events import Event, Record
-from slacktide.journal.store import schema
 from slacktide.journal.store.base import Clock, Snapshot, now_utc
-from slacktide.journal.store.connection import connected, opened, transaction
-from slacktide.journal.store.file_guard import FileGuard
-from slacktide.journal.store.real_path import real_path
-from slacktide.journal.store.sqlite_errors import ANOTHER, translated_errors
+from slacktide.journal.store.database import SNAPSHOTS, connected, opened, transaction, translated_errors
+from slacktide.journal.store.paths import ANOTHER, real_path
 
 PATIENCE_S = 30.0  # an append takes milliseconds; who keeps the journal for longer than this is stuck
 PAGE_EVENTS = 1000
@@ -120,7 +118,7 @@ class SqliteStore:
             with self._lock, translated_errors(self.path):
                 self._watch.look(self._is_whole)
                 with transaction(self._database):
-                    self._database.execute(schema.SNAPSHOTS)
+                    self._database.execute(SNAPSHOTS)
                     self._database.execute("DELETE FROM snapshots")
                     self._database.execute(INSERT_SNAPSHOT, snapshot)
         except SlacktideError:
@@ -204,3 +202,76 @@ def _time(stamp: str) -> datetime:
 def _printable(words: str) -> str:
     """Return a text that SQLite can hold; the bytes of a path that are no text become escapes."""
     return words if words.isascii() else words.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+SMALLEST_BYTES = 512  # a file of SQLite has one page at least
+
+
+class _Seen(NamedTuple):
+    """A file at a moment."""
+
+    device: int
+    inode: int
+    size_bytes: int
+    written_ns: int
+
+    @property
+    def identity(self) -> tuple[int, int]:
+        """Which file it is, whatever it is called."""
+        return self.device, self.inode
+
+
+class FileGuard:
+    """Remembers how a journal and its log looked last."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._log = path.with_name(f"{path.name}-wal")
+        self._file, self._log_seen = _seen(path), _seen(self._log)
+
+    def look(self, is_whole: Callable[[bool], bool]) -> None:
+        """Raise BackendError where the journal is not in its place, and FileError where some of it was lost.
+
+        `is_whole` reads the file anew and says whether what is known to have been written stands there; its
+        argument is whether the file became shorter.
+        """
+        file, log = _seen(self._path), _seen(self._log)
+        if file is None or self._file is None or file.identity != self._file.identity:
+            raise BackendError(
+                f"{self._path}: the journal must stay where it is while it is open, got none or another "
+                "there; put it back and start again"
+            )
+        if file.size_bytes < SMALLEST_BYTES:
+            self._lost("an empty file")
+        if self._log_seen is not None and (log is None or log.identity != self._log_seen.identity):
+            self._lost(f"no {self._log.name}, or another, although it had events")
+        # SQLite writes into the file now and then, and shortens both only on a user's request.
+        shorter = file.size_bytes < self._file.size_bytes or _length(log) < _length(self._log_seen)
+        if (shorter or file != self._file) and not is_whole(shorter):
+            self._lost("a file without events that were written to it")
+        self._file, self._log_seen = file, log
+
+    def remember(self) -> None:
+        """Remember how both look after this process has written to them."""
+        file, log = _seen(self._path), _seen(self._log)
+        if file is not None and self._file is not None and file.identity == self._file.identity:
+            self._file, self._log_seen = file, log or self._log_seen
+
+    def _lost(self, got: str) -> NoReturn:
+        raise FileError(
+            f"the journal must stay whole while it is open, got {got}: it was cut short or replaced; "
+            "stop the processes that use it, and restore a copy",
+            path=self._path,
+        )
+
+
+def _length(seen: _Seen | None) -> int:
+    return 0 if seen is None else seen.size_bytes
+
+
+def _seen(path: Path) -> _Seen | None:
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return _Seen(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)

@@ -14,9 +14,8 @@ from typing import NamedTuple
 from slacktide.app.tokens import digest
 from slacktide.core.errors import FileError
 from slacktide.core.files import keep_from_others, write_private
-from slacktide.journal.codec.json_scalars import Misfit
-from slacktide.journal.codec.json_types import form
-from slacktide.journal.store.default_paths import hidden_sibling
+from slacktide.journal.codec.json_forms import Misfit, form
+from slacktide.journal.store.paths import hidden_sibling
 
 COOKIE = "slacktide_session"
 LASTING_S = 12 * 3600.0

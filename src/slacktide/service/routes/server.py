@@ -14,7 +14,7 @@ from slacktide.app.journal.fleets import fleets
 from slacktide.app.markets.market_now import MOST_HOURS, MOST_SLOTS
 from slacktide.app.task_requests import LearnedRequest, LearnRequest, PoolName, as_request
 from slacktide.core.errors import SlacktideError
-from slacktide.journal.state.pool_news import PoolNews
+from slacktide.journal.state.journal_state import PoolNews
 from slacktide.report.wire import values
 from slacktide.service.handler_context import Routes, place_of
 from slacktide.service.metrics import family, hook_lines, state_lines

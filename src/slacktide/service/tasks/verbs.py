@@ -37,7 +37,7 @@ from slacktide.core.errors import InputError, shown
 from slacktide.engine.fleet.fleets import market_named
 from slacktide.files.job import JobFile, JobText
 from slacktide.journal.state.snapshots import read_state
-from slacktide.journal.store.real_path import runs_of
+from slacktide.journal.store.paths import runs_of
 from slacktide.market.formats.market_bytes import read_bytes
 from slacktide.market.formats.whole_market import is_whole
 from slacktide.report.text.tables import learn as learn_report

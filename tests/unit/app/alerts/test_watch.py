@@ -14,7 +14,7 @@ from slacktide.checks.history import history
 from slacktide.core.quotes import Quote
 from slacktide.core.types import JobState
 from slacktide.journal import events
-from slacktide.journal.codec.json_types import form
+from slacktide.journal.codec.json_forms import form
 from slacktide.journal.events import Event
 from slacktide.physics.ledger import Priced, Stretch
 from slacktide.physics.tariff import Charge

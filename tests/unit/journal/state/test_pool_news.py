@@ -5,7 +5,7 @@ from __future__ import annotations
 from slacktide.core.quotes import Quote
 from slacktide.core.types import JobState
 from slacktide.journal.events import Decided, Preempted
-from slacktide.journal.state.pool_news import PoolNews, PoolsNews
+from slacktide.journal.state.journal_state import PoolNews, PoolsNews
 
 
 def preempted(actor: str) -> Preempted:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from slacktide.checks.history import history
 from slacktide.journal.events import Event, SubmissionAsked, SubmissionRefused, Submitted
-from slacktide.journal.state.requests import RequestAnswer
+from slacktide.journal.state.journal_state import RequestAnswer
 from slacktide.journal.state.snapshots import keep, known, read_state
 from slacktide.journal.store.memory import MemoryStore
 

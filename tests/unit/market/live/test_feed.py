@@ -18,7 +18,7 @@ from slacktide.app.markets.market import MarketSpec
 from slacktide.backends.replay import Replay
 from slacktide.core.errors import InputError
 from slacktide.core.quotes import UNLIMITED_GPUS, Quote
-from slacktide.engine.bills.bill import audit
+from slacktide.engine.bills.audit import audit
 from slacktide.engine.engine import Engine
 from slacktide.journal.store.memory import MemoryStore
 from slacktide.market.live.feed import Feed, open_feed, troubles

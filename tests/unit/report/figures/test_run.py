@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from slacktide.core.errors import InputError
-from slacktide.engine.bills.result import run_result
+from slacktide.engine.bills.bill import run_result
 from slacktide.journal.events import Decided, Ended, Event, Lived, Preempted
 from slacktide.physics.ledger import Priced
 from slacktide.report import words

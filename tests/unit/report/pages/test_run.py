@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from slacktide.engine.bills.result import run_result
+from slacktide.engine.bills.bill import run_result
 from slacktide.report.figures.drawing.scene import scene
 from slacktide.report.pages.run import page
 from slacktide.report.text.tables.backtest import spans

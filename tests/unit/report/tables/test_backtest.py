@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from slacktide.core.types import Reason
-from slacktide.engine.bills.result import run_result
+from slacktide.engine.bills.bill import run_result
 from slacktide.report.text.sentences.verdict import best, caveats, verdict
 from slacktide.report.text.tables import backtest as report
 from slacktide.report.text.tables.backtest import decisions, spans

@@ -1,4 +1,4 @@
-"""The machines of a fleet in the account: what was paid for though no job used it."""
+"""The machines that a fleet rents for itself: what its allocator is shown, and what was paid for unused."""
 
 from __future__ import annotations
 
@@ -6,14 +6,68 @@ import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
 
+from slacktide.allocators.view import FleetView, needs_sizes
 from slacktide.budget.cluster import Cluster
 from slacktide.core.types import TIME_TOLERANCE_HOURS
 from slacktide.engine.job.job_context import JobContext
+from slacktide.engine.pending_decisions import PendingDecision, Shown, columns, whole
+from slacktide.engine.step_context import StepContext
 from slacktide.journal.events import ClusterSized, Kept
 from slacktide.journal.state.fleet_record import FleetRecord, HeldSpan
 from slacktide.physics.ledger import Priced, Stretch, Use
 from slacktide.physics.tariff import BY_THE_SECOND, Meter, price
 from slacktide.results.stretches import USES
+
+
+def cluster_view(
+    context: StepContext,
+    fleet: FleetRecord,
+    pending: Sequence[PendingDecision],
+    cluster: Cluster,
+    now_hours: float,
+    ready_nodes: int,
+    leaving_gpus: int = 0,
+) -> FleetView:
+    """Show a fleet with this many nodes that can be used, but for GPUs in use by workers that leave."""
+    run, held = context.fleets.run(fleet), sum(decision.state.gpus for decision in pending)
+    jobs, plain = [decision.record for decision in pending], columns(pending, context.job_context)
+    phases = [
+        run.phase(one.record, one.state.progress_gpu_hours, context.job_context(one.record).terms)
+        for one in pending
+    ]
+    owns = run.owns_machines
+    return FleetView(
+        now_hours=now_hours - fleet.began_hours,
+        fleet=run.fleet,
+        jobs=plain._replace(
+            ids=whole([job.number for job in jobs]),
+            kind=whole([run.kind(job) for job in jobs]),
+            number=whole([job.number_of_class for job in jobs]),
+            phase=whole(phases),
+            submitted_hours=plain.submitted_hours - fleet.began_hours,
+            work_gpu_hours=plain.work_gpu_hours if needs_sizes(run.allocator) else None,
+        ),
+        due=range(len(pending)),
+        ready_gpus=max(0, ready_nodes * cluster.node_gpus - leaving_gpus) if owns else held,
+        rented_gpus=cluster.rented * cluster.node_gpus if owns else held,
+        spent_gpu_hours=fleet.spent_gpu_hours + sum(map(_open_gpu_hours, pending)),
+        spot=context.spot,
+        shown=Shown(pending, context.job_context),
+    )
+
+
+def _open_gpu_hours(decision: PendingDecision) -> float:
+    """Return what a job has been rented in a stretch that is not written yet."""
+    begun, order = decision.record.holding.begun, decision.record.holding.order
+    if not decision.inside or begun is None or order is None:
+        return 0.0
+    return order.gpus * max(0.0, decision.begun.from_hours - begun.from_hours)
+
+
+def being_let_go(context: StepContext, fleet: FleetRecord, now_hours: float) -> int:
+    """Return the GPUs that are in use by workers on their way out, or that went only after this moment."""
+    orders = [job.holding.order for job in context.members(fleet) if job.requests.ending is not None]
+    return sum(one.on_demand_gpus for one in orders if one is not None) + fleet.held_after(now_hours)
 
 
 def kept_until(

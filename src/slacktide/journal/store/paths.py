@@ -1,4 +1,4 @@
-"""The real path of a journal, with all links followed: log, lease and runs are next to that file."""
+"""Where a journal is with all links followed, and what is next to it: log, lease, runs, hidden files."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import os
 from pathlib import Path
 
 from slacktide.core.errors import FileError
-from slacktide.journal.store.sqlite_errors import ANOTHER
+from slacktide.core.files import state_dir
+
+ANOTHER = "name another with --journal"
+
 
 LONGEST_NAME_BYTES = 240
 """File systems take 255, and the names of the files next to a journal are a little longer than its own."""
@@ -70,3 +73,14 @@ def _shown(path: str | os.PathLike[str]) -> str:
     """Return a path as a message shows it: not all of one that is too long to be meant."""
     text = os.fspath(path)
     return text if len(text) <= 2 * LONGEST_NAME_BYTES else f"{text[:60]}...{text[-20:]}"
+
+
+def journal_path() -> Path:
+    """Return where the journal is kept."""
+    return state_dir() / "journal.db"
+
+
+def hidden_sibling(journal: Path, what: str) -> Path:
+    """Return the path of a hidden file next to a journal, in which its server keeps something."""
+    place = real_path(journal)
+    return place.with_name(f".{place.name}.{what}")

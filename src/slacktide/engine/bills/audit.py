@@ -1,0 +1,204 @@
+"""The audit of a journal: every stretch priced again, at the market's quotes or at the journal's."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import NamedTuple
+
+from slacktide.core.errors import SlacktideError
+from slacktide.core.quotes import Quote
+from slacktide.core.types import TIME_TOLERANCE_HOURS, Job
+from slacktide.engine.job.job_context import JobContext
+from slacktide.engine.job.journal_market import open_written, quote_in, was_changed
+from slacktide.files.job import parse_job
+from slacktide.journal.events import ClockSet, Decided, Held, Kept, Lived, Record, SiteOpened, Submitted
+from slacktide.journal.state.journal_state import BEING_STOPPED, UNSEEN_SLOT, JobRecord
+from slacktide.market.spec import is_feed
+from slacktide.physics import ledger
+from slacktide.physics.ledger import Audit, Priced
+from slacktide.physics.tariff import BY_THE_SECOND, Tariff, tariff_of
+
+BY_THE_JOURNAL = "the audit uses the quotes in the journal"
+
+
+class BillPricing(NamedTuple):
+    """What an audit needs to know of a job, whether its market is still there or not."""
+
+    job: Job
+    tariff: Tariff
+    quote: Callable[[str, int], Quote] | None
+    """What a pool of the market quoted in a slot; None where the quotes in the journal count: for a feed,
+    whose rows may come after their slot was decided about, and where the market is another now, or gone."""
+    note: str = ""  # what must be said of the market; empty while it is as it was
+
+
+def pricing_of(submitted: Submitted, site: SiteOpened | None) -> BillPricing:
+    """Say how a job is priced that was submitted on a site; none in journals of before."""
+    now = datetime.fromisoformat(submitted.submitted_utc)
+    job = parse_job(submitted.text, path=submitted.path, now=now).job
+    tariff = tariff_of(job.billing, submitted.slot_hours)
+    try:
+        if was_changed(site):
+            return BillPricing(job, tariff, None, _changed(submitted))
+        growing = is_feed(json.loads(submitted.market)["spec"])
+        return BillPricing(job, tariff, None if growing else _quotes(submitted))
+    except SlacktideError as error:
+        return BillPricing(job, tariff, None, f"{error}; {BY_THE_JOURNAL}")
+
+
+def _quotes(submitted: Submitted) -> Callable[[str, int], Quote]:
+    """Return what says the quotes of all pools of a recorded market, by slots of the job's own."""
+    market, _ = open_written(submitted.market)
+    return lambda pool, slot: quote_in(market.pool(pool), market.pool(submitted.pool), slot)
+
+
+def sites_of(records: Iterable[Record]) -> dict[str, SiteOpened | None]:
+    """Return the site on which each job was submitted; none for those of before."""
+    site: SiteOpened | None = None
+    sites: dict[str, SiteOpened | None] = {}
+    for record in records:
+        match record.event:
+            case ClockSet():
+                site = None
+            case SiteOpened():
+                site = record.event
+            case Submitted():
+                sites[record.event.job] = site
+    return sites
+
+
+def _changed(submitted: Submitted) -> str:
+    spec = json.loads(submitted.market)["spec"]
+    return (
+        f"{spec}: the market was changed since {submitted.job} was submitted; "
+        f"{BY_THE_JOURNAL}, on demand alone and the clairvoyant are of the market as it is now"
+    )
+
+
+def audit(record: JobRecord, context: JobContext, records: Iterable[Record]) -> Audit:
+    """Price every stretch of a job again at its market's quotes, or for a feed at the journal's."""
+    # A row of a feed may come after its slot was decided about, so the journal's quote counts there.
+    return audit_at(record, context.tariff, context.quote_at if context.feed is None else None, records)
+
+
+def audit_at(
+    job_record: JobRecord,
+    tariff: Tariff,
+    quote: Callable[[str, int], Quote] | None,
+    records: Iterable[Record],
+) -> Audit:
+    """Price every stretch of a job again, and see that they join without gap or overlap.
+
+    `quote` says what a pool of the market quoted in a slot; without it the quotes in the journal count.
+    """
+    lived = [
+        (record.seq, record.event)
+        for record in records
+        if record.event.job == job_record.job and isinstance(record.event, Lived)
+    ]
+    stretches = [at_market(event.priced, quote) for _, event in lived]
+    again = ledger.audit(stretches, lambda payer: tariff, name=lambda number: f"event {lived[number][0]}")
+    # Slots without a step are paid as they were held, so for one job alone spot cannot be called oversold.
+    return dataclasses.replace(again, gaps=(*again.gaps, *left_out(lived)), oversold=())
+
+
+def at_market(one: Priced, quote: Callable[[str, int], Quote] | None) -> Priced:
+    """Return a stretch with the market's own quote of its slot, where the market can still be read."""
+    if quote is None:
+        return one
+    stretch = one.stretch
+    return one._replace(stretch=stretch._replace(quote=quote(stretch.pool, stretch.slot)))
+
+
+def left_out(lived: list[tuple[int, Lived]]) -> list[str]:
+    """Return where time is missing between two stretches though GPUs were held."""
+    return [
+        f"event {seq}: begins at {later.priced.stretch.from_hours:.6f} h, the last ended at "
+        f"{earlier.priced.stretch.to_hours:.6f} h"
+        for (_, earlier), (seq, later) in itertools.pairwise(lived)
+        if earlier.state.gpus > 0
+        and later.priced.stretch.from_hours > earlier.priced.stretch.to_hours + TIME_TOLERANCE_HOURS
+    ]
+
+
+NOT_CHOSEN = (UNSEEN_SLOT, BEING_STOPPED)  # reasons of what was held although no policy chose to hold it then
+
+
+class _Reported(NamedTuple):
+    """A stretch as it is in the journal."""
+
+    seq: int
+    event: Lived | Kept
+    clock: int  # how often the clock had been set: hours of two clocks do not lie on one line
+    shared: bool
+    """Whether its slot was seen and decided, on a market that all jobs shared: only there can spot be sold
+    twice."""
+
+
+def site_audit(pricing: Mapping[str, BillPricing], records: Iterable[Record]) -> Audit:
+    """Price every stretch of a journal again, and see that no spot was held by two.
+
+    Slots without a step, and workers that are being stopped, are paid as they were held, and are no
+    overselling.
+    `pricing` says of every job at which quotes.
+    """
+    reported = list(_reported(records))
+    found = [
+        _clock_audit(list(group), pricing) for _, group in itertools.groupby(reported, lambda one: one.clock)
+    ]
+    return Audit(
+        sum(one.cost_usd for one in found),
+        (*(gap for one in found for gap in one.gaps), *_gaps(reported)),
+        tuple(wrong for one in found for wrong in one.wrong),
+        tuple(moment for one in found for moment in one.oversold),
+    )
+
+
+def _clock_audit(reported: list[_Reported], pricing: Mapping[str, BillPricing]) -> Audit:
+    """Audit the stretches that lie on one clock."""
+    quotes = {job: one.quote for job, one in pricing.items()}
+    stretches = [at_market(one.event.priced, quotes.get(one.event.job)) for one in reported]
+    again = ledger.audit(
+        stretches,
+        lambda payer: pricing[payer].tariff if payer in pricing else BY_THE_SECOND,
+        name=lambda number: f"event {reported[number].seq}",
+    )
+    shared = [each.stretch for one, each in zip(reported, stretches, strict=True) if one.shared]
+    return dataclasses.replace(again, oversold=tuple(ledger.oversold(shared)))
+
+
+def _reported(records: Iterable[Record]) -> Iterator[_Reported]:
+    clock, shared = 0, False
+    chosen: dict[str, Decided] = {}
+    older: dict[str, bool] = {}
+    for seq, _, event in records:
+        match event:
+            case ClockSet():
+                clock, shared = clock + 1, False
+            case SiteOpened():
+                shared = True
+            case Decided():
+                chosen[event.job] = event
+            case Held() if event.job in chosen:
+                older[event.job] = event.attempt < chosen[event.job].attempt
+            case Lived():
+                yield _Reported(seq, event, clock, shared and _is_chosen(event.job, chosen, older))
+            case Kept():
+                yield _Reported(seq, event, clock, shared)
+
+
+def _is_chosen(job: str, chosen: Mapping[str, Decided], older: Mapping[str, bool]) -> bool:
+    """Whether a job holds what was decided: neither without a decision, nor a set that is being stopped."""
+    return (job not in chosen or chosen[job].why not in NOT_CHOSEN) and not older.get(job, False)
+
+
+def _gaps(reported: list[_Reported]) -> list[str]:
+    """Return where time is missing between two stretches of a job though GPUs were held."""
+    lived = [(one.seq, one.event) for one in reported if isinstance(one.event, Lived)]
+    by_job = sorted(lived, key=lambda one: one[1].job)  # stable, so each job's stay in order
+    groups = itertools.groupby(by_job, key=lambda one: one[1].job)
+    return [gap for _, group in groups for gap in left_out(list(group))]

@@ -1,0 +1,293 @@
+"""What rented machines cost and what jobs used of them: folds over the records of a journal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from slacktide.journal.events import (
+    ClockAnchored,
+    ClockJumped,
+    ClockSet,
+    Decided,
+    Joined,
+    Lived,
+    PaceRevised,
+    Record,
+    Rented,
+    Returned,
+)
+from slacktide.journal.state.tickets import MachineKind
+from slacktide.physics.ledger import Stretch
+from slacktide.providers.base import Machine
+from slacktide.results.machines.machine_account import AccountRow, MachineAccount
+from slacktide.results.machines.machine_bill import FREE, MachineBill, MachineCost
+from slacktide.results.machines.machine_use import MachineUse
+
+SECONDS_PER_HOUR = 3600.0
+
+
+class RealTime:
+    """Counts real hours from record to record.
+
+    Rented machines are paid by real time. The market's clock may run at a speed and may be set, and a fast
+    one waits for its controller; the wall's clock may be set by any user. So where the market's clock is no
+    faster than the wall's and was not set in between, it gives the time that passed, because it counts by
+    the computer's own clock, which no user can set. Everywhere else the times at which records were written
+    give it. Time never runs backwards: a clock that was set back counts as one that stood still.
+    """
+
+    def __init__(self) -> None:
+        self.hours = 0.0
+        """Since the first record."""
+        self.speed: float | None = None
+        """How fast the market's clock runs; None before it was set."""
+        self._last: Record | None = None
+
+    def advance(self, record: Record) -> float:
+        """Move on to a record, and return the hours at it.
+
+        Only for records whose event happened when it was written: in many events `at_hours` is earlier.
+        """
+        self.hours += self._passed(record)
+        self._last = record
+        if isinstance(record.event, ClockSet):
+            self.speed = record.event.speed
+        return self.hours
+
+    def at(self, utc: datetime) -> float:
+        """Return the hours at a time after the last record."""
+        return self.hours if self._last is None else self.hours + between(self._last.time_utc, utc)
+
+    def _passed(self, record: Record) -> float:
+        before = self._last
+        if before is None:
+            return 0.0
+        if self.speed is not None and self.speed <= 1.0 and not isinstance(record.event, ClockSet):
+            return max(0.0, record.event.at_hours - before.event.at_hours) / self.speed
+        return between(before.time_utc, record.time_utc)
+
+
+def between(begin: datetime, end: datetime) -> float:
+    """Return the hours from one time to another; 0 where that is earlier."""
+    return max(0.0, (end - begin).total_seconds() / SECONDS_PER_HOUR)
+
+
+@dataclass(slots=True)
+class _MachineLine:
+    """A line of the bill, and when its ticket was opened, in real hours."""
+
+    cost: MachineCost
+    rented_hours: float
+
+    @property
+    def open(self) -> bool:
+        return self.cost.returned_utc is None
+
+
+def machine_bill(records: Iterable[Record], until_utc: datetime | None = None) -> MachineBill:
+    """Return the bill of all machines in the records of a journal.
+
+    Hours are real hours (see RealTime). A ticket that is open costs until `until_utc`, or until the last
+    record where no time is given, also if no provider has answered it yet: a machine may be there. One that
+    was closed because there was no capacity, or because the provider refused it, costs nothing. Where the
+    provider said when a machine ended, it costs no longer than that, however late it was noticed.
+    """
+    time, lines, last_utc = RealTime(), dict[str, _MachineLine](), None
+    for record in records:
+        last_utc = record.time_utc
+        match record.event:
+            case ClockSet() | ClockAnchored() | ClockJumped() as event if not event.job:
+                time.advance(record)  # also where the wall's clock was set while machines are rented
+            case Rented() as event:
+                lines[event.ticket] = _MachineLine(_rented(event, record.time_utc), time.advance(record))
+            case Joined() | Returned() as event if event.ticket in lines and lines[event.ticket].open:
+                line = lines[event.ticket]
+                line.cost = _updated(
+                    line.cost, event, record.time_utc, time.advance(record) - line.rented_hours
+                )
+    end_utc = until_utc or last_utc
+    for line in lines.values():
+        if line.open and end_utc is not None:
+            line.cost = replace(line.cost, hours=time.at(end_utc) - line.rented_hours)
+    return MachineBill(tuple(line.cost for line in lines.values()), end_utc)
+
+
+def _rented(event: Rented, utc: datetime) -> MachineCost:
+    return MachineCost(
+        ticket=event.ticket,
+        machine=None,
+        capacity=event.capacity,
+        pool=event.pool,
+        gpus=event.gpus,
+        usd_per_hour=event.usd_per_hour,
+        rented_utc=utc,
+        hours=0.0,
+    )
+
+
+def _updated(cost: MachineCost, event: Joined | Returned, utc: datetime, hours: float) -> MachineCost:
+    """Return a line of the bill after one more fact, this many hours after its ticket."""
+    if isinstance(event, Joined):
+        first = cost.joined_utc is None
+        return replace(cost, machine=event.machine, joined_utc=utc, boot_hours=hours) if first else cost
+    late = between(datetime.fromisoformat(event.ended_utc), utc) if event.ended_utc else 0.0
+    free = event.cause in FREE and cost.machine is None
+    paid = 0.0 if free else max(0.0, hours - late)
+    return replace(cost, returned_utc=utc, hours=paid, cause=event.cause, why=event.why)
+
+
+KEPT_HOURS = 24.0
+"""How long a ticket that was closed is remembered: a stretch is written at its end, and none lasts a day."""
+
+
+@dataclass(slots=True)
+class _Rent:
+    """The machine of a ticket, on the market's clock."""
+
+    pool: str
+    capacity: str
+    gpus: int
+    from_hours: float
+    to_hours: float = math.inf
+
+
+@dataclass(slots=True)
+class _Fold:
+    speed: float = 1.0
+    rents: dict[str, _Rent] = field(default_factory=dict)
+    used: dict[tuple[str, str], list[float]] = field(default_factory=dict)
+    pools: dict[str, str] = field(default_factory=dict)  # the pool that each job was last to be in
+    starts: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Of each job, how many starts of workers were measured, and their hours together."""
+    first: dict[str, list[float]] = field(default_factory=dict)
+
+    def apply(self, record: Record) -> None:
+        match record.event:
+            case ClockSet() as event:
+                self._set_clock(event.speed)
+            case Rented() as event:
+                rent = _Rent(event.pool, event.capacity, event.gpus, event.at_hours)
+                self.rents[event.ticket] = rent
+            case Returned() as event if event.ticket in self.rents:
+                self.rents[event.ticket].to_hours = event.at_hours
+                self._forget(event.at_hours)
+            case Decided() as event:
+                self.pools[event.job] = event.pool
+            case Lived() as event:
+                self._lived(event.priced.stretch)
+            case PaceRevised() as event:
+                self._revised(event)
+
+    def _set_clock(self, speed: float) -> None:
+        self.speed = speed
+        self.rents = {name: rent for name, rent in self.rents.items() if math.isinf(rent.to_hours)}
+        for rent in self.rents.values():
+            rent.from_hours = -math.inf
+
+    def _forget(self, now_hours: float) -> None:
+        old = [name for name, rent in self.rents.items() if rent.to_hours < now_hours - KEPT_HOURS]
+        for name in old:
+            del self.rents[name]
+
+    def _lived(self, one: Stretch) -> None:
+        for capacity, gpus in (("spot", one.spot_gpus), ("on-demand", one.on_demand_gpus)):
+            held = min(gpus, self._there(one, capacity)) * one.held_hours / self.speed
+            if held > 0.0:
+                self.used.setdefault((one.pool, capacity), []).append(held)
+
+    def _there(self, one: Stretch, capacity: str) -> int:
+        """Return how many GPUs were rented of a kind during a stretch, in its pool."""
+        return sum(
+            rent.gpus
+            for rent in self.rents.values()
+            if (rent.pool, rent.capacity) == (one.pool, capacity)
+            and rent.from_hours < one.to_hours
+            and rent.to_hours > one.from_hours
+        )
+
+    def _revised(self, event: PaceRevised) -> None:
+        """Take one start more out of the mean that the engine keeps of them."""
+        count, hours = event.pace.restarts, event.pace.restarts * event.pace.restart_hours
+        counted, before = self.starts.get(event.job, (0.0, 0.0))
+        self.starts[event.job] = count, hours
+        pool = self.pools.get(event.job, "")
+        if count == counted + 1.0 and any(rent.pool == pool for rent in self.rents.values()):
+            self.first.setdefault(pool, []).append((hours - before) / self.speed)
+
+
+def machine_use(records: Iterable[Record]) -> MachineUse:
+    """Add up what jobs held of rented machines, and when their workers first reported.
+
+    Only what was held in a pool while machines of that kind were rented there counts, and never more than
+    they had: jobs of the same journal that ran elsewhere used none of them. Hours are real ones, by the speed
+    of the market's clock. Times to first progress are those that the engine measures as restarts, so there
+    are none of fleets, nor of jobs whose file says that their work is certain.
+    """
+    fold = _Fold()
+    for record in records:
+        fold.apply(record)
+    return MachineUse(
+        {key: math.fsum(hours) for key, hours in fold.used.items()},
+        {pool: tuple(hours) for pool, hours in fold.first.items()},
+    )
+
+
+def compared(
+    bill: MachineBill, machines: Sequence[Machine], price: Callable[[MachineKind], float] = lambda spec: 0.0
+) -> MachineAccount:
+    """Put what a provider lists for an owner next to the bill of that owner's journal.
+
+    What the provider does not list, or not any more, is unknown and not zero. Tickets that never had a
+    machine are left out unless one is listed for them. Machines that the journal does not know are there
+    too, at the `price` of their kind. A machine that has not gone counts until the bill's own end.
+    """
+    listed: dict[str, list[Machine]] = {}
+    for machine in machines:
+        listed.setdefault(machine.ticket, []).append(machine)
+    ours = [
+        _row(line, listed.get(line.ticket, ()), bill.until_utc)
+        for line in bill.lines
+        if not line.free or line.ticket in listed
+    ]
+    known = {line.ticket for line in bill.lines}
+    strays = [
+        _stray(machine, price(machine.spec), bill.until_utc)
+        for machine in machines
+        if machine.ticket not in known
+    ]
+    return MachineAccount((*ours, *strays), bill.until_utc)
+
+
+def _row(line: MachineCost, machines: Sequence[Machine], now: datetime | None) -> AccountRow:
+    first = machines[0].id if machines else None
+    return AccountRow(
+        ticket=line.ticket, machine=line.machine or first, capacity=line.capacity, pool=line.pool,
+        gpus=line.gpus, usd_per_hour=line.usd_per_hour, rented_utc=line.rented_utc,
+        boot_hours=line.boot_hours, our_hours=line.hours, their_hours=_hours(machines, now),
+        returned_utc=line.returned_utc, cause=line.cause, why=line.why,
+    )  # fmt: skip
+
+
+def _stray(machine: Machine, usd_per_hour: float, now: datetime | None) -> AccountRow:
+    return AccountRow(
+        ticket=machine.ticket, machine=machine.id, capacity=machine.spec.kind, pool=machine.spec.pool,
+        gpus=machine.spec.gpus, usd_per_hour=usd_per_hour, rented_utc=None, boot_hours=None, our_hours=0.0,
+        their_hours=_hours((machine,), now), returned_utc=machine.until_utc, cause="", why=machine.why,
+    )  # fmt: skip
+
+
+def _hours(machines: Sequence[Machine], now: datetime | None) -> float | None:
+    """Return for how long the machines of a ticket were there; None where their provider does not say."""
+    hours = [_listed_hours(machine, now) for machine in machines]
+    known = [each for each in hours if each is not None]
+    return sum(known) if known and len(known) == len(hours) else None
+
+
+def _listed_hours(machine: Machine, now: datetime | None) -> float | None:
+    until = machine.until_utc if machine.state == "gone" else now
+    if machine.since_utc is None or until is None:
+        return None
+    return between(machine.since_utc, until)
