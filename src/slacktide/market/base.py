@@ -88,7 +88,10 @@ class Pool:
         _own(self, "spot_usd_per_gpu_hour", np.float64)
         _own(self, "on_demand_usd_per_gpu_hour", np.float64)
         _own(self, "spot_gpus", np.int64)
-        self._own_stock()
+        if self.on_demand_gpus is not None:
+            _own(self, "on_demand_gpus", np.int64)
+            if bool((self.on_demand_gpus >= UNLIMITED_GPUS).all()):
+                object.__setattr__(self, "on_demand_gpus", None)  # a stock is kept where it is ever limited
         self._check_end()
         lengths = {len(self.spot_gpus), len(self.spot_usd_per_gpu_hour), len(self.on_demand_usd_per_gpu_hour)}
         lengths |= set() if self.on_demand_gpus is None else {len(self.on_demand_gpus)}
@@ -96,13 +99,6 @@ class Pool:
             raise InputError(
                 f"pool {shown(self.name)}: the series must be of one length >= 1, got {sorted(lengths)}"
             )
-
-    def _own_stock(self) -> None:
-        if self.on_demand_gpus is None:
-            return
-        _own(self, "on_demand_gpus", np.int64)
-        if bool((self.on_demand_gpus >= UNLIMITED_GPUS).all()):
-            object.__setattr__(self, "on_demand_gpus", None)
 
     def _check_end(self) -> None:
         try:
@@ -176,16 +172,13 @@ class Pool:
             raise InputError(
                 f"pool {shown(self.name)}: a window must lie in 0..{len(self)}, got {first}..{last}"
             )
-        return Pool(
-            self.name,
-            self.slot_hours,
-            self.spot_usd_per_gpu_hour[first:last],
-            self.on_demand_usd_per_gpu_hour[first:last],
-            self.spot_gpus[first:last],
-            self.time(first),
-            self.gpu,
-            None if self.on_demand_gpus is None else self.on_demand_gpus[first:last],
-            self.notice_hours,
+        return replace(
+            self,
+            spot_usd_per_gpu_hour=self.spot_usd_per_gpu_hour[first:last],
+            on_demand_usd_per_gpu_hour=self.on_demand_usd_per_gpu_hour[first:last],
+            spot_gpus=self.spot_gpus[first:last],
+            start=self.time(first),
+            on_demand_gpus=None if self.on_demand_gpus is None else self.on_demand_gpus[first:last],
         )
 
 

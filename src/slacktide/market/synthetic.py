@@ -8,8 +8,7 @@ The price moves a little every few hours and rarely jumps, then fades back; it k
 capacity.
 
 The parameters of the named profiles were fitted by a search on long runs so that the generated figures come
-near the targets, which are figures of measured traces. Targets and parameters stand side by side; a test
-compares what is generated with the targets, another one the targets with the traces.
+near those of measured traces; tests compare what is generated with these targets, and them with the traces.
 """
 
 from __future__ import annotations
@@ -51,39 +50,10 @@ class Drift:
     memory_hours: float  # after so long, about a third of an excursion is left
 
 
-@dataclass(frozen=True, slots=True)
-class TraceFigures:
-    """The figures of a trace that a profile is to reproduce; shares are of time, spells in hours."""
-
-    any_share: float
-    half_share: float
-    full_share: float
-    losses_per_day: float
-    up_median_hours: float
-    up_mean_hours: float
-    down_median_hours: float
-    down_mean_hours: float
-    autocorrelation_1h: float
-    autocorrelation_24h: float
-    dip_share: float  # share of time with spot outside 13 to 20 UTC, less the share inside
-
-
-@dataclass(frozen=True, slots=True)
-class ZonesTarget:
-    """The figures of the zones of a trace together that several pools are to reproduce."""
-
-    pools: int  # how many zones the trace has
-    correlation_within: float  # mean correlation of having spot, of zones in one region
-    correlation_between: float  # the same, of zones in two regions
-    all_down_share: float  # share of time without spot in any zone
-    loss_after_loss: float  # how much more likely a zone is lost within the hour after another one was
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Zones:
     """How the pools of one market differ, and what their drifts share; the first pool is the profile's."""
 
-    target: ZonesTarget
     within_share: float  # share of the variance of drifts that pools of one region have in common
     between_share: float = 0.0  # share that all pools have in common, at most that of a region
     level_shift_gpus: float = 0.0
@@ -96,11 +66,10 @@ class Zones:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """What a synthetic market is like: its free capacity, its prices, and the target of both."""
+    """What a synthetic market is like: its free capacity and its prices."""
 
     name: str
     summary: str
-    target: TraceFigures
     zones: Zones
     gpu: str = ""  # the GPU type of its pools; empty for any
     slot_hours: float = 1 / 6
@@ -118,22 +87,12 @@ class Profile:
     fade_hours: float = 12.0  # after so long, about a third of a jump is left
 
 
-_H100 = ZonesTarget(6, 0.26, 0.01, 0.0, 0.066)
-"""Of six GCP zones in five regions. The profiles of single zones of that trace share it; how often six zones
-that are all scarce or all good are down together is not known."""
-_V100 = ZonesTarget(5, 0.377, 0.160, 0.016, 0.095)
-"""Of five AWS zones in three regions, where all are down 13 times as often as if they were independent."""
-
-
 _ALL = (
     Profile(
         name="h100",
         summary="An average H100 zone: full capacity at night, little in the afternoon.",
-        target=TraceFigures(0.916, 0.672, 0.368, 4.22, 0.33, 5.07, 0.33, 0.48, 0.40, 0.31, 0.211),
         gpu="H100",
-        zones=Zones(
-            target=_H100, within_share=0.6, level_shift_gpus=-7.5, level_spread_gpus=4.6, dip_range=(0.0, 0.3)
-        ),
+        zones=Zones(within_share=0.6, level_shift_gpus=-7.5, level_spread_gpus=4.6, dip_range=(0.0, 0.3)),
         level_gpus=15.9,
         drifts=(Drift(4.65, 0.30), Drift(2.28, 5.0), Drift(4.36, 32.0)),
         dip_gpus=13.6,
@@ -142,9 +101,8 @@ _ALL = (
     Profile(
         name="h100-good",
         summary="The best H100 zone measured: nearly always available, with short interruptions.",
-        target=TraceFigures(0.977, 0.907, 0.828, 2.89, 1.33, 7.81, 0.17, 0.19, 0.04, 0.05, 0.017),
         gpu="H100",
-        zones=Zones(target=_H100, within_share=0.65, level_spread_gpus=5.0),
+        zones=Zones(within_share=0.65, level_spread_gpus=5.0),
         level_gpus=34.9,
         drifts=(Drift(13.5, 0.114), Drift(6.7, 5.5), Drift(9.7, 20.3)),
         dip_gpus=4.0,
@@ -154,9 +112,8 @@ _ALL = (
     Profile(
         name="h100-scarce",
         summary="A scarce H100 zone: no spot for hours or days, then full capacity.",
-        target=TraceFigures(0.526, 0.456, 0.384, 2.45, 0.33, 4.93, 0.50, 4.65, 0.89, 0.32, 0.06),
         gpu="H100",
-        zones=Zones(target=_H100, within_share=0.45, level_spread_gpus=20.0),
+        zones=Zones(within_share=0.45, level_spread_gpus=20.0),
         level_gpus=12.0,
         drifts=(Drift(60.0, 40.0),),
         dip_gpus=18.0,
@@ -167,10 +124,8 @@ _ALL = (
     Profile(
         name="v100",
         summary="V100 as on AWS in 2023: all or nothing, lost five times a day.",
-        target=TraceFigures(0.684, 0.657, 0.637, 4.69, 0.54, 3.48, 0.49, 1.61, 0.59, 0.27, 0.069),
         gpu="V100",
         zones=Zones(
-            target=_V100,
             within_share=0.66,
             between_share=0.27,
             level_shift_gpus=30.0,
@@ -187,8 +142,7 @@ _ALL = (
     Profile(
         name="volatile",
         summary="A volatile market: eight losses a day, rarely full, prices that jump every few days.",
-        target=TraceFigures(0.902, 0.516, 0.154, 7.90, 0.67, 2.74, 0.17, 0.30, 0.22, -0.02, 0.061),
-        zones=Zones(target=_H100, within_share=0.5, level_spread_gpus=2.0),
+        zones=Zones(within_share=0.5, level_spread_gpus=2.0),
         level_gpus=9.6,
         drifts=(Drift(4.57, 0.176), Drift(0.49, 3.1), Drift(4.9, 21.5)),
         dip_gpus=2.8,

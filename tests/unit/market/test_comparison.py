@@ -25,12 +25,12 @@ from slacktide.market.synthetic import (
     Drift,
     Profile,
     SharedDrifts,
-    ZonesTarget,
     region_of_number,
     synthesize,
 )
 from slacktide.report.text.tables.market import comparison, moves_words
 from tests import build
+from tests.unit.market.parts_of_profiles import ZONES, ZonesTarget
 
 START = datetime(2025, 10, 4, tzinfo=UTC)
 
@@ -138,7 +138,7 @@ def test_only_the_common_time_counts() -> None:
 
 def generated(profile: Profile) -> Dependence:
     """Return the mean figures of generated markets of as many pools as the target has."""
-    pools = profile.zones.target.pools
+    pools = ZONES[profile.name].pools
     regions = [region_of_number(number) for number in range(1, pools + 1)]
     each = [dependence(synthesize(profile, days=DAYS, seed=seed, pools=pools), regions) for seed in SEEDS]
     means = (np.mean([getattr(one, name) or 0.0 for one in each]) for name in Dependence.__slots__)
@@ -147,7 +147,7 @@ def generated(profile: Profile) -> Dependence:
 
 @pytest.mark.parametrize("name", sorted(PROFILES))
 def test_generated_pools_depend_on_each_other_as_the_targets_say(name: str) -> None:
-    target, made = PROFILES[name].zones.target, generated(PROFILES[name])
+    target, made = ZONES[name], generated(PROFILES[name])
     assert made.correlation_within == pytest.approx(target.correlation_within, abs=CORRELATION)
     assert made.correlation_between == pytest.approx(target.correlation_between, abs=CORRELATION)
     if name in ("h100", "v100"):  # the others are made of zones that are all scarce, all good or all volatile
@@ -163,7 +163,7 @@ TRACES = {"h100": "gcp-h100-2025.csv.gz", "v100": "aws-v100-2023.csv.gz"}
 @pytest.mark.parametrize("name", sorted(TRACES))
 def test_the_targets_are_figures_of_real_zones(name: str, real_data: Path) -> None:
     market = open_market(str(real_data / "markets" / TRACES[name]))
-    target, real = PROFILES[name].zones.target, dependence(market)
+    target, real = ZONES[name], dependence(market)
     assert target.pools == len(market)
     for figure in set(ZonesTarget.__slots__) - {"pools"}:
         assert getattr(target, figure) == pytest.approx(getattr(real, figure), abs=0.002), figure

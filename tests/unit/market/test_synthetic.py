@@ -11,7 +11,8 @@ import pytest
 from slacktide.market.base import Pool
 from slacktide.market.pools.statistics import PoolFigures, describe, spells_of
 from slacktide.market.source import open_market
-from slacktide.market.synthetic import PROFILES, TraceFigures, synthesize
+from slacktide.market.synthetic import PROFILES, synthesize
+from tests.unit.market.parts_of_profiles import TARGETS, TraceFigures
 
 SHARE = 0.06
 """Generated shares of time may be off by so much."""
@@ -55,7 +56,7 @@ def dip(one: PoolFigures) -> float:
 @pytest.mark.parametrize("name", sorted(PROFILES))
 def test_a_long_run_has_the_figures_of_its_target(name: str) -> None:
     profile = PROFILES[name]
-    target = profile.target
+    target = TARGETS[name]
     pools = [pool for seed in (1, 2, 3) for pool in synthesize(profile, days=240, seed=seed).pools]
     made = figures(pools)
     for figure in ("any_share", "half_share", "full_share", "dip_share"):
@@ -112,7 +113,7 @@ ZONES = {
 
 @pytest.mark.parametrize("name", sorted(PROFILES))
 def test_the_targets_are_figures_of_real_traces(name: str, real_data: Path) -> None:
-    target = PROFILES[name].target
+    target = TARGETS[name]
     if name == "v100":
         real = figures(open_market(str(real_data / "markets" / "aws-v100-2023.csv.gz")).pools)
     else:
@@ -127,7 +128,7 @@ def test_the_targets_are_figures_of_real_traces(name: str, real_data: Path) -> N
 def test_all_or_nothing_is_what_sixteen_v100_show(real_data: Path) -> None:
     paths = sorted((real_data / "markets" / "skypilot-json").glob("*.json"))
     each = [describe(open_market(str(path)).pools[0]) for path in paths]
-    target = PROFILES["v100"].target
+    target = TARGETS["v100"]
     for figure, share in (("half_share", target.half_share), ("full_share", target.full_share)):
         real = np.mean([getattr(one, figure) / one.any_share for one in each])
         assert share / target.any_share == pytest.approx(float(real), abs=0.02)

@@ -38,7 +38,8 @@ def read_bytes(path: str | Path) -> bytes:
     except IsADirectoryError:
         raise FileError("a market must be a file, got a folder; name a file in it", path=path) from None
     except (OSError, ValueError) as error:
-        raise FileError(f"a market file must be readable, got: {_reason(error)}", path=path) from error
+        reason = getattr(error, "strerror", None) or error
+        raise FileError(f"a market file must be readable, got: {reason}", path=path) from error
     data = _unpacked(packed, path)
     if not data.strip():
         raise FileError("a market file must not be empty, got no data", path=path)
@@ -94,10 +95,6 @@ def _unpacked(data: bytes, path: str | Path) -> bytes:
     if data and Path(path).suffix == ".gz":
         raise FileError("a .gz file must be gzip, got something else; rename it or compress it", path=path)
     return data
-
-
-def _reason(error: OSError | ValueError) -> str:
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def json_object(data: bytes, path: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from slacktide.core.files import write_whole
 from slacktide.market.base import EPOCH, Market, Pool
 from slacktide.market.formats.default_prices import ON_DEMAND_USD_PER_GPU_HOUR, SPOT_SHARE, gpu_named_in
 from slacktide.market.formats.market_bytes import json_object, kind_of
-from slacktide.market.formats.samples import Cell, SamplePlace
+from slacktide.market.formats.samples import MAX_SPOT_GPUS, Cell, SamplePlace
 from slacktide.market.series import resample
 from slacktide.market.spec import ReadOptions
 
@@ -68,27 +68,11 @@ def _counts(found: dict[str, Any], path: str) -> Ints:
     if not isinstance(counts, list) or not counts:
         came = "an empty array" if counts == [] else kind_of(counts) if "data" in found else "no such key"
         raise FileError(f"data must be an array of counts, got {came}", path=path)
-    try:
-        return _whole(counts)
-    except (ValueError, OverflowError):
-        # Something is wrong with an entry; one by one we learn which.
-        texts = (text if isinstance(text, str) else json.dumps(text) for text in counts)
-        return np.array(
-            [
-                Cell(text, f"data[{number}]", path, SamplePlace(None)).gpus()
-                for number, text in enumerate(texts)
-            ]
-        )
-
-
-def _whole(counts: list[Any]) -> Ints:
-    """Return counts; raises ValueError if any is no whole number in a sensible range."""
-    numbers = np.array(counts)
-    if numbers.ndim != 1 or numbers.dtype.kind not in "if" or any(type(count) is bool for count in counts):
-        raise ValueError("not numbers")
-    if not np.all((numbers >= 0) & (numbers <= 10**9) & (numbers == np.floor(numbers))):
-        raise ValueError("not counts")
-    return np.asarray(numbers, dtype=np.int64)
+    if all(type(count) is int and 0 <= count <= MAX_SPOT_GPUS for count in counts):
+        return np.array(counts, dtype=np.int64)  # a trace may be long, and cells take their time
+    texts = (text if isinstance(text, str) else json.dumps(text) for text in counts)
+    cells = (Cell(text, f"data[{at}]", path, SamplePlace(None)) for at, text in enumerate(texts))
+    return np.array([cell.gpus() for cell in cells])
 
 
 def _prices(gpu: str | None, options: ReadOptions, path: str) -> tuple[float, float, list[str]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -115,15 +115,6 @@ def _typed(text: str) -> str | int | float:
 def without_settings(spec: str) -> str:
     """Return a feed's name as it is written down: settings may hold private addresses."""
     return spec.partition("?")[0]
-
-
-def as_of(answer: Prices, now_utc: datetime) -> Prices:
-    """Return the last price of each pool that holds at a moment."""
-    latest: dict[str, Price] = {}
-    for price in answer.prices:
-        if price.since_utc <= now_utc:
-            latest[price.pool] = price
-    return replace(answer, prices=tuple(latest.values()))
 
 
 AWS_REGION = re.compile(r"[a-z]+(?:-[a-z]+)+-\d+")

@@ -29,7 +29,7 @@ from slacktide.core.waits import GrowingWait
 from slacktide.market.formats.market_bytes import TableNotes, notes_path, read_bytes, read_notes, write_notes
 from slacktide.market.formats.samples import MAX_USD_PER_GPU_HOUR, MICROS_PER_HOUR, micros_of, stamp, time_of
 from slacktide.market.formats.table import csv_samples
-from slacktide.market.live.base import USD, FeedRefused, FeedUnreachable, Price, PriceFeed, Prices, as_of
+from slacktide.market.live.base import USD, FeedRefused, FeedUnreachable, Price, PriceFeed, Prices
 
 LATE_S = 1.0  # a slot's price is requested this long after the slot began
 CLOCKS_APART = timedelta(minutes=5)
@@ -96,12 +96,10 @@ def _of_pool(changes: list[Price], last_micros: int, now_micros: int, step_micro
             continue  # it has a row already
         at = bisect_right(times, slot * step_micros) - 1 if slot < present else len(times) - 1
         if at >= 0:
-            yield _row(changes[at], slot * step_micros)
-
-
-def _row(price: Price, micros: int) -> TableRow:
-    assert price.on_demand_per_gpu_hour is not None
-    return TableRow(micros, price.pool, price.gpu, price.spot_per_gpu_hour, price.on_demand_per_gpu_hour)
+            price = changes[at]
+            usd, on_demand_usd = price.spot_per_gpu_hour, price.on_demand_per_gpu_hour
+            assert on_demand_usd is not None
+            yield TableRow(slot * step_micros, price.pool, price.gpu, usd, on_demand_usd)
 
 
 class FollowedTable:
@@ -292,7 +290,8 @@ class Follower:
 
     def _take(self, answer: Prices, now_utc: datetime) -> FollowStep:
         prices, notes = self._priced(answer)
-        latest = as_of(replace(answer, prices=prices), now_utc + CLOCKS_APART).prices
+        holding = {price.pool: price for price in prices if price.since_utc <= now_utc + CLOCKS_APART}
+        latest = tuple(holding.values())
         if not latest and not self._answered:
             raise FeedRefused(
                 f"a feed must have a price to follow, got none; {' '.join(notes) or 'check it'}"
@@ -304,9 +303,8 @@ class Follower:
         self._table.note(replace(self._table.notes, notes=notes, trouble="", answered_utc=answered))
         self._answered, self._reported = True, {price.pool for price in latest}
         self._wait.reset()
-        return FollowStep(
-            at_utc=now_utc, rows=len(rows), latest=latest, wait_s=self._until_next_slot_s(now_utc)
-        )
+        next_slot_s = (self._step_micros - micros_of(now_utc) % self._step_micros) / 1e6
+        return FollowStep(at_utc=now_utc, rows=len(rows), latest=latest, wait_s=next_slot_s + LATE_S)
 
     def _priced(self, answer: Prices) -> tuple[tuple[Price, ...], tuple[str, ...]]:
         """Return the prices that have one on demand, or are given one, and what is to be noted."""
@@ -329,7 +327,3 @@ class Follower:
         except FileError as unwritable:  # a full disk: it is reported on the screen, and rows come later
             error = unwritable
         return FollowStep(at_utc=now_utc, error=error, wait_s=wait_s)
-
-    def _until_next_slot_s(self, now_utc: datetime) -> float:
-        past_micros = micros_of(now_utc) % self._step_micros
-        return (self._step_micros - past_micros) / 1e6 + LATE_S

@@ -133,16 +133,11 @@ def _correlation(one: Bools, other: Bools) -> float | None:
     return float(np.corrcoef(one, other)[0, 1])
 
 
-def hours_of_day(pool: Pool) -> Ints:
-    """Return the hour of the day, in UTC, in which every slot begins."""
-    start = pool.start.hour + pool.start.minute / 60 + pool.start.second / 3600
-    # The nudge keeps a slot that begins on the hour, but for rounding, in that hour.
-    return np.asarray((start + np.arange(len(pool)) * pool.slot_hours + 1e-9) % 24, dtype=np.int64)
-
-
 def by_hour(pool: Pool) -> tuple[float | None, ...]:
     """Return the share of time with spot for each of the 24 hours of the day; None for hours not seen."""
-    hours = hours_of_day(pool)
+    start = pool.start.hour + pool.start.minute / 60 + pool.start.second / 3600
+    # The nudge keeps a slot that begins on the hour, but for rounding, in that hour.
+    hours = np.asarray((start + np.arange(len(pool)) * pool.slot_hours + 1e-9) % 24, dtype=np.int64)
     seen = np.bincount(hours, minlength=24)
     some = np.bincount(hours, weights=pool.spot_gpus >= 1, minlength=24)
     return tuple(float(part / whole) if whole else None for part, whole in zip(some, seen, strict=True))
