@@ -248,6 +248,13 @@ class Market(Mapping[str, Pool]):
         return self[name]
 
 
+def assuming(market: Market, sentence: str) -> Market:
+    """Return a market that says what is assumed, unless it says so already or the sentence is empty."""
+    if sentence in ("", *market.assumptions):
+        return market
+    return replace(market, assumptions=(*market.assumptions, sentence))
+
+
 def with_notice(market: Market, notice_hours: float) -> Market:
     """Return a market whose pools warn this long before they take spot back, unless they say it."""
     if not notice_hours:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from urllib.parse import parse_qsl
 
 from slacktide.core.errors import InputError, shown, unknown_name
 from slacktide.core.units import format_duration, parse_duration_hours
-from slacktide.market.base import EPOCH, Market, Moves, Pool, with_notice
+from slacktide.market.base import EPOCH, Market, Moves, Pool, assuming, with_notice
 from slacktide.market.formats.market_bytes import read_bytes
 from slacktide.market.pools.moves import assumed_moves
 from slacktide.market.series import resample
@@ -89,8 +88,7 @@ def _market_file(path: str, options: ReadOptions) -> Market:
     found = parse_market_file(read_bytes(path), path)
     traces = [trace.applied_to(_opened(trace.file, options)) for trace in found.traces]
     market = with_notice(joined(traces, path, found.moves), found.notice_hours)
-    sentence = assumed_moves(found.moves, found.given) if len(market.pools) > 1 else ""
-    return replace(market, assumptions=(*market.assumptions, *filter(None, [sentence])))
+    return assuming(market, assumed_moves(found.moves, found.given)) if len(market.pools) > 1 else market
 
 
 def _synthetic(spec: str) -> Market:
@@ -138,10 +136,8 @@ def joined(markets: Sequence[Market], source: str, moves: Moves | None = None) -
 
 def moves_said(market: Market) -> Market:
     """Return a market that says what is assumed of moves among its pools, where that was not given."""
-    sentence = assumed_moves(market.moves)
-    if len(market.pools) < 2 or market.moves != Moves() or sentence in market.assumptions:
-        return market
-    return replace(market, assumptions=(*market.assumptions, sentence))
+    given = len(market.pools) < 2 or market.moves != Moves()
+    return market if given else assuming(market, assumed_moves(market.moves))
 
 
 def _check_names(markets: Sequence[Market], source: str) -> None:
@@ -201,7 +197,4 @@ def notice_said(market: Market) -> Market:
     if not short:
         return market
     notice, slot = format_duration(short[0].notice_hours), format_duration(short[0].slot_hours)
-    sentence = f"A notice of {notice} is shorter than a slot of {slot}, so it warns of nothing."
-    if sentence in market.assumptions:
-        return market
-    return replace(market, assumptions=(*market.assumptions, sentence))
+    return assuming(market, f"A notice of {notice} is shorter than a slot of {slot}, so it warns of nothing.")

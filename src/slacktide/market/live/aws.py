@@ -20,9 +20,9 @@ from slacktide.market.live.base import (
     feeds,
     is_requested,
 )
-from slacktide.market.live.http import entries_of, field_of, moment_of, pages, price_of
+from slacktide.market.live.http import Source
 
-SOURCE = "AWS"
+SOURCE = Source("AWS")
 CONNECT_S, READ_S, TRIES = 5, 20, 2
 PASSING = {
     "RequestLimitExceeded", "Throttling", "ThrottlingException", "RequestThrottled",
@@ -82,16 +82,16 @@ class Aws:
             return found
 
         with answers(region):
-            found = list(pages(SOURCE, read, "NextToken"))  # there may be empty ones before the last
-        entries = [entry for page in found for entry in entries_of(SOURCE, page, "SpotPriceHistory")]
+            # There may be empty pages before the last.
+            entries = list(SOURCE.entries(read, "NextToken", "SpotPriceHistory"))
         prices = [self._price(entry) for entry in entries]
         return [price for price in prices if is_requested(wanted, region, price.pool.partition("/")[0])]
 
     def _price(self, entry: Mapping[str, Any]) -> Price:
         machine = self._machine()
-        zone = str(field_of(SOURCE, entry, "AvailabilityZone"))
-        since = moment_of(SOURCE, field_of(SOURCE, entry, "Timestamp"))
-        usd = price_of(SOURCE, field_of(SOURCE, entry, "SpotPrice")) / machine.gpus
+        zone = str(SOURCE.field(entry, "AvailabilityZone"))
+        since = SOURCE.moment(SOURCE.field(entry, "Timestamp"))
+        usd = SOURCE.price(SOURCE.field(entry, "SpotPrice")) / machine.gpus
         on_demand_usd = machine.on_demand_usd_per_gpu_hour
         return Price(f"{zone}/{self.what}", since, usd, on_demand_usd, gpu_of(self.what))
 

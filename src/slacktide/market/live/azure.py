@@ -18,16 +18,7 @@ from slacktide.market.live.base import (
     feeds,
     is_requested,
 )
-from slacktide.market.live.http import (
-    check_url,
-    check_usd,
-    entries_of,
-    field_of,
-    get_json,
-    moment_of,
-    pages,
-    price_of,
-)
+from slacktide.market.live.http import Source, check_url
 
 _GPUS = """
     V100: NC6s_v3 1, NC12s_v3 2, NC24s_v3 4, NC24rs_v3 4
@@ -46,7 +37,7 @@ AZURE_MACHINES = {
     for gpu, _, machines in (line.strip().partition(": ") for line in _GPUS.strip().splitlines())
     for name, gpus in (machine.split() for machine in machines.split(", "))
 }
-SOURCE = "Azure"
+SOURCE = Source("Azure")
 SPOT, LOW = " Spot", " Low Priority"
 
 
@@ -100,11 +91,11 @@ class Azure:
         on_demand: dict[str, float],
     ) -> None:
         """Sort one price of the list in, if it is of Linux machines by the hour."""
-        name, region = (str(field_of(SOURCE, item, key)) for key in ("meterName", "armRegionName"))
-        check_usd(SOURCE, field_of(SOURCE, item, "currencyCode"))
-        usd = price_of(SOURCE, field_of(SOURCE, item, "retailPrice"))
-        since = moment_of(SOURCE, field_of(SOURCE, item, "effectiveStartDate"))
-        other = "Windows" in str(field_of(SOURCE, item, "productName")) or name.endswith(LOW)
+        name, region = (str(SOURCE.field(item, key)) for key in ("meterName", "armRegionName"))
+        SOURCE.check_usd(SOURCE.field(item, "currencyCode"))
+        usd = SOURCE.price(SOURCE.field(item, "retailPrice"))
+        since = SOURCE.moment(SOURCE.field(item, "effectiveStartDate"))
+        other = "Windows" in str(SOURCE.field(item, "productName")) or name.endswith(LOW)
         if other or since > now:
             return
         if name.endswith(SPOT):
@@ -122,10 +113,9 @@ class Azure:
         query = {"$filter": " and ".join(words), "currencyCode": "USD"}
 
         def read(link: str) -> dict[str, Any]:
-            return get_json(SOURCE, self.base_url, dict(parse_qsl(urlsplit(link).query)) if link else query)
+            return SOURCE.get_json(self.base_url, dict(parse_qsl(urlsplit(link).query)) if link else query)
 
-        for page in pages(SOURCE, read, "NextPageLink"):
-            yield from entries_of(SOURCE, page, "Items")
+        return SOURCE.entries(read, "NextPageLink", "Items")
 
     def _notes(self, wanted: Sequence[str], found: Sequence[Price]) -> tuple[str, ...]:
         priced = {price.pool.partition("/")[0] for price in found}

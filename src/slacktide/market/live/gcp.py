@@ -19,18 +19,9 @@ from slacktide.market.live.base import (
     feeds,
     gcp_region,
 )
-from slacktide.market.live.http import (
-    check_url,
-    check_usd,
-    entries_of,
-    field_of,
-    get_json,
-    moment_of,
-    pages,
-    price_of,
-)
+from slacktide.market.live.http import Source, check_url
 
-SOURCE = "GCP"
+SOURCE = Source("GCP")
 KEY_VARIABLES = ("SLACKTIDE_GCP_API_KEY", "GOOGLE_API_KEY")
 COMPUTE_ENGINE = "6F81-5844-456A"  # the id of Compute Engine among Google's services
 GPU_WORDS = {
@@ -83,20 +74,20 @@ class Gcp:
         kind = self._kind(sku)
         if not kind:
             return
-        info = _last(field_of(SOURCE, sku, "pricingInfo"))
-        since = moment_of(SOURCE, field_of(SOURCE, info, "effectiveTime"))
-        usd = _usd_per_hour(field_of(SOURCE, info, "pricingExpression"))
-        for region in field_of(SOURCE, sku, "serviceRegions"):
+        info = _last(SOURCE.field(sku, "pricingInfo"))
+        since = SOURCE.moment(SOURCE.field(info, "effectiveTime"))
+        usd = _usd_per_hour(SOURCE.field(info, "pricingExpression"))
+        for region in SOURCE.field(sku, "serviceRegions"):
             by_kind[kind][str(region)] = max(
                 by_kind[kind].get(str(region), (since, usd)), (min(since, now), usd)
             )
 
     def _kind(self, sku: object) -> str:
         """Return what a price is for: spot or on demand of this GPU, or empty for something else."""
-        category = field_of(SOURCE, sku, "category")
+        category = SOURCE.field(sku, "category")
         if not isinstance(category, Mapping) or category.get("resourceGroup") != "GPU":
             return ""
-        named = NAMED.search(str(field_of(SOURCE, sku, "description")))
+        named = NAMED.search(str(SOURCE.field(sku, "description")))
         if named is None or named[1].upper() not in map(str.upper, GPU_WORDS[self.what]):
             return ""
         kind = USAGE.get(str(category.get("usageType")), "")
@@ -114,10 +105,9 @@ class Gcp:
         query = {"key": key, "currencyCode": "USD", "pageSize": "5000"}
 
         def read(token: str) -> dict[str, Any]:
-            return get_json(SOURCE, url, {**query, "pageToken": token} if token else query, secret=key)
+            return SOURCE.get_json(url, {**query, "pageToken": token} if token else query, secret=key)
 
-        for page in pages(SOURCE, read, "nextPageToken"):
-            yield from entries_of(SOURCE, page, "skus")
+        return SOURCE.entries(read, "nextPageToken", "skus")
 
     def _notes(self, wanted: Sequence[str], found: Sequence[Price]) -> tuple[str, ...]:
         notes = [
@@ -138,11 +128,11 @@ def _last(infos: object) -> object:
 
 def _usd_per_hour(expression: object) -> float:
     """Return the price of the last tier, in USD."""
-    unit = field_of(SOURCE, _last(field_of(SOURCE, expression, "tieredRates")), "unitPrice")
+    unit = SOURCE.field(_last(SOURCE.field(expression, "tieredRates")), "unitPrice")
     if not isinstance(unit, Mapping):
-        return price_of(SOURCE, None)  # which raises
-    check_usd(SOURCE, unit.get("currencyCode", "USD"))
-    dollars, nanos = price_of(SOURCE, unit.get("units", 0)), unit.get("nanos", 0)
+        return SOURCE.price(None)  # which raises
+    SOURCE.check_usd(unit.get("currencyCode", "USD"))
+    dollars, nanos = SOURCE.price(unit.get("units", 0)), unit.get("nanos", 0)
     if isinstance(nanos, bool) or not isinstance(nanos, int):
         raise FeedUnreachable(f"a price of {SOURCE} must have whole nanos, got {shown(nanos)}")
-    return dollars + price_of(SOURCE, nanos * 1e-9)
+    return dollars + SOURCE.price(nanos * 1e-9)

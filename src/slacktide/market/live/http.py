@@ -23,6 +23,7 @@ from slacktide.market.live.base import USD, FeedRefused, FeedUnreachable
 TIMEOUT_S = 20.0
 MAX_BYTES = 64 << 20  # the most that is read of one answer: catalogs have some 10 MB
 MAX_PAGES = 200
+MOST_PER_HOUR = 1e6  # no machine costs more an hour; greater numbers are slips
 PASSING = (408, 425, 429)  # answers below 500 that mean: not now
 
 
@@ -33,50 +34,99 @@ def check_url(name: str, url: str) -> None:
         raise InputError(f"{name} must be an http or https address, got {shown(url)}")
 
 
-def get_json(source: str, url: str, query: Mapping[str, str], secret: str = "") -> dict[str, Any]:
-    """Request a JSON object; raises FeedRefused or FeedUnreachable, whose text is without `secret`."""
-    data = get_bytes(source, url, query, secret)
-    try:
-        found = json.loads(data)
-    except ValueError:
-        raise FeedUnreachable(f"{source} must answer with JSON, got {_beginning(data)}") from None
-    if not isinstance(found, dict):
-        raise FeedUnreachable(f"{source} must answer with a JSON object, got {_beginning(data)}")
-    return found
+class Source:
+    """A source of prices: what it answers, or a sentence with its name about what is wrong.
+
+    Methods raise FeedUnreachable for what cannot be read, and FeedRefused where another try would not help.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __str__(self) -> str:
+        return self._name
+
+    def get_json(self, url: str, query: Mapping[str, str], secret: str = "") -> dict[str, Any]:
+        """Request a JSON object; the text of an error is without `secret`."""
+        data = self.get_bytes(url, query, secret)
+        came = shown(data[:60].decode("utf-8", "replace")) if data else "nothing"
+        try:
+            found = json.loads(data)
+        except ValueError:
+            raise FeedUnreachable(f"{self} must answer with JSON, got {came}") from None
+        if not isinstance(found, dict):
+            raise FeedUnreachable(f"{self} must answer with a JSON object, got {came}")
+        return found
+
+    def get_bytes(self, url: str, query: Mapping[str, str], secret: str = "") -> bytes:
+        """Request the content of an address."""
+        address = f"{url}{'&' if '?' in url else '?'}{urlencode(query)}" if query else url
+        request = urllib.request.Request(address, headers={"User-Agent": "slacktide", "Accept": "*/*"})
+        try:
+            with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
+                data: bytes = answer.read(MAX_BYTES + 1)
+        except urllib.error.HTTPError as error:
+            with error:
+                raise _meant(self, error, secret) from None
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            reason = getattr(error, "reason", None) or error
+            said = f"no answer within {TIMEOUT_S:.0f} s" if isinstance(reason, TimeoutError) else f"{reason}"
+            raise FeedUnreachable(f"{self} must answer, got: {_safe(said, secret)}") from None
+        if len(data) > MAX_BYTES:
+            raise FeedUnreachable(f"an answer of {self} must have at most {MAX_BYTES >> 20} MiB, got more")
+        return data
+
+    def entries(self, read: Callable[[str], Mapping[str, Any]], following: str, key: str) -> Iterator[Any]:
+        """Yield the entries at `key` of all pages.
+
+        `read` gets what the page before has at `following`, and for the first page an empty text.
+        """
+        token = ""
+        for _ in range(MAX_PAGES):
+            page = read(token)
+            found = page.get(key)
+            if not isinstance(found, list):
+                must = f"an answer of {self} must have the list {key}"
+                raise FeedUnreachable(f"{must}, got {shown(sorted(page))}")
+            yield from found
+            token = str(page.get(following) or "")
+            if not token:
+                return
+        raise FeedUnreachable(f"an answer of {self} must have at most {MAX_PAGES} pages, got more")
+
+    def field(self, entry: object, key: str) -> Any:
+        """Return a field that an entry must have."""
+        if not isinstance(entry, Mapping) or entry.get(key) is None:
+            came = sorted(map(str, entry)) if isinstance(entry, Mapping) else entry
+            raise FeedUnreachable(f"a price of {self} must have {key}, got {shown(came)}")
+        return entry[key]
+
+    def check_usd(self, currency: object) -> None:
+        """Refuse prices in another currency."""
+        if currency != USD:
+            raise FeedUnreachable(f"prices of {self} must be in USD, got {shown(str(currency))}")
+
+    def price(self, value: object) -> float:
+        """Return an amount of money an hour."""
+        try:
+            number = math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            number = math.nan
+        if not 0.0 <= number <= MOST_PER_HOUR:
+            raise FeedUnreachable(f"a price of {self} must be a number in 0..1e6, got {shown(value)}")
+        return number
+
+    def moment(self, value: object) -> datetime:
+        """Return a time in UTC."""
+        try:
+            found = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
+            return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+        except (ValueError, OverflowError):
+            must = f"a time of {self} must be like 2026-01-31T12:00:00Z"
+            raise FeedUnreachable(f"{must}, got {shown(value)}") from None
 
 
-def get_bytes(source: str, url: str, query: Mapping[str, str], secret: str = "") -> bytes:
-    """Request the content of an address; raises FeedRefused or FeedUnreachable."""
-    address = f"{url}{'&' if '?' in url else '?'}{urlencode(query)}" if query else url
-    request = urllib.request.Request(address, headers={"User-Agent": "slacktide", "Accept": "*/*"})
-    try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
-            data: bytes = answer.read(MAX_BYTES + 1)
-    except urllib.error.HTTPError as error:
-        with error:
-            raise _meant(source, error, secret) from None
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        reason = getattr(error, "reason", None) or error
-        said = f"no answer within {TIMEOUT_S:.0f} s" if isinstance(reason, TimeoutError) else f"{reason}"
-        raise FeedUnreachable(f"{source} must answer, got: {_safe(said, secret)}") from None
-    if len(data) > MAX_BYTES:
-        raise FeedUnreachable(f"an answer of {source} must have at most {MAX_BYTES >> 20} MiB, got more")
-    return data
-
-
-def pages(source: str, read: Callable[[str], Mapping[str, Any]], key: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the pages of an answer; `read` gets what the last one has at `key`, at first an empty text."""
-    following = ""
-    for _ in range(MAX_PAGES):
-        page = read(following)
-        yield page
-        following = str(page.get(key) or "")
-        if not following:
-            return
-    raise FeedUnreachable(f"an answer of {source} must have at most {MAX_PAGES} pages, got more")
-
-
-def _meant(source: str, error: urllib.error.HTTPError, secret: str) -> Exception:
+def _meant(source: Source, error: urllib.error.HTTPError, secret: str) -> Exception:
     said = f"{source} must answer, got HTTP {error.code} {_safe(str(error.reason), secret)}".rstrip()
     if error.code >= 500 or error.code in PASSING:
         wait = retry_after_s(error.headers.get("Retry-After"), datetime.now(UTC))
@@ -98,54 +148,3 @@ def _safe(text: str, secret: str) -> str:
     """Return a text of a source's as it may be shown: without a secret, and without control characters."""
     hidden = text.replace(secret, "***") if secret else text
     return clipped("".join(one if one.isprintable() else " " for one in hidden))
-
-
-def _beginning(data: bytes) -> str:
-    return shown(data[:60].decode("utf-8", "replace")) if data else "nothing"
-
-
-MOST_PER_HOUR = 1e6  # no machine costs more an hour; greater numbers are slips
-
-
-def field_of(source: str, entry: object, key: str) -> Any:
-    """Return a field of an entry; raises FeedUnreachable where there is none."""
-    if not isinstance(entry, Mapping) or entry.get(key) is None:
-        came = sorted(map(str, entry)) if isinstance(entry, Mapping) else entry
-        raise FeedUnreachable(f"a price of {source} must have {key}, got {shown(came)}")
-    return entry[key]
-
-
-def check_usd(source: str, currency: object) -> None:
-    """Raise FeedUnreachable for prices in another currency."""
-    if currency != USD:
-        raise FeedUnreachable(f"prices of {source} must be in USD, got {shown(str(currency))}")
-
-
-def entries_of(source: str, answer: Mapping[str, Any], key: str) -> list[Any]:
-    """Return the list that an answer must have."""
-    found = answer.get(key)
-    if not isinstance(found, list):
-        raise FeedUnreachable(f"an answer of {source} must have the list {key}, got {shown(sorted(answer))}")
-    return found
-
-
-def price_of(source: str, value: object) -> float:
-    """Return an amount of money an hour; raises FeedUnreachable for what is none."""
-    try:
-        number = math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        number = math.nan
-    if not 0.0 <= number <= MOST_PER_HOUR:
-        raise FeedUnreachable(f"a price of {source} must be a number in 0..1e6, got {shown(value)}")
-    return number
-
-
-def moment_of(source: str, value: object) -> datetime:
-    """Return a time in UTC; raises FeedUnreachable for what is none."""
-    try:
-        found = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
-        return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
-    except (ValueError, OverflowError):
-        raise FeedUnreachable(
-            f"a time of {source} must be like 2026-01-31T12:00:00Z, got {shown(value)}"
-        ) from None

@@ -22,9 +22,9 @@ from slacktide.market.live.base import (
     feeds,
     is_requested,
 )
-from slacktide.market.live.http import MAX_BYTES, check_url, get_bytes, price_of
+from slacktide.market.live.http import MAX_BYTES, Source, check_url
 
-SOURCE = "SkyPilot's catalog"
+SOURCE = Source("SkyPilot's catalog")
 COLUMNS = ("InstanceType", "AcceleratorName", "AcceleratorCount", "Price", "SpotPrice", "Region")
 
 
@@ -88,7 +88,7 @@ class Skypilot:
         cloud, own = self.what.partition("/")[0].lower(), self.base_url.endswith(".csv")
         place = self.base_url if own else f"{self.base_url.rstrip('/')}/{cloud}/vms.csv"
         if self._remote:
-            return get_bytes(SOURCE, place, {})
+            return SOURCE.get_bytes(place, {})
         try:
             with Path(os.path.expanduser(place)).open("rb") as file:
                 data = file.read(MAX_BYTES + 1)
@@ -112,10 +112,10 @@ def _price(row: Mapping[str, str], now: datetime) -> Price | None:
     gpus, zone = _count(row), row.get("AvailabilityZone") or row["Region"]
     if not row["SpotPrice"].strip() or gpus < 1:
         return None
-    on_demand = price_of(SOURCE, row["Price"]) / gpus if row["Price"].strip() else None
+    on_demand = SOURCE.price(row["Price"]) / gpus if row["Price"].strip() else None
     name = row["InstanceType"] or f"{row['AcceleratorName']}:{gpus:g}"
     return Price(
-        f"{zone}/{name}", now, price_of(SOURCE, row["SpotPrice"]) / gpus, on_demand, row["AcceleratorName"]
+        f"{zone}/{name}", now, SOURCE.price(row["SpotPrice"]) / gpus, on_demand, row["AcceleratorName"]
     )
 
 
