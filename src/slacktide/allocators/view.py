@@ -18,7 +18,7 @@ from slacktide.core.arrays import Floats, Ints
 from slacktide.core.errors import InputError
 from slacktide.core.quotes import UNLIMITED_GPUS
 from slacktide.core.types import Allocation, Reason, Refusal
-from slacktide.market.market_view import PoolView
+from slacktide.market.tape import PoolView
 from slacktide.policies.view import Known, View
 
 

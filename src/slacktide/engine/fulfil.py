@@ -18,7 +18,7 @@ from slacktide.engine.pending_decisions import PendingDecision
 from slacktide.engine.step_context import StepContext
 from slacktide.journal.events import Event, Health, HealthChanged, Held
 from slacktide.journal.state.journal_state import JobRecord
-from slacktide.market.market_view import offer
+from slacktide.market.tape import offer
 from slacktide.physics import progress as physics
 from slacktide.physics.pace import Pace, Z, believed, is_measured, margin_factor
 from slacktide.policies.view import goes_where_it_may, stays_in

@@ -23,8 +23,15 @@ from slacktide.core.units import format_duration, parse_duration_hours, parse_mo
 from slacktide.core.yaml_fields import Fields, root, scalar
 from slacktide.core.yaml_tree import Mistakes, Scalar, Section, Tree, parse_tree, read_text, walk
 from slacktide.files import keys
-from slacktide.files.resources import ONE_GPU, Resources, resources
-from slacktide.files.work import guessed_gpu_hours, phases, speedup, work_spread
+from slacktide.files.work import (
+    ONE_GPU,
+    Resources,
+    guessed_gpu_hours,
+    phases,
+    resources,
+    speedup,
+    work_spread,
+)
 
 DEFAULT_POLICY = "auto"
 DEFAULT_BILLING: Billing = "second"

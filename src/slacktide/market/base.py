@@ -184,7 +184,7 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class Moves:
-    """What carrying a checkpoint between pools costs, and how fast it goes; `pools.moves` counts with it.
+    """What carrying a checkpoint between pools costs, and how fast it goes; `pools.places` counts with it.
 
     The defaults are about what large clouds charge for traffic between their own regions. Raises InputError
     for a number that cannot be meant.

@@ -13,7 +13,7 @@ from slacktide.core.errors import InputError, shown, unknown_name
 from slacktide.core.units import format_duration, parse_duration_hours
 from slacktide.market.base import EPOCH, Market, Moves, Pool, assuming, with_notice
 from slacktide.market.formats.market_bytes import read_bytes
-from slacktide.market.pools.moves import assumed_moves
+from slacktide.market.pools.places import assumed_moves
 from slacktide.market.series import resample
 from slacktide.market.spec import ReadOptions, is_market_file, is_synthetic, parse_notice_hours, parts_of
 

@@ -13,8 +13,7 @@ from slacktide.core.arrays import Floats
 from slacktide.core.errors import InputError, UnknownNameError, shown
 from slacktide.core.quotes import Quote, Sighting
 from slacktide.core.types import TIME_TOLERANCE_HOURS, Allocation, Job, JobState
-from slacktide.market.market_view import MarketView, PoolView
-from slacktide.market.tape import Past
+from slacktide.market.tape import MarketView, Past, PoolView
 from slacktide.physics.pace import KNOWN, Pace
 
 

@@ -17,7 +17,7 @@ from slacktide.journal.events import Sight
 from slacktide.market.base import Pool
 from slacktide.market.forecast.base import Forecaster
 from slacktide.market.forecast.persistence import DEFAULT_FORECASTER, DEFAULT_HORIZON
-from slacktide.market.market_view import MarketView
+from slacktide.market.tape import MarketView
 from slacktide.physics import ledger
 from slacktide.physics import progress as physics
 from slacktide.physics.pace import Pace, learn, prior

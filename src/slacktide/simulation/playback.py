@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 from slacktide.market.base import Pool
 from slacktide.market.forecast.base import Forecaster, OnTape, TrueForecasts, knows_the_future
-from slacktide.market.market_view import Foresight, MarketView, Tapes
-from slacktide.market.tape import Tape, first_hours
+from slacktide.market.tape import Foresight, MarketView, Tape, Tapes, first_hours
 
 
 class Playback:

@@ -11,8 +11,7 @@ from slacktide.core.errors import UnknownNameError, shown
 from slacktide.core.quotes import Quote
 from slacktide.core.types import Allocation, Job, JobState
 from slacktide.market.base import Market, Pool
-from slacktide.market.pools.moves import move_matrices
-from slacktide.market.pools.places import UsablePool, job_at, places_of
+from slacktide.market.pools.places import UsablePool, job_at, move_matrices, places_of
 from slacktide.physics import progress as physics
 from slacktide.physics.truth import AS_SAID, Truth
 from slacktide.policies.base import late

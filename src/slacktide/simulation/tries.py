@@ -15,8 +15,7 @@ from slacktide.core.arrays import LazySequence
 from slacktide.core.quotes import Quote, Sighting
 from slacktide.core.types import Allocation, JobState
 from slacktide.core.units import MAX_GPUS
-from slacktide.market.market_view import MarketView, PoolView
-from slacktide.market.tape import Past
+from slacktide.market.tape import MarketView, Past, PoolView
 from slacktide.physics import progress as physics
 from slacktide.policies.view import stays_in
 from slacktide.simulation.pool_options import PoolOptions

@@ -13,7 +13,7 @@ from slacktide.allocators.view import FleetView, JobColumns
 from slacktide.core.errors import InputError
 from slacktide.core.quotes import Quote
 from slacktide.core.types import Allocation, Job, JobState
-from slacktide.market.market_view import PoolView, offer
+from slacktide.market.tape import PoolView, offer
 from slacktide.policies.base import LATE
 from slacktide.policies.view import View
 from slacktide.simulation import plain

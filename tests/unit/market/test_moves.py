@@ -9,7 +9,7 @@ import pytest
 
 from slacktide.core.errors import InputError
 from slacktide.market.base import Moves
-from slacktide.market.pools.moves import (
+from slacktide.market.pools.places import (
     assumed_moves,
     continent_of,
     move_hours,

@@ -17,7 +17,7 @@ from slacktide.core.errors import FileError, InputError, SlacktideError, Unknown
 from slacktide.market.base import Market, Moves, digest, with_notice
 from slacktide.market.formats.samples import COLUMNS
 from slacktide.market.formats.table import write_table
-from slacktide.market.pools.moves import assumed_moves, move_usd_per_gb
+from slacktide.market.pools.places import assumed_moves, move_usd_per_gb
 from slacktide.market.series import resample
 from slacktide.market.source import open_market
 from slacktide.market.spec import absolute

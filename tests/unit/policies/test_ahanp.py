@@ -7,7 +7,7 @@ import pytest
 from slacktide.core.errors import InputError
 from slacktide.core.quotes import Quote
 from slacktide.core.types import Allocation, Job, JobState
-from slacktide.market.market_view import PoolView
+from slacktide.market.tape import PoolView
 from slacktide.physics.progress import terms
 from slacktide.policies.ahanp import Ahanp, needed_width
 from slacktide.policies.view import View

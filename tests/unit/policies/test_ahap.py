@@ -9,9 +9,8 @@ from slacktide.checks import check_policy
 from slacktide.core.errors import InputError
 from slacktide.core.quotes import Quote, Sighting
 from slacktide.core.types import Allocation, Job, JobState
-from slacktide.market.market_view import PoolView
 from slacktide.market.source import open_market
-from slacktide.market.tape import Past
+from slacktide.market.tape import Past, PoolView
 from slacktide.physics.progress import terms
 from slacktide.policies.ahap import Ahap, feasible, mean_wish
 from slacktide.policies.deadline_guard import DeadlineGuard

@@ -50,7 +50,7 @@ from slacktide.journal.state.journal_state import JobRecord, JournalState
 from slacktide.journal.store.base import Store
 from slacktide.market.base import Market
 from slacktide.market.live.feed import Feed
-from slacktide.market.market_view import MarketView
+from slacktide.market.tape import MarketView
 from slacktide.physics import progress as physics
 from slacktide.policies.view import Places
 from slacktide.simulation.plain import USUAL

@@ -22,7 +22,7 @@ from slacktide.engine.step_context import StepContext
 from slacktide.journal.events import Lived
 from slacktide.journal.state.fleet_record import FleetRecord
 from slacktide.journal.state.journal_state import JobRecord, without_gpus
-from slacktide.market.market_view import MarketView, PoolView, offer
+from slacktide.market.tape import MarketView, PoolView, offer
 from slacktide.physics.ledger import Priced
 from slacktide.physics.pace import KNOWN, Pace, Z, believed, is_measured, mean_restart, safe
 from slacktide.physics.progress import Terms

@@ -27,7 +27,7 @@ from slacktide.journal.events import Sight, Submitted
 from slacktide.journal.state.journal_state import JobRecord, JournalState
 from slacktide.market.base import Market, Pool
 from slacktide.market.live.feed import Feed
-from slacktide.market.market_view import ALONE, MarketView
+from slacktide.market.tape import ALONE, MarketView
 from slacktide.physics import progress as physics
 from slacktide.physics.pace import KNOWN, Pace, prior
 from slacktide.physics.tariff import Tariff, tariff_of

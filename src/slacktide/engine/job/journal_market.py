@@ -22,11 +22,10 @@ from slacktide.journal.state.journal_state import JournalState
 from slacktide.journal.store.base import Store
 from slacktide.market.base import Market, Pool, digest
 from slacktide.market.live.feed import Feed, open_feed, shared_feed
-from slacktide.market.market_view import NOT_BEGUN
 from slacktide.market.pools.places import job_at, places_of
 from slacktide.market.source import open_market
 from slacktide.market.spec import is_feed
-from slacktide.market.tape import SAME_TIME_SHARE, first_hours
+from slacktide.market.tape import NOT_BEGUN, SAME_TIME_SHARE, first_hours
 
 ANOTHER = "name another journal with --journal"
 

@@ -33,8 +33,7 @@ from slacktide.core.yaml_tree import Mistakes, Scalar, Section, Series, Tree, de
 from slacktide.files import keys
 from slacktide.files.fleet.keys import StreamSettings, WrittenBudget, budget, price, quota, stream_settings
 from slacktide.files.job import check_worth, usual_end
-from slacktide.files.resources import Resources, resources
-from slacktide.files.work import phases, speedup
+from slacktide.files.work import Resources, phases, resources, speedup
 
 FLEET_KEYS = ("budget", "price", "market", "on_demand", "classes", "stream", "policy")
 """All keys of a fleet file."""

@@ -12,7 +12,7 @@ from slacktide.core.yaml_fields import Fields, Reader, items, root, scalar, text
 from slacktide.core.yaml_tree import Mistakes, Scalar, Series, Tree, describe, parse_tree
 from slacktide.market.base import Market, Moves, with_notice
 from slacktide.market.formats.market_bytes import as_text
-from slacktide.market.pools.moves import region_of
+from slacktide.market.pools.places import region_of
 from slacktide.market.spec import FEED, is_market_file, is_synthetic, parse_notice_hours
 
 MARKET_KEYS = ("traces", "moves", "notice")

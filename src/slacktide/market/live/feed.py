@@ -33,10 +33,9 @@ from slacktide.market.forecast.persistence import DEFAULT_FORECASTER, DEFAULT_HO
 from slacktide.market.formats.market_bytes import NO_NOTES, as_text, read_bytes, read_notes
 from slacktide.market.formats.samples import COLUMNS, SamplePlace, is_header, records_of, rows_of, time_of
 from slacktide.market.live.live_pool import LivePool
-from slacktide.market.market_view import MarketView, Tapes
 from slacktide.market.source import open_market
 from slacktide.market.spec import feed_path
-from slacktide.market.tape import Tape, first_hours
+from slacktide.market.tape import MarketView, Tape, Tapes, first_hours
 
 MOST_POOLS = 4096
 MOST_WHOLE_BYTES = 1 << 26

@@ -14,7 +14,7 @@ from slacktide.core.arrays import Bools, Floats, Ints
 from slacktide.core.errors import InputError, shown
 from slacktide.core.quotes import UNLIMITED_GPUS
 from slacktide.market.base import Market, Pool
-from slacktide.market.pools.moves import move_hours, move_usd_per_gb, region_of
+from slacktide.market.pools.places import move_hours, move_usd_per_gb, region_of
 
 MOST_LISTED = 4  # how many pools are named in a sentence
 WITHIN_HOURS = 1.0  # two losses are together if they are not further apart than this

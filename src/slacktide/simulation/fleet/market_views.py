@@ -19,8 +19,7 @@ from slacktide.core.errors import InputError, UnknownNameError
 from slacktide.core.quotes import Quote, Sighting
 from slacktide.core.types import TIME_TOLERANCE_HOURS, Allocation, JobState
 from slacktide.market.forecast.base import OnTape
-from slacktide.market.market_view import MarketView, PoolView, Tapes
-from slacktide.market.tape import Past, Tape, first_hours
+from slacktide.market.tape import MarketView, Past, PoolView, Tape, Tapes, first_hours
 from slacktide.physics.pace import KNOWN
 from slacktide.policies.view import View as JobView
 from slacktide.policies.view import look
