@@ -1,4 +1,7 @@
-"""Measuring a job: some minutes with real workers at each of some widths, apart from its real checkpoints."""
+"""Speedups of jobs: measured with real workers at some widths, and fitted to tables of measurements.
+
+A job is measured apart from its real checkpoints, for some minutes at each width.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,14 @@ import secrets
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from slacktide.app.jobs.submission import taken_over
 from slacktide.backends.base import Backend, BackendPlace, BackendStatus
 from slacktide.backends.local import Local
 from slacktide.backends.workers.environment import machine_devices
+from slacktide.budget.fit import fit_speedups
 from slacktide.core.errors import InputError, SlacktideError
 from slacktide.core.files import write_whole
 from slacktide.core.types import Order
@@ -21,7 +25,9 @@ from slacktide.core.units import format_count, format_duration
 from slacktide.core.yaml_tree import read_text
 from slacktide.engine.job.launch_spec import launch_of, secrets_of
 from slacktide.files.job import JobFile, read_job_file
+from slacktide.files.measured import RowSelection, read_measured
 from slacktide.files.rewrite import with_keys
+from slacktide.report.text.tables.speedups import Study
 from slacktide.results.measured import LEAST_REPORTS, Measurement, Report, WidthMeasured, measured_at
 
 POLL_S = 0.02
@@ -205,3 +211,40 @@ class Trial:
 
 def _now_hours() -> float:
     return time.monotonic() / 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitRequest:
+    """A CSV table of measurements, and which of its rows and columns are meant."""
+
+    path: str
+    where: Mapping[str, str] = field(default_factory=dict)
+    """Only rows that have these values in these columns."""
+    group: tuple[str, ...] = ()  # columns whose values distinguish one series of measurements from another
+    rate: str | None = None
+    time: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fits:
+    """The series that were fitted, and the names of those with only one width."""
+
+    studies: list[Study]
+    left_out: list[str]
+
+
+def fit_measured(request: FitRequest) -> Fits:
+    """Fit speedups to every series of a table; raises InputError where none has two widths, and FileError."""
+    if request.rate is not None and request.time is not None:
+        raise InputError("only one of --rate and --time may be given, got both")
+    choice = RowSelection(where=request.where, group=request.group, rate=request.rate, time=request.time)
+    found = read_measured(request.path, choice)
+    enough = [series for series in found if len(series.points) > 1]
+    if not enough:
+        raise InputError(f"{request.path}: at least two widths must be measured to fit a speedup, got one")
+    studies = [
+        Study({**choice.where, **series.group}, series.points, fit_speedups(series.points))
+        for series in enough
+    ]
+    left_out = [", ".join(series.group.values()) for series in found if len(series.points) <= 1]
+    return Fits(studies, left_out)

@@ -97,7 +97,6 @@ class JobTask(Generic[AnyJobRequest]):
     journal: Path | None = None  # where earlier runs of the job may be found; None: they are not looked for
 
     def open_market(self) -> Market:
-        """Read the market."""
         return self.market.open(self.file.market)
 
 
@@ -238,7 +237,6 @@ def _explained(error: msgspec.ValidationError, kind: Any, tree: object) -> str:
 
 
 def _words(schema: Any) -> list[str]:
-    """Return the words of the choice in the schema of a field."""
     if isinstance(schema, dict):
         inner = schema.get("enum") or [word for part in schema.values() for word in _words(part)]
         return [word for word in inner if isinstance(word, str)]

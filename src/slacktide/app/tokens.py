@@ -40,7 +40,6 @@ class Token:
     expires_utc: str | None = None
 
     def is_over(self, now: datetime | None = None) -> bool:
-        """Whether it has expired."""
         until = self.expires_utc
         return until is not None and datetime.fromisoformat(until) <= (now or datetime.now(UTC))
 
@@ -126,7 +125,6 @@ class Tokens:
 
 
 def tokens_of(journal: Path) -> Tokens:
-    """Return the tokens of a journal's server."""
     return Tokens(hidden_sibling(journal, "tokens"))
 
 

@@ -138,7 +138,6 @@ class Client:
         return self._patiently(once) if again else once()
 
     def file(self, path: str, **query: object) -> bytes:
-        """Request a file that takes a while to make."""
         return self._patiently(lambda: self._got(_with_query(path, query)))  # type: ignore[no-any-return]
 
     def delete(self, path: str) -> None:
@@ -146,7 +145,6 @@ class Client:
         self._patiently(lambda: self._answer("DELETE", path))
 
     def put(self, path: str, body: bytes) -> Any:
-        """Send a file."""
         return self._patiently(
             lambda: self._answer("PUT", path, body, {"content-type": "application/octet-stream"})
         )

@@ -18,9 +18,8 @@ import msgspec
 
 from slacktide.app.alerts.outbox import HookStatus
 from slacktide.app.jobs.submission import Submission, checkable
-from slacktide.app.journal.journal import Journal
+from slacktide.app.journal.journal import Journal, LogLine
 from slacktide.app.journal.listing import RecordedEvent
-from slacktide.app.journal.logs import LogLine
 from slacktide.app.markets.market import MarketSpec
 from slacktide.app.task_requests import BacktestRequest, LearnRequest, PlanRequest, PoolName, SubmitRequest
 from slacktide.backends.machines.launch_package import zipped
@@ -54,7 +53,7 @@ class Waiting(NamedTuple):
 
 
 class RemoteJournal:
-    """Reads a journal through its server, and writes requests to its controller."""
+    """Reads a journal through its server, and writes requests to its controller: the verbs of `Journal`."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -67,7 +66,6 @@ class RemoteJournal:
 
     @property
     def in_charge(self) -> bool:
-        """Whether a controller is running that acts on requests."""
         return bool(self._journal()["in_charge"])
 
     def submit(self, submission: Submission, *, job_class: str = "") -> str:
@@ -84,7 +82,6 @@ class RemoteJournal:
         return key
 
     def wait(self, key: str) -> str | None:
-        """Wait for the answer to a request, and return the job's id; None when no controller is in charge."""
         while True:
             found = self._client.get(f"/api/v1/requests/{quote(key)}", wait=WAIT_S)["job"]
             if found is not None or not self.in_charge:
@@ -95,15 +92,12 @@ class RemoteJournal:
         return bool(self._client.post(f"{JOBS}/{quote(job)}/cancel", {})["withdrawn"])
 
     def preempt(self, job: str, spot_gpus: int | None = None) -> None:
-        """Request that spot workers be taken from a job, as the market would; None means all."""
         self._client.post(f"{JOBS}/{quote(job)}/preempt", {"gpus": spot_gpus})
 
     def jobs(self) -> list[JobStatus]:
-        """List every job, as of the last event."""
         return _all(JobStatus, self._client.get(JOBS)["jobs"])
 
     def waiting(self) -> list[Waiting]:
-        """List the requests that no controller has answered yet."""
         return _all(Waiting, self._journal()["waiting"])
 
     def unfinished(self) -> dict[str, str]:
@@ -113,7 +107,6 @@ class RemoteJournal:
     def events(
         self, job: str | None = None, *, follow: bool = False, after: int = 0
     ) -> Iterator[RecordedEvent]:
-        """Yield what happened after an event, to one job or to all; `follow`: until that job has ended."""
         known: dict[str, Submitted] = {}
         over = False
         for row in self._pages("/api/v1/events" if job is None else f"{JOBS}/{quote(job)}/events", after):
@@ -128,13 +121,11 @@ class RemoteJournal:
                 yield _recorded(document(frame.data), known)
 
     def why(self, job: str) -> list[str]:
-        """Explain in plain sentences why a job holds what it holds."""
         return [str(one) for one in _rows(self._client.get(f"{JOBS}/{quote(job)}/why")["why"])]
 
     def logs(
         self, job: str, *, rank: int | None = None, attempt: int | None = None, follow: bool = False
     ) -> Iterator[LogLine]:
-        """Yield what the workers of a job printed; `follow` goes on until it has ended."""
         place, wait = "", {"follow": "true"} if follow else {}
         while True:
             found = self._client.get(
@@ -149,14 +140,12 @@ class RemoteJournal:
                 time.sleep(0.2)
 
     def cost_report(self, job: str | None = None) -> CostReport:
-        """Return the bill of a job, or of the whole journal, as text and as JSON."""
         path = "/api/v1/cost" if job is None else f"{JOBS}/{quote(job)}/cost"
         found = self._client.request("GET", path, text="true")
         text, notes = str(found.pop("text")), tuple(_rows(found.pop("notes")))
         return CostReport(found, text, notes, found["audit"]["clean"])
 
     def bill(self, job: str) -> Bill:
-        """Return the bill of a job, next to what other ways to run it would have cost."""
         return read_bill(self.cost_report(job).document)
 
     def plan(self, question: PlanRequest, on_progress: OnProgress = ignore_progress) -> dict[str, Any]:
@@ -219,7 +208,6 @@ class RemoteJournal:
         return _all(MachineStatus, self._client.get("/api/v1/machines")["machines"])
 
     def hooks(self) -> list[HookStatus]:
-        """Return the state of the hooks for alerts."""
         return _all(HookStatus, self._client.get("/api/v1/alerts")["hooks"])
 
     def _journal(self) -> Any:
@@ -297,7 +285,6 @@ def own_market(job: str, market: MarketSpec, *, read_own_way: bool) -> Market | 
 
 
 def is_synthetic_only(named: str) -> bool:
-    """Whether a name means synthetic markets alone."""
     return all(is_synthetic(part) for part in parts_of(named))
 
 

@@ -32,11 +32,9 @@ class RemoteRun:
 
     @property
     def over(self) -> bool:
-        """Whether all jobs have ended."""
         return len(self._ended) == len(self._after)
 
     def news(self) -> Iterator[Record]:
-        """Yield what is new of jobs that had not ended."""
         for job in self.jobs:
             if job in self._ended:
                 continue

@@ -1,5 +1,5 @@
 """The server: one process that answers HTTP requests and runs the engine. Its libraries come with the extra
 `serve`.
 
-Begin with `server`, then `application`.
+Begin with `server`.
 """

@@ -21,8 +21,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from slacktide.app.alerts.outbox import HookStatus
 from slacktide.core.errors import SlacktideError
 from slacktide.journal.state.journal_state import RequestAnswer
-from slacktide.service.access.gate import Doorkeeper, error_body
-from slacktide.service.access.limits import Slots, TooMuchError
+from slacktide.service.access import Doorkeeper, Slots, TooMuchError, error_body
 from slacktide.service.hub import STREAM, Hub
 from slacktide.service.journal_reader import JournalReader
 from slacktide.service.metrics import STEP_BOUNDS_S, Counts, Histogram
@@ -60,11 +59,9 @@ class EngineWatch:
 
     @property
     def is_well(self) -> bool:
-        """Whether it stepped lately."""
         return not self.done.is_set() and time.monotonic() - self.stepped_s < LATE_S
 
     def stepped(self) -> None:
-        """Count a step."""
         now = time.monotonic()
         if self.steps:
             self.gaps.add(now - self.stepped_s)
@@ -182,7 +179,6 @@ class Routes:
         self._context, self._reader = context, context.reader
 
     def endpoints(self) -> Iterator[Endpoint]:
-        """Yield every address."""
         for name, method in vars(type(self)).items():
             if hasattr(method, MARK):
                 yield Endpoint(handler=getattr(self, name), **getattr(method, MARK))
@@ -253,7 +249,6 @@ def _frame(kind: str, document: dict[str, Any]) -> str:
 
 
 def is_writable(folder: Path) -> bool:
-    """Whether the disk of a folder can be written."""
     probe = folder / f".slacktide-probe-{os.getpid()}"
     try:
         probe.write_bytes(b"1")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 from slacktide.app.journal.listing import RecordedEvent
@@ -14,6 +15,7 @@ from slacktide.journal.codec import codec
 from slacktide.journal.events import Ended, Submitted
 from slacktide.report.wire import values
 from slacktide.report.wire.events import as_json
+from slacktide.service.journal_reader import JournalReader
 from slacktide.service.uploads.server_paths import ServerPaths
 
 STREAM = "text/event-stream"
@@ -48,7 +50,7 @@ def document(entry: RecordedEvent, exact: bool, paths: ServerPaths) -> dict[str,
         return as_json(entry.record._replace(event=shown), entry.submitted)
     event = entry.record.event
     if isinstance(event, Submitted) and event.envs:  # journals of earlier versions hold their values
-        event = without_values(event)
+        event = dataclasses.replace(event, envs=dict.fromkeys(event.envs, ""))
     return {
         "seq": entry.record.seq,
         "time_utc": values.utc(entry.record.time_utc),
@@ -56,32 +58,11 @@ def document(entry: RecordedEvent, exact: bool, paths: ServerPaths) -> dict[str,
     }
 
 
-def without_values(event: Submitted) -> Submitted:
-    """Return an entry of an earlier version without the values of variables that it holds."""
-    import dataclasses
-
-    return dataclasses.replace(event, envs=dict.fromkeys(event.envs, ""))
-
-
-async def end_unknown(job: str) -> int | None:
-    """Return that no end of the job is known: a stream then waits for the event."""
-    return None
-
-
 class Hub:
     """Keeps the last events at hand and wakes listeners when there are more."""
 
-    def __init__(
-        self,
-        page: Callable[[int, str | None, int], Awaitable[Sequence[RecordedEvent]]],
-        paths: ServerPaths,
-        ended_by: Callable[[str], Awaitable[int | None]] = end_unknown,
-    ) -> None:
-        """Take what reads events from the journal: those after a number, of one job or all, up to a count.
-
-        `ended_by` returns the number of an event by which a job had ended; None where it has not.
-        """
-        self._page, self._paths, self._ended_by = page, paths, ended_by
+    def __init__(self, reader: JournalReader) -> None:
+        self._reader = reader
         self._frames: deque[Frame] = deque(maxlen=KEPT)
         self._more = asyncio.Event()
         self.seq = 0
@@ -90,12 +71,11 @@ class Hub:
 
     def publish(self, news: Sequence[RecordedEvent], seq: int) -> None:
         """Send new events to the listeners; `seq` is the number of the journal's last event."""
-        self._frames.extend(Frame(entry, self._paths) for entry in news)
+        self._frames.extend(Frame(entry, self._reader.paths) for entry in news)
         self.seq = seq
         self._wake()
 
     def close(self) -> None:
-        """End all streams."""
         self.closed = True
         self._wake()
 
@@ -124,7 +104,9 @@ class Hub:
         yield "retry: 1000\n\n"
         over, looked_s, said_s = False, time.monotonic(), time.monotonic()
         # A client that reconnects may have received the end already, and would wait for it forever.
-        ended_by = await self._ended_by(job) if to_the_end and job is not None else None
+        ended_by = None
+        if to_the_end and job is not None:
+            ended_by = await self._reader.run(self._reader.ended_by, job)
         while not self.closed:
             if time.monotonic() - looked_s >= KNOWN_S:
                 looked_s = time.monotonic()
@@ -152,7 +134,8 @@ class Hub:
             return []
         if self._frames and self._frames[0].seq <= after + 1:
             return [frame for frame in self._frames if frame.seq > after]
-        found = [Frame(entry, self._paths) for entry in await self._page(after, job, PAGE)]
+        page = await self._reader.run(self._reader.page, after, job, PAGE)
+        found = [Frame(entry, self._reader.paths) for entry in page]
         if not found and self._frames:  # this job has no more events before those in memory
             return [frame for frame in self._frames if frame.seq > after]
         return found

@@ -22,9 +22,8 @@ from slacktide.app.jobs import requests
 from slacktide.app.jobs.submission import FleetText
 from slacktide.app.journal.fleets import FleetTimelines
 from slacktide.app.journal.fleets import drawn as fleet_drawn
-from slacktide.app.journal.journal import Journal
+from slacktide.app.journal.journal import Journal, LogLine
 from slacktide.app.journal.listing import LEAST_SHARE, RecordedEvent, held_by, listed, terms_of
-from slacktide.app.journal.logs import LogLine
 from slacktide.app.journal.timeline import (
     MOST_HISTORIES,
     MOST_TIMELINES,
@@ -99,7 +98,6 @@ class JournalReader:
         self._in_charge = (-math.inf, False)
 
     def close(self) -> None:
-        """Close the journal."""
         self._threads.shutdown(wait=True, cancel_futures=True)
         self.store.close()
 
@@ -127,14 +125,14 @@ class JournalReader:
         """Return the events since the last call, and the number of the journal's last event."""
         with self.state() as state:
             records = [self._news.popleft() for _ in range(len(self._news))]
-            return [RecordedEvent(record, _submitted(state, record)) for record in records], state.seq
+            jobs = [state.jobs.get(record.event.job) for record in records]
+            submitted = [None if job is None else job.submitted for job in jobs]
+            return list(map(RecordedEvent, records, submitted)), state.seq
 
     def page(self, after: int, job: str | None, most: int) -> Sequence[RecordedEvent]:
-        """Return the events after a number, at most `most` of them."""
         return list(self.journal.events(job, after=after, most=most))
 
     def check_known(self, job: str) -> None:
-        """Raise UnknownJobError where there is no such job."""
         with self.state() as state:
             requests.record_of(state, job)
 
@@ -158,31 +156,26 @@ class JournalReader:
         return [*islice(kept, most)][::-1]
 
     def job(self, job: str) -> dict[str, Any]:
-        """Return one job: its row in the list, and its details."""
         in_charge = self.in_charge
         with self.state() as state:
             record = requests.record_of(state, job)
             return {**self._rows.of(record, state, in_charge)[1], **_details(record)}
 
     def holdings(self) -> list[dict[str, Any]]:
-        """Return which jobs hold GPUs in which pool."""
         with self.state() as state:
             found = [(record, held_by(record)) for record in state.active]
-            return [
-                {
-                    "job": record.job,
-                    "pool": record.submitted.pool
-                    if record.holding.order is None
-                    else record.holding.order.pool,
-                    "spot_gpus": held.spot_gpus,
-                    "on_demand_gpus": held.on_demand_gpus,
-                }
-                for record, held in found
-                if held.gpus
-            ]
+        return [
+            {
+                "job": record.job,
+                "pool": (record.holding.order or record.submitted).pool,
+                "spot_gpus": held.spot_gpus,
+                "on_demand_gpus": held.on_demand_gpus,
+            }
+            for record, held in found
+            if held.gpus
+        ]
 
     def why(self, job: str) -> list[str]:
-        """Say why a job holds what it holds."""
         in_charge = self.in_charge
         with self.state() as state:
             status = listed(requests.record_of(state, job), state, in_charge=in_charge)
@@ -291,9 +284,8 @@ class JournalReader:
         """Remove files that no job needs any more; those of a job that has not ended stay."""
         now_s = time.time() if now_s is None else now_s
         self.uploads.sweep(now_s)
-        folders = (
-            self.uploads.folders()
-        )  # before the journal is read, so that no folder of a job that comes meanwhile is removed
+        # Before the journal is read, so that no folder of a job that comes meanwhile is removed.
+        folders = self.uploads.folders()
         with self.state() as state:
             spent = self._history.spent(state, folders, now_s)
             orphans = self._history.orphans(state, folders, now_s)
@@ -308,11 +300,6 @@ class JournalReader:
             if key not in state.requests.waiting and key not in state.requests.answers:
                 raise requests.UnknownJobError("a request", key, state.requests.waiting)
             return state.requests.answers.get(key)
-
-
-def _submitted(state: JournalState, record: Record) -> Any:
-    job_record = state.jobs.get(record.event.job)
-    return None if job_record is None else job_record.submitted
 
 
 def _happening(record: Record, submitted: Submitted, paths: ServerPaths) -> dict[str, Any]:
@@ -362,7 +349,6 @@ class JobRows:
         self._packed: dict[int, bytes] = {}
 
     def of(self, record: JobRecord, state: JournalState, in_charge: bool) -> tuple[JobStatus, Row]:
-        """Return where a job stands, and its row."""
         known = self._ended.get(record.job)
         if known is None:
             status = listed(record, state, in_charge=in_charge)

@@ -65,7 +65,6 @@ class Address:
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """Names that a request may be for."""
         return (*LOOPBACK_NAMES, *(name.lower() for name in self.names))
 
     def url(self, port: int) -> str:

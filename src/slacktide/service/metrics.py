@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
+from typing import TypeAlias
 
 from slacktide.app.alerts.outbox import HookStatus
 from slacktide.app.journal.listing import elapsed_hours, held_by, status_of, task_of
@@ -21,6 +22,9 @@ RECENT_HOURS = 24.0
 last that ended; after that it counts only in the sums."""
 
 
+Samples: TypeAlias = Iterable[tuple[Mapping[str, str], float]]  # labels, and a value
+
+
 class Histogram:
     """How often something took how long."""
 
@@ -30,12 +34,10 @@ class Histogram:
         self._sum_s = 0.0
 
     def add(self, seconds: float) -> None:
-        """Count one."""
         self._took[bisect_left(self._bounds_s, seconds)] += 1
         self._sum_s += seconds
 
     def lines(self) -> Iterator[str]:
-        """Yield it in Prometheus' text form."""
         yield f"# HELP {self._name} {self._said}"
         yield f"# TYPE {self._name} histogram"
         sums = list(accumulate(self._took[place] for place in range(len(self._bounds_s) + 1)))
@@ -56,71 +58,57 @@ class Counts:
         )
 
     def answered(self, method: str, status: int) -> None:
-        """Count an answer."""
         self.answers[method, status] += 1
 
     def lines(self) -> Iterator[str]:
-        """Yield the figures in Prometheus' text form."""
         answers = [({"method": name, "status": str(code)}, n) for (name, code), n in self.answers.items()]
-        yield from _family(
+        yield from family(
             "slacktide_http_responses_total", "counter", "Answers by method and status.", answers
         )
         yield from self.reads.lines()
 
 
-def state_lines(journal_state: JournalState, *, in_charge: bool) -> Iterator[str]:
-    """Yield the figures of a journal's jobs."""
-    active = journal_state.active
-    states = Counter(journal_state.ended.states)
-    states.update(status_of(record, journal_state, in_charge=in_charge) for record in active)
-    recent = [record for record in journal_state.jobs.at_hand.values() if _is_recent(record, journal_state)]
-    yield from _family(
-        "slacktide_jobs",
-        "gauge",
-        "Jobs by state.",
-        (({"state": state}, count) for state, count in states.items()),
-    )
-    yield from _family(
-        "slacktide_events_total", "counter", "Events in the journal.", [({}, journal_state.seq)]
-    )
-    yield from _family(
-        "slacktide_cost_usd_total", "counter", "What all jobs cost.", _totals(journal_state, active, "usd")
-    )
-    yield from _family(
-        "slacktide_gpu_seconds_total",
-        "counter",
-        "GPU time that all jobs held.",
-        _totals(journal_state, active, "gpu_hours", 3600.0),
-    )
-    yield from _family(
-        "slacktide_job_cost_usd_total", "counter", "What a job cost.",
-        ((_labels(one, kind), usd) for one in recent for kind, usd in _amounts(spent_by(one), "usd")),
-    )  # fmt: skip
-    yield from _family(
-        "slacktide_job_gpus", "gauge", "GPUs that a job holds.",
-        ((_labels(record, kind), gpus) for record in recent for kind, gpus in _held(record)),
-    )  # fmt: skip
-    yield from _family(
-        "slacktide_job_progress_ratio", "gauge", "Share of a job's work that is done.",
+def state_lines(state: JournalState, *, in_charge: bool) -> Iterator[str]:
+    active, now = state.active, state.now_hours
+    states = Counter(state.ended.states)
+    states.update(status_of(record, state, in_charge=in_charge) for record in active)
+    recent = [
+        one
+        for one in state.jobs.at_hand.values()
+        if one.ended is None or now - one.ended.at_hours < RECENT_HOURS
+    ]
+    costs = ((_labels(one, kind), usd) for one in recent for kind, usd in _amounts(spent_by(one), "usd"))
+    gpus = ((_labels(one, kind), count) for one in recent for kind, count in _held(one))
+    done = ((one.job, one.progress.state.progress_gpu_hours / task_of(one)[0]) for one in recent)
+    elapsed = ((one.job, 3600.0 * elapsed_hours(one, now)) for one in recent)
+    taken = ((one.job, one.holding.preemptions) for one in recent)
+    families: tuple[tuple[str, str, str, Samples], ...] = (
+        ("slacktide_jobs", "gauge", "Jobs by state.", (({"state": name}, n) for name, n in states.items())),
+        ("slacktide_events_total", "counter", "Events in the journal.", [({}, state.seq)]),
+        ("slacktide_cost_usd_total", "counter", "What all jobs cost.", _totals(state, active, "usd")),
         (
-            ({"job": record.job}, record.progress.state.progress_gpu_hours / task_of(record)[0])
-            for record in recent
+            "slacktide_gpu_seconds_total", "counter", "GPU time that all jobs held.",
+            _totals(state, active, "gpu_hours", 3600.0),
         ),
+        ("slacktide_job_cost_usd_total", "counter", "What a job cost.", costs),
+        ("slacktide_job_gpus", "gauge", "GPUs that a job holds.", gpus),
+        ("slacktide_job_progress_ratio", "gauge", "Share of a job's work that is done.", _by_job(done)),
+        (
+            "slacktide_job_elapsed_seconds", "gauge",
+            "How long a job has been under way, on the market's clock.", _by_job(elapsed),
+        ),
+        (
+            "slacktide_job_preemptions_total", "counter", "How often the market took spot GPUs from a job.",
+            _by_job(taken),
+        ),
+        ("slacktide_machines", "gauge", "Machines with an open ticket.", [({}, len(state.tickets.open))]),
     )  # fmt: skip
-    yield from _family(
-        "slacktide_job_elapsed_seconds", "gauge", "How long a job has been under way, on the market's clock.",
-        (({"job": record.job}, 3600.0 * elapsed_hours(record, journal_state.now_hours)) for record in recent),
-    )  # fmt: skip
-    yield from _family(
-        "slacktide_job_preemptions_total", "counter", "How often the market took spot GPUs from a job.",
-        (({"job": record.job}, record.holding.preemptions) for record in recent),
-    )  # fmt: skip
-    yield from _family(
-        "slacktide_machines",
-        "gauge",
-        "Machines with an open ticket.",
-        [({}, len(journal_state.tickets.open))],
-    )
+    for name, kind, said, samples in families:
+        yield from family(name, kind, said, samples)
+
+
+def _by_job(values: Iterable[tuple[str, float]]) -> Samples:
+    return (({"job": job}, value) for job, value in values)
 
 
 def hook_lines(hooks: Sequence[HookStatus]) -> Iterator[str]:
@@ -132,11 +120,7 @@ def hook_lines(hooks: Sequence[HookStatus]) -> Iterator[str]:
         ("slacktide_alerts_waiting", "gauge", "Alerts that wait for a hook.", "waiting"),
     )
     for name, kind, said, count in figures if hooks else ():
-        yield from _family(name, kind, said, (({"hook": one.name}, getattr(one, count)) for one in hooks))
-
-
-def _is_recent(record: JobRecord, state: JournalState) -> bool:
-    return record.ended is None or state.now_hours - record.ended.at_hours < RECENT_HOURS
+        yield from family(name, kind, said, (({"hook": one.name}, getattr(one, count)) for one in hooks))
 
 
 def _labels(record: JobRecord, kind: str) -> dict[str, str]:
@@ -152,9 +136,7 @@ def _held(record: JobRecord) -> tuple[tuple[str, int], ...]:
     return ("spot", held.spot_gpus), ("on-demand", held.on_demand_gpus)
 
 
-def _totals(
-    state: JournalState, active: Iterable[JobRecord], unit: str, times: float = 1.0
-) -> Iterator[tuple[Mapping[str, str], float]]:
+def _totals(state: JournalState, active: Iterable[JobRecord], unit: str, times: float = 1.0) -> Samples:
     sums: Counter[tuple[str, str]] = Counter()
     spent = [*state.ended.pools.items(), *((record.submitted.pool, spent_by(record)) for record in active)]
     for pool, one in spent:
@@ -164,9 +146,8 @@ def _totals(
         yield {"capacity_type": kind, "pool": pool}, amount * times
 
 
-def _family(
-    name: str, kind: str, said: str, samples: Iterable[tuple[Mapping[str, str], float]]
-) -> Iterator[str]:
+def family(name: str, kind: str, said: str, samples: Samples) -> Iterator[str]:
+    """Yield the samples of one metric in Prometheus' text form."""
     yield f"# HELP {name} {said}"
     yield f"# TYPE {name} {kind}"
     for labels, value in samples:
@@ -176,6 +157,3 @@ def _family(
 
 def _escaped(text: str) -> str:
     return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
-
-
-family = _family

@@ -26,14 +26,11 @@ from starlette.types import ASGIApp
 
 from slacktide.app.jobs.controller import Controller
 from slacktide.app.jobs.setup import Setup
-from slacktide.app.jobs.submission import Defaults
 from slacktide.app.task_requests import Setting
 from slacktide.app.tokens import Tokens
-from slacktide.core.errors import BackendError, SlacktideError
+from slacktide.core.errors import SlacktideError
 from slacktide.report.live.lines import EventLines
-from slacktide.service.access.gate import Doorkeeper, Gate, refused
-from slacktide.service.access.limits import Rate
-from slacktide.service.access.sessions import sessions_of
+from slacktide.service.access import Doorkeeper, Gate, Rate, refused, sessions_of
 from slacktide.service.dashboard.pages import pages
 from slacktide.service.handler_context import EngineWatch, HandlerContext, pumping
 from slacktide.service.hub import Hub
@@ -100,7 +97,6 @@ class Runner:
         self._stop.set()
 
     def join(self) -> None:
-        """Wait for its end."""
         self._thread.join()
 
     def _run(self) -> None:
@@ -123,16 +119,13 @@ class Runner:
                 self._ready.set()
                 running.run(
                     staying=True, show=show, stopping=self._stop.is_set,
-                    complain=self._complain, report=self._say,
+                    complain=lambda error: self._say(f"problem, retrying: {error}"), report=self._say,
                 )  # fmt: skip
                 self.left = tuple(running.journal.unfinished())
         except BaseException as error:
             self.error = error
         finally:
             self.watch.done.set()
-
-    def _complain(self, error: BackendError) -> None:
-        self._say(f"problem, retrying: {error}")
 
 
 async def _serving(
@@ -150,11 +143,6 @@ async def _serving(
     # which would hold up the engine for longer than a step may be late.
     gc.collect()
     gc.freeze()
-    hub = Hub(
-        lambda after, job, most: reader.run(reader.page, after, job, most),
-        reader.paths,
-        lambda job: reader.run(reader.ended_by, job),
-    )
     keeper = Doorkeeper(
         tokens=tokens,
         hosts=address.hosts,
@@ -162,10 +150,10 @@ async def _serving(
         sessions=sessions_of(journal),
         requests=Rate(address.rate_per_s, 2 * address.rate_per_s),
     )
-    tasks = TaskWorker(_setting(journal, setup.defaults))
-    context = HandlerContext(
-        reader, runner.watch, keeper, tasks, hub, say, warm_after_s=WARM_AFTER_S if address.warms_up else None
-    )
+    own = setup.defaults
+    setting = Setting(journal=str(journal), market=own.market, fleet=own.fleet, allocator=own.policy)
+    tasks, warm_s = TaskWorker(setting), WARM_AFTER_S if address.warms_up else None
+    context = HandlerContext(reader, runner.watch, keeper, tasks, Hub(reader), say, warm_after_s=warm_s)
     server = Server(config_of(address, make_app(context, pages())))
     try:
         with _stopping(runner, server, context):
@@ -175,13 +163,6 @@ async def _serving(
             await server.serve([listening])
     finally:
         reader.close()
-
-
-def _setting(journal: Path, defaults: Defaults) -> Setting:
-    """Return what the task process must know of the server."""
-    return Setting(
-        journal=str(journal), market=defaults.market, fleet=defaults.fleet, allocator=defaults.policy
-    )
 
 
 @contextlib.contextmanager
@@ -214,7 +195,6 @@ def _stopping(runner: Runner, server: Server, context: HandlerContext) -> Iterat
 
 
 def endpoints_of(context: HandlerContext) -> list[Endpoint]:
-    """Return every address of the API."""
     groups = (JobRoutes(context), ServerRoutes(context), SubmissionRoutes(context))
     return [endpoint for group in groups for endpoint in group.endpoints()]
 

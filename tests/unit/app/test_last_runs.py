@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.app.journal.last_runs import last_runs
 from slacktide.app.markets.market import MarketSpec
-from slacktide.app.planning.plan import make_plan
+from slacktide.app.planning.plan import last_runs, make_plan
 from slacktide.app.task_requests import PlanRequest, local_task
 from slacktide.cli import run
 from slacktide.journal.events import Ended, Event, Held, PaceRevised, Submitted

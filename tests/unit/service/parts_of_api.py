@@ -24,7 +24,7 @@ from slacktide.journal.store.lease import JournalLease
 from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.policies.selection.policy_set import fresh
 from slacktide.policies.selection.state_file import LearnedStateFile
-from slacktide.service.access.gate import Doorkeeper
+from slacktide.service.access import Doorkeeper
 from slacktide.service.handler_context import EngineWatch, HandlerContext
 from slacktide.service.hub import Hub
 from slacktide.service.journal_reader import JournalReader
@@ -126,11 +126,7 @@ class House:
         market = market or MarketSpec()
         self.journal_reader = JournalReader(self.path, fleet=fleet, market=market.source)
         self.said: list[str] = []
-        hub = Hub(
-            lambda after, job, most: self.journal_reader.run(self.journal_reader.page, after, job, most),
-            self.journal_reader.paths,
-            lambda job: self.journal_reader.run(self.journal_reader.ended_by, job),
-        )
+        hub = Hub(self.journal_reader)
         self.keeper = Doorkeeper(**{"tokens": self.tokens, "hosts": ("localhost", "127.0.0.1"), **keeper})
         learned = str(folder / "learn.json")
         setting = Setting(journal=str(self.path), market=market, fleet=fleet, learned=learned)

@@ -15,12 +15,17 @@ from uvicorn.server import ServerState
 
 from slacktide.app.tokens import Token, tokens_of
 from slacktide.core.errors import FileError, InputError, UnknownNameError
-from slacktide.service import hub
+from slacktide.service import access, hub
 from slacktide.service import listening as listening_module
-from slacktide.service.access import gate
-from slacktide.service.access.gate import BODY_BYTES
-from slacktide.service.access.limits import Rate, Slots, TooMuchError
-from slacktide.service.access.sessions import LASTING_S, Sessions, sessions_of
+from slacktide.service.access import (
+    BODY_BYTES,
+    LASTING_S,
+    Rate,
+    Sessions,
+    Slots,
+    TooMuchError,
+    sessions_of,
+)
 from slacktide.service.hub import STREAM
 from slacktide.service.listening import HEADER_BYTES, Address
 
@@ -439,7 +444,7 @@ def test_a_stream_ends_soon_after_its_session_was_closed(
 
 
 def test_a_body_that_does_not_come_is_not_waited_for(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gate, "BODY_S", 0.01)
+    monkeypatch.setattr(access, "BODY_S", 0.01)
     heard = list[dict[str, Any]]()
 
     async def receive() -> dict[str, Any]:

@@ -37,7 +37,6 @@ class Alert:
     details: Mapping[str, Detail] = field(default_factory=dict)
 
     def written(self) -> str:
-        """Return it as it is kept."""
         return json.dumps(asdict(self), allow_nan=False)
 
 
@@ -76,7 +75,6 @@ class Hook:
         return f"command {Path(self.command[0]).name}" if self.target is None else self.target.shown
 
     def wants(self, alert: Alert) -> bool:
-        """Whether an alert is to be sent to it."""
         if alert.kind == TEST:
             return True
         of_job = not self.jobs or any(fnmatchcase(alert.job, one) for one in self.jobs if alert.job)

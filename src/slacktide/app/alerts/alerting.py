@@ -80,7 +80,6 @@ class Alerting:
             yield self._said.get()
 
     def statuses(self) -> list[HookStatus]:
-        """Return the state of every hook."""
         return self._outbox.statuses()
 
     def _find(self) -> None:

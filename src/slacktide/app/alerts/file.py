@@ -6,15 +6,14 @@ import os
 import re
 import shutil
 import stat
-import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from slacktide.app.alerts.address import Target, literal, parse_target, refusal
 from slacktide.app.alerts.alert import FORMATS, KINDS, AlertsFile, Hook
-from slacktide.app.settings.files import not_toml
+from slacktide.app.settings.files import parse_toml, read_text, text_of, unreadable
 from slacktide.core.errors import FileError, InputError, shown, unknown_name
 
 HOOK, DASHBOARD = "hook", "dashboard"
@@ -28,20 +27,12 @@ _URLS, _SECRETS = ("url", "url_env", "url_file"), ("secret_env", "secret_file")
 
 def read_alerts_file(path: str | Path) -> AlertsFile:
     """Read an alerts file; raises FileError with the place of the first mistake."""
-    try:
-        written = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise FileError(f"an alerts file must be readable, got: {reason}", path=path) from error
-    return parse_alerts(written, path=Path(path))
+    return parse_alerts(read_text("an alerts file", Path(path)), path=Path(path))
 
 
 def parse_alerts(written: str, *, path: Path, environment: Mapping[str, str] | None = None) -> AlertsFile:
     """Read the text of an alerts file, and all that it takes from the environment and other files."""
-    try:
-        tree = tomllib.loads(written)
-    except tomllib.TOMLDecodeError as error:
-        raise not_toml("an alerts file", path, written, str(error)) from None
+    tree = parse_toml("an alerts file", path, written)
     lines, given = _lines(written), os.environ if environment is None else environment
     for key in tree:
         if key not in (HOOK, DASHBOARD):
@@ -66,7 +57,7 @@ def parse_alerts(written: str, *, path: Path, environment: Mapping[str, str] | N
 def _dashboard(came: object) -> str:
     if came is None:
         return ""
-    target = parse_target(text(came))
+    target = parse_target(text_of(came))
     return f"{target.shown}{target.path.rstrip('/')}"
 
 
@@ -90,16 +81,10 @@ def _lines(written: str) -> dict[tuple[int, str], int]:
     return found
 
 
-def text(came: object) -> str:
-    if not isinstance(came, str) or not came.strip() or not came.isprintable():
-        raise InputError(f"must be a text in quotes that is not empty, got {shown(came)}")
-    return came
-
-
 def _texts(came: object) -> tuple[str, ...]:
     if not isinstance(came, list) or not came:
         raise InputError(f'must be a list of texts that is not empty, such as ["a", "b"], got {shown(came)}')
-    return tuple(text(one) for one in came)
+    return tuple(text_of(one) for one in came)
 
 
 def _flag(came: object) -> bool:
@@ -114,24 +99,20 @@ def _name(came: object) -> str:
     return came
 
 
-def _format(came: object) -> str:
-    if came not in FORMATS:
-        raise InputError(unknown_name("", text(came), FORMATS).strip())
+def _one_of_names(came: object, known: Sequence[str]) -> str:
+    if came not in known:
+        raise InputError(unknown_name("", text_of(came), known).strip())
     return str(came)
 
 
 def _kinds(came: object) -> tuple[str, ...]:
-    found = _texts(came)
-    for one in found:
-        if one not in KINDS:
-            raise InputError(unknown_name("", one, KINDS).strip())
-    return found
+    return tuple(_one_of_names(one, KINDS) for one in _texts(came))
 
 
 KEYS: dict[str, Callable[[object], Any]] = {
-    "name": _name, "url": lambda came: came, "url_env": text, "url_file": text, "command": _texts,
-    "format": _format, "on": _kinds, "jobs": _texts, "owners": _texts, "secret_env": text,
-    "secret_file": text, "allow_private": _flag,
+    "name": _name, "url": lambda came: came, "url_env": text_of, "url_file": text_of, "command": _texts,
+    "format": lambda came: _one_of_names(came, FORMATS), "on": _kinds, "jobs": _texts, "owners": _texts,
+    "secret_env": text_of, "secret_file": text_of, "allow_private": _flag,
 }  # fmt: skip
 """What a hook may say, and how each is read; raises InputError."""
 WEBHOOK_KEYS = ("format", "secret_env", "secret_file", "allow_private")  # what only webhooks have
@@ -223,9 +204,8 @@ class HookTable:
         if key.endswith("_env"):
             found = self.environment.get(name, "")
             if not found:
-                raise self._error(
-                    key, f"{key} must name a variable that is set, got {shown(name)}, which is not"
-                )
+                must = f"{key} must name a variable that is set, got {shown(name)}, which is not"
+                raise self._error(key, must)
             return found.strip()
         return self._first_line(key, self.path.absolute().parent / Path(name).expanduser())
 
@@ -233,8 +213,8 @@ class HookTable:
         try:
             mode, text = file.stat().st_mode, file.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-            raise self._error(key, f"{key} must name a readable file, got {file}: {reason}") from None
+            must = f"{key} must name a readable file, got {file}: {unreadable(error)}"
+            raise self._error(key, must) from None
         if mode & (stat.S_IRWXG | stat.S_IRWXO):
             must = f"{key} must name a file that only you may read, got mode {stat.S_IMODE(mode):04o}"
             raise self._error(key, f"{must}; `chmod 600 {file}`")

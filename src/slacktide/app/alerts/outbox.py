@@ -92,7 +92,6 @@ class Outbox:
             self._check(create)
 
     def close(self) -> None:
-        """Let go of the file."""
         with self._lock:
             self._database.close()
 
@@ -131,11 +130,9 @@ class Outbox:
         self._done(hook, number, "number = number")
 
     def sent(self, hook: str, number: int) -> None:
-        """Note that a hook received an alert."""
         self._done(hook, number, "sent = sent + 1, sent_utc = ?, error = NULL, error_utc = NULL", _now())
 
     def failed(self, hook: str, why: str) -> None:
-        """Note that a try failed."""
         with self._transaction() as database:
             database.execute(
                 "UPDATE hooks SET failed = failed + 1, error = ?, error_utc = ? WHERE name = ?",
@@ -143,12 +140,10 @@ class Outbox:
             )
 
     def dropped(self, hook: str, number: int, why: str) -> None:
-        """Note that a hook will never receive an alert, and why."""
         counted = "failed = failed + 1, dropped = dropped + 1, error = ?, error_utc = ?"
         self._done(hook, number, counted, why, _now())
 
     def statuses(self) -> list[HookStatus]:
-        """Return the state of every hook."""
         with self._as_our_errors(), self._lock:
             return [HookStatus(*row) for row in self._database.execute(STATUS)]
 

@@ -255,7 +255,6 @@ def payload(alert: Alert, form: Format, dashboard: str = "") -> bytes:
 
 
 def document(alert: Alert, link: str) -> dict[str, Any]:
-    """Return an alert under its documented keys."""
     return {
         "version": VERSION,
         "id": alert.id,

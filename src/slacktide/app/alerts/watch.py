@@ -162,7 +162,6 @@ class Watch:
     def _job_alert(
         self, record: Record, kind: Kind, text: str, job: WatchedJob, facts: Facts, part: str = ""
     ) -> Alert:
-        """Return an alert about a job, with the details that all of these have."""
         always = {
             "elapsed_hours": record.event.at_hours - job.began_hours,
             "deadline_hours": job.deadline_hours if math.isfinite(job.deadline_hours) else None,
@@ -216,7 +215,6 @@ class WatchedFleet:
 
     @classmethod
     def of(cls, first: Submitted) -> Self:
-        """Return the fleet of its first job."""
         origin = first.at_hours if first.origin_hours is None else first.origin_hours
         return cls(Path(first.fleet_path).name or "a fleet file", first.fleet, first.fleet_path, origin)
 

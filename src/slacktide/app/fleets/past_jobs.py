@@ -113,19 +113,13 @@ def _scaling(jobs: Sequence[PastJob], widths: Sequence[int]) -> tuple[float, flo
     """Fit how a kind scales to the typical duration (geometric mean) on each width; with one width guess."""
     if len(widths) < 2:
         return GUESSED_SHARE, None
-    typical = {
-        width: math.exp(fmean(math.log(job.hours) for job in jobs if job.gpus == width)) for width in widths
-    }
-    fitted = fit_speedups([(float(width), 1.0 / hours) for width, hours in typical.items()])
+    logs = {width: [math.log(job.hours) for job in jobs if job.gpus == width] for width in widths}
+    fitted = fit_speedups([(float(width), 1.0 / math.exp(fmean(ran))) for width, ran in logs.items()])
     form = next(fit for fit in fitted.fits if isinstance(fit.speedup, Amdahl))
     assert isinstance(form.speedup, Amdahl)
-    chance = fmean(_chance([math.log(job.hours) for job in jobs if job.gpus == width]) for width in widths)
+    # The squared relative error of a typical duration; that of a single one is taken as large.
+    chance = fmean(pstdev(ran) ** 2 / (len(ran) - 1) if len(ran) > 1 else 1.0 for ran in logs.values())
     return round(form.speedup.parallel_share, 3), math.sqrt(form.error_share**2 + chance)
-
-
-def _chance(logs: Sequence[float]) -> float:
-    """Return the squared relative error of a typical duration; that of a single one is taken as large."""
-    return pstdev(logs) ** 2 / (len(logs) - 1) if len(logs) > 1 else 1.0
 
 
 def fleet_text(fleet: LearnedFleet) -> str:
@@ -161,19 +155,14 @@ def _head_lines(fleet: LearnedFleet) -> list[str]:
 
 def _class_lines(one: LearnedClass) -> list[str]:
     few = "UNSURE: " if one.jobs < FEW_JOBS else ""
-    off = 1.0 / math.sqrt(one.jobs)
-    per_day = one.per_hour * 24
+    off, spread = 1.0 / math.sqrt(one.jobs), f"jobs differ by {one.work_spread:.0%} of it"
     return [
         f"  - name: {one.name} ## {one.jobs:,} jobs",
-        f"    arrivals: {per_day:.4g}/day ## {few}+- {off:.0%}",
-        f"    work: {one.work_gpu_hours:.4g} gpu-hours ## {few}mean, on one GPU; {_spread(one)}",
+        f"    arrivals: {one.per_hour * 24:.4g}/day ## {few}+- {off:.0%}",
+        f"    work: {one.work_gpu_hours:.4g} gpu-hours ## {few}mean, on one GPU; {spread}",
         f"    speedup: {{amdahl: {one.parallel_share:g}}} ## {_speedup_note(one)}",
-        f"    widths: {_widths(one)} ## {_widths_note(one)}",
+        f"    widths: {_widths(one)}",
     ]
-
-
-def _spread(one: LearnedClass) -> str:
-    return f"jobs differ by {one.work_spread:.0%} of it"
 
 
 def _speedup_note(one: LearnedClass) -> str:
@@ -186,12 +175,9 @@ def _speedup_note(one: LearnedClass) -> str:
 
 def _widths(one: LearnedClass) -> str:
     if len(one.widths) > 1:
-        return "{" + ", ".join(map(str, one.widths)) + "}"
-    return f"1..{one.widths[0]}" if one.widths[0] > 1 else "1"
-
-
-def _widths_note(one: LearnedClass) -> str:
-    return "those that jobs ran on" if len(one.widths) > 1 else "UNSURE: only the widest is known"
+        return f"{{{', '.join(map(str, one.widths))}}} ## those that jobs ran on"
+    most = one.widths[0]
+    return f"{f'1..{most}' if most > 1 else '1'} ## UNSURE: only the widest is known"
 
 
 def _stream_lines(fleet: LearnedFleet) -> list[str]:

@@ -29,23 +29,13 @@ from slacktide.simulation.fleet.run import Progress
 from slacktide.simulation.fleet.scene import FleetScene, Member
 
 DEFAULT_ALLOCATORS: tuple[str, ...] = (
-    "fixed-width",
-    "online-width",
-    "one-width",
-    "efficiency-band",
-    "equi",
-    "fifo",
-    "srpt",
-)
+    "fixed-width", "online-width", "one-width", "efficiency-band", "equi", "fifo", "srpt"
+)  # fmt: skip
 USUAL_JOBS = 20_000
 MAX_JOBS = 10_000_000  # more jobs than memory is sure to hold
 ON_A_MARKET: tuple[str, ...] = (
-    "shadow-prices",
-    "patient-spot",
-    "each-alone",
-    "earliest-deadline",
-    "on-demand-widths",
-)
+    "shadow-prices", "patient-spot", "each-alone", "earliest-deadline", "on-demand-widths"
+)  # fmt: skip
 """Allocators for fleets on a market, the default first; those that are not installed are passed over."""
 
 DRAIN_HOURS = 24.0
@@ -59,9 +49,8 @@ def run_simulation(
     request: SimulateRequest, *, progress: Progress | None = None
 ) -> StreamComparison | FleetComparison:
     """Run the jobs of a fleet under allocators: on its market where it has one, else at one price."""
-    if request.on_market:
-        return simulate_fleet(request, progress=progress)
-    return simulate_stream(request, progress=progress)
+    run = simulate_fleet if request.on_market else simulate_stream
+    return run(request, progress=progress)
 
 
 # ------------------------------------------------------------------- at one price
@@ -104,34 +93,28 @@ def simulate_stream(request: SimulateRequest, *, progress: Progress | None = Non
 def _stream(request: SimulateRequest) -> tuple[Stream, str]:
     """Read or draw the stream, and say in words where it came from."""
     file, seed = request.file, request.seed
-    sizes = request.sizes or file.stream.sizes
+    sizes, arrivals = request.size_law, request.arrival_law
     if request.jobs is not None:
-        for name, given in (("count", request.count), ("arrivals", request.arrivals)):
-            if given is not None:
-                raise InputError(f"--{name} must not be given with --jobs, whose arrivals are recorded")
+        request.check_recorded()
         stream = read_jobs(request.jobs, file.classes, sizes=sizes, seed=seed)
         return stream, f"recorded in {Path(request.jobs).name}"
     count = USUAL_JOBS if request.count is None else request.count
     if count > MAX_JOBS:
         raise InputError(f"--count must be <= {MAX_JOBS}, got {count}")
-    arrivals = request.arrivals or file.stream.arrivals
     stream = draw_stream(file.classes, count, arrivals=arrivals, sizes=sizes, seed=seed)
     return stream, f"{arrivals} arrivals and {sizes} sizes, seed {seed}"
 
 
 def _fleet(request: SimulateRequest) -> Fleet:
     file, usual = request.file, request.file.stream
+    boot, grace = request.provisioning_hours, request.idle_grace_hours
     return Fleet(
         file.classes,
         budget_gpus=budget_gpus(file, request.budget),
         node_gpus=usual.node_gpus if request.node_gpus is None else request.node_gpus,
-        provisioning_hours=_either(request.provisioning_hours, usual.provisioning_hours),
-        idle_grace_hours=_either(request.idle_grace_hours, usual.idle_grace_hours),
+        provisioning_hours=usual.provisioning_hours if boot is None else boot,
+        idle_grace_hours=usual.idle_grace_hours if grace is None else grace,
     )
-
-
-def _either(given: float | None, usual: float) -> float:
-    return usual if given is None else given
 
 
 # ------------------------------------------------------------------- on a market
@@ -184,9 +167,8 @@ def simulate_fleet(
 
 def fleet_scene(arrivals: FleetArrivals, file: FleetFile, market: Market) -> FleetScene:
     """Set jobs of a fleet on their market, which begins anew where it is too short for them."""
-    members = tuple(
-        _member(job, file.templates[job.kind], number) for number, job in enumerate(arrivals.jobs, 1)
-    )
+    jobs = enumerate(arrivals.jobs, 1)
+    members = tuple(_member(job, file.templates[job.kind], number) for number, job in jobs)
     home = market.pools[0]
     left_hours = (len(home) - arrivals.start) * home.slot_hours
     again = left_hours < members[-1].submitted_hours + DRAIN_HOURS

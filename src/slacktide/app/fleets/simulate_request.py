@@ -32,6 +32,10 @@ OF_POOLS = {
 """... and how a market is read."""
 
 
+MOST_JOBS = 200_000  # more jobs than a run of a fleet gets through in an hour
+NEARLY = 0.95  # past jobs that cover this share of a period are taken as those of the whole of it
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulateRequest:
     """A fleet file, and what is to be different from it.
@@ -79,6 +83,22 @@ class SimulateRequest:
                 if getattr(given, name):
                     raise without_market(option)
 
+    def check_recorded(self) -> None:
+        """Raise InputError for what has no meaning with a table of past jobs."""
+        for name, given in (("count", self.count), ("arrivals", self.arrivals)):
+            if given is not None:
+                raise InputError(f"--{name} must not be given with --jobs, whose arrivals are recorded")
+
+    @property
+    def arrival_law(self) -> str:
+        """How arrivals of jobs are drawn."""
+        return self.arrivals or self.file.stream.arrivals
+
+    @property
+    def size_law(self) -> str:
+        """How sizes of jobs are drawn."""
+        return self.sizes or self.file.stream.sizes
+
     @property
     def allowance(self) -> Allowance:
         """What may be spent in each period; raises InputError for a budget in GPUs."""
@@ -105,12 +125,6 @@ def without_market(option: str) -> InputError:
     return InputError(f"{option} must come with a market, got none; name --market, or 'market:' in the file")
 
 
-MOST_JOBS = 200_000  # more jobs than a run of a fleet gets through in an hour
-
-
-NEARLY = 0.95  # past jobs that cover this share of a period are taken as those of the whole of it
-
-
 class FleetArrivals(NamedTuple):
     """Jobs over a time, and the budget on their clock."""
 
@@ -127,14 +141,22 @@ def arrivals_of(request: SimulateRequest, market: Market) -> FleetArrivals:
     if request.hours is not None and request.periods is not None:
         raise InputError("only one of --hours and --periods may be given, got both")
     recorded = _recorded(request)
-    start = _start(request.start, recorded.began if recorded else None, market)
-    date = (recorded.began if recorded else None) or _first_of_month(market.pools[0].time(start))
+    began = recorded.began if recorded else None
+    start = _start(request.start, began, market)
+    # Hours without a date are counted from the beginning of a month.
+    zero = (
+        market.pools[0].time(start).astimezone(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    )
+    date = began or zero
     allowance = replace(request.allowance, start=date)
-    period = _period_hours(allowance)
+    until = allowance.period(0.0).until_hours
+    period = allowance.period_hours if math.isinf(until) else until
     requested = _requested_hours(request, period)
     if recorded is None:
-        jobs, limit = _drawn(request, requested, period), _limit(request, requested, period)
-        jobs_from = f"{_arrivals(request)} arrivals and {_sizes(request)} sizes, seed {request.seed}"
+        # All of them are taken where their number was given.
+        limit = requested if requested is not None or request.count is not None else period
+        jobs = _drawn(request, requested, period)
+        jobs_from = f"{request.arrival_law} arrivals and {request.size_law} sizes, seed {request.seed}"
     else:
         jobs, jobs_from = recorded.jobs, f"recorded in {Path(str(request.jobs)).name}"
         limit = requested or (period if jobs[-1].submitted_hours >= NEARLY * period else None)
@@ -142,17 +164,18 @@ def arrivals_of(request: SimulateRequest, market: Market) -> FleetArrivals:
     if not kept:
         raise InputError(f"at least one job must come in the time simulated, got none in {limit:g} hours")
     left_out = len(jobs) - len(kept) if recorded or request.count is not None else 0
-    return FleetArrivals(kept, jobs_from, limit or _span_hours(kept), start, allowance, left_out)
+    last = kept[-1].submitted_hours
+    # All jobs stand for a time: each for one mean gap, the last one too.
+    hours = limit or max(last * (len(kept) + 1) / len(kept), 1.0)
+    return FleetArrivals(kept, jobs_from, hours, start, allowance, left_out)
 
 
 def _recorded(request: SimulateRequest) -> FleetJobs | None:
     if request.jobs is None:
         return None
-    for name in ("count", "arrivals"):
-        if getattr(request, name) is not None:
-            raise InputError(f"--{name} must not be given with --jobs, whose arrivals are recorded")
-    file = request.file
-    return read_fleet_jobs(request.jobs, file.classes, sizes=_sizes(request), seed=request.seed)
+    request.check_recorded()
+    classes = request.file.classes
+    return read_fleet_jobs(request.jobs, classes, sizes=request.size_law, seed=request.seed)
 
 
 def _drawn(request: SimulateRequest, requested: float | None, period: float) -> tuple[FleetJob, ...]:
@@ -163,54 +186,24 @@ def _drawn(request: SimulateRequest, requested: float | None, period: float) -> 
             "jobs with --jobs, or add 'classes:'"
         )
     mean = sum(one.arrivals_per_hour for one in classes) * (requested or period)
-    count = _surely(mean) if request.count is None else request.count
+    # As many as cover a time in which this many come on average, also in bursts.
+    sure = math.ceil(1.5 * mean + 30.0 * math.sqrt(mean) + 20.0)
+    count = sure if request.count is None else request.count
     if count > MOST_JOBS:
         must = f"at most {MOST_JOBS} jobs must be drawn, got {count}"
         raise InputError(f"{must}; give fewer --hours, or give --count")
     stream = draw_stream(
-        classes, count, arrivals=_arrivals(request), sizes=_sizes(request), seed=request.seed
+        classes, count, arrivals=request.arrival_law, sizes=request.size_law, seed=request.seed
     )
     rows = zip(stream.arrival_hours.tolist(), stream.class_index.tolist(), stream.size.tolist(), strict=True)
     return tuple(FleetJob(hours, kind, size * classes[kind].work_gpu_hours) for hours, kind, size in rows)
 
 
-def _limit(request: SimulateRequest, requested: float | None, period: float) -> float | None:
-    """Return until when drawn jobs are taken; all of them where their number was given."""
-    return requested if requested is not None or request.count is not None else period
-
-
-def _surely(mean: float) -> int:
-    """Return a number of jobs that covers a time in which this many come on average, also in bursts."""
-    return math.ceil(1.5 * mean + 30.0 * math.sqrt(mean) + 20.0)
-
-
-def _arrivals(request: SimulateRequest) -> str:
-    return request.arrivals or request.file.stream.arrivals
-
-
-def _sizes(request: SimulateRequest) -> str:
-    return request.sizes or request.file.stream.sizes
-
-
 def _requested_hours(request: SimulateRequest, period_hours: float) -> float | None:
-    for name, given, unit in (("--hours", request.hours, 1.0), ("--periods", request.periods, period_hours)):
+    for name, given in (("--hours", request.hours), ("--periods", request.periods)):
         if given is not None and not 0 < given < math.inf:
             raise InputError(f"{name} must be > 0, got {given:g}")
-        if given is not None:
-            return given * unit
-    return None
-
-
-def _period_hours(allowance: Allowance) -> float:
-    """Return how long the first period of a budget lasts, from hour 0 on."""
-    until = allowance.period(0.0).until_hours
-    return allowance.period_hours if math.isinf(until) else until
-
-
-def _span_hours(jobs: tuple[FleetJob, ...]) -> float:
-    """Return the time that all jobs stand for: each for one mean gap, the last one too."""
-    last = jobs[-1].submitted_hours
-    return max(last * (len(jobs) + 1) / len(jobs), 1.0)
+    return request.hours if request.periods is None else request.periods * period_hours
 
 
 def _start(requested: int | None, began: datetime | None, market: Market) -> int:
@@ -222,12 +215,6 @@ def _start(requested: int | None, began: datetime | None, market: Market) -> int
         return requested or 0
     slot = math.floor((began - home.start).total_seconds() / 3600.0 / home.slot_hours + 1e-9)
     return slot if 0 <= slot < len(home) else 0
-
-
-def _first_of_month(time: datetime) -> datetime:
-    """Return the beginning of a month: hours without a date are counted from there."""
-    there = time.astimezone(UTC)
-    return datetime(there.year, there.month, 1, tzinfo=UTC)
 
 
 __all__ = ["SimulateRequest", "read_fleet_file", "without_market"]

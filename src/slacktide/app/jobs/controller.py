@@ -204,7 +204,6 @@ class Controller:
         return Journal(self.store, self.path, state=lambda: self.state, context=self.engine.job_context)
 
     def _clock_events(self) -> list[Event]:
-        """Return events about clocks that jumped or were slowed down."""
         if not self.state.active:
             return []
         jumped = jumped_wall(self.clock)
@@ -212,7 +211,6 @@ class Controller:
         return [event for event in (jumped, slowed) if event is not None]
 
     def _retry_sometimes(self) -> None:
-        """Retry from time to time what keeps single jobs from going on."""
         if time.monotonic() >= self._retry_at:
             self._retry_at = time.monotonic() + RETRY_S
             self.engine.retry()
@@ -232,7 +230,6 @@ class Controller:
             self._learn()
 
     def _learn(self) -> None:
-        """Train the learner with the outcome of its choices."""
         for job in [job for job in self.state.unlearned if job not in self._lessons]:
             from slacktide.engine.job.policy_learning import learn_from
 
@@ -304,7 +301,6 @@ class FilesRead(dict[str, JobFile]):
     """Files of jobs, by job, that were read already: accepting a job reads its file only once."""
 
     def job_context(self, submitted: Submitted) -> JobContext:
-        """Make the context of a job."""
         file = self.pop(submitted.job, None)
         return context_of(submitted) if file is None else context_from_file(submitted, file)
 

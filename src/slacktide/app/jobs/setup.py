@@ -82,5 +82,4 @@ def clock_set(clock: Clock) -> ClockSet:
 
 
 def _is_in_use(state: JournalState) -> bool:
-    """Whether a journal has unfinished jobs, or machines."""
     return bool(state.active or state.tickets.open)

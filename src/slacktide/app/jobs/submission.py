@@ -220,7 +220,6 @@ def _gpus(job: Job) -> str:
 
 
 def request(submission: Submission, at_hours: float, job_class: str = "") -> SubmissionAsked:
-    """Return the request for a job, as anyone may append it to a journal."""
     return SubmissionAsked(
         at_hours=at_hours,
         actor="user",

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import codecs
 import os
+import re
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from slacktide.app.jobs import requests
 from slacktide.app.jobs.submission import Submission
 from slacktide.app.journal.listing import RecordedEvent, listed, status_of
-from slacktide.backends.base import BackendPlace, backends
-from slacktide.core.errors import InputError
+from slacktide.backends.base import PIECE_BYTES, Backend, BackendPlace, Log, backends
+from slacktide.core.errors import InputError, shown
 from slacktide.engine.bills.bill import bill
 from slacktide.engine.job.job_context import JobContext, context_of
 from slacktide.engine.job.journal_market import make_journal
@@ -32,10 +35,10 @@ from slacktide.results.status import JobStatus
 if TYPE_CHECKING:
     from slacktide.app.alerts.outbox import HookStatus
     from slacktide.app.journal.costs import RecordedRun
-    from slacktide.app.journal.logs import LogLine, Printed
     from slacktide.report.text.bills.cost_report import CostReport
     from slacktide.results.bill import Bill, JobCost
     from slacktide.results.machines.site_bill import SiteCost
+
 
 FOLLOW_S = 0.2  # how often to look for more
 
@@ -161,8 +164,6 @@ class Journal:
         self, job: str, rank: int | None = None, attempt: int | None = None, after: str = ""
     ) -> Printed:
         """Return what the workers of a job printed, from a place on that was returned before."""
-        from slacktide.app.journal.logs import Printed
-
         state = self._state()
         requests.record_of(state, job)
         place = (
@@ -249,6 +250,83 @@ def unfinished_files(path: Path) -> set[str]:
         return set()
     with open_journal(path) as journal:
         return set(journal.unfinished().values())
+
+
+class LogLine(NamedTuple):
+    """A line that a worker printed, or a piece of a long one."""
+
+    attempt: int  # the set of workers; 0 is the set-up
+    rank: int
+    line: str
+    continued: bool = False  # whether it goes on with the line before, which was too long for one row
+
+
+class _Reader:
+    """What was read of one worker's output: how many bytes, and where in a line that ended."""
+
+    def __init__(self, read_bytes: int = 0, inside: bool = False) -> None:
+        self.bytes = read_bytes
+        self.inside = inside
+        """Whether the next piece goes on with a line."""
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")  # a character may lie across pieces
+
+    def take(self, piece: bytes, last: bool) -> tuple[str, bool] | None:
+        """Return a piece as text, and whether it goes on with a line; None while the rest may still come."""
+        whole, cut = piece.endswith(b"\n"), len(piece) >= PIECE_BYTES
+        if not (whole or cut or last):
+            return None
+        self.bytes += len(piece)
+        text, continued = self._decoder.decode(piece, final=whole or not cut), self.inside
+        self.inside = not whole
+        return (text.removesuffix("\n").removesuffix("\r") if whole else text), continued
+
+
+class Printed:
+    """Follows the output of a job's workers, one after another as they come."""
+
+    def __init__(
+        self, backend: Backend, job: str, rank: int | None, attempt: int | None, after: str = ""
+    ) -> None:
+        """Follow all workers of a job, or some; from `after` on, which an earlier `place` was."""
+        self._backend, self._job = backend, job
+        self._rank, self._attempt = rank, attempt
+        self._readers: defaultdict[tuple[int, int], _Reader] = defaultdict(_Reader)
+        for part in filter(None, after.split(",")):
+            self._readers.update([_placed(part)])
+
+    @property
+    def place(self) -> str:
+        """How far it was read, as text: `1/0:512,1/1:90+`, bytes by attempt and rank, + inside a line."""
+        return ",".join(
+            f"{attempt}/{rank}:{one.bytes}{'+' * one.inside}"
+            for (attempt, rank), one in self._readers.items()
+            if one.bytes
+        )
+
+    def more(self, *, last: bool) -> Iterator[LogLine]:
+        """Yield the lines that came since; a line without its end only when nothing more will come."""
+        for log in self._backend.logs(self._job):
+            if self._rank in (None, log.rank) and self._attempt in (None, log.attempt):
+                yield from self._lines(log, last)
+
+    def _lines(self, log: Log, last: bool) -> Iterator[LogLine]:
+        reader = self._readers[log.attempt, log.rank]
+        for piece in log.read(reader.bytes):
+            line = reader.take(piece, last)
+            if line is None:
+                return
+            yield LogLine(log.attempt, log.rank, *line)
+
+
+_PLACE = re.compile(r"([0-9]{1,9})/([0-9]{1,9}):([0-9]{1,15})(\+?)")
+
+
+def _placed(part: str) -> tuple[tuple[int, int], _Reader]:
+    found = _PLACE.fullmatch(part)
+    if found is None:
+        raise InputError(f"a place in logs must be a `next`, such as 1/0:512, got {shown(part)}")
+    attempt, rank, read, inside = found.groups()
+    return (int(attempt), int(rank)), _Reader(int(read), bool(inside))
 
 
 __all__ = ["Journal", "check_exists", "open_journal", "own_journal", "unfinished_files"]

@@ -50,7 +50,6 @@ class Timeline:
     _done_gpu_hours: float = 0.0  # work done as of that event; a decision knows what a loss just took
 
     def apply(self, record: Record) -> None:
-        """Take one more event of the job into account."""
         event = record.event
         if not self.seq:
             self.began_hours = event.at_hours
@@ -115,7 +114,6 @@ class DecisionHistory:
         """The last decision that no policy made, where it came after all others."""
 
     def apply(self, record: Record) -> None:
-        """Take one more event of the job into account."""
         event = record.event
         if not self.seq or isinstance(event, ALWAYS_KEPT):
             self._kept[record.seq] = event
@@ -124,7 +122,6 @@ class DecisionHistory:
             self._decided(record.seq, event)
 
     def events(self) -> list[Event]:
-        """Return the events that are needed, in the journal's order."""
         return [self._kept[seq] for seq in sorted(self._kept)]
 
     def _decided(self, seq: int, event: Decided) -> None:
@@ -152,7 +149,6 @@ class DecisionHistory:
 
 
 def same_decision(one: Decided, other: Decided) -> bool:
-    """Whether two decisions hold the same for the same reason."""
     first, second = ((each.why, each.pool, each.spot_gpus, each.on_demand_gpus) for each in (one, other))
     return first == second
 
@@ -171,7 +167,6 @@ class OfEachJob(Generic[Followed]):
         self._known: OrderedDict[str, Followed] = OrderedDict()
 
     def of(self, job: str) -> Followed:
-        """Return what is followed of a job, up to now."""
         found = self._known.setdefault(job, self._begin())
         self._known.move_to_end(job)
         while len(self._known) > self._most:

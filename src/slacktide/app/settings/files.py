@@ -41,7 +41,6 @@ class SettingsTable(NamedTuple):
         return (PROFILES, self.profile) if self.profile else ()
 
     def line(self, *names: str) -> int | None:
-        """Return the line of one of its keys."""
         return self.file.lines.get((*self.path, *names))
 
 
@@ -62,13 +61,11 @@ class SettingsFile:
 
     @property
     def profiles(self) -> dict[str, SettingsTable]:
-        """The profiles by their names."""
         found = self.tree.get(PROFILES, {})
         return {name: SettingsTable(self, name, table) for name, table in found.items()}
 
     @property
     def holds_token(self) -> bool:
-        """Whether a token itself is in the file."""
         return any("token" in table.values for table in (self.top, *self.profiles.values()))
 
 
@@ -105,23 +102,17 @@ def is_foreign(path: Path) -> bool:
 
 
 def is_open_to_others(path: Path) -> bool:
-    """Whether others than its owner may read a file."""
     return bool(path.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH))
 
 
 def read_settings(kind: Kind, path: Path) -> SettingsFile:
     """Read a file and check its keys; raises FileError with the line of the first mistake."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise FileError(f"a settings file must be readable, got: {reason}", path=path) from error
-    return parse_settings(kind, path, text)
+    return parse_settings(kind, path, read_text("a settings file", path))
 
 
 def parse_settings(kind: Kind, path: Path, text: str) -> SettingsFile:
     """Read the text of a file, and check its keys."""
-    tree = _tree(path, text)
+    tree = parse_toml("a settings file", path, text)
     found = SettingsFile(kind, path, tree, key_lines(text))
     _check(found, found.top)
     for name, table in tree.get(PROFILES, {}).items():
@@ -132,13 +123,6 @@ def parse_settings(kind: Kind, path: Path, text: str) -> SettingsFile:
     return found
 
 
-def _tree(path: Path, text: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise not_toml("a settings file", path, text, str(error)) from None
-
-
 def _check(file: SettingsFile, table: SettingsTable) -> None:
     wrong = check_table(table.values, top=not table.profile, project=file.kind == "project")
     if wrong is not None:
@@ -146,12 +130,29 @@ def _check(file: SettingsFile, table: SettingsTable) -> None:
         raise FileError(message, path=file.path, line=table.line(key))
 
 
-def not_toml(what: str, path: Path, text: str, message: str) -> FileError:
-    """Return the error of the TOML reader as a FileError with line and column."""
+def read_text(what: str, path: Path) -> str:
+    """Return the text of a file; raises FileError."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise FileError(f"{what} must be readable, got: {unreadable(error)}", path=path) from error
+
+
+def unreadable(error: OSError | UnicodeDecodeError) -> str:
+    """Say why a file could not be read as text."""
+    return getattr(error, "strerror", None) or "it is not UTF-8 text"
+
+
+def parse_toml(what: str, path: Path, text: str) -> dict[str, Any]:
+    """Read TOML; raises FileError with line and column of a mistake."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        message = str(error)
     place = _PLACE.search(message)
     line, column = (int(place[1]), int(place[2])) if place else (text.count("\n") + 1, None)
     reason = _PLACE.sub("", message).removesuffix(_AT_END)
-    return FileError(f"{what} must be TOML, got: {reason}", path=path, line=line, column=column)
+    raise FileError(f"{what} must be TOML, got: {reason}", path=path, line=line, column=column)
 
 
 def from_here(key: str, value: str, kind: Kind, path: Path) -> str:
@@ -181,7 +182,8 @@ def unset_key(kind: Kind, path: Path, names: KeyPath) -> None:
 
 def _edit(kind: Kind, path: Path, names: KeyPath, change: Callable[[str], str]) -> None:
     text = path.read_text(encoding="utf-8") if path.exists() else ""
-    _tree(path, text)  # its values are not checked before the change, which may be what corrects one
+    # Its values are not checked before the change, which may be what corrects one.
+    parse_toml("a settings file", path, text)
     try:
         made = change(text)
     except InputError as error:
@@ -204,16 +206,17 @@ class Key(NamedTuple):
     variable: str = ""  # the environment variable that comes before every file
 
 
-def _text(came: object) -> str:
+def text_of(came: object) -> str:
+    """Return a text that a file gives; raises InputError for anything else."""
     if not isinstance(came, str) or not came.strip() or not came.isprintable():
         raise InputError(f"must be a text in quotes that is not empty, got {shown(came)}")
     return came
 
 
 def _url(came: object) -> str:
-    if not _text(came).startswith(("http://", "https://")):
+    if not text_of(came).startswith(("http://", "https://")):
         raise InputError(f"must be http://HOST:PORT or https://HOST, got {shown(came)}")
-    return _text(came)
+    return text_of(came)
 
 
 def _secret(came: object) -> str:
@@ -231,12 +234,12 @@ def _price(came: object) -> float:
 
 
 KEYS: dict[str, Key] = {
-    "journal": Key("The journal that commands use.", _text, "SLACKTIDE_JOURNAL"),
+    "journal": Key("The journal that commands use.", text_of, "SLACKTIDE_JOURNAL"),
     "server": Key("The server whose journal commands use.", _url, "SLACKTIDE_SERVER"),
     "token": Key("The token for the server, as NAME:SECRET.", _secret, "SLACKTIDE_TOKEN"),
-    "token_file": Key("A file with the token in its first line.", _text),
-    "token_command": Key("A command that prints the token.", _text),
-    "market": Key("The market of jobs whose files name none.", _text),
+    "token_file": Key("A file with the token in its first line.", text_of),
+    "token_command": Key("A command that prints the token.", text_of),
+    "market": Key("The market of jobs whose files name none.", text_of),
     "spot_usd": Key("Spot USD per GPU-hour, where a trace has no price.", _price),
     "on_demand_usd": Key("On-demand USD per GPU-hour, where a trace has no price.", _price),
 }
@@ -267,7 +270,7 @@ def _wrong(key: str, value: object, known: list[str], project: bool) -> str:
     if key in (DEFAULTS, PROFILES):
         return "" if isinstance(value, dict) else f"{key} must be a table, got {shown(value)}"
     try:
-        (_text if key == PROFILE else KEYS[key].read)(value)
+        (text_of if key == PROFILE else KEYS[key].read)(value)
     except InputError as error:
         return f"{key} {error}"
     return ""

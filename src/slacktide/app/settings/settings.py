@@ -27,6 +27,7 @@ from slacktide.app.settings.files import (
     is_seen,
     project_path,
     read_settings,
+    unreadable,
     user_path,
 )
 from slacktide.core.errors import FileError, InputError, UnknownNameError, shown
@@ -44,12 +45,10 @@ class SettingInFile(NamedTuple):
 
     @property
     def path(self) -> Path:
-        """The file."""
         return self.table.file.path
 
     @property
     def line(self) -> int | None:
-        """The line in it."""
         return self.table.line(*self.names)
 
     def error(self, message: str) -> FileError:
@@ -205,8 +204,7 @@ def _first_line_of(setting: SettingInFile) -> str:
     try:
         return (Path(setting.value).read_text(encoding="utf-8").splitlines() or [""])[0].strip()
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise setting.error(f"token_file must be readable, got: {reason}") from error
+        raise setting.error(f"token_file must be readable, got: {unreadable(error)}") from error
 
 
 def _printed_by(setting: SettingInFile) -> str:

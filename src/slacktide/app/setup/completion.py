@@ -16,7 +16,6 @@ def install_script(shell: str, script: str) -> Path:
 
 
 def script_path(shell: str) -> Path:
-    """Return where a shell looks for the completions of a user."""
     home = Path(os.path.expanduser("~"))
     data = Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share")
     settings = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")

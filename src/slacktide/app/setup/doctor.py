@@ -56,26 +56,22 @@ class Finding:
 
 
 def examine() -> list[Finding]:
-    """Look for all that Slacktide uses on this machine."""
     return [finding for look in LOOKS for finding in look()]
 
 
 def _python() -> Iterator[Finding]:
     found = ".".join(map(str, sys.version_info[:3]))
-    fits = sys.version_info[:2] >= OLDEST_PYTHON
-    wanted = ".".join(map(str, OLDEST_PYTHON))
-    yield _either("python", fits, f"Python {found}", f"install Python {wanted} or newer")
+    remedy = f"install Python {'.'.join(map(str, OLDEST_PYTHON))} or newer"
+    yield _either("python", sys.version_info[:2] >= OLDEST_PYTHON, f"Python {found}", remedy)
     yield Finding("sqlite", "ok", f"SQLite {sqlite3.sqlite_version}")
 
 
 def _extras() -> Iterator[Finding]:
     for extra, (modules, purpose) in EXTRAS.items():
         absent = [module for module in modules if find_spec(module) is None]
-        if absent:
-            remedy = f"pip install 'slacktide[{extra}]', for {purpose}"
-            yield Finding(f"extra {extra}", "optional", f"no {', '.join(absent)}", remedy)
-        else:
-            yield Finding(f"extra {extra}", "ok", ", ".join(_version(module) for module in modules))
+        found = f"no {', '.join(absent)}" if absent else ", ".join(map(_version, modules))
+        remedy = f"pip install 'slacktide[{extra}]', for {purpose}"
+        yield _either(f"extra {extra}", not absent, found, remedy, "optional")
 
 
 def _version(module: str) -> str:
@@ -87,7 +83,7 @@ def _version(module: str) -> str:
 
 def _journal() -> Iterator[Finding]:
     path = _own_journal()
-    folder = _nearest(path.parent)
+    folder = next(one for one in path.parents if one.is_dir())
     fits = os.access(path if path.exists() else folder, os.W_OK) and os.access(folder, os.W_OK | os.X_OK)
     remedy = f"make {folder} writable, or name another with --journal or SLACKTIDE_HOME"
     yield _either("journal", fits, f"{path}{'' if path.exists() else ' (not there yet)'}", remedy)
@@ -122,21 +118,19 @@ def _clock() -> Iterator[Finding]:
 
 def _ray() -> Iterator[Finding]:
     if find_spec("ray") is not None:
-        named = os.environ.get("RAY_ADDRESS")
-        found = "RAY_ADDRESS is set" if named else "RAY_ADDRESS is not set"
-        remedy = "" if named else "`slacktide cluster up` starts one to try; RAY_ADDRESS names another"
-        yield Finding("ray cluster", "ok" if named else "optional", found, remedy)
+        named = bool(os.environ.get("RAY_ADDRESS"))
+        found = f"RAY_ADDRESS is {'' if named else 'not '}set"
+        remedy = "`slacktide cluster up` starts one to try; RAY_ADDRESS names another"
+        yield _either("ray cluster", named, found, remedy, "optional")
 
 
 def _aws() -> Iterator[Finding]:
     """Report whether there are credentials; only names of variables and files are looked at."""
     variable = next((name for name in AWS_VARIABLES if os.environ.get(name)), None)
     file = Path(os.environ.get("AWS_SHARED_CREDENTIALS_FILE") or Path.home() / ".aws" / "credentials")
-    if variable or file.is_file():
-        yield Finding("aws credentials", "ok", f"present ({variable or file})")
-    else:
-        remedy = "`aws configure`, for live AWS prices and S3"
-        yield Finding("aws credentials", "optional", "none found", remedy)
+    fits, remedy = bool(variable or file.is_file()), "`aws configure`, for live AWS prices and S3"
+    found = f"present ({variable or file})" if fits else "none found"
+    yield _either("aws credentials", fits, found, remedy, "optional")
 
 
 def _port() -> Iterator[Finding]:
@@ -164,13 +158,8 @@ def _settings() -> Iterator[Finding]:
         yield Finding("settings", "missing", note, "see docs/howto/config.md")
 
 
-def _either(name: str, fits: bool, found: str, remedy: str) -> Finding:
-    return Finding(name, "ok", found) if fits else Finding(name, "missing", found, remedy)
-
-
-def _nearest(folder: Path) -> Path:
-    """Return a folder, or the nearest above it that is there."""
-    return next(one for one in (folder, *folder.parents) if one.is_dir())
+def _either(name: str, fits: bool, found: str, remedy: str, lacking: State = "missing") -> Finding:
+    return Finding(name, "ok", found) if fits else Finding(name, lacking, found, remedy)
 
 
 LOOKS: tuple[Callable[[], Iterator[Finding]], ...] = (

@@ -23,7 +23,6 @@ class Example:
 
     @property
     def parts(self) -> tuple[Path, ...]:
-        """The files and folders that are copied."""
         return (self.path, *(self.path.parent / name for name in COMPANIONS.get(self.name, ())))
 
 
@@ -35,7 +34,6 @@ def examples_folder() -> Path:
 
 
 def list_examples() -> list[Example]:
-    """Return all examples in the order of their names."""
     folder = examples_folder()
     if not folder.is_dir():
         raise InputError(f"the examples must be in {folder}, got no such folder; install Slacktide again")

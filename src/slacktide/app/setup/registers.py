@@ -17,7 +17,6 @@ NOT_FOR_FILES = ("renter", "cloud")  # parameters of a provider that no file giv
 
 
 def known_backends() -> list[dict[str, Any]]:
-    """List the back ends."""
     from slacktide.backends.base import backends
 
     return [{"name": name, "summary": backends.summary(name)} for name in backends]

@@ -67,7 +67,7 @@ def fit(data: str, **given: Any) -> None:
     DATA has a column of widths (gpus) and one of rates (throughput, samples_per_s and the like) or of times
     to finish (minutes, time_to_target_s and the like). Each form is printed as the line to paste into a file.
     """
-    from slacktide.app.speedups import FitRequest, fit_measured
+    from slacktide.app.measure import FitRequest, fit_measured
     from slacktide.report.figures.speedup import plot_speedups
     from slacktide.report.text.tables import speedups as report
 

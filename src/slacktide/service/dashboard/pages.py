@@ -71,13 +71,11 @@ def _read_folder(folder: Traversable, prefix: str) -> Iterator[tuple[str, Static
 
 
 def pages() -> list[BaseRoute]:
-    """Return every route of the dashboard."""
     routes = [Route(page.path, _page_handler(page), methods=["GET"]) for page in PAGES]
     return [*routes, Route("/static/{path:path}", _static_file, methods=["GET"])]
 
 
 def shell(page: Page) -> str:
-    """Return the HTML shell of a page."""
     template = Template((files("slacktide.service.dashboard") / "shell.html").read_text(encoding="utf-8"))
     return template.substitute(page=page.script, title=html.escape(page.title), menu=_menu(page))
 

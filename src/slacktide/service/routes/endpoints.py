@@ -15,7 +15,7 @@ from starlette.responses import Response
 from slacktide.app.task_requests import as_request, read_request, schema_of
 from slacktide.app.tokens import Role
 from slacktide.core.errors import InputError, shown
-from slacktide.service.access.gate import Who
+from slacktide.service.access import Who
 
 Handler = Callable[[Request], Awaitable[Response]]
 JOB = "/api/v1/jobs/{job}"
@@ -56,7 +56,6 @@ class Endpoint:
 
     @property
     def name(self) -> str:
-        """What it is called in the description of the API."""
         words = self.path.removeprefix("/api/v1/").replace("{", "").replace("}", "")
         return f"{self.method.lower()}_{words.strip('/').replace('/', '_').replace('.', '_')}"
 

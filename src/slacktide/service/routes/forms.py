@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from slacktide.app.alerts.outbox import HookStatus
 from slacktide.app.journal.fleets import FleetPoint, FleetStatus
@@ -16,8 +16,7 @@ from slacktide.results.machines.machines import MachineStatus
 from slacktide.results.status import JobStatus
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorBody:
+class ErrorBody(TypedDict):
     """What went wrong: its kind, a message, and the exit code of the command line for it."""
 
     kind: str
@@ -25,15 +24,13 @@ class ErrorBody:
     exit_code: int
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorAnswer:
+class ErrorAnswer(TypedDict):
     """An error."""
 
     error: ErrorBody
 
 
-@dataclass(frozen=True, slots=True)
-class JobList:
+class JobList(TypedDict):
     """Jobs in the order of their submission."""
 
     jobs: list[JobStatus]
@@ -60,42 +57,37 @@ class JobAnswer(JobStatus):
     work_known: bool | None
 
 
-@dataclass(frozen=True, slots=True)
-class Accepted:
+class Accepted(TypedDict):
     """A request to run a job: its key, and the job once it is accepted."""
 
     key: str
     job: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Cancelled:
+class Cancelled(TypedDict):
     """Whether a submission was withdrawn; otherwise the job is requested to end."""
 
     job: str
     withdrawn: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Preempted:
+class Preempted(TypedDict):
     """What was requested."""
 
     job: str
     gpus: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class LogRow:
+class LogRow(TypedDict):
     """A line that a worker printed, or a piece of a long one."""
 
     attempt: int
     rank: int
     line: str
-    continued: bool = False
+    continued: NotRequired[bool]
 
 
-@dataclass(frozen=True, slots=True)
-class Logs:
+class Logs(TypedDict):
     """Lines, the place to continue from, and whether there will be no more."""
 
     lines: list[LogRow]
@@ -103,24 +95,21 @@ class Logs:
     over: bool
 
 
-@dataclass(frozen=True, slots=True)
-class EventPage:
+class EventPage(TypedDict):
     """Events, and the number to continue from; null where these are the last so far."""
 
     events: list[Mapping[str, Any]]
     next: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Why:
+class Why(TypedDict):
     """Plain sentences."""
 
     job: str
     why: list[str]
 
 
-@dataclass(frozen=True, slots=True)
-class CourseAnswer:
+class CourseAnswer(TypedDict):
     """The course of a job so far, in few enough points to be drawn."""
 
     job: str
@@ -133,15 +122,14 @@ class CourseAnswer:
     has the rule behind it in words, too: `because`."""
 
 
-@dataclass(frozen=True, slots=True)
-class AuditAnswer:
+class AuditAnswer(TypedDict):
     """A second look at a bill."""
 
     clean: bool
     cost_usd: float
     gaps: list[str]
     wrong: list[str]
-    oversold: list[str] = field(default_factory=list)
+    oversold: NotRequired[list[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +143,7 @@ class CostAnswer(Bill):
     text: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Amounts:
+class Amounts(TypedDict):
     """What a payer paid."""
 
     cost_usd: float
@@ -168,7 +155,6 @@ class Amounts:
     idle_gpu_hours: float
 
 
-@dataclass(frozen=True, slots=True)
 class JobAmounts(Amounts):
     """What a job paid."""
 
@@ -176,8 +162,7 @@ class JobAmounts(Amounts):
     status: str
 
 
-@dataclass(frozen=True, slots=True)
-class SiteCostAnswer:
+class SiteCostAnswer(TypedDict):
     """What every job and the site itself paid, with the audit of all stretches together."""
 
     jobs: list[JobAmounts]
@@ -185,12 +170,11 @@ class SiteCostAnswer:
     total: Amounts
     audit: AuditAnswer
     machines: Mapping[str, Any] | None
-    notes: tuple[str, ...] = ()
-    text: str | None = None
+    notes: NotRequired[tuple[str, ...]]
+    text: NotRequired[str | None]
 
 
-@dataclass(frozen=True, slots=True)
-class HoldingNow:
+class HoldingNow(TypedDict):
     """What a job holds in a pool."""
 
     job: str
@@ -199,23 +183,20 @@ class HoldingNow:
     on_demand_gpus: int
 
 
-@dataclass(frozen=True, slots=True)
-class MachineList:
+class MachineList(TypedDict):
     """What is rented, and what jobs hold of it."""
 
     machines: list[MachineStatus]
     holdings: list[HoldingNow]
 
 
-@dataclass(frozen=True, slots=True)
-class HookList:
+class HookList(TypedDict):
     """The state of the hooks for alerts."""
 
     hooks: list[HookStatus]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PoolNow:
+class PoolNow(TypedDict):
     """What a pool offers, slot by slot up to now, and what last happened to jobs in it."""
 
     name: str
@@ -235,8 +216,7 @@ class PoolNow:
     refused_gpus: int  # how many it wanted
 
 
-@dataclass(frozen=True, slots=True)
-class Markets:
+class Markets(TypedDict):
     """The pools of the market that all jobs share."""
 
     pools: list[PoolNow]
@@ -244,15 +224,13 @@ class Markets:
     feed_trouble: str  # what is wrong with the feed; empty when nothing is
 
 
-@dataclass(frozen=True, slots=True)
-class ForecastAnswer:
+class ForecastAnswer(TypedDict):
     """What a pool will probably offer; null before the first job, when no clock runs."""
 
     forecast: PoolForecast | None
 
 
-@dataclass(frozen=True, slots=True)
-class Fleets:
+class Fleets(TypedDict):
     """The fleets of the journal, with their money."""
 
     fleets: list[FleetStatus]
@@ -260,24 +238,21 @@ class Fleets:
     """The name of the server's fleet file, listed above from its first job on; null: there is none."""
 
 
-@dataclass(frozen=True, slots=True)
-class FleetCourseAnswer:
+class FleetCourseAnswer(TypedDict):
     """The course of a fleet so far, in few enough points to be drawn."""
 
     fleet: str
     points: list[FleetPoint]
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(TypedDict):
     """A request that has not been answered yet."""
 
     key: str
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class JournalAnswer:
+class JournalAnswer(TypedDict):
     """The journal itself."""
 
     id: str
@@ -290,8 +265,7 @@ class JournalAnswer:
     waiting: list[Waiting]
 
 
-@dataclass(frozen=True, slots=True)
-class Health:
+class Health(TypedDict):
     """Whether all is well: `ok`, or `trouble` with status 503."""
 
     status: str
@@ -300,16 +274,14 @@ class Health:
     disk_writable: bool
 
 
-@dataclass(frozen=True, slots=True)
-class SessionAnswer:
+class SessionAnswer(TypedDict):
     """The name of the token, and its role."""
 
     name: str | None
     role: Role | None
 
 
-@dataclass(frozen=True, slots=True)
-class Uploaded:
+class Uploaded(TypedDict):
     """A working folder that was kept."""
 
     sha256: str

@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from slacktide.app.jobs import requests
-from slacktide.app.journal.logs import LogLine
+from slacktide.app.journal.journal import LogLine
 from slacktide.core.errors import InputError, shown
 from slacktide.journal.events import Health
 from slacktide.service.handler_context import HandlerContext, Routes, place_of
@@ -115,14 +115,12 @@ class PageCache:
         self._lock = threading.Lock()
 
     def known(self, name: Hashable) -> bytes | None:
-        """Return a page that was kept; None where there is none."""
         with self._lock:
             if name in self._pages:
                 self._pages.move_to_end(name)
             return self._pages.get(name)
 
     def kept(self, name: Hashable, page: bytes) -> bytes:
-        """Keep a page, and return it."""
         with self._lock:
             self._bytes += len(page) - len(self._pages.pop(name, b""))
             self._pages[name] = page

@@ -7,7 +7,7 @@ import re
 import types
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 from msgspec import Struct
 
@@ -156,7 +156,7 @@ class Schemas:
             return {"type": "object", "additionalProperties": self.of(inner[1])}
         if isinstance(hint, type) and issubclass(hint, Struct):
             return self._request(hint)
-        if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+        if is_typeddict(hint) or (dataclasses.is_dataclass(hint) and isinstance(hint, type)):
             return self._named(hint)
         raise TypeError(f"a type of the API must be one that JSON can hold, got {hint!r}")
 
@@ -173,12 +173,19 @@ class Schemas:
         return {"$ref": f"#/components/schemas/{name}"}
 
     def _object(self, kind: type[Any]) -> Schema:
-        hints, properties, required = get_type_hints(kind), {}, []
-        for one in dataclasses.fields(kind):
-            name = one.metadata.get("name", one.name)
-            properties[name] = self.of(hints[one.name])
-            if one.default is dataclasses.MISSING and one.default_factory is dataclasses.MISSING:
-                required.append(name)
+        hints, properties, required = get_type_hints(kind, include_extras=True), {}, []
+        known = {one.name: one for one in dataclasses.fields(kind)} if dataclasses.is_dataclass(kind) else {}
+        for name, hint in hints.items():
+            one = known.get(name)
+            shown = name if one is None else one.metadata.get("name", name)
+            properties[shown] = self.of(get_args(hint)[0] if get_origin(hint) is NotRequired else hint)
+            if get_origin(hint) is not NotRequired and (one is None or not has_default(one)):
+                required.append(shown)
         said = (kind.__doc__ or "").strip().split("\n\n")[0]
         found: Schema = {"type": "object", "description": " ".join(said.split()), "properties": properties}
         return {**found, "required": required, "additionalProperties": False}
+
+
+def has_default(one: dataclasses.Field[Any]) -> bool:
+    """Whether a field of a dataclass may be left out."""
+    return not (one.default is dataclasses.MISSING and one.default_factory is dataclasses.MISSING)

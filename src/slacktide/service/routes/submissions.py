@@ -18,8 +18,7 @@ from slacktide.app.task_requests import (
     SubmitRequest,
 )
 from slacktide.core.errors import BackendError
-from slacktide.service.access.gate import error_body, refused
-from slacktide.service.access.sessions import COOKIE, LASTING_S
+from slacktide.service.access import COOKIE, LASTING_S, error_body, refused
 from slacktide.service.handler_context import Routes
 from slacktide.service.routes import forms
 from slacktide.service.routes.endpoints import (

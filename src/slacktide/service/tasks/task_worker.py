@@ -12,7 +12,7 @@ import msgspec
 
 from slacktide.app.task_requests import OutOfMemoryError, Setting
 from slacktide.core.errors import BackendError
-from slacktide.service.access.limits import TooMuchError
+from slacktide.service.access import TooMuchError
 
 MOST_WAITING, MOST_OF_EACH = 16, 8  # requests in the queue, and those of one caller
 LINE_BYTES = 64 * 1024 * 1024
@@ -58,7 +58,6 @@ class QueuePosition:
         """Steps of the work; 0 of 0 while their number is not known."""
 
     def update(self, steps: list[int]) -> None:
-        """Note the steps that are done, and the number of all."""
         self.done, self.total = steps
 
 
@@ -153,7 +152,6 @@ class TaskWorker:
             self._process.kill()
 
     async def close(self) -> None:
-        """End the process."""
         process, self._process = self._process, None
         if process is not None and process.returncode is None:
             process.kill()

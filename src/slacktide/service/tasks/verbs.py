@@ -10,7 +10,7 @@ import dataclasses
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from slacktide.app.journal.journal import open_journal
 from slacktide.app.machines import MachinesRequest, list_machines
@@ -51,14 +51,7 @@ from slacktide.service.uploads.server_paths import ServerPaths, without_folder
 from slacktide.service.uploads.uploads import markets_of
 from slacktide.simulation.compare import Progress
 
-if TYPE_CHECKING:
-    from slacktide.app.journal.journal import Journal
-    from slacktide.policies.selection.hedge import Hedge
-    from slacktide.results.comparison import Comparison
-    from slacktide.results.plan import JobPlan
-    from slacktide.service.uploads.server_paths import ServerPaths
-
-
+PAGE, PICTURES = "report", ("png", "svg", "pdf")
 LONGEST_NAME = 200  # of a job file, in bytes: every file system takes it
 Result = TypeVar("Result", JobPlan, Comparison)
 
@@ -77,15 +70,36 @@ def _plan(setting: Setting, request: PlanRequest, progress: Progress) -> dict[st
     if request.check:
         check_plan(task)
         return {}
+    from slacktide.report.figures.plan import plot_plan
+    from slacktide.report.pages.plan import page
+    from slacktide.report.text.tables import plan as report
+
     made = _without_folders(setting, request, make_plan(task, progress=progress))
-    return _with(plan_wire.as_json(made), request.wants, of_plan(made))
+    return _with(
+        plan_wire.as_json(made), request.wants,
+        draw=lambda path: plot_plan(made, path), page=lambda: page(made), text=lambda: report.page(made),
+    )  # fmt: skip
 
 
 def _backtest(setting: Setting, request: BacktestRequest, progress: Progress) -> dict[str, Any]:
+    from slacktide.report.figures.backtest import plot_backtest
+    from slacktide.report.pages.backtest import page
+    from slacktide.report.text.tables import backtest as report
+
     for policy in request.policies:
         check_policy(policy)
     result = _without_folders(setting, request, run_backtest(_task(setting, request), progress=progress))
-    return _with(backtest_wire.as_json(result), request.wants, of_backtest(result))
+
+    def decisions() -> str:
+        runs = (report.decisions_text(run) for run in result.detail)
+        return "\n".join([report.summary_text(result), *runs])
+
+    return _with(
+        backtest_wire.as_json(result), request.wants,
+        draw=lambda path: plot_backtest(result, path), page=lambda: page(result),
+        text=lambda: report.summary_text(result), decisions=decisions,
+        csv=lambda: backtest_wire.csv_text(result),
+    )  # fmt: skip
 
 
 def _task(setting: Setting, request: AnyJobRequest) -> JobTask[AnyJobRequest]:
@@ -123,7 +137,8 @@ def _shared_market(setting: Setting, file: JobFile, request: JobRequest) -> Mark
     own = setting.market
     first = 0 if own.start is None and _is_member(setting, file, request) else own.start
     if not (request.market or file.market):
-        source = own.source or _fleet_market(setting)
+        # All jobs of the server's fleet share its market.
+        source = own.source or (setting.fleet and market_named(setting.fleet.parsed()))
         return dataclasses.replace(own, source=source, pool=request.pool or own.pool, start=first)
     # A slot that was given for the server's own market means nothing on another.
     start = first if own.source is None else None
@@ -135,11 +150,6 @@ def _is_member(setting: Setting, file: JobFile, request: JobRequest) -> bool:
     if setting.fleet is None or not isinstance(request, PlanRequest) or request.market:
         return False
     return setting.fleet.takes(file, setting.allocator, own_policy=request.policy is not None)
-
-
-def _fleet_market(setting: Setting) -> str | None:
-    """Return the market of the server's fleet, which all its jobs share; None where it has none."""
-    return None if setting.fleet is None else market_named(setting.fleet.parsed())
 
 
 def _sent_market(setting: Setting, digest: str) -> Path:
@@ -173,9 +183,35 @@ def _paths(setting: Setting) -> ServerPaths:
     return ServerPaths(Path(setting.journal), setting.market.source, fleet)
 
 
-def _with(document: dict[str, Any], wants: Sequence[str], makers: Makers) -> dict[str, Any]:
+def _with(document: dict[str, Any], wants: Sequence[str], **ways: Any) -> dict[str, Any]:
     """Return an answer with the texts and pictures that are wanted of it."""
-    return {**document, "made": made(wants, makers)} if wants else document
+    return {**document, "made": rendered(wants, **ways)} if wants else document
+
+
+def rendered(
+    wants: Sequence[str],
+    draw: Callable[[Path], object],
+    page: Callable[[], str] | None = None,
+    **texts: Callable[[], str],
+) -> dict[str, str]:
+    """Render a result in each wanted form, pictures in base64; raises InputError for an unknown form.
+
+    `draw` makes a picture and `page` a page, for what has one; `texts` are its other forms.
+    """
+    found: dict[str, str] = {}
+    with tempfile.TemporaryDirectory(prefix="slacktide-") as folder:
+        for want in dict.fromkeys(wants):
+            picture = Path(folder, f"picture.{want}")
+            if want in texts:
+                found[want] = texts[want]()
+            elif want == PAGE and page is not None:
+                found[want] = page()
+            elif want in PICTURES:
+                draw(picture)
+                found[want] = base64.b64encode(picture.read_bytes()).decode()
+            else:
+                raise InputError(f"wants must be what this answer can become, got {want}; leave it out")
+    return found
 
 
 def _learned(setting: Setting, request: LearnedRequest, progress: Progress) -> dict[str, Any]:
@@ -191,7 +227,12 @@ def _learn(setting: Setting, request: LearnRequest, progress: Progress) -> dict[
 
 
 def _trust(hedge: Hedge, state: str, wants: Sequence[str]) -> dict[str, Any]:
-    return _with(learn_report.as_json(hedge, state), wants, of_learned(hedge, state))
+    from slacktide.report.figures.learn import plot_learned
+
+    return _with(
+        learn_report.as_json(hedge, state), wants,
+        draw=lambda path: plot_learned(hedge, path), text=lambda: learn_report.text(hedge, state),
+    )  # fmt: skip
 
 
 def _forget(setting: Setting, request: NoDetails, progress: Progress) -> dict[str, Any]:
@@ -205,9 +246,17 @@ def _cost(setting: Setting, request: CostRequest, progress: Progress) -> dict[st
 
 
 def _run(setting: Setting, request: RenderRequest, progress: Progress) -> dict[str, Any]:
+    from slacktide.report.figures.run import plot_run
+    from slacktide.report.pages.run import page
+
     with open_journal(setting.journal) as journal:
-        run = of_run(journal, request.job, _paths(setting))
-        return made([request.want], run)
+        record = journal.run(request.job)
+        events = [_paths(setting).out_of_event(event) for event in record.events]
+        return rendered(
+            [request.want],
+            draw=lambda path: plot_run(record.runs, path),
+            page=lambda: page(record.runs, journal.bill(request.job), events),
+        )
 
 
 def _machines(setting: Setting, request: NoDetails, progress: Progress) -> dict[str, Any]:
@@ -238,83 +287,3 @@ VERBS: dict[str, tuple[Any, Callable[[Setting, Any, Progress], dict[str, Any]]]]
     "markets": (MarketRequest, _now),
     "forecast": (ForecastRequest, _forecast),
 }
-
-
-PAGE = "report"
-
-
-class Makers(NamedTuple):
-    """How a result becomes text, a page and a picture."""
-
-    texts: Mapping[str, Callable[[], str]]
-    page: Callable[[], str] | None  # none: it has no page
-    draw: Callable[[Path], object]
-
-
-def made(wants: Sequence[str], makers: Makers) -> dict[str, str]:
-    """Render a result in each wanted form, pictures in base64; raises InputError for an unknown form."""
-    with tempfile.TemporaryDirectory(prefix="slacktide-") as folder:
-        return {want: _made(want, makers, Path(folder)) for want in dict.fromkeys(wants)}
-
-
-def _made(want: str, makers: Makers, folder: Path) -> str:
-    if want in makers.texts:
-        return makers.texts[want]()
-    if want == PAGE and makers.page is not None:
-        return makers.page()
-    if want in ("png", "svg", "pdf"):
-        makers.draw(folder / f"picture.{want}")
-        return base64.b64encode((folder / f"picture.{want}").read_bytes()).decode()
-    raise InputError(f"wants must be what this answer can become, got {want}; leave it out")
-
-
-def of_plan(plan: JobPlan) -> Makers:
-    """Return what a plan can become."""
-    from slacktide.report.figures.plan import plot_plan
-    from slacktide.report.pages.plan import page
-    from slacktide.report.text.tables import plan as report
-
-    texts = {"text": lambda: report.page(plan)}
-    return Makers(texts, lambda: page(plan), lambda path: plot_plan(plan, path))
-
-
-def of_backtest(result: Comparison) -> Makers:
-    """Return what a back-test can become."""
-    from slacktide.report.figures.backtest import plot_backtest
-    from slacktide.report.pages.backtest import page
-    from slacktide.report.text.tables import backtest as report
-    from slacktide.report.wire import backtest as wire
-
-    def decisions() -> str:
-        runs = (report.decisions_text(run) for run in result.detail)
-        return "\n".join([report.summary_text(result), *runs])
-
-    texts = {
-        "text": lambda: report.summary_text(result),
-        "decisions": decisions,
-        "csv": lambda: wire.csv_text(result),
-    }
-    return Makers(texts, lambda: page(result), lambda path: plot_backtest(result, path))
-
-
-def of_learned(hedge: Hedge, state: str) -> Makers:
-    """Return what trust in policies can become: text and a picture."""
-    from slacktide.report.figures.learn import plot_learned
-    from slacktide.report.text.tables import learn as report
-
-    texts = {"text": lambda: report.text(hedge, state)}
-    return Makers(texts, None, lambda path: plot_learned(hedge, path))
-
-
-def of_run(journal: Journal, job: str, paths: ServerPaths) -> Makers:
-    """Return what a run can become for readers elsewhere; raises InputError where the job never ran."""
-    from slacktide.report.figures.run import plot_run
-    from slacktide.report.pages.run import page
-
-    record = journal.run(job)
-    events = [paths.out_of_event(event) for event in record.events]
-    return Makers(
-        {},
-        lambda: page(record.runs, journal.bill(job), events),
-        lambda path: plot_run(record.runs, path),
-    )

@@ -25,7 +25,6 @@ class ServerPaths:
         self._folders = _folders(journal, [absolute(one) for one in files if one])
 
     def out_of(self, message: str) -> str:
-        """Take the server's own folders out of a message."""
         if "/" not in message:
             return message
         message = re.sub(r"\S*/\.uploads/(?:\.markets|[0-9a-f]{24})/", "", message)

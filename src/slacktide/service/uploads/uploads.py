@@ -166,7 +166,6 @@ class Uploads:
                 shutil.rmtree(one, ignore_errors=True)
 
     def drop(self, key: str) -> None:
-        """Remove the folder of a job that was not accepted."""
         shutil.rmtree(self.folder / hashlib.sha256(key.encode()).hexdigest()[:24], ignore_errors=True)
 
 
@@ -343,7 +342,6 @@ class UploadCache:
             over -= gone.size_bytes
 
     def _oldest_of_most(self, kept: list[_File]) -> _File:
-        """Return the oldest file of the sender who holds most."""
         held: Counter[str] = Counter()
         for one in kept:
             held[self._senders.get(one.name, "")] += one.size_bytes

@@ -11,7 +11,7 @@ from urllib.parse import urljoin
 import pytest
 
 from slacktide.app.jobs.submission import FleetText
-from slacktide.service.access.gate import HEADERS
+from slacktide.service.access import HEADERS
 from slacktide.service.dashboard.pages import PAGES, pages, static_files
 from slacktide.service.journal_reader import JournalReader
 from slacktide.service.server import make_app

@@ -16,7 +16,7 @@ from starlette.responses import StreamingResponse
 
 from slacktide.app.task_requests import Setting
 from slacktide.core.errors import BackendError, InputError
-from slacktide.service.access.gate import Who
+from slacktide.service.access import Who
 from slacktide.service.handler_context import Answering, awaited
 from slacktide.service.tasks import task_process, task_worker
 from slacktide.service.tasks.task_worker import BusyError, QueuePosition, StoppingError, TaskError, TaskWorker

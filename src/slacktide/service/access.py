@@ -1,12 +1,23 @@
-"""Access control: only requests for this host, with a valid token and of a bounded size reach the routes."""
+"""Access to the server: which callers may do what, and how much; sessions of browsers.
+
+Only requests for this host, with a valid token and of a bounded size reach the routes.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hmac
+import json
 import re
-from collections.abc import Callable, Mapping
+import secrets
+import threading
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -14,11 +25,152 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from slacktide.app.tokens import Role, Tokens
+from slacktide.app.tokens import Role, Tokens, digest
 from slacktide.backends.machines.launch_package import MOST_BYTES
-from slacktide.core.errors import SlacktideError
-from slacktide.service.access.limits import Rate
-from slacktide.service.access.sessions import COOKIE, Sessions
+from slacktide.core.errors import FileError, SlacktideError
+from slacktide.core.files import keep_from_others, write_private
+from slacktide.journal.codec.json_forms import Misfit, form
+from slacktide.journal.store.paths import hidden_sibling
+
+CALLERS = 10_000  # callers that are remembered; the one whose last request is the oldest is forgotten first
+
+
+class TooMuchError(SlacktideError):
+    """A caller exceeded its share."""
+
+    exit_code = 4
+    http_status = 429
+    retry_after_s = 1
+
+
+class _Bucket(NamedTuple):
+    left: float
+    at_s: float
+
+
+class Rate:
+    """A token bucket for each caller: `per_s` requests per second on average, up to `burst` at once."""
+
+    def __init__(self, per_s: float, burst: float, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._per_s, self._burst, self._monotonic = per_s, burst, monotonic
+        self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
+
+    def take(self, caller: str) -> bool:
+        """Count a request; return whether it is within the caller's share."""
+        now = self._monotonic()
+        left = self._left(caller, now)
+        self._buckets[caller] = _Bucket(left - 1.0 if left >= 1.0 else left, now)
+        self._buckets.move_to_end(caller)
+        while len(self._buckets) > CALLERS:
+            self._buckets.popitem(last=False)
+        return left >= 1.0
+
+    def is_spent(self, caller: str) -> bool:
+        """Whether a caller has none left, without counting."""
+        return self._left(caller, self._monotonic()) < 1.0
+
+    def _left(self, caller: str, now: float) -> float:
+        known = self._buckets.get(caller)
+        if known is None:
+            return self._burst
+        return min(self._burst, known.left + (now - known.at_s) * self._per_s)
+
+
+class Slots:
+    """Limits how many may be open at a time, for all callers together and for each one."""
+
+    def __init__(self, most: int, each: int, what: str) -> None:
+        self._most, self._each, self._what = most, each, what
+        self._held: Counter[str] = Counter()
+
+    @property
+    def held(self) -> int:
+        return self._held.total()
+
+    @contextmanager
+    def one(self, caller: str) -> Iterator[None]:
+        """Take one while the block runs; raises TooMuchError where none is left."""
+        if self.held >= self._most or self._held[caller] >= self._each:
+            raise TooMuchError(
+                f"{self._what} must be at most {self._each} for each caller and {self._most} in all, got "
+                "more; close one first"
+            )
+        self._held[caller] += 1
+        try:
+            yield
+        finally:
+            self._held[caller] -= 1
+            if not self._held[caller]:
+                del self._held[caller]
+
+
+COOKIE = "slacktide_session"
+LASTING_S = 12 * 3600.0
+MOST = 1000  # sessions at a time; the oldest one gives way
+
+
+class Session(NamedTuple):
+    """Whose a session is, and until when."""
+
+    name: str  # of the token that opened it
+    token: str  # the digest of that token: another one of the same name does not take the session over
+    until_s: float  # by the wall clock
+
+
+class Sessions:
+    """All sessions by digests of their ids; where they are kept in a private file, a restart ends none."""
+
+    def __init__(self, clock: Callable[[], float] = time.time, file: Path | None = None) -> None:
+        self._clock, self._file, self._lock = clock, file, threading.Lock()
+        self._open = {} if file is None else _read(file)
+
+    def open(self, name: str, token: str) -> str:
+        """Open a session for a token, and return the id that the cookie is to hold."""
+        found = secrets.token_urlsafe(32)
+        with self._lock:
+            self._tidy()
+            self._open[digest(found)] = Session(name, token, self._clock() + LASTING_S)
+            self._write()
+        return found
+
+    def of(self, found: str) -> Session | None:
+        """Return the session of an id; None where there is none, or no more."""
+        session = self._open.get(digest(found))
+        return None if session is None or session.until_s <= self._clock() else session
+
+    def close(self, found: str) -> None:
+        with self._lock:
+            if self._open.pop(digest(found), None) is not None:
+                self._write()
+
+    def _tidy(self) -> None:
+        now = self._clock()
+        for one in [one for one, session in self._open.items() if session.until_s <= now]:
+            del self._open[one]
+        while len(self._open) >= MOST:
+            del self._open[next(iter(self._open))]
+
+    def _write(self) -> None:
+        if self._file is None:
+            return
+        kind = form(dict[str, Session])
+        with contextlib.suppress(FileError):  # then people log in again after a restart
+            write_private(self._file, kind.text(kind.plain(self._open)).encode())
+
+
+def sessions_of(journal: Path) -> Sessions:
+    return Sessions(file=hidden_sibling(journal, "sessions"))
+
+
+def _read(file: Path) -> dict[str, Session]:
+    """Read what an earlier server left; nothing where that is of no use, so that people log in again."""
+    keep_from_others(file)
+    try:
+        found: dict[str, Session] = dict(form(dict[str, Session]).read(json.loads(file.read_bytes())))
+    except (OSError, ValueError, Misfit, RecursionError):
+        return {}
+    return found
+
 
 BODY_BYTES = 2 * 1024 * 1024  # of any request but an upload: a job file has at most half of it
 BODY_S = 60.0  # how long a client may pause in the middle of a body
@@ -142,7 +294,6 @@ def ambiguous(scope: Scope) -> tuple[int, str] | None:
 
 
 def is_open(path: str) -> bool:
-    """Whether an address needs no token."""
     return path in OPEN or path.startswith(OPEN_FOLDER)
 
 
@@ -189,7 +340,6 @@ class Gate:
         self._app, self._keeper, self._count = app, keeper, count
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request through, or answer it here."""
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)

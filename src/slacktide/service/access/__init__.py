@@ -1,4 +1,0 @@
-"""Access to the server: which callers may do what, and how much.
-
-Begin with `gate`.
-"""
