@@ -15,16 +15,18 @@ from slacktide.market.source import open_market
 from slacktide.policies.ahanp import Ahanp
 from slacktide.policies.ahap import Ahap
 from slacktide.policies.base import RulePolicy, policies
+from slacktide.policies.deadline_guard import label
 from slacktide.policies.view import Policy
+from slacktide.results.run import COLUMNS
 from slacktide.simulation import batch, plain
-from slacktide.simulation.plain import Setting
-from slacktide.simulation.policy_runs import guarded, label
+from slacktide.simulation.plain import guarded
+from slacktide.simulation.playback import USUAL, Setting
 from slacktide.solvers.clairvoyant.clairvoyant import clairvoyant_table
 from slacktide_papers.forecasters.noisy_truth import NoisyTruth
 
 MARKET = "synthetic:h100?days=60&slot=30m"
 PLAIN_STARTS = 2
-COST, SLOTS = (batch.COLUMNS.index(name) for name in ("cost_usd", "slots"))
+COST, SLOTS = (COLUMNS.index(name) for name in ("cost_usd", "slots"))
 
 
 def job_of(gpus: int) -> Job:
@@ -87,7 +89,7 @@ def print_replay(pool: Pool) -> None:
     job, every = job_of(8), list(pool_of_policies())
 
     def replay(count: int) -> float:
-        return sum(batch.run_many(job, pool, policy, [0])[0].cost_usd for policy in every[:count])
+        return sum(batch.run_compiled(job, pool, policy, [0])[0].cost_usd for policy in every[:count])
 
     replay(len(every))
     seconds, _ = best(lambda: replay(len(every)))
@@ -113,7 +115,7 @@ def print_quality(pools: Sequence[Pool]) -> None:
             runs = [
                 run
                 for pool, slots in zip(pools, starts, strict=True)
-                for run in batch.run_many(job, pool, guarded(policy, job), slots, setting=setting)
+                for run in batch.run_compiled(job, pool, guarded(policy, job), slots, setting=setting)
             ]
             cost, utility = (
                 float(np.mean([getattr(run, f"{k}_usd") for run in runs])) for k in ("cost", "utility")
@@ -133,7 +135,7 @@ def contenders() -> Iterator[tuple[Policy, Setting]]:
             for threshold in (0.3, 0.6, 0.9):
                 yield Ahap(window, commitment, threshold), Setting(forecaster=forecaster)
     for name in ("ahanp", "uniform-progress", "maximal-spot"):
-        yield policies.make(name), plain.USUAL
+        yield policies.make(name), USUAL
 
 
 if __name__ == "__main__":

@@ -8,10 +8,10 @@ from benchmarks.timing import best
 from slacktide.core.types import Job
 from slacktide.market.source import open_market
 from slacktide.policies.base import RulePolicy, policies
-from slacktide.policies.deadline_guard import DeadlineGuard
+from slacktide.policies.deadline_guard import DeadlineGuard, label
+from slacktide.results.run import COLUMNS
 from slacktide.simulation import batch, plain
 from slacktide.simulation.compare import summarise
-from slacktide.simulation.policy_runs import label
 
 JOB = Job(work_gpu_hours=100.0, deadline_hours=24.0, widths=tuple(range(1, 9)), restart_hours=0.05)
 LONG_JOB = Job(work_gpu_hours=200.0, deadline_hours=48.0, widths=tuple(range(1, 9)), restart_hours=0.05)
@@ -33,7 +33,7 @@ def main() -> None:
                 lambda p=policy: [plain.run(JOB, pool, p, start=s) for s in starts[:PLAIN_STARTS]],  # type: ignore[misc]
                 tries=1,
             )
-            rate = table[:, batch.COLUMNS.index("slots")].sum() / fast
+            rate = table[:, COLUMNS.index("slots")].sum() / fast
             reference = sum(len(run.slots) for run in runs) / slow
             print(f"{label(policy):<36} {rate:14,.0f} {reference:14,.0f} {rate / reference:7.0f}")
     whole_path()
@@ -51,7 +51,7 @@ def whole_path() -> None:
         ("each made an object", list),
     ):
         began = time.process_time()
-        work(batch.run_many(LONG_JOB, pool, policy, starts, name="guarded"))
+        work(batch.run_compiled(LONG_JOB, pool, policy, starts, name="guarded"))
         made = len(starts) / (time.process_time() - began)
         print(f"48-h job at 10-min slots, results {what}: {made:,.0f} simulations per CPU second")
     began = time.process_time()

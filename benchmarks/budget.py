@@ -21,7 +21,7 @@ from slacktide.allocators.view import AnyAllocator
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.stream import draw_stream, realised_classes
 from slacktide.budget.widths import optimal_widths
-from slacktide.results.fleets.stream import StreamRun
+from slacktide.results.stream import StreamRun
 from slacktide.simulation.fleet.comparison import compare_streams
 from slacktide.simulation.fleet.run import run_events, simulate
 from slacktide_papers.baselines.efficiency_band import EfficiencyBand

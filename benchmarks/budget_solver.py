@@ -11,10 +11,9 @@ import numpy as np
 
 from benchmarks.timing import best
 from slacktide.budget.classes import JobClass
-from slacktide.budget.fleet_plan import FleetPlan
-from slacktide.budget.solution.continuous import choices_of
-from slacktide.budget.solution.frontier import frontier
-from slacktide.budget.widths import least_budget_gpus, optimal_widths
+from slacktide.budget.frontier import frontier
+from slacktide.budget.whole_widths import choices_of
+from slacktide.budget.widths import FleetPlan, least_budget_gpus, optimal_widths
 from slacktide.core.speedup import Amdahl, Linear, Power, Speedup, Table
 from slacktide.core.types import Job, Phase
 from tests.oracles import budget_widths as reference

@@ -26,11 +26,10 @@ from slacktide.market.base import Market
 from slacktide.market.source import open_market
 from slacktide.policies.base import policies
 from slacktide.simulation import batch, plain
-from slacktide.simulation.plain import Setting
+from slacktide.simulation.plain import guarded
 from slacktide.simulation.plan.futures import scenarios
-from slacktide.simulation.plan.plan_start import PlanStart
-from slacktide.simulation.plan.planned_job import FUTURES
-from slacktide.simulation.policy_runs import guarded
+from slacktide.simulation.plan.planned_job import FUTURES, PlanStart
+from slacktide.simulation.playback import Setting
 
 POLICY = "uniform-progress"
 """A policy that is run in a moment: what is tried is the futures."""
@@ -88,8 +87,9 @@ def _one(market: Market, job: Job, acting, name: str, slot: int, seed: int) -> t
     begin = PlanStart.at(market, name, slot)
     setting = Setting(neighbours=begin.neighbours)
     drawn, start = scenarios(job, begin.place, begin.neighbours, paths=FUTURES, seed=seed)
-    runs = batch.run_futures(job, drawn, acting, start, setting=setting)
-    (came,) = batch.run_many(job, market.pool(name), acting, [slot])
+    ready = batch.prepare_together(acting, job, drawn, start, setting)
+    runs = batch.run_ready(job, drawn, ready, start, setting=setting)
+    (came,) = batch.run_compiled(job, market.pool(name), acting, [slot])
     return np.array([run.cost_usd for run in runs]), came.cost_usd
 
 

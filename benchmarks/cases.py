@@ -72,7 +72,7 @@ def batch_prepared() -> Task:
     pool = open_market(SHORT_MARKET).pools[0]
     policy, starts = DeadlineGuard(policies.make("stochastic-horizon")), range(400, 400 + PREPARED_STARTS)
     other = replace(_job(), work_gpu_hours=100.0 + 1e-6 * next(_numbers))  # what was solved before is kept
-    return Task(partial(batch.run_many, other, pool, policy, starts), len(starts), "start")
+    return Task(partial(batch.run_compiled, other, pool, policy, starts), len(starts), "start")
 
 
 def clairvoyant() -> Task:

@@ -21,7 +21,8 @@ from slacktide.market.base import Market, Pool
 from slacktide.market.source import open_market
 from slacktide.policies.base import policies
 from slacktide.results.run import CLAIRVOYANT
-from slacktide.simulation import plain, policy_runs
+from slacktide.simulation import batch, plain
+from slacktide.simulation.playback import Setting
 
 NAMES = ("stochastic-horizon", "uniform-progress", "maximal-spot", "on-demand")
 SLACKS = (0.10, 0.25, 0.50)
@@ -78,12 +79,12 @@ def _row(setup: Setup, market: Market, slack: float, starts: int) -> None:
     late = 0
     for pool in market.pools:
         slots = _starts(job, pool, starts)
-        setting = policy_runs.setting_for(market, pool, None)
+        setting = Setting.on(market, pool)
         for name in NAMES:
-            runs = policy_runs.run_many(job, pool, policies.make(name), slots, name=name, setting=setting)
+            runs = batch.run_many(job, pool, policies.make(name), slots, name=name, setting=setting)
             paid[name] += [run.cost_usd for run in runs]
             late += sum(not run.on_time for run in runs)
-        paid[CLAIRVOYANT] += [run.cost_usd for run in policy_runs.run_clairvoyant(job, pool, slots)]
+        paid[CLAIRVOYANT] += [run.cost_usd for run in batch.run_yardstick(job, pool, slots)[0]]
     bound = np.array(paid[CLAIRVOYANT])
     cells = [f"{sum(paid[name]) / bound.sum():.3f} ({np.mean(paid[name] / bound):.3f})" for name in NAMES]
     took = time.perf_counter() - began

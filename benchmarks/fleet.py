@@ -20,7 +20,7 @@ from benchmarks.fleet_instances import INSTANCES, is_there, month, scene
 from slacktide.allocators.patient_spot import PatientSpot
 from slacktide.allocators.shadow_prices import ShadowPrices
 from slacktide.allocators.view import AnyAllocator, FleetView, Wanted, begin
-from slacktide.results.fleets.fleet import FleetRun
+from slacktide.results.fleet import FleetRun
 from slacktide.simulation.fleet.run import run_fleet
 from slacktide.simulation.fleet.scene import FleetScene
 

@@ -24,7 +24,7 @@ from slacktide.core.speedup import Table, concave_hull
 from slacktide.core.types import Job
 from slacktide.market.base import Market, Pool
 from slacktide.market.source import open_market
-from slacktide.results.fleets.fleet import FleetRun
+from slacktide.results.fleet import FleetRun
 from slacktide.simulation.fleet.run import RunOptions, run_fleet
 from slacktide.simulation.fleet.scene import FleetScene, Member
 from slacktide_papers.fleet_bound.climb import Climb

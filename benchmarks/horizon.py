@@ -18,12 +18,13 @@ SLOTS = 96
 JOB = Job(work_gpu_hours=280.0, deadline_hours=48.0, widths=tuple(range(1, 9)), restart_hours=0.05)
 FIRST = """
 from slacktide import open_market, policies, read_job_file
-from slacktide.simulation.plain import USUAL, played
+from slacktide.simulation.playback import Playback
+from slacktide.simulation.playback import USUAL
 from slacktide.policies.view import look
 from slacktide.core.types import Job, JobState
 job = Job(work_gpu_hours=80.0, deadline_hours=13.0, widths=tuple(range(1, 9)), restart_hours=0.05)
 pool = open_market("synthetic:h100?slot=30m").pools[0]
-view = look(job, played(pool, 700, USUAL).at(0), JobState(), 0, pool.slot_hours)
+view = look(job, Playback(pool, 700, USUAL).at(0), JobState(), 0, pool.slot_hours)
 print(policies.make("stochastic-horizon").decide(view).gpus)
 """
 

@@ -21,9 +21,8 @@ from slacktide.allocators.streams.online_width import OnlineWidth
 from slacktide.allocators.view import AnyAllocator, FleetView
 from slacktide.budget.estimates.rates import ArrivalRate
 from slacktide.budget.fleet import Fleet
-from slacktide.budget.fleet_plan import FleetPlan
 from slacktide.budget.stream import Stream, draw_stream, realised_classes
-from slacktide.budget.widths import least_budget_gpus, optimal_widths
+from slacktide.budget.widths import FleetPlan, least_budget_gpus, optimal_widths
 from slacktide.core.arrays import Floats, Ints
 from slacktide.files.fleet.recorded_jobs import read_jobs
 from slacktide.simulation.fleet.run import RunOptions, run_events

@@ -36,7 +36,7 @@ from slacktide.policies.stochastic_horizon import StochasticHorizon
 from slacktide.policies.view import Policy
 from slacktide.simulation import plain
 from slacktide.simulation.plain import run_over_pools
-from slacktide.simulation.policy_runs import setting_for
+from slacktide.simulation.playback import Setting
 from slacktide.simulation.pool_options import PoolOptions
 from slacktide.solvers.pools.optimum import least_usd
 
@@ -62,7 +62,7 @@ POLICIES: dict[str, Policy] = {
 }
 ELASTIC_HOURS, ELASTIC_STARTS = (16.0, 12.0), (144, 1195, 33)
 FIRST_DECISION = """
-from slacktide.simulation.plain import USUAL
+from slacktide.simulation.playback import USUAL
 from slacktide.simulation.playback import Playback
 from slacktide.simulation.pool_options import PoolOptions
 from slacktide.policies.view import look
@@ -71,7 +71,7 @@ from slacktide.policies.pools.roaming_horizon import RoamingHorizon
 from slacktide.core.types import Job, JobState
 job = Job(widths=(1,), work_gpu_hours=43.0, deadline_hours=51.8, restart_hours=0.2, checkpoint_gb=50.0)
 ground = PoolOptions.of(job, "", open_market("synthetic:h100?days=10&pools=6&slot=10m"))
-market = Playback(ground.pools[0], 700, ground.pools[1:], USUAL.forecaster, USUAL.horizon)
+market = Playback(ground.pools[0], 700, Setting(neighbours=ground.pools[1:]))
 view = look(job, market.at(0, 0), JobState(), 0, ground.pools[0].slot_hours, (), places=ground.places)
 RoamingHorizon().decide(view)
 """
@@ -131,7 +131,7 @@ def best_fixed(market: Market, job: Job, starts: Sequence[int]) -> float:
     """Return what `stochastic-horizon` pays in the pool where it pays the least over all starts."""
     bills = []
     for pool in market.pools:
-        setting = setting_for(market, pool, None)
+        setting = Setting.on(market, pool)
         policy = DeadlineGuard(StochasticHorizon())
         bills.append(
             sum(plain.run(job, pool, policy, start=start, setting=setting).cost_usd for start in starts)

@@ -18,10 +18,9 @@ from slacktide.core.types import Job
 from slacktide.market.base import Market
 from slacktide.market.source import open_market
 from slacktide.policies.selection.policy_set import AUTO_SET, fresh
-from slacktide.simulation import policy_runs
-from slacktide.simulation.replay import replay
-from slacktide.simulation.selection import make_arms, random_tasks
-from slacktide_papers.deadline.policy_set import PAPER_SET
+from slacktide.simulation.playback import Setting
+from slacktide.simulation.selection import random_tasks, replay
+from slacktide_papers.deadline.policy_set import PAPER_SET, make_arms
 
 JOBS = 200
 JOB = Job(
@@ -52,7 +51,7 @@ def _report(title: str, market: Market, name: str, pool: tuple[Spec, ...]) -> No
     earned, drawn = np.empty((JOBS, len(arms))), np.empty(JOBS)
     for number, task in enumerate(random_tasks(JOB, market, JOBS, seed=1)):
         arm = hedge.begin(str(number))
-        setting = policy_runs.setting_for(market, task.pool, None)
+        setting = Setting.on(market, task.pool)
         found = replay(task.job, task.pool, task.start, arms, setting)
         hedge.end(str(number), found.shares)
         earned[number] = found.utility_usd

@@ -22,7 +22,7 @@ from slacktide.report.wire.backtest import as_json
 from slacktide.simulation.compare import Starts, compare
 from slacktide.simulation.parallel.base import HERE, Spread
 from slacktide.simulation.parallel.processes import Processes, usable_cores
-from slacktide.simulation.parallel.ray_address import LOOPBACK_ONLY
+from slacktide.simulation.parallel.ray_tasks import LOOPBACK_ONLY
 
 JOB = Job(work_gpu_hours=80.0, deadline_hours=13.0, widths=tuple(range(1, 9)), restart_hours=0.05)
 STARTS = 240

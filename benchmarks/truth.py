@@ -30,7 +30,8 @@ from slacktide.physics.pace import USUAL_SPREAD
 from slacktide.physics.truth import AS_SAID, RandomTruth, Truth
 from slacktide.policies.base import RulePolicy, policies
 from slacktide.policies.deadline_guard import to_spare
-from slacktide.simulation import batch, plain, policy_runs
+from slacktide.simulation import batch, plain
+from slacktide.simulation.playback import Setting
 
 NAMES = ("uniform-progress", "stochastic-horizon", "maximal-spot")
 SLACKS = (0.15, 0.30, 0.60, 1.10)
@@ -158,8 +159,8 @@ def _tell(job: Job, market: Market, name: str, starts: int) -> Told:
     total = np.zeros(5)
     for place, pool in enumerate(market.pools):
         seeds = range(place * TRUTHS, (place + 1) * TRUTHS)
-        setting = policy_runs.setting_for(market, pool, None)
-        acting = policy_runs.guarded(policies.make(name), job)
+        setting = Setting.on(market, pool)
+        acting = plain.guarded(policies.make(name), job)
         for start in _starts(job, pool, starts):
             ready = batch.prepare(acting, job, pool, start, setting)
             assert isinstance(ready, RulePolicy)
@@ -169,7 +170,7 @@ def _tell(job: Job, market: Market, name: str, starts: int) -> Told:
 
 
 def _from(
-    job: Job, pool: Pool, ready: RulePolicy, start: int, setting: plain.Setting, seeds: Sequence[int]
+    job: Job, pool: Pool, ready: RulePolicy, start: int, setting: Setting, seeds: Sequence[int]
 ) -> Iterator[float]:
     """Run one start, prepared once, with all truths; yields what `Told` adds up."""
     drawn = [RandomTruth(speed=SPEED, seed=seed).at(start) for seed in seeds]
@@ -182,11 +183,11 @@ def _from(
     yield sum(_late(job, pool, ready, start, setting, truth) for truth in changes)
 
 
-def _late(job: Job, pool: Pool, ready: RulePolicy, start: int, setting: plain.Setting, truth: Truth) -> bool:
+def _late(job: Job, pool: Pool, ready: RulePolicy, start: int, setting: Setting, truth: Truth) -> bool:
     return not job.on_time(float(_run(job, pool, ready, start, setting, truth)[1]))
 
 
-def _run(job: Job, pool: Pool, ready: RulePolicy, start: int, setting: plain.Setting, truth: Truth) -> Floats:
+def _run(job: Job, pool: Pool, ready: RulePolicy, start: int, setting: Setting, truth: Truth) -> Floats:
     """Return cost and finish, in the order of `batch.COLUMNS`."""
     true = dataclasses.replace(setting, truth=truth)
     row: Floats = batch.run_table(job, pool, ready, [start], setting=true)[0]

@@ -21,8 +21,9 @@ from slacktide.policies.deadline_guard import DeadlineGuard
 from slacktide.policies.pools.roaming_horizon import RoamingHorizon
 from slacktide.policies.stochastic_horizon import StochasticHorizon
 from slacktide.simulation import plain
+from slacktide.simulation.batch import run_yardstick
 from slacktide.simulation.plain import run_over_pools
-from slacktide.simulation.policy_runs import run_clairvoyant, setting_for
+from slacktide.simulation.playback import Setting
 from slacktide.simulation.pool_options import PoolOptions
 
 NOTICE_HOURS = 10 / 60
@@ -36,7 +37,7 @@ def in_one_pool(market: Market, job: Job, starts: Sequence[int]) -> float:
     """Return what `stochastic-horizon` pays in some pools from all starts together."""
     total = 0.0
     for pool in market.pools[:POOLS]:
-        setting, policy = setting_for(market, pool, None), DeadlineGuard(StochasticHorizon())
+        setting, policy = Setting.on(market, pool), DeadlineGuard(StochasticHorizon())
         for start in starts:
             done = plain.run(job, pool, policy, start=start, setting=setting)
             assert done.on_time, f"late: {pool.name}, start {start}"
@@ -48,7 +49,7 @@ def clairvoyant(market: Market, job: Job, starts: Sequence[int]) -> float:
     """Return the least that the same could have cost, without any work lost."""
     free = dataclasses.replace(job, checkpoint_hours=0.0)
     return sum(
-        one.cost_usd for pool in market.pools[:POOLS] for one in run_clairvoyant(free, pool, list(starts))
+        one.cost_usd for pool in market.pools[:POOLS] for one in run_yardstick(free, pool, list(starts))[0]
     )
 
 

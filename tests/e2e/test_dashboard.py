@@ -21,7 +21,7 @@ import pytest
 from slacktide.app.journal.fleets import ClassStatus, FleetPoint, FleetStatus
 from slacktide.app.tokens import tokens_of
 from slacktide.report.wire import values
-from slacktide.results.machines.machines import MachineStatus
+from slacktide.results.status import MachineStatus
 
 from .parts_of_runs import PATIENCE_S, counting, workers_of, write_table
 from .parts_of_servers import Server

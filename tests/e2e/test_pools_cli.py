@@ -15,8 +15,7 @@ from slacktide.app.markets.market import MarketSpec
 from slacktide.cli import run as slacktide
 from slacktide.files.job import read_job_file
 from slacktide.policies.pools.roaming_horizon import RoamingHorizon
-from slacktide.simulation.plain import run_over_pools
-from slacktide.simulation.policy_runs import guarded
+from slacktide.simulation.plain import guarded, run_over_pools
 from slacktide.simulation.pool_options import PoolOptions
 
 MARKET = "synthetic:h100?pools=3&days=4"

@@ -14,7 +14,8 @@ from slacktide.core.types import Billing, Job
 from slacktide.market.base import Market, Pool
 from slacktide.policies.base import policies
 from slacktide.results.run import Run
-from slacktide.simulation.policy_runs import run_in_detail, setting_for
+from slacktide.simulation.batch import run_in_detail
+from slacktide.simulation.playback import Setting
 
 from .exact import digest, lines
 
@@ -33,7 +34,7 @@ BILLINGS: tuple[Billing, ...] = ("second", "slot")
 
 def told(market: Market, pool: Pool, starts: tuple[int, ...], billing: Billing, max_cost_usd: float) -> str:
     """Tell every policy's runs of every variant of the job that is billed in one way."""
-    rows, setting = {}, setting_for(market, pool, None)
+    rows, setting = {}, Setting.on(market, pool)
     for variant, job in _variants(
         replace(HARD, billing=billing), replace(SOFT, billing=billing), max_cost_usd
     ):

@@ -16,7 +16,7 @@ from slacktide.budget.stream import Stream, draw_stream
 from slacktide.core.register import Spec
 from slacktide.core.speedup import Amdahl, Power, Table
 from slacktide.core.types import Job, Phase
-from slacktide.results.fleets.stream import StreamRun
+from slacktide.results.stream import StreamRun
 from slacktide.simulation.fleet.run import run_events
 from slacktide.simulation.fleet.settled import is_independent, run_settled
 

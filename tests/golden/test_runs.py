@@ -11,7 +11,7 @@ from slacktide.files.job import read_job_file
 from slacktide.market.source import open_market
 from slacktide.policies.base import policies
 from slacktide.results.run import Run
-from slacktide.simulation import policy_runs
+from slacktide.simulation import batch
 
 ROOT = Path(__file__).parents[2]
 CASES = [
@@ -44,5 +44,5 @@ def test_run_is_as_it_was(
 ) -> None:
     pool = open_market(market).pools[0]
     the_job = read_job_file(ROOT / "examples" / f"{job}.yaml").job
-    run = policy_runs.run_in_detail(the_job, pool, policies.make(policy), start, name=policy)
+    run = batch.run_in_detail(the_job, pool, policies.make(policy), start, name=policy)
     golden(Path(__file__).parent / f"{job}-{policy}-{start}.txt", told(run))

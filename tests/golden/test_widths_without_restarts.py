@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from slacktide.budget.classes import JobClass
-from slacktide.budget.solution.frontier import frontier
+from slacktide.budget.frontier import frontier
 from slacktide.budget.width_plan import one_widths
 from slacktide.budget.widths import optimal_widths
 from slacktide.core.speedup import Amdahl, Linear, Power, Table
@@ -56,9 +56,9 @@ def plans(classes: Sequence[JobClass], integer: bool) -> Iterator[str]:
     """Tell what budgets buy."""
     kind, found = "whole" if integer else "real", frontier(classes, integer)
     for index in range(0, len(found), max(1, len(found) // 8)):
-        corner = found.corner(index)
-        figures = (corner.budget_gpus, corner.mean_response_hours, corner.shadow_price_hours_per_gpu)
-        yield f"{kind} corner {index} of {len(found)}: {' '.join(map(number, figures))}"
+        columns = (found.budget_gpus, found.mean_response_hours, found.shadow_price_hours_per_gpu)
+        corner = [float(column[index]) for column in columns]
+        yield f"{kind} corner {index} of {len(found)}: {' '.join(map(number, corner))}"
     for budget in BUDGETS_GPUS:
         plan = optimal_widths(classes, budget, integer)
         figures = (plan.mean_response_hours, plan.average_gpus, plan.shadow_price_hours_per_gpu)

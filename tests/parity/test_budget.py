@@ -12,12 +12,10 @@ import numpy as np
 import pytest
 
 from slacktide.budget.classes import JobClass, width_array
-from slacktide.budget.fleet_plan import FleetPlan
-from slacktide.budget.solution.continuous import paths_of
-from slacktide.budget.solution.curves import PhaseWidths, Weights, WidthChoice, rows_of
-from slacktide.budget.solution.frontier import frontier
-from slacktide.budget.solution.whole_widths import Hulls, find_hulls, find_paths
-from slacktide.budget.widths import least_budget_gpus, optimal_widths
+from slacktide.budget.frontier import frontier
+from slacktide.budget.whole_widths import Hulls, find_hulls, find_paths, paths_of
+from slacktide.budget.width_options import PhaseWidths, Weights, WidthChoice, rows_of
+from slacktide.budget.widths import FleetPlan, least_budget_gpus, optimal_widths
 from slacktide.core.speedup import Amdahl, Linear, Power, Speedup, Table
 from slacktide.core.types import Job, Phase
 from tests.oracles import budget_widths as reference

@@ -24,7 +24,9 @@ from slacktide.market.source import open_market
 from slacktide.policies.base import policies
 from slacktide.results.run import CLAIRVOYANT, ON_DEMAND_ALONE, result_of
 from slacktide.simulation import batch, plain
-from slacktide.simulation.policy_runs import guarded, run_many, setting_for
+from slacktide.simulation.batch import run_many
+from slacktide.simulation.plain import guarded
+from slacktide.simulation.playback import Setting
 from tests import build
 
 JOBS = {
@@ -85,7 +87,7 @@ def test_engine_on_replay_is_the_back_test(policy: str, kind: str, stock_outs: b
         where = with_stock_outs(market(seed), seed) if stock_outs else market(seed)
         pool, start = where.pools[1], 20
         context = make_context(job, where, pool, policies.make(policy), start)
-        told = plain.run(job, pool, context.policy, start=start, setting=setting_for(where, pool, None))
+        told = plain.run(job, pool, context.policy, start=start, setting=Setting.on(where, pool))
         store, engine = run_engine(context)
         events = [record.event for record in store.read()]
         decided = [event for event in events if isinstance(event, Decided)]
@@ -121,7 +123,7 @@ def test_a_batch_is_the_back_test_where_on_demand_is_out_of_stock(policy: str, k
     for seed in (3, 4):
         pool = with_stock_outs(market(seed), seed).pools[1]
         acting, starts = guarded(policies.make(policy), job), [0, 9, 20, 40]
-        together = batch.run_many(job, pool, acting, starts)
+        together = batch.run_compiled(job, pool, acting, starts)
         for start, quick in zip(starts, together, strict=True):
             one = plain.run(job, pool, acting, start=start)
             assert (quick.cost_usd, quick.finish_hours) == (one.cost_usd, one.finish_hours)
@@ -138,7 +140,7 @@ def test_on_a_market_that_warns_the_engine_is_the_back_test(policy: str, kind: s
         where = with_notice(market(seed), 1.0)
         pool, start = where.pools[1], 20
         context = make_context(job, where, pool, policies.make(policy), start)
-        setting = setting_for(where, pool, None)
+        setting = Setting.on(where, pool)
         told = plain.run(job, pool, context.policy, start=start, setting=setting)
         store, engine = run_engine(context)
         decided = [record.event for record in store.read() if isinstance(record.event, Decided)]

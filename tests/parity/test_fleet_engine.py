@@ -29,7 +29,7 @@ from slacktide.market.base import Market, Pool
 from slacktide.physics import ledger
 from slacktide.physics.tariff import tariff_of
 from slacktide.policies.base import policies
-from slacktide.results.fleets.stream import StreamRun
+from slacktide.results.stream import StreamRun
 from slacktide.simulation.fleet.run import RunOptions, run_events
 from tests import build
 from tests.golden.parts_of_streams import POLICIES, SETTINGS, Ground

@@ -19,8 +19,8 @@ from slacktide.policies.base import policies
 from slacktide.policies.deadline_guard import to_spare
 from slacktide.simulation import batch, plain
 from slacktide.simulation.compare import compare
-from slacktide.simulation.plain import Setting
-from slacktide.simulation.policy_runs import guarded
+from slacktide.simulation.plain import guarded
+from slacktide.simulation.playback import Setting
 
 SLACKS = (0.3, 0.6, 1.1)
 TRUTHS = (AS_SAID, Truth(0.6), Truth(1.2), Truth(1.5), Truth(1.9), Truth(1.3, 0.8))
@@ -58,7 +58,7 @@ def test_compiled_and_plain_measure_alike(name: str, pool: Pool) -> None:
     for slack, truth in ((0.6, Truth(1.4)), (1.1, Truth(1.9, 0.9)), (0.3, Truth(0.7))):
         one, setting = job(slack), Setting(truth=truth)
         policy = guarded(policies.make(name), one)
-        fast = batch.run_many(one, pool, policy, [60, 300], setting=setting)
+        fast = batch.run_compiled(one, pool, policy, [60, 300], setting=setting)
         for run in fast:
             slow = plain.run(one, pool, policy, start=run.start_slot, setting=setting)
             assert run.cost_usd == pytest.approx(slow.cost_usd, rel=1e-9)
@@ -74,7 +74,7 @@ def test_never_late_whatever_the_file_says_where_on_demand_has_time_to_spare(nam
             if spare_hours(one, truth, pool.slot_hours) <= 0:
                 continue
             policy = guarded(policies.make(name), one)
-            runs = batch.run_many(one, pool, policy, STARTS, setting=Setting(truth=truth))
+            runs = batch.run_compiled(one, pool, policy, STARTS, setting=Setting(truth=truth))
             late = [run.start_slot for run in runs if not run.on_time]
             assert not late, f"slack {slack}, truth {truth}: late from {late}"
             promised += len(runs)
@@ -84,7 +84,7 @@ def test_never_late_whatever_the_file_says_where_on_demand_has_time_to_spare(nam
 def test_a_file_that_is_believed_is_late_where_the_job_is_slower(pool: Pool) -> None:
     believed = dataclasses.replace(job(1.1), work_spread=0.0)
     policy = guarded(policies.make("maximal-spot"), believed)
-    runs = batch.run_many(believed, pool, policy, STARTS, setting=Setting(truth=Truth(1.9)))
+    runs = batch.run_compiled(believed, pool, policy, STARTS, setting=Setting(truth=Truth(1.9)))
     assert any(not run.on_time for run in runs), "the scene: this is what measuring prevents"
 
 
@@ -105,7 +105,7 @@ def test_compiled_and_plain_draw_the_same_truth_for_a_start(name: str, spread: f
     one = dataclasses.replace(job(1.1), work_spread=spread)
     truth = RandomTruth(speed=(0.8, 1.1), later=(0.9, 1.0), seed=3)
     setting, policy = Setting(truth=truth), guarded(policies.make(name), one)
-    fast = batch.run_many(one, pool, policy, [60, 300, 500], setting=setting)
+    fast = batch.run_compiled(one, pool, policy, [60, 300, 500], setting=setting)
     assert len({run.finish_hours for run in fast}) == 3
     for run in fast:
         fixed = Setting(truth=truth.at(run.start_slot))

@@ -28,7 +28,7 @@ from slacktide.policies.pools.sky_nomad import SkyNomad
 from slacktide.policies.view import Policy
 from slacktide.results.run import Run
 from slacktide.simulation import plain
-from slacktide.simulation.policy_runs import guarded
+from slacktide.simulation.plain import guarded
 from slacktide.simulation.pool_options import PoolOptions
 from tests import build
 

@@ -15,7 +15,7 @@ from slacktide.budget.widths import least_budget_gpus, optimal_widths
 from slacktide.core.register import Spec
 from slacktide.core.speedup import Amdahl, Linear, Power, Table
 from slacktide.core.types import Job, Phase
-from slacktide.results.fleets.stream import StreamRun
+from slacktide.results.stream import StreamRun
 from slacktide.simulation.fleet.run import RunOptions, run_events, simulate
 
 CLASSES = (

@@ -11,9 +11,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from slacktide.budget.classes import JobClass
-from slacktide.budget.solution.continuous import real_choices_of
-from slacktide.budget.solution.curves import TIE_SHARE
-from slacktide.budget.solution.frontier import Frontier, frontier
+from slacktide.budget.frontier import Frontier, frontier
+from slacktide.budget.real_widths import real_choices_of
+from slacktide.budget.width_options import TIE_SHARE
 from slacktide.budget.width_plan import one_widths
 from slacktide.budget.widths import least_budget_gpus, optimal_widths
 from slacktide.core.speedup import Amdahl, Linear, Power, Speedup, Table

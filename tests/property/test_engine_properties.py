@@ -18,7 +18,7 @@ from slacktide.journal.state.snapshots import keep, present_form, read_state
 from slacktide.market.base import Market
 from slacktide.physics.ledger import bill
 from slacktide.simulation import plain
-from slacktide.simulation.policy_runs import setting_for
+from slacktide.simulation.playback import Setting
 from tests.parts_of_effort import examples
 
 
@@ -27,7 +27,7 @@ from tests.parts_of_effort import examples
 def test_an_engine_that_looks_at_any_moments_is_the_back_test(
     context: JobContext, moments: list[float]
 ) -> None:
-    setting = setting_for(Market((context.pool,)), context.pool, None)
+    setting = Setting.on(Market((context.pool,)), context.pool)
     told = plain.run(context.job, context.pool, context.policy, start=0, setting=setting)
     driven = Driven(context, moments)
     record, paid = driven.record, bill(driven.stretches)

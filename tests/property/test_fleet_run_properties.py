@@ -23,7 +23,7 @@ from slacktide.market.base import Market
 from slacktide.policies.base import policies
 from slacktide.policies.deadline_guard import DeadlineGuard
 from slacktide.policies.view import Policy
-from slacktide.results.fleets.fleet import FleetRun, HeldStretches
+from slacktide.results.fleet import FleetRun, HeldStretches
 from slacktide.simulation import plain
 from slacktide.simulation.fleet.market_kernel import Orders
 from slacktide.simulation.fleet.run import RunOptions, run_events, run_fleet

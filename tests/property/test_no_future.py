@@ -15,8 +15,7 @@ from slacktide.market.source import open_market
 from slacktide.policies.base import LATE, policies
 from slacktide.policies.view import View, look
 from slacktide.simulation import plain
-from slacktide.simulation.plain import Setting, played
-from slacktide.simulation.playback import Playback
+from slacktide.simulation.playback import Playback, Setting
 from tests.parts_of_reach import find_numbers
 
 JOB = Job(work_gpu_hours=18, deadline_hours=9, widths=(1, 2, 4), restart_hours=0.2, checkpoint_hours=0.3)
@@ -54,7 +53,7 @@ def cut_off(pools: tuple[Pool, ...], at: int) -> Playback:
     """Return the market from the start on, as somebody has it who recorded it up to slot `at`."""
     own = pools[0]
     kept = [pool.window(0, begun(pool, own, at)) for pool in pools if begun(pool, own, at)]
-    return played(kept[0], START, Setting(neighbours=tuple(kept[1:])))
+    return Playback(kept[0], START, Setting(neighbours=tuple(kept[1:])))
 
 
 @pytest.mark.parametrize("name", sorted(policies))
@@ -87,7 +86,7 @@ def test_no_future_value_is_reachable_from_a_view(name: str) -> None:
     for slot in range(18):
         at = START + slot
         future = tuple(planted(pool, begun(pool, pools[0], at)) for pool in pools)
-        playback = played(future[0], START, Setting(neighbours=future[1:]))
+        playback = Playback(future[0], START, Setting(neighbours=future[1:]))
         for earlier in range(slot):
             playback.at(earlier)
         view = look(JOB, playback.at(slot), JobState(), slot, 0.5)
@@ -104,7 +103,7 @@ def test_a_warning_leads_to_no_future_value_but_its_own(name: str) -> None:
         at = START + slot
         own = planted(pools[0], begun(pools[0], pools[0], at), notice_hours=1.0)
         others = tuple(planted(pool, begun(pool, pools[0], at)) for pool in pools[1:])
-        playback = played(own, START, Setting(neighbours=others))
+        playback = Playback(own, START, Setting(neighbours=others))
         held = min(int(own.spot_gpus[at]), 4)
         view = look(JOB, playback.at(slot, spot_gpus=held), JobState(spot_gpus=held), slot, 0.5)
         assert view.notice_hours == (0.5 if held else None)
@@ -124,7 +123,7 @@ def test_no_future_value_is_reachable_through_a_forecaster(name: str) -> None:
 
 def at(pools: tuple[Pool, ...], slot: int, forecaster: Forecaster) -> View:
     setting = Setting(forecaster=forecaster, neighbours=pools[1:])
-    return look(JOB, played(pools[0], START, setting).at(slot), JobState(), slot, 0.5)
+    return look(JOB, Playback(pools[0], START, setting).at(slot), JobState(), slot, 0.5)
 
 
 def test_the_walk_finds_what_is_hidden() -> None:

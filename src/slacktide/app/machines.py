@@ -19,8 +19,8 @@ from slacktide.journal.state.snapshots import read_state
 from slacktide.journal.state.tickets import MachineKind, Ticket
 from slacktide.journal.store.paths import machine_files_of, real_path
 from slacktide.providers.base import Machine, Renter, Surveying
-from slacktide.results.machines.machine_account import MachineAccount
-from slacktide.results.machines.machines import MachineStatus
+from slacktide.results.machine_bill import MachineAccount
+from slacktide.results.status import MachineStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,7 +49,6 @@ class Allowance:
 
     @property
     def usd_per_hour(self) -> float:
-        """What may be spent on average."""
         return self.usd / self.period_hours
 
     def period(self, now_hours: float) -> Period:
@@ -92,7 +91,6 @@ class Spending:
 
     @property
     def total_usd(self) -> float:
-        """All of it."""
         return self.sums_usd[-1] if self.sums_usd else 0.0
 
     def since(self, hours: float) -> float:

@@ -90,7 +90,6 @@ class JobTemplate:
 
     @property
     def name(self) -> str:
-        """What the class is called."""
         return self.job.name
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from slacktide.budget.fleet import Fleet
 from slacktide.core.arrays import Ints
 from slacktide.core.compiled import compilable
+from slacktide.physics.ledger import Use
 
 
 @compilable
@@ -39,11 +40,14 @@ class Nodes(NamedTuple):
 
 
 class Unused(NamedTuple):
-    """GPUs that are paid for and that no job holds, by why; the names are those of uses in the ledger."""
+    """GPUs that are paid for and that no job holds, by why."""
 
     boot: int  # on their way
     idle: int  # on nodes that no job uses
     rounding: int  # on nodes of which others are in use
+
+
+UNUSED: tuple[Use, ...] = ("boot", "idle", "rounding")  # what the ledger calls the parts of `Unused`
 
 
 @dataclass(slots=True)
@@ -72,7 +76,6 @@ class Cluster:
 
     @classmethod
     def of(cls, fleet: Fleet) -> Cluster:
-        """Return a cluster without nodes."""
         return cls(fleet.node_gpus, fleet.provisioning_hours, fleet.idle_grace_hours)
 
     def take_form(self, node_gpus: int, provisioning_hours: float, grace_hours: float) -> None:
@@ -81,7 +84,6 @@ class Cluster:
 
     @property
     def rented(self) -> int:
-        """Nodes that are paid for."""
         return self.ready + self.coming
 
     @property
@@ -92,7 +94,6 @@ class Cluster:
         return min(comes, goes)
 
     def nodes_for(self, gpus: int) -> int:
-        """Return how many nodes that many GPUs need."""
         return -(-gpus // self.node_gpus)
 
     def pass_time(self, hours: float, held_gpus: int) -> None:

@@ -61,7 +61,6 @@ class Fitted:
 
     @property
     def narrowest_gpus(self) -> float:
-        """The narrowest width that was measured."""
         return self.points[0][0]
 
     @property

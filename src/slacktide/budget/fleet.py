@@ -66,7 +66,6 @@ class Fleet:
 
     @cached_property
     def stages(self) -> Stages:
-        """The tables of all stages."""
         phases = [len(one.phases) for one in self.classes]
         widest = max(one.widths[-1] for one in self.classes)
         rate = np.zeros((sum(phases), widest + 1))

@@ -68,7 +68,6 @@ class Stream:
         return float(self.arrival_hours[-1])
 
     def head(self, count: int) -> Stream:
-        """Return the first jobs of the stream."""
         return Stream(self.arrival_hours[:count], self.class_index[:count], self.size[:count])
 
     def sped_up(self, from_hours: float, factor: float) -> Stream:

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from slacktide.budget.classes import JobClass, speedups_at
-from slacktide.budget.fleet_plan import FleetPlan, WidthShare
-from slacktide.budget.solution.curves import TIE_SHARE
-from slacktide.budget.solution.frontier import Frontier
+from slacktide.budget.frontier import Frontier
+from slacktide.budget.width_options import TIE_SHARE
+from slacktide.budget.widths import FleetPlan, WidthShare
 from slacktide.core.arrays import Floats
 from slacktide.core.speedup import concave_hull
 from slacktide.core.units import HOURS_PER_MONTH
@@ -124,7 +124,6 @@ class WidthPlan:
 
     @property
     def least_budget_gpus(self) -> float:
-        """The least on which the work that arrives gets done."""
         return float(self.frontier.budget_gpus[0])
 
     @property

@@ -22,6 +22,7 @@ from slacktide.policies.deadline_guard import DeadlineGuard
 from slacktide.policies.decision import decision_of
 from slacktide.policies.view import Policy, View, look
 from slacktide.simulation import batch, plain
+from slacktide.simulation.playback import Playback
 from slacktide.solvers.slotted import deadline_slots
 
 PolicyCheck = Callable[[Policy, Case, np.random.Generator], None]
@@ -99,7 +100,7 @@ def runs_in_batch_as_it_does_plainly(policy: Policy, case: Case, rng: np.random.
         return
     last = plain.last_start(case.job, case.pool)
     starts = sorted({0, last, int(rng.integers(0, last + 1))})
-    for row, start in zip(batch.run_many(case.job, case.pool, policy, starts), starts, strict=True):
+    for row, start in zip(batch.run_compiled(case.job, case.pool, policy, starts), starts, strict=True):
         run = plain.run(case.job, case.pool, policy, start=start)
         if (row.cost_usd, row.finish_hours) != (run.cost_usd, run.finish_hours):
             raise CheckFailed(
@@ -126,7 +127,7 @@ def check_policy(policy: Policy, *, examples: int = 30, seed: int = 0) -> None:
 def _views(policy: Policy, case: Case) -> Iterator[View]:
     slots = deadline_slots(case.job, case.pool.slot_hours)
     memory: tuple[float, ...] = ()
-    market = plain.played(case.pool, 0, plain.USUAL)
+    market = Playback(case.pool, 0)
     for record in plain.run(case.job, case.pool, policy).slots:
         if record.slot < slots:
             now = market.at(record.slot, spot_gpus=record.before.spot_gpus)

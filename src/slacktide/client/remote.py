@@ -36,8 +36,7 @@ from slacktide.market.formats.whole_market import whole_bytes
 from slacktide.market.spec import is_feed, is_synthetic, parts_of
 from slacktide.report.text.bills.cost_report import CostReport
 from slacktide.results.bill import Bill
-from slacktide.results.machines.machines import MachineStatus
-from slacktide.results.status import JobStatus
+from slacktide.results.status import JobStatus, MachineStatus
 
 WAIT_S = 20
 JOBS = "/api/v1/jobs"

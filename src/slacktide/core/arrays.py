@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TypeAlias, TypeVar, overload
+from typing import Any, TypeAlias, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -33,3 +33,12 @@ class LazySequence(Sequence[Item_co], ABC):
     @abstractmethod
     def item(self, index: int) -> Item_co:
         """Make one of them."""
+
+
+Columns = TypeVar("Columns", bound=tuple[Any, ...])
+
+
+def empty_columns(kind: type[Columns], rows: int) -> Columns:
+    """Return a NamedTuple of arrays with room for some rows; zeros, whole ones where a field is of `Ints`."""
+    kinds = (np.int64 if "Ints" in str(field) else np.float64 for field in kind.__annotations__.values())
+    return kind(*(np.zeros(rows, dtype=each) for each in kinds))

@@ -188,3 +188,12 @@ def _measuring_wishes(view: View, wishes: Sequence[Wish]) -> list[Wish]:
         more = max(0, width - wish.gpus)
         wider.append(wish._replace(on_demand_gpus=wish.on_demand_gpus + more))
     return wider
+
+
+def label(policy: Policy) -> str:
+    """Return a policy's name with the parameters that are not at their defaults."""
+    name = policies.name_of(policy)
+    if isinstance(policy, DeadlineGuard):
+        return f"{name}({label(policy.inner)})"
+    words = [f"{key}={value}" for key, value in policies.changed(policy).items()]
+    return f"{name}({','.join(words)})" if words else name

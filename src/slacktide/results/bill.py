@@ -1,11 +1,12 @@
-"""The bill of a job that was carried out."""
+"""Bills: of a job that was carried out, of a whole journal, and in parts."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from slacktide.physics.ledger import Audit
+from slacktide.physics.ledger import Audit, StretchSums
+from slacktide.results.machine_bill import MachineCosts
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,3 +53,39 @@ class JobCost(NamedTuple):
     bill: Bill
     audit: Audit
     notes: tuple[str, ...] = ()  # what users should know of its market, where that is not as it was
+
+
+@dataclass(frozen=True, slots=True)
+class BillPart:
+    """What one owner, class, month or job cost."""
+
+    names: tuple[str, ...]
+    """Which part it is, in the order of the keys that the bill is divided by; empty: of no job."""
+    bill: StretchSums
+
+
+@dataclass(frozen=True, slots=True)
+class PayerBill:
+    """What one payer paid."""
+
+    payer: str  # the job's id; empty for the site itself, which pays for machines that no job holds
+    status: str  # the job's; empty for the site
+    bill: StretchSums
+
+
+@dataclass(frozen=True, slots=True)
+class SiteBill:
+    """What all payers of a journal paid, priced a second time."""
+
+    payers: tuple[PayerBill, ...]
+    """The jobs in the order they came; the site last, where it paid for anything."""
+    total: StretchSums
+    audit: Audit
+
+
+class SiteCost(NamedTuple):
+    """The bill of a whole journal with its audit."""
+
+    bill: SiteBill
+    notes: tuple[str, ...] = ()  # what users should know of its markets, where they are not as they were
+    machines: MachineCosts | None = None  # the bill of machines that were rented; None where none ever were

@@ -1,4 +1,4 @@
-"""What a comparison of policies comes to: the same job from the same starts."""
+"""What comparisons come to: of policies from the same starts, of forecasters on the same market."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from slacktide.core.types import Job
-from slacktide.market.base import Pool
+from slacktide.market.base import Market, Pool
+from slacktide.market.forecast.score import Scores, overall
 from slacktide.physics.truth import AS_SAID, Truths
 from slacktide.results.run import Run, RunResult
 
@@ -56,5 +57,22 @@ class Comparison:
 
     @property
     def roams(self) -> bool:
-        """Whether the job might move among pools."""
         return bool(self.sight)
+
+
+@dataclass(frozen=True, slots=True)
+class Forecasts:
+    """How far off forecasters would have been on each pool of a market."""
+
+    market: Market
+    warmup_share: float  # the share of the market that was only learned from
+    pools: tuple[Scores, ...]
+
+    @property
+    def overall(self) -> Scores:
+        return overall(self.pools)
+
+    @property
+    def summary(self) -> Scores:
+        """What stands for all pools: their mean, or the only one under its own name."""
+        return self.overall if len(self.pools) > 1 else self.pools[0]

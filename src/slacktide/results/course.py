@@ -35,7 +35,6 @@ class Course:
     end: CoursePoint | None = None  # where the last stretch ended; it holds nothing, as far as is known here
 
     def live(self, lap: Lap) -> None:
-        """Take one more stretch into account."""
         begun, before = self._begun(lap), self.end
         if before is not None and begun.hours > before.hours:  # no controller ran in between
             self.points.append(before)

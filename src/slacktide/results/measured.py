@@ -42,7 +42,6 @@ def pace_of(reports: Sequence[Report]) -> Pace:
 
 
 def _cut(reports: Sequence[Report]) -> list[Report]:
-    """Return some of the reports, about equally far apart."""
     count = min(PARTS, len(reports) - 1)
     return [reports[round(index * (len(reports) - 1) / count)] for index in range(count + 1)]
 
@@ -87,7 +86,6 @@ class Measurement:
         return self.widths[0].pace.spread_share
 
     def speedup(self, width: WidthMeasured) -> float:
-        """Return how many times as fast as on one GPU the job is at a width."""
         return self.work_gpu_hours * width.pace.share_per_hour
 
     def speedup_spread(self, width: WidthMeasured) -> float:
@@ -98,6 +96,5 @@ class Measurement:
 
     @property
     def restart_hours(self) -> tuple[float, float]:
-        """The shortest and the longest restart."""
         seen = [width.restart_hours for width in self.widths]
         return min(seen), max(seen)

@@ -1,16 +1,21 @@
-"""One job from its start to its end: as a back-test keeps it, and as every report reads it.
+"""Runs of a job from its start to its end: as back-tests keep them, and as every report reads them.
 
-A back-test keeps a record for each slot (`Run`); a journal keeps events. Both turn into a `RunResult`, so
-that pictures, tables and pages need not know where a run came from.
+A back-test keeps a record for each slot (`Run`), a batch of many starts a table (`Runs`), a journal events. A
+`RunResult` is made of slots or events, so that pictures, tables and pages need not know where it came from.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import NamedTuple
 
+import numpy as np
+
+from slacktide.core.arrays import Floats, Ints, LazySequence
 from slacktide.core.quotes import Quote
 from slacktide.core.types import TIME_TOLERANCE_HOURS, Allocation, Job, JobState, Reason
 from slacktide.journal.events import Ending, Status
@@ -38,17 +43,14 @@ class SlotRecord(NamedTuple):
 
     @property
     def spot_gpus(self) -> int:
-        """Spot GPUs held."""
         return self.lived.stretch.spot_gpus
 
     @property
     def on_demand_gpus(self) -> int:
-        """On-demand GPUs held."""
         return self.lived.stretch.on_demand_gpus
 
     @property
     def cost_usd(self) -> float:
-        """What the slot cost."""
         return self.lived.charge.usd
 
 
@@ -123,7 +125,6 @@ class Decision(NamedTuple):
 
     @property
     def cost_usd(self) -> float:
-        """What was paid until the next decision."""
         return sum(lap.priced.charge.usd for lap in self.laps)
 
 
@@ -146,17 +147,14 @@ class RunResult:
 
     @property
     def laps(self) -> tuple[Lap, ...]:
-        """Its stretches with the work done, in order."""
         return tuple(lap for decision in self.decisions for lap in decision.laps)
 
     @property
     def stretches(self) -> tuple[ledger.Priced, ...]:
-        """What was held when, and what it cost, in order."""
         return tuple(lap.priced for lap in self.laps)
 
     @property
     def stays(self) -> tuple[Stay, ...]:
-        """In which pools it was when."""
         return stays_of(self.stretches)
 
     @property
@@ -166,17 +164,14 @@ class RunResult:
 
     @property
     def lost_gpu_hours(self) -> float:
-        """All work that was lost with spot GPUs."""
         return sum(decision.lost_gpu_hours for decision in self.decisions)
 
     @property
     def bill(self) -> ledger.StretchSums:
-        """What it paid for what."""
         return ledger.bill(self.stretches)
 
     @property
     def on_time(self) -> bool:
-        """Whether the work was done by the deadline."""
         return math.isfinite(self.finish_hours) and self.job.on_time(self.finish_hours)
 
 
@@ -207,18 +202,13 @@ def _stopped(run: Run, job: Job) -> Status:
 
 def _restarts(records: Iterable[SlotRecord]) -> list[float]:
     """Return when workers were started again: at any loss or change of the holding, as an engine does it."""
-    starts = [
-        record.lived.stretch.from_hours
-        for record in records
-        if record.spot_gpus + record.on_demand_gpus and (record.lost_gpus or _changed(record))
-    ]
+    starts = []
+    for one in records:
+        before, held = one.before, (one.spot_gpus, one.on_demand_gpus)
+        changed = before.pool != one.after.pool or held != (before.spot_gpus, before.on_demand_gpus)
+        if any(held) and (one.lost_gpus or changed):
+            starts.append(one.lived.stretch.from_hours)
     return starts[1:]
-
-
-def _changed(record: SlotRecord) -> bool:
-    before, after = record.before, record.after
-    moved = before.pool != after.pool
-    return moved or (record.spot_gpus, record.on_demand_gpus) != (before.spot_gpus, before.on_demand_gpus)
 
 
 def _decision(record: SlotRecord) -> Decision:
@@ -237,3 +227,79 @@ def _decision(record: SlotRecord) -> Decision:
         lost_gpu_hours=record.lost_gpu_hours,
         laps=(Lap(record.lived, before, record.after.progress_gpu_hours),),
     )
+
+
+COLUMNS = (
+    "cost_usd", "finish_hours", "spot_gpu_hours", "on_demand_gpu_hours", "preemptions", "lost_gpu_hours",
+    "slots",
+)  # fmt: skip
+"""The columns of a table of runs, one row each; the last one says how many slots a run lived through."""
+
+
+class Runs(LazySequence[Run]):
+    """Runs of one policy in one pool, from many starts: a hundred thousand of them are as quick as ten."""
+
+    def __init__(self, job: Job, policy: str, pool: str, starts: Sequence[int] | Ints, table: Floats) -> None:
+        self.policy, self.pool = policy, pool
+        self.start_slots: Ints = np.asarray(starts, dtype=np.int64)
+        self._job, self._table = job, table
+
+    @classmethod
+    def joined(cls, parts: Sequence[Runs]) -> Runs:
+        first = parts[0]
+        starts = np.concatenate([part.start_slots for part in parts])
+        table = np.concatenate([part._table for part in parts])
+        return cls(first._job, first.policy, first.pool, starts, table)
+
+    def column(self, name: str) -> Floats:
+        if name in COLUMNS:
+            return np.asarray(self._table[:, COLUMNS.index(name)])
+        if name in ("moves", "move_usd"):  # none in one pool
+            return np.zeros(len(self))
+        finish = self.column("finish_hours").tolist()
+        if name == "on_time":
+            return np.fromiter(map(self._job.on_time, finish), float, len(self))
+        assert name == "utility_usd", name
+        worth = np.fromiter(map(self._job.value_at, finish), float, len(self))
+        return np.asarray(worth - self.column("cost_usd"))
+
+    def __len__(self) -> int:
+        return len(self.start_slots)
+
+    def item(self, index: int) -> Run:
+        cost, finish, spot, on_demand, preemptions, lost = self._table[index, :6].tolist()
+        return Run(
+            policy=self.policy,
+            pool=self.pool,
+            start_slot=int(self.start_slots[index]),
+            cost_usd=cost,
+            utility_usd=self._job.value_at(finish) - cost,
+            finish_hours=finish,
+            on_time=self._job.on_time(finish),
+            spot_gpu_hours=spot,
+            on_demand_gpu_hours=on_demand,
+            preemptions=int(preemptions),
+            lost_gpu_hours=lost,
+        )
+
+
+class AllRuns(LazySequence[Run]):
+    """Runs of several policies and pools behind one another, each part as it was made."""
+
+    def __init__(self, parts: Sequence[Sequence[Run]]) -> None:
+        self.parts = tuple(parts)
+        self._ends = list(accumulate(len(part) for part in self.parts))
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    def item(self, index: int) -> Run:
+        at = range(len(self))[index]
+        part = bisect_right(self._ends, at)
+        return self.parts[part][at - (self._ends[part - 1] if part else 0)]
+
+
+def column(runs: Sequence[Run], name: str) -> Floats:
+    if isinstance(runs, Runs):
+        return runs.column(name)
+    return np.array([getattr(run, name) for run in runs], dtype=float)

@@ -1,4 +1,4 @@
-"""Where a job stands: as a list of jobs shows it, and as the live view does."""
+"""Where jobs, rented machines and a local cluster stand, as lists of them and the live view show it."""
 
 from __future__ import annotations
 
@@ -74,3 +74,46 @@ class Standing:
     @property
     def cost_usd(self) -> float:
         return self.spot_usd + self.on_demand_usd + self.move_usd
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineStatus:
+    """One ticket or one machine, as its provider and the journal report it."""
+
+    owner: str  # the id of the journal that it was rented for
+    ticket: str
+    machine: str | None  # what its provider calls it; None while none is listed for its ticket
+    capacity: str
+    pool: str
+    gpus: int
+    state: str  # `starting`, `up`, `ending`, or `asked` for a ticket without a machine
+    orphan: bool  # whether no open ticket explains it
+    joined: bool | None  # whether it is ready for use; None where no journal says
+    address: str | None
+    since_utc: str | None  # from when on it is paid for; of a ticket without a machine, when it was opened
+    hours: float
+    usd_per_hour: float
+    cost_usd: float  # what it has cost so far, at that price
+    why: str | None = None  # what its provider says of its end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeStatus:
+    """A node of a local cluster."""
+
+    name: str
+    id: str  # as Ray calls it
+    capacity: str  # `spot` or `on-demand`
+    gpus: int
+    alive: bool
+    workers: int  # how many workers of jobs run on it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterStatus:
+    """A local cluster."""
+
+    up: bool  # whether it can be used; if not, `slacktide cluster down` clears what is left of it
+    address: str
+    token_path: str  # the file with the token that lets clients in
+    nodes: tuple[NodeStatus, ...]

@@ -1,9 +1,12 @@
-"""Many starts of one policy in one pool, compiled: the twin of `plain.run`."""
+"""Many starts of one policy, or of the clairvoyant, in one pool: compiled where it can be, plain elsewhere.
+
+The compiled loop is the twin of `plain.run`; that both agree is tested.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +22,7 @@ from slacktide.physics.ledger import live
 from slacktide.physics.pace import Pace, believed, learn, prior
 from slacktide.physics.progress import Terms, cut, given_up, lose
 from slacktide.physics.tariff import Meter, Tariff, tariff_of
-from slacktide.physics.truth import Truth
+from slacktide.physics.truth import AS_SAID, Truth
 from slacktide.policies.base import (
     Context,
     ForeseeingPolicy,
@@ -34,20 +37,12 @@ from slacktide.policies.base import (
 from slacktide.policies.deadline_guard import DeadlineGuard
 from slacktide.policies.no_checkpoints import Unbroken
 from slacktide.policies.view import Policy
-from slacktide.results.run import Run
-from slacktide.results.runs import Runs
-from slacktide.simulation import plain
-from slacktide.simulation.plain import USUAL, Setting
-
-COLUMNS = (
-    "cost_usd",
-    "finish_hours",
-    "spot_gpu_hours",
-    "on_demand_gpu_hours",
-    "preemptions",
-    "lost_gpu_hours",
-    "slots",
-)
+from slacktide.results.run import CLAIRVOYANT, COLUMNS, OVER_POOLS, Run, Runs
+from slacktide.simulation.plain import check_start, follow, guarded, run
+from slacktide.simulation.playback import USUAL, Setting, TruthByStart
+from slacktide.simulation.pool_options import PoolOptions
+from slacktide.solvers.clairvoyant.clairvoyant import Yardstick, clairvoyant, yardstick
+from slacktide.solvers.pools.optimum import optimum
 
 
 @compilable
@@ -159,26 +154,18 @@ def prepare_together(
     return [prepare(policy, job, future, start, setting) for future in futures]
 
 
-def run_futures(
-    job: Job, futures: Sequence[Pool], policy: Policy, start: int, *, setting: Setting = USUAL
-) -> Sequence[Run]:
-    """Run a policy from one start of some futures that share their past."""
-    ready = prepare_together(policy, job, futures, start, setting)
-    return run_ready(job, futures, ready, start, setting=setting)
-
-
 def run_ready(
     job: Job, futures: Sequence[Pool], ready: Sequence[Policy], start: int, *, setting: Setting = USUAL
 ) -> Sequence[Run]:
     """Run from one start of each future the policy that was prepared for it."""
     if not can_compile(ready[0], futures[0]):
         pairs = zip(futures, ready, strict=True)
-        return [plain.run(job, future, policy, start=start, setting=setting) for future, policy in pairs]
+        return [run(job, future, policy, start=start, setting=setting) for future, policy in pairs]
     rows = []
     for future, policy in zip(futures, ready, strict=True):
         assert isinstance(policy, RulePolicy)
         rows.append(run_table(job, future, policy, [start], setting=setting))
-    return runs_of(job, futures[0], [start] * len(rows), np.concatenate(rows), name="")
+    return Runs(job, "", futures[0].name, [start] * len(rows), np.concatenate(rows))
 
 
 def needs_preparing(policy: Policy) -> bool:
@@ -197,7 +184,7 @@ def run_table(
     """Run a rule policy from many starts, compiled; one row per start, columns as in COLUMNS."""
     # All others lie between these two, and the compiled loop checks no bounds.
     for start in (min(starts), max(starts)):
-        plain.check_start(job, pool, start)
+        check_start(job, pool, start)
     context = Context(forecast_table(setting.forecaster, pool, setting.horizon))
     told, truth = physics.terms(job), setting.truth
     if isinstance(truth, Truth):
@@ -238,7 +225,10 @@ def run_rule(
     return out
 
 
-def run_many(
+COMPILE_FROM = 40  # with fewer runs than this the plain loop is done before compiled code is loaded
+
+
+def run_compiled(
     job: Job,
     pool: Pool,
     policy: Policy,
@@ -247,18 +237,104 @@ def run_many(
     name: str = "",
     setting: Setting = USUAL,
 ) -> Runs:
-    """Run a policy that `can_compile` from many starts, compiled."""
+    """Run a policy that `can_compile`, as it is given, from many starts."""
     if needs_preparing(policy):
-        rows = []
-        for start in starts:
-            ready = prepare(policy, job, pool, start, setting)
-            assert isinstance(ready, RulePolicy)
-            rows.append(run_table(job, pool, ready, [start], setting=setting))
-        return runs_of(job, pool, starts, np.concatenate(rows), name=name)
-    assert isinstance(policy, RulePolicy)
-    return runs_of(job, pool, starts, run_table(job, pool, policy, starts, setting=setting), name=name)
+        each = [(prepare(policy, job, pool, start, setting), [start]) for start in starts]
+    else:
+        each = [(policy, list(starts))]
+    rows = []
+    for ready, its_starts in each:
+        assert isinstance(ready, RulePolicy)
+        rows.append(run_table(job, pool, ready, its_starts, setting=setting))
+    return Runs(job, name, pool.name, starts, np.concatenate(rows))
 
 
-def runs_of(job: Job, pool: Pool, starts: Sequence[int], table: Floats, *, name: str) -> Runs:
-    """Return the rows of a table as runs without their slots."""
-    return Runs(job, name, pool.name, starts, table)
+def run_many(
+    job: Job,
+    pool: Pool,
+    policy: Policy,
+    starts: Sequence[int],
+    *,
+    name: str,
+    setting: Setting = USUAL,
+    few: bool | None = None,
+) -> Sequence[Run]:
+    """Run one policy, guarded, from many starts: compiled where it can be and is worth it, plain elsewhere.
+
+    Where these are but some of the starts, `few` says whether all of them are too few to be worth it.
+    """
+    acting = guarded(policy, job)
+    small = (len(starts) < COMPILE_FROM if few is None else few) and not needs_preparing(acting)
+    if can_compile(acting, pool) and not small:
+        return run_compiled(job, pool, acting, starts, name=name, setting=setting)
+    ready = (acting if small else prepare(acting, job, pool, start, setting) for start in starts)
+    return [
+        # Only what a run comes to is kept: slots of thousands of runs would fill the memory.
+        dataclasses.replace(run(job, pool, one, start=start, name=name, setting=setting), slots=())
+        for one, start in zip(ready, starts, strict=True)
+    ]
+
+
+def run_in_detail(
+    job: Job,
+    pool: Pool,
+    policy: Policy | None,
+    start: int,
+    *,
+    name: str,
+    setting: Setting = USUAL,
+    among: int = 1,
+) -> Run:
+    """Run from one of `among` starts and keep every slot; no policy stands for the clairvoyant."""
+    if policy is not None:
+        ready = prepare(guarded(policy, job), job, pool, start, setting)
+        return run(job, pool, ready, start=start, name=name, setting=setting)
+    truth = setting.truth.at(start)
+    plan = clairvoyant(truth.of(job), pool, start, among=among)
+    return follow(PoolOptions.single(job, pool), plan, start=start, name=name, truth=truth)
+
+
+def run_optimum(options: PoolOptions, start: int, truth: Truth = AS_SAID) -> Run:
+    """Run the clairvoyant over pools from one start, and keep every slot."""
+    jobs, hours, usd, _ = options.places
+    plan = optimum([truth.of(job) for job in jobs], options.pools, start, hours, usd)
+    return follow(options, plan, start=start, name=OVER_POOLS, truth=truth)
+
+
+def run_yardstick(
+    job: Job,
+    pool: Pool,
+    starts: Sequence[int],
+    *,
+    among: int | None = None,
+    tell: Callable[[int], None] | None = None,
+) -> tuple[Runs, list[float]]:
+    """Run the clairvoyant's plan from many starts, which may be some among more.
+
+    Returns with the runs what the best plan could gain from each start, where the job is too wide to be sure
+    of it; nothing where the plans are the best.
+    """
+    found = yardstick(job, pool, starts, among=among, report=tell)
+    runs = Runs(job, CLAIRVOYANT, pool.name, starts, found.table)
+    return runs, [] if found.spare_usd is None else found.spare_usd.tolist()
+
+
+def solve_yardstick(
+    job: Job, pool: Pool, starts: Sequence[int], *, among: int, truth: TruthByStart = AS_SAID
+) -> Yardstick:
+    """Solve the job that it really is from some of `among` starts."""
+    if isinstance(truth, Truth):
+        return yardstick(truth.of(job), pool, starts, among=among)
+    # Another job from each start: there is no grid that they could share.
+    return joined_yardstick(
+        [yardstick(truth.at(start).of(job), pool, [start], among=among) for start in starts]
+    )
+
+
+def joined_yardstick(parts: Sequence[Yardstick]) -> Yardstick:
+    """Put parts of the clairvoyant's table together; parts whose plans are the best have nothing to gain."""
+    table = np.concatenate([part.table for part in parts])
+    if all(part.spare_usd is None for part in parts):
+        return Yardstick(table, None)
+    spares = [np.zeros(len(part.table)) if part.spare_usd is None else part.spare_usd for part in parts]
+    return Yardstick(table, np.concatenate(spares))

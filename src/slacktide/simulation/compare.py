@@ -29,15 +29,14 @@ from slacktide.physics.truth import AS_SAID, Truths
 from slacktide.policies.pools.roams import roams
 from slacktide.policies.view import Policy
 from slacktide.results.comparison import Comparison, PolicySummary
-from slacktide.results.run import CLAIRVOYANT, IN_THE_POOL, OVER_POOLS, Run
-from slacktide.results.runs import AllRuns, column
+from slacktide.results.run import CLAIRVOYANT, IN_THE_POOL, OVER_POOLS, AllRuns, Run, column
 from slacktide.simulation.parallel.base import HERE, Spread
 from slacktide.simulation.plain import check_start, last_start
-from slacktide.simulation.policy_runs import named
 from slacktide.simulation.pool_options import PoolOptions
-from slacktide.simulation.sweep import Part, PoolStarts, Sweep, in_detail, run_sweep
+from slacktide.simulation.sweep import Part, PoolStarts, Sweep, in_detail, named, run_sweep
 
 Progress = Callable[[int, int], None]  # called with the work done so far and the work in all
+NOT_RECORDED = "not recorded from all starts to their deadlines, so nothing stayed there."
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,17 +94,21 @@ def compare(
     )
     sweep = Sweep(job, market, makers, forecaster, truth, where, sum(len(one.starts) for one in where))
     wanted = [(policy, at) for at in range(len(pools)) for policy in (*makers, None)]
-    parts = run_sweep(sweep, wanted, spread, progress or _silent)
+    parts = run_sweep(sweep, wanted, spread, progress)
     middle = _median_run([part for part in parts if part.policy == list(makers)[-1]])
     typical = [part for part in parts if part.pool is not None and pools[part.pool].name == middle.pool]
     spares = [usd for part in parts for usd in part.spare_usd]
+    best = _paid([part for part in parts if part.name == CLAIRVOYANT])
     return Comparison(
         job,
         market.source,
         pools,
-        (*market.assumptions, *stock_outs([(one, job.fastest_width) for one in pools])),
+        (*market.assumptions, *_stock_outs([(one, job.fastest_width) for one in pools])),
         AllRuns([part.runs for part in parts]),
-        tuple(summaries(parts, [*makers, CLAIRVOYANT])),
+        tuple(
+            summarise(name, [part.runs for part in parts if part.name == name], best)
+            for name in (*makers, CLAIRVOYANT)
+        ),
         tuple(in_detail(sweep, typical, middle.start_slot, spread)),
         float(np.mean(spares)) if spares else None,
         truth,
@@ -134,17 +137,22 @@ def compare_over_pools(
     sweep = Sweep(job, market, makers, forecaster, truth, where, len(chosen), options, sight)
     covered = [at for at, one in enumerate(where) if _covers(options, one)]
     wanted = [(name, pool) for name in (*makers, None) for pool in _pools_for(sweep, name, covered)]
-    rows = _rows(options, run_sweep(sweep, wanted, spread, progress or _silent))
+    rows = _rows(options, run_sweep(sweep, wanted, spread, progress))
     best = [_best(job, rows, name) for name in (*makers, IN_THE_POOL, OVER_POOLS)]
     parts = [row.part for row in best]
     mine = [part for part in parts if part.policy is not None]
     middle = _median_run(([part for part in mine if part.pool is None] or mine)[-1:])
     ahead = next(one.ahead for one in where if one.pool.name == middle.pool)
+    left_out = ", ".join(pool.name for at, pool in enumerate(options.pools) if at not in covered)
     return Comparison(
         job,
         market.source,
         options.pools,
-        (*market.assumptions, *stock_outs(_fastest(options)), *_left_out(options, covered)),
+        (
+            *market.assumptions,
+            *_stock_outs(options.widths),
+            *([f"{left_out}: {NOT_RECORDED}"] if left_out else []),
+        ),
         AllRuns([part.runs for part in parts]),
         tuple(row.summary for row in best),
         tuple(in_detail(sweep, parts, middle.start_slot - ahead, spread)),
@@ -155,11 +163,7 @@ def compare_over_pools(
     )
 
 
-def _silent(done: int, total: int) -> None:
-    """Report no progress."""
-
-
-def stock_outs(places: Sequence[tuple[Pool, int]]) -> tuple[str, ...]:
+def _stock_outs(places: Sequence[tuple[Pool, int]]) -> tuple[str, ...]:
     """Return a sentence on how often on demand was out of stock for a job of these widths; or nothing."""
     shares = stock_outs_said(places)
     if not shares:
@@ -171,7 +175,6 @@ def stock_outs(places: Sequence[tuple[Pool, int]]) -> tuple[str, ...]:
 
 
 def _median_run(parts: Sequence[Part]) -> Run:
-    """Return the run whose bill is the median of these parts' bills."""
     runs = AllRuns([part.runs for part in parts])
     costs = np.concatenate([column(part.runs, "cost_usd") for part in parts])
     # Stable, so that of equal bills the earliest start is shown, on every machine.
@@ -196,19 +199,16 @@ def common_starts(options: PoolOptions, starts: Starts | Sequence[int]) -> list[
 
 
 def _pool_starts(options: PoolOptions, at: int, starts: Sequence[int]) -> PoolStarts:
-    """Return the starts, given as slots of the first pool, as slots of another one."""
     ahead = _ahead(options.pools[0], options.pools[at])
     slots = tuple(start + ahead for start in starts)
     return PoolStarts(options.pools[at], options.places.jobs[at], slots, ahead)
 
 
 def _ahead(own: Pool, pool: Pool) -> int:
-    """Return how many slots of a pool lie before the first slot of another."""
     return round((own.start - pool.start) / timedelta(hours=own.slot_hours))
 
 
 def _covers(options: PoolOptions, one: PoolStarts) -> bool:
-    """Whether a job could stay in a pool from all starts."""
     return min(one.starts) >= 0 and max(one.starts) <= last_start(options.job, one.pool)
 
 
@@ -219,18 +219,13 @@ def _pools_for(sweep: Sweep, name: str | None, covered: Sequence[int]) -> list[i
     return [None] if roams(sweep.policies[name]) else [*covered]
 
 
-def _fastest(options: PoolOptions) -> list[tuple[Pool, int]]:
-    return [(pool, job.fastest_width) for pool, job in zip(options.pools, options.places.jobs, strict=True)]
-
-
-def _left_out(options: PoolOptions, covered: Sequence[int]) -> tuple[str, ...]:
-    names = [pool.name for at, pool in enumerate(options.pools) if at not in covered]
-    if not names:
-        return ()
-    return (f"{', '.join(names)}: not recorded from all starts to their deadlines, so nothing stayed there.",)
-
-
 # ---------------------------------------------------------------------- what runs come to
+
+
+MEANS = (
+    "utility_usd", "finish_hours", "spot_gpu_hours", "on_demand_gpu_hours", "preemptions", "moves", "move_usd"
+)  # fmt: skip
+"""The figures of runs that are summed up by their means."""
 
 
 class SummaryRow(NamedTuple):
@@ -238,12 +233,6 @@ class SummaryRow(NamedTuple):
 
     part: Part
     summary: PolicySummary
-
-
-def summaries(parts: Sequence[Part], names: Sequence[str]) -> list[PolicySummary]:
-    """Sum up the runs of each of these policies in all pools, as multiples of the clairvoyant's bill."""
-    best = _paid([part for part in parts if part.name == CLAIRVOYANT])
-    return [summarise(name, [part.runs for part in parts if part.name == name], best) for name in names]
 
 
 def _rows(options: PoolOptions, parts: Sequence[Part]) -> list[SummaryRow]:
@@ -281,21 +270,15 @@ def summarise(name: str, mine: Sequence[Sequence[Run]], yardstick_usd: float) ->
 
     costs = all_of("cost_usd")
     paid = sum(costs.tolist())
-    over = paid / yardstick_usd if yardstick_usd > 0 else (1.0 if paid <= 0 else math.inf)
     p10, p50, p90 = np.percentile(costs, (10, 50, 90))
+    means = {f"mean_{figure}": float(np.mean(all_of(figure))) for figure in MEANS}
     return PolicySummary(
         policy=name,
         mean_cost_usd=paid / len(costs),
-        mean_utility_usd=float(np.mean(all_of("utility_usd"))),
         on_time_share=float(np.mean(all_of("on_time"))),
-        cost_over_clairvoyant=over,
+        cost_over_clairvoyant=paid / yardstick_usd if yardstick_usd > 0 else (1.0 if paid <= 0 else math.inf),
         p10_cost_usd=float(p10),
         p50_cost_usd=float(p50),
         p90_cost_usd=float(p90),
-        mean_finish_hours=float(np.mean(all_of("finish_hours"))),
-        mean_spot_gpu_hours=float(np.mean(all_of("spot_gpu_hours"))),
-        mean_on_demand_gpu_hours=float(np.mean(all_of("on_demand_gpu_hours"))),
-        mean_preemptions=float(np.mean(all_of("preemptions"))),
-        mean_moves=float(np.mean(all_of("moves"))),
-        mean_move_usd=float(np.mean(all_of("move_usd"))),
+        **means,  # type: ignore[arg-type]
     )

@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import replace
+from itertools import repeat
 
 from slacktide.core.errors import InputError, shown
 from slacktide.core.quotes import Sighting
@@ -15,21 +15,21 @@ from slacktide.core.types import Allocation, Job, JobState, Reason
 from slacktide.core.units import MAX_GPUS
 from slacktide.journal.events import Sight
 from slacktide.market.base import Pool
-from slacktide.market.forecast.base import Forecaster
-from slacktide.market.forecast.persistence import DEFAULT_FORECASTER, DEFAULT_HORIZON
 from slacktide.market.tape import MarketView
 from slacktide.physics import ledger
 from slacktide.physics import progress as physics
-from slacktide.physics.pace import Pace, learn, prior
+from slacktide.physics.pace import learn, prior
 from slacktide.physics.tariff import Meter, tariff_of
 from slacktide.physics.truth import AS_SAID, Truth
 from slacktide.policies.base import past_deadline
+from slacktide.policies.deadline_guard import DeadlineGuard
 from slacktide.policies.decision import decision_of
+from slacktide.policies.no_checkpoints import keeping
 from slacktide.policies.view import Policy, View, look
 from slacktide.results.run import Run, SlotRecord, stays_of
-from slacktide.simulation.playback import Playback
-from slacktide.simulation.pool_options import PoolOptions
-from slacktide.simulation.tries import Obtained, TriedMoment, obtain
+from slacktide.simulation.playback import USUAL, Playback, Setting, TriedMoment
+from slacktide.simulation.pool_options import Obtained, PoolOptions, obtain
+from slacktide.solvers.clairvoyant.clairvoyant import Plan
 from slacktide.solvers.pools.optimum import Schedule
 from slacktide.solvers.slotted import deadline_slots
 
@@ -49,25 +49,15 @@ def check_start(job: Job, pool: Pool, start: int) -> None:
         )
 
 
-class TruthByStart(Protocol):
-    """What a job really is from each start: always the same, or drawn."""
+def guarded(policy: Policy, job: Job) -> Policy:
+    """Return the policy as it will run: behind the deadline guard when the deadline is hard.
 
-    def at(self, start: int) -> Truth: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """What a run is given apart from job, pool and policy; all policies of a comparison share it."""
-
-    forecaster: Forecaster = DEFAULT_FORECASTER
-    horizon: int = DEFAULT_HORIZON  # how many slots ahead forecasts reach
-    neighbours: tuple[Pool, ...] = ()
-    """Other pools whose past may be known; a job over pools knows its own pools instead."""
-    truth: TruthByStart = AS_SAID
-    """What the job really is from each start; policies know only what it says and what was measured."""
-
-
-USUAL = Setting()
+    For a job without checkpoints it keeps workers that have work to lose.
+    """
+    if isinstance(policy, DeadlineGuard):
+        return DeadlineGuard(keeping(policy.inner, job))
+    acting = keeping(policy, job)
+    return DeadlineGuard(acting) if job.hard else acting
 
 
 def run(
@@ -88,25 +78,32 @@ def run_over_pools(
 ) -> Run:
     """Run a job from a slot of its first pool on, until it ends, and keep every slot's record."""
     check_start(pools.job, pools.pools[0], start)
-    stated, terms = pools.terms(), pools.terms(setting.truth.at(start))
-    running = _JobRun(pools, terms, start, setting, sight)
-    pace, memory = prior(pools.job.work_spread), tuple[float, ...]()
+    running = _JobRun(pools, policy, start, setting, sight)
     while not running.state.ended:
-        running.begin_slot()
-        if past_deadline(terms[0], running.moment.hours):
-            wanted = running.late()
-        else:
-            wanted = decision_of(policy, running.view(memory, pace))
-        got = running.obtain(wanted)
-        before, record = running.state, running.pass_slot(wanted, got)
-        # What was believed is corrected by the job's own figures, never by those that are true.
-        pace = learn(pace, stated[got.pool], before, record.after, record.lived.stretch.productive_hours)
-        memory = wanted.memory
+        running.pass_slot()
     return summarise(pools, running.records, start=start, name=name)
 
 
+class PlanFollower:
+    """Holds what a plan made with knowledge of the future says: the clairvoyant in a policy's place."""
+
+    def __init__(self, plan: Plan | Schedule, names: Sequence[str]) -> None:
+        where = [names[pool] for pool in plan.pools.tolist()] if isinstance(plan, Schedule) else repeat(None)
+        self._slots = list(zip(plan.spot_gpus.tolist(), plan.on_demand_gpus.tolist(), where, strict=False))
+
+    def decide(self, view: View) -> Allocation:
+        if view.slot >= len(self._slots):
+            return Allocation(reason=Reason("plan-ended"))
+        return Allocation(*self._slots[view.slot], Reason("knows-the-future"))
+
+
 def follow(
-    pools: PoolOptions, plan: Schedule, *, start: int = 0, name: str = "", truth: Truth = AS_SAID
+    pools: PoolOptions,
+    plan: Plan | Schedule,
+    *,
+    start: int = 0,
+    name: str = "",
+    truth: Truth = AS_SAID,
 ) -> Run:
     """Live through a plan that was made with knowledge of the future, and keep every slot's record."""
     jobs = tuple(
@@ -114,105 +111,91 @@ def follow(
         for job in pools.places.jobs
     )
     free = replace(pools, job=jobs[0], places=pools.places._replace(jobs=jobs))
-    running = _JobRun(free, free.terms(), start)
-    for pool, spot, on_demand in zip(
-        plan.pools.tolist(), plan.spot_gpus.tolist(), plan.on_demand_gpus.tolist(), strict=True
-    ):
-        running.begin_slot()
-        wanted = Allocation(spot, on_demand, free.pools[pool].name, Reason("knows-the-future"))
-        running.pass_slot(wanted, Obtained(pool, spot, on_demand))
-    return summarise(free, running.records, start=start, name=name)
-
-
-def played(pool: Pool, start: int, setting: Setting) -> Playback:
-    """Return the market as it will be seen from a start on, moment by moment."""
-    return Playback(pool, start, setting.neighbours, setting.forecaster, setting.horizon)
+    return run_over_pools(free, PlanFollower(plan, free.names), start=start, name=name)
 
 
 class _JobRun:
     """A job under way on a recorded market: where it stands, and what it has lived through."""
 
     def __init__(
-        self,
-        pools: PoolOptions,
-        terms: Sequence[physics.Terms],
-        start: int,
-        setting: Setting = USUAL,
-        sight: Sight = "feed",
+        self, pools: PoolOptions, policy: Policy, start: int, setting: Setting, sight: Sight
     ) -> None:
-        self.pools, self.sight = pools, sight
         self.records: list[SlotRecord] = []
         self.state = JobState()
-        """What the job holds and has done; in a slot that has begun, what the market took is gone from it."""
-        self.moment: MarketView
-        self._terms, self._tariff = terms, tariff_of(pools.job.billing, pools.slot_hours)
+        self._pools, self._policy, self._sight = pools, policy, sight
+        self._terms, self._stated = pools.terms(setting.truth.at(start)), pools.terms()
+        self._tariff = tariff_of(pools.job.billing, pools.slot_hours)
+        self._pace, self._memory = prior(pools.job.work_spread), tuple[float, ...]()
         known = setting if pools.stays else replace(setting, neighbours=pools.pools[1:])
-        self._market = played(pools.pools[0], start, known)
+        self._market = Playback(pools.pools[0], start, known)
         self._sightings: list[list[Sighting]] = [[] for _ in pools.pools]
-        self._lost_gpus, self._lost_gpu_hours = 0, 0.0
 
-    def begin_slot(self) -> None:
-        """Let time pass to the next slot, where the market takes what spot it no longer offers."""
+    def pass_slot(self) -> None:
+        """Live through the next slot: what the market takes, what is decided, and what comes of it."""
         slot, before = len(self.records), self.state
+        moment, left = self._begun(slot, before)
+        if past_deadline(self._terms[0], moment.hours):
+            seen = self._seen(moment)
+            quotes = [seen[at].quote for at in range(len(self._pools.pools))]
+            wanted = self._pools.late(self._terms, quotes, left, moment.hours)
+        else:
+            wanted = decision_of(self._policy, self._view(moment, left))
+        got = obtain(self._pools, self._terms, moment, left, wanted, self._sightings)
+        lived, dropped, self.state = self._live(moment, left, got)
+        lost_gpus = before.spot_gpus - left.spot_gpus
+        lost_gpu_hours = before.progress_gpu_hours - left.progress_gpu_hours + dropped
+        quote = moment[got.pool].quote
+        self.records.append(
+            SlotRecord(slot, quote, wanted, left, lost_gpus, lost_gpu_hours, lived, self.state)
+        )
+        # What was believed is corrected by the job's own figures, never by those that are true.
+        stated, productive = self._stated[got.pool], lived.stretch.productive_hours
+        self._pace = learn(self._pace, stated, left, self.state, productive)
+        self._memory = wanted.memory
+
+    def _begun(self, slot: int, before: JobState) -> tuple[MarketView, JobState]:
+        """Return the market at the beginning of a slot, and the job without the spot that was taken."""
         moment = self._market.at(slot, before.pool)
         left = physics.lose(self._terms[before.pool], before, moment[before.pool].quote.spot_gpus)
         if before.spot_gpus:
             # A loss shows exactly how much spot the pool has; keeping all of it shows only the least.
             most = MAX_GPUS if left.spot_gpus == before.spot_gpus else left.spot_gpus
             self._sightings[before.pool].append(Sighting(moment.hours, left.spot_gpus, most))
-        self.moment = moment.warned(self._market.notice_hours(slot, before.pool, left.spot_gpus))
-        self._lost_gpus = before.spot_gpus - left.spot_gpus
-        self._lost_gpu_hours = before.progress_gpu_hours - left.progress_gpu_hours
-        self.state = left
+        return moment.warned(self._market.notice_hours(slot, before.pool, left.spot_gpus)), left
 
-    @property
-    def _seen(self) -> MarketView | TriedMoment:
-        """The market as far as the job sees it."""
-        return self.moment if self.sight == "feed" else TriedMoment(self.moment, self._sightings, 0.0)
+    def _seen(self, moment: MarketView) -> MarketView | TriedMoment:
+        return moment if self._sight == "feed" else TriedMoment(moment, self._sightings)
 
-    def view(self, memory: tuple[float, ...], pace: Pace) -> View:
-        """Return what the job's policy may know now."""
-        pools = self.pools
+    def _view(self, moment: MarketView, left: JobState) -> View:
+        pools, slot = self._pools, len(self.records)
         places = None if pools.stays else pools.places
-        slot, slot_hours = len(self.records), pools.slot_hours
-        view = look(pools.job, self.moment, self.state, slot, slot_hours, memory, pace=pace, places=places)
-        seen = self._seen
-        return view if seen is self.moment else replace(view, pools=seen, known=seen)
+        view = look(
+            pools.job, moment, left, slot, pools.slot_hours, self._memory, pace=self._pace, places=places
+        )
+        seen = self._seen(moment)
+        return view if seen is moment else replace(view, pools=seen, known=seen)
 
-    def late(self) -> Allocation:
-        """Return what the job holds after its deadline."""
-        seen = self._seen
-        quotes = [seen[at].quote for at in range(len(self.pools.pools))]
-        return self.pools.late(self._terms, quotes, self.state, seen.hours)
-
-    def obtain(self, wanted: Allocation) -> Obtained:
-        """Return what the job gets of what it wants."""
-        return obtain(self.pools, self._terms, self.moment, self.state, wanted, self._sightings)
-
-    def pass_slot(self, wanted: Allocation, got: Obtained) -> SlotRecord:
-        """Live through the slot with what was obtained."""
+    def _live(
+        self, moment: MarketView, left: JobState, got: Obtained
+    ) -> tuple[ledger.Priced, float, JobState]:
+        """Live through a slot; return what came of it, the work that was given up, and the job after it."""
         pool, spot, on_demand = got
-        left, job, terms = self.state, self.pools.job, self._terms[pool]
-        slot, begin, hours = len(self.records), self.moment.hours, self.pools.slot_hours
-        quote = self.moment[pool].quote
+        pools, terms, quote = self._pools, self._terms[pool], moment[pool].quote
+        slot, begin, hours = len(self.records), moment.hours, pools.slot_hours
         # The checkpoint is paid for when GPUs are taken in the new pool: a job that waits carries nothing.
         moves = pool != left.pool and spot + on_demand > 0 and left.progress_gpu_hours > 0.0
-        fee = float(self.pools.places.move_usd[left.pool, pool]) if moves else 0.0
+        fee = float(pools.places.move_usd[left.pool, pool]) if moves else 0.0
         after, _, charge, passed = ledger.live(
-            terms, self._tariff, job.money_usd, left, Meter(), slot, begin, hours, quote, pool, spot,
+            terms, self._tariff, pools.job.money_usd, left, Meter(), slot, begin, hours, quote, pool, spot,
             on_demand, fee,
         )  # fmt: skip
         dropped = physics.given_up(terms, left, spot, on_demand, pool)
         gained = after.progress_gpu_hours - (left.progress_gpu_hours - dropped)
         lived = ledger.priced(
-            job.name, self.pools.pools[pool].name, slot, begin, quote, spot, on_demand, charge, passed,
+            pools.job.name, pools.pools[pool].name, slot, begin, quote, spot, on_demand, charge, passed,
             gained, estimated=True,
         )  # fmt: skip
-        lost = self._lost_gpu_hours + dropped
-        record = SlotRecord(slot, quote, wanted, left, self._lost_gpus, lost, lived, after)
-        self.records.append(record)
-        self.state = after
-        return record
+        return lived, dropped, after
 
 
 def summarise(pools: PoolOptions, records: list[SlotRecord], *, start: int, name: str) -> Run:

@@ -1,23 +1,56 @@
-"""A recorded market played back: its tapes hold what had been quoted by then, and nothing of what comes."""
+"""A recorded market as a job sees it in a run: played back, so that nothing is known of what comes."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
-from slacktide.market.base import Pool
+from slacktide.core.arrays import LazySequence
+from slacktide.core.quotes import Quote, Sighting
+from slacktide.market.base import Market, Pool
 from slacktide.market.forecast.base import Forecaster, OnTape, TrueForecasts, knows_the_future
-from slacktide.market.tape import Foresight, MarketView, Tape, Tapes, first_hours
+from slacktide.market.forecast.persistence import DEFAULT_FORECASTER, DEFAULT_HORIZON
+from slacktide.market.tape import Foresight, MarketView, Past, PoolView, Tape, Tapes, first_hours
+from slacktide.physics.truth import AS_SAID, Truth
+
+
+class TruthByStart(Protocol):
+    """What a job really is from each start: always the same, or drawn."""
+
+    def at(self, start: int) -> Truth: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a run is given apart from job, pool and policy; all policies of a comparison share it."""
+
+    forecaster: Forecaster = DEFAULT_FORECASTER
+    horizon: int = DEFAULT_HORIZON  # how many slots ahead forecasts reach
+    neighbours: tuple[Pool, ...] = ()
+    """Other pools whose past may be known; a job over pools knows its own pools instead."""
+    truth: TruthByStart = AS_SAID
+    """What the job really is from each start; policies know only what it says and what was measured."""
+
+    @classmethod
+    def on(
+        cls, market: Market, pool: Pool, forecaster: Forecaster | None = None, truth: TruthByStart = AS_SAID
+    ) -> Setting:
+        """Return what all policies share on a pool of a market, whose other pools' past is known."""
+        others = tuple(other for other in market.pools if other is not pool)
+        return cls(forecaster or DEFAULT_FORECASTER, neighbours=others, truth=truth)
+
+
+USUAL = Setting()
 
 
 class Playback:
     """The market that a job sees from a start on; it alone holds the recorded series."""
 
-    def __init__(
-        self, own: Pool, start: int, neighbours: Sequence[Pool], forecaster: Forecaster, horizon: int
-    ) -> None:
-        self._pools = (own, *neighbours)
-        self._start, self._forecaster, self._horizon = start, forecaster, horizon
+    def __init__(self, own: Pool, start: int, setting: Setting = USUAL) -> None:
+        self._pools = (own, *setting.neighbours)
+        self._start, self._forecaster, self._horizon = start, setting.forecaster, setting.horizon
         self._tapes = self._begin()
         self._slot = -1
 
@@ -31,7 +64,7 @@ class Playback:
         self._slot = slot
         hours = slot * self._pools[0].slot_hours
         for pool, tape in zip(self._pools, self._tapes.tapes, strict=True):
-            _play(pool, tape, tape.slots_begun(hours))
+            play(pool, tape, tape.slots_begun(hours))
         return MarketView(self._tapes, hours, own, notice_hours=self.notice_hours(slot, own, spot_gpus))
 
     def notice_hours(self, slot: int, own: int, spot_gpus: int) -> float | None:
@@ -62,7 +95,7 @@ class Playback:
         return OnTape(self._forecaster, tape, self._horizon)
 
 
-def _play(pool: Pool, tape: Tape, slots: int) -> None:
+def play(pool: Pool, tape: Tape, slots: int) -> None:
     """Append what a pool quotes up to this many slots, as far as it is recorded."""
     if slots == tape.came + 1 and slots <= len(pool):
         tape.append(pool.quote(tape.came))
@@ -74,3 +107,36 @@ def _play(pool: Pool, tape: Tape, slots: int) -> None:
             pool.spot_gpus[rows],
             pool.stock(tape.came, slots),
         )
+
+
+class TriedMoment(LazySequence[PoolView]):
+    """A moment at which only prices of other pools are known, and what was seen of their spot by tries.
+
+    How much a job knows of the other pools is one of two settings. *Feed*: what every pool offers is recorded
+    and known. *Tried*: only prices and the stock of on-demand GPUs are. A job then learns about a pool's spot
+    by holding some there, by losing it, or by a try (`pool_options.obtain`).
+    """
+
+    def __init__(self, whole: MarketView, sightings: Sequence[Sequence[Sighting]]) -> None:
+        self.hours, self.own = whole.hours, whole.own
+        self._whole, self._sightings = whole, sightings
+
+    def __len__(self) -> int:
+        return len(self._whole)
+
+    def item(self, index: int) -> PoolView:
+        """Return a pool as far as it is known."""
+        view, seen = self._whole[index], self._sightings[index]
+        # Spot changes from moment to moment, so a sighting counts only at the moment it was made.
+        gpus = seen[-1].at_least_gpus if seen and seen[-1].at_hours == self.hours else 0
+        return view._replace(quote=view.quote._replace(spot_gpus=gpus))
+
+    def past(self, pool: int) -> Past:
+        return self._whole.past(pool).until(0.0)
+
+    def forecast(self, pool: int) -> Sequence[Quote]:
+        """Return nothing: there is no forecast of a pool that is not observed."""
+        return ()
+
+    def sightings(self, pool: int) -> Sequence[Sighting]:
+        return self._sightings[pool]

@@ -1,22 +1,25 @@
-"""The pools that one job may use: how it runs in each of them, and what moves between them cost."""
+"""The pools that one job may use: how it runs in each, what moves cost, which of its wishes is fulfilled."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from slacktide.core.errors import UnknownNameError, shown
-from slacktide.core.quotes import Quote
+from slacktide.core.quotes import Quote, Sighting
 from slacktide.core.types import Allocation, Job, JobState
+from slacktide.core.units import MAX_GPUS
 from slacktide.market.base import Market, Pool
 from slacktide.market.pools.places import UsablePool, job_at, move_matrices, places_of
+from slacktide.market.tape import MarketView
 from slacktide.physics import progress as physics
 from slacktide.physics.truth import AS_SAID, Truth
 from slacktide.policies.base import late
 from slacktide.policies.pools.rescue import late_in
-from slacktide.policies.view import Places
+from slacktide.policies.view import Places, stays_in
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,19 +46,21 @@ class PoolOptions:
 
     @classmethod
     def single(cls, job: Job, pool: Pool) -> PoolOptions:
-        """Return a job that stays in one pool."""
         no_moves = np.zeros((1, 1))
         return cls(job, (pool,), Places((job,), no_moves, no_moves, (pool.gpu,)), stays=True)
 
     @property
     def slot_hours(self) -> float:
-        """How long a slot of the first pool is."""
         return self.pools[0].slot_hours
 
     @property
     def names(self) -> list[str]:
-        """The names of the pools, in order."""
         return [pool.name for pool in self.pools]
+
+    @property
+    def widths(self) -> list[tuple[Pool, int]]:
+        """Each pool with the job's fastest width there."""
+        return [(pool, job.fastest_width) for pool, job in zip(self.pools, self.places.jobs, strict=True)]
 
     def terms(self, truth: Truth = AS_SAID) -> list[physics.Terms]:
         """Return the job as bare numbers, in each pool."""
@@ -74,7 +79,56 @@ class PoolOptions:
     def late(
         self, terms: Sequence[physics.Terms], quotes: Sequence[Quote], state: JobState, now_hours: float
     ) -> Allocation:
-        """Return what the job holds after its deadline."""
         if self.stays:
             return late(terms[0], state, quotes[0].keeping(state.on_demand_gpus))
         return late_in(terms, self.places, self.names, quotes, state, now_hours)
+
+
+class Obtained(NamedTuple):
+    """The pool and GPUs that a job got of its wishes."""
+
+    pool: int
+    spot_gpus: int
+    on_demand_gpus: int
+
+
+def obtain(
+    pools: PoolOptions,
+    terms: Sequence[physics.Terms],
+    moment: MarketView,
+    state: JobState,
+    wanted: Allocation,
+    sightings: Sequence[list[Sighting]],
+) -> Obtained:
+    """Try wishes in order until a pool can fulfil one; what the tries show is added to the sightings.
+
+    A wish that a pool does not fulfil costs nothing, shows that the pool has too little spot, and gives way.
+    Where no wish can be fulfilled and the last one lacks on-demand GPUs only, the job gets those that there
+    are. A job that may not move gets what there is of its one wish.
+    """
+    if pools.stays:
+        stays_in(wanted, pools.pools[0].name, pools.job.name)
+        return _cut(terms[0], _offer(moment, state, 0), 0, wanted.spot_gpus, wanted.on_demand_gpus)
+    for number, wish in enumerate(wanted.wishes):
+        pool = state.pool if wish.pool is None else pools.index(wish.pool)
+        quote = _offer(moment, state, pool)
+        if wish.spot_gpus > quote.spot_gpus:
+            sightings[pool].append(Sighting(moment.hours, 0, wish.spot_gpus - 1))
+            continue
+        stocked = physics.is_stocked(terms[pool], quote, wish.spot_gpus, wish.on_demand_gpus)
+        if stocked or number == len(wanted.instead):
+            if wish.spot_gpus:
+                sightings[pool].append(Sighting(moment.hours, wish.spot_gpus, MAX_GPUS))
+            return _cut(terms[pool], quote, pool, wish.spot_gpus, wish.on_demand_gpus)
+    return Obtained(state.pool, 0, 0)
+
+
+def _offer(moment: MarketView, state: JobState, pool: int) -> Quote:
+    """Return what a pool offers a job, which keeps the on-demand GPUs that it already holds there."""
+    quote = moment[pool].quote
+    return quote.keeping(state.on_demand_gpus) if pool == state.pool else quote
+
+
+def _cut(terms: physics.Terms, quote: Quote, pool: int, spot_gpus: int, on_demand_gpus: int) -> Obtained:
+    spot, on_demand = physics.cut(terms, quote, spot_gpus, on_demand_gpus)
+    return Obtained(pool, int(spot), int(on_demand))

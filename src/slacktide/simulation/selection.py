@@ -1,11 +1,13 @@
 """Trains the choice behind `policy: auto` on starts of a past market: one draw for each job, all learn.
 
 `select` does it for a stream of jobs on past markets; `resolve_policy` is where `policy: auto` becomes a
-policy for a user's job.
+policy for a user's job. What other policies would have earned from a job is found by `replay`: the market's
+path did not depend on us, so each policy can be run on it again, with the forecasts that could be made then.
 """
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -14,21 +16,25 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from slacktide.core.errors import InputError, UnknownNameError, shown
+from slacktide.core.arrays import Floats
+from slacktide.core.errors import InputError, UnknownNameError
 from slacktide.core.register import Spec
-from slacktide.core.types import Job
+from slacktide.core.types import TIME_TOLERANCE_HOURS, Job
 from slacktide.market.base import Market, Pool
+from slacktide.market.forecast.base import forecast_table
+from slacktide.physics import progress as physics
+from slacktide.policies.base import Context, RulePolicy
 from slacktide.policies.base import policies as register
 from slacktide.policies.selection import policy_set as arms
 from slacktide.policies.selection.hedge import Hedge
 from slacktide.policies.selection.policy_set import AUTO, fresh
 from slacktide.policies.selection.state_file import default_path, load
 from slacktide.policies.view import Policy
+from slacktide.simulation import batch, plain
 from slacktide.simulation.compare import Progress, Starts
 from slacktide.simulation.parallel.base import HERE, Spread
-from slacktide.simulation.plain import USUAL, Setting
-from slacktide.simulation.policy_runs import label
-from slacktide.simulation.replay import Replayed, bounds_usd, replay
+from slacktide.simulation.plain import guarded
+from slacktide.simulation.playback import USUAL, Setting
 
 
 class Task(NamedTuple):
@@ -60,29 +66,20 @@ class State(Protocol):
     def changing(self) -> AbstractContextManager[Hedge]: ...
 
 
-def make_arms(pool: Iterable[Spec | Policy]) -> dict[str, Policy]:
-    """Make the policies of a pool and name them; users' own policies and specs may be mixed."""
-    named: dict[str, Policy] = {}
-    for one in pool:
-        written = isinstance(one, str | Mapping)
-        policy = register.make(one)
-        name = arms.name_of(one) if written else label(policy)  # type: ignore[arg-type]
-        if name in named:
-            raise InputError(f"each arm must be given once, got {shown(name)} twice")
-        named[name] = policy
-    return named
-
-
 def arms_of(hedge: Hedge) -> dict[str, Policy]:
     """Make the policies a learner's arms are named after.
 
     Raises InputError when one is not installed.
     """
+    return {name: _learned(name, "every") for name in hedge.arms}
+
+
+def _learned(name: str, which: str) -> Policy:
     try:
-        return {name: register.make(arms.spec_of(name)) for name in hedge.arms}
+        return register.make(arms.spec_of(name))
     except UnknownNameError as error:
         raise InputError(
-            f"every learned policy must be installed, got: {error}; install it, or start over with "
+            f"{which} learned policy must be installed, got: {error}; install it, or start over with "
             "'slacktide learn --reset'"
         ) from error
 
@@ -96,14 +93,7 @@ def resolve_policy(spec: Spec | Policy, *, state: Path | None = None, key: str =
     if spec != AUTO:
         return register.make(spec)
     hedge = load(state or default_path()) or fresh()
-    name = hedge.draw(key) if hedge.ended else hedge.leader
-    try:
-        return register.make(arms.spec_of(name))
-    except UnknownNameError as error:
-        raise InputError(
-            f"the learned policy must be installed, got: {error}; install it, or start over with "
-            "'slacktide learn --reset'"
-        ) from error
+    return _learned(hedge.draw(key) if hedge.ended else hedge.leader, "the")
 
 
 def random_tasks(
@@ -141,19 +131,37 @@ def select(
     if at_once < 1:
         raise InputError(f"at_once must be >= 1, got {at_once}")
     todo = list(tasks)
-    stream = _Stream(policies, state, _replays(todo, policies, setting, spread), seed, name)
-    done: list[Selected] = []
+    replays = _replays(todo, policies, setting, spread)
+    under_way = deque[tuple[str, str]]()  # names of jobs with what was drawn for each, oldest first
+    done = list[Selected]()
+
+    def end() -> None:
+        job, drawn = under_way[0]
+        found = next(replays)
+        with state.changing() as hedge:
+            hedge.end(job, found.shares)
+            done.append(_record(job, drawn, found, hedge))
+        under_way.popleft()
+
     try:
         for number, task in enumerate(todo):
-            stream.begin(task, number)
-            if len(stream.open) == at_once:
-                done.append(stream.end())
+            job = f"{name or task.job.name}-{seed}-{number}"
+            with state.changing() as hedge:
+                if hedge.arms != tuple(policies):
+                    raise InputError("policies must be the learner's arms in their order, got others")
+                # The draw follows the number and not the name, so that a repeated stream draws the same.
+                drawn = hedge.begin(job, key=str(number), seed=seed)
+            under_way.append((job, drawn))
+            if len(under_way) == at_once:
+                end()
             if progress is not None:
                 progress(number + 1, len(todo))
-        while stream.open:
-            done.append(stream.end())
+        while under_way:
+            end()
     finally:
-        stream.drop()
+        while under_way:
+            with state.changing() as hedge:
+                hedge.drop(under_way.popleft()[0])
     return done
 
 
@@ -180,49 +188,9 @@ def _replays(
 
 
 def do_replay(shared: Replays, task: tuple[int, int, int]) -> Replayed:
-    """Replay one job: its number, its pool's number, and its start."""
     job, place, start = task
     pool, setting = shared.settings[place]
     return replay(shared.jobs[job], pool, start, shared.policies, setting)
-
-
-class _Stream:
-    """The jobs under way, oldest first."""
-
-    def __init__(
-        self,
-        policies: Mapping[str, Policy],
-        state: State,
-        replays: Iterator[Replayed],
-        seed: int,
-        name: str,
-    ) -> None:
-        self.open: deque[tuple[str, str]] = deque()
-        self._policies, self._state, self._replays = policies, state, replays
-        self._seed, self._name = seed, name
-
-    def begin(self, task: Task, number: int) -> None:
-        job = f"{self._name or task.job.name}-{self._seed}-{number}"
-        with self._state.changing() as hedge:
-            if hedge.arms != tuple(self._policies):
-                raise InputError("policies must be the learner's arms in their order, got others")
-            # The draw follows the number and not the name, so that a repeated stream draws the same.
-            drawn = hedge.begin(job, key=str(number), seed=self._seed)
-        self.open.append((job, drawn))
-
-    def end(self) -> Selected:
-        job, drawn = self.open[0]
-        found = next(self._replays)
-        with self._state.changing() as hedge:
-            hedge.end(job, found.shares)
-            record = _record(job, drawn, found, hedge)
-        self.open.popleft()
-        return record
-
-    def drop(self) -> None:
-        while self.open:
-            with self._state.changing() as hedge:
-                hedge.drop(self.open.popleft()[0])
 
 
 def _record(job: str, drawn: str, found: Replayed, hedge: Hedge) -> Selected:
@@ -242,15 +210,52 @@ def _record(job: str, drawn: str, found: Replayed, hedge: Hedge) -> Selected:
     )
 
 
-__all__ = [
-    "AUTO",
-    "Selected",
-    "Task",
-    "arms_of",
-    "bounds_usd",
-    "make_arms",
-    "random_tasks",
-    "replay",
-    "resolve_policy",
-    "select",
-]
+class Replayed(NamedTuple):
+    """What each arm would have earned from one job, in the order of the arms."""
+
+    utility_usd: Floats  # value less cost
+    shares: Floats  # the same between the least and the most that the job could bring, in [0, 1]
+
+
+def replay(
+    job: Job, pool: Pool, start: int, policies: Mapping[str, Policy], setting: Setting = USUAL
+) -> Replayed:
+    """Run every policy on a job's market path: compiled where it can be, behind the guard where it must."""
+    plain.check_start(job, pool, start)
+    terms, true = physics.terms(job), physics.terms(setting.truth.at(start).of(job))
+    context = Context(forecast_table(setting.forecaster, pool, setting.horizon))
+    bills = np.empty((len(policies), 2))
+    for row, policy in enumerate(policies.values()):
+        acting = batch.prepare(guarded(policy, job), job, pool, start, setting)
+        if batch.can_compile(acting, pool) and isinstance(acting, RulePolicy):
+            bills[row] = batch.run_rule(job, terms, true, pool, acting, context, [start])[0, :2]
+        else:
+            run = plain.run(job, pool, acting, start=start, setting=setting)
+            bills[row] = run.cost_usd, run.finish_hours
+    cost, finish = bills.T
+    utility = np.array([job.value_at(hours) for hours in finish]) - cost
+    return Replayed(utility, _shares(job, pool, start, utility, finish))
+
+
+def bounds_usd(job: Job, pool: Pool, start: int) -> tuple[float, float]:
+    """Return the least and the most that a job on this path can bring.
+
+    The least is all GPUs on demand at the path's greatest price until the result is worthless,
+    and nothing to show for it; the most is the value for nothing.
+    """
+    hours = job.deadline_hours if job.hard else float(job.worthless_after_hours or job.deadline_hours)
+    slots = math.ceil(hours / pool.slot_hours - TIME_TOLERANCE_HOURS)
+    highest_usd = float(pool.on_demand_usd_per_gpu_hour[start : start + slots].max())
+    return -highest_usd * job.max_gpus * hours, job.value_usd
+
+
+def _shares(job: Job, pool: Pool, start: int, utility: Floats, finish: Floats) -> Floats:
+    least, most = bounds_usd(job, pool, start)
+    if most <= least:  # free GPUs and a worthless result: all arms are the same
+        return np.ones(len(utility))
+    # A job that runs on after it is worthless, or on spot above the on-demand price, can fall below it.
+    shares = np.clip((utility - least) / (most - least), 0.0, 1.0)
+    if job.hard:
+        # A missed hard deadline is a failure, however cheap it was.
+        shares[finish > job.deadline_hours + TIME_TOLERANCE_HOURS] = 0.0
+    return np.asarray(shares)

@@ -9,29 +9,30 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from slacktide.core.errors import InputError
+from slacktide.core.register import Spec
 from slacktide.core.types import Job
 from slacktide.journal.events import Sight
 from slacktide.market.base import Market, Pool
 from slacktide.market.forecast.base import Forecaster
 from slacktide.physics.truth import Truth
+from slacktide.policies.base import policies
+from slacktide.policies.deadline_guard import label
 from slacktide.policies.view import Policy
-from slacktide.results.run import CLAIRVOYANT, IN_THE_POOL, OVER_POOLS, Run, RunResult, result_of
-from slacktide.results.runs import Runs
-from slacktide.simulation import batch
-from slacktide.simulation.parallel.base import Spread
-from slacktide.simulation.plain import Setting, TruthByStart, follow, run_over_pools
-from slacktide.simulation.policy_runs import (
+from slacktide.results.run import CLAIRVOYANT, IN_THE_POOL, OVER_POOLS, Run, RunResult, Runs, result_of
+from slacktide.simulation.batch import (
     COMPILE_FROM,
-    guarded,
     joined_yardstick,
     run_in_detail,
     run_many,
-    setting_for,
+    run_optimum,
     solve_yardstick,
 )
+from slacktide.simulation.parallel.base import Spread
+from slacktide.simulation.plain import guarded, run_over_pools
+from slacktide.simulation.playback import Setting, TruthByStart
 from slacktide.simulation.pool_options import PoolOptions
 from slacktide.solvers.clairvoyant.clairvoyant import Yardstick
-from slacktide.solvers.pools.optimum import optimum
 
 LEAST_STARTS = 8  # starts of a piece at the least: fewer would be more trouble than work
 MOST_PIECES = 64  # pieces of one policy in one pool at the most: enough to keep many workers busy to the end
@@ -55,7 +56,6 @@ class TruthElsewhere(NamedTuple):
     ahead: int
 
     def at(self, start: int) -> Truth:
-        """Return what the job is from a slot of this pool."""
         return self.truth.at(start - self.ahead)
 
 
@@ -73,13 +73,11 @@ class Sweep(NamedTuple):
     sight: Sight = "feed"
 
     def setting(self, pool: int) -> Setting:
-        """Return what all policies share on a pool."""
         here, truth = self.pools[pool], self.truth
         shifted = TruthElsewhere(truth, here.ahead) if here.ahead and not isinstance(truth, Truth) else truth
-        return setting_for(self.market, here.pool, self.forecaster, shifted)
+        return Setting.on(self.market, here.pool, self.forecaster, shifted)
 
     def name(self, policy: str | None, pool: int | None) -> str:
-        """Return what the runs of a policy, or of the clairvoyant, are called."""
         if self.options is None:
             return policy or CLAIRVOYANT
         return policy or (OVER_POOLS if pool is None else IN_THE_POOL)
@@ -105,6 +103,17 @@ class Part(NamedTuple):
     """By start, what the best plan could gain over the clairvoyant's; () where its plans are the best."""
 
 
+def named(specs: Sequence[Spec | Policy]) -> dict[str, Policy]:
+    """Make policies and name them; raises InputError for none, or for one that is given twice."""
+    if not specs:
+        raise InputError("at least one policy must be given, got none")
+    made = [policies.make(policy) for policy in specs]
+    found = {label(policy): policy for policy in made}
+    if len(found) != len(made):
+        raise InputError(f"each policy must be given once, got {[label(policy) for policy in made]}")
+    return found
+
+
 def cut(policy: str | None, pool: int | None, starts: Sequence[int]) -> list[Piece]:
     """Cut the starts of a policy into pieces."""
     # A run over pools takes about a second, so each is worth a task of its own.
@@ -117,7 +126,7 @@ def run_sweep(
     sweep: Sweep,
     wanted: Sequence[tuple[str | None, int | None]],
     spread: Spread,
-    report: Callable[[int, int], None],
+    progress: Callable[[int, int], None] | None,
 ) -> list[Part]:
     """Run the wanted policies, each in a pool or over all of them, from all starts there."""
     todo = [piece for policy, pool in wanted for piece in cut(policy, pool, sweep.pools[pool or 0].starts)]
@@ -126,7 +135,8 @@ def run_sweep(
     for piece, came in zip(todo, spread.each(do_piece, sweep, todo), strict=True):
         found.setdefault((piece.policy, piece.pool), []).append(came)
         done += len(piece.starts)
-        report(done, total)
+        if progress is not None:
+            progress(done, total)
     return [_part(sweep, policy, pool, pieces) for (policy, pool), pieces in found.items()]
 
 
@@ -152,18 +162,15 @@ def _run_over_pools(sweep: Sweep, policy: str | None, start: int) -> Run:
         acting = guarded(sweep.policies[policy], options.job)
         setting = Setting(forecaster=sweep.forecaster or Setting().forecaster, truth=sweep.truth)
         return run_over_pools(options, acting, start=start, name=policy, setting=setting, sight=sweep.sight)
-    truth, (jobs, hours, usd, _) = sweep.truth.at(start), options.places
-    plan = optimum([truth.of(job) for job in jobs], options.pools, start, hours, usd)
-    return follow(options, plan, start=start, name=OVER_POOLS, truth=truth)
+    return run_optimum(options, start, sweep.truth.at(start))
 
 
 def _part(sweep: Sweep, policy: str | None, pool: int | None, pieces: Sequence[Any]) -> Part:
-    """Put the pieces of a policy in a pool together."""
     name = sweep.name(policy, pool)
     if policy is None and pool is not None:
         here, best = sweep.pools[pool], joined_yardstick(pieces)
         spares = () if best.spare_usd is None else tuple(best.spare_usd.tolist())
-        runs = batch.runs_of(here.job, here.pool, here.starts, best.table, name=name)
+        runs = Runs(here.job, name, here.pool.name, here.starts, best.table)
         return Part(name, policy, pool, runs, spares)
     return Part(name, policy, pool, _joined(pieces))
 
@@ -186,7 +193,6 @@ def in_detail(sweep: Sweep, parts: Sequence[Part], slot: int, spread: Spread) ->
 
 
 def do_in_detail(sweep: Sweep, piece: Piece) -> RunResult:
-    """Run one policy, or the clairvoyant, from one start, and keep every slot."""
     (start,) = piece.starts
     if piece.pool is None:
         assert sweep.options is not None

@@ -15,7 +15,7 @@ from slacktide.budget.fleet import Fleet
 from slacktide.core.arrays import Ints
 from slacktide.core.compiled import compiled
 from slacktide.core.errors import InputError
-from slacktide.simulation.fleet.tuning_parameters import Knob
+from slacktide.simulation.fleet.tuning import Knob
 from slacktide_papers.baselines.shares import Steps, share_by_gain, size_for_efficiency, steps_of
 
 

@@ -10,8 +10,9 @@ from slacktide.allocators.base import allocators, at_least_one
 from slacktide.allocators.view import FleetView, Wanted
 from slacktide.budget.fleet import Fleet
 from slacktide.core.arrays import Ints
-from slacktide.simulation.fleet.tuning_parameters import Knob, cluster_sizes, doubled_widths
+from slacktide.simulation.fleet.tuning import Knob
 from slacktide_papers.baselines.fixed_cluster import cluster_size, fitting_widths
+from slacktide_papers.baselines.shares import cluster_sizes, doubled_widths
 
 
 @allocators.register

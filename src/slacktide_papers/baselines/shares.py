@@ -1,7 +1,8 @@
-"""Sharing GPUs among jobs so that each goes where it speeds up most."""
+"""Sharing GPUs among jobs so that each goes where it speeds up most; sizes of clusters and widths to try."""
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -108,3 +109,16 @@ def size_for_efficiency(stage: Ints, steps: Steps, efficiency: float) -> int:
         gpus += counts[at] * size
         speed += counts[at] * gain
     return gpus
+
+
+def cluster_sizes(fleet: Fleet) -> tuple[int, int]:
+    """Return the least and the greatest size of a cluster worth trying."""
+    least = max(one.widths[0] for one in fleet.classes)
+    return least, max(least + 1, math.ceil(8 * fleet.budget_gpus))
+
+
+def doubled_widths(fleet: Fleet) -> list[int]:
+    """Return the widths to try for all jobs: doublings, as far as a budget's share may go."""
+    widest = max(one.widths[-1] for one in fleet.classes)
+    most = min(widest, max(1, int(fleet.budget_gpus)))
+    return [2**power for power in range(int(math.log2(most)) + 1)]

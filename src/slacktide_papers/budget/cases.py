@@ -11,7 +11,7 @@ import numpy as np
 
 from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet import Fleet
-from slacktide.budget.solution.frontier import Frontier, frontier
+from slacktide.budget.frontier import Frontier, frontier
 from slacktide.budget.stream import Stream, realised_classes
 from slacktide.core.errors import InputError
 from slacktide.core.units import format_duration

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from slacktide.allocators.streams.fixed_width import FixedWidth
-from slacktide.budget.fleet_plan import ClassPlan, FleetPlan
-from slacktide.budget.widths import optimal_widths
-from slacktide.results.fleets.stream import StreamRun
+from slacktide.budget.widths import ClassPlan, FleetPlan, optimal_widths
+from slacktide.results.stream import StreamRun
 from slacktide.simulation.fleet.run import simulate
 from slacktide_papers.budget.cases import Case
 from slacktide_papers.budget.families import Family, Try

@@ -22,9 +22,8 @@ from slacktide.policies.selection.rate import FixedRate, LearningRate
 from slacktide.policies.view import Policy
 from slacktide.simulation import batch
 from slacktide.simulation.parallel.base import HERE, Spread
-from slacktide.simulation.plain import Setting
-from slacktide.simulation.replay import bounds_usd
-from slacktide.simulation.selection import make_arms
+from slacktide.simulation.playback import Setting
+from slacktide.simulation.selection import bounds_usd
 from slacktide_papers.deadline.places import (
     CONTESTED,
     USUAL_DEADLINE_HOURS,
@@ -33,7 +32,7 @@ from slacktide_papers.deadline.places import (
     starts_of,
     synthetic,
 )
-from slacktide_papers.deadline.policy_set import PAPER_SET
+from slacktide_papers.deadline.policy_set import PAPER_SET, make_arms
 from slacktide_papers.deadline.rows import OWN_RATE, PAPER_RATE, Chosen, Step
 from slacktide_papers.deadline.sweeps import GOOD_LEVEL, baselines
 from slacktide_papers.forecasters.noisy_truth import NoisyTruth
@@ -107,7 +106,7 @@ def do_policy(made: Mapping[str, Situation], task: tuple[str, int]) -> Floats:
     name, at = task
     one = made[name]
     setting = Setting(forecaster=one.forecaster)
-    runs = batch.run_many(one.job, one.pool, one.policies[at], one.starts, setting=setting)
+    runs = batch.run_compiled(one.job, one.pool, one.policies[at], one.starts, setting=setting)
     return np.array([run.utility_usd for run in runs])
 
 

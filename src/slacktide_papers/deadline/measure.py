@@ -14,12 +14,11 @@ from slacktide.market.base import Pool
 from slacktide.market.forecast.base import Forecaster
 from slacktide.market.forecast.persistence import DEFAULT_FORECASTER
 from slacktide.policies.view import Policy
-from slacktide.results.run import Run
-from slacktide.results.runs import Runs
+from slacktide.results.run import Run, Runs
 from slacktide.simulation import batch
+from slacktide.simulation.batch import run_yardstick
 from slacktide.simulation.parallel.base import HERE, Spread
-from slacktide.simulation.plain import Setting
-from slacktide.simulation.policy_runs import run_clairvoyant
+from slacktide.simulation.playback import Setting
 from slacktide_papers.deadline.places import job_of, starts_of
 from slacktide_papers.deadline.rows import Point
 
@@ -84,7 +83,7 @@ def do_part(cells: Sequence[Cell], part: Part) -> list[Run] | Floats:
     """Return the runs of a contender, or the best utilities."""
     cell = cells[part.cell]
     if part.contender is None:
-        best = [run_clairvoyant(*task) for task in _tasks(cell)]
+        best = [run_yardstick(*task)[0] for task in _tasks(cell)]
         return np.array([run.utility_usd for runs in best for run in runs])
     contender = cell.contenders[part.contender]
     return [run for task in _tasks(cell) for run in _runs(contender, *task)]
@@ -125,4 +124,4 @@ def _tasks(cell: Cell) -> list[tuple[Job, Pool, tuple[int, ...]]]:
 
 def _runs(contender: Contender, job: Job, pool: Pool, starts: tuple[int, ...]) -> Runs:
     setting = Setting(forecaster=contender.forecaster)
-    return batch.run_many(job, pool, contender.policy, starts, name=contender.name, setting=setting)
+    return batch.run_compiled(job, pool, contender.policy, starts, name=contender.name, setting=setting)

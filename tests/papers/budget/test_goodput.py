@@ -15,7 +15,7 @@ from slacktide.budget.stream import Stream
 from slacktide.core.errors import InputError
 from slacktide.core.speedup import Power
 from slacktide.core.types import Job
-from slacktide.results.fleets.stream import StreamRun
+from slacktide.results.stream import StreamRun
 from slacktide.simulation.fleet.run import RunOptions, run_events
 from slacktide_papers.budget.goodput import ROUND_HOURS, GoodputAutoscaler, Seen
 from slacktide_papers.budget.sharing import best_shares, widths_at

@@ -18,7 +18,7 @@ from slacktide.budget.widths import optimal_widths
 from slacktide.core.errors import InfeasibleError, InputError
 from slacktide.core.speedup import Amdahl, Power
 from slacktide.core.types import Job, Phase
-from slacktide.simulation.fleet.stream_views import StreamRows
+from slacktide.simulation.fleet.stream_world import StreamRows
 from slacktide_papers.baselines.efficiency_band import EfficiencyBand
 from slacktide_papers.baselines.equi import Equi, share_equally
 from slacktide_papers.baselines.fifo import Fifo

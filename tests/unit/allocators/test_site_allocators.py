@@ -21,7 +21,7 @@ from slacktide.core.errors import InputError
 from slacktide.core.speedup import Linear, Power
 from slacktide.core.types import Job
 from slacktide.market.base import Market, Pool
-from slacktide.results.fleets.fleet import FleetRun, HeldStretches
+from slacktide.results.fleet import FleetRun, HeldStretches
 from slacktide.simulation.fleet.run import RunOptions, run_events, run_fleet
 from slacktide.simulation.fleet.scene import FleetScene, Member
 from tests import build

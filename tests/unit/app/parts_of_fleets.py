@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from slacktide.app.fleets.simulate import simulate_fleet
 from slacktide.app.fleets.simulate_request import SimulateRequest
 from slacktide.app.markets.market import MarketSpec
 from slacktide.files.fleet.fleet import parse_fleet
-from slacktide.results.fleets.fleet_comparison import FleetComparison
+from slacktide.results.fleet import FleetComparison
 
 FLEET = """\
 budget: 600 usd/month
@@ -47,4 +48,6 @@ AS_IT_IS = {"patient-spot": {"width": 2, "wait_hours": 1.0}}
 def simulated(folder: Path) -> FleetComparison:
     """Return the small fleet under one allocator as it is and one that is tuned, with a bound for one."""
     asked = question(folder, policies=(AS_IT_IS, "patient-spot"))
-    return simulate_fleet(asked, bounds={"patient-spot": 1.25})
+    found = simulate_fleet(asked)
+    rows = (replace(row, over_bound=1.25) if row.policy == "patient-spot" else row for row in found.rows)
+    return replace(found, rows=tuple(rows))

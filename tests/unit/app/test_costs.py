@@ -19,7 +19,7 @@ from slacktide.journal.store.memory import MemoryStore
 from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.physics.ledger import Priced, Stretch
 from slacktide.physics.tariff import Charge
-from slacktide.results.machines.site_bill import SiteBill
+from slacktide.results.bill import SiteBill
 
 from .parts_of_admission import Desk, write_job
 

@@ -21,9 +21,8 @@ from slacktide.app.fleets.simulate_request import FleetArrivals, arrivals_of
 from slacktide.app.markets.market import MarketSpec
 from slacktide.budget.allowance import Allowance
 from slacktide.core.errors import InputError
-from slacktide.results.fleets.fleet_comparison import FleetComparison, Measured
-from slacktide.simulation.fleet.tuning import best_at
-from slacktide.simulation.fleet.tuning_parameters import settings_of
+from slacktide.results.fleet import FleetComparison, Measured
+from slacktide.simulation.fleet.tuning import best_at, settings_of
 
 from .parts_of_fleets import AS_IT_IS, PAST, question, simulated
 

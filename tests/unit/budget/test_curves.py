@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from slacktide.budget.classes import speedups_at
-from slacktide.budget.solution.curves import PhaseWidths, rows_of
+from slacktide.budget.width_options import PhaseWidths, rows_of
 from slacktide.core.errors import InputError
 from slacktide.core.speedup import Amdahl, Linear, Power, Speedup, Table
 from slacktide.core.types import Phase

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from slacktide.budget.classes import JobClass
-from slacktide.budget.solution.frontier import frontier
+from slacktide.budget.frontier import frontier
 from slacktide.budget.widths import least_budget_gpus
 from slacktide.core.errors import InfeasibleError, InputError
 from slacktide.core.speedup import Amdahl, Linear, Power
@@ -37,15 +37,14 @@ def test_corners_by_hand() -> None:
     assert found.budget_gpus == pytest.approx([1.0, 1.2, 1.6])
     assert found.mean_response_hours == pytest.approx([2.0, 1.2, 0.8])
     assert found.shadow_price_hours_per_gpu == pytest.approx([4.0, 1.0, 0.0])
-    assert [found.corner(index).widths for index in range(3)] == [((1,),), ((2,),), ((4,),)]
-    assert found.corner(-1) == found.corner(2)
-    with pytest.raises(IndexError):
-        found.corner(3)
+    plans = [found.plan_at(gpus) for gpus in found.budget_gpus]
+    assert [plan.classes[0].paths[0].widths for plan in plans] == [(1,), (2,), (4,)]
 
 
 def test_one_width_is_one_corner() -> None:
     found = frontier([JobClass(Job(name="fixed", work_gpu_hours=3.0, widths=(4,)), arrivals_per_hour=1.0)])
-    assert (len(found), found.corner(0).budget_gpus, found.corner(0).widths) == (1, 3.0, ((4,),))
+    assert (len(found), found.budget_gpus[0]) == (1, 3.0)
+    assert found.plan_at(3.0).classes[0].paths[0].widths == (4,)
     assert found.plan_at(10.0).average_gpus == pytest.approx(3.0)
     assert found.cheapest_budget_for(0.75) == pytest.approx(3.0)
 
@@ -118,4 +117,4 @@ def test_a_class_that_scales_perfectly_is_no_step_at_all() -> None:
     )
     found = frontier([perfect, ONE])
     assert len(found) == len(frontier([ONE]))
-    assert {found.corner(index).widths[0] for index in range(len(found))} == {(8,)}
+    assert {found.plan_at(gpus).classes[0].paths[0].widths for gpus in found.budget_gpus} == {(8,)}

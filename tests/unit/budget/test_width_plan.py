@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from slacktide.app.fleets.budgets import budget
 from slacktide.budget.classes import JobClass
-from slacktide.budget.fleet_plan import ClassPlan, PathShare, WidthShare
-from slacktide.budget.solution.frontier import frontier
+from slacktide.budget.frontier import frontier
 from slacktide.budget.width_plan import OneWidths, WidthPlan, one_widths
+from slacktide.budget.widths import ClassPlan, PathShare, WidthShare
 from slacktide.core.errors import InfeasibleError, InputError
 from slacktide.core.speedup import Amdahl, Linear, Power, Speedup, Table
 from slacktide.core.types import Job, Phase

@@ -15,7 +15,7 @@ from slacktide.cli import run
 from slacktide.journal.events import Joined, Rented
 from slacktide.journal.state.tickets import MachineKind
 from slacktide.providers.base import Renter
-from slacktide.results.machines.machines import MachineStatus
+from slacktide.results.status import MachineStatus
 from slacktide.testing import fake_provider as fake
 from slacktide.testing.fake_provider import Fake
 

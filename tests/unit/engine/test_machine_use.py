@@ -13,7 +13,7 @@ from slacktide.journal.events import ClockSet, Decided, Event, Lived, PaceRevise
 from slacktide.physics.ledger import Priced, Stretch
 from slacktide.physics.pace import KNOWN, Pace, see_restart
 from slacktide.physics.tariff import Charge
-from slacktide.results.machines.machine_use import MachineUse
+from slacktide.results.machine_bill import MachineUse
 
 QUOTE = Quote(1.0, 3.0, 64)
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

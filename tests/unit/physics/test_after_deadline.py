@@ -17,7 +17,7 @@ from slacktide.market.base import Market, Pool
 from slacktide.policies.base import policies
 from slacktide.results.run import result_of
 from slacktide.simulation import batch, plain
-from slacktide.simulation.policy_runs import run_in_detail
+from slacktide.simulation.batch import run_in_detail
 from tests import build
 from tests.unit.engine.test_engine import Bench, context
 
@@ -38,7 +38,7 @@ def market() -> Pool:
 @pytest.mark.parametrize("billing", ["second", "slot"])
 def test_plain_is_compiled_after_the_deadline(after: AfterDeadline, billing: str) -> None:
     task, pool, policy = job(after, billing=billing), market(), policies.make("uniform-progress")
-    run, (found,) = plain.run(task, pool, policy), batch.run_many(task, pool, policy, [0])
+    run, (found,) = plain.run(task, pool, policy), batch.run_compiled(task, pool, policy, [0])
     assert run.cost_usd == pytest.approx(found.cost_usd)
     assert not run.on_time
     assert run.finish_hours == pytest.approx(found.finish_hours)

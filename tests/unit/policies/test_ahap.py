@@ -17,7 +17,7 @@ from slacktide.policies.deadline_guard import DeadlineGuard
 from slacktide.policies.uniform_progress import UniformProgress
 from slacktide.policies.view import Policy, View
 from slacktide.simulation import batch, plain
-from slacktide.simulation.plain import Setting
+from slacktide.simulation.playback import Setting
 from slacktide_papers.forecasters.noisy_truth import NoisyTruth
 from tests.parts_of_effort import examples
 
@@ -170,8 +170,8 @@ def test_knowing_the_next_slots_beats_uniform_progress() -> None:
     job = Job(work_gpu_hours=80.0, deadline_hours=12.5, widths=tuple(range(1, 9)), restart_hours=0.05)
     starts = list(range(0, len(pool) - 25, 9))
     knowing = Setting(forecaster=NoisyTruth(level=0.0))
-    ahap = batch.run_many(job, pool, DeadlineGuard(Ahap(5, 1)), starts, setting=knowing)
-    up = batch.run_many(job, pool, DeadlineGuard(UniformProgress()), starts)
+    ahap = batch.run_compiled(job, pool, DeadlineGuard(Ahap(5, 1)), starts, setting=knowing)
+    up = batch.run_compiled(job, pool, DeadlineGuard(UniformProgress()), starts)
     assert all(run.on_time for run in ahap)
     assert sum(run.cost_usd for run in ahap) < 0.99 * sum(run.cost_usd for run in up)
     one = plain.run(job, pool, DeadlineGuard(Ahap(5, 1)), start=starts[3], setting=knowing)

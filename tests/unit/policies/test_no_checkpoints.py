@@ -12,7 +12,7 @@ from slacktide.market.base import Pool
 from slacktide.physics import progress as physics
 from slacktide.policies.base import policies
 from slacktide.policies.no_checkpoints import Unbroken
-from slacktide.simulation import batch, plain, policy_runs
+from slacktide.simulation import batch, plain
 from tests import build
 
 SLOTS = 60
@@ -41,9 +41,9 @@ def test_finishing_after_a_change_of_workers_means_beginning_anew() -> None:
 
 def test_plain_is_compiled_without_checkpoints() -> None:
     task, pool, starts = job(), market(), list(range(12))
-    acting = policy_runs.guarded(policies.make("uniform-progress"), task)
+    acting = plain.guarded(policies.make("uniform-progress"), task)
     assert batch.can_compile(acting, pool)
-    compiled = batch.run_many(task, pool, acting, starts)
+    compiled = batch.run_compiled(task, pool, acting, starts)
     for start, found in zip(starts, compiled, strict=True):
         run = plain.run(task, pool, acting, start=start)
         assert (found.cost_usd, found.finish_hours) == pytest.approx((run.cost_usd, run.finish_hours))
@@ -55,7 +55,7 @@ def test_plain_is_compiled_without_checkpoints() -> None:
 
 def test_workers_with_work_to_lose_are_kept_while_they_are_in_time() -> None:
     pool = build.pool(1.0, 4.0, 4, slots=SLOTS)
-    acting = policy_runs.guarded(policies.make("uniform-progress"), job())
+    acting = plain.guarded(policies.make("uniform-progress"), job())
     run = plain.run(job(), pool, acting)
     assert run.lost_gpu_hours == 0.0
     assert run.slots[-1].wanted.reason.rule == "no-checkpoint"
@@ -65,6 +65,6 @@ def test_workers_with_work_to_lose_are_kept_while_they_are_in_time() -> None:
 
 def test_only_jobs_without_checkpoints_are_wrapped() -> None:
     policy = policies.make("uniform-progress")
-    assert isinstance(policy_runs.guarded(policy, job(value_usd=1.0, worthless_after_hours=20.0)), Unbroken)
+    assert isinstance(plain.guarded(policy, job(value_usd=1.0, worthless_after_hours=20.0)), Unbroken)
     soft = job(checkpoint_hours=0.0, value_usd=1.0, worthless_after_hours=20.0)
-    assert policy_runs.guarded(policy, soft) is policy
+    assert plain.guarded(policy, soft) is policy

@@ -17,8 +17,7 @@ from slacktide.policies.pools.pool_beliefs import PoolLevels, PoolWarning, Sourc
 from slacktide.policies.pools.roaming_horizon import RoamingHorizon, SolvedProgramme
 from slacktide.policies.view import View
 from slacktide.simulation import batch, plain
-from slacktide.simulation.plain import run_over_pools
-from slacktide.simulation.policy_runs import guarded
+from slacktide.simulation.plain import guarded, run_over_pools
 from slacktide.simulation.pool_options import PoolOptions
 from tests import build
 

@@ -11,7 +11,7 @@ from slacktide.engine.bills.machines import between, compared, machine_bill
 from slacktide.journal.events import Record
 from slacktide.journal.state.tickets import MachineKind
 from slacktide.providers.base import Machine, MachineState, Renter
-from slacktide.results.machines.machine_account import MachineAccount
+from slacktide.results.machine_bill import MachineAccount
 from slacktide.testing import fake_provider as fake
 from slacktide.testing.fake_provider import EPOCH, Fake, Faults
 

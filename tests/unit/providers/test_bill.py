@@ -6,7 +6,7 @@ import pytest
 
 from slacktide.engine.bills.machines import machine_bill
 from slacktide.journal.events import ClockJumped
-from slacktide.results.machines.machine_bill import LAST_BOOTS, MachineCost, Spread
+from slacktide.results.machine_bill import LAST_BOOTS, MachineCost, Spread
 
 from .parts_of_records import as_told, clock, joined, records, rented, returned, utc
 

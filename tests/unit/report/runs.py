@@ -20,7 +20,8 @@ from slacktide.policies.base import policies
 from slacktide.results.bill import Bill
 from slacktide.results.run import CLAIRVOYANT, ON_DEMAND_ALONE, Run, RunResult, result_of
 from slacktide.simulation import plain
-from slacktide.simulation.policy_runs import guarded, run_in_detail
+from slacktide.simulation.batch import run_in_detail
+from slacktide.simulation.plain import guarded
 from tests import build
 
 from .conftest import NASTY, job, pool

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from slacktide.core.types import Job
-from slacktide.results.runs import AllRuns, Runs, column
+from slacktide.results.run import AllRuns, Runs, column
 
 JOB = Job(
     work_gpu_hours=10, deadline_hours=8, widths=(1, 2), value_usd=50.0, worthless_after_hours=12.0

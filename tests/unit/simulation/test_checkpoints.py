@@ -16,7 +16,7 @@ from slacktide.report.text.tables.plan import advice_words, page
 from slacktide.report.wire.plan import as_json
 from slacktide.report.words import about
 from slacktide.results.plan import HeldAt, JobPlan, Outcomes, Outlook, PoolBill, Range
-from slacktide.simulation.plan.checkpoints import advise, hours_between_losses, usual_spot_gpus
+from slacktide.simulation.plan.what_if import advise, hours_between_losses, usual_spot_gpus
 
 JOB = Job(work_gpu_hours=20.0, deadline_hours=12.0, widths=(1, 2, 3, 4), checkpoint_hours=0.5)
 

@@ -24,8 +24,8 @@ from slacktide.results.comparison import Comparison
 from slacktide.results.run import IN_THE_POOL, OVER_POOLS, Stay
 from slacktide.simulation import plain
 from slacktide.simulation.compare import Starts, common_starts, compare_over_pools
-from slacktide.simulation.plain import run_over_pools
-from slacktide.simulation.policy_runs import guarded, setting_for
+from slacktide.simulation.plain import guarded, run_over_pools
+from slacktide.simulation.playback import Setting
 from slacktide.simulation.pool_options import PoolOptions
 from slacktide.solvers.pools.optimum import optimum
 
@@ -57,7 +57,7 @@ def test_who_stays_is_shown_in_the_pool_that_was_best() -> None:
     found, opened = compared(), market()
     bills = {}
     for place in opened.pools:
-        setting = setting_for(opened, place, None)
+        setting = Setting.on(opened, place)
         acting = guarded(UniformProgress(), job())
         runs = [plain.run(job(), place, acting, start=start, setting=setting) for start in STARTS]
         bills[place.name] = float(np.mean([one.cost_usd for one in runs]))

@@ -8,8 +8,8 @@ import pytest
 from slacktide.core.types import Job
 from slacktide.market.source import open_market
 from slacktide.physics.truth import RandomTruth
-from slacktide.simulation import compare, policy_runs
-from slacktide.simulation.policy_runs import joined_yardstick
+from slacktide.simulation import batch, compare
+from slacktide.simulation.batch import joined_yardstick
 from slacktide.simulation.sweep import LEAST_STARTS, MOST_PIECES, cut
 from slacktide.solvers.clairvoyant.clairvoyant import Yardstick
 
@@ -28,8 +28,8 @@ def test_all_starts_are_in_pieces_in_their_order(count: int) -> None:
 @pytest.mark.parametrize("job", [NARROW, WIDE], ids=["grid", "wide"])
 def test_the_clairvoyant_is_the_same_in_pieces(job: Job) -> None:
     starts = [0, 40, 20, 60]
-    whole = policy_runs.solve_yardstick(job, POOL, starts, among=500)
-    parts = [policy_runs.solve_yardstick(job, POOL, some, among=500) for some in (starts[:1], starts[1:])]
+    whole = batch.solve_yardstick(job, POOL, starts, among=500)
+    parts = [batch.solve_yardstick(job, POOL, some, among=500) for some in (starts[:1], starts[1:])]
     again = joined_yardstick(parts)
     assert again.table.tobytes() == whole.table.tobytes()
     assert (whole.spare_usd is None) == (job is NARROW)

@@ -10,8 +10,7 @@ from slacktide.policies.base import policies
 from slacktide.simulation.plan.assumptions import recent_starts
 from slacktide.simulation.plan.futures import learned_from
 from slacktide.simulation.plan.look_ahead import look_ahead
-from slacktide.simulation.plan.plan_start import PlanStart
-from slacktide.simulation.plan.planned_job import PlannedJob
+from slacktide.simulation.plan.planned_job import PlannedJob, PlanStart
 
 JOB = parse_job(
     "resources: {accelerators: H100:1..2}\nwork: 2 gpu-hours\ndeadline: 8h\n", path="job.yaml"

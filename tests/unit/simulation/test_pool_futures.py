@@ -19,8 +19,7 @@ from slacktide.report.wire.plan import as_json
 from slacktide.results.plan import JobPlan
 from slacktide.results.run import OVER_POOLS
 from slacktide.simulation.plan.futures import futures_of_pools
-from slacktide.simulation.plan.plan_start import PlanStart, known_at
-from slacktide.simulation.plan.planned_job import PlannedJob, Variant
+from slacktide.simulation.plan.planned_job import PlannedJob, PlanStart, Variant, known_at
 from slacktide.simulation.plan.what_if import against_width, if_work_is_wrong
 from slacktide.simulation.pool_options import PoolOptions
 

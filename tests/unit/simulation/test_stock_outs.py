@@ -26,10 +26,9 @@ from slacktide.report.text.tables.market import stock_words
 from slacktide.results.run import Run
 from slacktide.simulation import plain
 from slacktide.simulation.compare import compare
+from slacktide.simulation.plain import guarded
 from slacktide.simulation.plan.look_ahead import look_ahead
-from slacktide.simulation.plan.plan_start import PlanStart
-from slacktide.simulation.plan.planned_job import PlannedJob
-from slacktide.simulation.policy_runs import guarded
+from slacktide.simulation.plan.planned_job import PlannedJob, PlanStart
 from slacktide.simulation.pool_options import PoolOptions
 from tests import build
 

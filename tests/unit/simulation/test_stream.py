@@ -15,7 +15,7 @@ from slacktide.budget.stream import Stream, draw_stream
 from slacktide.core.errors import InputError
 from slacktide.core.speedup import Amdahl, Power
 from slacktide.core.types import Job, Phase
-from slacktide.results.fleets.stream import Responses, StreamRun
+from slacktide.results.stream import Responses, StreamRun
 from slacktide.simulation.fleet.run import run_events, simulate
 from slacktide_papers.baselines.equi import Equi
 from slacktide_papers.baselines.fifo import Fifo

@@ -17,8 +17,7 @@ from slacktide.core.errors import UnknownNameError
 from slacktide.core.speedup import Amdahl, Power
 from slacktide.core.types import Job
 from slacktide.simulation.fleet.comparison import allocator_label, compare_streams
-from slacktide.simulation.fleet.tuning import Tuner
-from slacktide.simulation.fleet.tuning_parameters import KNOBS, knobs_of
+from slacktide.simulation.fleet.tuning import KNOBS, Tuner, knobs_of
 from slacktide_papers.baselines.fifo import Fifo
 
 CLASSES = (

@@ -12,7 +12,7 @@ from slacktide.core.speedup import Amdahl, Linear, Power
 from slacktide.core.types import Job
 from slacktide.market.base import Pool
 from slacktide.market.source import open_market
-from slacktide.simulation.policy_runs import run_in_detail
+from slacktide.simulation.batch import run_in_detail
 from slacktide.solvers.clairvoyant.clairvoyant import (
     clairvoyant,
     clairvoyant_table,

@@ -9,8 +9,7 @@ import numpy as np
 
 from slacktide.allocators.base import SettledWays, SettledWidths, allocators
 from slacktide.budget.fleet import Fleet
-from slacktide.budget.fleet_plan import FleetPlan
-from slacktide.budget.widths import optimal_widths
+from slacktide.budget.widths import FleetPlan, optimal_widths
 from slacktide.core.errors import InputError
 
 

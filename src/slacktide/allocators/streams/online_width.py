@@ -16,8 +16,7 @@ from slacktide.allocators.view import Arrived, Fact, Finished, FleetView, OldMem
 from slacktide.budget.classes import JobClass
 from slacktide.budget.estimates.rates import CHANGES_PER_JOB, ArrivalRate
 from slacktide.budget.fleet import Fleet
-from slacktide.budget.fleet_plan import ClassPlan
-from slacktide.budget.widths import WidthsOf
+from slacktide.budget.widths import ClassPlan, WidthsOf
 from slacktide.core.errors import InputError, UnknownNameError
 
 NEIGHBOUR = 1.5

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from slacktide.budget.classes import JobClass
-from slacktide.budget.solution.frontier import frontier
-from slacktide.budget.solution.mixed_widths import rounded_up
+from slacktide.budget.frontier import frontier
 from slacktide.budget.width_plan import WidthPlan, answer
+from slacktide.budget.widths import rounded_up
 from slacktide.core.errors import InfeasibleError, InputError
 from slacktide.core.units import HOURS_PER_MONTH, format_duration, parse_budget
 from slacktide.files.fleet.fleet import FleetFile, gpus_of, read_fleet_file

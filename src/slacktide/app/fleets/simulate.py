@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,8 +21,8 @@ from slacktide.core.register import extension
 from slacktide.files.fleet.fleet import FleetFile
 from slacktide.files.fleet.recorded_jobs import FleetJob, read_jobs
 from slacktide.market.base import Market
-from slacktide.results.fleets.fleet_comparison import FleetComparison, FleetMonth, JobFacts
-from slacktide.results.fleets.stream import StreamComparison
+from slacktide.results.fleet import FleetComparison, FleetMonth, JobFacts
+from slacktide.results.stream import StreamComparison
 from slacktide.simulation.fleet.comparison import compare_fleet, compare_streams
 from slacktide.simulation.fleet.run import Progress
 from slacktide.simulation.fleet.scene import FleetScene, Member
@@ -126,13 +125,10 @@ def usual_policies(own: Spec | None = None) -> list[Spec]:
     return known if own is None else [own, *(name for name in known if name != own)]
 
 
-def simulate_fleet(
-    request: SimulateRequest, *, bounds: Mapping[str, float] | None = None, progress: Progress | None = None
-) -> FleetComparison:
+def simulate_fleet(request: SimulateRequest, *, progress: Progress | None = None) -> FleetComparison:
     """Run the jobs of a fleet on its market under allocators, side by side at one common spend.
 
-    `bounds` says by the name of an allocator how its mean response compares with a lower bound, where one is
-    known. Raises InputError or FileError for what cannot be meant.
+    Raises InputError or FileError for what cannot be meant.
     """
     request.check_options()
     market = request.open_market()
@@ -140,29 +136,15 @@ def simulate_fleet(
     scene = fleet_scene(arrivals, request.file, market)
     policies = request.policies or usual_policies(request.file.policy)
     allowance = scene.allowance
-    found = compare_fleet(
-        scene,
-        policies,
-        budget_usd(allowance, arrivals.hours),
-        change_usd(allowance.usd),
-        bounds=bounds,
-        progress=progress,
-    )
-    rows = found.rows
-    if request.bound:
-        bound = extension("slacktide.fleet_bounds", "weak-duality", "the bound below a fleet's response")
-        least = bound(scene, found.common_usd).mean_response_hours
-        rows = tuple(replace(row, over_bound=row.measured.mean_hours / least) for row in rows)
-    return FleetComparison(
-        month=_month(arrivals, scene, load_gpus(request.file.templates)),
-        deadlines=sum(one.due_hours < math.inf for one in scene.members),
-        common_usd=found.common_usd,
-        common_of=found.common_of,
-        rows=rows,
-        story=found.story,
-        less=found.less,
-        more=found.more,
-    )
+    month = _month(arrivals, scene, load_gpus(request.file.templates))
+    spend, change = budget_usd(allowance, arrivals.hours), change_usd(allowance.usd)
+    found = compare_fleet(scene, policies, spend, change, month, progress)
+    if not request.bound:
+        return found
+    bound = extension("slacktide.fleet_bounds", "weak-duality", "the bound below a fleet's response")
+    least = bound(scene, found.common_usd).mean_response_hours
+    rows = tuple(replace(row, over_bound=row.measured.mean_hours / least) for row in found.rows)
+    return replace(found, rows=rows)
 
 
 def fleet_scene(arrivals: FleetArrivals, file: FleetFile, market: Market) -> FleetScene:

@@ -17,10 +17,8 @@ from slacktide.engine.job.job_context import JobContext
 from slacktide.journal.events import ClockSet, Event, Kept, Lived, Record, SiteOpened, Submitted
 from slacktide.journal.state.journal_state import JobRecord, JournalState
 from slacktide.physics.ledger import CENT_USD, Priced, StretchSums, added, bill
-from slacktide.results.bill import JobCost
-from slacktide.results.machines.bill_parts import BillPart
-from slacktide.results.machines.machine_use import MachineCosts
-from slacktide.results.machines.site_bill import PayerBill, SiteBill, SiteCost
+from slacktide.results.bill import BillPart, JobCost, PayerBill, SiteBill, SiteCost
+from slacktide.results.machine_bill import MachineCosts
 from slacktide.results.run import RunResult
 
 KEYS = ("owner", "class", "month", "job")  # what a bill may be divided by

@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     from slacktide.app.alerts.outbox import HookStatus
     from slacktide.app.journal.costs import RecordedRun
     from slacktide.report.text.bills.cost_report import CostReport
-    from slacktide.results.bill import Bill, JobCost
-    from slacktide.results.machines.site_bill import SiteCost
+    from slacktide.results.bill import Bill, JobCost, SiteCost
 
 
 FOLLOW_S = 0.2  # how often to look for more

@@ -15,7 +15,7 @@ from slacktide.market.formats.table import write_table
 from slacktide.market.source import open_market
 from slacktide.market.synthetic import profile as profile_named
 from slacktide.market.synthetic import synthesize
-from slacktide.results.forecasts import Forecasts
+from slacktide.results.comparison import Forecasts
 from slacktide.simulation.compare import Progress
 
 ENDINGS = (".csv", ".csv.gz", ".parquet", ".json")  # of files that a market can be written to

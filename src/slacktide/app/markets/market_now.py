@@ -29,7 +29,7 @@ from slacktide.market.base import Market, Pool
 from slacktide.market.spec import is_feed
 from slacktide.report.wire import values
 from slacktide.simulation.plan.futures import scenarios
-from slacktide.simulation.plan.plan_start import PlanStart
+from slacktide.simulation.plan.planned_job import PlanStart
 
 MOST_SLOTS = 2000
 

@@ -13,7 +13,7 @@ from slacktide.policies.selection.policy_set import fresh, policy_set
 from slacktide.policies.selection.state_file import LearnedStateFile, default_path, forget
 from slacktide.simulation.compare import Progress
 from slacktide.simulation.parallel.base import HERE, Spread
-from slacktide.simulation.policy_runs import setting_for
+from slacktide.simulation.playback import Setting
 from slacktide.simulation.selection import arms_of, random_tasks, select
 
 
@@ -49,7 +49,7 @@ def teach(
         tasks,
         arms_of(saved.read()),
         saved,
-        setting=lambda pool: setting_for(market, pool, None),
+        setting=lambda pool: Setting.on(market, pool),
         seed=request.seed,
         # Two streams may teach one state at the same time; their jobs need names of their own.
         name=f"{file.job.name}-{secrets.token_hex(4)}",

@@ -38,17 +38,15 @@ from slacktide.market.base import Market, Pool
 from slacktide.market.pools.places import ANY_GPU
 from slacktide.market.spec import absolute, feed_path, is_feed
 from slacktide.physics.pace import is_measured, mean_factor, whole_work
+from slacktide.policies.deadline_guard import label
 from slacktide.policies.selection.policy_set import AUTO, DEFAULT_POLICIES
 from slacktide.policies.view import Policy
-from slacktide.results.last_runs import LastRun, LastRuns, WidthMeasured
-from slacktide.results.plan import JobPlan, Outlook, PoolBill
-from slacktide.simulation.policy_runs import label
+from slacktide.results.plan import JobPlan, LastRun, LastRuns, Outlook, PoolBill, WidthMeasured
 from slacktide.simulation.pool_options import PoolOptions
 
 if TYPE_CHECKING:
     from slacktide.simulation.compare import Progress
-    from slacktide.simulation.plan.plan_start import PlanStart
-    from slacktide.simulation.plan.planned_job import PlannedJob
+    from slacktide.simulation.plan.planned_job import PlannedJob, PlanStart
 
 
 NEXT_TO_MOVING: tuple[str, ...] = ("stochastic-horizon", "on-demand", OVER_POOLS)
@@ -122,9 +120,9 @@ def plan(
     when the job cannot be done in time, or not for its maximum cost.
     """
     # What plans and nothing else uses is imported here: `run` and the server load this module, too.
-    from slacktide.simulation.plan.checkpoints import advise
     from slacktide.simulation.plan.look_ahead import look_ahead
     from slacktide.simulation.plan.planned_job import PlannedJob
+    from slacktide.simulation.plan.what_if import advise
     from slacktide.simulation.selection import resolve_policy
 
     others, pool, start = options.get("others"), options.get("pool"), options.get("start")
@@ -160,8 +158,7 @@ def _over_pools(
 ) -> JobPlan:
     """Plan a job that may move among at least two pools."""
     from slacktide.simulation.plan.look_ahead import look_ahead
-    from slacktide.simulation.plan.plan_start import PlanStart, known_at
-    from slacktide.simulation.plan.planned_job import PlannedJob
+    from slacktide.simulation.plan.planned_job import PlannedJob, PlanStart, known_at
     from slacktide.simulation.selection import resolve_policy
 
     job = ground.job
@@ -202,7 +199,7 @@ def _begin(
     job: Job, market: Market, pool: str | None, start: PlannedSlot
 ) -> tuple[PlanStart, dict[str, list[float]]]:
     """Return where a job would begin, and its bills in all pools where one must be chosen."""
-    from slacktide.simulation.plan.plan_start import PlanStart
+    from slacktide.simulation.plan.planned_job import PlanStart
 
     bills = {} if pool is not None else pool_bills(job, market, lambda each: start.slot(job, each))
     place = market.pool(pool) if pool is not None else cheapest(market, bills)

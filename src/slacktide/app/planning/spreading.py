@@ -29,8 +29,7 @@ def open_spread(place: str | None = None) -> Iterator[Spread]:
         with Processes(int(about) if colon else None) as processes:
             yield processes
     elif kind == "ray" and (not colon or about):
-        from slacktide.simulation.parallel.ray_address import check_installed
-        from slacktide.simulation.parallel.ray_tasks import connected
+        from slacktide.simulation.parallel.ray_tasks import check_installed, connected
 
         check_installed()  # to say that Ray is missing before asking where a cluster is
         with connected(about or cluster_address()) as tasks:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from slacktide.backends.ray.cluster_note import ClusterNote
 from slacktide.core.errors import InputError
-from slacktide.results.machines.cluster import ClusterStatus, NodeStatus
+from slacktide.results.status import ClusterStatus, NodeStatus
 from slacktide.testing import local_cluster
 
 NONE = "there must be a local cluster, found none; start one with `slacktide cluster up`"

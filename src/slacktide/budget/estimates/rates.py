@@ -41,7 +41,6 @@ class Blocks:
     squares: float = 0.0  # sum of the squared differences of those logarithms
 
     def full(self, now_hours: float) -> None:
-        """Count a block that is full."""
         log_hours = math.log(max(now_hours - self.end_hours, LEAST_HOURS))
         if self.log_hours is not None:
             self.squares += (log_hours - self.log_hours) ** 2
@@ -75,12 +74,10 @@ class Dispersion:
         return max(1.0, *seen) if seen else ASSUMED
 
     def remember(self) -> list[Mapping[str, Any]]:
-        """Return all that it knows as JSON values."""
         return [asdict(one) for one in self.blocks]
 
     @classmethod
     def recalled(cls, memory: Sequence[Mapping[str, Any]]) -> Dispersion:
-        """Return the dispersion that was written down."""
         return cls([Blocks(**one) for one in memory])
 
 
@@ -108,7 +105,6 @@ class ArrivalRate:
     """The rate that was found last, with the count and the hour for which it was."""
 
     def arrived(self, now_hours: float) -> None:
-        """Count an arrival."""
         self.count += 1
         if self.count % MARK_JOBS == 0:
             self.bursts.arrived(self.count, now_hours)
@@ -123,7 +119,6 @@ class ArrivalRate:
 
     @property
     def dispersion(self) -> float:
-        """How many times as much counts vary as those of a Poisson stream."""
         return self.bursts.value
 
     def per_hour(self, now_hours: float) -> float:
@@ -145,7 +140,6 @@ class ArrivalRate:
         return run_mean(jobs, hours, np.log(self.changes_per_job * blocks), prior_hours)
 
     def remember(self) -> Mapping[str, Any]:
-        """Return all that it knows as JSON values."""
         return {
             "count": self.count,
             "marks": [list(mark) for mark in self.marks],
@@ -153,7 +147,6 @@ class ArrivalRate:
         }
 
     def recall(self, memory: Mapping[str, Any]) -> None:
-        """Know what was written down, and nothing else."""
         self.count = memory["count"]
         self.marks = [(count, hours) for count, hours in memory["marks"]]
         self.bursts = Dispersion.recalled(memory["bursts"])

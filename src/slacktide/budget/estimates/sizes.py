@@ -37,7 +37,6 @@ class Fading:
             self.weight = 1.0
 
     def add(self, key: int, amount: float) -> None:
-        """Add to the sum of a key."""
         self.sums[key] = self.sums.get(key, 0.0) + self.weight * amount
 
     def get(self, key: int) -> float:
@@ -45,11 +44,9 @@ class Fading:
         return self.sums.get(key, 0.0) / self.weight
 
     def remember(self) -> Mapping[str, Any]:
-        """Return the sums as JSON values."""
         return {"weight": self.weight, "sums": [list(each) for each in self.sums.items()]}
 
     def recall(self, memory: Mapping[str, Any]) -> None:
-        """Take the sums that were written down."""
         self.weight, self.sums = memory["weight"], dict(memory["sums"])
 
 
@@ -102,15 +99,12 @@ class Sizes:
     done: dict[int, float] = field(default_factory=dict)  # [job]: what each that is present has done
 
     def arrived(self, job: int) -> None:
-        """Take in that a job is present."""
         self.done[job] = 0.0
 
     def progressed(self, job: int, work_gpu_hours: float) -> None:
-        """Take in some work of a job that is present."""
         self.done[job] += work_gpu_hours
 
     def ended(self, job: int) -> None:
-        """Take in that a job is finished."""
         work = max(self.done.pop(job), LEAST_GPU_HOURS)
         self.finished.age()
         self.finished.add(round(BINS_PER_DOUBLING * math.log2(work)), 1.0)
@@ -119,7 +113,6 @@ class Sizes:
 
     @property
     def finished_jobs(self) -> float:
-        """How many finished jobs count."""
         return sum(self.finished.sums.values()) / self.finished.weight
 
     def survival(self) -> Survival:
@@ -131,7 +124,6 @@ class Sizes:
         return kaplan_meier(sizes, counts, np.array(list(self.done.values())))
 
     def remember(self) -> Mapping[str, Any]:
-        """Return all that it knows as JSON values."""
         return {
             "finished": self.finished.remember(),
             "work": self.work.remember(),
@@ -139,7 +131,6 @@ class Sizes:
         }
 
     def recall(self, memory: Mapping[str, Any]) -> None:
-        """Know what was written down, and nothing else."""
         self.finished.recall(memory["finished"])
         self.work.recall(memory["work"])
         self.done = dict(memory["done"])

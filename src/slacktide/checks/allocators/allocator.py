@@ -42,7 +42,7 @@ from slacktide.checks.cases import WIDTHS, random_speedup
 from slacktide.core.arrays import Ints
 from slacktide.core.errors import InputError
 from slacktide.core.types import Job, Phase
-from slacktide.results.fleets.stream import StreamRun
+from slacktide.results.stream import StreamRun
 from slacktide.simulation.fleet.market_kernel import Orders
 from slacktide.simulation.fleet.run import RunOptions, Watch, run_events
 

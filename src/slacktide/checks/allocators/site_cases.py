@@ -21,7 +21,7 @@ from slacktide.core.errors import InputError
 from slacktide.core.types import TIME_TOLERANCE_HOURS, Job, JobState, Phase, PoolChoice
 from slacktide.market.base import Market, Moves, Pool
 from slacktide.physics import progress as physics
-from slacktide.results.fleets.fleet import FleetRun
+from slacktide.results.fleet import FleetRun
 from slacktide.simulation.fleet.market_kernel import Orders
 from slacktide.simulation.fleet.run import RunOptions, Watch, run_fleet
 from slacktide.simulation.fleet.scene import ANY_GPU, FleetScene, Member

@@ -13,8 +13,8 @@ from slacktide.cli.shared.output import ProgressBar, echo_json, line_length, pri
 from slacktide.core.errors import InputError, shown
 
 if TYPE_CHECKING:
-    from slacktide.results.fleets.fleet_comparison import FleetComparison
-    from slacktide.results.fleets.stream import StreamComparison
+    from slacktide.results.fleet import FleetComparison
+    from slacktide.results.stream import StreamComparison
 
 SAME_NAMES = (
     "jobs", "count", "arrivals", "sizes", "seed", "node_gpus", "start", "hours", "periods", "bound",
@@ -227,7 +227,7 @@ def _show_simulation(found: StreamComparison | FleetComparison, path: str, given
     from slacktide.report.pages import fleet as html
     from slacktide.report.text.tables import fleet, streams
     from slacktide.report.wire import fleet as wire
-    from slacktide.results.fleets.stream import StreamComparison
+    from slacktide.results.stream import StreamComparison
 
     files: dict[str, Callable[[str], object]]
     if isinstance(found, StreamComparison):

@@ -15,7 +15,7 @@ from slacktide.core.units import format_count
 
 if TYPE_CHECKING:
     from slacktide.app.machines import MachinesRequest
-    from slacktide.results.machines.machines import MachineStatus
+    from slacktide.results.status import MachineStatus
 
 FILE = "machines.yaml"
 NO_CLUSTER = "no cluster is running; start one with `slacktide cluster up`"

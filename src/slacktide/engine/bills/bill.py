@@ -20,7 +20,7 @@ from slacktide.policies.base import policies
 from slacktide.results.bill import Bill
 from slacktide.results.run import CLAIRVOYANT, ON_DEMAND_ALONE, Decision, Lap, Run, RunResult, result_of
 from slacktide.simulation import plain
-from slacktide.simulation.policy_runs import run_in_detail
+from slacktide.simulation.batch import run_in_detail
 from slacktide.solvers.clairvoyant.clairvoyant import Plan, clairvoyant
 from slacktide.solvers.pools.optimum import Schedule, optimum
 

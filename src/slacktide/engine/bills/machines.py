@@ -22,9 +22,14 @@ from slacktide.journal.events import (
 from slacktide.journal.state.tickets import MachineKind
 from slacktide.physics.ledger import Stretch
 from slacktide.providers.base import Machine
-from slacktide.results.machines.machine_account import AccountRow, MachineAccount
-from slacktide.results.machines.machine_bill import FREE, MachineBill, MachineCost
-from slacktide.results.machines.machine_use import MachineUse
+from slacktide.results.machine_bill import (
+    FREE,
+    AccountRow,
+    MachineAccount,
+    MachineBill,
+    MachineCost,
+    MachineUse,
+)
 
 SECONDS_PER_HOUR = 3600.0
 

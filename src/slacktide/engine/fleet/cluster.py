@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 from slacktide.allocators.view import FleetView, needs_sizes
-from slacktide.budget.cluster import Cluster
+from slacktide.budget.cluster import UNUSED, Cluster
 from slacktide.core.types import TIME_TOLERANCE_HOURS
 from slacktide.engine.job.job_context import JobContext
 from slacktide.engine.pending_decisions import PendingDecision, Shown, columns, whole
@@ -16,7 +16,6 @@ from slacktide.journal.events import ClusterSized, Kept
 from slacktide.journal.state.fleet_record import FleetRecord, HeldSpan
 from slacktide.physics.ledger import Priced, Stretch, Use
 from slacktide.physics.tariff import BY_THE_SECOND, Meter, price
-from slacktide.results.stretches import USES
 
 
 def cluster_view(
@@ -86,7 +85,7 @@ def kept_until(
     for begin, end in itertools.pairwise(moments):
         cluster.arrive(begin)
         used = sum(span.gpus for span in spans if span.from_hours <= begin and end <= span.to_hours)
-        unused = zip(USES[1:], cluster.unused(used), strict=True)
+        unused = zip(UNUSED, cluster.unused(used), strict=True)
         found += [_kept(fleet, context, begin, end, use, gpus) for use, gpus in unused if gpus > 0]
     return found
 

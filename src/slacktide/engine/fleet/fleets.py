@@ -53,8 +53,7 @@ from slacktide.market.live.feed import Feed
 from slacktide.market.tape import MarketView
 from slacktide.physics import progress as physics
 from slacktide.policies.view import Places
-from slacktide.simulation.plain import USUAL
-from slacktide.simulation.playback import Playback
+from slacktide.simulation.playback import Playback, Setting
 
 DEFAULT_ALLOCATOR = "fixed-width"
 
@@ -285,7 +284,9 @@ class FleetMarket:
 
     def __init__(self, market: Market, start_slot: int = 0, feed: Feed | None = None) -> None:
         self._pools, self._start_slot, self._feed = market.pools, start_slot, feed
-        self._playback = None if feed is not None else self._played()
+        first, *others = market.pools
+        known = Setting(neighbours=tuple(others))
+        self._playback = None if feed is not None else Playback(first, start_slot, known)
         self.names = tuple(pool.name for pool in market.pools)
         self.slot_hours = market.pools[0].slot_hours
 
@@ -308,10 +309,6 @@ class FleetMarket:
             return self._feed.among(self.names, self._start_slot + slot, self._start_slot, 0)
         assert self._playback is not None
         return self._playback.at(slot)
-
-    def _played(self) -> Playback:
-        first, *others = self._pools
-        return Playback(first, self._start_slot, others, USUAL.forecaster, USUAL.horizon)
 
 
 def fleet_market(first: Submitted) -> FleetMarket:

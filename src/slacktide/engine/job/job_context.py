@@ -33,11 +33,9 @@ from slacktide.physics.pace import KNOWN, Pace, prior
 from slacktide.physics.tariff import Tariff, tariff_of
 from slacktide.policies.base import policies
 from slacktide.policies.view import Policy, View, look
-from slacktide.simulation.plain import Setting, played
-from slacktide.simulation.playback import Playback
-from slacktide.simulation.policy_runs import guarded, setting_for
+from slacktide.simulation.plain import guarded
+from slacktide.simulation.playback import Playback, Setting, TriedMoment
 from slacktide.simulation.pool_options import PoolOptions
-from slacktide.simulation.tries import TriedMoment
 
 NOTHING_SEEN: Mapping[str, tuple[Sighting, ...]] = {}
 
@@ -189,7 +187,7 @@ class JobContext:
         view = look(self.job, moment, state, own, self.slot_hours, memory, name, pace, places)
         if places is not None and self.sight == "tried":
             sightings = [[self._own(one) for one in seen.get(name, ())] for name in self.pool_names]
-            tried = TriedMoment(moment, sightings, 0.0)
+            tried = TriedMoment(moment, sightings)
             view = dataclasses.replace(view, pools=tried, known=tried)
         return self._shortened(view, slot, from_hours)
 
@@ -255,7 +253,7 @@ def make_context(
     It is submitted at `began_hours`, in the slot `start_slot`, which began then or at `origin_hours`. A job
     with a `ground` may move among its pools, of which `pool` is the first.
     """
-    setting = setting_for(market, pool, None)
+    setting = Setting.on(market, pool)
     if ground is not None:
         setting = dataclasses.replace(setting, neighbours=ground.pools[1:])
     terms = _terms(job, ground, began_hours)
@@ -271,7 +269,7 @@ def make_context(
         file,
         USUAL if file is None else _patience(file),
         feed,
-        played(pool, start_slot, setting) if feed is None else None,
+        Playback(pool, start_slot, setting) if feed is None else None,
         ground,
         0,
         terms,

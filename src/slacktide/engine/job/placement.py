@@ -18,8 +18,7 @@ from slacktide.market.base import Market, Pool
 from slacktide.market.spec import FEED, feed_path, is_feed
 from slacktide.policies.base import policies
 from slacktide.simulation import plain
-from slacktide.simulation.plain import last_start
-from slacktide.simulation.policy_runs import guarded
+from slacktide.simulation.plain import guarded, last_start
 from slacktide.solvers.slotted import deadline_slots
 
 ROOM_SHARE = 0.25

@@ -51,8 +51,7 @@ def learn_from(
     Returns what the journal is to keep of that: nothing where nothing was learned, as from a job that was
     cancelled or failed.
     """
-    from slacktide.simulation.replay import replay
-    from slacktide.simulation.selection import arms_of
+    from slacktide.simulation.selection import arms_of, replay
 
     assert record.ended is not None
     with state.changing() as hedge:

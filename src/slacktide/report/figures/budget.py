@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from slacktide.budget.fleet_plan import ClassPlan
     from slacktide.budget.width_plan import WidthPlan
+    from slacktide.budget.widths import ClassPlan
     from slacktide.report.text.tables.budget import RequestedBudget
 
 MAX_LINES = 12  # classes with a line of their own, those that spend most

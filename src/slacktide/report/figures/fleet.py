@@ -26,13 +26,13 @@ from slacktide.report.figures.drawing.style import (
 )
 from slacktide.report.text.sentences import budget as say
 from slacktide.report.text.sentences import fleet as sentences
-from slacktide.results.fleets.fleet_jobs import IN_TIME, outcomes
+from slacktide.results.fleet import IN_TIME, outcomes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from slacktide.results.fleets.fleet_comparison import FleetComparison
+    from slacktide.results.fleet import FleetComparison
 
 SPOT, ON_DEMAND, RESERVE = PALETTE[2], PALETTE[1], PALETTE[4]
 CORNERS = 1200  # moments that a line shows at most

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from slacktide.budget.solution.frontier import frontier
+from slacktide.budget.frontier import frontier
 from slacktide.budget.stream import realised_classes
 from slacktide.core.errors import InputError
 from slacktide.core.units import format_duration
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from slacktide.results.fleets.stream import StreamComparison
+    from slacktide.results.stream import StreamComparison
 
 WASTES = (("idle", "idle_gpu_hours", FAINT), ("restart", "restart_gpu_hours", "#d55e00"),
           ("fragments", "fragmentation_gpu_hours", "#e69f00"))  # fmt: skip

@@ -8,10 +8,10 @@ from slacktide.report.figures.fleet import fleet_svg
 from slacktide.report.pages.rendering import colours_of, drawing, render
 from slacktide.report.text.sentences import fleet as sentences
 from slacktide.report.text.tables import fleet as text
-from slacktide.results.fleets.fleet_jobs import by_class, outcomes
+from slacktide.results.fleet import by_class, outcomes
 
 if TYPE_CHECKING:
-    from slacktide.results.fleets.fleet_comparison import FleetComparison
+    from slacktide.results.fleet import FleetComparison
 
 
 def page(found: FleetComparison, source: str) -> str:

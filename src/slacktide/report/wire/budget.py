@@ -12,8 +12,8 @@ from slacktide.report.wire import values
 
 if TYPE_CHECKING:
     from slacktide.budget.classes import JobClass
-    from slacktide.budget.fleet_plan import ClassPlan, FleetPlan, WidthShare
     from slacktide.budget.width_plan import WidthPlan
+    from slacktide.budget.widths import ClassPlan, FleetPlan, WidthShare
     from slacktide.report.text.tables.budget import RequestedBudget
 
 

@@ -16,14 +16,12 @@ from slacktide.report.text.sentences.fleet import change_lines, notes
 from slacktide.report.text.tables.fleet import QUARTERS, why
 from slacktide.report.text.tables.streams import notes as stream_notes
 from slacktide.report.wire.values import csv_text, plain, utc
-from slacktide.results.fleets.fleet_jobs import by_class, money_at, outcomes
-from slacktide.results.fleets.stream import StreamComparison
+from slacktide.results.fleet import by_class, money_at, outcomes
+from slacktide.results.stream import StreamComparison
 
 if TYPE_CHECKING:
-    from slacktide.results.fleets.fleet import FleetRun
-    from slacktide.results.fleets.fleet_comparison import Budgeted, FleetComparison, FleetRow, Measured
-    from slacktide.results.fleets.fleet_jobs import JobOutcome
-    from slacktide.results.fleets.stream import Responses, StreamRow
+    from slacktide.results.fleet import Budgeted, FleetComparison, FleetRow, FleetRun, JobOutcome, Measured
+    from slacktide.results.stream import Responses, StreamRow
 
 EVERY_HOURS = 6.0  # how far apart the moments of `over_time` are at least
 

@@ -10,8 +10,7 @@ from slacktide.report.text.tables.plan import advice_words
 from slacktide.report.wire import values
 
 if TYPE_CHECKING:
-    from slacktide.results.last_runs import LastRuns
-    from slacktide.results.plan import CurvePoint, JobPlan, Moving
+    from slacktide.results.plan import CurvePoint, JobPlan, LastRuns, Moving
 
 
 def as_json(plan: JobPlan) -> dict[str, Any]:

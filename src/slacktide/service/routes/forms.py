@@ -12,8 +12,7 @@ from slacktide.app.markets.market_now import PoolForecast
 from slacktide.app.tokens import Role
 from slacktide.results.bill import Bill
 from slacktide.results.course import CoursePoint
-from slacktide.results.machines.machines import MachineStatus
-from slacktide.results.status import JobStatus
+from slacktide.results.status import JobStatus, MachineStatus
 
 
 class ErrorBody(TypedDict):

@@ -9,10 +9,11 @@ spend, chosen in hindsight, is shown next to it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import replace
+from itertools import count
 from typing import NamedTuple
 
 from slacktide.allocators.base import allocators
@@ -22,14 +23,12 @@ from slacktide.budget.stream import Stream, realised_classes
 from slacktide.budget.widths import optimal_widths
 from slacktide.core.errors import InfeasibleError, InputError, shown
 from slacktide.core.own_class import Spec
-from slacktide.results.fleets.fleet import FleetRun
-from slacktide.results.fleets.fleet_comparison import Budgeted, FleetRow, Measured
-from slacktide.results.fleets.stream import StreamComparison, StreamRow, StreamRun
+from slacktide.results.fleet import Budgeted, FleetComparison, FleetMonth, FleetRow, FleetRun, Measured
+from slacktide.results.stream import StreamComparison, StreamRow, StreamRun
 from slacktide.simulation.fleet.run import Progress, RunOptions, run_fleet, simulate
 from slacktide.simulation.fleet.scene import FleetScene
 from slacktide.simulation.fleet.settled import is_independent
-from slacktide.simulation.fleet.tuning import Tuner, best_at
-from slacktide.simulation.fleet.tuning_parameters import Knob, knobs_of, settings_of
+from slacktide.simulation.fleet.tuning import Knob, Mixture, Tuner, best_at, knobs_of, settings_of
 
 HEAD_JOBS = 2000  # variants of an allocator are chosen on this many of the first jobs
 
@@ -82,19 +81,13 @@ def compare_streams(
 
 def at_equal_spending(optimum: Tuner, run: StreamRun) -> StreamRun | None:
     """Return the optimum's run that spends what another run did, or as little less as can be found."""
-    if not is_independent(optimum.fleet):
-        return optimum.best_within(run.average_gpus)
-    found = optimum.nearest(run.average_gpus, run.average_gpus, tolerance=1e-6, tries=60)[1]
-    return None if found.average_gpus > run.average_gpus * 1.01 else found
+    found = optimum.spending(run.average_gpus)
+    return None if found is None or found.average_gpus > run.average_gpus * 1.01 else found
 
 
 def _optimum_row(optimum: Tuner) -> StreamRow:
     """Return the optimum on the budget; on the least that it can spend where that is more."""
-    budget = optimum.fleet.budget_gpus
-    if is_independent(optimum.fleet):
-        run: StreamRun | None = optimum.nearest(budget, budget, tolerance=1e-6, tries=60)[1]
-    else:
-        run = optimum.best_within(budget)
+    run = optimum.spending(optimum.fleet.budget_gpus)
     found = run or min(optimum.runs.values(), key=lambda one: one.average_gpus)
     value = next(one for one, run in optimum.runs.items() if run is found)
     return StreamRow(allocator_label(optimum.knob.make(value)), found, found)
@@ -136,51 +129,29 @@ def _best_variant(stream: Stream, fleet: Fleet, knobs: Sequence[Knob]) -> tuple[
 # ------------------------------------------------------------------- on a market
 
 
-class Compared(NamedTuple):
-    """What a comparison found."""
-
-    common_usd: float
-    common_of: str
-    rows: tuple[FleetRow, ...]
-    story: FleetRun
-    less: Budgeted
-    more: Budgeted
-
-
 class TriedAllocator(NamedTuple):
     """An allocator with all its settings, and their runs."""
 
     name: str
     allocators: tuple[AnyAllocator, ...]
     settings: tuple[str, ...]  # in words, one for each; nothing for one that is not tuned
-    runs: tuple[FleetRun, ...]
-
-    @property
-    def tuned(self) -> bool:
-        """Whether there is something to choose between."""
-        return bool(self.settings)
+    runs: tuple[FleetRun, ...] = ()
 
     @property
     def measured(self) -> list[Measured]:
-        """What each of the runs came to."""
         return [Measured.of(run) for run in self.runs]
 
-    def at(self, usd: float) -> Measured:
-        """Return what it comes to at a spend, as near as its settings can come."""
-        return best_at(self.measured, usd).of(self.measured)
+    def at(self, usd: float) -> Mixture:
+        """Return between which of its runs it is best at a spend; of one that is not tuned the only one."""
+        return best_at(self.measured, usd) if self.settings else Mixture(0, 0, 0.0)
 
-    def row(self, usd: float, over_bound: float | None) -> FleetRow:
-        """Return its row of the table."""
-        if not self.tuned:
-            return FleetRow(self.name, Measured.of(self.runs[0]), self.runs[0], over_bound=over_bound)
-        mixture = best_at(self.measured, usd)
+    def row(self, usd: float) -> FleetRow:
+        mixture, measured = self.at(usd), self.measured
+        run = self.runs[mixture.nearest]
+        if not self.settings:
+            return FleetRow(self.name, measured[0], run)
         names = tuple(dict.fromkeys(self.settings[each] for each in (mixture.low, mixture.high)))
-        nearest = self.runs[mixture.nearest]
-        return FleetRow(self.name, mixture.of(self.measured), nearest, len(self.runs), names, over_bound)
-
-    def chosen(self, usd: float) -> AnyAllocator:
-        """Return the allocator that is nearest to a spend."""
-        return self.allocators[best_at(self.measured, usd).nearest if self.tuned else 0]
+        return FleetRow(self.name, mixture.of(measured), run, len(self.runs), names)
 
 
 def compare_fleet(
@@ -188,34 +159,49 @@ def compare_fleet(
     specs: Sequence[Spec | AnyAllocator],
     budget_usd: float,
     change_usd: float,
-    *,
-    bounds: Mapping[str, float] | None = None,
+    month: FleetMonth,
     progress: Progress | None = None,
-) -> Compared:
-    """Run allocators on a fleet and put them side by side at one common spend.
+) -> FleetComparison:
+    """Run allocators on a fleet, described in `month`, and put them side by side at one common spend.
 
     That is what the first that is not tuned spends, or `budget_usd` where all are. `change_usd` is by how
-    much less and more a period's budget is tried for the first; `bounds` says by name how a mean response
-    compares with a lower bound, where one is known.
+    much less and more a period's budget is tried for the first.
     """
     made = [_variants(spec) for spec in specs]
-    steps = _Steps(progress, sum(len(one.allocators) for one in made) + 3)
-    trials = [_tried(one, scene, steps) for one in made]
-    reference = next((trial for trial in trials if not trial.tuned), None)
+    total, done = sum(len(one.allocators) for one in made) + 3, count()
+
+    def run(on: FleetScene, allocator: AnyAllocator, *, keep: bool = False) -> FleetRun:
+        options = RunOptions(
+            name=allocator_label(allocator), keep=keep, progress=part_of(progress, next(done), total)
+        )
+        # A copy: an allocator may keep state from its first decision on, and its settings are run again.
+        return run_fleet(on, deepcopy(allocator), options)
+
+    def budgeted(change_usd: float) -> Budgeted:
+        """Return what the first allocator comes to with another budget: tuned to it, or run with it."""
+        usd = scene.allowance.usd + change_usd
+        if first.settings:
+            next(done)
+            found = first.at(common * usd / scene.allowance.usd).of(first.measured)
+            return Budgeted(usd, found)
+        other = replace(scene, allowance=replace(scene.allowance, usd=usd))
+        return Budgeted(usd, Measured.of(run(other, first.allocators[0])))
+
+    trials = [one._replace(runs=tuple(run(scene, each) for each in one.allocators)) for one in made]
+    first, reference = trials[0], next((trial for trial in trials if not trial.settings), None)
     common = reference.runs[0].spent_usd if reference else budget_usd
-    known = bounds or {}
-    first = trials[0]
-    chosen = first.chosen(common)
-    story = steps.run(partial(_fresh, scene, chosen, name=allocator_label(chosen), keep=True))
-    less, more = (_budgeted(first, scene, common, sign * change_usd, steps) for sign in (-1.0, 1.0))
-    return Compared(
-        common,
-        reference.name if reference else "",
-        tuple(trial.row(common, known.get(trial.name)) for trial in trials),
-        story,
-        less,
-        more,
+    found = FleetComparison(
+        month=month,
+        deadlines=sum(one.due_hours < math.inf for one in scene.members),
+        common_usd=common,
+        common_of=reference.name if reference else "",
+        rows=tuple(trial.row(common) for trial in trials),
+        story=run(scene, first.allocators[first.at(common).nearest], keep=True),
+        less=budgeted(-change_usd),
+        more=budgeted(change_usd),
     )
+    part_of(progress, total, total)
+    return found
 
 
 def _variants(spec: Spec | AnyAllocator) -> TriedAllocator:
@@ -223,62 +209,10 @@ def _variants(spec: Spec | AnyAllocator) -> TriedAllocator:
     settings = settings_of(spec) if isinstance(spec, str) else []
     made = tuple(allocators.make({str(spec): one}) for one in settings) or (allocators.make(spec),)
     words = tuple(", ".join(f"{key} {value:g}" for key, value in one.items()) for one in settings)
+    name = allocators.name_of(made[0])
     if not isinstance(made[0], Allocator) and not needs_market(made[0]):
-        name = allocators.name_of(made[0])
         raise InputError(
             f"on a market an allocator must decide about spot and money, got {shown(name)}, which plans "
             "widths for one price; leave 'market:' out of the fleet file, or name another"
         )
-    return TriedAllocator(allocators.name_of(made[0]) if words else allocator_label(made[0]), made, words, ())
-
-
-def _tried(one: TriedAllocator, scene: FleetScene, steps: _Steps) -> TriedAllocator:
-    runs = [steps.run(partial(_fresh, scene, each, name=allocator_label(each))) for each in one.allocators]
-    return one._replace(runs=tuple(runs))
-
-
-def _fresh(
-    scene: FleetScene,
-    allocator: AnyAllocator,
-    *,
-    name: str = "",
-    keep: bool = False,
-    progress: Progress | None = None,
-) -> FleetRun:
-    """Run an allocator that remembers nothing of other runs."""
-    # A copy: an allocator may keep state from its first decision on, and its settings are run again.
-    return run_fleet(scene, deepcopy(allocator), RunOptions(name=name, keep=keep, progress=progress))
-
-
-def _budgeted(
-    first: TriedAllocator, scene: FleetScene, common: float, change_usd: float, steps: _Steps
-) -> Budgeted:
-    """Return what the first allocator comes to with another budget: tuned to it, or run with it."""
-    allowance = scene.allowance
-    usd = allowance.usd + change_usd
-    if first.tuned:
-        found = first.at(common * usd / allowance.usd)
-        steps.skip()
-        return Budgeted(usd, found)
-    other = replace(scene, allowance=replace(allowance, usd=usd))
-    return Budgeted(usd, Measured.of(steps.run(partial(_fresh, other, first.allocators[0]))))
-
-
-@dataclass(slots=True)
-class _Steps:
-    """Counts the runs of a comparison that are done."""
-
-    progress: Progress | None
-    total: int
-    done: int = field(default=0)
-
-    def run(self, one: Callable[..., FleetRun]) -> FleetRun:
-        """Do one run."""
-        found = one(progress=part_of(self.progress, self.done, self.total))
-        self.skip()
-        return found
-
-    def skip(self) -> None:
-        """Count a run as done."""
-        self.done += 1
-        part_of(self.progress, self.done, self.total)
+    return TriedAllocator(name if words else allocator_label(made[0]), made, words)

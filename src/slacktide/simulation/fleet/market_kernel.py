@@ -14,14 +14,14 @@ by job and never move.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from slacktide.allocators.prices.deadline_guarantees import is_hard
 from slacktide.allocators.prices.site_rules import PoolOffers
 from slacktide.allocators.site.job_tables import JobTables, Kinds, state_of, terms_of
-from slacktide.core.arrays import Floats, Ints
+from slacktide.core.arrays import Floats, Ints, empty_columns
 from slacktide.core.compiled import compilable
 from slacktide.core.quotes import Quote
 from slacktide.physics.ledger import live
@@ -55,18 +55,12 @@ class Sums(NamedTuple):
     @classmethod
     def empty(cls, jobs: int) -> Sums:
         """Return sums of jobs to which nothing has happened."""
-        whole = {"stopped", "losses", "starts"}
-        arrays: dict[str, Any] = {
-            name: np.zeros(jobs, dtype=np.int64 if name in whole else np.float64) for name in cls._fields
-        }
-        arrays["finish_hours"] = np.full(jobs, np.inf)
-        arrays["meter"] = np.full((jobs, 4), -1, dtype=np.int64)
-        return cls(**arrays)
+        nothing_paid = np.full((jobs, 4), -1, dtype=np.int64)
+        return empty_columns(cls, jobs)._replace(finish_hours=np.full(jobs, np.inf), meter=nothing_paid)
 
 
 @compilable
 def quote_of(offer: PoolOffers, pool: int) -> Quote:
-    """Return what a pool offers."""
     return Quote(
         offer.spot_usd[pool], offer.on_demand_usd[pool], offer.spot_gpus[pool], offer.on_demand_gpus[pool]
     )
@@ -244,7 +238,6 @@ def pass_time(
 
 @compilable
 def _keep(jobs: JobTables, sums: Sums, job: int, out: tuple, spot: int, on_demand: int) -> None:  # type: ignore[type-arg]
-    """Write down what a stretch did to a job."""
     state, meter, charge, passed = out
     jobs.pool[job] = state.pool
     jobs.spot_gpus[job] = state.spot_gpus

@@ -10,24 +10,22 @@ import numpy as np
 
 from slacktide.allocators.each import claimed
 from slacktide.allocators.prices.site_rules import PoolOffers
-from slacktide.allocators.site.job_tables import JobTables, work_of
+from slacktide.allocators.site.job_tables import JobTables, Kinds, state_of, work_of
 from slacktide.allocators.site.spot import Claim, Spot
-from slacktide.allocators.view import Decision, FleetView, JobColumns, Money, SiteView, Wanted
-from slacktide.budget.stream import numbers_in_class
+from slacktide.allocators.view import Decision, FleetView, JobColumns, SiteView, Wanted
 from slacktide.core.arrays import Ints
 from slacktide.core.errors import InputError, UnknownNameError
 from slacktide.core.quotes import Quote, Sighting
 from slacktide.core.types import TIME_TOLERANCE_HOURS, Allocation, JobState
 from slacktide.market.forecast.base import OnTape
-from slacktide.market.tape import MarketView, Past, PoolView, Tape, Tapes, first_hours
+from slacktide.market.tape import MarketView, Past, Tape, Tapes, first_hours
 from slacktide.physics.pace import KNOWN
 from slacktide.policies.view import View as JobView
 from slacktide.policies.view import look
+from slacktide.results.stream import PREFIX
 from slacktide.simulation.fleet.market_kernel import Orders
 from slacktide.simulation.fleet.scene import FleetScene
-from slacktide.simulation.plain import USUAL
-
-PREFIX = "job-"  # a job without a name is called this and its number
+from slacktide.simulation.playback import USUAL, play
 
 
 class Pasts:
@@ -38,22 +36,14 @@ class Pasts:
         tapes = [Tape.of(pool, first_hours(pool, home, scene.start)) for pool in scene.pools]
         self.tapes = Tapes(tapes, [OnTape(USUAL.forecaster, tape, USUAL.horizon) for tape in tapes])
         for pool, tape in zip(scene.pools, tapes, strict=True):
-            begun = min(max(0, tape.slots_begun(0.0) - 1), len(pool))
-            tape.extend(
-                pool.spot_usd_per_gpu_hour[:begun],
-                pool.on_demand_usd_per_gpu_hour[:begun],
-                pool.spot_gpus[:begun],
-                pool.stock(0, begun),
-            )
+            play(pool, tape, min(max(0, tape.slots_begun(0.0) - 1), len(pool)))
 
     def append(self, offer: PoolOffers) -> None:
-        """Take in what is offered in the next slot."""
         rows = zip(*(column.tolist() for column in offer), strict=True)
         for tape, row in zip(self.tapes.tapes, rows, strict=True):
             tape.append(Quote(*row))
 
     def past(self, pool: int) -> Past:
-        """Return what a pool has quoted, the present slot last."""
         return self.tapes.tapes[pool].past()
 
     def forecast(self, pool: int) -> Sequence[Quote]:
@@ -65,65 +55,20 @@ class Pasts:
         return ()
 
 
-class MarketViews:
-    """Makes the views of a run."""
-
-    def __init__(self, scene: FleetScene, jobs: JobTables, pasts: Pasts) -> None:
-        self._scene, self._lives, self._pasts = scene, jobs, pasts
-        self._number = numbers_in_class(jobs.kind)
-        self._names = tuple(pool.name for pool in scene.pools)
-
-    def at(
-        self, now_hours: float, slot: int, offer: PoolOffers, active: Sequence[int], money: Money
-    ) -> FleetView:
-        """Return what may be known at a moment about some jobs."""
-        scene = self._scene
-        ids = np.array(active, dtype=np.int64)
-        jobs = JobTables._make(column[ids] for column in self._lives)
-        rows = zip(*(column.tolist() for column in offer), strict=True)
-        pools = tuple(PoolView(name, Quote(*row)) for name, row in zip(self._names, rows, strict=True))
-        site = SiteView(
-            slot=slot,
-            slot_hours=scene.slot_hours,
-            next_hours=(slot + 1) * scene.slot_hours,
-            pools=pools,
-            kinds=scene.kinds,
-            jobs=jobs,
-            money=money,
-            known=self._pasts,
-            on_demand_gpus=scene.on_demand_gpus,
-        )
-        shown = MarketRows(scene, site, ids, now_hours, self._pasts)
-        gpus = int(jobs.gpus.sum())
-        return FleetView(
-            now_hours=now_hours,
-            fleet=scene.fleet,
-            jobs=self._columns(ids, jobs),
-            due=range(len(ids)),
-            ready_gpus=gpus,
-            rented_gpus=gpus,
-            spent_gpu_hours=0.0,
-            spot=LaterSpot(shown.claims),
-            shown=shown,
-            site=site,
-        )
-
-    def _columns(self, ids: Ints, jobs: JobTables) -> JobColumns:
-        kinds = self._scene.kinds
-        last = kinds.phases[jobs.kind] - 1
-        shares = jobs.progress_gpu_hours[:, None] >= jobs.ends_gpu_hours
-        return JobColumns(
-            ids=ids,
-            kind=jobs.kind,
-            number=self._number[ids],
-            phase=np.minimum(shares.sum(axis=1), last),
-            submitted_hours=jobs.submitted_hours,
-            spot_gpus=jobs.spot_gpus,
-            on_demand_gpus=jobs.on_demand_gpus,
-            pause_hours=jobs.pause_hours,
-            progress_gpu_hours=jobs.progress_gpu_hours,
-            work_gpu_hours=work_of(kinds, jobs),
-        )
+def columns_of(kinds: Kinds, jobs: JobTables, ids: Ints, number: Ints) -> JobColumns:
+    ended = jobs.progress_gpu_hours[:, None] >= jobs.ends_gpu_hours
+    return JobColumns(
+        ids=ids,
+        kind=jobs.kind,
+        number=number,
+        phase=np.minimum(ended.sum(axis=1), kinds.phases[jobs.kind] - 1),
+        submitted_hours=jobs.submitted_hours,
+        spot_gpus=jobs.spot_gpus,
+        on_demand_gpus=jobs.on_demand_gpus,
+        pause_hours=jobs.pause_hours,
+        progress_gpu_hours=jobs.progress_gpu_hours,
+        work_gpu_hours=work_of(kinds, jobs),
+    )
 
 
 class MarketRows:
@@ -134,12 +79,10 @@ class MarketRows:
         self._pasts = pasts
 
     def name(self, place: int) -> str:
-        """Return the name of the job at a place."""
         number = int(self._ids[place])
         return self._scene.members[number].name or f"{PREFIX}{number}"
 
     def claims(self) -> Iterator[Claim]:
-        """Yield who holds what now."""
         jobs, pools = self._site.jobs, self._site.pools
         columns = (jobs.pool, jobs.spot_gpus, jobs.added_hours, jobs.on_demand_gpus)
         for place, row in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
@@ -149,7 +92,7 @@ class MarketRows:
     def view(self, place: int, spot: Spot) -> JobView:
         """Return its view; what others hold by this account is gone from what it is offered."""
         scene, jobs, site = self._scene, self._site.jobs, self._site
-        _, where = scene.ground(int(jobs.kind[place]))
+        _, where = scene.where[int(jobs.kind[place])]
         submitted, slot_hours = float(jobs.submitted_hours[place]), site.slot_hours
         first = math.floor(submitted / slot_hours + 1e-9)
         own = site.slot - first
@@ -158,7 +101,8 @@ class MarketRows:
             self._pasts.tapes.some(where), own * slot_hours, here, spot.by_others(name), first * slot_hours,
             spot.on_demand_by_others(name),
         )  # fmt: skip
-        number, state = int(self._ids[place]), self._state(place, here)
+        held = JobState(*(np.asarray(each).item() for each in state_of(jobs, place)[:8]))
+        number, state = int(self._ids[place]), held._replace(pool=here)
         alone = len(where) == 1
         job = scene.places(number).jobs[0] if alone else scene.members[number].job
         places = None if alone else scene.places(number)
@@ -172,19 +116,6 @@ class MarketRows:
             return view
         now = view.now_hours + (waited if waited >= TIME_TOLERANCE_HOURS else 0.0) - early_hours
         return replace(view, now_hours=now, next_hours=view.next_hours - early_hours)
-
-    def _state(self, place: int, here: int) -> JobState:
-        jobs = self._site.jobs
-        return JobState(
-            spot_gpus=int(jobs.spot_gpus[place]),
-            on_demand_gpus=int(jobs.on_demand_gpus[place]),
-            pool=here,
-            pause_hours=float(jobs.pause_hours[place]),
-            progress_gpu_hours=float(jobs.progress_gpu_hours[place]),
-            checkpointed_gpu_hours=float(jobs.checkpointed_gpu_hours[place]),
-            since_checkpoint_hours=float(jobs.since_checkpoint_hours[place]),
-            cost_usd=float(jobs.cost_usd[place]),
-        )
 
 
 class LaterSpot(Spot):

@@ -8,14 +8,13 @@ a job can be taken in. What is wanted is cut to what is there, so spot is never 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from slacktide.allocators.prices.site_rules import PoolOffers
-from slacktide.allocators.site.job_tables import JobTables, Kinds, work_of
+from slacktide.allocators.site.job_tables import JobTables, work_of
 from slacktide.allocators.view import (
     Admitting,
     Allocator,
@@ -23,17 +22,21 @@ from slacktide.allocators.view import (
     FleetView,
     Money,
     Pricing,
+    SiteView,
     Standing,
     Wanted,
 )
 from slacktide.budget.allowance import Spending
-from slacktide.core.arrays import Ints
+from slacktide.budget.stream import numbers_in_class
+from slacktide.core.arrays import Ints, empty_columns
 from slacktide.core.compiled import compiled
+from slacktide.core.quotes import Quote
 from slacktide.core.types import TIME_TOLERANCE_HOURS, Reason, Refusal
-from slacktide.results.fleets.fleet import FleetRun, HeldStretches, SlotRecords
+from slacktide.market.tape import PoolView
+from slacktide.results.fleet import FleetRun, HeldStretches, SlotRecords
 from slacktide.simulation.fleet import market_kernel as kernel
 from slacktide.simulation.fleet.market_kernel import Orders, Sums
-from slacktide.simulation.fleet.market_views import MarketViews, Pasts, orders_of
+from slacktide.simulation.fleet.market_views import LaterSpot, MarketRows, Pasts, columns_of, orders_of
 from slacktide.simulation.fleet.scene import FleetScene
 
 PATIENCE_SLOTS = 200_000
@@ -41,44 +44,31 @@ PATIENCE_SLOTS = 200_000
 IDLE_SLOTS = 2_000  # so is one in which nothing was held for this many slots after the last arrival
 
 
-@dataclass(slots=True)
 class MarketWorld:
     """Where the jobs of a fleet on a market stand in one run."""
 
-    scene: FleetScene
-    allocator: Allocator
-    plain: bool
-    keep: bool
-    stop_hours: float
-    kinds: Kinds = field(init=False)
-    jobs: JobTables = field(init=False)
-    orders: Orders = field(init=False)
-    sums: Sums = field(init=False)
-    pasts: Pasts = field(init=False)
-    views: MarketViews = field(init=False)
-    offer: PoolOffers = field(init=False)
-    spending: Spending = field(default_factory=Spending)
-    active: list[int] = field(default_factory=list)
-    refused: dict[int, Refusal] = field(default_factory=dict)
-    records: list[tuple[float, ...]] = field(default_factory=list)
-    stretches: list[tuple[Any, ...]] = field(default_factory=list)
-    reasons: list[tuple[float, int, Reason]] = field(default_factory=list)
-    now_hours: float = 0.0
-    slot: int = -1
-    came: int = 0
-    idle_slots: int = 0
-    most_spent_share: float = 0.0
-
-    def __post_init__(self) -> None:
-        scene, count = self.scene, len(self.scene.members)
+    def __init__(
+        self, scene: FleetScene, allocator: Allocator, *, plain: bool, keep: bool, stop_hours: float
+    ) -> None:
+        self.scene, self.allocator, self.keep = scene, allocator, keep
+        self._plain, self._stop_hours = plain, stop_hours
+        count = len(scene.members)
         self.kinds, self.jobs = scene.kinds, scene.job_tables()
         self.orders = Orders(self.jobs.pool.copy(), *np.zeros((2, count), dtype=np.int64))
         self.sums = Sums.empty(count)
         self.pasts = Pasts(scene)
-        self.views = MarketViews(scene, self.jobs, self.pasts)
+        self.offer: PoolOffers
+        self.spending = Spending()
+        self.active: list[int] = []
+        self.refused: dict[int, Refusal] = {}
+        self.records: list[tuple[float, ...]] = []
+        self.stretches: list[tuple[Any, ...]] = []
+        self.reasons: list[tuple[float, int, Reason]] = []
+        self.now_hours, self.slot, self.came, self.idle_slots = 0.0, -1, 0, 0
+        self.most_spent_share = 0.0
+        self._number = numbers_in_class(self.jobs.kind)
 
     def moments(self) -> Iterator[int]:
-        """Go from event to event, and yield where the allocator is to decide: how many jobs are done."""
         while self._goes_on():
             self._begin_slot()
             ends = (self.slot + 1) * self.scene.slot_hours
@@ -97,7 +87,7 @@ class MarketWorld:
 
     def _goes_on(self) -> bool:
         """Whether another slot is to be lived through: one in which anything can be expected to happen."""
-        if self.now_hours >= self.stop_hours or (self.came == len(self.scene.members) and not self.active):
+        if self.now_hours >= self._stop_hours or (self.came == len(self.scene.members) and not self.active):
             return False
         if self.came < len(self.scene.members):
             return True
@@ -157,7 +147,6 @@ class MarketWorld:
             self.most_spent_share = max(self.most_spent_share, spent / period.budget_usd)
 
     def _arrive(self) -> bool:
-        """Take in the jobs that have come by now; return whether any was taken in."""
         present = len(self.active)
         while self._next_arrival() <= self.now_hours + TIME_TOLERANCE_HOURS:
             job, self.came = self.came, self.came + 1
@@ -174,25 +163,52 @@ class MarketWorld:
         return self.allocator.admit(self._view([*self.active, job]))
 
     def view(self) -> FleetView:
-        """Return what the allocator may know now."""
         return self._view(self.active)
 
     def read(self, decision: Decision, view: FleetView) -> Orders:
-        """Return what a decision says each job is to hold."""
         wanted = orders_of(decision, view)
         if self.keep:
             self._explain(decision, wanted)
         return wanted
 
     def hold(self, wanted: Orders) -> None:
-        """Give jobs what they are to hold, as far as it is there."""
         self._fn("settle")(
             self._active(), self.kinds, self.jobs, self.orders, wanted, self.offer,
             self.scene.on_demand_gpus, self.now_hours,
         )  # fmt: skip
 
     def _view(self, active: Sequence[int]) -> FleetView:
-        return self.views.at(self.now_hours, self.slot, self.offer, active, self._money())
+        scene = self.scene
+        ids = np.array(active, dtype=np.int64)
+        jobs = JobTables._make(column[ids] for column in self.jobs)
+        quotes = zip(*(column.tolist() for column in self.offer), strict=True)
+        site = SiteView(
+            slot=self.slot,
+            slot_hours=scene.slot_hours,
+            next_hours=(self.slot + 1) * scene.slot_hours,
+            pools=tuple(
+                PoolView(pool.name, Quote(*row)) for pool, row in zip(scene.pools, quotes, strict=True)
+            ),
+            kinds=scene.kinds,
+            jobs=jobs,
+            money=self._money(),
+            known=self.pasts,
+            on_demand_gpus=scene.on_demand_gpus,
+        )
+        shown = MarketRows(scene, site, ids, self.now_hours, self.pasts)
+        gpus = int(jobs.gpus.sum())
+        return FleetView(
+            now_hours=self.now_hours,
+            fleet=scene.fleet,
+            jobs=columns_of(scene.kinds, jobs, ids, self._number[ids]),
+            due=range(len(ids)),
+            ready_gpus=gpus,
+            rented_gpus=gpus,
+            spent_gpu_hours=0.0,
+            spot=LaterSpot(shown.claims),
+            shown=shown,
+            site=site,
+        )
 
     def _money(self) -> Money:
         period = self.scene.allowance.period(self.now_hours)
@@ -206,7 +222,6 @@ class MarketWorld:
         )
 
     def _note(self) -> None:
-        """Write down where the fleet stands at the beginning of a slot."""
         standing = self.allocator.standing if isinstance(self.allocator, Pricing) else Standing()
         orders, active = self.orders, self.active
         spot, on_demand = orders.spot_gpus[active], orders.on_demand_gpus[active]
@@ -262,20 +277,16 @@ class MarketWorld:
 
     def _fn(self, name: str) -> Callable[..., Any]:
         function: Callable[..., Any] = getattr(kernel, name)
-        return function if self.plain else compiled(function)
+        return function if self._plain else compiled(function)
 
     def _active(self) -> Ints:
         return np.array(self.active, dtype=np.int64)
 
     def result(self, name: str) -> FleetRun:
-        """Sum the run up."""
         jobs, sums = self.jobs, self.sums
-        columns = np.array(self.records).reshape(-1, len(SlotRecords._fields)).T
-        whole = {"waiting", "present", "spot_gpus", "on_demand_gpus", "offered_gpus"}
-        made: Iterable[Any] = (
-            column.astype(np.int64) if field in whole else column
-            for field, column in zip(SlotRecords._fields, columns, strict=True)
-        )
+        records = empty_columns(SlotRecords, len(self.records))
+        for column, kept in zip(records, zip(*self.records, strict=True), strict=False):
+            column[:] = kept
         return FleetRun(
             policy=name,
             submitted_hours=jobs.submitted_hours,
@@ -292,7 +303,7 @@ class MarketWorld:
             losses=sums.losses,
             starts=sums.starts,
             refused=self.refused,
-            moments=SlotRecords(*made),
+            moments=records,
             most_spent_share=self.most_spent_share,
             held=self._held(),
             reasons=self.reasons,
@@ -302,6 +313,5 @@ class MarketWorld:
         if not self.keep:
             return None
         if not self.stretches:
-            nothing: Iterable[Any] = (np.zeros(0) for _ in HeldStretches._fields)
-            return HeldStretches(*nothing)
+            return empty_columns(HeldStretches, 0)
         return HeldStretches(*(np.concatenate(column) for column in zip(*self.stretches, strict=True)))

@@ -18,8 +18,8 @@ from slacktide.budget.fleet import Fleet
 from slacktide.budget.stream import Stream
 from slacktide.core.errors import InputError
 from slacktide.core.register import Spec
-from slacktide.results.fleets.fleet import FleetRun
-from slacktide.results.fleets.stream import StreamRun
+from slacktide.results.fleet import FleetRun
+from slacktide.results.stream import StreamRun
 from slacktide.simulation.fleet.market_world import MarketWorld
 from slacktide.simulation.fleet.scene import FleetScene
 from slacktide.simulation.fleet.settled import is_independent, run_settled
@@ -94,7 +94,7 @@ def run_fleet(
     A job that is not served for very long after the last arrival is left unfinished.
     """
     begun = begin(allocator, scene.fleet)
-    world = MarketWorld(scene, begun, options.plain, options.keep, stop_hours)
+    world = MarketWorld(scene, begun, plain=options.plain, keep=options.keep, stop_hours=stop_hours)
     drive(world, len(scene.members), begun, options)
     return world.result(options.name)
 
@@ -120,10 +120,10 @@ def run_events(
             f"only {len(fleet.classes)} classes"
         )
     begun = begin(allocator, fleet)
-    book = StretchLog(len(stream), plain=options.plain) if options.keep else None
-    world = StreamWorld(stream, fleet, begun, options.plain, last_call, book)
+    log = StretchLog(usd_per_gpu_hour) if options.keep else None
+    world = StreamWorld(stream, fleet, begun, plain=options.plain, last_call=last_call, log=log)
     drive(world, len(stream), begun, options)
-    return world.result(options.name, usd_per_gpu_hour)
+    return world.result(options.name)
 
 
 def simulate(

@@ -14,7 +14,7 @@ from slacktide.allocators.prices.site_rules import PoolOffers
 from slacktide.allocators.site.job_tables import JobTables, Kinds, kinds_of
 from slacktide.budget.allowance import Allowance
 from slacktide.budget.fleet import Fleet
-from slacktide.core.arrays import Floats, Ints
+from slacktide.core.arrays import Floats, Ints, empty_columns
 from slacktide.core.errors import InputError
 from slacktide.core.quotes import UNLIMITED_GPUS
 from slacktide.core.types import Job, Phase
@@ -44,8 +44,11 @@ class Member:
 
     @property
     def work(self) -> float:
-        """All its work, in GPU-hours."""
         return self.template.work_gpu_hours if self.work_gpu_hours is None else self.work_gpu_hours
+
+    @property
+    def value(self) -> float:
+        return self.template.value_usd if self.value_usd is None else self.value_usd
 
     @property
     def due_hours(self) -> float:
@@ -72,14 +75,13 @@ class Member:
         size = self.work / self.template.work_gpu_hours
         phases = tuple(Phase(one.work_gpu_hours * size, one.speedup) for one in self.template.parts)
         late = self.worthless_hours if self.worthless_hours > self.due_hours else None
-        value = self.template.value_usd if self.value_usd is None else self.value_usd
         return replace(
             self.template,
             name=self.name or self.template.name,
             phases=phases,
             deadline_hours=self.due_hours,
             worthless_after_hours=late,
-            value_usd=value,
+            value_usd=self.value,
         )
 
 
@@ -132,12 +134,10 @@ class FleetScene:
 
     @property
     def pools(self) -> tuple[Pool, ...]:
-        """The pools of the market."""
         return self.market.pools
 
     @property
     def slot_hours(self) -> float:
-        """How long a slot is."""
         return self.pools[0].slot_hours
 
     @property
@@ -151,22 +151,16 @@ class FleetScene:
         return tuple({id(one.template): one.template for one in self.members}.values())
 
     @cached_property
-    def kinds(self) -> Kinds:
-        """The tables of the kinds."""
-        grounds = [self.ground(kind) for kind in range(len(self.templates))]
-        return kinds_of([one.places for one, _ in grounds], [at for _, at in grounds], len(self.pools))
+    def where(self) -> list[tuple[Places, list[int]]]:
+        """Where jobs of each kind may be, and which of the site's pools these are."""
+        names = [pool.name for pool in self.pools]
+        options = [PoolOptions.of(one, self.gpu, self.market) for one in self.templates]
+        return [(one.places, [names.index(name) for name in one.names]) for one in options]
 
     @cached_property
-    def _grounds(self) -> dict[int, tuple[PoolOptions, list[int]]]:
-        return {}
-
-    def ground(self, kind: int) -> tuple[PoolOptions, list[int]]:
-        """Return where jobs of a kind may be, and which of the site's pools these are."""
-        if kind not in self._grounds:
-            names = [pool.name for pool in self.pools]
-            ground = PoolOptions.of(self.templates[kind], self.gpu, self.market)
-            self._grounds[kind] = ground, [names.index(pool.name) for pool in ground.pools]
-        return self._grounds[kind]
+    def kinds(self) -> Kinds:
+        places, pools = zip(*self.where, strict=True)
+        return kinds_of(places, pools, len(self.pools))
 
     @cached_property
     def _own_places(self) -> dict[int, Places]:
@@ -189,49 +183,26 @@ class FleetScene:
         )
 
     def job_tables(self) -> JobTables:
-        """Return the jobs as columns, before anything has happened to them."""
         number = {id(job): place for place, job in enumerate(self.templates)}
         kind = np.array([number[id(one.template)] for one in self.members], dtype=np.int64)
         work = np.array([one.work for one in self.members])
         submitted = np.array([one.submitted_hours for one in self.members])
-        due, late = (
-            np.array([getattr(one, name) for one in self.members])
-            for name in ("due_hours", "worthless_hours")
-        )
-        ends = self.kinds.phase_share[kind] * work[:, None]
-        nothing = np.zeros((7, len(work)))
-        return JobTables(
+        return empty_columns(JobTables, len(work))._replace(
             kind=kind,
             safe_kind=kind,
             said_kind=kind,
             measure_gpus=np.zeros((len(work), len(self.pools)), dtype=np.int64),
-            ends_gpu_hours=np.ascontiguousarray(ends),
+            ends_gpu_hours=np.ascontiguousarray(self.kinds.phase_share[kind] * work[:, None]),
             submitted_hours=submitted,
-            deadline_hours=submitted + due,
-            worthless_hours=submitted + late,
-            value_usd=np.array(
-                [one.template.value_usd if one.value_usd is None else one.value_usd for one in self.members]
-            ),
+            deadline_hours=submitted + np.array([one.due_hours for one in self.members]),
+            worthless_hours=submitted + np.array([one.worthless_hours for one in self.members]),
+            value_usd=np.array([one.value for one in self.members]),
             weight=np.array([one.weight for one in self.members]),
             patience_hours=np.array([one.patience_hours for one in self.members]),
-            pool=_first_pool(self.kinds)[kind],
-            spot_gpus=np.zeros(len(work), dtype=np.int64),
-            on_demand_gpus=np.zeros(len(work), dtype=np.int64),
-            pause_hours=nothing[0],
-            progress_gpu_hours=nothing[1],
-            checkpointed_gpu_hours=nothing[2],
-            since_checkpoint_hours=nothing[3],
-            cost_usd=nothing[4],
-            added_hours=nothing[5],
+            pool=np.argmax(self.kinds.fastest > 0, axis=1)[kind],  # the first one that it may be in
             idle_since_hours=submitted.copy(),
             spot_until_hours=submitted.copy(),
         )
-
-
-def _first_pool(kinds: Kinds) -> Ints:
-    """Return for each kind the first pool that it may be in."""
-    first: Ints = np.argmax(kinds.fastest > 0, axis=1)
-    return first
 
 
 def _columns(

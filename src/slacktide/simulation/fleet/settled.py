@@ -19,7 +19,7 @@ from slacktide.allocators.base import SettledWays
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.stream import Stream, numbers_in_class
 from slacktide.core.arrays import Floats, Ints
-from slacktide.results.fleets.stream import GpuHourBill, StreamRun
+from slacktide.results.stream import GpuHourBill, StreamRun
 
 
 class _Way(NamedTuple):

@@ -16,8 +16,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 from slacktide.budget.cluster import granted
 from slacktide.budget.fleet import Stages
 from slacktide.core.arrays import Floats, Ints
@@ -52,17 +50,6 @@ class PresentJobs(NamedTuple):
     span_hours: Floats  # productive hours since the last report of this job
     span_gpu_hours: Floats  # work done since the last report of this job
 
-    @classmethod
-    def empty(cls, room: int) -> PresentJobs:
-        """Return room for this many jobs."""
-        whole = {"ids", "kind", "number", "phase", "stage", "width", "started"}
-        kinds = (np.int64 if name in whole else np.float64 for name in cls._fields)
-        return cls._make(np.zeros(room, dtype=kind) for kind in kinds)
-
-    def grown(self) -> PresentJobs:
-        """Return the same jobs with twice the room."""
-        return PresentJobs._make(np.concatenate((array, np.zeros_like(array))) for array in self)
-
 
 class EndedPhases(NamedTuple):
     """The stretches that ended in the last step, because a stage was done."""
@@ -74,11 +61,6 @@ class EndedPhases(NamedTuple):
     span_hours: Floats
     span_gpu_hours: Floats
     progress_gpu_hours: Floats
-
-    @classmethod
-    def empty(cls, room: int) -> EndedPhases:
-        """Return room for this many stretches."""
-        return cls._make(np.zeros(room, dtype=np.int64 if place < 4 else np.float64) for place in range(7))
 
 
 class StepResult(NamedTuple):

@@ -17,8 +17,9 @@ The model:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,75 +34,170 @@ from slacktide.allocators.view import (
     Learning,
     Progressed,
     Sizing,
+    Wanted,
     needs_sizes,
 )
 from slacktide.budget.cluster import Cluster
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.stream import Stream, numbers_in_class
-from slacktide.core.arrays import Floats, Ints
+from slacktide.core.arrays import Ints, empty_columns
 from slacktide.core.compiled import compiled
 from slacktide.core.errors import InputError, shown
-from slacktide.results.fleets.stream import GpuHourBill, StreamRun
+from slacktide.core.types import Allocation, Job, JobState, Phase
+from slacktide.policies.view import View
+from slacktide.results.stream import POOL, PREFIX, GpuHourBill, StreamRun
 from slacktide.simulation.fleet import stream_kernel as kernel
 from slacktide.simulation.fleet.stream_kernel import ArrivalColumns, EndedPhases, PresentJobs
-from slacktide.simulation.fleet.stream_views import StreamRows, columns_of, widths_of
 from slacktide.simulation.fleet.stretch_log import StretchLog
 
+
+class StreamRows(NamedTuple):
+    """The rows of a view, made of its columns when one is read."""
+
+    fleet: Fleet
+    now_hours: float
+    jobs: JobColumns
+
+    def name(self, place: int) -> str:
+        return f"{PREFIX}{self.jobs.ids[place]}"
+
+    def view(self, place: int, spot: Spot) -> View:
+        """Return its view; a stream has neither slots nor a market, so it has no pools and no next time."""
+        return View(
+            job=self._job(place),
+            id=self.name(place),
+            state=self._state(place),
+            now_hours=self.now_hours - float(self.jobs.submitted_hours[place]),
+            next_hours=math.inf,
+            slot=0,
+            slot_hours=math.inf,
+            pools=(),
+        )
+
+    def _job(self, place: int) -> Job:
+        """Return the class's template; scaled to the job's work where that may be known."""
+        template = self.fleet.classes[int(self.jobs.kind[place])].job
+        if self.jobs.work_gpu_hours is None:
+            return template
+        size = float(self.jobs.work_gpu_hours[place]) / template.work_gpu_hours
+        phases = tuple(Phase(one.work_gpu_hours * size, one.speedup) for one in template.parts)
+        return replace(template, phases=phases)
+
+    def _state(self, place: int) -> JobState:
+        jobs, done = self.jobs, float(self.jobs.progress_gpu_hours[place])
+        return JobState(
+            on_demand_gpus=int(jobs.on_demand_gpus[place]),
+            pause_hours=float(jobs.pause_hours[place]),
+            progress_gpu_hours=done,
+            checkpointed_gpu_hours=done,
+        )
+
+
+def columns_of(jobs: PresentJobs, count: int) -> JobColumns:
+    """Return the first jobs of the kernel's arrays as an allocator sees them, without their work.
+
+    They are views of the arrays, so they stay true as time passes, for as long as that many are present.
+    """
+    no_spot = np.zeros(count, dtype=np.int64)
+    no_spot.flags.writeable = False
+    return JobColumns(
+        ids=jobs.ids[:count],
+        kind=jobs.kind[:count],
+        number=jobs.number[:count],
+        phase=jobs.phase[:count],
+        submitted_hours=jobs.submitted_hours[:count],
+        spot_gpus=no_spot,
+        on_demand_gpus=jobs.width[:count],
+        pause_hours=jobs.pause_hours[:count],
+        progress_gpu_hours=jobs.progress_gpu_hours[:count],
+        work_gpu_hours=None,
+    )
+
+
+def widths_of(decision: Decision, jobs: JobColumns) -> Ints:
+    """Return the width that each job is to have. Raises InputError for what a stream cannot give."""
+    if not isinstance(decision, Wanted):
+        return _named_widths(decision, jobs)
+    widths = np.ascontiguousarray(decision.on_demand_gpus, dtype=np.int64)
+    if len(widths) != len(jobs.ids):
+        raise InputError(
+            f"an allocator must give a width to each of {len(jobs.ids)} jobs, got {len(widths)} widths"
+        )
+    if decision.spot_gpus is not None and np.any(decision.spot_gpus):
+        raise _no_spot(int(np.max(decision.spot_gpus)))
+    return widths
+
+
+def _named_widths(decision: Mapping[str, Allocation], jobs: JobColumns) -> Ints:
+    """Return the widths of a mapping; who is not named keeps what it holds."""
+    widths = jobs.on_demand_gpus.copy()
+    for name, wish in decision.items():
+        if wish.spot_gpus:
+            raise _no_spot(wish.spot_gpus)
+        if wish.pool not in (None, POOL):
+            raise InputError(
+                f"{name}: the pool must be {POOL!r}, the only one of a stream, got {shown(wish.pool)}; "
+                "moving to another pool is not possible yet"
+            )
+        widths[_place(name, jobs)] = wish.on_demand_gpus
+    return widths
+
+
+def _place(name: str, jobs: JobColumns) -> int:
+    """Return the place of a job; ids ascend, so that naming a few of many jobs costs little."""
+    number = name.removeprefix(PREFIX)
+    if number.isdecimal() and name != number:
+        place = int(np.searchsorted(jobs.ids, int(number)))
+        if place < len(jobs.ids) and jobs.ids[place] == int(number):
+            return place
+    raise InputError(
+        f"a decision must name jobs that are present, by the ids of their rows, got {shown(name)}"
+    )
+
+
+def _no_spot(gpus: int) -> InputError:
+    return InputError(
+        f"spot_gpus must be 0 in the simulation of a stream, which has no spot market, got {gpus}; "
+        "ask for on-demand GPUs"
+    )
+
+
 ROOM = 256  # jobs that can be present before the arrays are made larger
+NO_SPOT = Spot()  # a stream has none to hold
 
 
-@dataclass(slots=True)
 class StreamWorld:
     """Where the jobs of a stream and its cluster stand in one run."""
 
-    stream: Stream
-    fleet: Fleet
-    allocator: Allocator
-    plain: bool
-    last_call: bool  # whether nothing is kept for jobs to come once the last one has
-    book: StretchLog | None
-    step: Callable[..., kernel.StepResult] = field(init=False)
-    """The kernel's functions, compiled unless the run is a plain one."""
-    place: Callable[..., tuple[int, int]] = field(init=False)
-    sized: Sizing | None = field(init=False)  # the allocator, where it also decides how much is rented
-    learner: Learning | None = field(init=False)  # the allocator, where it learns from what happens
-    work_of_class: Floats | None = field(init=False)
-    """Mean work of a job of each class, for an allocator that may know sizes."""
-    cluster: Cluster = field(init=False)
-    jobs: PresentJobs = field(init=False)
-    ended: EndedPhases = field(init=False)
-    shown: PresentJobs = field(init=False)  # the same arrays, read-only
-    columns: dict[int, JobColumns] = field(init=False)
-    """... and what allocators see of them: [how many jobs are present]."""
-    arrivals: ArrivalColumns = field(init=False)
-    finish_hours: Floats = field(init=False)
-    busy: Floats = field(default_factory=lambda: np.zeros(2))
-    now_hours: float = 0.0
-    present: int = 0
-    came: int = 0
-    held_gpus: int = 0
-    resizes: int = 0
-    no_spot: Spot = field(default_factory=Spot)  # a stream has no spot to hold
-
-    def __post_init__(self) -> None:
-        stream = self.stream
-        self.step = kernel.step if self.plain else compiled(kernel.step)
-        self.place = kernel.place if self.plain else compiled(kernel.place)
-        self.sized = self.allocator if isinstance(self.allocator, Sizing) else None
-        self.learner = self.allocator if isinstance(self.allocator, Learning) else None
-        if needs_sizes(self.allocator):
-            self.work_of_class = np.array([one.work_gpu_hours for one in self.fleet.classes])
-        else:
-            self.work_of_class = None
-        self.cluster = Cluster.of(self.fleet)
-        self.arrivals = ArrivalColumns(
-            stream.arrival_hours, stream.class_index, numbers_in_class(stream.class_index), stream.size
+    def __init__(
+        self,
+        stream: Stream,
+        fleet: Fleet,
+        allocator: Allocator,
+        *,
+        plain: bool,
+        last_call: bool,
+        log: StretchLog | None,
+    ) -> None:
+        """Begin; with `last_call` nothing is kept for jobs to come once the last one has."""
+        self.stream, self.fleet, self.last_call, self.log = stream, fleet, last_call, log
+        self.sized = allocator if isinstance(allocator, Sizing) else None
+        self.learner = allocator if isinstance(allocator, Learning) else None
+        self.work_of_class = (
+            np.array([one.work_gpu_hours for one in fleet.classes]) if needs_sizes(allocator) else None
         )
+        self._kernel_step: Callable[..., kernel.StepResult] = kernel.step if plain else compiled(kernel.step)
+        self._place: Callable[..., tuple[int, int]] = kernel.place if plain else compiled(kernel.place)
+        self.cluster = Cluster.of(fleet)
+        numbers = numbers_in_class(stream.class_index)
+        self.arrivals = ArrivalColumns(stream.arrival_hours, stream.class_index, numbers, stream.size)
         self.finish_hours = np.full(len(stream), np.nan)
-        self._make_room(PresentJobs.empty(ROOM))
+        self.busy = np.zeros(2)
+        self.now_hours = 0.0
+        self.present = self.came = self.held_gpus = self.resizes = 0
+        self._make_room(empty_columns(PresentJobs, ROOM))
 
     def moments(self) -> Iterator[int]:
-        """Go from event to event, and yield where the allocator is to decide: how many jobs are done."""
         if self.sized:
             yield 0  # a fixed cluster is there before the first job
         while self.came < len(self.stream) or self.present:
@@ -116,19 +212,19 @@ class StreamWorld:
             raise InputError(
                 f"an allocator must let every job run eventually, got {self.present} jobs that wait forever"
             )
-        step = self.step(
+        step = self._kernel_step(
             self.jobs, self.arrivals, self.fleet.stages, self.finish_hours, self.ended, self.busy,
             self.present, came, before, until,
         )  # fmt: skip
         self.now_hours, self.present, self.came, ended = step
         self.cluster.pass_time(self.now_hours - before, self.held_gpus)
-        if self.book:
-            self.book.site(before, self.now_hours, self.cluster.unused(self.held_gpus))
-            self._note(ended)
+        if self.log:
+            self.log.note_site(before, self.now_hours, self.cluster.unused(self.held_gpus))
+            self._note(self.log, ended)
         if self.learner:
             self._report_events(self.learner, ended, came)
         if self.present == len(self.jobs.ids):
-            self._make_room(self.jobs.grown())
+            self._make_room(PresentJobs._make(np.concatenate((one, np.zeros_like(one))) for one in self.jobs))
         nodes_came = self.cluster.arrive(self.now_hours)
         if self.learner and self.now_hours >= wake_hours:
             self._report_progress(self.learner, np.arange(self.present))
@@ -148,7 +244,6 @@ class StreamWorld:
         return self._view(jobs, min(cluster.ready, nodes))
 
     def read(self, decision: Decision, view: FleetView) -> Ints:
-        """Return the width that a decision gives each job."""
         return widths_of(decision, view.jobs)
 
     def hold(self, wanted: Ints) -> None:
@@ -162,7 +257,7 @@ class StreamWorld:
             held = self.jobs.width[: self.present]
             self._report_progress(self.learner, np.flatnonzero((held != wanted) & (held > 0)))
         gpus = self.cluster.ready * self.cluster.node_gpus
-        held_gpus, changes = self.place(self.jobs, self.fleet.stages, wanted, gpus)
+        held_gpus, changes = self._place(self.jobs, self.fleet.stages, wanted, gpus)
         if held_gpus < 0:
             one = self.fleet.classes[self.jobs.kind[changes]]
             raise InputError(
@@ -170,15 +265,13 @@ class StreamWorld:
             )
         self.held_gpus = held_gpus
         self.resizes += changes
-        if self.book:
-            self._note(0)
+        if self.log:
+            self._note(self.log, 0)
 
-    def _note(self, ends: int) -> None:
-        assert self.book is not None
-        self.book.jobs(self.jobs, self.present, self.ended, ends, self.finish_hours, self.now_hours)
+    def _note(self, log: StretchLog, ends: int) -> None:
+        log.note_jobs(self.jobs, self.present, self.ended, ends, self.finish_hours, self.now_hours)
 
     def _columns(self) -> JobColumns:
-        """Return the jobs that are present as an allocator may see them."""
         count = self.present
         columns = self.columns.get(count)
         if columns is None:
@@ -197,12 +290,11 @@ class StreamWorld:
             ready_gpus=ready_nodes * cluster.node_gpus,
             rented_gpus=cluster.rented * cluster.node_gpus,
             spent_gpu_hours=cluster.billed_gpu_hours,
-            spot=self.no_spot,
+            spot=NO_SPOT,
             shown=StreamRows(self.fleet, self.now_hours, jobs),
         )
 
     def _report_events(self, learner: Learning, ended: int, came_before: int) -> None:
-        """Report to an allocator what ended and what came."""
         now, rows, first = self.now_hours, self.ended, self.fleet.stages.first
         for row in range(ended):
             job, one, stage = int(rows.ids[row]), int(rows.kind[row]), int(rows.stage[row])
@@ -215,7 +307,6 @@ class StreamWorld:
             learner.learn(Arrived(now, job, int(self.arrivals.kind[job])))
 
     def _report_progress(self, learner: Learning, places: Ints) -> None:
-        """Report to an allocator what jobs did since the last report."""
         if not len(places):
             return
         jobs, first = self.jobs, self.fleet.stages.first
@@ -227,14 +318,13 @@ class StreamWorld:
             jobs.span_hours[job] = jobs.span_gpu_hours[job] = 0.0
 
     def _make_room(self, jobs: PresentJobs) -> None:
-        self.jobs, self.ended = jobs, EndedPhases.empty(len(jobs.ids))
-        self.shown = PresentJobs._make(array.view() for array in jobs)
-        self.columns = {}
+        self.jobs, self.ended = jobs, empty_columns(EndedPhases, len(jobs.ids))
+        self.shown = PresentJobs._make(array.view() for array in jobs)  # the same arrays, read-only
+        self.columns = dict[int, JobColumns]()  # what allocators see of them: [how many jobs are present]
         for array in self.shown:
             array.flags.writeable = False
 
-    def result(self, name: str, usd_per_gpu_hour: float) -> StreamRun:
-        """Sum the run up; stretches are kept at a price per GPU-hour."""
+    def result(self, name: str) -> StreamRun:
         cluster = self.cluster
         busy, restart = self.busy.tolist()
         return StreamRun(
@@ -251,5 +341,5 @@ class StreamWorld:
             peak_gpus=cluster.peak * cluster.node_gpus,
             resizes=self.resizes,
             end_hours=self.now_hours,
-            kept=self.book.kept(usd_per_gpu_hour) if self.book else None,
+            kept=self.log.kept() if self.log else None,
         )

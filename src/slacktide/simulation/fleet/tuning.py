@@ -1,25 +1,92 @@
 """What an allocator comes to at a given spend: on a stream by search, on a market in hindsight.
 
 On a stream one number is tuned run by run (`Tuner`). On a market all settings of a grid are run, and what the
-best two of them come to between them is what the allocator could have had (`best_at`).
+best two of them come to between them is what the allocator could have had (`best_at`). An allocator that has
+neither a knob nor settings keeps to the budget by itself, or runs as it is given.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from slacktide.allocators.base import allocators
+from slacktide.allocators.streams.fixed_width import FixedWidth
+from slacktide.allocators.streams.one_width import OneWidth
+from slacktide.allocators.view import AnyAllocator
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.stream import Stream
-from slacktide.results.fleets.fleet_comparison import Measured
-from slacktide.results.fleets.stream import StreamRun
+from slacktide.budget.widths import least_budget_gpus
+from slacktide.results.fleet import Measured
+from slacktide.results.stream import StreamRun
 from slacktide.simulation.fleet.run import simulate
-from slacktide.simulation.fleet.tuning_parameters import Knob
+from slacktide.simulation.fleet.settled import is_independent
+
+
+class Knob(NamedTuple):
+    """A family of allocators with one number: the greater it is, the more is spent."""
+
+    make: Callable[[float], AnyAllocator]
+    low: float
+    high: float
+    whole: bool  # whether the number must be whole
+
+
+def knobs_of(name: str, fleet: Fleet) -> list[Knob]:
+    """Return the variants of an allocator, each with one knob; none where it has no knob."""
+    find = KNOBS.get(name) or getattr(allocators.get(name), "knobs", None)
+    return find(fleet) if find else []
+
+
+def _fixed_width(fleet: Fleet) -> list[Knob]:
+    least = least_budget_gpus(fleet.classes) * (1 + 1e-9)
+    most = max(_most_gpus(fleet), 2 * least)
+    return [Knob(lambda budget: FixedWidth(float(budget)), least, most, False)]
+
+
+def _one_width(fleet: Fleet) -> list[Knob]:
+    return [Knob(lambda gpus: OneWidth(int(gpus)), 1, _widest(fleet), True)]
+
+
+KNOBS: Mapping[str, Callable[[Fleet], list[Knob]]] = {
+    "fixed-width": _fixed_width,
+    "one-width": _one_width,
+}
+"""Knobs of the allocators here; one of another package may have a method `knobs(fleet)`."""
+
+
+MARKET_SETTINGS: Mapping[str, Mapping[str, tuple[float, ...]]] = {
+    "patient-spot": {"width": (1, 2, 4, 8), "wait_hours": (0.0, 0.5, 1.0, 2.0, 4.0, 12.0)},
+    "each-alone": {"width": (1, 2, 4, 8)},
+    "earliest-deadline": {"width": (1, 2, 4, 8)},
+    "on-demand-widths": {"usd_per_job_hour": (1.0, 3.0, 10.0, 30.0, 100.0)},
+}
+"""Allocators that do not look at the budget, and the settings that are tried of each."""
+
+
+def settings_of(name: str) -> list[dict[str, Any]]:
+    """Return all settings of an allocator that is tuned; none for one that is not."""
+    ranges = MARKET_SETTINGS.get(name, {})
+    return [dict(zip(ranges, values, strict=True)) for values in product(*ranges.values())] if ranges else []
+
+
+def _most_gpus(fleet: Fleet) -> float:
+    """Return more GPUs on average than all jobs at their fastest take."""
+    stages = fleet.stages
+    fastest = np.argmax(stages.rate, axis=1)
+    arrivals = np.repeat([one.arrivals_per_hour for one in fleet.classes], np.diff(stages.first))
+    hours = stages.work_gpu_hours / stages.rate[np.arange(len(fastest)), fastest] + stages.restart_hours
+    return float((arrivals * fastest * hours).sum())
+
+
+def _widest(fleet: Fleet) -> int:
+    return max(one.widths[-1] for one in fleet.classes)
+
 
 LOOKS = 9  # values of a knob that are tried where spending need not rise with it ...
 LOOK_FAR = 3.0
@@ -38,7 +105,6 @@ class Tuner:
     runs: dict[float, StreamRun] = field(default_factory=dict)
 
     def run(self, value: float) -> StreamRun:
-        """Return the run at a value of the knob."""
         if value not in self.runs:
             self.runs[value] = simulate(self.stream, self.fleet, self.knob.make(value))
         return self.runs[value]
@@ -61,6 +127,12 @@ class Tuner:
             value = following
         best = min(self.runs, key=lambda one: abs(self.runs[one].average_gpus - average_gpus))
         return best, self.runs[best]
+
+    def spending(self, average_gpus: float) -> StreamRun | None:
+        """Return the run that spends a target, or as little less as can be found."""
+        if is_independent(self.fleet):
+            return self.nearest(average_gpus, average_gpus, tolerance=1e-6, tries=60)[1]
+        return self.best_within(average_gpus)
 
     def best_within(self, average_gpus: float, *, tolerance: float = 1e-3) -> StreamRun | None:
         """Return the soonest run that spends no more than a target; None where all spend more.
@@ -85,7 +157,6 @@ class Tuner:
         return min(fitting, key=lambda one: self.runs[one].mean_response_hours, default=None)
 
     def _following(self, average_gpus: float, value: float) -> float:
-        """Return the value to try next."""
         spent = {one: run.average_gpus for one, run in self.runs.items()}
         below = max((one for one in spent if spent[one] <= average_gpus), default=None)
         above = min((one for one in spent if spent[one] > average_gpus), default=None)
@@ -120,7 +191,6 @@ class Mixture(NamedTuple):
 
     @property
     def nearest(self) -> int:
-        """The one of the two that is nearer."""
         return self.low if self.share < 0.5 else self.high
 
 

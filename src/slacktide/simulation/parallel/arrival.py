@@ -51,7 +51,6 @@ def code_digest(package: str) -> str:
 
 
 def code_archive(package: str) -> bytes:
-    """Return the code of a package as a zip archive."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, path in code_files(package):
@@ -141,9 +140,10 @@ def do(
         return differs
     settle(digests, lambda package: bytes(get(archives[package])))
     try:
-        keeper = importlib.import_module("slacktide.simulation.parallel.ray_parcels")
+        keeper = importlib.import_module("slacktide.simulation.parallel.parcel")
     except ImportError as error:
         return (
             f"every node must have what Slacktide needs, got: {error} on {platform.node()}; install it there"
         )
-    return keeper.do(parcel[0], task)
+    key, content = parcel
+    return keeper.do(key, lambda: get(content), task)

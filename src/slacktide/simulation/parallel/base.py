@@ -41,7 +41,6 @@ class Here:
     def each(
         self, work: Callable[[Shared, Task], Result], shared: Shared, tasks: Sequence[Task]
     ) -> Iterator[Result]:
-        """Yield the result of each task."""
         return (work(shared, task) for task in tasks)
 
 

@@ -24,8 +24,7 @@ class Parcel(NamedTuple):
     """A function and what its tasks share, packed."""
 
     key: str  # names the content
-    sources: tuple[own_class.Source, ...]
-    content: bytes
+    content: bytes  # after the users' own files that it needs
 
 
 class Failure(NamedTuple):
@@ -38,64 +37,56 @@ class Failure(NamedTuple):
 
 def pack(work: Callable[[Any, Any], Any], shared: object) -> Parcel:
     """Pack a function of a module and what its tasks share; raises InputError if something cannot travel."""
-    content = _pickled((work, shared))
-    return Parcel(hashlib.sha256(content).hexdigest(), own_class.sources(), content)
-
-
-def _pickled(thing: object) -> bytes:
     try:
-        return pickle.dumps(thing, protocol=pickle.HIGHEST_PROTOCOL)
+        content = pickle.dumps((work, shared), protocol=pickle.HIGHEST_PROTOCOL)
     except (pickle.PicklingError, TypeError, AttributeError) as error:
         raise InputError(
             f"what is done by other processes must be able to travel, got: {error}; "
             "define classes of your own at the top of a module, or leave --on out"
         ) from error
+    return Parcel(hashlib.sha256(content).hexdigest(), pickle.dumps((own_class.sources(), content)))
 
 
 _open: dict[str, tuple[Callable[[Any, Any], Any], Any]] = {}
 
 
-def opened(parcel: Parcel) -> tuple[Callable[[Any, Any], Any], Any]:
+def opened(key: str, packed: bytes) -> tuple[Callable[[Any, Any], Any], Any]:
     """Return the function and what is shared; the same objects each time, so that what they keep is kept."""
-    if parcel.key not in _open:
-        own_class.adopt(parcel.sources)
+    if key not in _open:
+        sources, content = pickle.loads(packed)
+        own_class.adopt(sources)
         while len(_open) >= KEPT:
             del _open[next(iter(_open))]
-        _open[parcel.key] = pickle.loads(parcel.content)
-    return _open[parcel.key]
+        _open[key] = pickle.loads(content)
+    return _open[key]
 
 
-def do(parcel: Parcel, task: bytes) -> bytes:
-    """Do one packed task and pack its result, or what it raised."""
+def do(key: str, fetch: Callable[[], bytes], task: bytes) -> bytes:
+    """Do one packed task of a parcel, whose content is fetched once; pack its result, or what it raised."""
+    # Not in the `try`: what cannot be fetched is no mistake of the task, but a worker that is lost.
+    packed = b"" if key in _open else fetch()
     try:
-        work, shared = opened(parcel)
+        work, shared = opened(key, packed)
         return pickle.dumps(work(shared, pickle.loads(task)), protocol=pickle.HIGHEST_PROTOCOL)
     except SlacktideError as error:
         return pickle.dumps(Failure(type(error), str(error), dict(vars(error))))
     except ModuleNotFoundError as error:
-        return pickle.dumps(Failure(BackendError, _missing(error), {}))
+        missing = (
+            f"every worker must have the modules that a sweep uses, got: {error}; install what is missing "
+            f"with {Path(sys.executable).name} on every node, or put a policy of your own into one file"
+        )
+        return pickle.dumps(Failure(BackendError, missing, {}))
     except Exception:  # a mistake in the code: said with its place, which only this process knows
         return pickle.dumps(Failure(RuntimeError, traceback.format_exc(), {}))
-
-
-def _missing(error: ModuleNotFoundError) -> str:
-    return (
-        f"every worker must have the modules that a sweep uses, got: {error}; install what is missing with "
-        f"{Path(sys.executable).name} on every node, or put a policy of your own into one file"
-    )
 
 
 def result(packed: bytes) -> Any:
     """Return what a task came to, or raise what it raised."""
     found = pickle.loads(packed)
-    if isinstance(found, Failure):
-        raise _again(found)
-    return found
-
-
-def _again(failure: Failure) -> BaseException:
+    if not isinstance(found, Failure):
+        return found
     # Not by its constructor, which may want more than a message.
-    error = failure.kind.__new__(failure.kind, failure.message)
-    error.args = (failure.message,)
-    vars(error).update(failure.facts)
-    return error
+    error = found.kind.__new__(found.kind, found.message)
+    error.args = (found.message,)
+    vars(error).update(found.facts)
+    raise error

@@ -40,11 +40,10 @@ class Processes:
     def each(
         self, work: Callable[[Shared, Task], Result], shared: Shared, tasks: Sequence[Task]
     ) -> Iterator[Result]:
-        """Yield the result of each task; raises BackendError when a process is killed."""
         packed = parcel.pack(work, shared)
         self._pool = pool = self._pool or _pool(self.workers)
         with tempfile.NamedTemporaryFile(prefix="slacktide-sweep-") as file:
-            file.write(pickle.dumps(packed))
+            file.write(packed.content)
             file.flush()
             under_way: list[Future[bytes]] = []
             try:
@@ -62,7 +61,6 @@ class Processes:
 
 
 def usable_cores() -> int:
-    """Return how many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -71,9 +69,6 @@ def _pool(workers: int) -> ProcessPoolExecutor:
 
     # Not forked: compiled code and threads of this process must not be in them.
     return ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_begin)
-
-
-_mine: dict[str, parcel.Parcel] = {}
 
 
 def _begin() -> None:
@@ -91,8 +86,4 @@ def _end_with_parent() -> None:
 
 
 def _do(path: str, key: str, task: bytes) -> bytes:
-    """Do a task of the parcel in a file, which is read once."""
-    if key not in _mine:
-        _mine.clear()
-        _mine[key] = pickle.loads(Path(path).read_bytes())
-    return parcel.do(_mine[key], task)
+    return parcel.do(key, Path(path).read_bytes, task)

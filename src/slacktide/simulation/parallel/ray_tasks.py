@@ -1,24 +1,26 @@
 """Tasks spread over the nodes of a Ray cluster.
 
 Each task is one Ray task on one CPU. A worker or node that dies takes nothing with it: Ray does its tasks
-again elsewhere, and they come to the same. Nothing is read from a shared disk.
-"""
+again elsewhere, and they come to the same. Nothing is read from a shared disk."""
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import logging
+import os
 import pickle
+import socket
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import ModuleType
 from typing import Any
+from urllib.parse import urlsplit
 
-from slacktide.core.errors import BackendError, shown
+from slacktide.core.errors import BackendError, InputError, shown
 from slacktide.simulation.parallel import arrival, parcel
 from slacktide.simulation.parallel.base import Result, Shared, Task
-from slacktide.simulation.parallel.ray_address import reach
 
 TRIES_AGAIN = 20  # how often a task is done again when the worker or node that did it dies
 
@@ -27,7 +29,6 @@ class RayTasks:
     """Does tasks on a Ray cluster that this process is connected to; made by `connected`."""
 
     def __init__(self, ray: Any) -> None:
-        """Take over a connection."""
         self._ray = ray
         self._do = ray.remote(num_cpus=1, max_retries=TRIES_AGAIN)(arrival.do)
         self._digests: dict[str, str] = {}
@@ -47,7 +48,7 @@ class RayTasks:
         packed = parcel.pack(work, shared)
         self._bring("slacktide", work.__module__.partition(".")[0])
         about = [arrival.versions(), dict(self._digests), dict(self._archives)]
-        given = [*map(self._ray.put, about), [self._ray.put(pickle.dumps(packed))]]
+        given = [*map(self._ray.put, about), [packed.key, self._ray.put(packed.content)]]
         with _by_value(self._ray, arrival):
             return self._results([self._do.remote(*given, pickle.dumps(task)) for task in tasks])
 
@@ -122,3 +123,60 @@ def _by_value(ray: Any, module: ModuleType) -> Iterator[None]:
         yield
     finally:
         ray.cloudpickle.unregister_pickle_by_value(sys.modules[module.__name__])
+
+
+PATIENCE_S = 5.0
+LOOPBACK_ONLY = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+"""Set to 0, this keeps Ray at 127.0.0.1; it must be set before Ray is imported."""
+
+
+def check_installed() -> None:
+    if importlib.util.find_spec("ray") is None:
+        raise InputError("--on ray must find Ray, got none; pip install 'slacktide[ray]'")
+
+
+def reach(address: str) -> None:
+    """See that something listens there; raises InputError for what is no address, OSError where nothing does.
+
+    Ray takes 127.0.0.1 for this machine's address in its network. A cluster that listens on loopback alone is
+    not there, so in that case Ray is made to keep to the loopback.
+    """
+    if "ray" in sys.modules and sys.modules["ray"].is_initialized():
+        return
+    host, port = host_and_port(address)
+    _knock(host, port)
+    if host in ("127.0.0.1", "localhost") and not _listens(_own_address(), port):
+        os.environ[LOOPBACK_ONLY] = "0"
+
+
+def host_and_port(address: str) -> tuple[str, int]:
+    """Read `HOST:PORT` or `ray://HOST:PORT`; raises InputError."""
+    try:
+        parts = urlsplit(address if "://" in address else f"ray://{address}")
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host = port = None
+    if not host or not port:
+        raise InputError(f"the address of a Ray cluster must be HOST:PORT, got {shown(address)}")
+    return host, port
+
+
+def _knock(host: str, port: int) -> None:
+    socket.create_connection((host, port), timeout=PATIENCE_S).close()
+
+
+def _listens(host: str, port: int) -> bool:
+    try:
+        _knock(host, port)
+    except OSError:
+        return False
+    return True
+
+
+def _own_address() -> str:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+        try:
+            one.connect(("192.0.2.1", 80))
+        except OSError:  # no network at all
+            return "127.0.0.1"
+        return str(one.getsockname()[0])

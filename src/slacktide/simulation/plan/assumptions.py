@@ -9,7 +9,6 @@ from slacktide.market.base import Pool
 from slacktide.market.pools.statistics import stock_outs_said
 from slacktide.simulation.plan.futures import PoolFutures
 from slacktide.simulation.plan.planned_job import PlannedJob
-from slacktide.simulation.pool_options import PoolOptions
 
 AFTER = {
     "stop": "a job that is not done at its deadline checkpoints and stops (after_deadline: stop)",
@@ -80,6 +79,7 @@ def recent_starts(runs: int, window_hours: float, job: Job) -> str:
 def over_pools(planned: PlannedJob, futures: PoolFutures) -> tuple[str, ...]:
     """Say what the plan of a job that may move assumes."""
     job, pools = planned.job, len(planned.options.pools)
+    found = stock_outs_said(planned.options.widths)
     size = f"{job.checkpoint_gb:g} GB" if job.checkpoint_gb else "0 GB, because its file does not say `size:`"
     words = [
         f"{len(futures.options)} futures were run: few, because a run over pools takes up to two seconds",
@@ -87,19 +87,12 @@ def over_pools(planned: PlannedJob, futures: PoolFutures) -> tuple[str, ...]:
         f"a job is in one of {pools} pools at a time, and a move carries its checkpoint of {size}",
         _restart(job),
         "what every pool offers is known when it decides, and on-demand GPUs are always available"
-        + _stock_outs_anywhere(planned.options),
+        + (f"; before the start there were {found}" if found else ""),
         AFTER[job.after_deadline],
     ]
     if job.hard:
         words.append(GUARDED)
     return (*words, *planned.start.market.assumptions)
-
-
-def _stock_outs_anywhere(options: PoolOptions) -> str:
-    """Say how often on demand was out of stock before the start, in pools that record it."""
-    places = zip(options.pools, options.places.jobs, strict=True)
-    found = stock_outs_said([(pool, job.fastest_width) for pool, job in places])
-    return f"; before the start there were {found}" if found else ""
 
 
 def _restart(job: Job) -> str:

@@ -43,7 +43,6 @@ class PoolFutures(NamedTuple):
 
     @property
     def start(self) -> int:
-        """The slot of the first pool in which the future begins."""
         return len(self.options[0].pools[0]) - self.slots
 
 
@@ -131,7 +130,6 @@ def _went_on(pool: Pool, begin: int, slots: int) -> Pool:
 
 
 def _models(options: PoolOptions, paths: int) -> list[list[Pool]]:
-    """Return futures drawn for each pool by itself."""
     drawn = []
     for seed, (pool, job) in enumerate(zip(options.pools, options.places.jobs, strict=True)):
         others = tuple(other for other in options.pools if other is not pool)

@@ -15,24 +15,21 @@ import numpy as np
 from slacktide.core.types import Allocation, Job, JobState
 from slacktide.policies.base import ForeseeingPolicy
 from slacktide.policies.base import policies as register
+from slacktide.policies.deadline_guard import label
 from slacktide.policies.decision import decision_of
 from slacktide.policies.pools.roams import roams
 from slacktide.policies.view import Policy, look
 from slacktide.results.plan import JobPlan, Outcomes, Outlook, PoolBill
-from slacktide.results.run import CLAIRVOYANT, OVER_POOLS, Run
-from slacktide.results.runs import column
+from slacktide.results.run import CLAIRVOYANT, OVER_POOLS, Run, column
 from slacktide.simulation import batch
+from slacktide.simulation.batch import run_many, run_yardstick
 from slacktide.simulation.compare import Progress, Starts
-from slacktide.simulation.plain import Setting, follow, played
 from slacktide.simulation.plan import assumptions
 from slacktide.simulation.plan.futures import PoolFutures
-from slacktide.simulation.plan.moving import moving
-from slacktide.simulation.plan.outcomes import TriedPolicy, held_over_time, outcomes
+from slacktide.simulation.plan.outcomes import TriedPolicy, held_over_time, moving, outcomes
 from slacktide.simulation.plan.planned_job import PlannedJob
 from slacktide.simulation.plan.what_if import against_deadline, against_width, if_work_is_wrong
-from slacktide.simulation.policy_runs import guarded, label, run_many, run_yardstick
-from slacktide.simulation.pool_options import PoolOptions
-from slacktide.solvers.pools.optimum import optimum
+from slacktide.simulation.playback import Playback, Setting
 
 RECENT_STARTS, FEWEST_STARTS = 24, 6
 RECENT_EFFORT = 7e8
@@ -97,7 +94,6 @@ def look_ahead(
 
 
 def best_case(planned: PlannedJob) -> Outlook:
-    """Return what the clairvoyant would pay."""
     return _clairvoyant(planned, planned.draw(), lambda done, of: None)[0].outlook()
 
 
@@ -146,7 +142,7 @@ def _first(tried: TriedPolicy, futures: PoolFutures, run: Run) -> tuple[str, All
         gpus = record.spot_gpus, record.on_demand_gpus
         return record.lived.stretch.pool, record.wanted, gpus
     (pool,) = futures.options[0].pools
-    now = played(pool, futures.start, planned.setting).at(0)
+    now = Playback(pool, futures.start, planned.setting).at(0)
     wanted = decision_of(tried.ready[0], look(planned.job, now, JobState(), 0, pool.slot_hours))
     return pool.name, wanted, (wanted.spot_gpus, wanted.on_demand_gpus)
 
@@ -173,7 +169,7 @@ def _clairvoyant(
     runs, spares, job = list[Run](), list[float](), planned.job
     if not planned.options.stays:
         for future in futures.options:
-            runs.append(_best_over_pools(future, futures.start))
+            runs.append(batch.run_optimum(future, futures.start))
             report(len(runs), len(futures.options))
         return TriedPolicy(planned, OVER_POOLS, runs), None
     window = planned.start.recent_window(job)
@@ -189,11 +185,6 @@ def _clairvoyant(
     return TriedPolicy(planned, CLAIRVOYANT, runs, (), past), float(np.mean(spares)) if spares else None
 
 
-def _best_over_pools(future: PoolOptions, start: int) -> Run:
-    jobs, hours, usd, _ = future.places
-    return follow(future, optimum(jobs, future.pools, start, hours, usd), start=start, name=OVER_POOLS)
-
-
 def recent_starts(job: Job, policy: Policy, slot_hours: float) -> int:
     """Return from how many recent starts a policy is run: fewer, where each of them must be solved anew."""
     inner = batch.innermost(policy)
@@ -204,7 +195,6 @@ def recent_starts(job: Job, policy: Policy, slot_hours: float) -> int:
 
 
 def _from_history(planned: PlannedJob, policy: Policy) -> Sequence[Run]:
-    """Run a policy from recent starts of the real market."""
     job, begin = planned.job, planned.start
     # Starts lie in the recent part, but what is known at each is the whole past before it.
     where, window = begin.recent(job), begin.recent_window(job)
@@ -213,11 +203,8 @@ def _from_history(planned: PlannedJob, policy: Policy) -> Sequence[Run]:
     count = recent_starts(job, policy, place.slot_hours)
     starts = [first + start for start in Starts(count).of(job, window)]
     setting = Setting(neighbours=where.neighbours)
-    acting = guarded(policy, job)
-    # Simulated futures have loaded its machine code anyway.
-    if batch.can_compile(acting, place):
-        return batch.run_many(job, place, acting, starts, name=label(policy), setting=setting)
-    return run_many(job, place, policy, starts, name=label(policy), setting=setting)
+    # Never few: simulated futures have loaded its machine code anyway.
+    return run_many(job, place, policy, starts, name=label(policy), setting=setting, few=False)
 
 
 def _without_checkpoints(tried: TriedPolicy, futures: PoolFutures, policy: Policy) -> tuple[str, ...]:

@@ -1,9 +1,9 @@
-"""What the runs of a policy over futures come to: percentiles of one more run, means and their errors."""
+"""What the runs of a policy over futures come to: percentiles, means, and what moving may save."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,10 +11,10 @@ import numpy as np
 from slacktide.core.arrays import Floats
 from slacktide.core.types import Job
 from slacktide.policies.view import Policy
-from slacktide.results.plan import HeldAt, Outcomes, Outlook, Range
-from slacktide.results.run import Run
-from slacktide.results.runs import column
+from slacktide.results.plan import HeldAt, Moving, MovingSaving, Outcomes, Outlook, PoolAhead, Range
+from slacktide.results.run import Run, column
 from slacktide.simulation.plan.planned_job import PlannedJob
+from slacktide.simulation.pool_options import PoolOptions
 
 
 class TriedPolicy(NamedTuple):
@@ -39,14 +39,12 @@ class TriedPolicy(NamedTuple):
         return -on_time, usd
 
     def outlook(self) -> Outlook:
-        """Sum it up."""
         moves, usd = (float(np.mean(column(self.runs, name))) for name in ("moves", "move_usd"))
         past = None if self.history is None else outcomes(self.history)
         return Outlook(self.policy, outcomes(self.runs), past, self.pool, moves, usd)
 
 
 def outcomes(runs: Sequence[Run]) -> Outcomes:
-    """Sum up what runs came to."""
     costs = column(runs, "cost_usd")
     return Outcomes(
         runs=len(runs),
@@ -62,7 +60,6 @@ def outcomes(runs: Sequence[Run]) -> Outcomes:
 
 
 def standard_error(values: Floats) -> float:
-    """Return the standard error of the mean of values, as if they were independent."""
     return float(np.std(values, ddof=1) / math.sqrt(len(values))) if len(values) > 1 else 0.0
 
 
@@ -90,3 +87,50 @@ def held_over_time(job: Job, slot_hours: float, runs: Sequence[Run]) -> tuple[He
     held /= len(runs)
     spot, on_demand = held.tolist()
     return tuple(HeldAt(slot * slot_hours, spot[slot], on_demand[slot]) for slot in range(slots))
+
+
+def moving(
+    options: PoolOptions, tried: Sequence[TriedPolicy], stays: Sequence[TriedPolicy], best: TriedPolicy
+) -> Moving:
+    """Return where the first policy that moves would be, or the clairvoyant, and what moving may save."""
+    first = next((one for one in tried if not one.pool), best)
+    held = _held(options, first.runs)
+    return Moving(
+        pools=tuple(_ahead(options, at, stay, held) for at, stay in enumerate(stays)),
+        saving=_saving(tried),
+        held=tuple((name, tuple(shares.tolist())) for name, shares in held.items()),
+        slot_hours=options.slot_hours,
+    )
+
+
+def _ahead(options: PoolOptions, at: int, stay: TriedPolicy, held: Mapping[str, Floats]) -> PoolAhead:
+    pool = options.pools[at]
+    quote, (late, usd) = pool.quote(len(pool) - 1), stay.cost
+    total = sum(float(shares.sum()) for shares in held.values())
+    share = float(held[pool.name].sum()) / total if total > 0 else 0.0
+    stays = usd if late <= -1.0 else None
+    return PoolAhead(pool.name, quote.spot_gpus, quote.spot_usd_per_gpu_hour, stays, share)
+
+
+def _held(options: PoolOptions, runs: Sequence[Run]) -> dict[str, Floats]:
+    """Return for each pool the share of futures in which GPUs are held there, by slot until the deadline."""
+    slot_hours = options.slot_hours
+    slots = math.ceil(options.job.deadline_hours / slot_hours - 1e-6)
+    held = {pool.name: np.zeros(slots) for pool in options.pools}
+    for one in runs:
+        for record in one.slots[:slots]:
+            stretch = record.lived.stretch
+            if stretch.gpus:
+                held[stretch.pool][record.slot] += stretch.held_hours / slot_hours / len(runs)
+    return held
+
+
+def _saving(tried: Sequence[TriedPolicy]) -> MovingSaving | None:
+    """Compare the best that moves with the best that stays, future by future."""
+    moved, stayed = [one for one in tried if not one.pool], [one for one in tried if one.pool]
+    if not moved or not stayed:
+        return None
+    first, other = min(moved, key=lambda one: one.cost), min(stayed, key=lambda one: one.cost)
+    less = column(other.runs, "cost_usd") - column(first.runs, "cost_usd")
+    moving = float(np.mean(column(first.runs, "moves") > 0))
+    return MovingSaving(float(np.mean(less)), standard_error(less), other.policy, other.pool, moving)

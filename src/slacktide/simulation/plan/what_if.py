@@ -1,4 +1,4 @@
-"""What a later deadline, another width, or other work than the file says would change in a plan's cost."""
+"""What a later deadline, another width, other work or more checkpoints would change in a plan's cost."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 
 from slacktide.core.arrays import Floats
 from slacktide.core.types import Job
+from slacktide.market.base import Pool
 from slacktide.physics.truth import LEAST, MOST, Truth
 from slacktide.policies.view import Policy
-from slacktide.results.plan import CurvePoint, Range, WrongWork
-from slacktide.results.run import Run
-from slacktide.results.runs import column
+from slacktide.results.plan import CheckpointAdvice, CurvePoint, HeldAt, Range, WrongWork
+from slacktide.results.run import Run, column
 from slacktide.simulation.plan.planned_job import PlannedJob, Variant, could_be_in_time
 
 DEADLINE_SHARES = (0.85, 1.0, 1.125, 1.25, 1.5)
@@ -24,7 +24,6 @@ WORK_SEED = 2  # of the order in which futures get their amounts of work
 
 
 def against_deadline(planned: PlannedJob, policy: Policy) -> tuple[CurvePoint, ...]:
-    """Return what the job would cost with nearer and later deadlines."""
     now, most = planned.job.deadline_hours, planned.widths[-1]
     if math.isinf(now):
         return ()
@@ -34,7 +33,6 @@ def against_deadline(planned: PlannedJob, policy: Policy) -> tuple[CurvePoint, .
 
 
 def against_width(planned: PlannedJob, policy: Policy) -> tuple[CurvePoint, ...]:
-    """Return what the job would cost with fewer GPUs at the most."""
     now, most = planned.job.deadline_hours, planned.widths[-1]
     tops = sorted({_top(planned.widths, share) for share in WIDTH_SHARES})
     runs = planned.run_variants([Variant(now, top) for top in tops], policy)
@@ -95,3 +93,41 @@ def amounts(spread: float, count: int) -> list[float]:
     factors = [math.exp(normal.inv_cdf((place + 0.5) / count)) for place in range(count)]
     order = np.random.default_rng(WORK_SEED).permutation(count)
     return [min(max(factors[place], LEAST), MOST) for place in order]
+
+
+ASSUMED_TAKES_HOURS = 30 / 3600
+"""What a checkpoint is taken to cost when the file does not say: some ten gigabytes to a disk of a cloud."""
+
+
+def advise(
+    job: Job, pool: Pool, held: Sequence[HeldAt], takes_hours: float | None = None
+) -> CheckpointAdvice | None:
+    """Advise the interval that costs least, by Young 1974: sqrt(2 * cost of saving * time between losses).
+
+    `held` is what the plan would hold. None where it holds no spot, or where its market never took any.
+    """
+    gpus = min(usual_spot_gpus(held), int(pool.spot_gpus.max()))
+    between = hours_between_losses(pool, gpus) if gpus else None
+    if between is None:
+        return None
+    takes = ASSUMED_TAKES_HOURS if takes_hours is None else takes_hours
+    return CheckpointAdvice(
+        every_hours=min(between, math.sqrt(2.0 * takes * between)),
+        spot_gpus=gpus,
+        hours_between_losses=between,
+        takes_hours=takes,
+        takes_assumed=takes_hours is None,
+    )
+
+
+def usual_spot_gpus(held: Sequence[HeldAt]) -> int:
+    """Return on how many spot GPUs a GPU-hour of spot is usually spent; 0 where there are none."""
+    spot = np.array([each.spot_gpus for each in held])
+    return max(1, round(float(spot @ spot / spot.sum()))) if spot.any() else 0
+
+
+def hours_between_losses(pool: Pool, gpus: int) -> float | None:
+    """Return how long that many spot GPUs last on average in a pool's past; None where none were taken."""
+    up = pool.spot_gpus[:-1] >= gpus
+    losses = int((up & (pool.spot_gpus[1:] < gpus)).sum())
+    return float(up.sum()) * pool.slot_hours / losses if losses else None

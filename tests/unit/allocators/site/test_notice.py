@@ -9,10 +9,9 @@ from slacktide.core.types import Allocation, Job, JobState, Reason
 from slacktide.market.base import Market, Pool
 from slacktide.policies.view import View, look
 from slacktide.simulation import plain
-from slacktide.simulation.plain import USUAL, run_over_pools
-from slacktide.simulation.playback import Playback
+from slacktide.simulation.plain import run_over_pools
+from slacktide.simulation.playback import Playback, Setting, TriedMoment
 from slacktide.simulation.pool_options import PoolOptions
-from slacktide.simulation.tries import TriedMoment
 from tests import build
 
 GPUS = (4, 4, 4, 2, 4, 0, 3)
@@ -23,7 +22,7 @@ def pool(notice_hours: float, name: str = "zone") -> Pool:
 
 
 def playback(*pools: Pool) -> Playback:
-    return Playback(pools[0], 0, pools[1:], USUAL.forecaster, USUAL.horizon)
+    return Playback(pools[0], 0, Setting(neighbours=tuple(pools[1:])))
 
 
 def test_spot_that_is_held_is_warned_as_far_ahead_as_the_market_says() -> None:
@@ -45,7 +44,7 @@ def test_only_the_pool_of_the_job_warns() -> None:
         moment = market.at(2, own, 4)
         assert [view.notice_hours for view in moment] == [0.5 if at == own else None for at in (0, 1)]
         assert [view.notice_hours for view in moment.sharing({"zone": 1})][own] == 0.5
-        tried = TriedMoment(moment, [[], []], 0.0)
+        tried = TriedMoment(moment, [[], []])
         assert tried[own].notice_hours == 0.5
     view = look(Job(work_gpu_hours=1, deadline_hours=3), market.at(2, 0, 4), JobState(), 2, 0.5)
     assert view.notice_hours == 0.5

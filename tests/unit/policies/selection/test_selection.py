@@ -22,18 +22,17 @@ from slacktide.policies.stochastic_horizon import StochasticHorizon
 from slacktide.policies.uniform_progress import UniformProgress
 from slacktide.policies.view import View
 from slacktide.simulation import plain
-from slacktide.simulation.policy_runs import guarded
+from slacktide.simulation.plain import guarded
 from slacktide.simulation.selection import (
     Task,
     arms_of,
     bounds_usd,
-    make_arms,
     random_tasks,
     replay,
     resolve_policy,
     select,
 )
-from slacktide_papers.deadline.policy_set import PAPER_SET
+from slacktide_papers.deadline.policy_set import PAPER_SET, make_arms
 from tests import build
 
 HARD = Job(work_gpu_hours=30, deadline_hours=10, widths=(1, 2, 3, 4), restart_hours=0.1, checkpoint_hours=0.2)

@@ -22,8 +22,7 @@ from slacktide.report.text.sentences import fleet as fleet_words
 from slacktide.report.text.tables.fleet import got, page, policies, worst
 from slacktide.report.text.tables.grid import as_text
 from slacktide.report.wire.fleet import as_json, jobs_csv, policies_csv
-from slacktide.results.fleets.fleet_comparison import Budgeted, FleetComparison
-from slacktide.results.fleets.fleet_jobs import by_class, money_at, outcomes, spent_until
+from slacktide.results.fleet import Budgeted, FleetComparison, by_class, money_at, outcomes, spent_until
 from tests.unit.app.parts_of_fleets import simulated
 
 JSON_PAGE = Path(__file__).parents[4] / "docs" / "reference" / "json.md"

@@ -21,7 +21,7 @@ from slacktide.market.base import Pool
 from slacktide.simulation.parallel import arrival, parcel
 from slacktide.simulation.parallel.base import HERE
 from slacktide.simulation.parallel.processes import Processes
-from slacktide.simulation.parallel.ray_address import host_and_port
+from slacktide.simulation.parallel.ray_tasks import host_and_port
 
 PATIENCE_S = 60.0
 
@@ -43,7 +43,8 @@ def test_here_a_task_is_done_when_its_result_is_asked_for() -> None:
 
 
 def test_what_a_task_raises_is_raised_as_it_was() -> None:
-    packed = parcel.do(parcel.pack(_refuse, "a.csv"), pickle.dumps(3))
+    key, content = parcel.pack(_refuse, "a.csv")
+    packed = parcel.do(key, lambda: content, pickle.dumps(3))
     with pytest.raises(FileError, match=r"a\.csv:3: must be a number") as caught:
         parcel.result(packed)
     assert (caught.value.line, caught.value.field) == (3, "")
@@ -117,18 +118,19 @@ def test_a_file_of_ones_own_is_known_where_it_is_not(tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text("class Mine:\n    def __init__(self, n):\n        self.n = n\n")
     mine = own_class.load(f"{file}:Mine", "policy")
-    packed = parcel.pack(operator.is_not, mine(7))
-    (source,) = [one for one in packed.sources if one.path == str(file)]
+    key, packed = parcel.pack(operator.is_not, mine(7))
+    sources, content = pickle.loads(packed)
+    (source,) = [one for one in sources if one.path == str(file)]
     code = (
         "import pickle, sys\n"
         "from slacktide.simulation.parallel import parcel\n"
         "given = pickle.loads(sys.stdin.buffer.read())\n"
-        "print(parcel.opened(given)[1].n)\n"
+        "print(parcel.opened(*given)[1].n)\n"
     )
     file.unlink()
     ask = [sys.executable, "-c", code]
-    one = parcel.Parcel(packed.key, (source,), packed.content)
-    found = subprocess.run(ask, input=pickle.dumps(one), capture_output=True, check=True)
+    one = pickle.dumps(((source,), content))
+    found = subprocess.run(ask, input=pickle.dumps((key, one)), capture_output=True, check=True)
     assert found.stdout == b"7\n"
 
 

@@ -14,9 +14,7 @@ from slacktide.report.wire.values import csv_text, picked
 
 if TYPE_CHECKING:
     from slacktide.physics import ledger
-    from slacktide.results.bill import JobCost
-    from slacktide.results.machines.bill_parts import BillPart
-    from slacktide.results.machines.site_bill import SiteBill, SiteCost
+    from slacktide.results.bill import BillPart, JobCost, SiteBill, SiteCost
 
 COLUMNS = (
     Column("payer", right=False), Column("status", right=False), Column("spot GPU-hours"),

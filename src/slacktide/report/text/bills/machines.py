@@ -13,9 +13,7 @@ from slacktide.report.text.tables.machines import MACHINE, machine_cells
 from slacktide.report.wire.values import document, picked, plain
 
 if TYPE_CHECKING:
-    from slacktide.results.machines.machine_account import AccountRow, MachineAccount
-    from slacktide.results.machines.machine_bill import MachineGroup, Spread
-    from slacktide.results.machines.machine_use import MachineCosts
+    from slacktide.results.machine_bill import AccountRow, MachineAccount, MachineCosts, MachineGroup, Spread
 
 COST_COLUMNS = (
     Column("rented in", right=False), Column("kind", right=False), Column("machines"), Column("hours"),

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from slacktide.budget.classes import JobClass
-    from slacktide.budget.fleet_plan import ClassPlan, WidthShare
     from slacktide.budget.width_plan import WidthPlan
+    from slacktide.budget.widths import ClassPlan, WidthShare
 
 RUNS = 4  # stretches of equal width that are written out; of more, those in the middle are left out
 

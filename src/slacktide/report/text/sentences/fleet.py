@@ -13,7 +13,7 @@ from slacktide.report.text.sentences import budget as say
 
 if TYPE_CHECKING:
     from slacktide.budget.allowance import Allowance
-    from slacktide.results.fleets.fleet_comparison import Budgeted, FleetComparison, FleetMonth, FleetRow
+    from slacktide.results.fleet import Budgeted, FleetComparison, FleetMonth, FleetRow
 
 LOAD_OFF = 0.05  # jobs whose load is off from the classes' by more than this share are worth a line
 SPEND_OFF = 0.005  # so is an allocator that cannot spend the common amount by more than this share

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from slacktide.budget.classes import JobClass
-    from slacktide.budget.fleet_plan import ClassPlan, FleetPlan
+    from slacktide.budget.widths import ClassPlan, FleetPlan
 
 MAX_CLASSES = 24  # classes with a line of their own, those that spend most; the rest are counted in one
 ROOM = 160  # characters in a line of the frontier, unless given

@@ -15,11 +15,10 @@ from slacktide.report.text.sentences.reasons import reason
 from slacktide.report.text.tables import grid
 from slacktide.report.text.tables.budget import lines
 from slacktide.report.text.tables.grid import Column, Grid
-from slacktide.results.fleets.fleet_jobs import LATE, REFUSED, UNFINISHED, by_class, money_at, outcomes
+from slacktide.results.fleet import LATE, REFUSED, UNFINISHED, by_class, money_at, outcomes
 
 if TYPE_CHECKING:
-    from slacktide.results.fleets.fleet_comparison import FleetComparison, FleetRow
-    from slacktide.results.fleets.fleet_jobs import ClassOutcome, JobOutcome, MoneyAt
+    from slacktide.results.fleet import ClassOutcome, FleetComparison, FleetRow, JobOutcome, MoneyAt
 
 QUARTERS = (0.25, 0.5, 0.75, 1.0)
 MOST_JOBS = 10  # jobs that are listed in the terminal; the table for programs and the page have all

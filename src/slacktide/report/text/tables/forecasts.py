@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from slacktide.market.forecast.score import Score, Scores
-    from slacktide.results.forecasts import Forecasts
+    from slacktide.results.comparison import Forecasts
 
 SHOWN = 6  # how many horizons a table has room for; JSON has all
 CLEARLY = 0.01  # a forecaster must have this much less error than persistence before it is called better

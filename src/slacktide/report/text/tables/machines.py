@@ -13,9 +13,8 @@ from slacktide.report.text.tables.grid import Column, Grid
 from slacktide.report.wire.values import document
 
 if TYPE_CHECKING:
-    from slacktide.results.machines.cluster import ClusterStatus
-    from slacktide.results.machines.machine_account import AccountRow
-    from slacktide.results.machines.machines import MachineStatus
+    from slacktide.results.machine_bill import AccountRow
+    from slacktide.results.status import ClusterStatus, MachineStatus
 
 NONE = "no machines are rented"
 MACHINE = (

@@ -12,7 +12,7 @@ from slacktide.report.text.tables.budget import lines
 from slacktide.report.text.tables.grid import Column, Grid
 
 if TYPE_CHECKING:
-    from slacktide.results.fleets.stream import StreamComparison, StreamRow, StreamRun
+    from slacktide.results.stream import StreamComparison, StreamRow, StreamRun
 
 RATE_OFF = 0.2  # a stream whose arrivals are off from the file's by more than this share is worth a word
 SPEND_OFF = 0.02  # so is a policy that spends more than the budget by more than this share

@@ -14,7 +14,9 @@ from slacktide.core.arrays import Floats
 from slacktide.core.errors import InputError
 from slacktide.physics import ledger
 from slacktide.physics.ledger import Priced
-from slacktide.results.stretches import KeptStretches
+
+POOL = "cluster"  # the only pool of a simulated stream: GPUs at one price
+PREFIX = "job-"  # a job's name is this and its number in the stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,6 @@ class GpuHourBill:
         return cls(all_of_it, all_of_it - unused - pause, pause, rounding, unused - rounding)
 
     def share(self, gpu_hours: float) -> float:
-        """Return a part of the bill as a share of all."""
         return gpu_hours / self.gpu_hours if self.gpu_hours else 0.0
 
 
@@ -82,12 +83,12 @@ class StreamRun:
     peak_gpus: int  # the most GPUs that were paid for at once
     resizes: int  # how often a running job's width was changed
     end_hours: float  # when the last job was done
-    kept: KeptStretches | None = field(default=None, repr=False, compare=False)
+    kept: Sequence[Priced] | None = field(default=None, repr=False, compare=False)
     """All that happened, where the run kept it."""
 
     @property
     def stretches(self) -> Sequence[Priced]:
-        """All stretches of the jobs and of the site, in the order in which they began; made when read.
+        """All stretches of the jobs and of the site, in the order in which they began.
 
         Raises InputError when the run did not keep them.
         """
@@ -97,12 +98,10 @@ class StreamRun:
 
     @cached_property
     def responses(self) -> Responses:
-        """How long the jobs took."""
         return Responses.of(self.response_hours)
 
     @property
     def mean_response_hours(self) -> float:
-        """Mean time from arrival to end."""
         return self.responses.mean_hours
 
     @property
@@ -111,7 +110,6 @@ class StreamRun:
         return self.bill.gpu_hours / (self.stream.hours or self.end_hours)
 
     def responses_of(self, class_index: int) -> Responses:
-        """How long the jobs of one class took."""
         return Responses.of(self.response_hours[self.stream.class_index == class_index])
 
 
@@ -129,7 +127,6 @@ class StreamRow:
 
     @property
     def ratio(self) -> float | None:
-        """Mean response over the optimum's."""
         if self.optimum is None:
             return None
         return self.run.mean_response_hours / self.optimum.mean_response_hours

@@ -12,13 +12,24 @@ O(widths) and not O(widths squared). The restart of a job's first start is part 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from slacktide.budget.solution.curves import Weights, WidthChoice, WidthTable
+from slacktide.budget.classes import JobClass, width_array
+from slacktide.budget.width_options import (
+    PhaseWidths,
+    Weights,
+    WidthChoice,
+    WidthChooser,
+    WidthOptions,
+    WidthTable,
+    is_bound,
+    items_of,
+    rows_of,
+)
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.compiled import compilable, compiled
 
@@ -35,7 +46,6 @@ class Hulls:
 
     @classmethod
     def of(cls, rows: WidthTable) -> Hulls:
-        """Find the hull of each row."""
         corners, counts = np.empty(len(rows.hours), dtype=np.int64), np.empty(len(rows.start) - 1, np.int64)
         compiled(find_hulls)(rows, corners, counts)
         start = np.concatenate(([0], np.cumsum(counts)))
@@ -112,7 +122,6 @@ class Paths:
 
     @classmethod
     def of(cls, rows: WidthTable, phases: Sequence[int], restart_hours: Sequence[float]) -> Paths:
-        """Join rows to classes with these numbers of phases."""
         first_row = np.concatenate(([0], np.cumsum(phases)))
         most = int(np.max(np.diff(rows.start)))
         cells = int(np.max(rows.start[first_row[1:]] - rows.start[first_row[:-1]]))
@@ -120,7 +129,6 @@ class Paths:
         return cls(rows, first_row, np.array(restart_hours, dtype=np.float64), scratch)
 
     def cheapest(self, hour_weight: float, gpu_hour_weight: float) -> WidthChoice:
-        """Find the shortest path of each class."""
         count = len(self.restart_hours)
         choice = WidthChoice(np.empty(count), np.empty(count), np.empty(self.first_row[-1]))
         weights = Weights(float(hour_weight), float(gpu_hour_weight))
@@ -215,3 +223,36 @@ def add_up(
         choice.widths[row] = gpus
     choice.hours[item] = hours
     choice.gpu_hours[item] = gpu_hours
+
+
+def choices_of(classes: Sequence[JobClass]) -> WidthOptions:
+    items = items_of(classes)
+    bound = np.array([is_bound(job_class) for job_class in classes])[items.class_of]
+    parts: list[tuple[Ints, WidthChooser]] = []
+    if not bound.all():
+        free = [job_class for job_class in classes if not is_bound(job_class)]
+        parts.append((np.flatnonzero(~bound), Hulls.of(rows_of(entries_of(free)))))
+    if bound.any():
+        parts.append((np.flatnonzero(bound), paths_of([each for each in classes if is_bound(each)])))
+    return WidthOptions(items, tuple(parts))
+
+
+def allowed_widths(job_class: JobClass) -> Floats:
+    return width_array(job_class.widths)
+
+
+def entries_of(
+    classes: Sequence[JobClass], widths_of: Callable[[JobClass], Floats] = allowed_widths
+) -> list[PhaseWidths]:
+    """List all phases of classes at some widths; each class begins with the restart of a first start."""
+    return [
+        PhaseWidths(each.name, phase, widths, 0.0 if index else each.restart_hours)
+        for each, widths in ((each, widths_of(each)) for each in classes)
+        for index, phase in enumerate(each.phases)
+    ]
+
+
+def paths_of(classes: Sequence[JobClass], widths_of: Callable[[JobClass], Floats] = allowed_widths) -> Paths:
+    phases = [len(job_class.phases) for job_class in classes]
+    restarts = [job_class.restart_hours for job_class in classes]
+    return Paths.of(rows_of(entries_of(classes, widths_of)), phases, restarts)

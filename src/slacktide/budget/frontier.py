@@ -16,27 +16,28 @@ from typing import NamedTuple
 import numpy as np
 
 from slacktide.budget.classes import JobClass
-from slacktide.budget.fleet_plan import FleetPlan
-from slacktide.budget.solution.continuous import entries_of, paths_of, real_choices_of
-from slacktide.budget.solution.curves import TIE_SHARE, WidthChoice, rows_of
-from slacktide.budget.solution.mixed_widths import (
-    assemble,
-    between,
-    checked_budget,
-    optimum,
-    rounded_up,
-    whole,
-)
-from slacktide.budget.solution.whole_widths import Hulls, Paths
-from slacktide.budget.solution.width_options import (
+from slacktide.budget.real_widths import real_choices_of
+from slacktide.budget.whole_widths import Hulls, Paths, entries_of, paths_of
+from slacktide.budget.width_options import (
     CHORD_TOLERANCE,
+    TIE_SHARE,
     Items,
     Total,
+    WidthChoice,
     WidthOptions,
     find_edge,
     is_bound,
     items_of,
     polished,
+    rows_of,
+)
+from slacktide.budget.widths import (
+    FleetPlan,
+    assemble,
+    between,
+    checked_budget,
+    optimum,
+    rounded_up,
 )
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.errors import InfeasibleError, InputError
@@ -63,7 +64,6 @@ class WidthSteps:
 
     @classmethod
     def of(cls, classes: Sequence[JobClass]) -> WidthSteps:
-        """Find every item's hull and merge their edges."""
         items, hulls = items_of(classes), hulls_of(classes)
         item = np.repeat(np.arange(len(hulls)), [len(hull.hours) - 1 for hull in hulls])
         gpu_hours = np.concatenate([np.diff(hull.gpu_hours) for hull in hulls])
@@ -73,7 +73,6 @@ class WidthSteps:
         return cls(items, hulls, item[order], (rate * gpu_hours)[order], (rate * hours)[order], price[order])
 
     def choice(self, steps: int) -> WidthChoice:
-        """Return the choice after some steps."""
         taken = np.bincount(self.item[:steps], minlength=len(self.hulls)).tolist()
         pairs = list(zip(self.hulls, taken, strict=True))
         return WidthChoice(
@@ -105,7 +104,6 @@ def hulls_of(classes: Sequence[JobClass]) -> tuple[ItemHull, ...]:
 
 
 def _single(hulls: Hulls) -> list[ItemHull]:
-    """Take hulls of single phases apart."""
     widths = hulls.widths[:, None]
     return [
         ItemHull(hulls.gpu_hours[begin:end], hulls.hours[begin:end], widths[begin:end])
@@ -179,7 +177,6 @@ class FrontierSamples:
         return cls(choices, tuple(sampled[index] for index in kept), np.array(last))
 
     def choice(self, index: int) -> WidthChoice:
-        """Return the choice of a sample."""
         return self.totals[index].choice
 
     def budget_for(self, jobs: float) -> float:
@@ -203,15 +200,6 @@ def _until(choices: WidthOptions, price: float, ratio: float, end: Total) -> flo
     return price
 
 
-class Corner(NamedTuple):
-    """A point of the frontier at which no class is mixed."""
-
-    budget_gpus: float
-    mean_response_hours: float
-    shadow_price_hours_per_gpu: float  # what the next GPU buys: the slope to the right; 0 at the last corner
-    widths: tuple[tuple[float, ...], ...]  # by class and phase
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Frontier:
     """The frontier of some classes; arrays are by corner, from the least budget to the greatest useful."""
@@ -224,22 +212,7 @@ class Frontier:
     source: WidthSteps | FrontierSamples
 
     def __len__(self) -> int:
-        """Return the number of corners."""
         return len(self.budget_gpus)
-
-    def corner(self, index: int) -> Corner:
-        """Return one corner with the widths of every class."""
-        index = range(len(self))[index]
-        widths, found, at = whole(self.source.choice(index).widths), [], 0
-        for job_class in self.job_classes:
-            found.append(tuple(widths[at : at + len(job_class.phases)]))
-            at += len(job_class.phases)
-        return Corner(
-            float(self.budget_gpus[index]),
-            float(self.mean_response_hours[index]),
-            float(self.shadow_price_hours_per_gpu[index]),
-            tuple(found),
-        )
 
     def plan_at(self, budget_gpus: float) -> FleetPlan:
         """Return the optimum for a budget. Raises InfeasibleError where it is too small."""
