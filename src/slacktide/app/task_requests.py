@@ -16,7 +16,6 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
-from slacktide.app.jobs.submission import FleetText
 from slacktide.app.markets.market import MarketSpec
 from slacktide.core.errors import BackendError, InputError, shown
 from slacktide.core.register import Spec
@@ -37,17 +36,6 @@ MOST_LESSONS = 1000  # starts of a job with which a server has the choice among 
 
 class Request(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A request that is read from JSON; a field that it does not know is an error."""
-
-
-class Setting(Request, frozen=True):
-    """What the task process must know of its server."""
-
-    journal: str
-    market: MarketSpec = MarketSpec()  # the server's own, where a request and its job file name none
-    fleet: FleetText | None = None  # the server's, which says what a job leaves to its class
-    allocator: Spec | None = None  # the one that decides about the fleet; None: the fleet file's own
-    learned: str | None = None
-    """The file with what was learned of policies; None: that of the server's account."""
 
 
 class JobRequest(Request, frozen=True):

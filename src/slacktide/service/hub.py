@@ -7,7 +7,7 @@ import dataclasses
 import json
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
 from slacktide.app.journal.listing import RecordedEvent
@@ -15,7 +15,6 @@ from slacktide.journal.codec import codec
 from slacktide.journal.events import Ended, Submitted
 from slacktide.report.wire import values
 from slacktide.report.wire.events import as_json
-from slacktide.service.journal_reader import JournalReader
 from slacktide.service.uploads.server_paths import ServerPaths
 
 STREAM = "text/event-stream"
@@ -61,8 +60,14 @@ def document(entry: RecordedEvent, exact: bool, paths: ServerPaths) -> dict[str,
 class Hub:
     """Keeps the last events at hand and wakes listeners when there are more."""
 
-    def __init__(self, reader: JournalReader) -> None:
-        self._reader = reader
+    def __init__(
+        self,
+        page: Callable[[int, str | None, int], Awaitable[Sequence[RecordedEvent]]],
+        ended_by: Callable[[str], Awaitable[int | None]],
+        paths: ServerPaths,
+    ) -> None:
+        """Take what reads events after a number, of one job or all, up to a count, and a job's end."""
+        self._page, self._ended_by, self._paths = page, ended_by, paths
         self._frames: deque[Frame] = deque(maxlen=KEPT)
         self._more = asyncio.Event()
         self.seq = 0
@@ -71,7 +76,7 @@ class Hub:
 
     def publish(self, news: Sequence[RecordedEvent], seq: int) -> None:
         """Send new events to the listeners; `seq` is the number of the journal's last event."""
-        self._frames.extend(Frame(entry, self._reader.paths) for entry in news)
+        self._frames.extend(Frame(entry, self._paths) for entry in news)
         self.seq = seq
         self._wake()
 
@@ -104,9 +109,7 @@ class Hub:
         yield "retry: 1000\n\n"
         over, looked_s, said_s = False, time.monotonic(), time.monotonic()
         # A client that reconnects may have received the end already, and would wait for it forever.
-        ended_by = None
-        if to_the_end and job is not None:
-            ended_by = await self._reader.run(self._reader.ended_by, job)
+        ended_by = await self._ended_by(job) if to_the_end and job is not None else None
         while not self.closed:
             if time.monotonic() - looked_s >= KNOWN_S:
                 looked_s = time.monotonic()
@@ -134,8 +137,7 @@ class Hub:
             return []
         if self._frames and self._frames[0].seq <= after + 1:
             return [frame for frame in self._frames if frame.seq > after]
-        page = await self._reader.run(self._reader.page, after, job, PAGE)
-        found = [Frame(entry, self._reader.paths) for entry in page]
+        found = [Frame(entry, self._paths) for entry in await self._page(after, job, PAGE)]
         if not found and self._frames:  # this job has no more events before those in memory
             return [frame for frame in self._frames if frame.seq > after]
         return found

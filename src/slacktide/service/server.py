@@ -26,7 +26,6 @@ from starlette.types import ASGIApp
 
 from slacktide.app.jobs.controller import Controller
 from slacktide.app.jobs.setup import Setup
-from slacktide.app.task_requests import Setting
 from slacktide.app.tokens import Tokens
 from slacktide.core.errors import SlacktideError
 from slacktide.report.live.lines import EventLines
@@ -41,7 +40,7 @@ from slacktide.service.routes.jobs import JobRoutes
 from slacktide.service.routes.openapi import described
 from slacktide.service.routes.server import ServerRoutes
 from slacktide.service.routes.submissions import SubmissionRoutes
-from slacktide.service.tasks.task_worker import TaskError, TaskWorker
+from slacktide.service.tasks.task_worker import Setting, TaskError, TaskWorker
 
 WAITING = 128  # connections that may wait to be accepted
 SWITCH_S = 0.0005
@@ -152,8 +151,13 @@ async def _serving(
     )
     own = setup.defaults
     setting = Setting(journal=str(journal), market=own.market, fleet=own.fleet, allocator=own.policy)
+    hub = Hub(
+        lambda after, job, most: reader.run(reader.page, after, job, most),
+        lambda job: reader.run(reader.ended_by, job),
+        reader.paths,
+    )
     tasks, warm_s = TaskWorker(setting), WARM_AFTER_S if address.warms_up else None
-    context = HandlerContext(reader, runner.watch, keeper, tasks, Hub(reader), say, warm_after_s=warm_s)
+    context = HandlerContext(reader, runner.watch, keeper, tasks, hub, say, warm_after_s=warm_s)
     server = Server(config_of(address, make_app(context, pages())))
     try:
         with _stopping(runner, server, context):

@@ -10,10 +10,11 @@ import pytest
 
 from slacktide.app.jobs.submission import Defaults, FleetText, Submission, request
 from slacktide.app.markets.market import MarketSpec
-from slacktide.app.task_requests import PlanRequest, Setting, SubmitRequest, read_request
+from slacktide.app.task_requests import PlanRequest, SubmitRequest, read_request
 from slacktide.client.remote import text_to_send
 from slacktide.core.errors import InputError
 from slacktide.files.job import parse_job, read_job_file
+from slacktide.service.tasks.task_worker import Setting
 from slacktide.service.tasks.verbs import answer, market_of
 from slacktide.service.uploads.job_checks import checked
 from slacktide.service.uploads.uploads import Uploads

@@ -12,7 +12,6 @@ from slacktide.app.alerts.outbox import HookStatus
 from slacktide.app.jobs.controller import FilesRead, Intake
 from slacktide.app.jobs.submission import Defaults, FleetText
 from slacktide.app.markets.market import MarketSpec
-from slacktide.app.task_requests import Setting
 from slacktide.app.tokens import tokens_of
 from slacktide.backends.replay import Replay
 from slacktide.engine.clock import Clock
@@ -31,7 +30,7 @@ from slacktide.service.journal_reader import JournalReader
 from slacktide.service.metrics import Histogram
 from slacktide.service.server import make_app
 from slacktide.service.tasks.task_process import error_document
-from slacktide.service.tasks.task_worker import QueuePosition, TaskError, TaskWorker
+from slacktide.service.tasks.task_worker import QueuePosition, Setting, TaskError, TaskWorker
 from slacktide.service.tasks.verbs import answer
 
 JOB = """\
@@ -126,7 +125,12 @@ class House:
         market = market or MarketSpec()
         self.journal_reader = JournalReader(self.path, fleet=fleet, market=market.source)
         self.said: list[str] = []
-        hub = Hub(self.journal_reader)
+        read = self.journal_reader
+        hub = Hub(
+            lambda after, job, most: read.run(read.page, after, job, most),
+            lambda job: read.run(read.ended_by, job),
+            read.paths,
+        )
         self.keeper = Doorkeeper(**{"tokens": self.tokens, "hosts": ("localhost", "127.0.0.1"), **keeper})
         learned = str(folder / "learn.json")
         setting = Setting(journal=str(self.path), market=market, fleet=fleet, learned=learned)

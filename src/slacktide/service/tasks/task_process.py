@@ -19,9 +19,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from slacktide.app.task_requests import OutOfMemoryError, Setting, as_request
+from slacktide.app.task_requests import OutOfMemoryError, as_request
 from slacktide.core.child_process import ParentProcess
 from slacktide.core.errors import SlacktideError
+from slacktide.service.tasks.task_worker import Setting
 from slacktide.service.tasks.verbs import answer
 from slacktide.simulation.compare import Progress
 

@@ -10,14 +10,28 @@ from typing import Any
 
 import msgspec
 
-from slacktide.app.task_requests import OutOfMemoryError, Setting
+from slacktide.app.jobs.submission import FleetText
+from slacktide.app.markets.market import MarketSpec
+from slacktide.app.task_requests import OutOfMemoryError, Request
 from slacktide.core.errors import BackendError
+from slacktide.core.register import Spec
 from slacktide.service.access import TooMuchError
 
 MOST_WAITING, MOST_OF_EACH = 16, 8  # requests in the queue, and those of one caller
 LINE_BYTES = 64 * 1024 * 1024
 PATIENCE_S = 300.0  # how long a request may take; the first back-test on a machine compiles for half a minute
 KEPT = 512  # answers that are remembered
+
+
+class Setting(Request, frozen=True):
+    """What the task process must know of its server."""
+
+    journal: str
+    market: MarketSpec = MarketSpec()  # the server's own, where a request and its job file name none
+    fleet: FleetText | None = None  # the server's, which says what a job leaves to its class
+    allocator: Spec | None = None  # the one that decides about the fleet; None: the fleet file's own
+    learned: str | None = None
+    """The file with what was learned of policies; None: that of the server's account."""
 
 
 class TaskError(Exception):

@@ -30,7 +30,6 @@ from slacktide.app.task_requests import (
     NoDetails,
     PlanRequest,
     RenderRequest,
-    Setting,
     as_request,
 )
 from slacktide.core.errors import InputError, shown
@@ -46,6 +45,7 @@ from slacktide.report.wire import plan as plan_wire
 from slacktide.report.wire import values
 from slacktide.results.comparison import Comparison
 from slacktide.results.plan import JobPlan
+from slacktide.service.tasks.task_worker import Setting
 from slacktide.service.uploads.job_checks import check_market, check_policy, read_sent
 from slacktide.service.uploads.server_paths import ServerPaths, without_folder
 from slacktide.service.uploads.uploads import markets_of

@@ -14,12 +14,18 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
-from slacktide.app.task_requests import Setting
 from slacktide.core.errors import BackendError, InputError
 from slacktide.service.access import Who
 from slacktide.service.handler_context import Answering, awaited
 from slacktide.service.tasks import task_process, task_worker
-from slacktide.service.tasks.task_worker import BusyError, QueuePosition, StoppingError, TaskError, TaskWorker
+from slacktide.service.tasks.task_worker import (
+    BusyError,
+    QueuePosition,
+    Setting,
+    StoppingError,
+    TaskError,
+    TaskWorker,
+)
 from tests.unit.service.parts_of_api import House
 
 ANSWERING = """
