@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeAlias, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -42,6 +42,7 @@ WAIT_S = 20
 JOBS = "/api/v1/jobs"
 LEARNED = "/api/v1/learned"
 Row = TypeVar("Row")
+JobQuestion: TypeAlias = PlanRequest | BacktestRequest | LearnRequest
 
 
 class Waiting(NamedTuple):
@@ -149,14 +150,19 @@ class RemoteJournal:
 
     def plan(self, question: PlanRequest, on_progress: OnProgress = ignore_progress) -> dict[str, Any]:
         """Plan a job on the server's market; the requested forms of the answer are under `made`."""
-        found = self._client.request("POST", "/api/v1/plan", msgspec.to_builtins(question), on_progress)
-        return _with_made(found, question.wants)
+        return self._made("/api/v1/plan", question, on_progress)
 
     def backtest(
         self, question: BacktestRequest, on_progress: OnProgress = ignore_progress
     ) -> dict[str, Any]:
         """Back-test policies for a job on the server; the same of `made`."""
-        found = self._client.request("POST", "/api/v1/backtest", msgspec.to_builtins(question), on_progress)
+        return self._made("/api/v1/backtest", question, on_progress)
+
+    def _made(
+        self, path: str, question: JobQuestion, on_progress: OnProgress, *, again: bool = True
+    ) -> dict[str, Any]:
+        body = msgspec.to_builtins(question)
+        found = self._client.request("POST", path, body, on_progress, again=again)
         return _with_made(found, question.wants)
 
     def learned(
@@ -173,8 +179,7 @@ class RemoteJournal:
 
     def learn(self, question: LearnRequest, on_progress: OnProgress = ignore_progress) -> dict[str, Any]:
         """Train the choice among policies on the server, and return what it has learned."""
-        found = self._client.request("POST", LEARNED, msgspec.to_builtins(question), on_progress, again=False)
-        return _with_made(found, question.wants)
+        return self._made(LEARNED, question, on_progress, again=False)
 
     def forget(self) -> None:
         """Delete what was learned of policies on the server."""

@@ -213,35 +213,24 @@ async def awaited(request: Request, answering: Answering, place: QueuePosition, 
 
 
 async def _frames(answering: Answering, on_error: Failed, place: QueuePosition) -> AsyncIterator[str]:
-    task = asyncio.ensure_future(answering(place))
+    """Yield the progress of an answer, whenever it changes, and then the answer."""
+    task, before, silent_s = asyncio.ensure_future(answering(place)), "", 0.0
     try:
-        async for frame in _steps(task, place):
-            yield frame
-        yield _last(task, on_error)
+        while not task.done():
+            frame = _frame("progress", {"ahead": place.ahead, "done": place.done, "total": place.total})
+            if frame != before or silent_s >= STILL_HERE_S:
+                before, silent_s = frame, 0.0
+                yield frame
+            await asyncio.wait([task], timeout=STEP_S)
+            silent_s += STEP_S
+        error = task.exception()
+        if isinstance(error, Exception):
+            answer = on_error(error)
+            yield _frame("error", {**json.loads(bytes(answer.body)), "status": answer.status_code})
+        else:
+            yield _frame("answer", task.result())
     finally:
         task.cancel()  # the client may be gone
-
-
-async def _steps(task: asyncio.Future[dict[str, Any]], place: QueuePosition) -> AsyncIterator[str]:
-    """Yield the progress of an answer, whenever it changes, until the answer is complete."""
-    before, silent_s = "", 0.0
-    while not task.done():
-        frame = _frame("progress", {"ahead": place.ahead, "done": place.done, "total": place.total})
-        if frame != before or silent_s >= STILL_HERE_S:
-            before, silent_s = frame, 0.0
-            yield frame
-        await asyncio.wait([task], timeout=STEP_S)
-        silent_s += STEP_S
-
-
-def _last(task: asyncio.Future[dict[str, Any]], on_error: Failed) -> str:
-    error = task.exception()
-    if error is None:
-        return _frame("answer", task.result())
-    if not isinstance(error, Exception):
-        raise error
-    answer = on_error(error)
-    return _frame("error", {**json.loads(bytes(answer.body)), "status": answer.status_code})
 
 
 def _frame(kind: str, document: dict[str, Any]) -> str:

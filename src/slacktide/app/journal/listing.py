@@ -23,7 +23,6 @@ OWNER = "owner"  # a key of job files; a file without the word has no owner, and
 KEPT_FILES = 4096  # job files whose owner and class are remembered
 UNATTENDED = "unattended"  # the state of a job whose controller died
 BLOCKED = "blocked"  # the state of a job that cannot go on for now
-KEPT_TERMS = 256  # job files whose terms are remembered: those on open pages, not those of long lists
 ACTIVE = "active"  # all states but those of jobs that have ended
 ENDED: tuple[str, ...] = get_args(Status)
 STATES = (
@@ -122,34 +121,6 @@ def class_of(submitted: Submitted) -> str:
     return _written(submitted.text, submitted.path).job_class
 
 
-class _Written(NamedTuple):
-    """What of a job's file is needed again and again."""
-
-    owner: str = ""
-    job_class: str = ""
-
-
-@lru_cache(maxsize=KEPT_FILES)
-def _written(text: str, path: str) -> _Written:
-    """Read a job's file, once: a list of jobs is requested many times a second."""
-    try:
-        file = parse_job(text, path=path, now=datetime.now(UTC))
-    except SlacktideError:  # accepted by another version: its owner is not known any more
-        return _Written()
-    return _Written(file.owner, file.fleet_class or "")
-
-
-def task_of(record: JobRecord) -> tuple[float, float]:
-    """Return the GPU-hours of work of a job and its deadline; its market need not exist any more."""
-    submitted = record.submitted
-    if submitted.work_gpu_hours > 0:
-        return submitted.work_gpu_hours, submitted.deadline_hours
-    # An old journal does not have them, so the job file is read.
-    now = datetime.fromisoformat(submitted.submitted_utc)
-    job = parse_job(submitted.text, path=submitted.path, now=now).job
-    return job.work_gpu_hours, job.deadline_hours
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobTerms:
     """How a job's end is judged; None throughout where its file cannot be read any more."""
@@ -161,16 +132,42 @@ class JobTerms:
     """Whether the file says how much work it is; otherwise that is guessed until it is measured."""
 
 
-@lru_cache(maxsize=KEPT_TERMS)
-def terms_of(text: str, path: str) -> JobTerms:
-    """Read the terms of a job from its file, once: pages need them again with every event."""
+class _Written(NamedTuple):
+    """What of a job's file is needed again and again."""
+
+    owner: str = ""
+    job_class: str = ""
+    terms: JobTerms = JobTerms()
+
+
+@lru_cache(maxsize=KEPT_FILES)
+def _written(text: str, path: str) -> _Written:
+    """Read a job's file, once: a list of jobs is requested many times a second."""
     try:
-        job = parse_job(text, path=path).job
-    except SlacktideError:  # accepted by another version
-        return JobTerms()
+        file = parse_job(text, path=path, now=datetime.now(UTC))
+    except SlacktideError:  # accepted by another version: its owner is not known any more
+        return _Written()
+    job = file.job
     kind = "none" if math.isinf(job.deadline_hours) else "hard" if job.hard else "soft"
     known = job.work_spread < UNKNOWN_SPREAD
-    return JobTerms(deadline_kind=kind, after_deadline=job.after_deadline, work_known=known)
+    terms = JobTerms(deadline_kind=kind, after_deadline=job.after_deadline, work_known=known)
+    return _Written(file.owner, file.fleet_class or "", terms)
+
+
+def terms_of(text: str, path: str) -> JobTerms:
+    """Return the terms of a job from its file, which is read once."""
+    return _written(text, path).terms
+
+
+def task_of(record: JobRecord) -> tuple[float, float]:
+    """Return the GPU-hours of work of a job and its deadline; its market need not exist any more."""
+    submitted = record.submitted
+    if submitted.work_gpu_hours > 0:
+        return submitted.work_gpu_hours, submitted.deadline_hours
+    # An old journal does not have them, so the job file is read.
+    now = datetime.fromisoformat(submitted.submitted_utc)
+    job = parse_job(submitted.text, path=submitted.path, now=now).job
+    return job.work_gpu_hours, job.deadline_hours
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,7 +194,11 @@ class JobFilter:
 
     def _keeps(self, one: JobStatus) -> bool:
         return (
-            (not self.states or one.status in self.states or (ACTIVE in self.states and _is_active(one)))
+            (
+                not self.states
+                or one.status in self.states
+                or (ACTIVE in self.states and one.status not in ENDED)
+            )
             and self.job_class in (None, one.job_class)
             and self.owner in (None, one.owner)
             and (self.since is None or datetime.fromisoformat(one.submitted_utc) >= self.since)
@@ -218,7 +219,3 @@ def parse_since(text: str, now: datetime | None = None) -> datetime:
     except (InputError, OverflowError):
         must = "--since must be a duration such as 2d, or a date such as 2026-01-31"
         raise InputError(f"{must}, got {shown(text)}") from None
-
-
-def _is_active(one: JobStatus) -> bool:
-    return one.status not in ENDED

@@ -9,8 +9,6 @@ from slacktide.core.errors import InputError
 from slacktide.results.status import ClusterStatus, NodeStatus
 from slacktide.testing import local_cluster
 
-NONE = "there must be a local cluster, found none; start one with `slacktide cluster up`"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterRequest:
@@ -40,7 +38,7 @@ def kill_node(name: str) -> NodeStatus:
     """Kill a node and all that runs on it, and return how it was before; raises InputError."""
     note = local_cluster.find()
     if note is None:
-        raise InputError(NONE)
+        raise InputError("there must be a local cluster, found none; start one with `slacktide cluster up`")
     before = _status(note)
     killed = local_cluster.kill_node(note, name)
     return next(node for node in before.nodes if node.id == killed.id)

@@ -215,17 +215,14 @@ class TaskWorker:
                 await self.close()
 
     async def _living(self) -> asyncio.subprocess.Process:
+        """Return the process, started where there is none."""
         if self._process is None or self._process.returncode is not None:
-            self._process = await self._started()
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "slacktide.service.tasks.task_process",
+                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=LINE_BYTES,
+            )  # fmt: skip
             if self._stopping:  # `stop` was called meanwhile, and found no process to kill
                 raise DiedError
+            assert self._process.stdin is not None
+            self._process.stdin.write(msgspec.json.encode(self._setting) + b"\n")
         return self._process
-
-    async def _started(self) -> asyncio.subprocess.Process:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "slacktide.service.tasks.task_process",
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=LINE_BYTES,
-        )  # fmt: skip
-        assert process.stdin is not None
-        process.stdin.write(msgspec.json.encode(self._setting) + b"\n")
-        return process
