@@ -156,7 +156,8 @@ def _status(file: MachinesFile, account: Account, owner: str, machine: Machine) 
     ticket = account.open.get(machine.ticket) if owner == account.owner else None
     since = machine.since_utc or (None if ticket is None else account.opened_utc.get(ticket.id))
     price = file.usd_per_hour(machine.spec) if ticket is None else ticket.usd_per_hour
-    hours = _hours(since, machine.until_utc)
+    until = machine.until_utc or datetime.now(UTC)
+    hours = 0.0 if since is None else max(0.0, (until - since).total_seconds() / 3600.0)
     return MachineStatus(
         owner=owner, ticket=machine.ticket, machine=machine.id, capacity=machine.spec.kind,
         pool=machine.spec.pool, gpus=machine.spec.gpus, state=machine.state, orphan=ticket is None,
@@ -174,9 +175,3 @@ def _pending(account: Account, ticket: Ticket) -> MachineStatus:
         since_utc=None if since is None else since.isoformat(), hours=0.0, usd_per_hour=ticket.usd_per_hour,
         cost_usd=0.0,
     )  # fmt: skip
-
-
-def _hours(since: datetime | None, until: datetime | None) -> float:
-    if since is None:
-        return 0.0
-    return max(0.0, ((until or datetime.now(UTC)) - since).total_seconds() / 3600.0)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from slacktide.app.jobs.submission import taken_over
+from slacktide.app.jobs.submission import check_command, taken_over
 from slacktide.backends.base import Backend, BackendPlace, BackendStatus
 from slacktide.backends.local import Local
 from slacktide.backends.workers.environment import machine_devices
@@ -55,12 +55,7 @@ class MeasureRequest:
 ReportLine = Callable[[str], None]
 
 
-def measure(
-    request: MeasureRequest,
-    *,
-    report: ReportLine = lambda line: None,
-    stopping: Callable[[], bool] = lambda: False,
-) -> Measurement:
+def measure(request: MeasureRequest, report: ReportLine, stopping: Callable[[], bool]) -> Measurement:
     """Run a job at each width for a while and sum up what it reported; its own checkpoints are not touched.
 
     Every width begins with the checkpoint that the one before left, as after a change of workers. Raises
@@ -86,10 +81,7 @@ def _widths(file: JobFile, wanted: tuple[int, ...]) -> tuple[int, ...]:
     allowed = file.job.widths
     if len(file.job.parts) > 1:
         raise InputError(f"{file.path}: a job must have one phase to be measured, got {len(file.job.parts)}")
-    if file.run is None:
-        raise InputError(
-            f"{file.path}: a job must have a command, got no 'run'; write 'run: python train.py'"
-        )
+    check_command(file)
     doubled = [width for width in (allowed[0] << power for power in range(13)) if width in allowed]
     for width in wanted:
         if width not in allowed:
@@ -106,22 +98,24 @@ class Trial:
     ) -> None:
         self._file, self._request, self._stopping = file, request, stopping
         self._kept = taken_over(file.envs)
-        self._local: Backend = Local(
-            BackendPlace(
-                folder=folder,
-                owner=secrets.token_hex(8),
-                now_hours=_now_hours,
-                secrets=lambda job: secrets_of(file, self._kept),
-            )
+        place = BackendPlace(
+            folder=folder,
+            owner=secrets.token_hex(8),
+            now_hours=lambda: time.monotonic() / 3600.0,
+            secrets=lambda job: secrets_of(file, self._kept),
         )
+        self._local: Backend = Local(place)
         self._attempt, self._lives = 0, 0
         self._safe_share = 0.0
         self._job = ""
 
     def run(self, width: int, report: ReportLine) -> WidthMeasured:
         """Run at a width until enough was seen, and let go of the workers again."""
-        if not self._job:
-            self._enter()
+        if not self._job:  # made known without the checkpoints of its real runs
+            self._lives += 1
+            self._job, self._safe_share = f"{self._file.job.name}-{self._lives}", 0.0
+            spec = launch_of(self._job, self._file)
+            self._local.enter(replace(spec, checkpoint_dir=None, checkpoint_url=None))
         self._attempt += 1
         self._local.hold(Order(self._job, self._attempt, POOL, 0, width))
         reports = self._watch(width)
@@ -153,12 +147,6 @@ class Trial:
         while not (facts := self._look()).gone:
             time.sleep(POLL_S)
         return facts
-
-    def _enter(self) -> None:
-        """Make the job known, without the checkpoints of its real runs."""
-        self._lives += 1
-        self._job, self._safe_share = f"{self._file.job.name}-{self._lives}", 0.0
-        self._local.enter(replace(launch_of(self._job, self._file), checkpoint_dir=None, checkpoint_url=None))
 
     def _watch(self, width: int) -> list[Report]:
         """Gather reports until there was enough time for them, or the job is over."""
@@ -207,10 +195,6 @@ class Trial:
 
     def _look(self) -> BackendStatus:
         return self._local.look([self._job])[self._job]
-
-
-def _now_hours() -> float:
-    return time.monotonic() / 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,7 +38,9 @@ def check_feasible(job: Job) -> None:
 
     A job that says which pools it may use is taken to be in the fastest of them.
     """
-    check_in_time(_at_its_fastest(job))
+    places = [UsablePool("", one.widths or job.widths, one.speed) for one in job.pools]
+    jobs = [job_at(job, place) for place in places] or [job]
+    check_in_time(min(jobs, key=lambda one: one.work_hours(one.fastest_width)))
 
 
 def check_in_time_anywhere(jobs: Sequence[Job]) -> None:
@@ -63,23 +65,15 @@ def check_in_time(job: Job) -> None:
     )
 
 
-def _at_its_fastest(job: Job) -> Job:
-    """Return a job as it is on the GPU type on which its work is done soonest."""
-    places = [UsablePool("", one.widths or job.widths, one.speed) for one in job.pools]
-    jobs = [job_at(job, place) for place in places] or [job]
-    return min(jobs, key=lambda one: one.work_hours(one.fastest_width))
-
-
 def _remedies(job: Job, soonest: float, limit: float) -> list[str]:
     remedies = [f"the earliest deadline that can be met is {soonest:.4g} h"]
-    wider = next((n for n in range(job.max_gpus + 1, MAX_GPUS + 1) if _fits(job, n, limit)), None)
+    wider = next(
+        (n for n in range(job.max_gpus + 1, MAX_GPUS + 1) if job.restart_hours + job.work_hours(n) <= limit),
+        None,
+    )
     if wider is not None:
         remedies.append(f"{wider} GPUs would be enough")
     most = (limit - job.restart_hours) * job.work_gpu_hours / job.work_hours(job.fastest_width)
     if most > 0:
         remedies.append(f"{most:.4g} gpu-hours of work would fit")
     return remedies
-
-
-def _fits(job: Job, gpus: int, limit: float) -> bool:
-    return job.restart_hours + job.work_hours(gpus) <= limit

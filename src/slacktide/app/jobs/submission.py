@@ -236,6 +236,11 @@ def request(submission: Submission, at_hours: float, job_class: str = "") -> Sub
 def check_runnable(file: JobFile) -> None:
     """Raise InputError for a job with nothing to run, and InfeasibleError for one that cannot be in time."""
     check_feasible(file.job)
+    check_command(file)
+
+
+def check_command(file: JobFile) -> None:
+    """Raise InputError for a job with nothing to run."""
     if file.run is None:
         raise InputError(
             f"{file.path}: a job must have a command, got no 'run'; write 'run: python train.py'"

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from slacktide.app.journal.listing import RecordedEvent, class_of, owner_of, policy_of, status_of
 from slacktide.core.errors import BackendError, SlacktideError, UnknownNameError
-from slacktide.engine.bills.audit import BillPricing, audit_at, pricing_of, site_audit, sites_of
+from slacktide.engine.bills.audit import audit_at, pricing_of, site_audit, sites_of
 from slacktide.engine.bills.bill import as_measured, own_bill, run_result, yardsticks
 from slacktide.engine.bills.bill import bill as job_bill
 from slacktide.engine.bills.machines import machine_bill, machine_use
@@ -57,22 +57,18 @@ def site_cost(state: JournalState, records: Iterable[Record], *, in_charge: bool
     ]
     if own:
         payers.append(PayerBill("", "", bill(own)))
-    pricing = _pricing(state, kept)
+    sites = sites_of(kept)
+    pricing = {one.job: pricing_of(one.submitted, sites.get(one.job)) for one in state.jobs.values()}
     found = SiteBill(tuple(payers), bill([*lived, *own]), site_audit(pricing, kept))
     notes = tuple(dict.fromkeys(one.note for one in pricing.values() if one.note))
     return SiteCost(found, notes, machine_costs(kept))
 
 
-def machine_costs(records: Iterable[Record], until_utc: datetime | None = None) -> MachineCosts | None:
+def machine_costs(records: Iterable[Record]) -> MachineCosts | None:
     """Return the bill of rented machines until now, next to what jobs used; None where none were rented."""
     kept = list(records)
-    bill_of_all = machine_bill(kept, until_utc or datetime.now(UTC))
+    bill_of_all = machine_bill(kept, datetime.now(UTC))
     return MachineCosts(bill_of_all, machine_use(kept)) if bill_of_all.lines else None
-
-
-def _pricing(state: JournalState, records: Iterable[Record]) -> dict[str, BillPricing]:
-    sites = sites_of(records)
-    return {record.job: pricing_of(record.submitted, sites.get(record.job)) for record in state.jobs.values()}
 
 
 class RecordedRun(NamedTuple):
@@ -134,11 +130,7 @@ def _stretches(events: Iterable[RecordedEvent]) -> Iterator[tuple[Priced, Submit
         if isinstance(event, ClockSet):
             epoch = datetime.fromisoformat(event.epoch_utc).astimezone(UTC)
         elif isinstance(event, Lived | Kept):
-            month = _month(event.priced, recorded.record, epoch)
-            yield event.priced, recorded.submitted if isinstance(event, Lived) else None, month
-
-
-def _month(priced: Priced, record: Record, epoch: datetime | None) -> str:
-    """Return the month of a stretch; in a journal without a clock, that in which it was written down."""
-    hours = timedelta(hours=priced.stretch.from_hours)
-    return f"{record.time_utc.astimezone(UTC) if epoch is None else epoch + hours:%Y-%m}"
+            # In a journal without a clock it is the month in which the stretch was written down.
+            hours = timedelta(hours=event.priced.stretch.from_hours)
+            moment = recorded.record.time_utc.astimezone(UTC) if epoch is None else epoch + hours
+            yield event.priced, recorded.submitted if isinstance(event, Lived) else None, f"{moment:%Y-%m}"

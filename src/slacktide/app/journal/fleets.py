@@ -95,6 +95,7 @@ def _status(fleet: FleetRecord, state: JournalState) -> FleetStatus:
     spent = spent_usd_at(fleet, allowance, now)
     ends = math.inf if period is None else period.until_hours
     known = now - since > TIME_TOLERANCE_HOURS and math.isfinite(ends)
+    present = [state.jobs[job] for job in fleet.present]
     return FleetStatus(
         fleet=fleet.key,
         file=PurePath(fleet.first.fleet_path).name,
@@ -102,7 +103,7 @@ def _status(fleet: FleetRecord, state: JournalState) -> FleetStatus:
         jobs=fleet.present,
         came=fleet.came,
         by_class=dict(fleet.of_class),
-        classes=_classes(fleet, state),
+        classes=tuple(_class(name, came, present) for name, came in fleet.of_class.items()),
         hours=now,
         spent_gpu_hours=fleet.spent_gpu_hours,
         spent_usd=fleet.spending.total_usd,
@@ -114,12 +115,6 @@ def _status(fleet: FleetRecord, state: JournalState) -> FleetStatus:
         usd_per_job_hour=fleet.usd_per_job_hour,
         reserved_usd=fleet.reserved_usd,
     )
-
-
-def _classes(fleet: FleetRecord, state: JournalState) -> tuple[ClassStatus, ...]:
-    """Count the jobs of each class, in the order in which the first of each came."""
-    present = [state.jobs[job] for job in fleet.present]
-    return tuple(_class(name, came, present) for name, came in fleet.of_class.items())
 
 
 def _class(name: str, came: int, present: Sequence[JobRecord]) -> ClassStatus:

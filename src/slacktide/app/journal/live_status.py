@@ -15,9 +15,7 @@ from slacktide.core.quotes import Quote
 from slacktide.core.types import Job
 from slacktide.engine.bills.bill import as_measured, on_demand_alone
 from slacktide.engine.engine import Engine
-from slacktide.engine.job.account import StretchAccount
 from slacktide.engine.job.job_context import JobContext
-from slacktide.journal.state.journal_state import JobRecord
 from slacktide.physics.ledger import added
 from slacktide.results.status import Standing
 
@@ -34,16 +32,16 @@ class Standings:
         engine, record = self._engine, self._engine.state.jobs[job]
         if engine.troubles.has(job, "market"):
             return None
-        context, one, facts = (
-            engine.job_context(record),
-            engine.account(record, now_hours),
-            engine.facts.get(job),
-        )
+        context, one = engine.job_context(record), engine.account(record, now_hours)
+        facts = engine.facts.get(job)
         bill = record.money.bill if one is None else added(record.money.bill, one.priced)
         state, held = record.progress.state if one is None else one.state, held_by(record)
         hours, measured = elapsed_hours(record, now_hours), as_measured(record, context.job)
         alone_usd = self._whole_usd(job, context, measured)
         projected = _projected(measured, hours, state.progress_gpu_hours, bill.cost_usd, alone_usd)
+        estimated = record.progress.estimated
+        if one is not None:  # whether real workers never reported; in a dry run there are none
+            estimated = one.priced.stretch.estimated and record.holding.held is not None
         return Standing(
             name=job,
             job=context.job,
@@ -54,11 +52,11 @@ class Standings:
             hours=hours,
             projected_hours=projected[0],
             projected_usd=projected[1],
-            quotes=_quotes(context, context.slot(_shown_until(record, now_hours))),
+            quotes=_quotes(context, context.slot(record.began_hours + hours)),
             spot_gpus=held.spot_gpus,
             on_demand_gpus=held.on_demand_gpus,
             progress_gpu_hours=state.progress_gpu_hours,
-            estimated=record.progress.estimated if one is None else _is_estimate(record, one),
+            estimated=estimated,
             spot_usd=bill.spot_usd,
             on_demand_usd=bill.on_demand_usd,
             on_demand_alone_usd=alone_usd,
@@ -92,15 +90,6 @@ def _projected(
         return finish, cost_usd / share
     soonest = hours + job.work_hours(job.fastest_width) * (1 - share)
     return max(soonest, job.deadline_hours), cost_usd + alone_usd * (1 - share)
-
-
-def _is_estimate(record: JobRecord, one: StretchAccount) -> bool:
-    """Whether real workers never reported how much is done; in a dry run there are none."""
-    return one.priced.stretch.estimated and record.holding.held is not None
-
-
-def _shown_until(record: JobRecord, now_hours: float) -> float:
-    return record.began_hours + elapsed_hours(record, now_hours)
 
 
 def _quotes(context: JobContext, slot: int) -> list[Quote]:

@@ -133,7 +133,8 @@ def plan(
     if ground is not None and len(ground.pools) > 1:
         rest = NEXT_TO_MOVING if others is None else others
         return _over_pools(ground, opened, moving, rest, begin, progress)
-    job, pool = _in_its_pool(job, ground, pool)
+    if ground is not None:  # as it is in the only pool that it may use
+        job, pool = ground.places.jobs[0], ground.pools[0].name
     check_feasible(job)
     _check_deadline(job)
     specs = (policy, *(DEFAULT_POLICIES if others is None else others))
@@ -181,13 +182,6 @@ def _over_pools(
             f"pools on a good day (p10), got {limit:.2f} USD"
         )
     return made
-
-
-def _in_its_pool(job: Job, ground: PoolOptions | None, pool: str | None) -> tuple[Job, str | None]:
-    """Return a job as it is in the only pool that it may use, if there is just one, and that pool."""
-    if ground is None:
-        return job, pool
-    return ground.places.jobs[0], ground.pools[0].name
 
 
 def _check_deadline(job: Job) -> None:
@@ -276,7 +270,11 @@ def as_submitted(
     not known yet.
     """
     present = None if market.start is not None and not market.shared else _present(market, written, journal)
-    on = market if present is None else _on_site(market, present[0])
+    if present is None:
+        on = market
+    else:  # named as the journal's jobs name it
+        said = json.loads(present[0].market)
+        on = replace(market, source=said.pop("spec"), **said)
     if is_feed(on.named(written) or ""):
         return on, PlannedSlot(lambda job, pool: len(pool) - 1, lambda job, pool, slot: len(pool) - 1)
     if present is None:
@@ -286,12 +284,6 @@ def as_submitted(
         lambda job, pool: standing(site, pool, hours).slot,
         lambda job, pool, slot: stand(job, pool, site, hours).slot,
     )
-
-
-def _on_site(market: MarketSpec, site: SiteOpened) -> MarketSpec:
-    """Name the market of a journal's jobs as they do."""
-    said = json.loads(site.market)
-    return replace(market, source=said.pop("spec"), **said)
 
 
 def _present(
