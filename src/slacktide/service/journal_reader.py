@@ -20,7 +20,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from slacktide.app.jobs import requests
 from slacktide.app.jobs.submission import FleetText
-from slacktide.app.journal.fleets import FleetTimelines
+from slacktide.app.journal.fleets import FleetTimelines, fleets
 from slacktide.app.journal.fleets import drawn as fleet_drawn
 from slacktide.app.journal.journal import Journal, LogLine
 from slacktide.app.journal.listing import LEAST_SHARE, RecordedEvent, held_by, listed, terms_of
@@ -200,6 +200,11 @@ class JournalReader:
             "points": values.plain(points),
             "happenings": [_happening(record, submitted, self.paths) for record in happenings],
         }
+
+    def fleets(self) -> dict[str, Any]:
+        """Return the fleets with their money, and the name of the server's fleet file."""
+        with self.state() as state:
+            return {"fleets": values.plain(fleets(state)), "file": self.fleet_file}
 
     def fleet_course(self, fleet: str) -> dict[str, Any]:
         """Return the course of a fleet so far; raises UnknownJobError where there is no such fleet."""

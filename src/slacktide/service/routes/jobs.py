@@ -7,7 +7,7 @@ import threading
 import time
 from base64 import b64decode
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Hashable, Mapping
+from collections.abc import AsyncIterator, Hashable
 from contextlib import AbstractContextManager
 from typing import Annotated, Any, Literal
 
@@ -208,7 +208,9 @@ class JobRoutes(Routes):
         with_text = query_of(request, CostQuery).text
 
         async def bill(place: QueuePosition) -> dict[str, Any]:
-            return _bill(await self._context.tasks.run("cost", question, stamp, place), with_text)
+            report = await self._context.tasks.run("cost", question, stamp, place)
+            text = {"text": report["text"]} if with_text else {}
+            return {**report["document"], "notes": report["notes"], **text}
 
         return await self._awaited(request, bill)
 
@@ -241,12 +243,8 @@ class JobRoutes(Routes):
         in_charge = self._reader.in_charge
         with self._reader.state() as state:
             record = requests.record_of(state, job)
-            return [
-                record.money.bill.cost_usd,
-                record.status,
-                record.progress.state.progress_gpu_hours,
-                in_charge,
-            ]
+            done = record.progress.state.progress_gpu_hours
+            return [record.money.bill.cost_usd, record.status, done, in_charge]
 
     @endpoint("GET", f"{JOB}/events", forms.EventPage, query=PageQuery)
     async def job_events(self, request: Request) -> Response:
@@ -293,11 +291,6 @@ def _line(one: LogLine) -> dict[str, Any]:
     if not one.continued:
         del fields["continued"]
     return fields
-
-
-def _bill(report: Mapping[str, Any], with_text: bool) -> dict[str, Any]:
-    text = {"text": report["text"]} if with_text else {}
-    return {**report["document"], "notes": report["notes"], **text}
 
 
 def _shown_alone(request: Request, ending: str) -> dict[str, str]:

@@ -71,10 +71,14 @@ def _operation(one: Endpoint, schemas: Schemas) -> dict[str, Any]:
         answers["503"] = _answer(one, schemas)
     for status, says in ERRORS.items():
         answers.setdefault(status, {"description": says, "content": error})
+    in_path = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string", **PATTERNS.get(name, {})}}
+        for name in re.findall(r"{(\w+)}", one.path)
+    ]
     found: dict[str, Any] = {
         "operationId": one.name,
         "summary": one.says,
-        "parameters": [*_in_path(one.path), *parameters(one)],
+        "parameters": [*in_path, *parameters(one)],
         "responses": answers,
         "security": [] if one.role is None else [{"token": []}, {"session": []}],
     }
@@ -103,14 +107,6 @@ def _body(kind: Any, schemas: Schemas) -> dict[str, Any]:
         file = {"schema": {"type": "string", "format": "binary"}}
         return {"application/zip": file, "application/octet-stream": file}
     return {"application/json": {"schema": schemas.of(kind)}}
-
-
-def _in_path(path: str) -> list[dict[str, Any]]:
-    names = re.findall(r"{(\w+)}", path)
-    return [
-        {"name": name, "in": "path", "required": True, "schema": {"type": "string", **PATTERNS.get(name, {})}}
-        for name in names
-    ]
 
 
 def parameters(one: Endpoint) -> list[dict[str, Any]]:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Annotated, Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from slacktide.app.alerts.outbox import HookStatus, statuses_for_readers
-from slacktide.app.journal.fleets import fleets
+from slacktide.app.alerts.outbox import statuses_for_readers
 from slacktide.app.markets.market_now import MOST_HOURS, MOST_SLOTS
 from slacktide.app.task_requests import LearnedRequest, LearnRequest, PoolName, as_request
 from slacktide.core.errors import SlacktideError
 from slacktide.journal.state.journal_state import PoolNews
-from slacktide.report.wire import values
 from slacktide.service.handler_context import Routes, place_of
 from slacktide.service.metrics import family, hook_lines, state_lines
 from slacktide.service.routes import forms
@@ -90,20 +89,14 @@ class ServerRoutes(Routes):
         in_charge = self._reader.in_charge
         with self._reader.state() as state:
             lines = list(state_lines(state, in_charge=in_charge))
-        own = (
-            ("slacktide_engine_steps_total", "counter", "Steps of the engine.", engine.steps),
-            ("slacktide_listeners", "gauge", "Open streams of events.", context.listeners.held),
+        held = context.listeners.held
+        lines += family(
+            "slacktide_engine_steps_total", "counter", "Steps of the engine.", [({}, engine.steps)]
         )
-        for name, kind, said, value in own:
-            lines += family(name, kind, said, [({}, value)])
-        hooks = hook_lines(self._hooks())
-        return [*lines, *hooks, *engine.gaps.lines(), *context.counts.lines()]
-
-    def _hooks(self) -> list[HookStatus]:
-        try:
-            return self._context.engine.hooks()
-        except SlacktideError:  # the file of the hooks is unreadable just now; the other figures are not
-            return []
+        lines += family("slacktide_listeners", "gauge", "Open streams of events.", [({}, held)])
+        with suppress(SlacktideError):  # the file of the hooks is unreadable just now; the others are not
+            lines += hook_lines(engine.hooks())
+        return [*lines, *engine.gaps.lines(), *context.counts.lines()]
 
     def _journal(self) -> dict[str, Any]:
         in_charge = self._reader.in_charge
@@ -137,10 +130,23 @@ class ServerRoutes(Routes):
     def _with_news(self, found: dict[str, Any]) -> dict[str, Any]:
         """Add to each pool the last losses and refusals of jobs in it."""
         with self._reader.state() as state:
-            news = {pool["name"]: state.news.pools.get(pool["name"], PoolNews()) for pool in found["pools"]}
+            news = [state.news.pools.get(pool["name"], PoolNews()) for pool in found["pools"]]
             trouble = self._context.without_paths(state.feed_trouble)
         now = self._context.engine.now_hours()
-        pools = [{**pool, **_ago(news[pool["name"]], now)} for pool in found["pools"]]
+
+        def ago(hours: float | None) -> float | None:  # a reader need not know the market's clock
+            return None if hours is None else max(0.0, now - hours)
+
+        pools = [
+            {
+                **pool,
+                "taken_hours_ago": ago(one.taken_hours),
+                "taken_gpus": one.taken_gpus,
+                "refused_hours_ago": ago(one.refused_hours),
+                "refused_gpus": one.refused_gpus,
+            }
+            for pool, one in zip(found["pools"], news, strict=True)
+        ]
         return {**found, "pools": pools, "feed_trouble": trouble}
 
     @endpoint("GET", "/api/v1/markets/forecast", forms.ForecastAnswer, timed=False, query=ForecastQuery)
@@ -155,7 +161,7 @@ class ServerRoutes(Routes):
     @endpoint("GET", "/api/v1/fleet", forms.Fleets)
     async def fleet(self, request: Request) -> Response:
         """Show the fleets with their budgets."""
-        return JSONResponse(await self._reader.run(self._fleets))
+        return JSONResponse(await self._reader.run(self._reader.fleets))
 
     @endpoint("GET", "/api/v1/fleet/{fleet}/course", forms.FleetCourseAnswer)
     async def fleet_course(self, request: Request) -> Response:
@@ -183,21 +189,3 @@ class ServerRoutes(Routes):
         await self._context.tasks.run("forget", {}, place=place_of(request))
         note(self._context.say, request, "forgot what was learned of policies")
         return Response(status_code=204)
-
-    def _fleets(self) -> dict[str, Any]:
-        with self._reader.state() as state:
-            return {"fleets": values.plain(fleets(state)), "file": self._reader.fleet_file}
-
-
-def _ago(news: PoolNews, now_hours: float) -> dict[str, Any]:
-    """Return how long ago these were: a reader need not know the market's clock."""
-    taken, refused = (
-        None if hours is None else max(0.0, now_hours - hours)
-        for hours in (news.taken_hours, news.refused_hours)
-    )
-    return {
-        "taken_hours_ago": taken,
-        "taken_gpus": news.taken_gpus,
-        "refused_hours_ago": refused,
-        "refused_gpus": news.refused_gpus,
-    }

@@ -22,7 +22,6 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -86,7 +85,7 @@ class Uploads:
         """
         file = checked(request, self._fleet)
         text = without_secrets(request.text) if file.secrets else request.text
-        folder = self.folder / hashlib.sha256(key.encode()).hexdigest()[:24]
+        folder = self._folder_of(key)
         self._lay_out(folder, file, request, text)
         path = str(folder / request.name)
         envs = {name: request.envs[name] for name, value in file.envs.items() if value is None}
@@ -166,7 +165,10 @@ class Uploads:
                 shutil.rmtree(one, ignore_errors=True)
 
     def drop(self, key: str) -> None:
-        shutil.rmtree(self.folder / hashlib.sha256(key.encode()).hexdigest()[:24], ignore_errors=True)
+        shutil.rmtree(self._folder_of(key), ignore_errors=True)
+
+    def _folder_of(self, key: str) -> Path:
+        return self.folder / hashlib.sha256(key.encode()).hexdigest()[:24]
 
 
 class UploadHistory:
@@ -195,12 +197,8 @@ class UploadHistory:
         """Return when a job ended, by the wall clock; infinity if the journal does not say."""
         if job not in self._ended_s:
             ends = [one.time_utc for one in self._store.read(job=job) if isinstance(one.event, Ended)]
-            self._ended_s[job] = _seconds(ends[-1]) if ends else float("inf")
+            self._ended_s[job] = ends[-1].timestamp() if ends else float("inf")
         return self._ended_s[job]
-
-
-def _seconds(moment: datetime) -> float:
-    return moment.timestamp()
 
 
 def _folder(path: str) -> str:
