@@ -202,20 +202,17 @@ def truth(job: Job, truth: Truths) -> str:
     """Say how a job differed from its file, and whether that was measured; nothing where it did not."""
     if truth == AS_SAID:
         return ""
+    fast = f"as fast on {count(job.max_gpus, 'GPU')}"
+    factors = "the work", fast, "as fast in the second half of its work"
     said = [
         f"{_times(getattr(truth, name))} {what}"
-        for name, what in zip(FACTORS, _factors(job), strict=True)
+        for name, what in zip(FACTORS, factors, strict=True)
         if getattr(truth, name) not in (1.0, (1.0, 1.0))
     ]
     drawn = f", and drawn for each start (seed {truth.seed})" if isinstance(truth, RandomTruth) else ""
     believed = "The file's figures were used, because it states no spread." if job.work_spread == 0 else ""
     seen = believed or "Its pace was measured."
     return f"The job was not what its file says{drawn}: {', '.join(said) or 'no difference'}. {seen}"
-
-
-def _factors(job: Job) -> tuple[str, str, str]:
-    on = count(job.max_gpus, "GPU")
-    return "the work", f"as fast on {on}", "as fast in the second half of its work"
 
 
 def _times(factor: float | tuple[float, float]) -> str:

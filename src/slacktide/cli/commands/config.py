@@ -54,10 +54,16 @@ def config(context: click.Context, output: str) -> None:
         values = [one._asdict() for one in rows]
         echo_json({"profile": settings.profile or None, "files": _paths(), "values": values})
         return
-    from slacktide.report.text.tables.grid import Column, Grid, as_text
+    from slacktide.report.text.tables.grid import Grid, as_text, left
 
-    columns = (Column("key", right=False), Column("value", right=False), Column("from", right=False))
-    say(as_text(Grid(columns, tuple((one.key, _shown(one.value), _place(one)) for one in rows))))
+    say(
+        as_text(
+            Grid(
+                left("key", "value", "from"),
+                tuple((one.key, "-" if one.value is None else str(one.value), _place(one)) for one in rows),
+            )
+        )
+    )
 
 
 @config.command(name="set")
@@ -200,10 +206,6 @@ def _built_in(key: str) -> str | None:
 
         return DEFAULT_MARKET
     return None
-
-
-def _shown(value: Any) -> str:
-    return "-" if value is None else str(value)
 
 
 def _place(row: SettingRow) -> str:

@@ -55,14 +55,14 @@ def doctor(output: str) -> int:
     or sent, and no credential is read. Exits with 1 when something is missing.
     """
     from slacktide.app.setup.doctor import examine
-    from slacktide.report.text.tables.grid import Column, Grid, as_text
+    from slacktide.report.text.tables.grid import Grid, as_text, left
 
     found = examine()
     if output == "json":
         echo_json({"findings": [asdict(one) for one in found]})
     else:
-        columns = tuple(Column(name, right=False) for name in ("what", "state", "found", "remedy"))
-        say(as_text(Grid(columns, tuple((one.name, one.state, one.found, one.remedy) for one in found))))
+        rows = tuple((one.name, one.state, one.found, one.remedy) for one in found)
+        say(as_text(Grid(left("what", "state", "found", "remedy"), rows)))
     return 1 if any(one.state == "missing" for one in found) else 0
 
 

@@ -12,6 +12,7 @@ from slacktide.core.units import HOURS_PER_MONTH, format_duration
 from slacktide.report.figures.drawing import style
 from slacktide.report.figures.drawing.style import FAINT, INK, PALETTE, drawable, log_scale, looks
 from slacktide.report.text.sentences import budget as say
+from slacktide.report.text.tables.budget import most_expensive
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,6 +30,11 @@ ROUND_HOURS = (
     1 / 60, 2 / 60, 3 / 60, 5 / 60, 1 / 6, 1 / 4, 1 / 3, 1 / 2, 3 / 4, 1, 1.5, 2, 3, 4, 6, 8, 12, 18, 24,
     36, 48, 72, 120, 168, 336, 672,
 )  # fmt: skip
+ROUND_TIMES = (
+    *(count * scale / 3600 for scale in (0.001, 0.01, 0.1, 1.0) for count in (1, 2, 5)), 10 / 3600, 20 / 3600,
+    50 / 3600, *ROUND_HOURS, *(count * 8760.0 for count in (0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)),
+)  # fmt: skip
+"""The same with fractions of a second, and years."""
 MOST_TICKS = 9
 
 
@@ -68,25 +74,16 @@ def last_drawn(answer: WidthPlan) -> float:
 def _frontier(axes: Axes, answer: WidthPlan) -> None:
     plan, least, end = answer.plan, answer.least_budget_gpus, last_drawn(answer)
     x, y = answer.frontier.budget_gpus, answer.frontier.mean_response_hours
-    axes.plot(
-        np.append(x, max(end, x[-1])), np.append(y, y[-1]), color=INK, linewidth=1.8, label="best possible"
-    )
+    axes.plot(np.append(x, max(end, x[-1])), np.append(y, y[-1]), color=INK, lw=1.8, label="best possible")
     _one_widths(axes, answer, end)
-    axes.axvspan(0.0, least, color=FAINT, alpha=0.12, linewidth=0)
-    axes.axvline(least, color=FAINT, linewidth=1.0, linestyle="--")
+    axes.axvspan(0.0, least, color=FAINT, alpha=0.12, lw=0)
+    axes.axvline(least, color=FAINT, lw=1.0, ls="--")
     axes.annotate(
         f"minimum:  {say.gpus(least)}", (least, 0), (4, 4), ("data", "axes fraction"), "offset points",
         va="bottom", size=8, color=INK,
     )  # fmt: skip
-    axes.plot(
-        [plan.budget_gpus],
-        [plan.mean_response_hours],
-        "o",
-        color=PALETTE[1],
-        markersize=9,
-        zorder=5,
-        label="this budget",
-    )
+    here = plan.budget_gpus, plan.mean_response_hours
+    axes.plot(*here, "o", color=PALETTE[1], ms=9, zorder=5, label="this budget")
     _time_axis(axes, answer, end)
     axes.set_title("What every budget buys", loc="left", fontsize=9)
     axes.legend(loc="upper right", borderaxespad=0.8)
@@ -98,18 +95,10 @@ def _one_widths(axes: Axes, answer: WidthPlan, end: float) -> None:
     corners = [one for one in answer.one_widths.corners() if one.average_gpus <= end]
     if not corners:
         return
-    x = [one.average_gpus for one in corners]
-    y = [one.mean_response_hours for one in corners]
+    x, y = [one.average_gpus for one in corners], [one.mean_response_hours for one in corners]
     crowded = len(corners) > 60
-    axes.plot(
-        x,
-        y,
-        "-" if crowded else "x-",
-        color=PALETTE[0],
-        markersize=5,
-        linewidth=0.7,
-        label="one width for all",
-    )
+    marks = "-" if crowded else "x-"
+    axes.plot(x, y, marks, color=PALETTE[0], ms=5, lw=0.7, label="one width for all")
     last = -math.inf
     for one, place in zip(corners, x, strict=True):
         if place - last > 0.035 * (end - answer.least_budget_gpus) and not crowded:
@@ -126,16 +115,10 @@ def _time_axis(axes: Axes, answer: WidthPlan, end: float) -> None:
     bottom = answer.frontier.plan_at(end).mean_response_hours
     log_scale(axes, y="mean response")
     axes.set_ylim(bottom / 1.15, top * 1.25)
-    ticks = [hours for hours in _round_times() if bottom / 1.15 <= hours <= top * 1.25]
+    ticks = [hours for hours in ROUND_TIMES if bottom / 1.15 <= hours <= top * 1.25]
     ticks = ticks[:: math.ceil(len(ticks) / MOST_TICKS)]
     axes.set_yticks(ticks, [format_duration(hours) for hours in ticks])
     axes.set_yticks([], minor=True)
-
-
-def _round_times() -> list[float]:
-    seconds = [count * scale / 3600 for scale in (0.001, 0.01, 0.1, 1.0, 10.0) for count in (1, 2, 5)]
-    years = [count * 8760.0 for count in (0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)]
-    return sorted({*(each for each in seconds if each < ROUND_HOURS[0]), *ROUND_HOURS, *years})
 
 
 def _money_axis(axes: Axes, usd_per_gpu_hour: float) -> None:
@@ -156,23 +139,16 @@ def _widths(axes: Axes, answer: WidthPlan) -> None:
     end = last_drawn(answer)
     budgets = np.linspace(answer.least_budget_gpus, end, SAMPLES).tolist()
     plans = [answer.frontier.plan_at(gpus) for gpus in budgets]
-    order = sorted(
-        range(len(answer.plan.classes)), key=lambda place: -answer.plan.classes[place].average_gpus
-    )
+    order = most_expensive(answer.plan)
     drawn = sorted(order[:MAX_LINES])
     look = looks([answer.plan.classes[place].name for place in drawn])
     for place in drawn:
         one = answer.plan.classes[place]
         several = len(answer.plan.job_classes[place].phases) > 1
-        axes.plot(
-            budgets,
-            [mean_width(plan.classes[place]) for plan in plans],
-            color=look[one.name].colour,
-            linestyle=look[one.name].dash,
-            linewidth=1.6,
-            label=drawable(one.name, 22) + (" (mean)" if several else ""),
-        )
-    axes.axvline(answer.plan.budget_gpus, color=PALETTE[1], linewidth=1.0)
+        seen, name = look[one.name], drawable(one.name, 22) + (" (mean)" if several else "")
+        widths = [mean_width(plan.classes[place]) for plan in plans]
+        axes.plot(budgets, widths, color=seen.colour, ls=seen.dash, lw=1.6, label=name)
+    axes.axvline(answer.plan.budget_gpus, color=PALETTE[1], lw=1.0)
     log_scale(axes, y="GPUs per job", base=2)
     axes.yaxis.set_major_formatter(lambda width, _: f"{width:g}")
     left = len(order) - len(drawn)

@@ -9,21 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slacktide.core.arrays import Floats, Ints
-from slacktide.core.units import format_duration, format_usd
+from slacktide.core.units import format_usd
 from slacktide.report import words
 from slacktide.report.figures.budget import ROUND_HOURS
+from slacktide.report.figures.drawing import style
 from slacktide.report.figures.drawing.sheet import DOTS_PER_IN, Row, as_svg, stack
-from slacktide.report.figures.drawing.style import (
-    FAINT,
-    INK,
-    PALETTE,
-    drawable,
-    drawing,
-    log_scale,
-    looks,
-    save_picture,
-    short_names,
-)
+from slacktide.report.figures.drawing.style import FAINT, INK, PALETTE, drawable, drawing, log_scale, looks
 from slacktide.report.text.sentences import budget as say
 from slacktide.report.text.sentences import fleet as sentences
 from slacktide.results.fleet import IN_TIME, outcomes
@@ -41,7 +32,7 @@ BINS = 190  # times over which GPUs are averaged: four a day in a month
 
 def plot_fleet(found: FleetComparison, path: str | os.PathLike[str]) -> None:
     """Draw a simulated fleet into a file; raises FileError when it cannot be written."""
-    save_picture(lambda: _figure(found, _title(found)), path, DOTS_PER_IN)
+    style.save_picture(lambda: _figure(found, _title(found)), path, DOTS_PER_IN)
 
 
 def fleet_svg(found: FleetComparison) -> str:
@@ -91,16 +82,16 @@ def _money(ax: Axes, found: FleetComparison, end_hours: float) -> None:
         anew = np.flatnonzero(np.diff(spent) < 0) + 1
         hours, reserved = np.insert(hours, anew, hours[anew]), np.insert(reserved, anew, 0.0)
         spent = np.insert(spent, anew, np.nan)
-    ax.fill_between(hours, 0, spent, color=SPOT, alpha=0.35, linewidth=0)
-    ax.plot(hours, spent, color=SPOT, linewidth=1.6, label="spent")
+    ax.fill_between(hours, 0, spent, color=SPOT, alpha=0.35, lw=0)
+    ax.plot(hours, spent, color=SPOT, lw=1.6, label="spent")
     if reserved.any():
         ax.fill_between(
-            hours, spent, spent + reserved, color=RESERVE, alpha=0.45, linewidth=0,
+            hours, spent, spent + reserved, color=RESERVE, alpha=0.45, lw=0,
             label="reserved for deadlines promised",
         )  # fmt: skip
     edges, line, budget = _line(found, end_hours)
-    ax.plot(edges, line, color=FAINT, linewidth=1.1, linestyle=(0, (5, 2)), label="straight line")
-    ax.plot(edges, budget, color=INK, linewidth=1.2, label="budget")
+    ax.plot(edges, line, color=FAINT, lw=1.1, ls=(0, (5, 2)), label="straight line")
+    ax.plot(edges, budget, color=INK, lw=1.2, label="budget")
     ax.set_ylim(0, 1.12 * max(float(np.nanmax(budget)), float(np.nanmax(spent + reserved))))
     ax.yaxis.set_major_formatter(lambda usd, _: f"${usd:,.0f}")
     _finish(ax, f"Money: spent in the {sentences.period_name(found.month.allowance)}")
@@ -137,11 +128,9 @@ def _gpus(ax: Axes, found: FleetComparison) -> None:
         _averaged(column, per)
         for column in (moments.hours, moments.spot_gpus, moments.on_demand_gpus, moments.offered_gpus)
     )
-    ax.fill_between(hours, 0, offered, color=FAINT, alpha=0.25, linewidth=0, label="spot offered")
-    ax.fill_between(hours, 0, spot, color=SPOT, alpha=0.8, linewidth=0, label="spot held")
-    ax.fill_between(
-        hours, spot, spot + on_demand, color=ON_DEMAND, alpha=0.85, linewidth=0, label="on demand held"
-    )
+    ax.fill_between(hours, 0, offered, color=FAINT, alpha=0.25, lw=0, label="spot offered")
+    ax.fill_between(hours, 0, spot, color=SPOT, alpha=0.8, lw=0, label="spot held")
+    ax.fill_between(hours, spot, spot + on_demand, color=ON_DEMAND, alpha=0.85, lw=0, label="on demand held")
     ax.set_ylim(bottom=0)
     every = words.rounded(per * found.month.slot_hours)
     _finish(ax, f"GPUs held against offered, averages over {every}")
@@ -157,7 +146,7 @@ def _averaged(column: Floats | Ints, per: int) -> Floats:
 def _price(ax: Axes, found: FleetComparison) -> None:
     """Draw what an hour of a job's waiting was worth."""
     moments, places = found.story.moments, _places(found)
-    ax.plot(moments.hours[places], moments.usd_per_job_hour[places], color=PALETTE[0], linewidth=1.2)
+    ax.plot(moments.hours[places], moments.usd_per_job_hour[places], color=PALETTE[0], lw=1.2)
     ax.set_ylim(bottom=0)
     ax.yaxis.set_major_formatter(lambda usd, _: f"${usd:,.4g}")
     _finish(ax, "What an hour of a job's waiting is worth", legend=False)
@@ -166,7 +155,7 @@ def _price(ax: Axes, found: FleetComparison) -> None:
 def _responses(ax: Axes, found: FleetComparison) -> None:
     """Draw for each allocator the share of jobs without a deadline that took longer than a time."""
     known = looks(row.policy for row in found.rows)
-    names = short_names(known, 30)
+    names = style.short_names(known, 30)
     for row in found.rows:
         run, look = row.run, known[row.policy]
         ranked = np.sort(run.response_hours[run.best_effort & np.isfinite(run.finish_hours)])
@@ -175,13 +164,12 @@ def _responses(ax: Axes, found: FleetComparison) -> None:
         left = 1.0 - np.arange(len(ranked)) / len(ranked)
         name = f"{names[row.policy]}: mean {say.response(row.measured.mean_hours)}, "
         name += format_usd(row.measured.spent_usd)
-        ax.step(ranked, left, where="post", color=look.colour, linestyle=look.dash, linewidth=1.4, label=name)
+        ax.step(ranked, left, where="post", color=look.colour, ls=look.dash, lw=1.4, label=name)
     log_scale(ax, x="response")
     ax.set_ylim(0, 1.02)
     low, high = ax.get_xlim()
     ax.set_xticks([hours for hours in ROUND_HOURS if low <= hours <= high])
-    ax.xaxis.set_major_formatter(lambda hours, _: format_duration(round(hours * 3600) / 3600))
-    ax.xaxis.set_minor_formatter(lambda hours, _: "")
+    style.duration_ticks(ax.xaxis)
     ax.yaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
     ax.grid(axis="x")
     _finish(ax, "Share of the jobs without a deadline that take longer than …", legend=False)

@@ -42,7 +42,7 @@ def _figure(source: str, scores: Scores) -> Figure:
 
 def _panel(axes: Axes, scores: Scores, what: str) -> None:
     end = scores.horizon * scores.slot_hours
-    axes.axhline(0.0, color=INK, linewidth=1.6, label="persistence")
+    axes.axhline(0.0, color=INK, lw=1.6, label="persistence")
     for number, score in enumerate(scores.scores[1:]):
         _line(axes, scores, score, what, look(number))
     ticks = [hours for hours in tick_hours(end, 8) if hours > 0]
@@ -57,30 +57,18 @@ def _panel(axes: Axes, scores: Scores, what: str) -> None:
 
 def _bounds(scores: Scores) -> tuple[float, float]:
     """Return the lowest and highest skill of all panels, with some air."""
-    found = [
-        skill
-        for score in scores.scores
-        for what in ("availability", "price")
-        for skill in skills(score, what)
-        if skill is not None
-    ]
+    every = (skill for score in scores.scores for skill in (*score.gpus_skill, *score.price_skill))
+    found = [skill for skill in every if skill is not None]
     return (min(found, default=0.0) - 0.02, max(found, default=0.0) + 0.02)
 
 
 def _line(axes: Axes, scores: Scores, score: Score, what: str, seen: Look) -> None:
-    points = [
-        ((ahead + 1) * scores.slot_hours, max(skill, LOWEST))
-        for ahead, skill in enumerate(skills(score, what))
-        if skill is not None
-    ]
-    knowing = " (knows the future)" if score.knows_the_future else ""
-    axes.plot(
-        [hours for hours, _ in points],
-        [skill for _, skill in points],
-        color=GREY if score.knows_the_future else seen.colour,
-        ls=":" if score.knows_the_future else seen.dash,
-        marker=seen.marker,
-        markersize=3.5,
-        linewidth=1.5,
-        label=drawable(score.forecaster, 40) + knowing,
+    known = {slot: skill for slot, skill in enumerate(skills(score, what), start=1) if skill is not None}
+    hours, shown = (
+        [slot * scores.slot_hours for slot in known],
+        [max(skill, LOWEST) for skill in known.values()],
     )
+    name, colour, dash = drawable(score.forecaster, 40), seen.colour, seen.dash
+    if score.knows_the_future:
+        name, colour, dash = f"{name} (knows the future)", GREY, ":"
+    axes.plot(hours, shown, color=colour, ls=dash, marker=seen.marker, ms=3.5, lw=1.5, label=name)

@@ -52,13 +52,13 @@ def _weights(axes: Axes, hedge: Hedge) -> None:
     order = np.argsort(-(hedge.weights + 1e-3 * shares.max(axis=0)), kind="stable")[:DRAWN]
     names = list(short_names([hedge.arms[arm] for arm in order], 60).values())
     colours = [look.colour for look in looks(names).values()]
-    axes.stackplot(jobs, shares[:, order].T, labels=names, colors=colours, alpha=0.85, linewidth=0)
+    axes.stackplot(jobs, shares[:, order].T, labels=names, colors=colours, alpha=0.85, lw=0)
     if len(hedge.arms) > len(order):
         base = shares[:, order].sum(axis=1)
         label = f"{len(hedge.arms) - len(order)} others"
-        axes.fill_between(jobs, base, 1.0, color=FAINT, alpha=0.25, linewidth=0, label=label)
+        axes.fill_between(jobs, base, 1.0, color=FAINT, alpha=0.25, lw=0, label=label)
     for change in hedge.leaders[1:]:
-        axes.axvline(change.jobs, color=INK, linewidth=0.7, linestyle=":")
+        axes.axvline(change.jobs, color=INK, lw=0.7, ls=":")
     axes.set(ylim=(0, 1), ylabel="share of trust", xlim=(0, max(jobs)))
     axes.yaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
     axes.set_title("Trust in each policy (dotted: the leader changed)", loc="left", fontsize=9)
@@ -69,15 +69,10 @@ def _weights(axes: Axes, hedge: Hedge) -> None:
 def _regret(axes: Axes, hedge: Hedge) -> None:
     points = hedge.trail.points
     jobs = [0, *(point.jobs for point in points)]
-    axes.plot(
-        jobs,
-        [0.0, *(point.bound for point in points)],
-        color=FAINT,
-        linestyle="--",
-        label="the most it can be",
-    )
+    bound = [0.0, *(point.bound for point in points)]
+    axes.plot(jobs, bound, color=FAINT, ls="--", label="the most it can be")
     axes.plot(jobs, [0.0, *(point.regret for point in points)], color=INK, label="expected regret")
-    axes.axhline(0.0, color=FAINT, linewidth=0.6)
+    axes.axhline(0.0, color=FAINT, lw=0.6)
     axes.set(xlabel="jobs ended", ylabel="scaled utility")
     axes.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[call-arg]
     axes.set_title("Regret against the best single policy in hindsight", loc="left", fontsize=9)

@@ -12,15 +12,8 @@ import numpy as np
 from slacktide.core.arrays import Floats
 from slacktide.market.base import Market, Pool
 from slacktide.market.pools.statistics import describe, spells_of
-from slacktide.report.figures.drawing.style import (
-    FAINT,
-    INK,
-    PALETTE,
-    drawable,
-    log_scale,
-    save_picture,
-    titled_figure,
-)
+from slacktide.report.figures.drawing import style
+from slacktide.report.figures.drawing.style import FAINT, INK, PALETTE, drawable, log_scale, save_picture
 from slacktide.report.figures.panels.market import is_steady
 from slacktide.report.text.tables.market import spell
 
@@ -47,9 +40,9 @@ def _figure(market: Market, shown: Sequence[Pool]) -> Figure:
     # A price history says nothing about availability, so there is only its price to look at.
     priced = not any(np.ptp(pool.spot_gpus) for pool in shown)
     tall = 2.0 if len(shown) == 1 else 1.0
-    prices = 1.4 if any(_moves(pool) for pool in shown) else 0.8
+    prices = 0.8 if all(is_steady(pool.spot_usd_per_gpu_hour) for pool in shown) else 1.4
     heights = [tall] * len(shown) if priced else [*[tall] * len(shown), prices, 2.5]
-    figure = titled_figure(_title(market, shown), (11, 1.0 + 1.12 * sum(heights)))
+    figure = style.titled_figure(_title(market, shown), (11, 1.0 + 1.12 * sum(heights)))
     rows = figure.add_gridspec(len(heights), 2, height_ratios=heights)
     first = None
     for number, pool in enumerate(shown):
@@ -95,8 +88,8 @@ def _drawn(pool: Pool, values: Any) -> _Drawn:
 
 def _availability(axes: Axes, pool: Pool, colour: str) -> None:
     drawn = _drawn(pool, pool.spot_gpus)
-    axes.fill_between(drawn.times, drawn.high, step="post", color=colour, alpha=0.35, linewidth=0)
-    axes.fill_between(drawn.times, drawn.low, step="post", color=colour, linewidth=0)
+    axes.fill_between(drawn.times, drawn.high, step="post", color=colour, alpha=0.35, lw=0)
+    axes.fill_between(drawn.times, drawn.low, step="post", color=colour, lw=0)
     axes.set_ylim(0, max(1, int(pool.spot_gpus.max())) * 1.08)
     axes.set_ylabel("spot GPUs")
     axes.yaxis.get_major_locator().set_params(integer=True, nbins=4)  # type: ignore[call-arg]
@@ -150,20 +143,15 @@ def _prices(axes: Axes, shown: Sequence[Pool]) -> None:
     _dates(axes)
 
 
-def _moves(pool: Pool) -> bool:
-    """Whether there is more to see of a pool's spot price than a flat line."""
-    return not is_steady(pool.spot_usd_per_gpu_hour)
-
-
 def _band(axes: Axes, pool: Pool, colour: str, label: str | None) -> None:
     spot = _drawn(pool, pool.spot_usd_per_gpu_hour)
-    axes.fill_between(spot.times, spot.low, spot.high, step="post", color=colour, alpha=0.35, linewidth=0)
-    axes.step(spot.times, spot.high, where="post", color=colour, linewidth=1.2, label=label)
+    axes.fill_between(spot.times, spot.low, spot.high, step="post", color=colour, alpha=0.35, lw=0)
+    axes.step(spot.times, spot.high, where="post", color=colour, lw=1.2, label=label)
 
 
 def _listed(axes: Axes, pool: Pool, label: str | None) -> None:
     drawn = _drawn(pool, pool.on_demand_usd_per_gpu_hour)
-    axes.step(drawn.times, drawn.high, where="post", color=INK, linewidth=1, ls="--", label=label)
+    axes.step(drawn.times, drawn.high, where="post", color=INK, lw=1, ls="--", label=label)
 
 
 def _dates(axes: Axes) -> None:
@@ -183,14 +171,14 @@ def _hours(axes: Axes, shown: Sequence[Pool]) -> None:
         shares = [np.nan if share is None else share for share in describe(pool).any_share_by_hour]
         rows.append(shares)
         colour = PALETTE[number % len(PALETTE)]
-        axes.step(clock, [*shares, shares[-1]], where="post", color=colour, linewidth=1.3)
+        axes.step(clock, [*shares, shares[-1]], where="post", color=colour, lw=1.3)
         if len(shown) == 1:
-            axes.fill_between(clock, [*shares, shares[-1]], step="post", color=colour, alpha=0.3, linewidth=0)
+            axes.fill_between(clock, [*shares, shares[-1]], step="post", color=colour, alpha=0.3, lw=0)
     if len(shown) > 1:
         mean = _mean_by_hour(np.array(rows))
-        axes.step(clock, np.append(mean, mean[-1]), where="post", color=INK, linewidth=2.4, label="mean")
+        axes.step(clock, np.append(mean, mean[-1]), where="post", color=INK, lw=2.4, label="mean")
         axes.legend(loc="lower left", borderaxespad=1.0)
-    axes.axvspan(*_HOURS_OF_DIP, color=FAINT, alpha=0.12, linewidth=0)
+    axes.axvspan(*_HOURS_OF_DIP, color=FAINT, alpha=0.12, lw=0)
     axes.set(xlim=(0, 24), ylim=(0, 1.03), xlabel="hour of the day, UTC", ylabel="share of time with spot")
     axes.set_xticks(range(0, 25, 3))
     axes.yaxis.set_major_formatter(lambda share, _: f"{share:.0%}")

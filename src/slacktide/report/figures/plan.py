@@ -9,17 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slacktide.core.units import format_duration
-from slacktide.report.figures.drawing import sheet
-from slacktide.report.figures.drawing.style import (
-    FAINT,
-    INK,
-    PALETTE,
-    drawable,
-    drawing,
-    looks,
-    save_picture,
-    short_names,
-)
+from slacktide.report.figures.drawing import sheet, style
+from slacktide.report.figures.drawing.style import FAINT, INK, PALETTE, drawable, drawing, looks, save_picture
 from slacktide.report.figures.panels.market import pool_letter, pool_look
 from slacktide.report.figures.panels.parts import usd_ticks
 from slacktide.report.words import in_pool
@@ -90,7 +81,7 @@ def _bills(ax: Axes, plan: JobPlan) -> None:
         _bill(ax, outlook.futures, row if outlook.history is None else row - 0.12, colour, 6.0)
         if outlook.history is not None:
             _bill(ax, outlook.history, row + 0.2, colour, 2.0)
-    short = short_names(known, 22)
+    short = style.short_names(known, 22)
     names = [drawable(in_pool(short[one.policy], one.pool), 36) for one in plan.outlooks]
     ax.set_yticks(range(len(names)), names)
     ax.invert_yaxis()
@@ -106,8 +97,8 @@ def _bills(ax: Axes, plan: JobPlan) -> None:
 
 def _bill(ax: Axes, found: Outcomes, row: float, colour: str, width: float) -> None:
     cost = found.cost_usd
-    ax.plot([cost.p10, cost.p90], [row, row], color=colour, linewidth=width, alpha=0.55)
-    ax.plot([cost.p50], [row], "o", color=colour, markersize=5 if width > 3 else 3)
+    ax.plot([cost.p10, cost.p90], [row, row], color=colour, lw=width, alpha=0.55)
+    ax.plot([cost.p50], [row], "o", color=colour, ms=5 if width > 3 else 3)
 
 
 def _gpus(ax: Axes, plan: JobPlan) -> None:
@@ -131,9 +122,9 @@ def _curve(ax: Axes, points: Sequence[CurvePoint], now: float, label: str) -> No
         return
     at = [point.at for point in points]
     low, high = [point.p10_cost_usd for point in points], [point.p90_cost_usd for point in points]
-    ax.fill_between(at, low, high, color=PALETTE[0], alpha=0.18, linewidth=0, label="p10 to p90")
+    ax.fill_between(at, low, high, color=PALETTE[0], alpha=0.18, lw=0, label="p10 to p90")
     ax.plot(at, [point.mean_cost_usd for point in points], "o-", color=PALETTE[0], label="mean")
-    ax.axvline(now, color=INK, linewidth=0.8, linestyle=(0, (4, 2)), label="as the job is")
+    ax.axvline(now, color=INK, lw=0.8, ls=(0, (4, 2)), label="as the job is")
     ax.set_ylim(bottom=0.0)
     usd_ticks(ax.yaxis, 6)
     ax.set_xticks(at, [f"{one:g}" for one in at])

@@ -9,15 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slacktide.report.figures.drawing.style import (
-    FAINT,
-    INK,
-    drawable,
-    log_scale,
-    look,
-    save_picture,
-    titled_figure,
-)
+from slacktide.report.figures.drawing import style
+from slacktide.report.figures.drawing.style import FAINT, INK, drawable, log_scale, look, save_picture
 from slacktide.report.text.tables.speedups import Study, far_under
 
 if TYPE_CHECKING:
@@ -39,7 +32,7 @@ def _figure(source: str, studies: Sequence[Study]) -> Figure:
     columns = min(len(shown), 1 if len(shown) == 1 else 2 if len(shown) <= 4 else 3)
     rows = math.ceil(len(shown) / columns)
     size = (8.0, 5.2) if len(shown) == 1 else (4.6 * columns, 0.9 + 3.3 * rows)
-    figure = titled_figure(_title(source, studies), size)
+    figure = style.titled_figure(_title(source, studies), size)
     panels = figure.subplots(rows, columns, squeeze=False).ravel()
     for axes, study in zip(panels, shown, strict=False):
         _panel(axes, study)
@@ -62,16 +55,16 @@ def _panel(axes: Axes, study: Study) -> None:
     first, last = fitted.points[0][0], fitted.points[-1][0]
     wide = last / first >= _WIDE_SPAN
     grid = np.geomspace(first, last, 200) if wide else np.linspace(first, last, 200)
-    axes.plot(grid, grid, color=FAINT, linewidth=0.8, linestyle=":", label="perfect")
+    axes.plot(grid, grid, color=FAINT, lw=0.8, ls=":", label="perfect")
     for form, seen in LOOKS.items():
         fit = next((one for one in fitted.fits if one.form == form), None)
         values = [fit(gpus) for gpus in grid.tolist()] if fit else [math.nan] * len(grid)
-        axes.plot(grid, values, color=seen.colour, ls=seen.dash, linewidth=1.3, label=form)
-    axes.plot(grid, [fitted.table(gpus) for gpus in grid.tolist()], color=INK, linewidth=1.3, label="hull")
-    axes.plot(*zip(*fitted.points, strict=True), "o", color=INK, markersize=4.5, label="measured")
+        axes.plot(grid, values, color=seen.colour, ls=seen.dash, lw=1.3, label=form)
+    axes.plot(grid, [fitted.table(gpus) for gpus in grid.tolist()], color=INK, lw=1.3, label="hull")
+    axes.plot(*zip(*fitted.points, strict=True), "o", color=INK, ms=4.5, label="measured")
     far = [(point.gpus, point.speedup) for point in far_under(fitted)]
     if far:
-        axes.plot(*zip(*far, strict=True), "o", color="white", markersize=2.5)
+        axes.plot(*zip(*far, strict=True), "o", color="white", ms=2.5)
     _scales(axes, study, wide)
     closest = fitted.fits[0]
     best = f"closest: {closest.form}, {100 * closest.error_share:.1f} % off"

@@ -11,7 +11,6 @@ import numpy as np
 from slacktide.budget.frontier import frontier
 from slacktide.budget.stream import realised_classes
 from slacktide.core.errors import InputError
-from slacktide.core.units import format_duration
 from slacktide.report import words
 from slacktide.report.figures.budget import ROUND_HOURS
 from slacktide.report.figures.drawing import style
@@ -70,11 +69,11 @@ def _points(axes: Axes, found: StreamComparison, known: dict[str, Look]) -> None
     y = np.append(curve.mean_response_hours, curve.mean_response_hours[-1])
     restarts = any(one.restart_hours for one in found.fleet.classes)
     line = "the best fixed widths" if restarts else "no policy can be below"
-    axes.plot(x, y, color=INK, linewidth=1.6, label=f"{line}, on these jobs")
-    axes.axvline(found.fleet.budget_gpus, color=FAINT, linewidth=0.9, linestyle=":", label="the budget")
+    axes.plot(x, y, color=INK, lw=1.6, label=f"{line}, on these jobs")
+    axes.axvline(found.fleet.budget_gpus, color=FAINT, lw=0.9, ls=":", label="the budget")
     for row in found.rows:
         look, spot = known[row.policy], (row.run.average_gpus, row.run.mean_response_hours)
-        axes.plot(*spot, look.marker, color=look.colour, markersize=8, zorder=3)
+        axes.plot(*spot, look.marker, color=look.colour, ms=8, zorder=3)
     best = float(np.interp(high + room, x, y))
     bottom, top = 0.8 * best, 1.25 * max(means)
     axes.set_ylabel("mean response")
@@ -83,8 +82,7 @@ def _points(axes: Axes, found: StreamComparison, known: dict[str, Look]) -> None
         axes.set_yticks([hours for hours in ROUND_HOURS if bottom <= hours <= top])
     axes.set(xlim=(low - room, high + room), ylim=(bottom, top))
     axes.set_xlabel("GPUs rented, on average over time")
-    axes.yaxis.set_major_formatter(lambda hours, _: format_duration(round(hours * 3600) / 3600))
-    axes.yaxis.set_minor_formatter(lambda hours, _: "")
+    style.duration_ticks(axes.yaxis)
     axes.set_title("What is spent, and what it buys", loc="left", fontsize=9)
     axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.005), ncols=2)
     axes.grid()
@@ -104,22 +102,14 @@ def _curves(axes: Axes, found: StreamComparison, known: dict[str, Look]) -> None
         ranked = np.sort(row.run.response_hours)
         places = np.unique(np.geomspace(1, len(ranked), CURVE_POINTS).astype(int)) - 1
         places = len(ranked) - 1 - places[::-1]
-        look = known[row.policy]
-        axes.plot(
-            ranked[places],
-            1 - places / len(ranked),
-            color=look.colour,
-            linestyle=look.dash,
-            linewidth=1.4,
-            label=names[row.policy],
-        )
+        look, left, name = known[row.policy], 1 - places / len(ranked), names[row.policy]
+        axes.plot(ranked[places], left, color=look.colour, ls=look.dash, lw=1.4, label=name)
     log_scale(axes, x="response", y="share of jobs")
     axes.set_ylim(1e-3, 1.05)
     low, high = axes.get_xlim()
     ticks = [hours for hours in DECADE_HOURS if low <= hours <= high]
     axes.set_xticks(ticks)
-    axes.xaxis.set_major_formatter(lambda hours, _: format_duration(round(hours * 3600) / 3600))
-    axes.xaxis.set_minor_formatter(lambda hours, _: "")
+    style.duration_ticks(axes.xaxis)
     axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:.3g}%")
     axes.set_title("Jobs that take longer than …", loc="left", fontsize=9)
     axes.legend(loc="lower left", borderaxespad=0.8, handlelength=2.6)

@@ -4,24 +4,14 @@ from __future__ import annotations
 
 import math
 
-from slacktide.journal.events import (
-    ClockJumped,
-    ClockSet,
-    Decided,
-    Event,
-    Held,
-    JournalMade,
-    Kept,
-    Lived,
-    PaceRevised,
-    Preempted,
-    Remembered,
-    Submitted,
-)
+from slacktide.journal import events
+from slacktide.journal.events import Event
 from slacktide.physics.pace import Pace
 from slacktide.report import words
 from slacktide.report.text.sentences.events import sentence
 
+SILENT = (events.Lived, events.Held, events.Kept, events.Remembered, events.JournalMade)
+"""Events that say only that all goes on as it was."""
 NOTABLE = math.log(1.05), 0.5
 """How far a pace, and a restart time, must change to be printed again: as logarithm, and as share."""
 
@@ -55,17 +45,17 @@ class EventLines:
 
     def line(self, event: Event) -> str:
         """Return the line of an event."""
-        if isinstance(event, Submitted):
+        if isinstance(event, events.Submitted):
             self._began[event.job] = event.at_hours
         name = f"{words.plain(event.job, 24):<14}  " if self.named else ""
         return f"{words.since(self._hours(event)):>8}  {name}{event.actor:<6}  {sentence(event)}"
 
     def _hours(self, event: Event) -> float:
         """Return the time to print for an event, never one before the last line."""
-        if isinstance(event, ClockSet):
+        if isinstance(event, events.ClockSet):
             self._before_hours = self._last_hours
         # What passed unseen while the clock jumped is printed after the jump, each part at its own time.
-        at_hours = event.from_hours if isinstance(event, ClockJumped) else event.at_hours
+        at_hours = event.from_hours if isinstance(event, events.ClockJumped) else event.at_hours
         if self.named:
             hours = self._before_hours + at_hours
         else:
@@ -76,20 +66,20 @@ class EventLines:
     def news(self, event: Event) -> str | None:
         """Return the line of an event; None when it says only that all goes on as it was."""
         line = self.line(event)
-        if isinstance(event, Lived | Held | Kept | Remembered | JournalMade):
+        if isinstance(event, SILENT):
             return None
-        if isinstance(event, PaceRevised):
+        if isinstance(event, events.PaceRevised):
             return line if self._is_notable(event) else None
-        if isinstance(event, Preempted):
+        if isinstance(event, events.Preempted):
             self._last.pop(event.job, None)  # what is held now is news, even when nothing is done about it
-        if isinstance(event, Decided):
+        if isinstance(event, events.Decided):
             before, self._last[event.job] = self._last.get(event.job), event.why
             held = event.state.spot_gpus, event.state.on_demand_gpus
             same = held == (event.spot_gpus, event.on_demand_gpus) and event.why == before
             return None if same and event.ending is None else line
         return line
 
-    def _is_notable(self, event: PaceRevised) -> bool:
+    def _is_notable(self, event: events.PaceRevised) -> bool:
         """Whether a pace differs from the one printed last; small revisions come with every slot."""
         now, last = event.pace, self._paces.get(event.job)
         self._paces.setdefault(event.job, now)

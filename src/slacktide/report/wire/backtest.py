@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from slacktide.core.types import Job
-from slacktide.physics.truth import AS_SAID, FACTORS, Truths
+from slacktide.physics.truth import AS_SAID, FACTORS
 from slacktide.report.wire import values
+from slacktide.report.wire.values import picked
 from slacktide.results.run import Stay
 
 if TYPE_CHECKING:
@@ -16,6 +16,14 @@ if TYPE_CHECKING:
     from slacktide.results.run import Run
 
 
+JOB_KEYS = (
+    "name", "work_gpu_hours", "deadline_hours", "widths", "restart_hours", "shrink_hours", "checkpoint_hours",
+    "hard", "value_usd", "worthless_after_hours", "max_cost_usd", "billing",
+)  # fmt: skip
+RUN_KEYS = (
+    "cost_usd", "utility_usd", "finish_hours", "on_time", "spot_gpu_hours", "on_demand_gpu_hours",
+    "preemptions", "lost_gpu_hours",
+)  # fmt: skip
 ROAMING_KEYS = ("pool", "mean_moves", "mean_move_usd")
 """Keys of a summary that only a back-test over pools has."""
 
@@ -23,25 +31,20 @@ ROAMING_KEYS = ("pool", "mean_moves", "mean_move_usd")
 def as_json(comparison: Comparison) -> dict[str, Any]:
     """Return the back-test as plain values under documented keys; never NaN, never infinite."""
     pools = {pool.name: pool for pool in comparison.pools}
-    truth = comparison.truth
-    document: dict[str, Any] = {
-        "job": _job(comparison.job),
+    fields: dict[str, Any] = {
+        "job": {**picked(comparison.job, *JOB_KEYS), "speedup": repr(comparison.job.speedup)},
         "market": _market(comparison),
-        "runs": [
-            {**_run(run, pools[run.pool]), **_moves(comparison, run), **_truth_of(run, truth)}
-            for run in comparison.runs
-        ],
+        "runs": [_run(comparison, run, pools[run.pool]) for run in comparison.runs],
         "summary": [_summary(comparison, one) for one in comparison.summary],
     }
     if comparison.roams:
-        document["sight"] = comparison.sight
-        document["fixed_pools"] = [_summary(comparison, one) for one in comparison.fixed]
-    if truth != AS_SAID:
-        document["truth"] = truth
+        fields["sight"] = comparison.sight
+        fields["fixed_pools"] = [_summary(comparison, one) for one in comparison.fixed]
+    if comparison.truth != AS_SAID:
+        fields["truth"] = comparison.truth
     if comparison.clairvoyant_spare_usd is not None:
-        document["clairvoyant_spare_usd"] = comparison.clairvoyant_spare_usd
-    plain: dict[str, Any] = values.plain(document)
-    return plain
+        fields["clairvoyant_spare_usd"] = comparison.clairvoyant_spare_usd
+    return values.document(fields)
 
 
 def csv_text(comparison: Comparison) -> str:
@@ -69,74 +72,37 @@ def _summary(comparison: Comparison, one: PolicySummary) -> dict[str, Any]:
     return {**found, "pool": one.pool or None}
 
 
-def _moves(comparison: Comparison, run: Run) -> dict[str, Any]:
-    """Return where a job that may move was when, and what its moves cost."""
-    if not comparison.roams:
-        return {}
-    pool = next(one.pool for one in comparison.summary if one.policy == run.policy)
-    stays = [Stay(pool, 0.0, run.finish_hours)] if pool else run.stays
-    found = {"stays": [stay._asdict() for stay in stays], "moves": run.moves, "move_usd": run.move_usd}
-    return {**found, "pool": pool or None}
-
-
-def _job(job: Job) -> dict[str, Any]:
-    return {
-        "name": job.name,
-        "work_gpu_hours": float(job.work_gpu_hours),
-        "deadline_hours": float(job.deadline_hours),
-        "widths": [int(width) for width in job.widths],
-        "restart_hours": float(job.restart_hours),
-        "shrink_hours": job.shrink_hours,
-        "checkpoint_hours": float(job.checkpoint_hours),
-        "hard": job.hard,
-        "value_usd": float(job.value_usd),
-        "worthless_after_hours": job.worthless_after_hours,
-        "max_cost_usd": job.max_cost_usd,
-        "billing": job.billing,
-        "speedup": repr(job.speedup),
-    }
-
-
 def _market(comparison: Comparison) -> dict[str, Any]:
     lengths = {float(pool.slot_hours) for pool in comparison.pools}
+    pools = [
+        {
+            "name": pool.name,
+            "slots": len(pool),
+            "slot_hours": pool.slot_hours,
+            "from_utc": pool.start,
+            "to_utc": pool.end,
+        }
+        for pool in comparison.pools
+    ]
     return {
         "source": comparison.market,
         "slot_hours": lengths.pop() if len(lengths) == 1 else None,
-        "pools": [_pool(pool) for pool in comparison.pools],
-        "assumptions": list(comparison.assumptions),
+        "pools": pools,
+        "assumptions": comparison.assumptions,
     }
 
 
-def _pool(pool: Pool) -> dict[str, Any]:
-    return {
-        "name": pool.name,
-        "slots": len(pool),
-        "slot_hours": float(pool.slot_hours),
-        "from_utc": values.utc(pool.start),
-        "to_utc": values.utc(pool.end),
+def _run(comparison: Comparison, run: Run, pool: Pool) -> dict[str, Any]:
+    fields = {
+        **picked(run, "policy", "pool", "start_slot"),
+        "start_time_utc": pool.time(run.start_slot),
+        **picked(run, *RUN_KEYS),
     }
-
-
-def _truth_of(run: Run, truth: Truths) -> dict[str, float]:
-    """Return what the job really was in a run; nothing where it was what its file says."""
-    if truth == AS_SAID:
-        return {}
-    true = truth.at(run.start_slot)
-    return {f"true_{name}": float(getattr(true, name)) for name in FACTORS}
-
-
-def _run(run: Run, pool: Pool) -> dict[str, Any]:
-    return {
-        "policy": run.policy,
-        "pool": run.pool,
-        "start_slot": int(run.start_slot),
-        "start_time_utc": values.utc(pool.time(run.start_slot)),
-        "cost_usd": float(run.cost_usd),
-        "utility_usd": float(run.utility_usd),
-        "finish_hours": run.finish_hours,
-        "on_time": bool(run.on_time),
-        "spot_gpu_hours": float(run.spot_gpu_hours),
-        "on_demand_gpu_hours": float(run.on_demand_gpu_hours),
-        "preemptions": int(run.preemptions),
-        "lost_gpu_hours": float(run.lost_gpu_hours),
-    }
+    if comparison.roams:  # where it was when, and what its moves cost
+        stayed = next(one.pool for one in comparison.summary if one.policy == run.policy)
+        stays = [Stay(stayed, 0.0, run.finish_hours)] if stayed else run.stays
+        fields |= {"stays": stays, **picked(run, "moves", "move_usd"), "pool": stayed or None}
+    if comparison.truth != AS_SAID:  # what the job really was
+        true = comparison.truth.at(run.start_slot)
+        fields |= {f"true_{name}": getattr(true, name) for name in FACTORS}
+    return fields

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from slacktide.core.units import HOURS_PER_MONTH
 from slacktide.report.text.sentences import budget as say
-from slacktide.report.text.sentences.budget import notes
-from slacktide.report.wire import values
+from slacktide.report.wire.values import csv_text as as_csv
+from slacktide.report.wire.values import picked
 
 if TYPE_CHECKING:
     from slacktide.budget.classes import JobClass
@@ -16,38 +16,28 @@ if TYPE_CHECKING:
     from slacktide.budget.widths import ClassPlan, FleetPlan, WidthShare
     from slacktide.report.text.tables.budget import RequestedBudget
 
+MEANS = ("mean_response_hours", "average_gpus")
+
 
 def as_json(answer: WidthPlan, requested: RequestedBudget, *, frontier: bool) -> dict[str, Any]:
     """Return the answer as plain values under documented keys; what no price is known for is None."""
     plan, one = answer.plan, answer.one_width
     document = {
-        "source": requested.source,
-        "budget": requested.budget,
-        "response_hours": requested.response_hours,
-        "budget_gpus": plan.budget_gpus,
-        "shadow_price_hours_per_gpu": plan.shadow_price_hours_per_gpu,
-        "mean_response_hours": plan.mean_response_hours,
-        "average_gpus": plan.average_gpus,
-        "least_budget_gpus": answer.least_budget_gpus,
-        "useful_budget_gpus": answer.useful_budget_gpus,
-        "usd_per_gpu_hour": answer.usd_per_gpu_hour,
+        **requested._asdict(),
+        **picked(plan, "budget_gpus", "shadow_price_hours_per_gpu", *MEANS),
+        **picked(answer, "least_budget_gpus", "useful_budget_gpus", "usd_per_gpu_hour"),
         "budget_usd_per_hour": _usd(answer, plan.budget_gpus),
         "average_usd_per_hour": _usd(answer, plan.average_gpus),
         "least_budget_usd_per_hour": _usd(answer, answer.least_budget_gpus),
         "hours_per_month": HOURS_PER_MONTH,
         "classes": [_class(answer, *pair) for pair in zip(plan.job_classes, plan.classes, strict=True)],
-        "one_width": None
-        if one is None
-        else {
-            "widths": _shares(one.widths),
-            "mean_response_hours": one.mean_response_hours,
-            "average_gpus": one.average_gpus,
-        },
+        "one_width": one
+        and {"widths": _shares(one.widths), **picked(one, "mean_response_hours", "average_gpus")},
         "steps": [
             {**step._asdict(), "budget_usd_per_hour": _usd(answer, step.budget_gpus)}
             for step in answer.steps()
         ],
-        "notes": notes(answer),
+        "notes": say.notes(answer),
     }
     return {**document, "frontier": [_row(answer, row) for row in answer.rows()]} if frontier else document
 
@@ -56,10 +46,8 @@ def csv_text(answer: WidthPlan, *, frontier: bool) -> str:
     """Return one line for each class, or for each row of the frontier; no price leaves its cells empty."""
     if not frontier:
         plan = answer.plan
-        return values.csv_text(
-            _class_line(answer, *pair) for pair in zip(plan.job_classes, plan.classes, strict=True)
-        )
-    return values.csv_text(
+        return as_csv(_class_line(answer, *pair) for pair in zip(plan.job_classes, plan.classes, strict=True))
+    return as_csv(
         {
             **{key: value for key, value in _row(answer, row).items() if key != "classes"},
             **{found.name: say.ways(found) for found in row.classes},
@@ -71,8 +59,7 @@ def csv_text(answer: WidthPlan, *, frontier: bool) -> str:
 def _class(answer: WidthPlan, one: JobClass, found: ClassPlan) -> dict[str, Any]:
     return {
         **_plan(found),
-        "arrivals_per_hour": one.arrivals_per_hour,
-        "work_gpu_hours": one.work_gpu_hours,
+        **picked(one, "arrivals_per_hour", "work_gpu_hours"),
         "spend_share": found.average_gpus / answer.plan.average_gpus,
     }
 
@@ -82,33 +69,28 @@ def _plan(found: ClassPlan) -> dict[str, Any]:
         "name": found.name,
         "phases": [{"widths": _shares(shares)} for shares in found.phases],
         "paths": [{"widths": list(path.widths), "share": path.share} for path in found.paths],
-        "response_hours": found.response_hours,
-        "average_gpus": found.average_gpus,
+        **picked(found, "response_hours", "average_gpus"),
     }
 
 
 def _shares(shares: Iterable[WidthShare]) -> list[dict[str, float]]:
-    return [{"gpus": one.gpus, "share": one.share} for one in shares]
+    return [one._asdict() for one in shares]
 
 
 def _row(answer: WidthPlan, plan: FleetPlan) -> dict[str, Any]:
     return {
         "budget_gpus": plan.budget_gpus,
         "budget_usd_per_hour": _usd(answer, plan.budget_gpus),
-        "mean_response_hours": plan.mean_response_hours,
-        "shadow_price_hours_per_gpu": plan.shadow_price_hours_per_gpu,
+        **picked(plan, "mean_response_hours", "shadow_price_hours_per_gpu"),
         "classes": [_plan(found) for found in plan.classes],
     }
 
 
 def _class_line(answer: WidthPlan, one: JobClass, found: ClassPlan) -> dict[str, Any]:
     return {
-        "name": one.name,
-        "arrivals_per_hour": one.arrivals_per_hour,
-        "work_gpu_hours": one.work_gpu_hours,
+        **picked(one, "name", "arrivals_per_hour", "work_gpu_hours"),
         "widths": say.ways(found),
-        "response_hours": found.response_hours,
-        "average_gpus": found.average_gpus,
+        **picked(found, "response_hours", "average_gpus"),
         "spend_share": found.average_gpus / answer.plan.average_gpus,
         "usd_per_hour": _usd(answer, found.average_gpus),
     }

@@ -6,23 +6,19 @@ import dataclasses
 from typing import Any
 
 from slacktide.core.types import JobState
-from slacktide.journal.events import (
-    Decided,
-    Event,
-    Kept,
-    Lived,
-    Opened,
-    Preempted,
-    Record,
-    SubmissionAsked,
-    Submitted,
-)
+from slacktide.journal import events
+from slacktide.journal.events import Event, Record
 from slacktide.physics.ledger import Priced
 from slacktide.report.text.sentences.events import sentence
 from slacktide.report.wire import values
+from slacktide.report.wire.values import picked
+
+ROAMING_KEYS = (
+    "pool", "wanted_pool", "instead", "missed", "unstocked", "moved_from", "move_usd", "move_hours",
+)  # fmt: skip
 
 
-def as_json(record: Record, submitted: Submitted | None = None) -> dict[str, Any]:
+def as_json(record: Record, submitted: events.Submitted | None = None) -> dict[str, Any]:
     """Return an event under its documented keys: its place, its kind, its own fields, and its sentence.
 
     Hours and slots inside an event of a job count from its own beginning, which its submission says.
@@ -44,9 +40,9 @@ def _fields(event: Event, began: float, first: int) -> dict[str, Any]:
     common = {field.name: getattr(event, field.name) for field in dataclasses.fields(Event)}
     own = {name: getattr(event, name) for name in event.__dataclass_fields__ if name not in common}
     match event:
-        case Lived():
+        case events.Lived():
             own = _stretch(event, began, first)
-        case Decided():
+        case events.Decided():
             order = ("slot", "quote", "state", "spot_gpus", "on_demand_gpus", "wanted_spot_gpus")
             own = {
                 **{name: own[name] for name in order},
@@ -57,38 +53,25 @@ def _fields(event: Event, began: float, first: int) -> dict[str, Any]:
                 "state": _own_state(event.state, began),
                 **({"lost_gpu_hours": event.lost_gpu_hours} if event.lost_gpu_hours else {}),
                 **({} if event.notice_hours is None else {"notice_hours": event.notice_hours}),
-                **(_roaming(event) if event.wanted_pool else {}),
+                # Where a job that may move is to be, and what it would have had instead.
+                **(picked(event, *ROAMING_KEYS) if event.wanted_pool else {}),
             }
-        case Kept():
+        case events.Kept():
             own = {"fleet": event.fleet, "use": event.priced.stretch.use, **_paid(event.priced, began, first)}
-        case Preempted():
+        case events.Preempted():
             own["slot"] = event.slot - first
-        case Submitted():
+        case events.Submitted():
             own["envs"] = dict.fromkeys(event.envs)  # a journal of before holds their values, too
             for name in _unsaid(event):
                 del own[name]
-        case SubmissionAsked():
+        case events.SubmissionAsked():
             own["envs"] = dict.fromkeys(event.envs)
-        case Opened() if event.backend == "local":
+        case events.Opened() if event.backend == "local":
             del own["backend"]
     return {**common, **own}
 
 
-def _roaming(event: Decided) -> dict[str, Any]:
-    """Return where a job that may move is to be, and what it would have had instead."""
-    return {
-        "pool": event.pool,
-        "wanted_pool": event.wanted_pool,
-        "instead": [wish._asdict() for wish in event.instead],
-        "missed": event.missed,
-        "unstocked": list(event.unstocked),
-        "moved_from": event.moved_from,
-        "move_usd": event.move_usd,
-        "move_hours": event.move_hours,
-    }
-
-
-def _unsaid(event: Submitted) -> tuple[str, ...]:
+def _unsaid(event: events.Submitted) -> tuple[str, ...]:
     """Return the fields that a journal of before does not have, where they are absent."""
     absent = {
         "work_gpu_hours": event.work_gpu_hours == 0,
@@ -102,14 +85,12 @@ def _unsaid(event: Submitted) -> tuple[str, ...]:
     return tuple(name for name, is_absent in absent.items() if is_absent)
 
 
-def _stretch(event: Lived, began: float, first: int) -> dict[str, Any]:
+def _stretch(event: events.Lived, began: float, first: int) -> dict[str, Any]:
     stretch = event.priced.stretch
     return {
         **_paid(event.priced, began, first),
         **({"move_usd": event.priced.charge.move_usd} if event.priced.charge.move_usd else {}),
-        "pool": stretch.pool,
-        "pause_hours": stretch.pause_hours,
-        "productive_hours": stretch.productive_hours,
+        **picked(stretch, "pool", "pause_hours", "productive_hours"),
         "state": _own_state(event.state, began),
     }
 
@@ -121,10 +102,8 @@ def _paid(priced: Priced, began: float, first: int) -> dict[str, Any]:
         "slot": stretch.slot - first,
         "from_hours": stretch.from_hours - began,
         "to_hours": stretch.to_hours - began,
-        "spot_gpus": stretch.spot_gpus,
-        "on_demand_gpus": stretch.on_demand_gpus,
-        "spot_usd": charge.spot_usd,
-        "on_demand_usd": charge.on_demand_usd,
+        **picked(stretch, "spot_gpus", "on_demand_gpus"),
+        **picked(charge, "spot_usd", "on_demand_usd"),
     }
 
 

@@ -5,17 +5,15 @@ What was simulated at one price has other keys than what was simulated on a mark
 
 from __future__ import annotations
 
-import math
-import os
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slacktide.core.files import write_whole
 from slacktide.report.text.sentences.fleet import change_lines, notes
 from slacktide.report.text.tables.fleet import QUARTERS, why
 from slacktide.report.text.tables.streams import notes as stream_notes
-from slacktide.report.wire.values import csv_text, plain, utc
+from slacktide.report.wire.values import csv_text, document, picked, plain
 from slacktide.results.fleet import by_class, money_at, outcomes
 from slacktide.results.stream import StreamComparison
 
@@ -23,6 +21,10 @@ if TYPE_CHECKING:
     from slacktide.results.fleet import Budgeted, FleetComparison, FleetRow, FleetRun, JobOutcome, Measured
     from slacktide.results.stream import Responses, StreamRow
 
+JOB_KEYS = (
+    "owner", "outcome", "submitted_hours", "deadline_hours", "finish_hours", "response_hours",
+    "work_gpu_hours", "cost_usd", "spot_gpu_hours", "on_demand_gpu_hours", "starts", "losses", "value_usd",
+)  # fmt: skip
 EVERY_HOURS = 6.0  # how far apart the moments of `over_time` are at least
 
 
@@ -44,47 +46,40 @@ def policies_csv(found: StreamComparison | FleetComparison) -> str:
 def _month(found: FleetComparison, source: str) -> dict[str, Any]:
     month, all_jobs = found.month, outcomes(found.month, found.story)
     quarters = [money_at(month, found.story, share) for share in QUARTERS]
-    document = {
+    fields = {
         "source": source,
         "jobs_from": month.jobs_from,
         "jobs": len(month.jobs),
         "deadlines": found.deadlines,
         "hours": month.hours,
-        "start_utc": utc(month.start),
+        "start_utc": month.start,
         "budget_usd": month.allowance.usd,
         "period_hours": month.period_hours,
         "renewed": month.allowance.renewal,
         "market": month.market,
-        "market_start_utc": utc(month.market_start),
+        "market_start_utc": month.market_start,
         "market_again": month.again,
         "slot_hours": month.slot_hours,
         "left_out": month.left_out,
         "promised_gpus": month.promised_gpus or None,
-        "brought_gpus": month.brought_gpus,
-        "load_ratio": month.load_ratio,
+        **picked(month, "brought_gpus", "load_ratio"),
         "common_usd": found.common_usd,
         "common_of": found.common_of or None,
         "policies": [_policy(row) for row in found.rows],
         "money": [{**one._asdict(), "free_usd": one.free_usd} for one in quarters],
         "other_budgets": [_budgeted(one) for one in (found.less, found.more) if one is not None],
         "changes": change_lines(found),
-        "classes": [one._asdict() for one in by_class(all_jobs)],
+        "classes": by_class(all_jobs),
         "over_time": over_time(found.story),
         "job_rows": [job_row(one) for one in all_jobs],
         "notes": notes(found),
     }
-    done: dict[str, Any] = plain(document)
-    return done
+    return document(fields)
 
 
 def jobs_csv(found: FleetComparison) -> str:
     """Return one line for each job under the first allocator."""
     return csv_text(plain(job_row(one)) for one in outcomes(found.month, found.story))
-
-
-def write_jobs(found: FleetComparison, path: str | os.PathLike[str]) -> None:
-    """Write the table of jobs into a file; raises FileError when it cannot be written."""
-    write_whole(path, jobs_csv(found).encode())
 
 
 def _policy(row: FleetRow) -> dict[str, Any]:
@@ -124,22 +119,7 @@ def over_time(run: FleetRun) -> dict[str, list[Any]]:
 
 def job_row(one: JobOutcome) -> dict[str, Any]:
     """Return one job as a row."""
-    row = one._asdict()
-    return {
-        "job": row.pop("name"),
-        "class": row.pop("kind"),
-        **{
-            name: row[name]
-            for name in ("owner", "outcome", "submitted_hours", "deadline_hours", "finish_hours")
-        },
-        "response_hours": one.response_hours,
-        **{
-            name: row[name]
-            for name in ("work_gpu_hours", "cost_usd", "spot_gpu_hours", "on_demand_gpu_hours")
-        },
-        **{name: row[name] for name in ("starts", "losses", "value_usd")},
-        "why": why(one),
-    }
+    return {"job": one.name, "class": one.kind, **picked(one, *JOB_KEYS), "why": why(one)}
 
 
 # ------------------------------------------------------------------- at one price
@@ -154,9 +134,7 @@ def _stream(found: StreamComparison, source: str) -> dict[str, Any]:
         "hours": found.stream.hours,
         "budget_gpus": fleet.budget_gpus,
         "usd_per_gpu_hour": found.usd_per_gpu_hour,
-        "node_gpus": fleet.node_gpus,
-        "provisioning_hours": fleet.provisioning_hours,
-        "idle_grace_hours": fleet.idle_grace_hours,
+        **picked(fleet, "node_gpus", "provisioning_hours", "idle_grace_hours"),
         "policies": [
             {**_flat(row, found.usd_per_gpu_hour), "classes": _classes(row, found)} for row in found.rows
         ],
@@ -171,13 +149,8 @@ def _flat(row: StreamRow, usd: float | None) -> dict[str, Any]:
         **_responses(run.responses),
         "average_gpus": run.average_gpus,
         "usd_per_hour": None if usd is None else run.average_gpus * usd,
-        "peak_gpus": run.peak_gpus,
-        "resizes": run.resizes,
-        "gpu_hours": bill.gpu_hours,
-        "busy_gpu_hours": bill.busy_gpu_hours,
-        "restart_gpu_hours": bill.restart_gpu_hours,
-        "fragmentation_gpu_hours": bill.fragmentation_gpu_hours,
-        "idle_gpu_hours": bill.idle_gpu_hours,
+        **picked(run, "peak_gpus", "resizes"),
+        **asdict(bill),
         "optimum_average_gpus": best.average_gpus if best else None,
         "optimum_mean_response_hours": best.mean_response_hours if best else None,
         "over_optimum": row.ratio,
@@ -194,11 +167,7 @@ def _classes(row: StreamRow, found: StreamComparison) -> list[dict[str, Any]]:
 def _responses(found: Responses) -> dict[str, Any]:
     return {
         "jobs": found.jobs,
-        "mean_response_hours": _finite(found.mean_hours),
-        "p50_response_hours": _finite(found.p50_hours),
-        "p95_response_hours": _finite(found.p95_hours),
+        "mean_response_hours": plain(found.mean_hours),
+        "p50_response_hours": plain(found.p50_hours),
+        "p95_response_hours": plain(found.p95_hours),
     }
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None

@@ -37,7 +37,9 @@ def plain(value: Any) -> Any:
         return [plain(each) for each in value]
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
-    return utc(value) if isinstance(value, datetime) else value
+    if isinstance(value, datetime):
+        return utc(value)
+    return value.item() if hasattr(value, "item") else value  # a scalar of NumPy
 
 
 def document(fields: Any) -> dict[str, Any]:

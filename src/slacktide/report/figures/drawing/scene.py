@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -17,7 +16,7 @@ from slacktide.core.quotes import Quote
 from slacktide.core.types import Job
 from slacktide.market.base import Pool
 from slacktide.report import words
-from slacktide.results.course import CoursePoint, course_of
+from slacktide.results.course import course_of
 from slacktide.results.run import RunResult
 
 LONGEST_VIEW = 2.0
@@ -99,23 +98,25 @@ def scene(runs: Sequence[RunResult]) -> Scene:
 
 def held(run: RunResult) -> tuple[Steps, Steps]:
     """Return the spot and the on-demand GPUs held; between stretches nothing was."""
-    points = course_of(run)
-    return (
-        _steps(points, [float(point.spot_gpus) for point in points]),
-        _steps(points, [float(point.on_demand_gpus) for point in points]),
-    )
+    return _steps(run, "spot_gpus"), _steps(run, "on_demand_gpus")
 
 
 def offered_to(run: RunResult) -> Steps:
     """Return the spot GPUs obtainable where a run was, as long as it lasted."""
-    points = course_of(run)
-    return _steps(points, [float(point.offered_spot_gpus) for point in points])
+    return _steps(run, "offered_spot_gpus")
 
 
-def _steps(points: Sequence[CoursePoint], values: Sequence[float]) -> Steps:
+def _steps(run: RunResult, name: str) -> Steps:
     """Return what holds from each point to the next; from the start to the first point nothing does."""
-    edges = [0.0, *(point.hours for point in points)]
-    return Steps(np.array([0.0, *values[:-1]]), np.maximum.accumulate(np.array(edges)))
+    hours, values = _course(run, name)
+    return Steps(values[:-1], np.maximum.accumulate(hours))
+
+
+def _course(run: RunResult, name: str) -> Curve:
+    """Return a figure of each point of a run's course, and nothing at the start."""
+    points = course_of(run)
+    hours, amount = ([0.0, *(getattr(point, of) for point in points)] for of in ("hours", name))
+    return Curve(np.array(hours), np.array(amount, dtype=np.float64))
 
 
 def done(run: RunResult) -> Curve:
@@ -123,14 +124,13 @@ def done(run: RunResult) -> Curve:
 
     There is a point at the deadline, where the straight line that it is compared with bends.
     """
-    points = course_of(run)
-    hours = [0.0, *(point.hours for point in points)]
-    done = [0.0, *(point.progress_gpu_hours for point in points)]
-    due, place = run.job.deadline_hours, bisect_left(hours, run.job.deadline_hours)
+    hours, done = _course(run, "progress_gpu_hours")
+    due = run.job.deadline_hours
+    place = int(np.searchsorted(hours, due))
     if 0 < place < len(hours):
-        done.insert(place, float(np.interp(due, hours, done)))
-        hours.insert(place, due)
-    return Curve(np.array(hours), np.array(done))
+        done = np.insert(done, place, np.interp(due, hours, done))
+        hours = np.insert(hours, place, due)
+    return Curve(hours, done)
 
 
 def left_by_losses(run: RunResult) -> Curve:
@@ -152,11 +152,7 @@ def ahead(work: Curve, job: Job) -> Curve:
 
 def spent(run: RunResult) -> Curve:
     """Return the money spent by when: evenly over each stretch, and none between them."""
-    points = course_of(run)
-    return Curve(
-        np.array([0.0, *(point.hours for point in points)]),
-        np.array([0.0, *(point.cost_usd for point in points)]),
-    )
+    return _course(run, "cost_usd")
 
 
 def merged(*series: Steps) -> tuple[Steps, ...]:

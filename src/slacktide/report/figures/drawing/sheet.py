@@ -84,12 +84,8 @@ def _with_ticks(stack: list[Row]) -> list[Row]:
 
 def _box(bottom_in: float, height_in: float, figure_in: float) -> tuple[float, float, float, float]:
     """Return the place of a panel as shares of the figure."""
-    return (
-        LEFT_IN / WIDTH_IN,
-        bottom_in / figure_in,
-        1.0 - (LEFT_IN + RIGHT_IN) / WIDTH_IN,
-        height_in / figure_in,
-    )
+    width = 1.0 - (LEFT_IN + RIGHT_IN) / WIDTH_IN
+    return LEFT_IN / WIDTH_IN, bottom_in / figure_in, width, height_in / figure_in
 
 
 def _title_in(lines: list[str]) -> float:

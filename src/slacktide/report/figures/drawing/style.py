@@ -184,14 +184,10 @@ def _distinguished(names: Sequence[str]) -> dict[str, str]:
         if len({found.get(key) for found in settings.values()}) > 1
     ]
     said = {
-        name: ", ".join(f"{_spoken(key)} {found[key]}" for key in differ if key in found)
+        name: ", ".join(f"{key.replace('_', ' ')} {found[key]}" for key in differ if key in found)
         for name, found in settings.items()
     }
     return {name: f"{_stem(name)} ({differs})" if differs else _stem(name) for name, differs in said.items()}
-
-
-def _spoken(key: str) -> str:
-    return key.replace("_", " ")
 
 
 def _parameters(name: str) -> dict[str, str]:
@@ -223,6 +219,12 @@ def percent_ticks(axis: Axis, most: int = 7, *, signed: bool = False) -> None:
 
     axis.set_major_locator(MaxNLocator(most, steps=[1, 2, 5, 10]))
     axis.set_major_formatter(lambda share, _: f"{100 * share:{'+' if signed and share else ''}.4g}%")
+
+
+def duration_ticks(axis: Axis) -> None:
+    """Label the ticks of an axis of hours as `2h30m`, and its small ones not at all."""
+    axis.set_major_formatter(lambda hours, _: format_duration(round(hours * 3600) / 3600))
+    axis.set_minor_formatter(lambda hours, _: "")
 
 
 TICK_MINUTES = (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 2880, 4320, 10080, 20160, 40320)

@@ -51,13 +51,8 @@ def key_below(ax: Axes, heading: str, keys: Sequence[Artist]) -> None:
     """Fill a panel of its own with a heading and a key in columns below it; it hides no line."""
     ax.set_axis_off()
     headline(ax, heading)
-    ax.legend(
-        handles=list(keys),
-        loc="upper left",
-        bbox_to_anchor=(0.0, 0.95),
-        ncols=_columns(keys),
-        handlelength=2.6,
-    )
+    legend = ax.legend(handles=list(keys), loc="upper left", ncols=_columns(keys), handlelength=2.6)
+    legend.set_bbox_to_anchor((0.0, 0.95), ax.transAxes)
 
 
 def key_in(keys: Sequence[Artist]) -> float:

@@ -9,7 +9,7 @@ from slacktide.report import words
 from slacktide.report.text.bills import job, machines
 from slacktide.report.text.bills.job import cents
 from slacktide.report.text.tables import grid
-from slacktide.report.text.tables.grid import Column, Grid
+from slacktide.report.text.tables.grid import Column, Grid, left, right
 from slacktide.report.wire.values import csv_text, picked
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from slacktide.results.bill import BillPart, JobCost, SiteBill, SiteCost
 
 COLUMNS = (
-    Column("payer", right=False), Column("status", right=False), Column("spot GPU-hours"),
-    Column("on-demand GPU-hours"), Column("spot USD"), Column("on-demand USD"), Column("USD"),
+    *left("payer", "status"),
+    *right("spot GPU-hours", "on-demand GPU-hours", "spot USD", "on-demand USD", "USD"),
 )  # fmt: skip
 AMOUNTS = (
     "cost_usd", "spot_usd", "on_demand_usd", "spot_gpu_hours", "on_demand_gpu_hours", "pause_gpu_hours",

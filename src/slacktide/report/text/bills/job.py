@@ -11,7 +11,7 @@ from slacktide.report import words
 from slacktide.report.text.sentences.events import ending
 from slacktide.report.text.tables import grid
 from slacktide.report.text.tables.grid import Column, Grid
-from slacktide.report.wire import values
+from slacktide.report.wire.values import document, picked
 
 if TYPE_CHECKING:
     from slacktide.physics.ledger import Audit
@@ -21,13 +21,13 @@ COLUMNS = (Column("", right=False), Column("GPU-hours"), Column("USD"))
 ESTIMATED = "estimated from time and width, and so is the work lost: the job reported no progress"
 OUTRAN = "not done after the work that its file says"
 MOST_STATIONS = 6  # how many pools are named of those in which a job was
-AUDIT_KEYS = ("cost_usd", "gaps", "wrong")
 
 
 def text(bill: Bill) -> str:
     """Return the bill as plain text: the outcome, what was paid, what it met, and the comparison."""
     facts = [f"{name:<17}{said}" for name, said in (*happenings(bill), *comparisons(bill))]
-    return "\n".join([outcome(bill), "", _indented(grid.as_text(paid(bill))), "", *_each_indented(facts)])
+    lines = [*grid.as_text(paid(bill)).splitlines(), "", *facts]
+    return "\n".join([outcome(bill), "", *(f"  {line}".rstrip() for line in lines)])
 
 
 def outcome(bill: Bill) -> str:
@@ -42,19 +42,15 @@ def finish(bill: Bill) -> str:
     timed = math.isfinite(bill.deadline_hours)
     within = words.duration(bill.deadline_hours) if timed else ""
     if not math.isfinite(bill.finish_hours):
-        done = OUTRAN if outran_its_file(bill) else f"{share_done(bill)} of the work done"
+        share = bill.done_gpu_hours / bill.work_gpu_hours
+        shown = words.percent(share if share >= 1 else min(share, 0.99))  # all of it only when it was done
+        done = OUTRAN if outran_its_file(bill) else f"{shown} of the work done"
         return done + (f", deadline {within}" if timed else "")
     if not timed:
         return f"done after {words.since(bill.finish_hours)}"
     apart = bill.deadline_hours - bill.finish_hours
     side = f"{words.since(apart)} before" if bill.on_time else f"{words.since(-apart)} after"
     return f"done after {words.since(bill.finish_hours)}, {side} the deadline of {within}"
-
-
-def share_done(bill: Bill) -> str:
-    """Write how much of the work was done; all of it only when it was."""
-    share = bill.done_gpu_hours / bill.work_gpu_hours
-    return words.percent(share if share >= 1 else min(share, 0.99))
 
 
 def outran_its_file(bill: Bill) -> bool:
@@ -79,20 +75,15 @@ def happenings(bill: Bill) -> list[tuple[str, str]]:
     """Return what the job met on its way, each with its name."""
     lost = f"{words.work(bill.lost_gpu_hours)} of work lost" if bill.lost_gpu_hours > 0 else "no work lost"
     failures = f", {words.count(bill.failures, 'failure')} of its own" if bill.failures else ""
+    names = [words.plain(name, 40) for name in bill.pools]
+    shown = names if len(names) <= MOST_STATIONS else [*names[:MOST_STATIONS], "..."]
     return [
         ("preempted", f"{words.count(bill.preemptions, 'time')}, {lost}"),
         ("restarted", f"{words.count(bill.restarts, 'time')}{failures}"),
-        *([("moved", _moved(bill))] if bill.pools else ()),
+        *([("moved", f"{words.count(bill.moves, 'time')}: {', then '.join(shown)}")] if bill.pools else ()),
         ("work done", _work(bill)),
         *([("progress", ESTIMATED)] if bill.progress_estimated else ()),
     ]
-
-
-def _moved(bill: Bill) -> str:
-    """Say how often a job moved, and where it was."""
-    names = [words.plain(name, 40) for name in bill.pools]
-    shown = names if len(names) <= MOST_STATIONS else [*names[:MOST_STATIONS], "..."]
-    return f"{words.count(bill.moves, 'time')}: {', then '.join(shown)}"
 
 
 def _work(bill: Bill) -> str:
@@ -119,7 +110,7 @@ def comparisons(bill: Bill) -> list[tuple[str, str]]:
 
 def as_json(bill: Bill) -> dict[str, Any]:
     """Return the bill under its documented keys; null for a finish that never came, or a deadline of none."""
-    fields: dict[str, Any] = values.plain(bill)
+    fields = document(bill)
     del fields["market_gone"]  # two nulls say it, and a note on stderr why
     if not bill.pools:
         for name in ("pools", "moves", "move_usd"):
@@ -152,7 +143,7 @@ def audit_text(audit: Audit, cost_usd: float) -> str:
 
 def audit_json(audit: Audit) -> dict[str, Any]:
     """Return an audit under its documented keys."""
-    return {"clean": audit.clean, **{name: values.plain(getattr(audit, name)) for name in AUDIT_KEYS}}
+    return document(picked(audit, "clean", "cost_usd", "gaps", "wrong"))
 
 
 def cents(usd: float) -> str:
@@ -182,11 +173,3 @@ def _times(bill: Bill, best_usd: float) -> str:
     faster = "; it ran or restarted faster than was measured" if beaten else ""
     close = f"; {words.spare(spare, best_usd)}" if spare is not None else ""
     return f", knowing the future; the bill is {words.ratio(bill.cost_usd / best_usd)} that{faster}{close}"
-
-
-def _indented(block: str) -> str:
-    return "\n".join(_each_indented(block.splitlines()))
-
-
-def _each_indented(lines: list[str]) -> list[str]:
-    return [f"  {line}".rstrip() for line in lines]

@@ -8,7 +8,7 @@ from slacktide.core.units import format_usd
 from slacktide.report import words
 from slacktide.report.text.bills.job import cents
 from slacktide.report.text.tables import grid
-from slacktide.report.text.tables.grid import Column, Grid
+from slacktide.report.text.tables.grid import Grid, left, right
 from slacktide.report.text.tables.machines import MACHINE, machine_cells
 from slacktide.report.wire.values import document, picked, plain
 
@@ -16,17 +16,14 @@ if TYPE_CHECKING:
     from slacktide.results.machine_bill import AccountRow, MachineAccount, MachineCosts, MachineGroup, Spread
 
 COST_COLUMNS = (
-    Column("rented in", right=False), Column("kind", right=False), Column("machines"), Column("hours"),
-    Column("GPU-hours"), Column("used"), Column("idle GPU-hours"), Column("USD"),
+    *left("rented in", "kind"), *right("machines", "hours", "GPU-hours", "used", "idle GPU-hours", "USD"),
 )  # fmt: skip
 TIME_COLUMNS = (
-    Column("rented in", right=False), Column("joined"), Column("boot"), Column("longest"),
-    Column("first progress"), Column("longest"), Column("never joined"), Column("interrupted"),
-    Column("no capacity"),
+    *left("rented in"), *right("joined", "boot", "longest", "first progress", "longest", "never joined"),
+    *right("interrupted", "no capacity"),
 )  # fmt: skip
 ACCOUNT_COLUMNS = (
-    *MACHINE, Column("rented (UTC)"), Column("boot"), Column("hours"), Column("USD"),
-    Column("provider's hours"), Column("difference"), Column("end", right=False),
+    *MACHINE, *right("rented (UTC)", "boot", "hours", "USD", "provider's hours", "difference"), *left("end"),
 )  # fmt: skip
 LONGEST_NAME = 60
 UNKNOWN = "unknown"
@@ -159,11 +156,12 @@ def _account_verdict(account: MachineAccount) -> str:
         f"{format_usd(account.cost_usd)} by the journal"
     )
     if known:
-        of_those = f"for {known:,} of them " if unknown else ""
+        of_those, share = f"for {known:,} of them " if unknown else "", account.difference_share
+        apart = "that cannot be compared" if share is None else f"a difference of {_signed(share)}"
         said += (
             f"; {of_those}the provider counts {account.their_hours:,.2f} hours and "
             f"{format_usd(account.their_usd)}, the journal {account.our_hours:,.2f} and "
-            f"{format_usd(account.our_usd)}: {_apart(account.difference_share)}"
+            f"{format_usd(account.our_usd)}: {apart}"
         )
     if not unknown:
         return said
@@ -194,7 +192,3 @@ def _signed(share: float) -> str:
     """Write a difference to a tenth of a percent, as `+0.3 %`."""
     percent = f"{abs(share) * 100:.1f} %"
     return percent if percent == "0.0 %" else f"{'−' if share < 0 else '+'}{percent}"
-
-
-def _apart(share: float | None) -> str:
-    return "that cannot be compared" if share is None else f"a difference of {_signed(share)}"

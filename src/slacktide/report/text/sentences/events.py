@@ -155,17 +155,11 @@ def _exit(code: int) -> str:
 def _submitted(event: events.Submitted) -> str:
     policy = policy_name(event.policy)
     chosen = f"{policy}, which the learner chose" if event.learning else policy
-    return (
-        f"submitted {words.plain(event.job, 60)}: policy {chosen}; {_market(event.market)}{_where(event)} "
-        f"from slot {event.start_slot}"
-    )
-
-
-def _where(event: events.Submitted) -> str:
-    """Say in which pool a job runs, or among which it may move."""
+    where = f"pool {words.plain(event.pool, 60) or 'unnamed'}"
     if event.pools:
-        return f"any of {words.count(len(event.pools), 'pool')}"
-    return f"pool {words.plain(event.pool, 60) or 'unnamed'}"
+        where = f"any of {words.count(len(event.pools), 'pool')}"
+    name, market = words.plain(event.job, 60), _market(event.market)
+    return f"submitted {name}: policy {chosen}; {market}{where} from slot {event.start_slot}"
 
 
 def policy_name(written: str) -> str:
@@ -182,7 +176,7 @@ def policy_name(written: str) -> str:
 
 
 def _short_place(name: str) -> str:
-    """Return the name of a policy; of a class in a file only the file's own name, not its folders."""
+    # Of a class in a file only the file's own name, not its folders.
     return name.rpartition("/")[2] if ".py:" in name else name
 
 

@@ -15,7 +15,7 @@ from slacktide.core.units import format_usd
 from slacktide.report import words
 from slacktide.report.text.sentences.verdict import best, caveats, verdict
 from slacktide.report.text.tables import grid
-from slacktide.report.text.tables.grid import Column, Grid
+from slacktide.report.text.tables.grid import Column, Grid, left, right
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -27,9 +27,8 @@ POOL = (Column("pool", right=False, breaks=True),)
 MOVES = (Column("moves"), Column("egress"))  # further columns for a job that may move
 ROAMS = "moves"  # what stands for the pool of a policy that chooses it
 DECISIONS = (
-    Column("slot", right=False), Column("UTC", right=False), Column("offered", narrow="of-\nfered"),
-    Column("$/GPU-hour", narrow="$/GPU-\nhour"), Column("spot held"), Column("on demand"), Column("done"),
-    Column("vs line"), Column("cost"), Column("why", right=False, breaks=True),
+    *left("slot", "UTC"), Column("offered", narrow="of-\nfered"), Column("$/GPU-hour", narrow="$/GPU-\nhour"),
+    *right("spot held", "on demand", "done", "vs line", "cost"), Column("why", right=False, breaks=True),
 )  # fmt: skip
 
 SHOWN_SIGNALS = {
@@ -43,10 +42,10 @@ def summary(comparison: Comparison) -> Grid:
     """Return one line per policy: its bill, next to the clairvoyant's and on demand's, and its lateness."""
     valued = comparison.job.value_usd > 0
     columns: tuple[Column, ...] = (
-        Column("policy", right=False, breaks=True), *(POOL if comparison.roams else ()), Column("mean cost"),
-        Column("p10–p90"),
-        Column("× clairvoyant", narrow="× clair-\nvoyant"), Column("vs on demand", narrow="to on\ndemand"),
-        Column("on time"), Column("mean finish"), Column("spot"), Column("preempted", narrow="pre-\nempted"),
+        Column("policy", right=False, breaks=True), *(POOL if comparison.roams else ()),
+        *right("mean cost", "p10–p90"), Column("× clairvoyant", narrow="× clair-\nvoyant"),
+        Column("vs on demand", narrow="to on\ndemand"), *right("on time", "mean finish", "spot"),
+        Column("preempted", narrow="pre-\nempted"),
     )  # fmt: skip
     if comparison.roams:
         columns += MOVES
@@ -99,19 +98,9 @@ def decisions_text(run: RunResult) -> str:
     return "\n".join([_heading(run), "", grid.as_text(decisions(run)), ""])
 
 
-def mean_finish(one: PolicySummary) -> str:
-    """Write the mean finish; a run that never finished leaves no mean."""
-    return words.duration(one.mean_finish_hours) if math.isfinite(one.mean_finish_hours) else "not always"
-
-
-def spot_share(one: PolicySummary) -> str:
-    """Write the share of GPU-hours that were spot."""
-    held = one.mean_spot_gpu_hours + one.mean_on_demand_gpu_hours
-    return words.percent(one.mean_spot_gpu_hours / held) if held > 0 else words.NOTHING
-
-
 def _line(comparison: Comparison, one: PolicySummary, valued: bool) -> tuple[str, ...]:
     where = (words.plain(one.pool, 40) or ROAMS,) if comparison.roams else ()
+    finish, held = one.mean_finish_hours, one.mean_spot_gpu_hours + one.mean_on_demand_gpu_hours
     line: tuple[str, ...] = (
         words.plain(one.policy, 60),
         *where,
@@ -120,8 +109,8 @@ def _line(comparison: Comparison, one: PolicySummary, valued: bool) -> tuple[str
         words.ratio(one.cost_over_clairvoyant),
         words.signed_percent(words.against_on_demand(comparison, one)),
         words.in_time(comparison, one.policy).replace(" of ", "/"),
-        mean_finish(one),
-        spot_share(one),
+        words.duration(finish) if math.isfinite(finish) else "not always",  # a run that never finished
+        words.percent(one.mean_spot_gpu_hours / held) if held > 0 else words.NOTHING,
         f"{one.mean_preemptions:.1f}",
     )
     if comparison.roams:

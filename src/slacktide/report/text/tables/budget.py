@@ -10,7 +10,7 @@ from slacktide.core.units import format_usd
 from slacktide.report import words
 from slacktide.report.text.sentences import budget as say
 from slacktide.report.text.tables import grid
-from slacktide.report.text.tables.grid import Column, Grid
+from slacktide.report.text.tables.grid import Column, Grid, left, right
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -109,10 +109,7 @@ def steps(answer: WidthPlan) -> Grid:
     rows = [_step_row(answer, step) for step in answer.steps()]
     here = sum(step.budget_gpus < plan.budget_gpus for step in answer.steps())
     rows.insert(here, _step_row(answer, BudgetStep("here", plan.budget_gpus, plan.mean_response_hours, 0.0)))
-    columns = (
-        Column("budget", right=False), Column("GPUs"), Column("per month"),
-        Column("mean response"), Column("each job"),
-    )  # fmt: skip
+    columns = (*left("budget"), *right("GPUs", "per month", "mean response", "each job"))
     grid = Grid(columns, tuple(rows), strong=here)
     return grid if answer.usd_per_gpu_hour is not None else without(grid, 2)
 
@@ -178,7 +175,7 @@ def frontier_page(answer: WidthPlan, requested: RequestedBudget, room: int = ROO
 def frontier(answer: WidthPlan, room: int = ROOM) -> Grid:
     """Return plans along the frontier, this budget's pointed out, with the classes that fit."""
     plans = sorted((*answer.rows(), answer.plan), key=lambda plan: plan.budget_gpus)
-    shown = _most_expensive(answer.plan)[:MAX_CLASSES]
+    shown = most_expensive(answer.plan)[:MAX_CLASSES]
     table = _frontier_of(answer, plans, shown)
     while shown and _width(table) > room:
         shown = shown[:-1]
@@ -190,7 +187,7 @@ def _frontier_of(answer: WidthPlan, plans: list[FleetPlan], shown: list[int]) ->
     places = sorted(shown)
     rows = tuple(_frontier_row(answer, plan, places) for plan in plans)
     columns = (
-        Column("GPUs"), Column("per month"), Column("mean response"), Column("saves", narrow="+1 GPU\nsaves"),
+        *right("GPUs", "per month", "mean response"), Column("saves", narrow="+1 GPU\nsaves"),
         *(Column(words.plain(answer.plan.classes[place].name, 16)) for place in places),
     )  # fmt: skip
     table = Grid(columns, rows, strong=plans.index(answer.plan))
@@ -216,7 +213,7 @@ def _frontier_row(answer: WidthPlan, plan: FleetPlan, places: list[int]) -> tupl
     )
 
 
-def _most_expensive(plan: FleetPlan) -> list[int]:
+def most_expensive(plan: FleetPlan) -> list[int]:
     """Return the places of the classes, those that spend most first."""
     return sorted(range(len(plan.classes)), key=lambda place: -plan.classes[place].average_gpus)
 

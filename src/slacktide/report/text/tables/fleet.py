@@ -14,7 +14,7 @@ from slacktide.report.text.sentences import fleet as sentences
 from slacktide.report.text.sentences.reasons import reason
 from slacktide.report.text.tables import grid
 from slacktide.report.text.tables.budget import lines
-from slacktide.report.text.tables.grid import Column, Grid
+from slacktide.report.text.tables.grid import Column, Grid, left, right
 from slacktide.results.fleet import LATE, REFUSED, UNFINISHED, by_class, money_at, outcomes
 
 if TYPE_CHECKING:
@@ -51,17 +51,13 @@ def policies(found: FleetComparison) -> Grid:
     """Return one line for each allocator at the common spend."""
     bounded = any(row.over_bound is not None for row in found.rows)
     columns = (
-        Column("policy", right=False, breaks=True), Column("mean response"), Column("p95"),
-        Column("deadlines met"), Column("refused"), Column("spent"), Column("on demand"),
+        Column("policy", right=False, breaks=True),
+        *right("mean response", "p95", "deadlines met", "refused", "spent", "on demand"),
         *((Column("over the lower bound", narrow="over the\nlower\nbound"),) if bounded else ()),
     )  # fmt: skip
-    means = [_sortable(row) for row in found.rows]
+    means = [math.inf if math.isnan(mean := row.measured.mean_hours) else mean for row in found.rows]
     rows = tuple(_policy(row, found.deadlines, bounded) for row in found.rows)
     return Grid(columns, rows, strong=means.index(min(means)))
-
-
-def _sortable(row: FleetRow) -> float:
-    return math.inf if math.isnan(row.measured.mean_hours) else row.measured.mean_hours
 
 
 def _policy(row: FleetRow, deadlines: int, bounded: bool) -> tuple[str, ...]:
@@ -83,8 +79,7 @@ def money(found: FleetComparison) -> Grid:
     """Return where the money stood at each quarter of the period."""
     priced = sentences.prices_seen(found)
     columns = (
-        Column("by", right=False), Column("gone"), Column("straight line"), Column("spent"),
-        Column("reserved"), Column("free"), Column("projected"),
+        *left("by"), *right("gone", "straight line", "spent", "reserved", "free", "projected"),
         *((Column("an hour of waiting is worth", narrow="an hour of\nwaiting is\nworth"),) if priced else ()),
     )  # fmt: skip
     rows = [money_at(found.month, found.story, share) for share in QUARTERS]
@@ -106,8 +101,8 @@ def _money(found: FleetComparison, row: MoneyAt, priced: bool) -> tuple[str, ...
 def classes(found: Sequence[ClassOutcome]) -> Grid:
     """Return one line for each class under the first allocator."""
     columns = (
-        Column("class", right=False, breaks=True), Column("jobs"), Column("mean response"), Column("p95"),
-        Column("deadlines met"), Column("refused"), Column("cost"), Column("on demand"),
+        Column("class", right=False, breaks=True),
+        *right("jobs", "mean response", "p95", "deadlines met", "refused", "cost", "on demand"),
     )  # fmt: skip
     return Grid(columns, tuple(_class(one) for one in found))
 
@@ -136,8 +131,7 @@ def worst(found: Sequence[JobOutcome]) -> list[JobOutcome]:
 def jobs(found: FleetComparison, some: Sequence[JobOutcome]) -> Grid:
     """Return one line for each of some jobs: what it got, and why."""
     columns = (
-        Column("job", right=False, breaks=True), Column("submitted", right=False),
-        Column("outcome", right=False), Column("response"), Column("cost"),
+        Column("job", right=False, breaks=True), *left("submitted", "outcome"), *right("response", "cost"),
         Column("got", right=False, breaks=True), Column("why", right=False, breaks=True),
     )  # fmt: skip
     return Grid(columns, tuple(_job(found, one) for one in some))

@@ -18,6 +18,16 @@ class Column(NamedTuple):
     """The heading on a terminal, where there is little room; the words of `heading` in lines if not given."""
 
 
+def left(*headings: str) -> tuple[Column, ...]:
+    """Return columns of words, which are never broken."""
+    return tuple(Column(heading, right=False) for heading in headings)
+
+
+def right(*headings: str) -> tuple[Column, ...]:
+    """Return columns of numbers."""
+    return tuple(Column(heading) for heading in headings)
+
+
 class Grid(NamedTuple):
     """A table of finished text."""
 

@@ -8,15 +8,14 @@ from typing import Any
 from slacktide.core.units import format_usd
 from slacktide.report import words
 from slacktide.report.text.tables import grid
-from slacktide.report.text.tables.grid import Column, Grid
-from slacktide.report.wire import values
+from slacktide.report.text.tables.grid import Column, Grid, left, right
+from slacktide.report.wire.values import document
 from slacktide.results.status import JobStatus
 
 NONE = "no jobs yet"
 ESTIMATED = "(est.): estimated from time and width, because the job reports no progress"
 COLUMNS = (
-    Column("job", right=False), Column("state", right=False), Column("done"), Column("time"),
-    Column("GPUs held", right=False), Column("spent"), Column("preempted"),
+    *left("job", "state"), *right("done", "time"), *left("GPUs held"), *right("spent", "preempted"),
     Column("policy", right=False, breaks=True),
 )  # fmt: skip
 
@@ -38,7 +37,7 @@ def note(listed: Sequence[JobStatus]) -> str:
 
 def as_json(one: JobStatus) -> dict[str, Any]:
     """Return a job under its documented keys."""
-    fields: dict[str, Any] = values.plain(one)
+    fields = document(one)
     if one.pool is None:
         del fields["pool"], fields["moves"]
     return fields

@@ -8,6 +8,7 @@ import numpy as np
 
 from slacktide.policies.selection.rate import written
 from slacktide.report.printing import rendered
+from slacktide.report.wire.values import picked
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -28,13 +29,7 @@ def as_json(hedge: Hedge, state: str) -> dict[str, Any]:
         "rate": next(iter(written(hedge.rate))),
         "eta": hedge.eta,
         "leader": hedge.leader,
-        "regret": {
-            "best": regret.best,
-            "expected": regret.expected,
-            "realised": regret.realised,
-            "bound": regret.bound,
-            "delay": hedge.tally.delay,
-        },
+        "regret": {**picked(regret, "best", "expected", "realised", "bound"), "delay": hedge.tally.delay},
         "arms": [_arm(hedge, place) for place in _order(hedge)],
         "leaders": [{"jobs": jobs, "policy": arm} for jobs, arm in hedge.leaders],
     }

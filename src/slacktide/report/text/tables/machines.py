@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from slacktide.core.units import format_usd
 from slacktide.report import words
 from slacktide.report.text.tables import grid
-from slacktide.report.text.tables.grid import Column, Grid
+from slacktide.report.text.tables.grid import Column, Grid, left, right
 from slacktide.report.wire.values import document
 
 if TYPE_CHECKING:
@@ -17,20 +17,11 @@ if TYPE_CHECKING:
     from slacktide.results.status import ClusterStatus, MachineStatus
 
 NONE = "no machines are rented"
-MACHINE = (
-    Column("machine", right=False), Column("ticket", right=False), Column("kind", right=False),
-    Column("pool", right=False), Column("GPUs"),
-)  # fmt: skip
+MACHINE = (*left("machine", "ticket", "kind", "pool"), *right("GPUs"))
 COLUMNS = (*MACHINE, Column("state", right=False), Column("for"), Column("USD/h"), Column("cost so far"))
 OWNER = Column("owner", right=False)
-CHOICES = (
-    Column("kind", right=False), Column("pool", right=False), Column("GPUs"), Column("USD/h"),
-    Column("could be rented"),
-)  # fmt: skip
-NODES = (
-    Column("node", right=False), Column("kind", right=False), Column("GPUs"), Column("state", right=False),
-    Column("workers"), Column("id", right=False),
-)  # fmt: skip
+CHOICES = (*left("kind", "pool"), *right("GPUs", "USD/h", "could be rented"))
+NODES = (*left("node", "kind"), *right("GPUs"), *left("state"), *right("workers"), *left("id"))
 SHORT_ID = 12
 
 
@@ -43,10 +34,10 @@ def text(listed: Sequence[MachineStatus], *, owners: bool = False) -> str:
 
 def choices(rows: Sequence[tuple[str, str, int, float, float]]) -> str:
     """Return what could be rented: kind, pool, GPUs, price, and how many more the limits allow."""
-    cells = (
-        (kind, words.plain(pool, 60), str(gpus), f"{price:.2f}", _most(most))
-        for kind, pool, gpus, price, most in rows
-    )
+    cells = []
+    for kind, pool, gpus, price, most in rows:
+        more = "any number" if math.isinf(most) else f"{most:g} more"
+        cells.append((kind, words.plain(pool, 60), str(gpus), f"{price:.2f}", more))
     return grid.as_text(Grid(CHOICES, tuple(cells)))
 
 
@@ -54,10 +45,6 @@ def machine_cells(one: MachineStatus | AccountRow) -> tuple[str, ...]:
     """Return the cells below MACHINE: which machine it is, and of what kind."""
     names = words.plain(one.machine or "-", 40), words.plain(one.ticket or "-", 40)
     return (*names, one.capacity, words.plain(one.pool, 60), str(one.gpus))
-
-
-def _most(most: float) -> str:
-    return "any number" if math.isinf(most) else f"{most:g} more"
 
 
 def _row(one: MachineStatus) -> tuple[str, ...]:

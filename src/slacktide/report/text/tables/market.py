@@ -10,7 +10,7 @@ from slacktide.core.units import format_duration
 from slacktide.market.pools.statistics import describe, largest_gpus, moves_between, side_by_side
 from slacktide.report import words
 from slacktide.report.text.tables import grid
-from slacktide.report.text.tables.grid import Column, Grid
+from slacktide.report.text.tables.grid import Column, Grid, left, right
 from slacktide.report.wire.values import picked, utc
 
 if TYPE_CHECKING:
@@ -118,9 +118,9 @@ def comparison(pools: Sequence[ComparedPool], largest_gpus: int) -> Grid:
     """Return one line for each pool: what it costs, how often it has how many GPUs, and how long."""
     half = max(1, (largest_gpus + 1) // 2)
     columns = (
-        Column("pool", right=False), Column("GPU", right=False), Column("region", right=False, breaks=True),
-        Column("spot now"), Column("mean"), Column("on demand", narrow="on\ndemand"), Column("≥ 1"),
-        Column(f"≥ {half}"), Column(f"≥ {largest_gpus}"), Column("mean up"), Column("mean down"),
+        *left("pool", "GPU"), Column("region", right=False, breaks=True), *right("spot now", "mean"),
+        Column("on demand", narrow="on\ndemand"),
+        *right("≥ 1", f"≥ {half}", f"≥ {largest_gpus}", "mean up", "mean down"),
         Column("last offer", narrow="last\noffer"),
     )  # fmt: skip
     return Grid(columns, tuple(_row(pool) for pool in pools))

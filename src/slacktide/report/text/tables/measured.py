@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from slacktide.core.units import format_duration
 from slacktide.report import words
-from slacktide.report.wire import values
+from slacktide.report.wire.values import document, picked
 
 if TYPE_CHECKING:
     from slacktide.results.measured import Measurement
@@ -76,7 +76,7 @@ def lines(found: Measurement, *, spread: bool = True) -> str:
 
 def as_json(found: Measurement, *, spread: bool = True) -> dict[str, Any]:
     """Return the measurement under its documented keys."""
-    plain: dict[str, Any] = values.plain(
+    return document(
         {
             "job": found.job,
             "work_gpu_hours": found.work_gpu_hours,
@@ -88,9 +88,7 @@ def as_json(found: Measurement, *, spread: bool = True) -> dict[str, Any]:
                     "share_per_hour": width.pace.share_per_hour,
                     "speedup": found.speedup(width),
                     "speedup_spread_share": found.speedup_spread(width),
-                    "restart_hours": width.restart_hours,
-                    "checkpoint_hours": width.checkpoint_hours,
-                    "reports": width.reports,
+                    **picked(width, "restart_hours", "checkpoint_hours", "reports"),
                 }
                 for width in found.widths
             ],
@@ -98,7 +96,6 @@ def as_json(found: Measurement, *, spread: bool = True) -> dict[str, Any]:
             "lines": lines(found, spread=spread).splitlines(),
         }
     )
-    return plain
 
 
 def percent(share: float) -> str:

@@ -11,7 +11,7 @@ from slacktide.physics.pace import UNKNOWN_SPREAD
 from slacktide.report import words
 from slacktide.report.text.sentences.reasons import because, offer
 from slacktide.report.text.tables import grid
-from slacktide.report.text.tables.grid import Column, Grid
+from slacktide.report.text.tables.grid import Column, Grid, left, right
 from slacktide.results.run import CLAIRVOYANT, OVER_POOLS
 
 if TYPE_CHECKING:
@@ -191,9 +191,8 @@ def policies(plan: JobPlan) -> Grid:
         columns = tuple(Column(name, right=place > 0) for place, name in enumerate(IN_ONE_POOL))
         return Grid(columns, tuple(_staying_row(plan, one) for one in plan.outlooks))
     columns = (
-        Column("policy", right=False), Column("pool", right=False), Column("cost p10"), Column("p50"),
-        Column("p90"), Column("mean"), Column("done p50"), Column("on time"), Column("moves"),
-        Column("egress"),
+        *left("policy", "pool"),
+        *right("cost p10", "p50", "p90", "mean", "done p50", "on time", "moves", "egress"),
     )  # fmt: skip
     return Grid(columns, tuple(_moving_row(plan, one) for one in plan.outlooks))
 
@@ -304,10 +303,7 @@ def _pools(plan: JobPlan) -> str:
 
 def pools(moving: Moving) -> Grid:
     """Return one line for each pool: what it offers now, what staying costs, and how long it is used."""
-    columns = (
-        Column("pool", right=False), Column("spot now"), Column("USD per GPU-hour"), Column("to stay"),
-        Column("time"),
-    )  # fmt: skip
+    columns = (*left("pool"), *right("spot now", "USD per GPU-hour", "to stay", "time"))
     return Grid(columns, tuple(_pool(one) for one in moving.pools))
 
 

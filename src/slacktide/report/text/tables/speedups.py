@@ -9,7 +9,7 @@ from slacktide.budget.fit import Fit, Fitted, Under
 from slacktide.core.speedup import Amdahl, Linear, Power, Speedup, Table
 from slacktide.report import words
 from slacktide.report.text.tables import grid
-from slacktide.report.text.tables.grid import Column, Grid
+from slacktide.report.text.tables.grid import Column, Grid, left, right
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -47,7 +47,8 @@ def yaml_line(speedup: Speedup) -> str:
 def page(source: str, studies: Sequence[Study]) -> list[RichTable | str]:
     """Return things to print: points and forms of a single series, one line for each of several."""
     if len(studies) > 1:
-        return [_overview(source, studies), "", *_many_lines(studies), "", *_many_notes(studies)]
+        said = (f"- {study.label}: {note}" for study in studies for note in notes(study)[:-1])
+        return [_overview(source, studies), "", *_many_lines(studies), "", *said]
     (study,) = studies
     about = f", {study.label}" if study.group else ""
     return [
@@ -101,12 +102,12 @@ def far_under(fitted: Fitted) -> list[Under]:
 
 def _points(study: Study) -> Grid:
     fits = sorted(study.fitted.fits, key=lambda fit: fit.form)
-    columns = tuple(Column(name) for name in ("gpus", "measured", "speedup", "per GPU", "hull"))
+    columns = right("gpus", "measured", "speedup", "per GPU", "hull", *(fit.form for fit in fits))
     rows = []
     for (gpus, rate), (_, speedup) in zip(study.measured, study.fitted.points, strict=True):
         shares = (f"{speedup:.2f}", words.percent(speedup / gpus), f"{study.fitted.table(gpus):.2f}")
         rows.append((f"{gpus:g}", f"{rate:.4g}", *shares, *(f"{fit(gpus):.2f}" for fit in fits)))
-    return Grid((*columns, *(Column(fit.form) for fit in fits)), tuple(rows))
+    return Grid(columns, tuple(rows))
 
 
 def _forms(study: Study) -> Grid:
@@ -117,19 +118,14 @@ def _forms(study: Study) -> Grid:
     corners = words.count(len(study.fitted.table.points), "corner")
     worst = max(study.fitted.table(gpus) / rate - 1 for gpus, rate in study.fitted.points)
     rows.append(("table", corners, _share(study.fitted.table_error_share), _share(worst)))
-    columns = (
-        Column("form", right=False),
-        Column("parameter", right=False),
-        Column("error"),
-        Column("worst"),
-    )
+    columns = (*left("form", "parameter"), *right("error", "worst"))
     return Grid(columns, tuple(rows), strong=0)
 
 
 def _overview(source: str, studies: Sequence[Study]) -> RichTable:
     columns = (
-        Column("series", right=False, breaks=True), Column("widths"), Column("closest", right=False),
-        Column("error"), Column("worst"), Column("not concave"),
+        Column("series", right=False, breaks=True), *right("widths"), *left("closest"),
+        *right("error", "worst", "not concave"),
     )  # fmt: skip
     rows = []
     for study in studies:
@@ -151,15 +147,9 @@ def _overview(source: str, studies: Sequence[Study]) -> RichTable:
 def _many_lines(studies: Sequence[Study]) -> list[str]:
     lines = []
     for study in studies:
-        lines += [
-            f"{study.label}:",
-            *(f"  {yaml_line(one)}" for one in (_speedups(study)[0], _speedups(study)[-1])),
-        ]
+        closest, *_, table = _speedups(study)
+        lines += [f"{study.label}:", f"  {yaml_line(closest)}", f"  {yaml_line(table)}"]
     return lines
-
-
-def _many_notes(studies: Sequence[Study]) -> list[str]:
-    return [f"- {study.label}: {note}" for study in studies for note in notes(study)[:-1]]
 
 
 def _speedups(study: Study) -> list[Speedup]:

@@ -9,7 +9,7 @@ from slacktide.report import words
 from slacktide.report.text.sentences import budget as say
 from slacktide.report.text.tables import grid
 from slacktide.report.text.tables.budget import lines
-from slacktide.report.text.tables.grid import Column, Grid
+from slacktide.report.text.tables.grid import Column, Grid, right
 
 if TYPE_CHECKING:
     from slacktide.results.stream import StreamComparison, StreamRow, StreamRun
@@ -50,8 +50,8 @@ def head(found: StreamComparison, source: str) -> list[str]:
 def summary(found: StreamComparison) -> Grid:
     """Return one line for each policy, next to the optimum that spends the same."""
     columns = (
-        Column("policy", right=False, breaks=True), Column("mean response"), Column("p50"), Column("p95"),
-        Column("average GPUs"), Column("peak"), Column("idle"), Column("restart"),
+        Column("policy", right=False, breaks=True),
+        *right("mean response", "p50", "p95", "average GPUs", "peak", "idle", "restart"),
         Column("fragments", narrow="frag-\nments"),
         Column("optimum at that spend", narrow="optimum\nat that\nspend"),
         Column("× optimum", narrow="× opti-\nmum"),
