@@ -56,14 +56,8 @@ def config(context: click.Context, output: str) -> None:
         return
     from slacktide.report.text.tables.grid import Grid, as_text, left
 
-    say(
-        as_text(
-            Grid(
-                left("key", "value", "from"),
-                tuple((one.key, "-" if one.value is None else str(one.value), _place(one)) for one in rows),
-            )
-        )
-    )
+    shown = ((one.key, "-" if one.value is None else str(one.value), _place(one)) for one in rows)
+    say(as_text(Grid(left("key", "value", "from"), tuple(shown))))
 
 
 @config.command(name="set")

@@ -16,7 +16,7 @@ from slacktide.report.figures.drawing import style
 from slacktide.report.figures.drawing.sheet import DOTS_PER_IN, Row, as_svg, stack
 from slacktide.report.figures.drawing.style import FAINT, INK, PALETTE, drawable, drawing, log_scale, looks
 from slacktide.report.text.sentences import budget as say
-from slacktide.report.text.sentences import fleet as sentences
+from slacktide.report.text.tables import fleet as sentences
 from slacktide.results.fleet import IN_TIME, outcomes
 
 if TYPE_CHECKING:

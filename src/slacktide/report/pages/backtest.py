@@ -12,8 +12,7 @@ from slacktide.core.units import format_usd
 from slacktide.report import words
 from slacktide.report.figures.backtest import cost_svg
 from slacktide.report.pages import rendering
-from slacktide.report.text.sentences.verdict import caveats, verdict
-from slacktide.report.text.tables.backtest import in_pools, summary
+from slacktide.report.text.tables.backtest import caveats, in_pools, summary, verdict
 
 if TYPE_CHECKING:
     from slacktide.market.base import Pool

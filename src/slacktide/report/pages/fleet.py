@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from slacktide.report.figures.fleet import fleet_svg
 from slacktide.report.pages.rendering import colours_of, drawing, render
-from slacktide.report.text.sentences import fleet as sentences
 from slacktide.report.text.tables import fleet as text
 from slacktide.results.fleet import by_class, outcomes
 
@@ -19,18 +18,18 @@ def page(found: FleetComparison, source: str) -> str:
     all_jobs = outcomes(found.month, found.story)
     return render(
         "fleet.html",
-        title=f"{sentences.simulated_time(found.month)} of a fleet",
-        said=sentences.head(found, source),
-        common=sentences.common_line(found),
+        title=f"{text.simulated_time(found.month)} of a fleet",
+        said=text.head(found, source),
+        common=text.common_line(found),
         policies=text.policies(found),
         colours=list(colours_of(row.policy for row in found.rows).values()),
         picture=drawing(fleet_svg(found)),
-        period=sentences.first_period(found.month),
+        period=text.first_period(found.month),
         first=found.story.policy,
         money=text.money(found),
-        changes=sentences.change_lines(found),
+        changes=text.change_lines(found),
         classes=text.classes(by_class(all_jobs)),
         jobs=text.jobs(found, all_jobs),
         jobs_counted=f"{len(all_jobs)} jobs",
-        notes=sentences.notes(found),
+        notes=text.notes(found),
     )

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slacktide.report.text.sentences.fleet import change_lines, notes
-from slacktide.report.text.tables.fleet import QUARTERS, why
+from slacktide.report.text.tables.fleet import QUARTERS, change_lines, notes, why
 from slacktide.report.text.tables.streams import notes as stream_notes
 from slacktide.report.wire.values import csv_text, document, picked, plain
 from slacktide.results.fleet import by_class, money_at, outcomes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from slacktide.report.figures.panels.market import pool_letter, pool_look
-from slacktide.report.text.sentences.verdict import verdict
+from slacktide.report.text.tables.backtest import verdict
 from slacktide.results.comparison import Comparison, PolicySummary
 
 

@@ -10,9 +10,8 @@ from rich.console import Console
 
 from slacktide.core.types import Reason
 from slacktide.engine.bills.bill import run_result
-from slacktide.report.text.sentences.verdict import best, caveats, verdict
 from slacktide.report.text.tables import backtest as report
-from slacktide.report.text.tables.backtest import decisions, spans
+from slacktide.report.text.tables.backtest import best, caveats, decisions, spans, verdict
 from slacktide.report.wire.backtest import as_json
 from slacktide.results.comparison import Comparison
 from slacktide.results.run import result_of

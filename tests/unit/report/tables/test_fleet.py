@@ -18,7 +18,7 @@ from slacktide.budget.allowance import Allowance
 from slacktide.core.types import Reason, Refusal
 from slacktide.report.figures.fleet import plot_fleet
 from slacktide.report.pages.fleet import page as html_page
-from slacktide.report.text.sentences import fleet as fleet_words
+from slacktide.report.text.tables import fleet as fleet_words
 from slacktide.report.text.tables.fleet import got, page, policies, worst
 from slacktide.report.text.tables.grid import as_text
 from slacktide.report.wire.fleet import as_json, jobs_csv, policies_csv

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from slacktide.core.units import format_usd
 from slacktide.report import words
@@ -92,69 +92,53 @@ def offer(signals: Mapping[str, float]) -> str:
     return f"{offered} at {format_usd(price)} an hour" if price else offered
 
 
+SIGNALS: dict[str, Callable[[float], str]] = {
+    "hours_left": lambda value: f"{words.since(value)} left",
+    "spot_gpus": lambda value: f"{value:.0f} spot available",
+    "spot_usd_per_gpu_hour": lambda value: f"spot {format_usd(value)}",
+    "reserve_usd_per_gpu_hour": lambda value: f"cheap below {format_usd(value)}",
+    "spot_lived_hours": lambda value: f"it has been there for {words.since(value)}",
+    "notice_hours": lambda value: f"a warning says that spot here goes in {words.since(value)}",
+    "hour_usd": lambda value: f"an hour of waiting is worth {format_usd(value)} today",
+    "spent_share": lambda value: f"{words.percent(value)} of the period's money is spent",
+    "scarcity_usd": lambda value: f"spot is short: +{format_usd(value)} a GPU-hour",
+    "offer_hours": lambda value: f"spot is expected in {words.since(value)}",
+    "patience_hours": lambda value: f"on demand after {words.since(value)} without spot",
+    "own_history_slots": lambda value: f"{words.count(round(value), 'slot')} of history",
+}
+"""How signals of our policies are written; those that go with another one are in `_signal`."""
+
+
 def _signal(name: str, signals: Mapping[str, float]) -> str:
     """Write one signal; those that belong together are written with the first of them."""
     value = signals[name]
     match name:
         case "progress_gpu_hours" if "line_gpu_hours" in signals:
             return f"progress {value:,.1f} GPU-hours, {signals['line_gpu_hours']:,.1f} at an even pace"
-        case "hours_left":
-            return f"{words.since(value)} left"
-        case "spot_gpus":
-            return f"{value:.0f} spot available"
-        case "spot_usd_per_gpu_hour":
-            return f"spot {format_usd(value)}"
-        case "reserve_usd_per_gpu_hour":
-            return f"cheap below {format_usd(value)}"
         case "planned_spot_gpus" if "planned_on_demand_gpus" in signals:
             return f"planned {words.holding(round(value), round(signals['planned_on_demand_gpus']))}"
         case "expected_usd" if "otherwise_usd" in signals:
-            return (
-                f"{format_usd(value)} expected from now on, otherwise {format_usd(signals['otherwise_usd'])}"
-            )
+            otherwise = format_usd(signals["otherwise_usd"])
+            return f"{format_usd(value)} expected from now on, otherwise {otherwise}"
         case "spot_cheaper_usd":
             less = "cheaper" if value > 0 else "more"
             return f"spot there is {format_usd(abs(value))} a GPU-hour {less}" if abs(value) >= 0.005 else ""
-        case "spot_lived_hours":
-            return f"it has been there for {words.since(value)}"
-        case "notice_hours":
-            return f"a warning says that spot here goes in {words.since(value)}"
-        case "hour_usd":
-            return f"an hour of waiting is worth {format_usd(value)} today"
         case "spent_share" if "period_share" in signals:
-            return (
-                f"{words.percent(value)} of the period's money is spent, "
-                f"{words.percent(signals['period_share'])} of the period gone"
-            )
-        case "spent_share":
-            return f"{words.percent(value)} of the period's money is spent"
-        case "scarcity_usd":
-            return f"spot is short: +{format_usd(value)} a GPU-hour"
+            return f"{SIGNALS[name](value)}, {words.percent(signals['period_share'])} of the period gone"
         case "narrower_gpus" if "later_hours" in signals and "saved_usd" in signals:
             later, saved = words.since(signals["later_hours"]), format_usd(signals["saved_usd"])
             return f"{words.count(round(value), 'GPU')} would finish {later} later and save {saved}"
         case "rescue_usd" if "left_usd" in signals:
-            return (
-                f"it may need {format_usd(value)}; {format_usd(signals['left_usd'])} of the budget are left"
-            )
-        case "offer_hours":
-            return f"spot is expected in {words.since(value)}"
-        case "patience_hours":
-            return f"on demand after {words.since(value)} without spot"
-        case "own_history_slots":
-            return f"{words.count(round(value), 'slot')} of history"
+            left = format_usd(signals["left_usd"])
+            return f"it may need {format_usd(value)}; {left} of the budget are left"
         case _ if name in PAIRED:
             return ""
-    return _unknown(name, value)
+    return SIGNALS[name](value) if name in SIGNALS else _unknown(name, value)
 
 
 def _unknown(name: str, value: float) -> str:
     """Write the signal of a policy that is not ours by its own name; the unit ends it."""
     for ending, form in (("_usd", format_usd), ("_hours", words.since)):
         if name.endswith(ending) and not name.endswith("_gpu_hours"):
-            return f"{_spoken(name.removesuffix(ending))} {form(value)}"
-    return f"{_spoken(name)} {value:.4g}"
-
-
-def _spoken(name: str) -> str:
-    return words.plain(name).replace("_", " ")
+            return f"{words.plain(name.removesuffix(ending)).replace('_', ' ')} {form(value)}"
+    return f"{words.plain(name).replace('_', ' ')} {value:.4g}"

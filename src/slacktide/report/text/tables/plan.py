@@ -11,7 +11,7 @@ from slacktide.physics.pace import UNKNOWN_SPREAD
 from slacktide.report import words
 from slacktide.report.text.sentences.reasons import because, offer
 from slacktide.report.text.tables import grid
-from slacktide.report.text.tables.grid import Column, Grid, left, right
+from slacktide.report.text.tables.grid import Grid, left, right
 from slacktide.results.run import CLAIRVOYANT, OVER_POOLS
 
 if TYPE_CHECKING:
@@ -20,18 +20,9 @@ if TYPE_CHECKING:
 BAR_WIDTH = 24
 TIME_ROWS = 8
 IN_ONE_POOL = (
-    "policy",
-    "cost p10",
-    "p50",
-    "p90",
-    "done p50",
-    "p90",
-    "on time",
-    "spot",
-    "on dem.",
-    "past p50",
-    "on time",
-)
+    *left("policy"), *right("cost p10", "p50", "p90", "done p50", "p90", "on time", "spot", "on dem."),
+    *right("past p50", "on time"),
+)  # fmt: skip
 MOVES = "moves"  # what stands for the pool of a policy that chooses it
 POOLS_NOTE = (
     "to stay: mean cost in that pool alone under uniform-progress; "
@@ -188,8 +179,7 @@ def _table(plan: JobPlan) -> str:
 def policies(plan: JobPlan) -> Grid:
     """Return one line for each policy."""
     if plan.moving is None:
-        columns = tuple(Column(name, right=place > 0) for place, name in enumerate(IN_ONE_POOL))
-        return Grid(columns, tuple(_staying_row(plan, one) for one in plan.outlooks))
+        return Grid(IN_ONE_POOL, tuple(_staying_row(plan, one) for one in plan.outlooks))
     columns = (
         *left("policy", "pool"),
         *right("cost p10", "p50", "p90", "mean", "done p50", "on time", "moves", "egress"),
