@@ -20,8 +20,15 @@ from slacktide.results.fleet import LATE, REFUSED, UNFINISHED, by_class, money_a
 
 if TYPE_CHECKING:
     from slacktide.budget.allowance import Allowance
-    from slacktide.results.fleet import Budgeted, FleetComparison, FleetMonth, FleetRow
-    from slacktide.results.fleet import ClassOutcome, JobOutcome, MoneyAt
+    from slacktide.results.fleet import (
+        Budgeted,
+        ClassOutcome,
+        FleetComparison,
+        FleetMonth,
+        FleetRow,
+        JobOutcome,
+        MoneyAt,
+    )
 
 QUARTERS = (0.25, 0.5, 0.75, 1.0)
 MOST_JOBS = 10  # jobs that are listed in the terminal; the table for programs and the page have all
