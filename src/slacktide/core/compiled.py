@@ -131,12 +131,15 @@ def _jit(fn: types.FunctionType, within: bool) -> Any:
 @cache
 def cache_dir() -> Path:
     """Return the folder for machine code of exactly these sources; older ones are cleared away."""
-    root = Path(os.environ.get("SLACKTIDE_CACHE") or _user_cache()) / "kernels"
+    ours = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "slacktide")
+    root = Path(os.environ.get("SLACKTIDE_CACHE") or ours) / "kernels"
     folder = root / f"{sys.implementation.cache_tag}-{_digest()}"
     try:
         make_private_folder(folder)
         os.utime(folder)
-        _prune(root)
+        folders = sorted(root.iterdir(), key=lambda folder: folder.stat().st_mtime, reverse=True)
+        for old in folders[KEPT_CACHES:]:
+            shutil.rmtree(old, ignore_errors=True)
     except OSError:  # a read-only home: machine code is then kept for this user in a temporary folder
         folder = _temporary() / folder.name
         folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
@@ -151,10 +154,6 @@ def _temporary() -> Path:
     with suppress(OSError):  # another process made it first
         folder.mkdir(mode=PRIVATE_FOLDER)
     return folder if is_our_own_folder(folder) else Path(tempfile.mkdtemp(prefix="slacktide-"))
-
-
-def _user_cache() -> str:
-    return os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "slacktide")
 
 
 def _digest() -> str:
@@ -182,9 +181,3 @@ def _digest() -> str:
         digest.update(path.name.encode())
         digest.update(texts[path])
     return digest.hexdigest()[:16]
-
-
-def _prune(root: Path) -> None:
-    folders = sorted(root.iterdir(), key=lambda folder: folder.stat().st_mtime, reverse=True)
-    for folder in folders[KEPT_CACHES:]:
-        shutil.rmtree(folder, ignore_errors=True)

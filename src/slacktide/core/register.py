@@ -125,7 +125,11 @@ class Register(Generic[Plugin]):
         for key in parameters:
             if key not in known:
                 raise InputError(f"{self.kind} {shown(name)}: {unknown_name('a parameter', str(key), known)}")
-        self._check_types(name, cls, parameters)
+        said = _hints_of(cls)
+        for key, value in parameters.items():
+            must = misfit(said.get(key, Any), value)
+            if must:
+                raise InputError(f"{self.kind} {shown(name)}: {key} must be {must}, got {shown(value)}")
         missing = [key for key, usual in known.items() if key not in parameters and usual is REQUIRED]
         if missing:
             raise InputError(f"{self.kind} {shown(name)}: parameter {shown(missing[0])} must be given")
@@ -134,14 +138,6 @@ class Register(Generic[Plugin]):
         except TypeError as error:
             raise InputError(f"{self.kind} {shown(name)}: {error}") from error
         return plugin
-
-    def _check_types(self, name: str, cls: type[Any], parameters: Mapping[str, Any]) -> None:
-        """Raise InputError for a parameter that is not of the plain type that its class says."""
-        said = _hints_of(cls)
-        for key, value in parameters.items():
-            must = misfit(said.get(key, Any), value)
-            if must:
-                raise InputError(f"{self.kind} {shown(name)}: {key} must be {must}, got {shown(value)}")
 
     def name_of(self, plugin: Plugin) -> str:
         """Return the name a plug-in is registered under, or the one its class would have.

@@ -179,6 +179,7 @@ def _read(fields: Fields, now: datetime) -> JobFile:
         if not (key == "deadline" and "class" in fields) and not (key == "work" and "phases" in fields):
             fields.require(key, example)
     text = scalar(keys.words)
+    times = [fields.section.entries[key].value for key in ("deadline", "worthless_after") if key in fields]
     gpus = fields.read("resources", resources, ONE_GPU)
     # Streams are planned as if jobs kept their work when their width changes: a job of a class checkpoints.
     unsaid = _Checkpoint() if "class" in fields else _NO_CHECKPOINT
@@ -205,16 +206,11 @@ def _read(fields: Fields, now: datetime) -> JobFile:
         patience_hours=fields.read("patience", scalar(keys.wait), None),
         priority=fields.read("priority", scalar(keys.weight), None),
         owner=fields.read("owner", scalar(keys.owner), ""),
-        dated=any(_is_date(fields, key) for key in ("deadline", "worthless_after")),
+        dated=any(isinstance(time, Scalar) and keys.is_date(time.text) for time in times),
         path=fields.mistakes.path,
         # Last, because it raises if there is any mistake so far: no Job is made from a wrong file.
         job=_job(fields, gpus, checkpoint, now),
     )
-
-
-def _is_date(fields: Fields, key: str) -> bool:
-    entry = fields.section.entries.get(key)
-    return entry is not None and isinstance(entry.value, Scalar) and keys.is_date(entry.value.text)
 
 
 def _checkpoint(tree: Tree, mistakes: Mistakes) -> _Checkpoint:
@@ -275,7 +271,9 @@ def _job(fields: Fields, gpus: Resources, checkpoint: _Checkpoint, now: datetime
     late = fields.read("after_deadline", scalar(ends), usual_end(deadline, worthless_after))
 
     check_worth(fields, deadline, worthless_after)
-    _check_shrink(fields, restart, shrink)
+    if shrink is not None and shrink > restart:
+        limit, came = format_duration(restart), format_duration(shrink)
+        fields.note("shrink", f"must be <= restart ({limit}), got {came}")
     fields.mistakes.check()
     try:
         return Job(
@@ -321,12 +319,6 @@ def check_worth(fields: Fields, deadline_hours: float, worthless_after_hours: fl
     elif worthless_after_hours < deadline_hours:
         limit, came = format_duration(deadline_hours), format_duration(worthless_after_hours)
         fields.note("worthless_after", f"must be >= deadline ({limit}), got {came}")
-
-
-def _check_shrink(fields: Fields, restart_hours: float, shrink_hours: float | None) -> None:
-    if shrink_hours is not None and shrink_hours > restart_hours:
-        limit, came = format_duration(restart_hours), format_duration(shrink_hours)
-        fields.note("shrink", f"must be <= restart ({limit}), got {came}")
 
 
 def _located(fields: Fields, error: InputError) -> FileError:

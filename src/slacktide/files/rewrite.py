@@ -33,7 +33,8 @@ def without_secrets(text: str) -> str:
     secrets = _entries(root).get(SECRETS)
     if root is None or not isinstance(secrets, yaml.MappingNode) or not secrets.value:
         return text
-    secrets.value = [(name, _null()) for name, _ in secrets.value]
+    # A node of its own for each: one that came twice would be written as an alias.
+    secrets.value = [(name, yaml.ScalarNode("tag:yaml.org,2002:null", "null")) for name, _ in secrets.value]
     return _written(root)
 
 
@@ -147,10 +148,6 @@ def _scalars(node: yaml.Node) -> Iterator[yaml.ScalarNode]:
 
 def _text(words: str) -> yaml.ScalarNode:
     return yaml.ScalarNode("tag:yaml.org,2002:str", words)
-
-
-def _null() -> yaml.ScalarNode:
-    return yaml.ScalarNode("tag:yaml.org,2002:null", "null")
 
 
 def _written(root: yaml.Node) -> str:

@@ -297,7 +297,10 @@ def digest(market: Market, until: datetime | None = None) -> str:
 def _digest(market: Market, until: datetime | None) -> str:
     found = hashlib.sha256()
     for pool in sorted(market.pools, key=lambda pool: pool.name):
-        slots = len(pool) if until is None else _slots_before(pool, until)
+        slots = len(pool)
+        if until is not None:
+            ahead = (until - pool.start).total_seconds() / 3600.0 / pool.slot_hours
+            slots = max(0, min(slots, math.ceil(ahead - SAME_BORDER)))
         if slots:
             for part in _parts(pool, slots, None if until is not None else pool.slot_hours):
                 found.update(part)
@@ -318,8 +321,3 @@ def _parts(pool: Pool, slots: int, slot_hours: float | None) -> Iterator[bytes]:
     stock = pool.stock(0, slots)
     if bool((stock < UNLIMITED_GPUS).any()):  # what is unlimited was not part of a digest before
         yield np.ascontiguousarray(stock, "<i8").tobytes()
-
-
-def _slots_before(pool: Pool, until: datetime) -> int:
-    ahead = (until - pool.start).total_seconds() / 3600.0 / pool.slot_hours
-    return max(0, min(len(pool), math.ceil(ahead - SAME_BORDER)))

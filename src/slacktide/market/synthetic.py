@@ -342,7 +342,10 @@ def _prices(profile: Profile, hours: Floats, rng: np.random.Generator) -> Floats
     walk, leap = rng.spawn(2)
     count = math.ceil((hours[-1] + profile.slot_hours) / _MOVE_HOURS[0]) + 1
     times = np.cumsum(walk.uniform(*_MOVE_HOURS, count))
-    calm = _calm_logs(profile, count, walk.spawn(1)[0])
+    # The logarithm of the price against its mean, move by move, without jumps.
+    shocks = walk.spawn(1)[0].laplace(0.0, profile.move_share, count + 1)
+    moves = np.clip(_remembering(shocks, _MOVE_TREND), -_LARGEST_MOVE, _LARGEST_MOVE)
+    calm = _remembering(moves, _PRICE_MEMORY)
     jumps = np.flatnonzero(leap.random(len(hours)) < profile.jumps_per_day * profile.slot_hours / 24)
     heights = np.log(leap.spawn(1)[0].uniform(*_JUMP_FACTORS, len(jumps)))
     moments = np.sort(np.concatenate([times, hours[jumps]]))
@@ -355,12 +358,6 @@ def _prices(profile: Profile, hours: Floats, rng: np.random.Generator) -> Floats
     level = np.concatenate([calm[:1], calm[np.searchsorted(times, moments, side="right")] + raised])
     usd = profile.on_demand_usd_per_gpu_hour * profile.spot_share * np.exp(level)
     return np.asarray(np.round(usd, _DECIMALS)[np.searchsorted(moments, hours, side="right")])
-
-
-def _calm_logs(profile: Profile, count: int, rng: np.random.Generator) -> Floats:
-    """Return the logarithm of the price against its mean, move by move."""
-    moves = _remembering(rng.laplace(0.0, profile.move_share, count + 1), _MOVE_TREND)
-    return _remembering(np.clip(moves, -_LARGEST_MOVE, _LARGEST_MOVE), _PRICE_MEMORY)
 
 
 def _remembering(shocks: Floats, kept: float) -> Floats:

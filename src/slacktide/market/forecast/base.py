@@ -124,10 +124,6 @@ class ForecastRow(LazySequence[Quote]):
         usd, on_demand, gpus = self._row[index]
         return Quote(float(usd), float(on_demand), round(float(gpus)))
 
-    def array(self) -> Floats:
-        """Return the numbers themselves: one row per slot ahead."""
-        return self._row
-
 
 PIECE_SLOTS = 4096
 """Slots that are learned at once, so that a long past does not take all memory."""
@@ -167,7 +163,8 @@ class OnTape:
         """Return the learner with all that has come learned; begin again where it has seen something else."""
         key, learned = self._learned
         if self._learner is None or key != past.key or learned > past.came:
-            self._learner = copy.deepcopy(_beginner(self._forecaster, past))
+            begun = (self._forecaster, past.key, past.came)  # runs that begin alike share what they learned
+            self._learner = copy.deepcopy(_kept.get(begun, lambda: _begin(self._forecaster, past)))
         else:
             _learn(self._learner, past, learned, past.came)
         self._learned = past.key, past.came
@@ -194,11 +191,6 @@ def _learn(learner: Learner, past: Past, first: int, last: int) -> None:
         learner.learn_many(
             past.spot_usd_per_gpu_hour[rows], past.on_demand_usd_per_gpu_hour[rows], past.spot_gpus[rows]
         )
-
-
-def _beginner(forecaster: Forecaster, past: Past) -> Learner:
-    """Return a learner that has seen what has come of this past; runs that begin alike share it."""
-    return _kept.get((forecaster, past.key, past.came), lambda: _begin(forecaster, past))
 
 
 def _begin(forecaster: Forecaster, past: Past) -> Learner:

@@ -236,14 +236,13 @@ def records_of(
             cells[STOCK_COLUMN].stock() if STOCK_COLUMN in cells else UNLIMITED_GPUS,
         )
         if GPU_COLUMN in cells:
-            _take_type(cells[GPU_COLUMN], pool, types)
+            cell = cells[GPU_COLUMN]
+            gpu = types.setdefault(pool, cell.text.strip())
+            if gpu != cell.text.strip():
+                raise cell.error(
+                    f"must be the same in all rows of pool {shown(pool)}, which has {shown(gpu)}"
+                )
         yield record
-
-
-def _take_type(cell: Cell, pool: str, types: dict[str, str]) -> None:
-    known = types.setdefault(pool, cell.text.strip())
-    if known != cell.text.strip():
-        raise cell.error(f"must be the same in all rows of pool {shown(pool)}, which has {shown(known)}")
 
 
 def rows_of(text: str, path: str, first_line: int = 1) -> Iterator[CellRow]:

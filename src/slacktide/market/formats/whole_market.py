@@ -57,24 +57,18 @@ def read_whole(data: bytes, path: str) -> Market:
     """Read a market; raises FileError for one that is damaged, or of another version."""
     line, _, rest = data.partition(b"\n")
     try:
-        head = _head(line)
-        if head["version"] != VERSION:
-            raise FileError(f"a sent market must be of version {VERSION}, got another", path=path)
-        return _market(head, rest)
+        if len(line) > HEAD_BYTES:
+            raise InputError(f"its first line must have at most {HEAD_BYTES >> 20} MB, got more")
+        head = json.loads(line)
+        json.dumps(head, ensure_ascii=False).encode()  # half of a surrogate pair could not be printed later
+        market = _market(head, rest) if head["version"] == VERSION else None
     except _DAMAGED as error:
         raise FileError("a sent market must be intact, got a damaged one; resend it", path=path) from error
     except InputError as error:
-        if isinstance(error, FileError):
-            raise
         raise FileError(f"a sent market must be intact, got a damaged one: {error}", path=path) from error
-
-
-def _head(line: bytes) -> dict[str, Any]:
-    if len(line) > HEAD_BYTES:
-        raise InputError(f"its first line must have at most {HEAD_BYTES >> 20} MB, got more")
-    head: dict[str, Any] = json.loads(line)
-    json.dumps(head, ensure_ascii=False).encode()  # half of a surrogate pair could not be printed later
-    return head
+    if market is None:
+        raise FileError(f"a sent market must be of version {VERSION}, got another", path=path)
+    return market
 
 
 def _described(pool: Pool) -> dict[str, Any]:

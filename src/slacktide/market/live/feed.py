@@ -243,21 +243,17 @@ class Feed:
 
     def _take_row(self, name: str, micros: int, quote: Quote, line: int, gpu: str) -> None:
         if name not in self._pools:
-            self._add_row(name, micros, quote, line, gpu)
+            if len(self._pools) >= MOST_POOLS:
+                must = f"a feed must have at most {MOST_POOLS} pools"
+                raise FileError(f"{must}, got more", path=self._path, line=line)
+            slot_hours = self.market.pools[0].slot_hours
+            usd, on_demand_usd, gpus, stock = (np.array([number]) for number in quote)
+            self._add(Pool(name, slot_hours, usd, on_demand_usd, gpus, time_of(micros), gpu, stock))
         elif not (self._again and self._pools[name].knows(micros)):
             try:
                 self._pools[name].take(micros, quote)
             except InputError as error:
                 raise FileError(f"pool {name!r:.80}: {error}", path=self._path, line=line) from None
-
-    def _add_row(self, name: str, micros: int, quote: Quote, line: int, gpu: str) -> None:
-        if len(self._pools) >= MOST_POOLS:
-            raise FileError(
-                f"a feed must have at most {MOST_POOLS} pools, got more", path=self._path, line=line
-            )
-        slot_hours = self.market.pools[0].slot_hours
-        usd, on_demand_usd, gpus, stock = (np.array([number]) for number in quote)
-        self._add(Pool(name, slot_hours, usd, on_demand_usd, gpus, time_of(micros), gpu, stock))
 
     def _add(self, pool: Pool) -> None:
         growing = LivePool(pool, first_hours(pool, self.market.pools[0], 0))

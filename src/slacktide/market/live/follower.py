@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Self, TypeAlias
 
 from slacktide.core.errors import FileError, InputError, SlacktideError, shown
 from slacktide.core.files import make_durable, write_whole
@@ -36,23 +36,9 @@ CLOCKS_APART = timedelta(minutes=5)
 """A price that holds from a moment so little ahead holds now: the clocks differ."""
 LONGEST_NAME = 200  # characters in the name of a pool
 ENDING = ".csv"
+TableRow: TypeAlias = tuple[int, Price]  # when a slot begins, in microseconds, and the price that holds in it
 HEADER = ("time_utc", "pool", "gpu", "spot_usd_per_gpu_hour", "on_demand_usd_per_gpu_hour")
 FIRST_WAIT_S, LONGEST_WAIT_S = 2.0, 900.0  # before a source that failed is tried again
-
-
-class TableRow(NamedTuple):
-    """One row of a table of live prices."""
-
-    micros: int
-    pool: str
-    gpu: str
-    spot_usd_per_gpu_hour: float
-    on_demand_usd_per_gpu_hour: float
-
-    def cells(self) -> tuple[str, ...]:
-        """Return the row as texts, in the order of HEADER."""
-        prices = (self.spot_usd_per_gpu_hour, self.on_demand_usd_per_gpu_hour)
-        return stamp(self.micros), self.pool, self.gpu, *(repr(round(usd, 6)) for usd in prices)
 
 
 def is_sound(price: Price) -> bool:
@@ -82,7 +68,7 @@ def rows_due(
         for pool, each in changes.items()
         for row in _of_pool(each, last_micros.get(pool, micros_of(begin) - 1), micros_of(now), step_micros)
     ]
-    return sorted(found, key=lambda row: row.micros)
+    return sorted(found, key=lambda row: row[0])
 
 
 def _of_pool(changes: list[Price], last_micros: int, now_micros: int, step_micros: int) -> Iterator[TableRow]:
@@ -96,10 +82,7 @@ def _of_pool(changes: list[Price], last_micros: int, now_micros: int, step_micro
             continue  # it has a row already
         at = bisect_right(times, slot * step_micros) - 1 if slot < present else len(times) - 1
         if at >= 0:
-            price = changes[at]
-            usd, on_demand_usd = price.spot_per_gpu_hour, price.on_demand_per_gpu_hour
-            assert on_demand_usd is not None
-            yield TableRow(slot * step_micros, price.pool, price.gpu, usd, on_demand_usd)
+            yield slot * step_micros, changes[at]
 
 
 class FollowedTable:
@@ -144,7 +127,11 @@ class FollowedTable:
         if not rows:
             return
         text = io.StringIO(newline="")
-        csv.writer(text, lineterminator="\n").writerows(row.cells() for row in rows)
+        table = csv.writer(text, lineterminator="\n")
+        for micros, price in rows:
+            usd, on_demand_usd = price.spot_per_gpu_hour, price.on_demand_per_gpu_hour
+            assert on_demand_usd is not None
+            table.writerow((stamp(micros), price.pool, price.gpu, round(usd, 6), round(on_demand_usd, 6)))
         size = os.fstat(self._file).st_size
         try:
             _write_all(self._file, text.getvalue().encode())
@@ -154,7 +141,7 @@ class FollowedTable:
                 os.ftruncate(self._file, size)
             said = error.strerror or str(error)
             raise FileError(f"must be writable, got: {said}; make room for it", path=self.path) from error
-        self.last_micros.update({row.pool: row.micros for row in rows})
+        self.last_micros.update({price.pool: micros for micros, price in rows})
 
     def note(self, notes: TableNotes) -> None:
         """Replace the notes of the table; raises FileError."""
@@ -217,13 +204,13 @@ def _write_all(file: int, data: bytes) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowStep:
-    """What came of asking once."""
+    """What came of one request."""
 
     at_utc: datetime
     rows: int = 0  # rows that were written
     latest: tuple[Price, ...] = ()  # the price of each pool that holds now; none where there was no answer
     error: SlacktideError | None = None  # why there was no answer
-    wait_s: float = 0.0  # how long to wait before asking again
+    wait_s: float = 0.0  # how long to wait before the next request
 
 
 class Follower:

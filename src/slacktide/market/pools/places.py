@@ -156,13 +156,11 @@ def _wanted(gpu: str, market: Market) -> str:
 
 
 def _choice(pool: Pool, choices: tuple[PoolChoice, ...]) -> PoolChoice | None:
-    return next(
-        (each for each in choices if _same_gpu(each.gpu, pool.gpu) and is_at(pool.name, each.infra)), None
-    )
-
-
-def _same_gpu(wanted: str, there: str) -> bool:
-    return wanted in ("", ANY_GPU) or not there or wanted.casefold() == there.casefold()
+    for each in choices:
+        fits = each.gpu in ("", ANY_GPU) or not pool.gpu or each.gpu.casefold() == pool.gpu.casefold()
+        if fits and is_at(pool.name, each.infra):
+            return each
+    return None
 
 
 def _requested(choices: tuple[PoolChoice, ...]) -> str:
