@@ -50,7 +50,7 @@ def check_end(life: Life) -> None:
             raise Finding(f"{job} must succeed with all work done, but it is {record.status}: {work}")
         if record.progress.failures:
             raise Finding(f"{record.progress.failures} losses of {job} were taken for failures of its own")
-        checked = audit(record, life.controller.engine.job_context(record), store.read())
+        checked = audit(record, life.controller.engine.context.job_context(record), store.read())
         if not checked.clean:
             raise Finding(f"the audit of {job} is not clean: {checked}")
     _bills(life)
@@ -61,7 +61,7 @@ def _bills(life: Life) -> None:
     assert life.controller is not None
     engine, store = life.controller.engine, life.controller.store
     paid = [record.event.priced for record in store.read() if isinstance(record.event, Lived)]
-    contexts = {job: engine.job_context(job_record) for job, job_record in engine.state.jobs.items()}
+    contexts = {job: engine.context.job_context(job_record) for job, job_record in engine.state.jobs.items()}
     counted = owed(paid, contexts)
     for job, job_record in engine.state.jobs.items():
         usd = counted[job].usd if job in counted else 0.0

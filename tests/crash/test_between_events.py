@@ -46,7 +46,7 @@ def context_over_pools(sight: Sight) -> JobContext:
         checkpoint_gb=50,
     )  # fmt: skip
     ground = PoolOptions.of(job, "", market)
-    return make_context(job, market, ground.pools[0], EagerFailover(), 12, ground=ground, sight=sight)
+    return make_context(job, market, ground.pools[0], EagerFailover(), 12, pools=ground, sight=sight)
 
 
 def drive(store: MemoryStore, context: JobContext) -> None:
@@ -56,7 +56,7 @@ def drive(store: MemoryStore, context: JobContext) -> None:
         text = build.submitted(
             start_slot=12,
             pool=context.home.name,
-            pools=context.pool_names if context.ground is not None else (),
+            pools=context.pool_names if context.may_move else (),
             sight=context.sight,
         )
         engine.submit(text)

@@ -143,7 +143,7 @@ class Lives:
         return make_context(
             one.job, where.market, ground.pools[0], policies.make("on-demand"), where.start + own,
             began_hours=one.submitted_hours, origin_hours=own * SLOT_HOURS,
-            ground=ground if len(ground.pools) > 1 else None,
+            pools=ground if len(ground.pools) > 1 else None,
         )  # fmt: skip
 
     def open(self) -> Engine:
@@ -173,7 +173,7 @@ class Lives:
             origin_hours=context.origin_hours,
             fleet="a fleet",
             fleet_class="any",
-            pools=context.pool_names if context.ground is not None else (),
+            pools=context.pool_names if context.may_move else (),
         )
 
     def _live(self, between: int, crash_every: int, late_hours: float) -> None:

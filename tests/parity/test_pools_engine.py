@@ -83,7 +83,7 @@ def with_stock_outs(where: Market, seed: int) -> Market:
 
 def context_over(job: Job, where: Market, policy: Policy, sight: Sight = "feed") -> JobContext:
     ground = PoolOptions.of(job, "", where)
-    return make_context(job, where, ground.pools[0], policy, START, ground=ground, sight=sight)
+    return make_context(job, where, ground.pools[0], policy, START, pools=ground, sight=sight)
 
 
 def submission(context: JobContext) -> Submitted:
@@ -226,7 +226,7 @@ def test_a_feed_that_grows_is_decided_about_as_if_it_had_been_recorded(
     live = Feed(f"feed:{feed}")
     ground = PoolOptions.of(job, "", live.market)
     context = make_context(
-        job, live.market, ground.pools[0], POLICIES[policy], START, feed=live, ground=ground, sight=sight
+        job, live.market, ground.pools[0], POLICIES[policy], START, feed=live, pools=ground, sight=sight
     )
     store = MemoryStore()
     engine = Engine(store, Replay(), open_job=lambda _: context)

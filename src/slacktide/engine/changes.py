@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Iterable, Iterator
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from slacktide.core.types import Allocation, JobState, Order, Wish
 from slacktide.engine.job.account import StretchAccount, bare
@@ -51,10 +51,9 @@ def decided(
     order: Order,
     wish: Allocation,
     ending: Ending | None = None,
-    lost_gpu_hours: float = 0.0,
-    wanted_pool: str = "",
+    **more: Any,
 ) -> Decided:
-    """Say what is to be held, what was wished for, and why."""
+    """Say what is to be held, what was wished for, and why; `more` are other fields of the event."""
     return Decided(
         job=order.job,
         at_hours=begun.from_hours,
@@ -72,9 +71,8 @@ def decided(
         attempt=order.attempt,
         until_hours=order.until_hours,
         ending=ending,
-        lost_gpu_hours=float(lost_gpu_hours),
-        wanted_pool=wanted_pool,
         instead=tuple(Wish(int(one.spot_gpus), int(one.on_demand_gpus), one.pool) for one in wish.instead),
+        **more,
     )
 
 

@@ -1,7 +1,7 @@
-"""The engine: look, decide, write, act.
+"""The engine: look, decide, write, act; and the live loop round it.
 
 `Engine.step(now)` is all there is to running jobs. It neither sleeps nor reads a clock: its caller owns the
-time, so a test lives through a week in milliseconds and the live loop is a few lines round it. What a step
+time, so a test lives through a week in milliseconds and `live`, which does both, is a few lines. What a step
 found and decided is written into the journal as one batch, and only then acted on; whatever is killed in
 between, the next engine reads the same journal and does the rest. The steps themselves read a
 `StepContext` and yield changes; only the engine appends events and acts on the back end.
@@ -13,22 +13,21 @@ import contextlib
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from slacktide.backends.base import Backend, BackendStatus, Preemptable, RentsMachines
+from slacktide.backends.base import Backend, Preemptable, RentsMachines
 from slacktide.core.errors import BackendError, LeaseError
-from slacktide.core.types import TIME_TOLERANCE_HOURS
+from slacktide.core.types import TIME_TOLERANCE_HOURS, Order
 from slacktide.core.units import format_count
 from slacktide.engine.changes import Change
 from slacktide.engine.clock import Clock
 from slacktide.engine.failures_and_ends import has_no_trace, vanished
-from slacktide.engine.fleet.admission import check_admitted
 from slacktide.engine.fleet.decide import FleetStep
 from slacktide.engine.fleet.fleets import LiveFleet, class_of, open_fleet
+from slacktide.engine.fleet.site import check_admitted
 from slacktide.engine.holding import note_held
-from slacktide.engine.job.account import StretchAccount
 from slacktide.engine.job.availability import SpotSeen
-from slacktide.engine.job.blocked_jobs import Troubles, said
+from slacktide.engine.job.blocked_jobs import said
 from slacktide.engine.job.job_context import JobContext, context_of
 from slacktide.engine.job.journal_market import digest_now
 from slacktide.engine.job.launch_spec import launch_of
@@ -102,25 +101,21 @@ class Engine:
     def recover(self) -> None:
         """Compare the journal with what the back end really holds: adopt what it explains, end the rest."""
         self.retry(all_jobs=True)
-        orders = [
-            record.holding.order for record in self.context.jobs.able() if record.holding.order is not None
-        ]
-        self.backend.sweep(orders)
+        self.backend.sweep(_orders(self.context.jobs.able()))
         self._miss_what_vanished()
-        for record in self.context.jobs.able():
-            if record.holding.order is not None:
-                self.backend.hold(record.holding.order)
+        for order in _orders(self.context.jobs.able()):
+            self.backend.hold(order)
 
     def retry(self, *, all_jobs: bool = False) -> None:
         """Try again what kept single jobs from going on: their market, their file, what starts their workers.
 
         Whatever goes wrong is that job's trouble and no other's.
         """
-        troubles = self.troubles
+        troubles = self.context.troubles
         stuck = {*troubles.having("market"), *troubles.having("launch")}
         for record in self.state.active:
             if all_jobs or record.job in stuck:
-                troubles.note(record.job, "market", _found_wrong(self.job_context, record))
+                troubles.note(record.job, "market", _found_wrong(self.context.job_context, record))
                 if record.job in self.context.jobs:
                     troubles.note(record.job, "launch", _found_wrong(self._enter, record))
 
@@ -131,10 +126,9 @@ class Engine:
         self._teach_feeds()
         self.context.gaps.append(now - min(self._stepped_hours, now))
         self._stepped_hours = now
-        for record in active:
-            if record.holding.order is not None:
-                # An order may be repeated, so what was written but not acted on is made up for here.
-                self.backend.hold(record.holding.order)
+        for order in _orders(active):
+            # An order may be repeated, so what was written but not acted on is made up for here.
+            self.backend.hold(order)
         self.context.facts = self.backend.look(self.state.unended)
         self.context.spot = self.context.spot_at(now)
         self._acted.clear()
@@ -150,9 +144,8 @@ class Engine:
 
     def abandon(self) -> None:
         """Let go of all workers without the journal; the next controller will see them gone."""
-        for record in self.state.active:
-            if record.holding.order is not None:
-                self.backend.hold(record.holding.order._replace(ending=True))
+        for order in _orders(self.state.active):
+            self.backend.hold(order._replace(ending=True))
 
     @property
     def idle(self) -> bool:
@@ -161,7 +154,7 @@ class Engine:
             return False
         return all(
             self.context.status(record.job).gone
-            if self.troubles.has(record.job, "market")
+            if self.context.troubles.has(record.job, "market")
             else record.requests.released
             for record in self.state.active
         )
@@ -178,28 +171,6 @@ class Engine:
             if not fleet.present:
                 now_hours = max(self.state.now_hours, fleet.accounted_hours)
                 self.perform(FleetStep(self.context, fleet, (), now_hours).let_go())
-
-    @property
-    def facts(self) -> Mapping[str, BackendStatus]:
-        """What the back end reported at the last step."""
-        return self.context.facts
-
-    @property
-    def troubles(self) -> Troubles:
-        """What keeps single jobs from going on."""
-        return self.context.troubles
-
-    def job_context(self, record: JobRecord) -> JobContext:
-        """Return a job's context, made from the journal where this engine did not take the job in."""
-        return self.context.job_context(record)
-
-    def context_of(self, job: str) -> JobContext:
-        """Return the context of a job that is being taken in or was."""
-        return self.context.jobs.named(job)
-
-    def account(self, record: JobRecord, now_hours: float) -> StretchAccount | None:
-        """Return what the stretch that a job is in has done and cost so far; None when it is in none."""
-        return self.context.account(record, now_hours)
 
     def read_on(self) -> None:
         """Take into account what others have appended to the journal."""
@@ -226,9 +197,7 @@ class Engine:
             for record, spot_left, order in change.directives:
                 if spot_left is not None and isinstance(self.backend, Preemptable):
                     self.backend.take(record.job, spot_left, self._notice_s)
-                given = record.holding.order if order is None else order
-                assert given is not None
-                self.backend.hold(given)
+                self.backend.hold(record.order if order is None else order)
                 self._acted.add(record.job)
 
     def keep(self) -> None:
@@ -245,8 +214,8 @@ class Engine:
             del self.context.reports[job]
 
     def _enter(self, record: JobRecord) -> None:
-        worked = record.progress.state.progress_gpu_hours > 0
-        self.backend.enter(launch_of(record.job, self.job_context(record).file, worked=worked))
+        worked, file = record.progress.state.progress_gpu_hours > 0, self.context.job_context(record).file
+        self.backend.enter(launch_of(record.job, file, worked=worked))
 
     def _miss_what_vanished(self) -> None:
         """Begin anew what the journal knows to have been there and of which no trace is left."""
@@ -260,21 +229,17 @@ class Engine:
 
     def _teach_feeds(self) -> None:
         """Let markets that report prices only know what our tries have shown of spot."""
-        for feed in list(self.context.jobs.feeds()):
-            if feed.is_uncounted:
-                feed.learn(self._seen().pools)
-
-    def _seen(self) -> SpotSeen:
-        if self._spot_seen is None:
-            self._spot_seen = SpotSeen()
-            for record in self.store.read(job=""):
-                self._spot_seen.apply(record)
-        return self._spot_seen
+        for feed in [feed for feed in self.context.jobs.feeds() if feed.is_uncounted]:
+            if self._spot_seen is None:
+                self._spot_seen = SpotSeen()
+                for record in self.store.read(job=""):
+                    self._spot_seen.apply(record)
+            feed.learn(self._spot_seen.pools)
 
     def _note_troubles(self, now_hours: float) -> None:
         for record in self.state.active:
-            self.troubles.note(record.job, "machine", self.context.status(record.job).trouble)
-        news = self.troubles.news(self.state.active, now_hours)
+            self.context.troubles.note(record.job, "machine", self.context.status(record.job).trouble)
+        news = self.context.troubles.news(self.state.active, now_hours)
         trouble = next((feed.trouble for feed in self.context.jobs.feeds()), "")
         if trouble != self.state.feed_trouble:
             news.append(FeedTroubled(at_hours=now_hours, why=trouble))
@@ -283,18 +248,13 @@ class Engine:
 
     def _see_what_came(self, now_hours: float) -> None:
         """Note what is held at once of what was ordered in this step: it is paid for from now on."""
-        seen = [
-            record
-            for record in self.state.active
-            if record.job in self._acted and record.holding.begun is not None
-        ]
+        acted = [record for record in self.state.active if record.job in self._acted]
+        seen = [record for record in acted if record.holding.begun is not None]
         if seen:
             now = self.backend.look([record.job for record in seen])
             self.context.facts = {**self.context.facts, **now}
         for record in seen:
-            assert record.holding.begun is not None
-            at_hours = max(now_hours, record.holding.begun.from_hours)
-            self.perform(note_held(self.context, record, at_hours))
+            self.perform(note_held(self.context, record, max(now_hours, record.begun.from_hours)))
 
     def _take_in(self, records: Iterable[Record]) -> None:
         for record in records:
@@ -307,12 +267,10 @@ class Engine:
         """Say on which market all jobs run, where the journal does not say so yet."""
         if self.state.site is not None:
             return []
-        slot = job_context.start_slot
-        start_utc, market = job_context.market_pool.time(slot).isoformat(), submitted.market
+        slot, market = job_context.start_slot, submitted.market
+        start_utc, begins = job_context.market_pool.time(slot).isoformat(), job_context.begins(slot)
         digest = digest_now(market, start_utc) if market else ""
-        return [
-            SiteOpened(at_hours=job_context.begins(slot), market=market, start_utc=start_utc, digest=digest)
-        ]
+        return [SiteOpened(at_hours=begins, market=market, start_utc=start_utc, digest=digest)]
 
     def _forward(self, now_hours: float) -> float:
         """Return the time, which never goes back; a clock that did is noted."""
@@ -327,18 +285,22 @@ class Engine:
         return max(now_hours, latest)
 
 
+def _orders(records: Iterable[JobRecord]) -> list[Order]:
+    """Return what jobs are to hold, of those in an open stretch."""
+    orders = (record.holding.order for record in records)
+    return [order for order in orders if order is not None]
+
+
 def _completed(submitted: Submitted, job_context: JobContext) -> Submitted:
     """Return a submission with what a list of jobs shows of it, so that lists need not read job files."""
+    job = job_context.job
     complete = dataclasses.replace(
-        submitted,
-        work_gpu_hours=job_context.job.work_gpu_hours,
-        deadline_hours=job_context.job.deadline_hours,
+        submitted, work_gpu_hours=job.work_gpu_hours, deadline_hours=job.deadline_hours
     )
     return dataclasses.replace(complete, fleet_class=class_of(complete)) if complete.fleet else complete
 
 
 def _found_wrong(try_it: Callable[[JobRecord], object], record: JobRecord) -> str:
-    """Return what goes wrong with a job; empty when nothing does."""
     try:
         try_it(record)
     except Exception as error:
@@ -381,7 +343,6 @@ def live(
     sleep: Callable[[float], None] = time.sleep,
     monotonic: Callable[[], float] = time.monotonic,
     poll_s: float = POLL_S,
-    patience_s: float = PATIENCE_S,
 ) -> None:
     """Run until it is over, or, once `stopping` says so, until everything is let go.
 
@@ -389,53 +350,35 @@ def live(
     When the journal or the machine fails, nothing is decided and the step is tried again; if that goes
     on for too long, or anything else goes wrong, the workers are let go and the error is raised.
     """
+    trouble: float | None = None
+    giving_back = GivingBack(engine, complain, monotonic)
     try:
-        _go_round(
-            engine, clock, between, over, show, stopping, complain, sleep, monotonic, poll_s, patience_s
-        )
+        while True:
+            if stopping():
+                engine.release()
+            now = clock.step(engine.most_hours)
+            try:
+                engine.step(now)
+                between()
+                trouble = None
+            except LeaseError:
+                raise  # another process may be in charge, so waiting is useless
+            except BackendError as error:
+                if trouble is None:
+                    trouble = monotonic()
+                    complain(error)
+                if monotonic() - trouble > PATIENCE_S:
+                    raise
+                sleep(1.0)
+                continue
+            show(now)
+            giving_back.watch()
+            if engine.idle and (stopping() or over()):
+                return
+            sleep(poll_s)
     except BaseException:
         _let_go(engine, sleep, monotonic)
         raise
-
-
-def _go_round(
-    engine: Engine,
-    clock: Clock,
-    between: Callable[[], None],
-    over: Callable[[], bool],
-    show: Callable[[float], None],
-    stopping: Callable[[], bool],
-    complain: Callable[[BackendError], None],
-    sleep: Callable[[float], None],
-    monotonic: Callable[[], float],
-    poll_s: float,
-    patience_s: float,
-) -> None:
-    trouble: float | None = None
-    giving_back = GivingBack(engine, complain, monotonic)
-    while True:
-        if stopping():
-            engine.release()
-        now = clock.step(engine.most_hours)
-        try:
-            engine.step(now)
-            between()
-            trouble = None
-        except LeaseError:
-            raise  # another process may be in charge, so waiting is useless
-        except BackendError as error:
-            if trouble is None:
-                trouble = monotonic()
-                complain(error)
-            if monotonic() - trouble > patience_s:
-                raise
-            sleep(min(1.0, patience_s / 10))
-            continue
-        show(now)
-        giving_back.watch()
-        if engine.idle and (stopping() or over()):
-            return
-        sleep(poll_s)
 
 
 class GivingBack:
@@ -464,7 +407,7 @@ class GivingBack:
 def _let_go(engine: Engine, sleep: Callable[[float], None], monotonic: Callable[[], float]) -> None:
     """Stop all workers without the journal, and see them gone."""
     engine.abandon()
-    jobs = [record.job for record in engine.state.active if record.holding.order is not None]
+    jobs = [order.job for order in _orders(engine.state.active)]
     until = monotonic() + LETTING_GO_S
     while monotonic() < until:
         with contextlib.suppress(BackendError):  # what could not be ended now is tried again

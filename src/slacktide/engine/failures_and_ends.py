@@ -73,8 +73,8 @@ def pressing(context: StepContext, record: JobRecord, now_hours: float) -> Respo
         return partial(let_go, ending="released", why=STOPS)
     if facts.finished is not None and now_hours >= order.until_hours:
         return _stop_in_time
-    preemptions = record.holding.preemptions
-    if context.job_context(record).patience.preempted_too_often(preemptions):
+    preemptions, allowed = record.holding.preemptions, context.job_context(record).patience.preemptions
+    if allowed is not None and preemptions > allowed:
         return partial(let_go, ending="failed", why=f"preempted {preemptions} times, more than allowed")
     if order.gpus and (answer := _trouble(context, record, facts)) is not None:
         return answer
@@ -126,8 +126,7 @@ def _stop_in_time(context: StepContext, record: JobRecord, one: StretchAccount) 
         yield from let_go(context, record, one, "deadline_missed", STOPS_LATE)
         return
     # What stopping may cost at the most: what is held, as long as it takes, at the worst price.
-    order, held = record.order, record.holding.held or NOTHING
-    spot, on_demand = max(order.spot_gpus, held.spot_gpus), max(order.on_demand_gpus, held.on_demand_gpus)
+    spot, on_demand = record.most(record.order)
     worst = job_context.worst_quote(job_context.slot(one.to_hours))
     reserve_usd = usd_per_hour(worst, spot, on_demand) * context.stop_hours(record.job)
     why = spent(job_context.job.money_usd, one.state.cost_usd, reserve_usd)
@@ -276,7 +275,6 @@ def vanished(record: JobRecord, order: Order) -> list[Event]:
 
 
 def _failed(context: StepContext, record: JobRecord, one: StretchAccount) -> Changes:
-    """Note that a worker failed, and begin again or give up."""
     facts = context.status(record.job)
     failure = facts.failure
     assert failure is not None
@@ -295,7 +293,6 @@ def _failed(context: StepContext, record: JobRecord, one: StretchAccount) -> Cha
 
 
 def _stalled(context: StepContext, record: JobRecord, one: StretchAccount) -> Changes:
-    """Note that a job hangs, and begin again or give up."""
     facts = context.status(record.job)
     stalled = Stalled(
         job=record.job,
@@ -327,7 +324,6 @@ def _again(
 
 
 def _restart(context: StepContext, record: JobRecord, at_hours: float, delay_s: float, why: str) -> Changes:
-    """Begin the same holding again with new workers."""
     attempt = context.next_attempt(record)
     again = Restarted(job=record.job, at_hours=at_hours, attempt=attempt, delay_s=delay_s, why=why)
     yield Change((again,), (Directive(record),))

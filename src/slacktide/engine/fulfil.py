@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from slacktide.allocators.site.spot import Claim, Spot
+from slacktide.allocators.site.spot import Claim
 from slacktide.allocators.view import BUDGET_SHORT
-from slacktide.backends.base import PoolRoom
 from slacktide.core.quotes import UNLIMITED_GPUS, Quote
 from slacktide.core.types import TIME_TOLERANCE_HOURS, Allocation, JobState, Order, Reason, Wish
 from slacktide.engine.changes import decided
@@ -45,7 +43,7 @@ def fulfil(
     record, state = decision.record, decision.state
     job_context, spot, on_demand, missed, unstocked = fulfilment(context, decision, wish, known_missed)
     pool, begun = job_context.market_pool.name, decision.begun
-    if job_context.ground is not None:
+    if job_context.may_move:
         begun = begun._replace(quote=job_context.quote(begun.slot))
     before = record.holding.order or state  # what was ordered may not be there yet, and is not ordered again
     changed = decision.taken is not None or (spot, on_demand) != (before.spot_gpus, before.on_demand_gpus)
@@ -54,38 +52,35 @@ def fulfil(
     wanted = Order(record.job, attempt, pool, spot, on_demand)
     context.spot.hold(Claim(record.job, pool, wanted.spot_gpus, begun.from_hours, wanted.on_demand_gpus))
     order = context.lasting(record, state, begun, wanted)
-    lost = physics.given_up(
-        job_context.terms, state, spot, on_demand, job_context.here if job_context.ground else state.pool
-    )
+    lost = physics.given_up(job_context.terms, state, spot, on_demand, job_context.here)
+    first = wish.pool or job_context.pool_names[state.pool]
     event = decided(
-        begun, state, order, wish, lost_gpu_hours=lost, wanted_pool=_first(job_context, state, wish)
-    )
-    event = dataclasses.replace(
-        event,
-        missed=missed,
-        unstocked=unstocked,
-        notice_hours=decision.notice_hours,
+        begun, state, order, wish,
+        lost_gpu_hours=float(lost), wanted_pool=first if job_context.may_move else "", missed=missed,
+        unstocked=unstocked, notice_hours=decision.notice_hours,
         **_journey(job_context, record, state, order),
-    )
+    )  # fmt: skip
     events: list[Event] = [event]
     if context.status(record.job).finished is not None and record.holding.held is None:
         # The first order to a back end that says what is held: nothing is yet.
-        nothing = Held(
-            job=record.job,
-            at_hours=begun.from_hours,
-            attempt=attempt,
-            spot_gpus=0,
-            on_demand_gpus=0,
-            pending_gpus=order.gpus,
+        at_hours, gpus = begun.from_hours, order.gpus
+        events.append(
+            Held(
+                job=record.job,
+                at_hours=at_hours,
+                attempt=attempt,
+                spot_gpus=0,
+                on_demand_gpus=0,
+                pending_gpus=gpus,
+            )
         )
-        events.append(nothing)
     return [*events, *_health(context, decision, job_context, order, wish.reason)]
 
 
 def _journey(job_context: JobContext, record: JobRecord, state: JobState, order: Order) -> dict[str, Any]:
     """Say from where a job moves with an order, and what that costs; nothing where it does not."""
     ran = record.money.bill.gpu_hours > 0.0 or state.gpus > 0  # its first stretch may not be written yet
-    if job_context.ground is None or job_context.here == state.pool or not order.gpus or not ran:
+    if job_context.here == state.pool or not order.gpus or not ran:
         return {}
     carries = state.progress_gpu_hours > 0.0
     hours = float(job_context.terms.move_hours[state.pool]) if carries else 0.0
@@ -94,11 +89,6 @@ def _journey(job_context: JobContext, record: JobRecord, state: JobState, order:
         "move_usd": job_context.move_usd(state),
         "move_hours": hours,
     }
-
-
-def _first(job_context: JobContext, state: JobState, wish: Allocation) -> str:
-    """Return the pool of the first wish of a job that may move; empty for one that stays."""
-    return "" if job_context.ground is None else wish.pool or job_context.pool_names[state.pool]
 
 
 def fulfilment(
@@ -110,7 +100,7 @@ def fulfilment(
     of the one wish for a job of a fleet on a market: its allocator saw what every pool has.
     """
     job_context = context.job_context(decision.record)
-    if job_context.ground is None:
+    if not job_context.may_move:
         stays_in(wish, job_context.market_pool.name, decision.record.job)
         return _cut(
             context, decision, job_context, Wish(wish.spot_gpus, wish.on_demand_gpus), decision.begun.quote
@@ -134,43 +124,45 @@ def fulfilment(
 
 
 def _left(context: StepContext, decision: PendingDecision, job_context: JobContext, quote: Quote) -> Quote:
-    """Return what others leave of what a pool offers, and of what the job's fleet may hold on demand."""
-    left = _left_in_pool(context, decision, job_context, quote)
-    quota = context.fleets.quota_left(decision.record, context.spot)
-    return left._replace(on_demand_gpus=min(left.on_demand_gpus, quota))
+    """Return what others leave of what a pool offers, and of what the job's fleet may hold on demand.
 
-
-def _left_in_pool(
-    context: StepContext, decision: PendingDecision, job_context: JobContext, quote: Quote
-) -> Quote:
-    """Return what others leave of what a pool offers, what the job holds or has ordered there included.
-
-    Jobs of a fleet that rents all on demand, at one price, are not limited by a stock.
+    What the job holds or has ordered there is its own. Jobs of a fleet that rents all on demand, at one
+    price, are not limited by a stock.
     """
     record, pool = decision.record, job_context.market_pool.name
+    run = context.fleets.of(record)
     by_others = context.spot.by_others(record.job).get(pool, 0)
-    if quote.on_demand_gpus >= UNLIMITED_GPUS or context.fleets.is_unlimited(record):
-        return offer(quote._replace(on_demand_gpus=UNLIMITED_GPUS), by_others)
-    left = offer(quote, by_others, context.spot.on_demand_by_others(record.job).get(pool, 0))
-    is_there = job_context.ground is None or job_context.here == decision.state.pool
-    ordered = (
-        record.holding.order.on_demand_gpus
-        if record.holding.order is not None and record.holding.order.pool == pool
-        else 0
-    )
-    return left.keeping(max(decision.state.on_demand_gpus if is_there else 0, ordered))
+    if quote.on_demand_gpus >= UNLIMITED_GPUS or (run is not None and run.market is None):
+        left = offer(quote._replace(on_demand_gpus=UNLIMITED_GPUS), by_others)
+    else:
+        order, own = record.holding.order, 0
+        if job_context.here == decision.state.pool:
+            own = decision.state.on_demand_gpus
+        if order is not None and order.pool == pool:
+            own = max(own, order.on_demand_gpus)
+        on_demand = context.spot.on_demand_by_others(record.job).get(pool, 0)
+        left = offer(quote, by_others, on_demand).keeping(own)
+    quota = context.fleets.quota_left(record, context.spot)
+    return left._replace(on_demand_gpus=min(left.on_demand_gpus, quota))
 
 
 def _cut(
     context: StepContext, decision: PendingDecision, job_context: JobContext, wish: Wish, quote: Quote
 ) -> Fulfilment:
-    """Cut a wish to what can be had in a pool."""
+    """Cut a wish to what can be had in a pool.
+
+    On-demand GPUs are cut to those that machines can give; spot makes up for the rest as far as it is left.
+    """
+    terms, pool = job_context.terms, job_context.market_pool.name
     left = _left(context, decision, job_context, quote)
-    spot, on_demand = physics.cut(job_context.terms, left, wish.spot_gpus, wish.on_demand_gpus)
-    room = context.capacity(job_context.market_pool.name)
-    spot, on_demand = cut_to_capacity(
-        context.spot, room, decision.record.job, job_context, left, spot, on_demand
-    )
+    spot, on_demand = physics.cut(terms, left, wish.spot_gpus, wish.on_demand_gpus)
+    room = context.capacity(pool).on_demand_gpus
+    if math.isfinite(room):
+        # By claims: those of a fleet are decided about together, so what others were given is not written.
+        by_others = context.spot.on_demand_by_others(decision.record.job).get(pool, 0)
+        most = max(0, int(room) - by_others)
+        if on_demand > most:
+            spot, on_demand = physics.cut(terms, left, spot + on_demand - most, most)
     return Fulfilment(job_context, int(spot), int(on_demand))
 
 
@@ -184,66 +176,50 @@ def _health(
     context: StepContext, decision: PendingDecision, job_context: JobContext, order: Order, reason: Reason
 ) -> list[Event]:
     """Say so where the outlook of a job changes with what it is to hold."""
-    hours = decision.begun.from_hours
-    pace = context.belief(decision)
-    terms = believed(job_context.terms, pace)
-    all_terms = (
-        tuple(believed(one, pace) for one in job_context.all_terms) if job_context.ground is not None else ()
-    )
-    word, why = health(
-        terms, pace, decision.state, hours, job_context.slot_hours, order.spot_gpus, order.on_demand_gpus,
-        all_terms, job_context.here,
-    )  # fmt: skip
+    pace, progress = context.belief(decision), decision.record.progress
+    all_terms = tuple(believed(one, pace) for one in job_context.all_terms)
+    terms = all_terms[job_context.here]
+    word, why = _outlook(job_context, all_terms, pace, decision, order)
     if (
-        decision.record.progress.estimated
+        progress.estimated
         and physics.work_hours(terms, decision.state.progress_gpu_hours, terms.fastest) <= 0.0
     ):
         word, why = "at-risk", OUTRAN
     if reason.rule == BUDGET_SHORT and word in ("measuring", "on-time"):
         word, why = "at-risk", NOT_COVERED
-    if word == decision.record.progress.health:
+    if word == progress.health:
         return []
-    return [HealthChanged(job=decision.record.job, at_hours=hours, health=word, why=why)]
+    return [HealthChanged(job=decision.record.job, at_hours=decision.begun.from_hours, health=word, why=why)]
 
 
-def cut_to_capacity(
-    spot_of_all: Spot, room: PoolRoom, job: str, context: JobContext, left: Quote, spot: int, on_demand: int
-) -> tuple[int, int]:
-    """Cut on-demand GPUs to those that machines can give; spot makes up for the rest as far as it is left."""
-    if math.isinf(room.on_demand_gpus):
-        return spot, on_demand
-    # By claims: those of a fleet are decided about together, so what others were given is not written yet.
-    by_others = spot_of_all.on_demand_by_others(job).get(context.market_pool.name, 0)
-    most = max(0, int(room.on_demand_gpus) - by_others)
-    if on_demand <= most:
-        return spot, on_demand
-    return physics.cut(context.terms, left, spot + on_demand - most, most)
-
-
-def health(
-    terms: physics.Terms,
+def _outlook(
+    job_context: JobContext,
+    all_terms: Sequence[physics.Terms],
     pace: Pace,
-    state: JobState,
-    now_hours: float,
-    slot_hours: float,
-    spot: int,
-    on_demand: int,
-    all_terms: Sequence[physics.Terms] = (),
-    pool: int = 0,
+    decision: PendingDecision,
+    order: Order,
 ) -> tuple[Health, str]:
     """Return the outlook of a job that is to hold these GPUs from now on, and why.
 
     Late: not even the fastest on-demand width from now on would meet the deadline, at a pace as fast as the
     evidence leaves possible. Late expected: it would not at the pace that is believed. Measuring: it would,
     and the pace is not measured yet. At risk: it would, but what is held would not, and less than a slot and
-    a restart are left until on demand must begin, at a pace as slow as the evidence leaves possible. `terms`
-    are those at the pace that is believed. A job that may move has `all_terms`, those of each pool, and is to
-    hold the GPUs in one of them.
+    a restart are left until on demand must begin, at a pace as slow as the evidence leaves possible.
+    `all_terms` are those at the pace that is believed, in each pool that the job may use.
     """
+    here, slot_hours, terms = job_context.here, job_context.slot_hours, all_terms[job_context.here]
+    state, now_hours = decision.state, decision.begun.from_hours
     limit, began = terms.deadline_hours + TIME_TOLERANCE_HOURS, terms.submitted_hours
-    as_held, earliest = _ends(terms, state, now_hours, spot, on_demand)
-    if all_terms:
-        as_held, earliest = _ends_in(all_terms, state, now_hours, spot, on_demand, pool)
+    if job_context.may_move:
+        widths = [int(one.fastest) for one in all_terms]
+    else:
+        widths = [physics.rescue_width(terms, state, now_hours)]
+    ends = [
+        float(physics.finish_in(one, state, now_hours, at, width))
+        for at, (one, width) in enumerate(zip(all_terms, widths, strict=True))
+    ]
+    as_held = float(physics.finish_in(terms, state, now_hours, here, order.on_demand_gpus, order.spot_gpus))
+    earliest = min(as_held, *ends)
     left = physics.work_hours(terms, state.progress_gpu_hours, terms.fastest)
     slow = margin_factor(pace, terms.fastest, left, slot_hours, Z)
     if earliest > limit:
@@ -258,27 +234,3 @@ def health(
     if spare > slot_hours + terms.restart_hours:
         return "on-time", f"on demand can wait another {spare:.2f} h"
     return "at-risk", f"on demand must start within {max(spare, 0.0):.2f} h"
-
-
-def _ends(
-    terms: physics.Terms, state: JobState, now_hours: float, spot: int, on_demand: int
-) -> tuple[float, float]:
-    """Return when a job would be done with what it is to hold, and at the earliest."""
-    width = physics.rescue_width(terms, state, now_hours)
-    rescue = float(physics.on_demand_finish(terms, state, now_hours, width))
-    as_held = float(physics.finish_in(terms, state, now_hours, state.pool, on_demand, spot))
-    return as_held, min(rescue, as_held)
-
-
-def _ends_in(
-    terms: Sequence[physics.Terms], state: JobState, now_hours: float, spot: int, on_demand: int, pool: int
-) -> tuple[float, float]:
-    """Return the same for a job that may move and is to hold this in one of its pools."""
-    as_held = math.inf
-    if spot + on_demand:
-        there, changed = terms[pool], (spot, on_demand, pool) != state[:3]
-        done, _, _ = physics.carried(there, state, changed)
-        pause = physics.pause_after(there, state, spot, on_demand, pool)
-        as_held = float(now_hours + pause + physics.work_hours(there, done, spot + on_demand))
-    rescues = (physics.finish_in(one, state, now_hours, at, int(one.fastest)) for at, one in enumerate(terms))
-    return as_held, min(as_held, *map(float, rescues))

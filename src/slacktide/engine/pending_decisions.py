@@ -13,11 +13,11 @@ from slacktide.core.arrays import Ints
 from slacktide.core.quotes import Sighting
 from slacktide.core.types import JobState
 from slacktide.core.units import MAX_GPUS
-from slacktide.engine.job.job_context import JobContext, pace_of
+from slacktide.engine.job.job_context import JobContext
 from slacktide.journal.events import Event
 from slacktide.journal.state.journal_state import Begun, JobRecord
 from slacktide.physics import progress as physics
-from slacktide.physics.pace import Pace
+from slacktide.physics.pace import KNOWN, Pace, prior
 from slacktide.policies.view import View
 
 
@@ -69,8 +69,15 @@ def _seen(decision: PendingDecision) -> Mapping[str, tuple[Sighting, ...]]:
 
 
 def believed_of(context: JobContext, decision: PendingDecision) -> Pace:
-    """Return what is believed of a job's speed as it is decided about."""
-    return pace_of(context, decision.record) if decision.pace is None else decision.pace
+    """Return what is believed of a job's speed as it is decided about: its file until it was measured.
+
+    The file of a job of a fleet is taken at its word: `StepContext.belief` says where it is to be measured.
+    """
+    record = decision.record
+    known = record.progress.pace if decision.pace is None else decision.pace
+    if known is not None:
+        return known
+    return KNOWN if record.fleet else prior(context.job.work_spread)
 
 
 def view_of_all(

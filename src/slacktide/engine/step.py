@@ -54,7 +54,6 @@ def take_step(context: StepContext, active: Sequence[JobRecord], now_hours: floa
 
 
 def _is_due(context: StepContext, record: JobRecord, now_hours: float) -> bool:
-    """Whether the slot of a job's open stretch is over."""
     begun = record.holding.begun
     return begun is not None and context.job_context(record).slot(now_hours) > begun.slot
 
@@ -116,7 +115,6 @@ def _caught_up(context: StepContext, record: JobRecord, now_hours: float) -> Cha
 
 
 def _go_on(context: StepContext, record: JobRecord, one: StretchAccount, reason: Reason) -> Changes:
-    """Go over into the next slot with what is held."""
     order, begun = record.order, _next_slot(context, record, one)
     wish = Allocation(order.spot_gpus, order.on_demand_gpus, reason=reason, memory=record.progress.memory)
     same = context.lasting(record, one.state, begun, order)

@@ -16,15 +16,16 @@ from slacktide.allocators.site.spot import Claim, Spot
 from slacktide.backends.base import Backend, BackendStatus, Bounded, PoolRoom
 from slacktide.core.types import JobState, Order
 from slacktide.engine.fleet.fleets import LiveFleet, LiveFleets
-from slacktide.engine.job.account import StretchAccount, account, money_ends
+from slacktide.engine.job.account import StretchAccount, account
 from slacktide.engine.job.blocked_jobs import Troubles
-from slacktide.engine.job.job_context import JobContext, JobContexts, pace_of
-from slacktide.engine.pending_decisions import PendingDecision
+from slacktide.engine.job.job_context import JobContext, JobContexts
+from slacktide.engine.pending_decisions import PendingDecision, believed_of
 from slacktide.journal.events import Submitted
 from slacktide.journal.state.fleet_record import FleetRecord
 from slacktide.journal.state.journal_state import NOTHING, Begun, Holding, JobRecord, JournalState
 from slacktide.journal.store.base import Store
-from slacktide.physics.pace import KNOWN, Pace, prior
+from slacktide.physics.pace import Pace, prior
+from slacktide.physics.tariff import lasts_hours
 
 STEPS_IN_RESERVE = 2  # a job that is done is seen a step late, or two
 GAPS_KEPT = 5
@@ -118,15 +119,24 @@ class StepContext:
     def lasting(self, record: JobRecord, state: JobState, begun: Begun, order: Order) -> Order:
         """Return an order that ends early enough for all to be gone before the money is.
 
-        That of a job that stops at its deadline ends there at the latest.
+        The reserve is what letting go may take, for all that is or will be held, at the worst quote so far.
+        The order of a job that stops at its deadline ends there at the latest.
         """
+        context = self.job_context(record).named(order.pool)
+        if math.isinf(context.job.money_usd):
+            return order._replace(until_hours=context.stops_hours)
         stop_hours = self.stop_hours(record.job)
         if self.status(record.job).finished is not None:
             # The median, because a machine that slept once is no measure of the steps to come.
             stop_hours += STEPS_IN_RESERVE * median_low(self.gaps)
-        context = self.job_context(record).named(order.pool)
-        ends = money_ends(context, record, state, begun, order, stop_hours)
-        return order._replace(until_hours=min(ends, context.stops_hours))
+        spot, on_demand = record.most(order)
+        rest_hours = context.begins(begun.slot + 1) - begun.from_hours
+        left_usd = context.job.money_usd - state.cost_usd - (context.move_usd(state) if order.gpus else 0.0)
+        lasts = lasts_hours(
+            context.tariff, record.money.meter, begun.slot, context.here, begun.quote, spot, on_demand,
+            left_usd, rest_hours, stop_hours, context.worst_quote(begun.slot),
+        )  # fmt: skip
+        return order._replace(until_hours=min(begun.from_hours + lasts, context.stops_hours))
 
     def next_attempt(self, record: JobRecord) -> int:
         """Return a number that no set of workers of a job has ever had."""
@@ -138,38 +148,28 @@ class StepContext:
         A job of a fleet in a dry run has the pace of its file, as it has in a simulation.
         """
         context, record = self.job_context(decision.record), decision.record
-        if not record.fleet or decision.pace is not None or record.progress.pace is not None:
-            return pace_of(context, record) if decision.pace is None else decision.pace
-        dry = self.status(record.job).finished is None
-        return KNOWN if dry or not self.fleets.shares_market(record) else prior(context.job.work_spread)
+        unmeasured = record.fleet and decision.pace is None and record.progress.pace is None
+        real = self.status(record.job).finished is not None
+        if unmeasured and real and self.fleets.shares_market(record):
+            return prior(context.job.work_spread)
+        return believed_of(context, decision)
 
 
 def claims(record: JobRecord) -> list[Claim]:
     """Return what a job holds; what it has left behind in another pool is not free until it has gone."""
     order, added = record.holding.order, record.holding.spot_added_hours
+    held, left = record.holding.held or NOTHING, NOTHING  # it is still there, though less was ordered
     if order is None:
-        return [Claim(record.job, "", 0, added), *_left_behind(record, NOTHING)]
-    held = record.holding.held or NOTHING  # still there, though less was ordered
-    left = NOTHING
-    if held.gpus and record.held_pool != order.pool:
-        held, left = NOTHING, held
-    spot, on_demand = max(order.spot_gpus, held.spot_gpus), max(order.on_demand_gpus, held.on_demand_gpus)
-    return [Claim(record.job, order.pool, spot, added, on_demand), *_left_behind(record, left)]
-
-
-def _left_behind(record: JobRecord, held: Holding) -> list[Claim]:
-    """Return what a job that may move holds that has still to end in a pool that it left."""
+        own = Claim(record.job, "", 0, added)
+    else:
+        most = record.most(order)
+        if held.gpus and record.held_pool != order.pool:
+            most, left = Holding(order.spot_gpus, order.on_demand_gpus), held
+        own = Claim(record.job, order.pool, most.spot_gpus, added, most.on_demand_gpus)
     if not record.submitted.pools:
-        return []
-    return [
-        Claim(
-            f"{record.job} left",
-            record.held_pool,
-            held.spot_gpus,
-            record.holding.spot_added_hours,
-            held.on_demand_gpus,
-        )
-    ]
+        return [own]
+    gone = Claim(f"{record.job} left", record.held_pool, left.spot_gpus, added, left.on_demand_gpus)
+    return [own, gone]
 
 
 def scarce_spot(

@@ -431,15 +431,10 @@ class Reclaimed(Event):
 
 
 KINDS: dict[str, type[Event]] = {
-    kind.__name__: kind
-    for kind in (
-        JournalMade, ClockSet, ClockAnchored, Opened, Closed, SiteOpened, SubmissionAsked, SubmissionRefused,
-        Submitted, Preempted, Decided, Held, Lived, Lost, Blocked, Unblocked, FeedTroubled, ClusterSized,
-        Kept, Remembered, WorkerFailed, Stalled, Restarted, PreemptionAsked, CancellationAsked, HealthChanged,
-        Released, ClockJumped, Ended, Learned, PaceRevised, Resumed, Rented, Joined, Returned,
-        Leaked, Reclaimed,
-    )
-}  # fmt: skip
+    name: kind
+    for name, kind in globals().items()
+    if isinstance(kind, type) and issubclass(kind, Event) and kind is not Event
+}
 """Every kind of event by its name, which is how a store writes it."""
 
 

@@ -118,14 +118,14 @@ def test_row_14_no_job_goes_on_with_a_changed_market_in_silence(tmp_path: Path, 
     with SqliteStore(journal) as store:
         engine = Engine(store, Replay())
         with pytest.raises(InputError, match="the market must stay as it was when the jobs of this journal"):
-            engine.job_context(engine.state.jobs["job"])
+            engine.context.job_context(engine.state.jobs["job"])
     market.write_bytes(gzip.compress(original))
     market.rename(f"{market}.gz")
     market.write_bytes(original)
     in_another_process()
     with SqliteStore(journal) as store:
         engine = Engine(store, Replay())
-        engine.job_context(engine.state.jobs["job"])
+        engine.context.job_context(engine.state.jobs["job"])
 
 
 def test_a_market_that_is_put_back_is_noticed_by_the_controller_that_refused_it(
@@ -179,7 +179,7 @@ def reopen_context(journal: Path) -> None:
     in_another_process()
     with SqliteStore(journal) as store:
         engine = Engine(store, Replay())
-        engine.job_context(engine.state.jobs["job"])
+        engine.context.job_context(engine.state.jobs["job"])
 
 
 def test_row_14_a_feed_may_grow_but_not_change(tmp_path: Path) -> None:

@@ -239,7 +239,7 @@ def test_secrets_stay_out_of_the_journal_and_are_found_where_the_file_lies(
     monkeypatch.delenv("TAKEN")
     desk.answer()
     assert "hush-hush" not in repr(list(store.read()))
-    context = desk.engine.context_of("job")
+    context = desk.engine.context.jobs.named("job")
     assert context.file is not None
     assert context.file.envs == {"TAKEN": None}
     assert "hush-hush" not in repr(context.file) + repr(context.file.secrets)
@@ -276,7 +276,10 @@ def test_a_deadline_with_a_date_counts_from_the_moment_that_the_journal_names(tm
     desk.answer()
     submitted = desk.engine.state.jobs["job"].submitted
     assert submitted.deadline_hours == context_of(submitted).job.deadline_hours < 12.0
-    assert desk.engine.context_of("job").terms.deadline_hours == context_of(submitted).terms.deadline_hours
+    assert (
+        desk.engine.context.jobs.named("job").terms.deadline_hours
+        == context_of(submitted).terms.deadline_hours
+    )
 
 
 def test_two_jobs_of_a_file_may_not_share_a_checkpoint_folder(tmp_path: Path) -> None:

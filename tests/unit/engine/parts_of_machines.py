@@ -66,7 +66,7 @@ class Bench:
     def __init__(self, where: JobContext, machine: Machine | None = None) -> None:
         self.job_context, self.store, self.machine = where, MemoryStore(), machine or Machine()
         self.engine = self.reopened()
-        pools = where.pool_names if where.ground is not None else ()
+        pools = where.pool_names if where.may_move else ()
         self.engine.submit(dataclasses.replace(SUBMITTED, pools=pools, sight=where.sight))
 
     def reopened(self) -> Engine:

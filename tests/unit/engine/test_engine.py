@@ -487,7 +487,7 @@ def test_an_engine_that_runs_for_long_keeps_the_contexts_of_few_jobs_that_ended(
         engine.step(now + SLOT)
     assert not engine.state.active
     made.clear()
-    engine.context_of(f"job-{KEPT_CONTEXTS}")
+    engine.context.jobs.named(f"job-{KEPT_CONTEXTS}")
     assert made == []
-    engine.context_of("job-0")
+    engine.context.jobs.named("job-0")
     assert made == ["job-0"]

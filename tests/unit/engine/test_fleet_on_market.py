@@ -118,7 +118,7 @@ class Site:
         pool, slot = self.market.pools[0], int(at_hours / SLOT)
         self.job_contexts[name] = make_context(
             job, self.market, pool, policies.make(alone or "on-demand"), slot, began_hours=at_hours,
-            origin_hours=slot * SLOT, ground=ground,
+            origin_hours=slot * SLOT, pools=ground,
         )  # fmt: skip
         self.engine.submit(
             build.submitted(

@@ -126,7 +126,7 @@ class Life:
     def _job_context(self, job: Job) -> JobContext:
         ground = PoolOptions.of(job, "", self.market) if len(self.market.pools) > 1 else None
         pool, policy = self.market.pools[0], policies.make("on-demand")
-        return make_context(job, self.market, pool, policy, 0, ground=ground)
+        return make_context(job, self.market, pool, policy, 0, pools=ground)
 
     def _opened(self, first: Submitted) -> LiveFleet:
         inner, views = begin(allocators.make(self.spec), None), self.views
@@ -145,7 +145,7 @@ class Life:
 
     def _submit(self, name: str) -> None:
         context = self.job_contexts[name]
-        pools = context.pool_names if context.ground is not None else ()
+        pools = context.pool_names if context.may_move else ()
         try:
             self.engine.submit(
                 build.submitted(

@@ -70,7 +70,7 @@ def test_a_later_job_stands_where_the_others_do(
     later = ask(hours, engine.state.site, deadline="3h", name="later")
     assert later.start_slot == slot
     assert later.origin_hours == pytest.approx(origin)
-    contexts = engine.context_of("job"), engine.submit(later)
+    contexts = engine.context.jobs.named("job"), engine.submit(later)
     for now in (hours, hours + 0.1, hours + 7.77):
         assert contexts[0].slot(now) == contexts[1].slot(now)
     assert contexts[1].terms.deadline_hours == hours + 3.0

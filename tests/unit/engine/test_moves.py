@@ -47,7 +47,7 @@ def context(by_slot: Mapping[int, tuple[Wish, ...]], sight: Sight = "feed", **nu
     )
     market = Market(pools)
     ground = PoolOptions.of(job, "", market)
-    return make_context(job, market, pools[0], Script(by_slot), 0, ground=ground, sight=sight)
+    return make_context(job, market, pools[0], Script(by_slot), 0, pools=ground, sight=sight)
 
 
 MOVES = {0: (Wish(4, 0, EAST),), 1: (Wish(4, 0, WEST),)}

@@ -182,7 +182,7 @@ class Controller:
 
     def without_market(self) -> dict[str, str]:
         """Return the jobs that have not ended and whose market or file cannot be opened, with the reason."""
-        troubles = self.engine.troubles
+        troubles = self.engine.context.troubles
         return {job: troubles.of(job) for job in troubles.having("market") if job in self.state.unended}
 
     def began(self) -> dict[str, float]:
@@ -201,7 +201,9 @@ class Controller:
     @property
     def journal(self) -> Journal:
         """The journal as clients see it, with the state that the controller has already."""
-        return Journal(self.store, self.path, state=lambda: self.state, context=self.engine.job_context)
+        return Journal(
+            self.store, self.path, state=lambda: self.state, context=self.engine.context.job_context
+        )
 
     def _clock_events(self) -> list[Event]:
         if not self.state.active:
@@ -234,7 +236,7 @@ class Controller:
             from slacktide.engine.job.policy_learning import learn_from
 
             record, now_hours = self.state.jobs[job], self.state.now_hours
-            self.engine.write(learn_from(record, self.engine.job_context, now_hours, self._learned))
+            self.engine.write(learn_from(record, self.engine.context.job_context, now_hours, self._learned))
         self._lessons = frozenset(self.state.unlearned)
         self._learned_seq = self.state.seq
 
@@ -267,7 +269,7 @@ class Controller:
             now_hours=self.clock.hours,
             diary=EngineMachineLog(lambda: self.engine),
             secrets=lambda job: secrets_of(
-                self.engine.context_of(job).file, self._values.of(job_values(job))
+                self.engine.context.jobs.named(job).file, self._values.of(job_values(job))
             ),
         )
 

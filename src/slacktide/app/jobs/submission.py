@@ -27,11 +27,10 @@ from slacktide.engine.fleet.fleets import (
     DEFAULT_ALLOCATOR,
     MARKET_ALLOCATOR,
     check_member,
-    market_named,
     shares_market,
 )
 from slacktide.engine.job.journal_market import check_unchanged, job_in, same_market, standing, usable
-from slacktide.engine.job.placement import best_pool, first_slot, placed, wanted_slot, whole_spec
+from slacktide.engine.job.placement import cheapest, first_slot, placed, pool_bills, wanted_slot, whole_spec
 from slacktide.files.fleet.fleet import FleetFile, parse_fleet
 from slacktide.files.job import JobFile, parse_job, read_job_file
 from slacktide.files.rewrite import (
@@ -46,7 +45,7 @@ from slacktide.files.rewrite import (
 from slacktide.journal.events import Sight, SiteOpened, SubmissionAsked, Submitted
 from slacktide.market.base import Market, Pool
 from slacktide.market.pools.places import places_of
-from slacktide.market.spec import absolute, is_feed
+from slacktide.market.spec import is_feed
 from slacktide.policies.base import policies
 from slacktide.policies.pools.roams import roams
 from slacktide.policies.selection.policy_set import AUTO
@@ -280,7 +279,7 @@ def journal_entry(
     check_runnable(file)
     fleet, market = submission.fleet, submission.market
     # The market of a fleet is that of all its jobs.
-    written = (None if fleet is None else market_named(fleet.parsed())) or file.market
+    written = (None if fleet is None else fleet.parsed().market) or file.market
     options = _market_options(market, written, site)
     opened = open_named(**options)
     check_unchanged(site, opened)
@@ -370,12 +369,12 @@ def _pool(
             return standing(site, pool, at_hours).slot
         return wanted_slot(job_in_pool(pool), pool, market.start, shared=market.shared)
 
-    return best_pool(job_in_pool, opened, stands)
+    return cheapest(opened, pool_bills(job_in_pool, opened, stands))
 
 
 def _market_options(market: MarketSpec, written: str | None, site: SiteOpened | None) -> dict[str, Any]:
     """Return how to open the market: the named one, else that of the other jobs, else the default."""
     named, options = market.source or written, market.options()
     if site is not None:
-        return same_market(site, {**({"spec": whole_spec(absolute(named))} if named else {}), **options})
-    return {"spec": whole_spec(absolute(named or market.usual or DEFAULT_MARKET)), **options}
+        return same_market(site, {**({"spec": whole_spec(named)} if named else {}), **options})
+    return {"spec": whole_spec(named or market.usual or DEFAULT_MARKET), **options}

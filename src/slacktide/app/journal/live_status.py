@@ -30,10 +30,10 @@ class Standings:
     def of(self, job: str, now_hours: float) -> Standing | None:
         """Return where a job stands now; None where its market is gone, so that it is not known."""
         engine, record = self._engine, self._engine.state.jobs[job]
-        if engine.troubles.has(job, "market"):
+        if engine.context.troubles.has(job, "market"):
             return None
-        context, one = engine.job_context(record), engine.account(record, now_hours)
-        facts = engine.facts.get(job)
+        context, one = engine.context.job_context(record), engine.context.account(record, now_hours)
+        facts = engine.context.facts.get(job)
         bill = record.money.bill if one is None else added(record.money.bill, one.priced)
         state, held = record.progress.state if one is None else one.state, held_by(record)
         hours, measured = elapsed_hours(record, now_hours), as_measured(record, context.job)
@@ -61,7 +61,7 @@ class Standings:
             on_demand_usd=bill.on_demand_usd,
             on_demand_alone_usd=alone_usd,
             metrics={} if facts is None else facts.metrics,
-            may_move=context.ground is not None,
+            may_move=context.may_move,
             move_usd=bill.move_usd,
         )
 

@@ -36,7 +36,7 @@ from slacktide.journal.store.paths import real_path
 from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.market.base import Market, Pool
 from slacktide.market.pools.places import ANY_GPU
-from slacktide.market.spec import absolute, feed_path, is_feed
+from slacktide.market.spec import feed_path, is_feed
 from slacktide.physics.pace import is_measured, mean_factor, whole_work
 from slacktide.policies.deadline_guard import label
 from slacktide.policies.selection.policy_set import AUTO, DEFAULT_POLICIES
@@ -195,7 +195,7 @@ def _begin(
     """Return where a job would begin, and its bills in all pools where one must be chosen."""
     from slacktide.simulation.plan.planned_job import PlanStart
 
-    bills = {} if pool is not None else pool_bills(job, market, lambda each: start.slot(job, each))
+    bills = {} if pool is not None else pool_bills(lambda _: job, market, lambda each: start.slot(job, each))
     place = market.pool(pool) if pool is not None else cheapest(market, bills)
     return PlanStart.at(market, place.name, start.of(job, place)), bills
 
@@ -310,7 +310,7 @@ def _is_on(site: SiteOpened, market: MarketSpec, written: str | None) -> bool:
     """Whether a job that names this market, or none, would be on that of the journal."""
     named = market.source or written
     try:
-        same_market(site, {**({"spec": whole_spec(absolute(named))} if named else {}), **market.options()})
+        same_market(site, {**({"spec": whole_spec(named)} if named else {}), **market.options()})
     except InputError:
         return False
     return True

@@ -159,7 +159,6 @@ def site_audit(pricing: Mapping[str, BillPricing], records: Iterable[Record]) ->
 
 
 def _clock_audit(reported: list[_Reported], pricing: Mapping[str, BillPricing]) -> Audit:
-    """Audit the stretches that lie on one clock."""
     quotes = {job: one.quote for job, one in pricing.items()}
     stretches = [at_market(one.event.priced, quotes.get(one.event.job)) for one in reported]
     again = ledger.audit(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from slacktide.core.errors import InputError, SlacktideError
 from slacktide.core.types import Job, Reason
@@ -24,6 +25,8 @@ from slacktide.simulation.batch import run_in_detail
 from slacktide.solvers.clairvoyant.clairvoyant import Plan, clairvoyant
 from slacktide.solvers.pools.optimum import Schedule, optimum
 
+T = TypeVar("T")
+
 AS_SAID = 1e-9  # a pace whose logarithm is nearer to 0 than this is that of the file
 
 
@@ -31,7 +34,7 @@ def bill(record: JobRecord, context: JobContext) -> Bill:
     """Return the bill of a job, ended or not, with what other policies would have paid."""
     job = as_measured(record, context.job)
     alone = on_demand_alone(context, job)
-    best = _clairvoyant(context, job) if context.ground is None else _clairvoyant_over_pools(context, job)
+    best = _clairvoyant_over_pools(context, job) if context.may_move else _clairvoyant(context, job)
     return dataclasses.replace(
         own_bill(record, context.job),
         on_demand_alone_usd=None if alone is None else alone.cost_usd,
@@ -43,14 +46,15 @@ def bill(record: JobRecord, context: JobContext) -> Bill:
 def own_bill(record: JobRecord, job: Job) -> Bill:
     """Draw up the bill of a job by itself: its market need not be there any more."""
     finish = math.inf if record.ended is None else record.ended.finish_hours
+    paid, pace = record.money.bill, measured_pace(record)
     return Bill(
         job=record.job,
         status=record.status,
-        cost_usd=record.money.bill.cost_usd,
-        spot_usd=record.money.bill.spot_usd,
-        on_demand_usd=record.money.bill.on_demand_usd,
-        spot_gpu_hours=record.money.bill.spot_gpu_hours,
-        on_demand_gpu_hours=record.money.bill.on_demand_gpu_hours,
+        cost_usd=paid.cost_usd,
+        spot_usd=paid.spot_usd,
+        on_demand_usd=paid.on_demand_usd,
+        spot_gpu_hours=paid.spot_gpu_hours,
+        on_demand_gpu_hours=paid.on_demand_gpu_hours,
         work_gpu_hours=job.work_gpu_hours,
         done_gpu_hours=record.progress.state.progress_gpu_hours,
         finish_hours=finish,
@@ -63,10 +67,10 @@ def own_bill(record: JobRecord, job: Job) -> Bill:
         on_demand_alone_usd=None,
         clairvoyant_usd=None,
         progress_estimated=record.progress.estimated,
-        measured_work_gpu_hours=_measured_work(record, job),
+        measured_work_gpu_hours=None if pace is None else whole_work(pace, job.work_gpu_hours),
         pools=tuple(one.pool for one in record.holding.stations) if record.submitted.pools else (),
         moves=record.holding.moves,
-        move_usd=record.money.bill.move_usd,
+        move_usd=paid.move_usd,
     )
 
 
@@ -74,11 +78,6 @@ def measured_pace(record: JobRecord) -> Pace | None:
     """Return the pace that a job was measured to have; None where it reported nothing."""
     pace = record.progress.pace
     return None if pace is None or record.progress.estimated or not 0.0 < pace.hours < math.inf else pace
-
-
-def _measured_work(record: JobRecord, job: Job) -> float | None:
-    pace = measured_pace(record)
-    return None if pace is None else whole_work(pace, job.work_gpu_hours)
 
 
 def as_measured(record: JobRecord, job: Job) -> Job:
@@ -97,40 +96,42 @@ def as_measured(record: JobRecord, job: Job) -> Job:
 
 
 def on_demand_alone(context: JobContext, job: Job) -> Run | None:
-    """Return how the whole work would have gone all on demand; None when the market does not reach that far.
+    """Return how the whole work would have gone all on demand, in the pool where that is cheapest.
 
-    `job` is the context's as it was measured to be.
+    `job` is the context's as it was measured to be. None when the market does not reach that far. Without the
+    maximum cost: the question is what the work costs, not where it would be stopped.
+    """
+    job, policy = dataclasses.replace(job, max_cost_usd=None), policies.make("on-demand")
+    if not context.may_move:
+        return _as_far(job, lambda: plain.run(job, context.pool, policy, start=context.start_slot))
 
-    Without the maximum cost: the question is what the work costs, not where it would be stopped. No market
-    reaches to the end of a job without a deadline.
+    def cheapest() -> Run:
+        runs = [
+            plain.run(one, there.pool, policy, start=there.own_slot(context.start_slot))
+            for one, there in _everywhere(context, job)
+        ]
+        return min(runs, key=lambda run: (not run.on_time, run.cost_usd))
+
+    return _as_far(job, cheapest)
+
+
+def _as_far(job: Job, find: Callable[[], T]) -> T | None:
+    """Return what is found; None where the market does not reach that far.
+
+    None reaches to the end of a job without a deadline.
     """
     if math.isinf(job.deadline_hours):
         return None
-    job = dataclasses.replace(job, max_cost_usd=None)
     try:
-        if context.ground is not None:
-            return _cheapest_alone(context, job)
-        return plain.run(job, context.pool, policies.make("on-demand"), start=context.start_slot)
+        return find()
     except SlacktideError:
         return None
 
 
-def _cheapest_alone(context: JobContext, job: Job) -> Run:
-    """Return how the work would have gone all on demand in the pool where that is cheapest."""
-    return min(
-        (
-            plain.run(one, there.pool, policies.make("on-demand"), start=there.own_slot(context.start_slot))
-            for one, there in _everywhere(context, job)
-        ),
-        key=lambda run: (not run.on_time, run.cost_usd),
-    )
-
-
 def _everywhere(context: JobContext, job: Job) -> list[tuple[Job, JobContext]]:
     """Return a job as it was measured to be in each pool that it may use."""
-    assert context.ground is not None
     found = []
-    for at, one in enumerate(context.ground.places.jobs):
+    for at, one in enumerate(context.pools.places.jobs):
         width = one.widths[0]
         place = UsablePool("", one.widths, context.job.work_hours(width) / one.work_hours(width))
         found.append((job_at(job, place), context.at(at)))
@@ -139,25 +140,15 @@ def _everywhere(context: JobContext, job: Job) -> list[tuple[Job, JobContext]]:
 
 def _clairvoyant_over_pools(context: JobContext, job: Job) -> Schedule | None:
     """Return what one who knew all pools would have done; None where that cannot be said."""
-    assert context.ground is not None
-    if math.isinf(job.deadline_hours):
-        return None
     jobs, contexts = zip(*_everywhere(context, job), strict=True)
-    _, hours, usd, _ = context.ground.places
-    try:
-        found = optimum(jobs, [there.pool for there in contexts], context.start_slot, hours, usd)
-    except SlacktideError:
-        return None
-    return found if math.isfinite(found.cost_usd) else None
+    _, hours, usd, _ = context.pools.places
+    pools = [there.pool for there in contexts]
+    found = _as_far(job, lambda: optimum(jobs, pools, context.start_slot, hours, usd))
+    return found if found is not None and math.isfinite(found.cost_usd) else None
 
 
 def _clairvoyant(context: JobContext, job: Job) -> Plan | None:
-    if math.isinf(job.deadline_hours):
-        return None
-    try:
-        return clairvoyant(job, context.pool, context.start_slot)
-    except SlacktideError:
-        return None
+    return _as_far(job, lambda: clairvoyant(job, context.pool, context.start_slot))
 
 
 def run_result(events: Iterable[Event], job: Job, pool: Pool, policy: str) -> RunResult:
@@ -189,23 +180,16 @@ def run_result(events: Iterable[Event], job: Job, pool: Pool, policy: str) -> Ru
 def yardsticks(context: JobContext, job: Job) -> list[RunResult]:
     """Return how on demand alone and the clairvoyant would have gone, as far as the market reaches.
 
-    `job` is the context's as it was measured to be.
-
-    Both begin with the slot in which the job was submitted, and no market reaches to the end of a job
-    without a deadline.
+    `job` is the context's as it was measured to be. Both begin with the slot in which the job was submitted.
     """
-    found = {ON_DEMAND_ALONE: on_demand_alone(context, job), CLAIRVOYANT: _clairvoyant_run(context, job)}
+    found = {ON_DEMAND_ALONE: on_demand_alone(context, job)}
+    if not context.may_move:  # the bill has the clairvoyant over pools
+        start = context.start_slot
+        found[CLAIRVOYANT] = _as_far(
+            job, lambda: run_in_detail(job, context.pool, None, start, name=CLAIRVOYANT)
+        )
     named = [dataclasses.replace(run, policy=name) for name, run in found.items() if run is not None]
     return [result_of(run, context.job, context.at(0).pool) for run in named]
-
-
-def _clairvoyant_run(context: JobContext, job: Job) -> Run | None:
-    if math.isinf(job.deadline_hours) or context.ground is not None:  # the bill has the one over pools
-        return None
-    try:
-        return run_in_detail(job, context.pool, None, context.start_slot, name=CLAIRVOYANT)
-    except SlacktideError:
-        return None
 
 
 def _decisions(events: Iterable[Event], submitted: Submitted) -> list[Decision]:
@@ -218,15 +202,11 @@ def _decisions(events: Iterable[Event], submitted: Submitted) -> list[Decision]:
             found.append(_decision(event, submitted, *lost))
             lost = 0, 0.0
         elif isinstance(event, Lived):
-            found[-1] = _lived(found[-1], event, submitted)
+            last = found[-1]
+            before = last.laps[-1].after_gpu_hours if last.laps else last.done_gpu_hours
+            lap = Lap(_own(event.priced, submitted), before, event.state.progress_gpu_hours)
+            found[-1] = last._replace(laps=(*last.laps, lap))
     return found
-
-
-def _lived(decision: Decision, event: Lived, submitted: Submitted) -> Decision:
-    """Return a decision with one more stretch that came of it."""
-    before = decision.laps[-1].after_gpu_hours if decision.laps else decision.done_gpu_hours
-    lap = Lap(_own(event.priced, submitted), before, event.state.progress_gpu_hours)
-    return decision._replace(laps=(*decision.laps, lap))
 
 
 def _decision(event: Decided, submitted: Submitted, lost_gpus: int, lost_gpu_hours: float) -> Decision:
@@ -249,12 +229,9 @@ def _decision(event: Decided, submitted: Submitted, lost_gpus: int, lost_gpu_hou
 def _own(one: Priced, submitted: Submitted) -> Priced:
     """Return a stretch whose hours and slots count from when its job began."""
     stretch, began = one.stretch, submitted.at_hours
+    slot, hours = stretch.slot - submitted.start_slot, stretch.from_hours - began
     return one._replace(
-        stretch=stretch._replace(
-            slot=stretch.slot - submitted.start_slot,
-            from_hours=stretch.from_hours - began,
-            to_hours=stretch.to_hours - began,
-        )
+        stretch=stretch._replace(slot=slot, from_hours=hours, to_hours=stretch.to_hours - began)
     )
 
 

@@ -31,8 +31,6 @@ from slacktide.results.machine_bill import (
     MachineUse,
 )
 
-SECONDS_PER_HOUR = 3600.0
-
 
 class RealTime:
     """Counts real hours from record to record.
@@ -45,10 +43,8 @@ class RealTime:
     """
 
     def __init__(self) -> None:
-        self.hours = 0.0
-        """Since the first record."""
-        self.speed: float | None = None
-        """How fast the market's clock runs; None before it was set."""
+        self.hours = 0.0  # since the first record
+        self.speed: float | None = None  # how fast the market's clock runs; None before it was set
         self._last: Record | None = None
 
     def advance(self, record: Record) -> float:
@@ -56,8 +52,12 @@ class RealTime:
 
         Only for records whose event happened when it was written: in many events `at_hours` is earlier.
         """
-        self.hours += self._passed(record)
-        self._last = record
+        last, self._last = self._last, record
+        if last is not None:
+            if self.speed is not None and self.speed <= 1.0 and not isinstance(record.event, ClockSet):
+                self.hours += max(0.0, record.event.at_hours - last.event.at_hours) / self.speed
+            else:
+                self.hours += between(last.time_utc, record.time_utc)
         if isinstance(record.event, ClockSet):
             self.speed = record.event.speed
         return self.hours
@@ -66,18 +66,10 @@ class RealTime:
         """Return the hours at a time after the last record."""
         return self.hours if self._last is None else self.hours + between(self._last.time_utc, utc)
 
-    def _passed(self, record: Record) -> float:
-        before = self._last
-        if before is None:
-            return 0.0
-        if self.speed is not None and self.speed <= 1.0 and not isinstance(record.event, ClockSet):
-            return max(0.0, record.event.at_hours - before.event.at_hours) / self.speed
-        return between(before.time_utc, record.time_utc)
-
 
 def between(begin: datetime, end: datetime) -> float:
     """Return the hours from one time to another; 0 where that is earlier."""
-    return max(0.0, (end - begin).total_seconds() / SECONDS_PER_HOUR)
+    return max(0.0, (end - begin).total_seconds() / 3600.0)
 
 
 @dataclass(slots=True)
@@ -86,10 +78,6 @@ class _MachineLine:
 
     cost: MachineCost
     rented_hours: float
-
-    @property
-    def open(self) -> bool:
-        return self.cost.returned_utc is None
 
 
 def machine_bill(records: Iterable[Record], until_utc: datetime | None = None) -> MachineBill:
@@ -107,30 +95,21 @@ def machine_bill(records: Iterable[Record], until_utc: datetime | None = None) -
             case ClockSet() | ClockAnchored() | ClockJumped() as event if not event.job:
                 time.advance(record)  # also where the wall's clock was set while machines are rented
             case Rented() as event:
-                lines[event.ticket] = _MachineLine(_rented(event, record.time_utc), time.advance(record))
-            case Joined() | Returned() as event if event.ticket in lines and lines[event.ticket].open:
+                cost = MachineCost(
+                    ticket=event.ticket, machine=None, capacity=event.capacity, pool=event.pool,
+                    gpus=event.gpus, usd_per_hour=event.usd_per_hour, rented_utc=record.time_utc, hours=0.0,
+                )  # fmt: skip
+                lines[event.ticket] = _MachineLine(cost, time.advance(record))
+            case Joined() | Returned() as event if event.ticket in lines:
                 line = lines[event.ticket]
-                line.cost = _updated(
-                    line.cost, event, record.time_utc, time.advance(record) - line.rented_hours
-                )
+                if line.cost.returned_utc is None:
+                    hours = time.advance(record) - line.rented_hours
+                    line.cost = _updated(line.cost, event, record.time_utc, hours)
     end_utc = until_utc or last_utc
     for line in lines.values():
-        if line.open and end_utc is not None:
+        if line.cost.returned_utc is None and end_utc is not None:
             line.cost = replace(line.cost, hours=time.at(end_utc) - line.rented_hours)
     return MachineBill(tuple(line.cost for line in lines.values()), end_utc)
-
-
-def _rented(event: Rented, utc: datetime) -> MachineCost:
-    return MachineCost(
-        ticket=event.ticket,
-        machine=None,
-        capacity=event.capacity,
-        pool=event.pool,
-        gpus=event.gpus,
-        usd_per_hour=event.usd_per_hour,
-        rented_utc=utc,
-        hours=0.0,
-    )
 
 
 def _updated(cost: MachineCost, event: Joined | Returned, utc: datetime, hours: float) -> MachineCost:
@@ -172,13 +151,15 @@ class _Fold:
     def apply(self, record: Record) -> None:
         match record.event:
             case ClockSet() as event:
-                self._set_clock(event.speed)
+                self.speed = event.speed
+                self._forget(math.inf)
+                for rent in self.rents.values():
+                    rent.from_hours = -math.inf
             case Rented() as event:
-                rent = _Rent(event.pool, event.capacity, event.gpus, event.at_hours)
-                self.rents[event.ticket] = rent
+                self.rents[event.ticket] = _Rent(event.pool, event.capacity, event.gpus, event.at_hours)
             case Returned() as event if event.ticket in self.rents:
                 self.rents[event.ticket].to_hours = event.at_hours
-                self._forget(event.at_hours)
+                self._forget(event.at_hours - KEPT_HOURS)
             case Decided() as event:
                 self.pools[event.job] = event.pool
             case Lived() as event:
@@ -186,16 +167,8 @@ class _Fold:
             case PaceRevised() as event:
                 self._revised(event)
 
-    def _set_clock(self, speed: float) -> None:
-        self.speed = speed
-        self.rents = {name: rent for name, rent in self.rents.items() if math.isinf(rent.to_hours)}
-        for rent in self.rents.values():
-            rent.from_hours = -math.inf
-
-    def _forget(self, now_hours: float) -> None:
-        old = [name for name, rent in self.rents.items() if rent.to_hours < now_hours - KEPT_HOURS]
-        for name in old:
-            del self.rents[name]
+    def _forget(self, before_hours: float) -> None:
+        self.rents = {name: rent for name, rent in self.rents.items() if rent.to_hours >= before_hours}
 
     def _lived(self, one: Stretch) -> None:
         for capacity, gpus in (("spot", one.spot_gpus), ("on-demand", one.on_demand_gpus)):
@@ -286,13 +259,10 @@ def _stray(machine: Machine, usd_per_hour: float, now: datetime | None) -> Accou
 
 def _hours(machines: Sequence[Machine], now: datetime | None) -> float | None:
     """Return for how long the machines of a ticket were there; None where their provider does not say."""
-    hours = [_listed_hours(machine, now) for machine in machines]
-    known = [each for each in hours if each is not None]
-    return sum(known) if known and len(known) == len(hours) else None
-
-
-def _listed_hours(machine: Machine, now: datetime | None) -> float | None:
-    until = machine.until_utc if machine.state == "gone" else now
-    if machine.since_utc is None or until is None:
-        return None
-    return between(machine.since_utc, until)
+    hours = list[float]()
+    for machine in machines:
+        until = machine.until_utc if machine.state == "gone" else now
+        if machine.since_utc is None or until is None:
+            return None
+        hours.append(between(machine.since_utc, until))
+    return sum(hours) if hours else None

@@ -165,23 +165,23 @@ class LiveFleets:
             run.decided_hours, run.decided_about = fleet.decided_hours, fleet.decided_about
         return self._store.read(after=fleet.memory_seq)
 
+    def of(self, job: JobRecord) -> LiveFleet | None:
+        """Return the fleet of a job as it runs; None for a job by itself."""
+        fleet = self._state.fleets.get(job.fleet)
+        return None if fleet is None else self.run(fleet)
+
     def shares_market(self, job: JobRecord) -> bool:
         """Whether a job is of a fleet on a market."""
-        fleet = self._state.fleets.get(job.fleet)
-        return fleet is not None and self.run(fleet).market is not None
+        run = self.of(job)
+        return run is not None and run.market is not None
 
     def quota_left(self, job: JobRecord, spot: Spot) -> int:
         """Return how many on-demand GPUs the other jobs of its fleet leave to a job."""
-        fleet = self._state.fleets.get(job.fleet)
-        quota = UNLIMITED_GPUS if fleet is None else self.run(fleet).on_demand_gpus
-        if fleet is None or quota >= UNLIMITED_GPUS:
+        run = self.of(job)
+        if run is None or run.on_demand_gpus >= UNLIMITED_GPUS:
             return UNLIMITED_GPUS
-        return max(0, quota - spot.on_demand_of(one for one in fleet.present if one != job.job))
-
-    def is_unlimited(self, job: JobRecord) -> bool:
-        """Whether a job is of a fleet that rents on demand as if there were any number of GPUs."""
-        fleet = self._state.fleets.get(job.fleet)
-        return fleet is not None and self.run(fleet).market is None
+        others = (one for one in self._state.fleets[job.fleet].present if one != job.job)
+        return max(0, run.on_demand_gpus - spot.on_demand_of(others))
 
     def forget(self, key: str) -> None:
         """Forget a fleet that did not come to be."""
@@ -237,7 +237,7 @@ def open_fleet(submitted: Submitted) -> LiveFleet:
     run = LiveFleet(fleet, begin(made, fleet), allocators.name_of(made), names)
     if shares_market(file, made):
         run.market = fleet_market(submitted)
-        run.allowance = dataclasses.replace(_allowance(file), start=run.market.start)
+        run.allowance = dataclasses.replace(file.allowance or Allowance(), start=run.market.start)
         run.on_demand_gpus = file.on_demand_gpus
         run.templates = {one.name: one for one in file.templates}
     return run
@@ -245,17 +245,7 @@ def open_fleet(submitted: Submitted) -> LiveFleet:
 
 def shares_market(file: FleetFile, allocator: AnyAllocator) -> bool:
     """Whether the jobs of a fleet share a market of spot and on-demand GPUs, and its money."""
-    return needs_market(allocator) or market_named(file) is not None
-
-
-def market_named(file: FleetFile) -> str | None:
-    """Return the market that a fleet file names; None where it names none."""
-    return file.market
-
-
-def _allowance(file: FleetFile) -> Allowance:
-    """Return what a fleet file allows to be spent in each period; no limit where it names no money."""
-    return Allowance() if file.allowance is None else file.allowance
+    return needs_market(allocator) or file.market is not None
 
 
 def check_member(submitted: Submitted) -> None:
@@ -288,7 +278,7 @@ class FleetMarket:
         known = Setting(neighbours=tuple(others))
         self._playback = None if feed is not None else Playback(first, start_slot, known)
         self.names = tuple(pool.name for pool in market.pools)
-        self.slot_hours = market.pools[0].slot_hours
+        self.slot_hours = first.slot_hours
 
     @property
     def start(self) -> datetime:
@@ -343,7 +333,7 @@ class KindTables:
         for job, context in contexts:
             if self._shapes[job] not in self._rows:
                 self._rows[self._shapes[job]] = len(self._rows)
-                self._places.append((_places(context), self.where(context)))
+                self._places.append((context.pools.places, self.where(context)))
                 self._kinds = None
         if self._kinds is None:
             places, where = zip(*self._places, strict=True)
@@ -353,12 +343,6 @@ class KindTables:
     def where(self, context: JobContext) -> list[int]:
         """Return which of the fleet's pools are those that a job may use, in the job's own order."""
         return [self._pools.index(name) for name in context.pool_names]
-
-
-def _places(context: JobContext) -> Places:
-    if context.ground is not None:
-        return context.ground.places
-    return Places((context.job,), np.zeros((1, 1)), np.zeros((1, 1)))
 
 
 def _shape(context: JobContext) -> Hashable:

@@ -1,28 +1,32 @@
-"""What the allocator of a fleet on a market is shown: the pools, the money, and all jobs at one moment."""
+"""A fleet on a market: what its allocator is shown of pools, money and jobs, and whether it admits a job."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from slacktide.allocators.site.job_tables import JobTables, Kinds, work_of
 from slacktide.allocators.site.spot import Spot
-from slacktide.allocators.view import FleetView, JobColumns, Money, SiteView
+from slacktide.allocators.view import Admitting, FleetView, Money, SiteView
 from slacktide.budget.classes import JobTemplate
 from slacktide.core.arrays import Floats, Ints
-from slacktide.core.types import TIME_TOLERANCE_HOURS, Job, JobState
+from slacktide.core.errors import InfeasibleError
+from slacktide.core.types import TIME_TOLERANCE_HOURS, Job, JobState, Refusal
+from slacktide.core.units import format_count, format_duration, format_usd
+from slacktide.engine.changes import lived
 from slacktide.engine.fleet.fleets import KindTables
 from slacktide.engine.job.account import has_all
 from slacktide.engine.job.job_context import JobContext
 from slacktide.engine.pending_decisions import PendingDecision, Shown, columns, whole
 from slacktide.engine.step_context import StepContext
-from slacktide.journal.events import Lived
-from slacktide.journal.state.fleet_record import FleetRecord
-from slacktide.journal.state.journal_state import JobRecord, without_gpus
-from slacktide.market.tape import MarketView, PoolView, offer
+from slacktide.journal.events import Lived, Submitted
+from slacktide.journal.state.fleet_record import FleetRecord, key_of
+from slacktide.journal.state.journal_state import Begun, JobRecord, without_gpus
+from slacktide.market.tape import offer
+from slacktide.physics import progress as physics
 from slacktide.physics.ledger import Priced
 from slacktide.physics.pace import KNOWN, Pace, Z, believed, is_measured, mean_restart, safe
 from slacktide.physics.progress import Terms
@@ -30,16 +34,13 @@ from slacktide.policies.deadline_guard import measuring_width
 
 
 def site_view(
-    context: StepContext,
-    fleet: FleetRecord,
-    pending: Sequence[PendingDecision],
-    spot: Spot,
-    now_hours: float,
+    context: StepContext, fleet: FleetRecord, pending: Sequence[PendingDecision], spot: Spot, now_hours: float
 ) -> FleetView:
     """Return what may be known of a fleet at a moment; `spot` says who holds what, of all jobs."""
     run = context.fleets.run(fleet)
     market, job_contexts = run.market, [context.job_context(decision.record) for decision in pending]
     assert market is not None
+    others, on_demand = spot.outside([decision.record.job for decision in pending])
     paces = [context.belief(decision) for decision in pending]
     kinds, jobs = lives_of(pending, job_contexts, paces, run.tables, fleet.origin_hours, run.templates)
     hours = market.hours(now_hours, fleet.origin_hours)
@@ -49,7 +50,11 @@ def site_view(
         slot=slot,
         slot_hours=market.slot_hours,
         next_hours=(slot + 1) * market.slot_hours,
-        pools=_offered(moment, spot, [decision.record.job for decision in pending]),
+        # What pools offer to all these jobs together: what others hold is gone from it.
+        pools=tuple(
+            pool._replace(quote=offer(pool.quote, others.get(pool.name, 0), on_demand.get(pool.name, 0)))
+            for pool in moment
+        ),
         kinds=kinds,
         jobs=jobs,
         money=money(context, fleet, pending, now_hours),
@@ -59,7 +64,16 @@ def site_view(
     return FleetView(
         now_hours=hours,
         fleet=run.fleet,
-        jobs=_columns(context, pending, kinds, jobs),
+        jobs=columns(pending, context.job_context)._replace(
+            ids=whole([decision.record.number for decision in pending]),
+            kind=jobs.said_kind,
+            number=whole([decision.record.number_of_class for decision in pending]),
+            submitted_hours=jobs.submitted_hours,
+            spot_gpus=jobs.spot_gpus,
+            on_demand_gpus=jobs.on_demand_gpus,
+            pause_hours=jobs.pause_hours,
+            work_gpu_hours=work_of(kinds, jobs),
+        ),
         due=range(len(pending)),
         ready_gpus=gpus,
         rented_gpus=gpus,
@@ -67,30 +81,6 @@ def site_view(
         spot=spot,
         shown=Shown(pending, context.job_context),
         site=site,
-    )
-
-
-def _offered(moment: MarketView, spot: Spot, jobs: Sequence[str]) -> tuple[PoolView, ...]:
-    """Return what pools offer to all these jobs together: what others hold is gone from it."""
-    others, on_demand = spot.outside(jobs)
-    return tuple(
-        pool._replace(quote=offer(pool.quote, others.get(pool.name, 0), on_demand.get(pool.name, 0)))
-        for pool in moment
-    )
-
-
-def _columns(
-    context: StepContext, pending: Sequence[PendingDecision], kinds: Kinds, jobs: JobTables
-) -> JobColumns:
-    return columns(pending, context.job_context)._replace(
-        ids=whole([decision.record.number for decision in pending]),
-        kind=jobs.said_kind,
-        number=whole([decision.record.number_of_class for decision in pending]),
-        submitted_hours=jobs.submitted_hours,
-        spot_gpus=jobs.spot_gpus,
-        on_demand_gpus=jobs.on_demand_gpus,
-        pause_hours=jobs.pause_hours,
-        work_gpu_hours=work_of(kinds, jobs),
     )
 
 
@@ -145,26 +135,21 @@ def _running(
             yield one.priced
 
 
-class JobStanding(NamedTuple):
-    """What a job has, as an allocator is shown it: what is ordered counts as held."""
-
-    state: JobState  # its pool is one of the job's own
-    idle_since_hours: float
-    spot_until_hours: float
-
-
-def standing(decision: PendingDecision, context: JobContext, pace: Pace = KNOWN) -> JobStanding:
-    """Say what a job has at the moment of a decision; workers that are on their way count, and pause."""
+def _without_gpus(decision: PendingDecision) -> tuple[float, float]:
+    """Return since when a job has held nothing and until when it held spot, at the moment of a decision."""
     record = decision.record
-    idle_hours, spot_hours = record.holding.idle_since_hours, record.holding.spot_until_hours
+    found = record.holding.idle_since_hours, record.holding.spot_until_hours
     for event in decision.before:
         if isinstance(event, Lived):
-            idle_hours, spot_hours = without_gpus(record, event.priced.stretch)
-    return JobStanding(ordered(decision, context, pace), idle_hours, spot_hours)
+            found = without_gpus(record, event.priced.stretch)
+    return found
 
 
 def ordered(decision: PendingDecision, context: JobContext, pace: Pace = KNOWN) -> JobState:
-    """Return a job as if all that was ordered for it had come; what the market took is gone."""
+    """Return a job as if all that was ordered for it had come; what the market took is gone.
+
+    Workers that are on their way count, and pause.
+    """
     record, state = decision.record, decision.state
     order = record.holding.order
     if order is None or not order.gpus or decision.taken is not None or has_all(record):
@@ -173,9 +158,11 @@ def ordered(decision: PendingDecision, context: JobContext, pace: Pace = KNOWN) 
     pause_hours = mean_restart(pace, there.terms.restart_hours)
     if there.here != state.pool and state.progress_gpu_hours > 0.0:
         pause_hours += float(there.terms.move_hours[state.pool])
-    pool = state.pool if context.ground is None else there.here
     return state._replace(
-        spot_gpus=order.spot_gpus, on_demand_gpus=order.on_demand_gpus, pool=pool, pause_hours=pause_hours
+        spot_gpus=order.spot_gpus,
+        on_demand_gpus=order.on_demand_gpus,
+        pool=there.here,
+        pause_hours=pause_hours,
     )
 
 
@@ -195,20 +182,22 @@ def lives_of(
     kinds, said = tables.of(
         [(decision.record.job, context) for decision, context in zip(pending, contexts, strict=True)]
     )
-    standings = [standing(*one) for one in zip(pending, contexts, paces, strict=True)]
-    states = [one.state for one in standings]
+    states = [ordered(*one) for one in zip(pending, contexts, paces, strict=True)]
+    idle_since, spot_until = zip(*map(_without_gpus, pending), strict=True)
+    spot_added = [decision.record.holding.spot_added_hours for decision in pending]
+    held = {name: np.array([getattr(state, name) for state in states]) for name in HELD}
     where = [tables.where(context) for context in contexts]
     speeds = [
         speed_of(context, pace, state.progress_gpu_hours, hard=is_hard(context.job))
         for context, pace, state in zip(contexts, paces, states, strict=True)
     ]
-    paced = with_speeds(kinds, said, speeds, where)
+    paced, kind, safe_kind = with_speeds(kinds, said, speeds, where)
     submitted = _since([decision.record.began_hours for decision in pending], origin_hours)
     jobs = [context.job for context in contexts]
     pools = [there[state.pool] for there, state in zip(where, states, strict=True)]
-    return paced.kinds, JobTables(
-        kind=paced.kind,
-        safe_kind=paced.safe_kind,
+    return paced, JobTables(
+        kind=kind,
+        safe_kind=safe_kind,
         said_kind=whole(said),
         measure_gpus=_measure_gpus(speeds, where, kinds.fastest.shape[1]),
         ends_gpu_hours=_ends(contexts, kinds.phase_share.shape[1]),
@@ -219,18 +208,10 @@ def lives_of(
         weight=np.array([_weight(*one) for one in zip(contexts, classes, strict=True)]),
         patience_hours=np.array([_patience_hours(*one) for one in zip(contexts, classes, strict=True)]),
         pool=whole(pools),
-        spot_gpus=whole([state.spot_gpus for state in states]),
-        on_demand_gpus=whole([state.on_demand_gpus for state in states]),
-        pause_hours=np.array([state.pause_hours for state in states]),
-        progress_gpu_hours=np.array([state.progress_gpu_hours for state in states]),
-        checkpointed_gpu_hours=np.array([state.checkpointed_gpu_hours for state in states]),
-        since_checkpoint_hours=np.array([state.since_checkpoint_hours for state in states]),
-        cost_usd=np.array([state.cost_usd for state in states]),
-        added_hours=np.maximum(
-            _since([decision.record.holding.spot_added_hours for decision in pending], origin_hours), 0.0
-        ),
-        idle_since_hours=_since([one.idle_since_hours for one in standings], origin_hours),
-        spot_until_hours=_since([one.spot_until_hours for one in standings], origin_hours),
+        added_hours=np.maximum(_since(spot_added, origin_hours), 0.0),
+        idle_since_hours=_since(idle_since, origin_hours),
+        spot_until_hours=_since(spot_until, origin_hours),
+        **held,
     )
 
 
@@ -285,19 +266,19 @@ def _patience_hours(context: JobContext, template: JobTemplate | None) -> float:
 def kept_in(decision: PendingDecision, context: JobContext, pool: str) -> tuple[int, int]:
     """Return what a job has in a pool, of spot and on demand."""
     state = ordered(decision, context)
-    return (
-        (state.spot_gpus, state.on_demand_gpus) if context.pool_names[_at(context, state)] == pool else (0, 0)
-    )
-
-
-def _at(context: JobContext, state: JobState) -> int:
-    return 0 if context.ground is None else state.pool
+    return (state.spot_gpus, state.on_demand_gpus) if context.pool_names[state.pool] == pool else (0, 0)
 
 
 def leaving(record: JobRecord, pool: str) -> tuple[int, int]:
     """Return what real workers still hold in a pool, of spot and on demand, whatever is ordered."""
     held = record.holding.held
     return (0, 0) if held is None or not held.gpus or record.held_pool != pool else (held[0], held[1])
+
+
+HELD = (
+    "spot_gpus", "on_demand_gpus", "pause_hours", "progress_gpu_hours", "checkpointed_gpu_hours",
+    "since_checkpoint_hours", "cost_usd",
+)  # fmt: skip  # what of a job's state is a column
 
 
 class Speed(NamedTuple):
@@ -307,14 +288,6 @@ class Speed(NamedTuple):
     safe: tuple[Terms, ...]  # as slow as it may turn out to be; the same before enough was measured
     measure_gpus: tuple[int, ...]
     """The least that it must hold until enough was measured; 0 where nothing is to be."""
-
-
-class PacedKinds(NamedTuple):
-    """The tables of a fleet with rows for jobs of another pace than their files say."""
-
-    kinds: Kinds
-    kind: Ints
-    safe_kind: Ints
 
 
 def speed_of(context: JobContext, pace: Pace, progress_gpu_hours: float, *, hard: bool) -> Speed | None:
@@ -332,8 +305,11 @@ def speed_of(context: JobContext, pace: Pace, progress_gpu_hours: float, *, hard
 
 def with_speeds(
     kinds: Kinds, said: Sequence[int], speeds: Sequence[Speed | None], where: Sequence[Sequence[int]]
-) -> PacedKinds:
-    """Add rows for jobs of another pace; `where` says which of the fleet's pools those of each job are."""
+) -> tuple[Kinds, Ints, Ints]:
+    """Add rows for jobs of another pace than their files say; return which row each job is, and is at least.
+
+    `where` says which of the fleet's pools those of each job are.
+    """
     kind, safe_kind = whole(said), whole(said)
     rows: list[tuple[int, tuple[Terms, ...], Sequence[int]]] = []
     first = len(kinds.restart_hours)
@@ -344,23 +320,71 @@ def with_speeds(
             if speed.safe is not speed.mean:
                 safe_kind[job] = first + len(rows)
                 rows.append((said[job], speed.safe, where[job]))
-    return PacedKinds(_more(kinds, rows) if rows else kinds, kind, safe_kind)
+    return _more(kinds, rows) if rows else kinds, kind, safe_kind
 
 
 def _more(kinds: Kinds, rows: Sequence[tuple[int, tuple[Terms, ...], Sequence[int]]]) -> Kinds:
+    """Copy rows, and write how fast a job is in each of its pools, how long it takes to begin and to save."""
     first = len(kinds.restart_hours)
     copied = [one for one, _, _ in rows]
     found = Kinds._make(np.concatenate([table, table[copied]]) for table in kinds)
-    for row, (_, terms, pools) in enumerate(rows, start=first):
-        _fill(found, row, zip(terms, pools, strict=True))
+    for row, (_, all_terms, pools) in enumerate(rows, start=first):
+        for terms, pool in zip(all_terms, pools, strict=True):
+            phases, widths = terms.rate.shape
+            there = found.rate[row, pool, :phases, :widths]
+            there[...] = np.where(there > 0.0, terms.rate, 0.0)
+            found.restart_hours[row], found.shrink_hours[row] = terms.restart_hours, terms.shrink_hours
+            found.checkpoint_hours[row] = terms.checkpoint_hours
     return found
 
 
-def _fill(kinds: Kinds, row: int, places: Iterable[tuple[Terms, int]]) -> None:
-    """Write how fast a job is in each of its pools, and how long it takes to begin and to save."""
-    for terms, pool in places:
-        phases, widths = terms.rate.shape
-        there = kinds.rate[row, pool, :phases, :widths]
-        there[...] = np.where(there > 0.0, terms.rate, 0.0)
-        kinds.restart_hours[row], kinds.shrink_hours[row] = terms.restart_hours, terms.shrink_hours
-        kinds.checkpoint_hours[row] = terms.checkpoint_hours
+def check_admitted(context: StepContext, submitted: Submitted) -> None:
+    """Raise InfeasibleError where the allocator of a job's fleet cannot promise what the job requests."""
+    # As the journal has it, or as it would begin with this job.
+    fleet = context.state.fleets.get(key_of(submitted)) or FleetRecord.of(submitted, context.state.seq)
+    run = context.fleets.run(fleet)
+    if run.market is None or not isinstance(run.allocator, Admitting):
+        return
+    now_hours, spot = submitted.at_hours, context.spot_at(submitted.at_hours)
+    for pool in run.market.at(run.market.slot(run.market.hours(now_hours, fleet.origin_hours))):
+        spot.lose(pool.name, pool.quote.spot_gpus, context.state.unended)
+    coming = JobRecord.of(submitted)
+    fleet.number(coming)
+    pending = [*_present(context, fleet, spot, now_hours), _waiting(context, coming, now_hours)]
+    refusal = run.allocator.admit(site_view(context, fleet, pending, spot, now_hours))
+    if refusal is not None:
+        raise InfeasibleError(f"{submitted.path}: {sentence(refusal)}")
+
+
+def sentence(refusal: Refusal) -> str:
+    """Say why a job cannot be promised, and the nearest that can."""
+    nearest = []
+    if refusal.deadline_hours is not None:
+        nearest.append(f"a deadline of {format_duration(refusal.deadline_hours)}")
+    if refusal.budget_usd is not None:
+        nearest.append(f"a budget of {format_usd(refusal.budget_usd)} a period")
+    if refusal.gpus is not None:
+        nearest.append(f"a width of {format_count(refusal.gpus, 'GPU')}")
+    return f"{refusal.why}; it could be promised with {' or '.join(nearest)}" if nearest else refusal.why
+
+
+def _present(
+    context: StepContext, fleet: FleetRecord, spot: Spot, now_hours: float
+) -> Iterator[PendingDecision]:
+    """Yield where the jobs of a fleet stand; spot that a new slot takes is already gone."""
+    for record in context.members(fleet):
+        one = context.account(record, now_hours)
+        if record.requests.ending is not None or (one is not None and one.state.ended):
+            continue
+        if one is None:
+            yield _waiting(context, record, now_hours)
+            continue
+        left = physics.lose(context.job_context(record).terms, one.state, spot.held(record.job))
+        begun = record.begun._replace(from_hours=one.to_hours)
+        yield PendingDecision(record, left, begun, (lived(record, one),), inside=True)
+
+
+def _waiting(context: StepContext, record: JobRecord, now_hours: float) -> PendingDecision:
+    job_context = context.job_context(record)
+    slot = job_context.slot(now_hours)
+    return PendingDecision(record, record.progress.state, Begun(slot, now_hours, job_context.quote(slot)))

@@ -11,15 +11,15 @@ import math
 from typing import NamedTuple
 
 from slacktide.backends.base import BackendStatus, JobProgress
-from slacktide.core.types import TIME_TOLERANCE_HOURS, JobState, Order
+from slacktide.core.types import TIME_TOLERANCE_HOURS, JobState
 from slacktide.engine.job.job_context import JobContext
-from slacktide.journal.state.journal_state import NOTHING, Begun, JobRecord
+from slacktide.journal.state.journal_state import Begun, JobRecord
 from slacktide.physics import ledger
 from slacktide.physics import progress as physics
 from slacktide.physics.ledger import Priced
 from slacktide.physics.pace import mean_factor, mean_restart
 from slacktide.physics.progress import Passed
-from slacktide.physics.tariff import lasts_hours, price
+from slacktide.physics.tariff import price
 
 BARE = (int, int, int, float, float, float, float, float, float, bool)  # the fields of a JobState
 
@@ -63,12 +63,12 @@ def account(context: JobContext, record: JobRecord, facts: BackendStatus, to_hou
         )  # fmt: skip
     else:
         spot, on_demand = record.holding.held or (order.spot_gpus, order.on_demand_gpus)
-        if context.ground is not None and record.paid_pool != pool:
+        if context.may_move and record.paid_pool != pool:
             pool = record.paid_pool  # an older set, elsewhere, has still to end
             quote = context.named(pool).quote(begun.slot)
         state, passed = _worked(context, record, facts, hours)
         held = hours if spot + on_demand else 0.0
-        at = before.pool if context.ground is None else context.index(pool)
+        at = context.index(pool)
         charge, _ = price(
             context.tariff, record.money.meter, begun.slot, at, quote, spot, on_demand, held, move_usd
         )
@@ -84,7 +84,7 @@ def account(context: JobContext, record: JobRecord, facts: BackendStatus, to_hou
 
 def _pool(context: JobContext, record: JobRecord) -> int:
     """Return where a job is in its open stretch: where it was, until workers have come elsewhere."""
-    came = context.ground is not None and record.order.gpus > 0 and has_all(record)
+    came = record.order.gpus > 0 and has_all(record)
     return context.here if came else record.progress.state.pool
 
 
@@ -92,26 +92,6 @@ def has_finished(record: JobRecord, facts: BackendStatus) -> bool:
     """Whether real workers of what was ordered have done all the work."""
     order = record.order
     return bool(facts.finished and facts.attempt == order.attempt and order.gpus and not order.ending)
-
-
-def money_ends(
-    context: JobContext, record: JobRecord, state: JobState, begun: Begun, order: Order, stop_hours: float
-) -> float:
-    """Return when a job that is to hold this from now on must begin to let go, for its money to last.
-
-    The reserve is what letting go may take, for all that is or will be held, at the worst quote so far.
-    """
-    if math.isinf(context.job.money_usd):
-        return math.inf
-    held = record.holding.held or NOTHING
-    spot, on_demand = max(order.spot_gpus, held.spot_gpus), max(order.on_demand_gpus, held.on_demand_gpus)
-    rest_hours = context.begins(begun.slot + 1) - begun.from_hours
-    left_usd = context.job.money_usd - state.cost_usd - (context.move_usd(state) if order.gpus else 0.0)
-    pool = state.pool if context.ground is None else context.here
-    return begun.from_hours + lasts_hours(
-        context.tariff, record.money.meter, begun.slot, pool, begun.quote, spot, on_demand, left_usd,
-        rest_hours, stop_hours, context.worst_quote(begun.slot),
-    )  # fmt: skip
 
 
 def known_safe_gpu_hours(facts: BackendStatus, state: JobState) -> float:
@@ -193,7 +173,7 @@ def _reported(
     if pace is not None:
         rate *= mean_factor(pace, order.gpus) if order.gpus else 1.0
         restart = mean_restart(pace, restart)
-    if context.ground is not None and before.progress_gpu_hours > 0.0:
+    if before.progress_gpu_hours > 0.0:
         restart += float(terms.move_hours[record.holding.left_pool])
     gained = max(0.0, done - before.progress_gpu_hours)
     productive = min(hours, gained / rate) if rate > 0 else 0.0
@@ -240,6 +220,6 @@ def has_all(record: JobRecord) -> bool:
 def _between_pools(context: JobContext, record: JobRecord) -> JobState | None:
     """Return a job that left a pool and has no workers yet in the next one; None where it left none."""
     state = record.progress.state
-    if context.ground is None or not record.order.gpus or context.here == state.pool:
+    if not record.order.gpus or context.here == state.pool:
         return None
     return state._replace(spot_gpus=0, on_demand_gpus=0, pause_hours=0.0)

@@ -79,14 +79,10 @@ class Careful:
             else:
                 goes_where_it_may(wish, [pool.name for pool in view.pools], view.id)
         except Exception as error:
-            self.troubles.note(view.id, "policy", f"its policy failed: {said(_met(error))}")
+            inner = error.__cause__ if isinstance(error, PolicyError) else None  # what went wrong in a policy
+            met = inner if isinstance(inner, Exception) else error
+            self.troubles.note(view.id, "policy", f"its policy failed: {said(met)}")
             held = view.state
             return Allocation(held.spot_gpus, held.on_demand_gpus, reason=FAILED, memory=view.memory)
         self.troubles.note(view.id, "policy", "")
         return wish
-
-
-def _met(error: Exception) -> Exception:
-    """Return what went wrong inside a policy, if it was that."""
-    cause = error.__cause__
-    return cause if isinstance(error, PolicyError) and isinstance(cause, Exception) else error

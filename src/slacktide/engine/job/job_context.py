@@ -29,7 +29,7 @@ from slacktide.market.base import Market, Pool
 from slacktide.market.live.feed import Feed
 from slacktide.market.tape import ALONE, MarketView
 from slacktide.physics import progress as physics
-from slacktide.physics.pace import KNOWN, Pace, prior
+from slacktide.physics.pace import KNOWN, Pace
 from slacktide.physics.tariff import Tariff, tariff_of
 from slacktide.policies.base import policies
 from slacktide.policies.view import Policy, View, look
@@ -54,10 +54,6 @@ class RetryLimits:
         """Return how long to wait before the next try."""
         return float(min(60.0, self.backoff_s * 2.0 ** max(0, in_row - 1)))
 
-    def preempted_too_often(self, times: int) -> bool:
-        """Whether spot workers were taken more often than allowed."""
-        return self.preemptions is not None and times > self.preemptions
-
 
 USUAL = RetryLimits()
 
@@ -74,48 +70,51 @@ class JobContext:
     terms: physics.Terms
     tariff: Tariff
     setting: Setting
+    pools: PoolOptions
+    """Where it may be: several pools for a job that may move; slots are those of the first."""
+    all_terms: tuple[physics.Terms, ...]  # the job in each of those pools
+    here: int = 0  # which of those pools this is the context of: `market_pool` and `terms` are of that one
     file: JobFile | None = None
     patience: RetryLimits = USUAL
     feed: Feed | None = None  # where the quotes keep coming from, for a market that is still being written
     playback: Playback | None = None  # a recorded market, moved on as the job's time passes
-    ground: PoolOptions | None = None
-    """Where it may be, for a job that may move; slots are those of its first pool."""
-    here: int = 0  # which of those pools this is the context of: `market_pool` and `terms` are of that one
-    all_terms: tuple[physics.Terms, ...] = ()  # the job in each of those pools
     sight: Sight = "feed"
+
+    @property
+    def may_move(self) -> bool:
+        """Whether the job may be in other pools, too."""
+        return not self.pools.stays
 
     def at(self, pool: int) -> JobContext:
         """Return the context of the same job in another of its pools."""
-        if self.ground is None or pool == self.here:
+        if pool == self.here:
             return self
-        return dataclasses.replace(
-            self, market_pool=self.ground.pools[pool], terms=self.all_terms[pool], here=pool
-        )
+        there = self.pools.pools[pool]
+        return dataclasses.replace(self, market_pool=there, terms=self.all_terms[pool], here=pool)
 
     def named(self, pool: str) -> JobContext:
         """Return the context of the same job in a pool of this name; of a job that stays, the only one."""
-        return self if self.ground is None or pool == self.market_pool.name else self.at(self.index(pool))
+        return self if pool == self.market_pool.name else self.at(self.index(pool))
 
     def index(self, pool: str) -> int:
         """Return the number by which states call a pool."""
-        return 0 if self.ground is None else self.pool_names.index(pool)
+        return self.pools.index(pool) if self.may_move else 0
 
     @property
     def pool_names(self) -> tuple[str, ...]:
         """Where the job may be."""
-        pools = (self.market_pool,) if self.ground is None else self.ground.pools
-        return tuple(pool.name for pool in pools)
+        return tuple(self.pools.names)
 
     @property
     def home(self) -> Pool:
         """The pool whose slots are counted."""
-        return self.market_pool if self.ground is None else self.ground.pools[0]
+        return self.pools.pools[0]
 
     def move_usd(self, state: JobState) -> float:
         """Return what it costs to begin here with the work that is done: nothing where it is here already."""
-        if self.ground is None or state.pool == self.here or state.progress_gpu_hours <= 0.0:
+        if state.pool == self.here or state.progress_gpu_hours <= 0.0:
             return 0.0
-        return float(self.ground.places.move_usd[state.pool, self.here])
+        return float(self.pools.places.move_usd[state.pool, self.here])
 
     @property
     def pool(self) -> Pool:
@@ -144,7 +143,7 @@ class JobContext:
         """Return what the market offers to all jobs in one of its slots."""
         if self.feed is None:
             return quote_in(self.market_pool, self.home, slot)
-        if self.ground is None:
+        if not self.may_move:
             return self.feed.quote(self.market_pool.name, slot)
         return self._moment(slot, self.here)[self.here].quote
 
@@ -182,7 +181,7 @@ class JobContext:
         `seen` is what was learned of pools that are only tried, `notice_hours` the warning that it got.
         """
         moment = self._moment(slot, state.pool).sharing(by_others, on_demand_by_others).warned(notice_hours)
-        places = None if self.ground is None else self.ground.places
+        places = self.pools.places if self.may_move else None
         own = slot - self.start_slot
         view = look(self.job, moment, state, own, self.slot_hours, memory, name, pace, places)
         if places is not None and self.sight == "tried":
@@ -218,21 +217,11 @@ class JobContext:
 
     def _moment(self, slot: int, own: int) -> MarketView:
         if self.feed is not None:
-            if self.ground is not None:
+            if self.may_move:
                 return self.feed.among(self.pool_names, slot, self.start_slot, own)
             return self.feed.at(self.market_pool.name, slot)
         assert self.playback is not None
         return self.playback.at(slot - self.start_slot, own)
-
-
-def pace_of(context: JobContext, record: JobRecord) -> Pace:
-    """Return what is believed of a job's pace: what its file says until something was measured.
-
-    A job of a fleet is taken at its word until then: `StepContext.belief` says where it is to be measured.
-    """
-    if record.progress.pace is not None:
-        return record.progress.pace
-    return KNOWN if record.fleet else prior(context.job.work_spread)
 
 
 def make_context(
@@ -245,51 +234,41 @@ def make_context(
     began_hours: float = 0.0,
     feed: Feed | None = None,
     origin_hours: float | None = None,
-    ground: PoolOptions | None = None,
+    pools: PoolOptions | None = None,
     sight: Sight = "feed",
 ) -> JobContext:
     """Put a job on a pool of a market, under a policy that is guarded where it must be.
 
     It is submitted at `began_hours`, in the slot `start_slot`, which began then or at `origin_hours`. A job
-    with a `ground` may move among its pools, of which `pool` is the first.
+    with `pools` may move among them; `pool` is the first.
     """
     setting = Setting.on(market, pool)
-    if ground is not None:
-        setting = dataclasses.replace(setting, neighbours=ground.pools[1:])
-    terms = _terms(job, ground, began_hours)
+    if pools is not None:
+        setting = dataclasses.replace(setting, neighbours=pools.pools[1:])
+    usable = PoolOptions.single(job, pool) if pools is None else pools
+    terms = tuple(
+        physics.terms(one, submitted_hours=began_hours, move_hours=usable.places.move_hours[:, at])
+        for at, one in enumerate(usable.places.jobs)
+    )
     return JobContext(
-        job,
-        pool,
-        start_slot,
-        began_hours if origin_hours is None else origin_hours,
-        guarded(policy, job),
-        terms[0],
-        tariff_of(job.billing, pool.slot_hours),
-        setting,
-        file,
-        USUAL if file is None else _patience(file),
-        feed,
-        Playback(pool, start_slot, setting) if feed is None else None,
-        ground,
-        0,
-        terms,
-        sight,
+        job=job,
+        market_pool=pool,
+        start_slot=start_slot,
+        origin_hours=began_hours if origin_hours is None else origin_hours,
+        policy=guarded(policy, job),
+        terms=terms[0],
+        tariff=tariff_of(job.billing, pool.slot_hours),
+        setting=setting,
+        pools=usable,
+        all_terms=terms,
+        file=file,
+        patience=USUAL
+        if file is None
+        else RetryLimits(*file.retries, silent_s=file.hang_after_hours * 3600.0),
+        feed=feed,
+        playback=Playback(pool, start_slot, setting) if feed is None else None,
+        sight=sight,
     )
-
-
-def _terms(job: Job, ground: PoolOptions | None, began_hours: float) -> tuple[physics.Terms, ...]:
-    """Return a job as bare numbers, in each of its pools."""
-    if ground is None:
-        return (physics.terms(job, submitted_hours=began_hours),)
-    hours = ground.places.move_hours
-    return tuple(
-        physics.terms(one, submitted_hours=began_hours, move_hours=hours[:, pool])
-        for pool, one in enumerate(ground.places.jobs)
-    )
-
-
-def _patience(file: JobFile) -> RetryLimits:
-    return RetryLimits(*file.retries, silent_s=file.hang_after_hours * 3600.0)
 
 
 def context_of(submitted: Submitted) -> JobContext:
@@ -305,14 +284,14 @@ def context_from_file(submitted: Submitted, written: JobFile) -> JobContext:
     spec = "on-demand" if submitted.fleet else json.loads(submitted.policy)
     market, feed = open_written(submitted.market)
     pool, policy = market.pool(submitted.pool), policies.make(spec)
-    job, ground = file.job, None
+    job, pools = file.job, None
     if submitted.pools:
-        ground = PoolOptions.of(job, file.gpu, market, submitted.pools)
+        pools = PoolOptions.of(job, file.gpu, market, submitted.pools)
     elif job.pools:
         job = job_in(job, file.gpu, market, pool.name)
     return make_context(
         job, market, pool, policy, submitted.start_slot, file, submitted.at_hours, feed,
-        submitted.origin_hours, ground, submitted.sight,
+        submitted.origin_hours, pools, submitted.sight,
     )  # fmt: skip
 
 
@@ -324,7 +303,7 @@ def context_without_market(submitted: Submitted, quote: Quote) -> JobContext:
     now = datetime.fromisoformat(submitted.submitted_utc)
     file = parse_job(submitted.text, path=submitted.path, now=now)
     slots = submitted.start_slot + 1
-    pools = tuple(
+    recorded = tuple(
         Pool(
             name,
             submitted.slot_hours,
@@ -335,12 +314,12 @@ def context_without_market(submitted: Submitted, quote: Quote) -> JobContext:
         )
         for name in submitted.pools or (submitted.pool,)
     )
-    market = Market(pools)
+    market = Market(recorded)
     job = dataclasses.replace(file.job, pools=())
-    ground = PoolOptions.of(job, file.gpu, market, submitted.pools) if submitted.pools else None
+    pools = PoolOptions.of(job, file.gpu, market, submitted.pools) if submitted.pools else None
     return make_context(
-        job, market, pools[0], policies.make("on-demand"), submitted.start_slot, file, submitted.at_hours,
-        None, submitted.origin_hours, ground,
+        job, market, recorded[0], policies.make("on-demand"), submitted.start_slot, file, submitted.at_hours,
+        None, submitted.origin_hours, pools,
     )  # fmt: skip
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-from slacktide.backends.base import JobProgress
 from slacktide.core.types import TIME_TOLERANCE_HOURS
 from slacktide.core.units import format_count
 from slacktide.engine.changes import Change, Changes
@@ -53,7 +52,10 @@ def note_reports(context: StepContext, record: JobRecord) -> Changes:
         seen.done_gpu_hours = progress.done_share * context.job_context(record).terms.work_gpu_hours
         seen.saved_share = progress.checkpointed_share
         yield from _note_start(context, record, seen, facts.reform_hours)
-    _note_checkpoint(seen, progress)
+    if progress.checkpointed_share > seen.saved_share:
+        if math.isfinite(seen.saved_hours) and progress.at_hours > seen.saved_hours:
+            seen.intervals.append(progress.at_hours - seen.saved_hours)
+        seen.saved_share, seen.saved_hours = progress.checkpointed_share, progress.at_hours
 
 
 def _note_start(context: StepContext, record: JobRecord, seen: WorkerReports, reform_hours: float) -> Changes:
@@ -72,14 +74,6 @@ def _note_start(context: StepContext, record: JobRecord, seen: WorkerReports, re
         f"{job_context.terms.restart_hours * 60:.1f}"
     )
     yield Change((_event(record, at_hours, see_restart(_before(record, job_context), hours), 0.0, why),))
-
-
-def _note_checkpoint(seen: WorkerReports, progress: JobProgress) -> None:
-    if progress.checkpointed_share <= seen.saved_share:
-        return
-    if math.isfinite(seen.saved_hours) and progress.at_hours > seen.saved_hours:
-        seen.intervals.append(progress.at_hours - seen.saved_hours)
-    seen.saved_share, seen.saved_hours = progress.checkpointed_share, progress.at_hours
 
 
 def _is_measured(context: StepContext, record: JobRecord) -> bool:
@@ -110,9 +104,8 @@ def revised(context: StepContext, record: JobRecord, one: StretchAccount) -> Pac
         return None
     before = _before(record, job_context)
     if math.isinf(before.hours) and facts.progress is not None:
-        before = Pace(
-            *prior(job_context.job.work_spread)[:8], *before[8:]
-        )  # taken for silent, it speaks after all
+        # It was taken for silent, and speaks after all.
+        before = Pace(*prior(job_context.job.work_spread)[:8], *before[8:])
     if facts.finished is None:
         hours = one.priced.stretch.productive_hours
         after = learn(before, job_context.terms, record.progress.state, one.state, hours)
@@ -122,17 +115,15 @@ def revised(context: StepContext, record: JobRecord, one: StretchAccount) -> Pac
         after, hours = _measured(context, record, job_context, before)
     if after == before:
         return None
-    return _event(
-        record, one.to_hours, after, float(hours), _why(job_context, after, record.holding.order.gpus, hours)
-    )
+    why = _why(job_context, after, record.order.gpus, hours)
+    return _event(record, one.to_hours, after, float(hours), why)
 
 
 def _event(record: JobRecord, at_hours: float, pace: Pace, hours: float, why: str) -> PaceRevised:
-    assert record.holding.order is not None
     return PaceRevised(
         job=record.job,
         at_hours=at_hours,
-        gpus=record.holding.order.gpus,
+        gpus=record.order.gpus,
         measured_hours=hours,
         pace=Pace(*(float(number) for number in pace)),
         why=why,
@@ -160,9 +151,8 @@ def _measured(
     context: StepContext, record: JobRecord, job_context: JobContext, before: Pace
 ) -> tuple[Pace, float]:
     """Measure from the last report that counted to the newest one of the same workers."""
-    facts, order, seen = context.facts[record.job], record.holding.order, context.reports.get(record.job)
+    facts, order, seen = context.status(record.job), record.order, context.reports.get(record.job)
     progress = facts.progress
-    assert order is not None
     assert progress is not None
     if facts.attempt != order.attempt or not has_all(record) or math.isinf(progress.at_hours):
         return before, 0.0
@@ -201,17 +191,14 @@ def note_resumed(context: StepContext, record: JobRecord, now_hours: float) -> C
     if facts.attempt != order.attempt or math.isinf(progress.at_hours):
         return
     after = progress.done_share * context.job_context(record).terms.work_gpu_hours
-    yield Change(
-        (
-            Resumed(
-                job=record.job,
-                at_hours=max(begun.from_hours, min(now_hours, progress.at_hours)),
-                actor="worker",
-                attempt=order.attempt,
-                before_gpu_hours=record.progress.reported_gpu_hours,
-                after_gpu_hours=after,
-                lost_gpu_hours=max(0.0, record.progress.reported_gpu_hours - after),
-                expected_gpu_hours=record.progress.expected_lost_gpu_hours,
-            ),
-        )
+    resumed = Resumed(
+        job=record.job,
+        at_hours=max(begun.from_hours, min(now_hours, progress.at_hours)),
+        actor="worker",
+        attempt=order.attempt,
+        before_gpu_hours=record.progress.reported_gpu_hours,
+        after_gpu_hours=after,
+        lost_gpu_hours=max(0.0, record.progress.reported_gpu_hours - after),
+        expected_gpu_hours=record.progress.expected_lost_gpu_hours,
     )
+    yield Change((resumed,))

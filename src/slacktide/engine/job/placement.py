@@ -15,7 +15,7 @@ from slacktide.core.types import TIME_TOLERANCE_HOURS, Job
 from slacktide.engine.job.journal_market import ANOTHER, MarketPosition, standing
 from slacktide.journal.events import SiteOpened, Submitted
 from slacktide.market.base import Market, Pool
-from slacktide.market.spec import FEED, feed_path, is_feed
+from slacktide.market.spec import FEED, absolute, feed_path, is_feed
 from slacktide.policies.base import policies
 from slacktide.simulation import plain
 from slacktide.simulation.plain import guarded, last_start
@@ -79,10 +79,8 @@ def on_feed(submitted: Submitted) -> bool:
 
 
 def whole_spec(spec: str) -> str:
-    """Return a market's name with the whole path of its file, so that it is the same from anywhere."""
-    if is_feed(spec):
-        return FEED + str(Path(feed_path(spec)).absolute())
-    return spec if spec.startswith("synthetic") else str(Path(spec).absolute())
+    """Return a market's name with the whole paths of its files, a feed's too: the same from anywhere."""
+    return FEED + str(Path(feed_path(spec)).absolute()) if is_feed(spec) else absolute(spec)
 
 
 def start_of(job: Job, pool: Pool, start: int | None) -> int:
@@ -118,32 +116,19 @@ def wanted_slot(job: Job, pool: Pool, start: int | None, *, shared: bool) -> int
     return max(0, min(len(pool) // 2, last_start(job, pool)))
 
 
-def best_pool(job_in: Callable[[Pool], Job], market: Market, start: Callable[[Pool], int | None]) -> Pool:
-    """Return the pool in which jobs like this one were cheapest from recent starts before its own.
-
-    `job_in` says how the job is in a pool, `start` where it stands in it; None: as late as leaves it room.
-    The first pool where no past reaches that far.
-    """
-    return cheapest(market, bills_in(job_in, market, start))
-
-
 def cheapest(market: Market, bills: Mapping[str, Sequence[float]]) -> Pool:
     """Return the pool of the lowest mean bill, or the first one where nothing is known of any."""
     return market.pool(min(bills, key=lambda name: float(np.mean(bills[name])))) if bills else market.pools[0]
 
 
-def pool_bills(job: Job, market: Market, start: Callable[[Pool], int | None]) -> dict[str, list[float]]:
-    """Return what jobs like this one cost in each pool from recent starts before its own, where known.
-
-    They are run by a simple policy, whose order of the pools is that of the others, in a moment.
-    """
-    return bills_in(lambda pool: job, market, start)
-
-
-def bills_in(
+def pool_bills(
     job_in: Callable[[Pool], Job], market: Market, start: Callable[[Pool], int | None]
 ) -> dict[str, list[float]]:
-    """Return the same for a job that differs from pool to pool."""
+    """Return what jobs like this one cost in each pool from recent starts before its own, where known.
+
+    `job_in` says how the job is in a pool, `start` where it stands in it; None: as late as leaves it room.
+    They are run by a simple policy, whose order of the pools is that of the others, in a moment.
+    """
     if math.isinf(job_in(market.pools[0]).deadline_hours) or len(market.pools) == 1:
         return {}
     bills: dict[str, list[float]] = {}

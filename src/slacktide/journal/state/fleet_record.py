@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from slacktide.budget.allowance import Spending
 from slacktide.budget.cluster import Cluster
 from slacktide.core.types import TIME_TOLERANCE_HOURS, JsonText
 from slacktide.journal.events import ClusterSized, Kept, Lived, Remembered, Submitted
+from slacktide.journal.state.job_record import JobRecord
 
 
 class HeldSpan(NamedTuple):
@@ -49,6 +50,17 @@ class FleetRecord:
     spending: Spending = field(default_factory=Spending)
     """What the stretches of its jobs cost, by when they ended."""
 
+    @classmethod
+    def of(cls, first: Submitted, memory_seq: int) -> Self:
+        """Return a fleet that begins with a job, all of which is in the journal from the next event on."""
+        hours = first.at_hours
+        return cls(key_of(first), first, hours, memory_seq=memory_seq, accounted_hours=hours)
+
+    def number(self, job: JobRecord) -> None:
+        """Make a job the next one of the fleet."""
+        job.fleet, job.number = self.key, self.came
+        job.number_of_class = self.of_class.get(job.submitted.fleet_class, 0)
+
     @property
     def origin_hours(self) -> float:
         """When the slot of the market began in which its first job came: the clock of a fleet on a market."""
@@ -61,11 +73,12 @@ class FleetRecord:
             case Lived():
                 self._lived(event)
             case Kept():
-                self._paid(event.priced.stretch.gpus * event.priced.stretch.held_hours)
+                self.spent_gpu_hours += event.priced.stretch.gpus * event.priced.stretch.held_hours
                 self._accounted(event.priced.stretch.to_hours)
             case ClusterSized():
                 self._accounted(event.at_hours)
-                self._sized(event)
+                self.cluster.take_form(event.node_gpus, event.provisioning_hours, event.idle_grace_hours)
+                self.cluster.resize(event.nodes, event.at_hours)
             case Remembered():
                 self.memory, self.memory_seq = event.memory or self.memory, seq
                 self.reserved_usd, self.usd_per_job_hour = event.reserved_usd, event.usd_per_job_hour
@@ -73,7 +86,7 @@ class FleetRecord:
 
     def _lived(self, event: Lived) -> None:
         one = event.priced.stretch
-        self._paid(one.gpus * one.held_hours)
+        self.spent_gpu_hours += one.gpus * one.held_hours
         self.spending.add(one.to_hours, event.priced.charge.usd)
         if one.gpus and one.to_hours > self.accounted_hours:
             span = HeldSpan(one.from_hours, one.to_hours, one.on_demand_gpus, one.spot_gpus, one.pool)
@@ -105,18 +118,11 @@ class FleetRecord:
         """Return the jobs about which all is decided; None where GPUs became free since."""
         return None if any(span.gpus + span.spot_gpus for span in self.spans_after(hours)) else self.present
 
-    def _paid(self, gpu_hours: float) -> None:
-        self.spent_gpu_hours += gpu_hours
-
     def _accounted(self, hours: float) -> None:
         self.accounted_hours = max(self.accounted_hours, hours)
         self.cluster.arrive(self.accounted_hours)
         after = self.accounted_hours + TIME_TOLERANCE_HOURS
         self.recent = tuple(span for span in self.recent if span.to_hours > after)
-
-    def _sized(self, event: ClusterSized) -> None:
-        self.cluster.take_form(event.node_gpus, event.provisioning_hours, event.idle_grace_hours)
-        self.cluster.resize(event.nodes, event.at_hours)
 
 
 def key_of(submitted: Submitted) -> str:

@@ -179,6 +179,11 @@ class JobRecord:
         assert self.holding.order is not None
         return self.holding.order
 
+    def most(self, order: Order) -> Holding:
+        """Return what it is to hold, and what it holds still though less was ordered."""
+        held = self.holding.held or NOTHING
+        return Holding(max(order.spot_gpus, held.spot_gpus), max(order.on_demand_gpus, held.on_demand_gpus))
+
     @property
     def held_pool(self) -> str:
         """The pool of the set of workers that it really holds, or held last."""

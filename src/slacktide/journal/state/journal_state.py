@@ -257,14 +257,8 @@ class JournalState:
             self._joined(record, event)
 
     def _joined(self, record: JobRecord, event: Submitted) -> None:
-        record.fleet = key_of(event)
-        if record.fleet not in self.fleets:
-            began = event.at_hours
-            self.fleets[record.fleet] = FleetRecord(
-                record.fleet, event, began, memory_seq=self.seq - 1, accounted_hours=began
-            )
-        fleet = self.fleets[record.fleet]
-        record.number, record.number_of_class = fleet.came, fleet.of_class.get(event.fleet_class, 0)
+        fleet = self.fleets.setdefault(key_of(event), FleetRecord.of(event, self.seq - 1))
+        fleet.number(record)
         fleet.came, fleet.of_class[event.fleet_class] = fleet.came + 1, record.number_of_class + 1
         fleet.present += (event.job,)
 

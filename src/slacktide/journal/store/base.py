@@ -59,11 +59,13 @@ class Store(Protocol):
         """Let go of the journal; closing twice does no harm."""
         ...
 
-    def __enter__(self) -> Self: ...
+    def __enter__(self) -> Self:
+        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    ) -> None:
+        self.close()
 
 
 def now_utc() -> datetime:

@@ -20,7 +20,7 @@ from typing import Self
 from slacktide.core.errors import BackendError, FileError, LeaseError
 from slacktide.core.files import PRIVATE_FILE, make_private_folder
 from slacktide.journal.store.base import Clock, now_utc
-from slacktide.journal.store.paths import real_path
+from slacktide.journal.store.paths import hidden_sibling, real_path
 
 NOTE_BYTES = 4096
 TRIES = 10
@@ -36,7 +36,7 @@ class JournalLease:
     def __init__(self, journal: str | os.PathLike[str], *, clock: Clock = now_utc) -> None:
         """Name the journal, by whatever path; the lock is a hidden file next to the file that it leads to."""
         self.journal = real_path(journal)
-        self.path = self.journal.with_name(f".{self.journal.name}.lease")
+        self.path = hidden_sibling(self.journal, "lease")
         self._clock = clock
         self._handle: int | None = None
 

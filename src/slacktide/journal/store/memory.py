@@ -5,16 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator
 from datetime import UTC
-from types import TracebackType
-from typing import Self
 
 from slacktide.core.errors import BackendError
 from slacktide.journal.codec.codec import plain
 from slacktide.journal.events import Event, Record
-from slacktide.journal.store.base import Clock, Snapshot, now_utc
+from slacktide.journal.store.base import Clock, Snapshot, Store, now_utc
 
 
-class MemoryStore:
+class MemoryStore(Store):
     """Keeps events in memory; takes, gives and refuses what `SqliteStore` does."""
 
     def __init__(self, *, clock: Clock = now_utc) -> None:
@@ -61,14 +59,6 @@ class MemoryStore:
     def close(self) -> None:
         """Let go of the journal; closing twice does no harm."""
         self._open = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _must_be_open(self) -> None:
         if not self._open:

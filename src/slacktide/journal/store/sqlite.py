@@ -12,14 +12,13 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
-from typing import Any, NamedTuple, NoReturn, Self, TypeAlias
+from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 from slacktide.core.errors import BackendError, FileError, InputError, SlacktideError
 from slacktide.journal.codec.codec import from_tree, is_before, parse, plain, sealed, text, unsealed
 from slacktide.journal.codec.old_journals import OldJournal
 from slacktide.journal.events import Event, Record
-from slacktide.journal.store.base import Clock, Snapshot, now_utc
+from slacktide.journal.store.base import Clock, Snapshot, Store, now_utc
 from slacktide.journal.store.database import SNAPSHOTS, connected, opened, transaction, translated_errors
 from slacktide.journal.store.paths import ANOTHER, real_path
 
@@ -37,7 +36,7 @@ SELECT_SNAPSHOT = "SELECT seq, form, body FROM snapshots WHERE form = ? ORDER BY
 SELECT = "SELECT seq, time_utc, data FROM events WHERE seq > ? AND seq <= ?"
 
 
-class SqliteStore:
+class SqliteStore(Store):
     """Keeps events in a SQLite file.
 
     May be used from several threads; a forked process must open its own. Raises FileError when the file is
@@ -137,14 +136,6 @@ class SqliteStore:
         """Let go of the journal; closing twice does no harm."""
         with self._lock:
             self._database.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _insert(self, stamp: str, event: Event) -> Row:
         kind, why, line = type(event).__name__, _printable(event.why), sealed(stamp, text(event))

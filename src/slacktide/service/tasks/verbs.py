@@ -33,7 +33,6 @@ from slacktide.app.task_requests import (
     as_request,
 )
 from slacktide.core.errors import InputError, shown
-from slacktide.engine.fleet.fleets import market_named
 from slacktide.files.job import JobFile, JobText
 from slacktide.journal.state.snapshots import read_state
 from slacktide.journal.store.paths import runs_of
@@ -138,7 +137,7 @@ def _shared_market(setting: Setting, file: JobFile, request: JobRequest) -> Mark
     first = 0 if own.start is None and _is_member(setting, file, request) else own.start
     if not (request.market or file.market):
         # All jobs of the server's fleet share its market.
-        source = own.source or (setting.fleet and market_named(setting.fleet.parsed()))
+        source = own.source or (setting.fleet and setting.fleet.parsed().market)
         return dataclasses.replace(own, source=source, pool=request.pool or own.pool, start=first)
     # A slot that was given for the server's own market means nothing on another.
     start = first if own.source is None else None

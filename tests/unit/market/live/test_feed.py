@@ -364,7 +364,7 @@ def test_the_engine_follows_a_feed_as_it_grows(feed: Path, tmp_path: Path) -> No
             assert record.holding.order.spot_gpus <= gpus
     assert record.status == "succeeded"
     assert record.holding.preemptions == 1
-    assert audit(record, engine.job_context(record), store.read()).clean
+    assert audit(record, engine.context.job_context(record), store.read()).clean
 
 
 def test_row_7_the_engine_goes_on_when_its_feed_misbehaves(feed: Path, tmp_path: Path) -> None:
@@ -386,7 +386,7 @@ def test_row_7_the_engine_goes_on_when_its_feed_misbehaves(feed: Path, tmp_path:
     for slot, do in enumerate(harm):
         do()
         engine.step(slot * 0.5)
-        context = engine.job_context(record)
+        context = engine.context.job_context(record)
         assert context.feed is not None
         assert bool(context.feed.trouble) == (0 < slot < 5)
         assert troubles() == ({submitted.market: context.feed.trouble} if context.feed.trouble else {})
