@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from slacktide.core.types import Job
-from slacktide.core.units import format_count, format_duration, format_usd
+from slacktide.core.units import PERIOD_HOURS, format_count, format_duration, format_usd
 from slacktide.physics.truth import AS_SAID, FACTORS, RandomTruth, Truths
 from slacktide.results.run import IN_THE_POOL
 
@@ -58,6 +58,43 @@ def rounded(hours: float) -> str:
     if 48 <= abs(hours) < math.inf:
         return since(round(hours))
     return since(round(hours * 60) / 60 if 1 / 6 <= abs(hours) < math.inf else hours)
+
+
+def gpus(count: float) -> str:
+    """Write an average number of GPUs."""
+    return f"{count:,.{2 if count < 100 else 1 if count < 10_000 else 0}f}"
+
+
+def per_month(usd: float) -> str:
+    """Write what is spent in a month."""
+    return f"${usd:,.0f}" if usd >= 100 else f"${usd:,.2f}"
+
+
+def rate(per_hour: float) -> str:
+    """Write how often something comes, over the shortest period in which it comes at least once."""
+    for period in ("hour", "day", "week"):
+        if per_hour * PERIOD_HOURS[period] >= 1:
+            break
+    count = per_hour * PERIOD_HOURS[period]
+    return f"{count:,.0f}/{period}" if count >= 1000 else f"{count:.3g}/{period}"
+
+
+def share(part: float) -> str:
+    """Write a share in whole percent, and what is less than half of one as such."""
+    return "< 1 %" if 0 < part < 0.005 else percent(part)
+
+
+def sooner(hours: float) -> str:
+    """Write how much sooner a job is done, or later."""
+    if abs(hours) < 0.5 / 3600:
+        return "the same"
+    seconds = round(abs(hours) * 3600) / 3600
+    return f"{duration(seconds)} {'sooner' if hours > 0 else 'later'}"
+
+
+def response(hours: float) -> str:
+    """Write a response time to the minute, below an hour to the second."""
+    return duration(round(hours * 3600) / 3600 if hours * 3600 >= 1 else hours)
 
 
 STATES = {"budget_exhausted": "out-of-money", "deadline_missed": "late"}

@@ -18,8 +18,9 @@ from slacktide.budget.widths import ClassPlan, PathShare, WidthShare
 from slacktide.core.errors import InfeasibleError, InputError
 from slacktide.core.speedup import Amdahl, Linear, Power, Speedup, Table
 from slacktide.core.types import Job, Phase
-from slacktide.report.text.sentences import budget as say
-from slacktide.report.text.sentences.budget import notes
+from slacktide.report import words
+from slacktide.report.text.tables import budget as say
+from slacktide.report.text.tables.budget import notes
 
 A = JobClass(
     Job(name="a", work_gpu_hours=3.0, speedup=Amdahl(0.9), widths=(1, 2, 4, 8)), arrivals_per_hour=2.0
@@ -204,12 +205,12 @@ def test_ways_name_their_shares() -> None:
     ],
 )
 def test_rates_have_a_period_that_suits_them(per_hour: float, text: str) -> None:
-    assert say.rate(per_hour) == text
+    assert words.rate(per_hour) == text
 
 
 def test_savings_say_which_way() -> None:
-    assert say.sooner(0.1) == "6m sooner"
-    assert say.sooner(-1.5) == "1h30m later"
-    assert say.sooner(1e-6) == "the same"
-    assert (say.share(0.001), say.share(0.2), say.share(0.0)) == ("< 1 %", "20 %", "0 %")
+    assert words.sooner(0.1) == "6m sooner"
+    assert words.sooner(-1.5) == "1h30m later"
+    assert words.sooner(1e-6) == "the same"
+    assert (words.share(0.001), words.share(0.2), words.share(0.0)) == ("< 1 %", "20 %", "0 %")
     assert math.isnan(ask(16.0, usd=None).usd_per_month(1))

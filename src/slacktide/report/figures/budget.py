@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slacktide.core.units import HOURS_PER_MONTH, format_duration
+from slacktide.report import words
 from slacktide.report.figures.drawing import style
 from slacktide.report.figures.drawing.style import FAINT, INK, PALETTE, drawable, log_scale, looks
-from slacktide.report.text.sentences import budget as say
+from slacktide.report.text.tables import budget as say
 from slacktide.report.text.tables.budget import most_expensive
 
 if TYPE_CHECKING:
@@ -44,8 +45,8 @@ def plot_budget(answer: WidthPlan, requested: RequestedBudget, path: str | Path)
 
 
 def _figure(answer: WidthPlan, requested: RequestedBudget) -> Figure:
-    mean = say.response(answer.plan.mean_response_hours)
-    name, bought = drawable(Path(requested.source).name, 50), say.gpus(answer.plan.budget_gpus)
+    mean = words.response(answer.plan.mean_response_hours)
+    name, bought = drawable(Path(requested.source).name, 50), words.gpus(answer.plan.budget_gpus)
     figure = style.titled_figure(f"{name}: {bought} GPUs buy a mean response of {mean}", (11, 8))
     rows = figure.add_gridspec(2, 1, height_ratios=(1.25, 1.0))
     above = figure.add_subplot(rows[0])
@@ -79,7 +80,7 @@ def _frontier(axes: Axes, answer: WidthPlan) -> None:
     axes.axvspan(0.0, least, color=FAINT, alpha=0.12, lw=0)
     axes.axvline(least, color=FAINT, lw=1.0, ls="--")
     axes.annotate(
-        f"minimum:  {say.gpus(least)}", (least, 0), (4, 4), ("data", "axes fraction"), "offset points",
+        f"minimum:  {words.gpus(least)}", (least, 0), (4, 4), ("data", "axes fraction"), "offset points",
         va="bottom", size=8, color=INK,
     )  # fmt: skip
     here = plan.budget_gpus, plan.mean_response_hours

@@ -15,7 +15,6 @@ from slacktide.report.figures.budget import ROUND_HOURS
 from slacktide.report.figures.drawing import style
 from slacktide.report.figures.drawing.sheet import DOTS_PER_IN, Row, as_svg, stack
 from slacktide.report.figures.drawing.style import FAINT, INK, PALETTE, drawable, drawing, log_scale, looks
-from slacktide.report.text.sentences import budget as say
 from slacktide.report.text.tables import fleet as sentences
 from slacktide.results.fleet import IN_TIME, outcomes
 
@@ -51,7 +50,7 @@ def _title(found: FleetComparison) -> list[str]:
         "",
         f"spent {format_usd(story.spent_usd)}, budget {sentences.budget_words(found.month.allowance)}; "
         f"{met} of {found.deadlines} deadlines met; jobs without a deadline took "
-        f"{say.response(story.responses.mean_hours)} on average",
+        f"{words.response(story.responses.mean_hours)} on average",
     ]
 
 
@@ -162,7 +161,7 @@ def _responses(ax: Axes, found: FleetComparison) -> None:
         if not len(ranked):
             continue
         left = 1.0 - np.arange(len(ranked)) / len(ranked)
-        name = f"{names[row.policy]}: mean {say.response(row.measured.mean_hours)}, "
+        name = f"{names[row.policy]}: mean {words.response(row.measured.mean_hours)}, "
         name += format_usd(row.measured.spent_usd)
         ax.step(ranked, left, where="post", color=look.colour, ls=look.dash, lw=1.4, label=name)
     log_scale(ax, x="response")

@@ -15,7 +15,6 @@ from slacktide.report import words
 from slacktide.report.figures.budget import ROUND_HOURS
 from slacktide.report.figures.drawing import style
 from slacktide.report.figures.drawing.style import FAINT, INK, Look, log_scale, looks, short_names
-from slacktide.report.text.sentences import budget as say
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,7 +43,7 @@ def plot_streams(found: StreamComparison, path: str | Path) -> None:
 def _figure(found: StreamComparison) -> Figure:
     title = (
         f"{words.count(len(found.stream), 'job')} over {words.duration(found.stream.hours)} "
-        f"on {say.gpus(found.fleet.budget_gpus)} GPUs on average"
+        f"on {words.gpus(found.fleet.budget_gpus)} GPUs on average"
     )
     figure = style.titled_figure(title, (11, 8.5))
     rows = figure.add_gridspec(2, 2, height_ratios=(1.5, 1.0))

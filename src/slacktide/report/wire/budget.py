@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from slacktide.core.units import HOURS_PER_MONTH
-from slacktide.report.text.sentences import budget as say
+from slacktide.report.text.tables import budget as say
 from slacktide.report.wire.values import csv_text as as_csv
 from slacktide.report.wire.values import picked
 

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from slacktide.budget.fit import under_hull
 from slacktide.budget.width_plan import STEP_SHARE, BudgetStep, WidthPlan
-from slacktide.core.units import format_usd
+from slacktide.core.speedup import Table
+from slacktide.core.types import ANY_WIDTH
+from slacktide.core.units import HOURS_PER_MONTH, format_usd
 from slacktide.report import words
-from slacktide.report.text.sentences import budget as say
 from slacktide.report.text.tables import grid
 from slacktide.report.text.tables.grid import Column, Grid, left, right
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
     from slacktide.budget.classes import JobClass
-    from slacktide.budget.widths import ClassPlan, FleetPlan
+    from slacktide.budget.widths import ClassPlan, FleetPlan, WidthShare
 
 MAX_CLASSES = 24  # classes with a line of their own, those that spend most; the rest are counted in one
 ROOM = 160  # characters in a line of the frontier, unless given
+RUNS = 4  # stretches of equal width that are written out; of more, those in the middle are left out
+ALIKE = 1.02  # real widths closer than this ratio are written as one
+NAMED = 6  # how many classes or points a sentence names; the rest are counted
+LEAST_SHARE = 0.001  # a measured point that lies closer to the hull than this is not worth a word
 
 
 class RequestedBudget(NamedTuple):
@@ -42,16 +49,16 @@ def page(answer: WidthPlan, requested: RequestedBudget) -> list[Any]:
         "",
         grid.as_rich(steps(answer)),
         "",
-        *lines(f"- {note}" for note in say.notes(answer)),
+        *lines(f"- {note}" for note in notes(answer)),
     ]
 
 
 def head(answer: WidthPlan, requested: RequestedBudget) -> list[str]:
     """Say what the budget is in GPUs and money, and what the least would be."""
     plan, name = answer.plan, words.plain(Path(requested.source).name, 60)
-    budget, here = words.plain(requested.budget, 40), say.gpus(plan.budget_gpus)
+    budget, here = words.plain(requested.budget, 40), words.gpus(plan.budget_gpus)
     if requested.response_hours is not None:
-        target = say.response(requested.response_hours)
+        target = words.response(requested.response_hours)
         first = (
             f"{name}: a mean response of {target} needs {here} GPUs on average"
             f"{_money(answer, plan.budget_gpus)}; the file's budget is {budget}"
@@ -60,8 +67,8 @@ def head(answer: WidthPlan, requested: RequestedBudget) -> list[str]:
         same = "" if budget.lower().endswith(("gpu", "gpus")) else f" rents {here} GPUs on average"
         first = f"{name}: a budget of {budget}{same}{_money(answer, plan.budget_gpus, mentioned=budget)}"
     kinds = "1 class" if len(plan.classes) == 1 else f"{len(plan.classes)} classes"
-    arrivals = say.rate(sum(one.arrivals_per_hour for one in plan.job_classes))
-    least = f"{say.gpus(answer.least_budget_gpus)} GPUs{_money(answer, answer.least_budget_gpus)}"
+    arrivals = words.rate(sum(one.arrivals_per_hour for one in plan.job_classes))
+    least = f"{words.gpus(answer.least_budget_gpus)} GPUs{_money(answer, answer.least_budget_gpus)}"
     return [first, f"jobs of {kinds} arrive at {arrivals}; the minimum that keeps up with them is {least}"]
 
 
@@ -75,10 +82,11 @@ def classes(answer: WidthPlan) -> Grid:
     if left := len(plan.classes) - len(rows):
         shown = sum(found.average_gpus for _, found in pairs)
         rest = plan.average_gpus - shown
-        rows.append((f"{left} others", "", "", "", "", say.gpus(rest), say.share(rest / plan.average_gpus)))
-    total = say.rate(sum(one.arrivals_per_hour for one in plan.job_classes))
-    mean = say.response(plan.mean_response_hours)
-    rows.append(("all", total, "", "", mean, say.gpus(plan.average_gpus), "100 %"))
+        spent = words.gpus(rest), words.share(rest / plan.average_gpus)
+        rows.append((f"{left} others", "", "", "", "", *spent))
+    total = words.rate(sum(one.arrivals_per_hour for one in plan.job_classes))
+    mean = words.response(plan.mean_response_hours)
+    rows.append(("all", total, "", "", mean, words.gpus(plan.average_gpus), "100 %"))
     return Grid(
         (
             Column("class", right=False, breaks=True), Column("arrivals"),
@@ -94,12 +102,12 @@ def classes(answer: WidthPlan) -> Grid:
 def _class_row(answer: WidthPlan, one: JobClass, found: ClassPlan) -> tuple[str, ...]:
     return (
         words.plain(one.name, 40),
-        say.rate(one.arrivals_per_hour),
+        words.rate(one.arrivals_per_hour),
         f"{one.work_gpu_hours:.3g}",
-        say.ways(found),
-        say.response(found.response_hours),
-        say.gpus(found.average_gpus),
-        say.share(found.average_gpus / answer.plan.average_gpus),
+        ways(found),
+        words.response(found.response_hours),
+        words.gpus(found.average_gpus),
+        words.share(found.average_gpus / answer.plan.average_gpus),
     )
 
 
@@ -123,27 +131,27 @@ def _step_row(answer: WidthPlan, step: BudgetStep) -> tuple[str, ...]:
         "usd": "$1 per hour more",
         "fastest": "the most that helps",
     }[step.kind]
-    money = say.per_month(answer.usd_per_month(step.budget_gpus))
-    mean = say.response(step.mean_response_hours)
+    money = words.per_month(answer.usd_per_month(step.budget_gpus))
+    mean = words.response(step.mean_response_hours)
     return (
         label,
-        say.gpus(step.budget_gpus),
+        words.gpus(step.budget_gpus),
         money,
         mean,
-        "" if step.kind == "here" else say.sooner(step.saved_hours),
+        "" if step.kind == "here" else words.sooner(step.saved_hours),
     )
 
 
 def _bought(answer: WidthPlan) -> str:
     """Say what the budget buys, and what one width for all would."""
-    mean = say.response(answer.plan.mean_response_hours)
+    mean = words.response(answer.plan.mean_response_hours)
     one = answer.one_width
     if one is None:
         return f"A job finishes {mean} after it arrives, on average; no single width for all fits the budget."
     ratio = one.mean_response_hours / answer.plan.mean_response_hours
     return (
         f"A job finishes {mean} after it arrives, on average. One width for all "
-        f"({say.shared_widths(one.widths)}) would take {say.response(one.mean_response_hours)}, "
+        f"({shared_widths(one.widths)}) would take {words.response(one.mean_response_hours)}, "
         f"{words.ratio(ratio)} as long, for the same money."
     )
 
@@ -154,7 +162,7 @@ def _money(answer: WidthPlan, gpus: float, mentioned: str = "") -> str:
         return ""
     amounts = {
         "hour": format_usd(gpus * answer.usd_per_gpu_hour),
-        "month": say.per_month(answer.usd_per_month(gpus)),
+        "month": words.per_month(answer.usd_per_month(gpus)),
     }
     left = (
         f"{usd} per {period}" for period, usd in amounts.items() if not mentioned.lower().endswith(period)
@@ -205,11 +213,11 @@ def _frontier_row(answer: WidthPlan, plan: FleetPlan, places: list[int]) -> tupl
     wider = answer.frontier.plan_at(plan.budget_gpus + 1)
     saved = plan.mean_response_hours - wider.mean_response_hours
     return (
-        say.gpus(plan.budget_gpus),
-        say.per_month(answer.usd_per_month(plan.budget_gpus)),
-        say.response(plan.mean_response_hours),
-        say.response(saved) if saved > 1e-9 else words.NOTHING,
-        *(say.short_ways(plan.classes[place]) for place in places),
+        words.gpus(plan.budget_gpus),
+        words.per_month(answer.usd_per_month(plan.budget_gpus)),
+        words.response(plan.mean_response_hours),
+        words.response(saved) if saved > 1e-9 else words.NOTHING,
+        *(short_ways(plan.classes[place]) for place in places),
     )
 
 
@@ -231,3 +239,103 @@ def lines(sentences: Iterable[str]) -> list[Any]:
     from rich.text import Text
 
     return [Text(sentence) for sentence in sentences]
+
+
+def width(count: float) -> str:
+    """Write a width: whole, or with two digits where it is not."""
+    return f"{count:g}" if count == int(count) else f"{count:.2f}"
+
+
+def path(widths: Sequence[float]) -> str:
+    """Write the widths of all phases, equal neighbours once: `8×2→16`."""
+    runs = [(value, len(list(same))) for value, same in groupby(widths)]
+    texts = [width(value) + (f"×{times}" if times > 1 else "") for value, times in runs]
+    if len(texts) > RUNS:
+        texts = [*texts[: RUNS - 1], "…", texts[-1]]
+    return "→".join(texts)
+
+
+def ways(plan: ClassPlan) -> str:
+    """Write how a class is run: its width, or both with their shares where it is mixed."""
+    if len(plan.paths) == 1:
+        return path(plan.paths[0].widths)
+    return ", ".join(f"{path(one.widths)} ({words.percent(one.share)})" for one in plan.paths)
+
+
+def short_ways(plan: ClassPlan) -> str:
+    """Write the same without shares."""
+    return "|".join(path(one.widths) for one in plan.paths)
+
+
+def shared_widths(shares: Sequence[WidthShare]) -> str:
+    """Write one width for all, or two with the share of jobs that has the second."""
+    if len(shares) == 1:
+        return f"{width(shares[0].gpus)} GPUs"
+    low, high = shares
+    if high.gpus / low.gpus < ALIKE:
+        return f"{width((1 - high.share) * low.gpus + high.share * high.gpus)} GPUs"
+    return f"{width(low.gpus)} GPUs, {width(high.gpus)} for {words.percent(high.share)} of them"
+
+
+def notes(answer: WidthPlan) -> list[str]:
+    """Return every sentence that applies to an answer."""
+    return [*_saturated(answer), *_mixed(answer), *_widest(answer), *_hulls(answer), *_assumed(answer)]
+
+
+def _saturated(answer: WidthPlan) -> Iterator[str]:
+    if answer.saturated and answer.plan.average_gpus < answer.plan.budget_gpus * (1 - 1e-9):
+        spare = answer.plan.budget_gpus - answer.plan.average_gpus
+        money = answer.usd_per_month(spare)
+        worth = f" ({words.per_month(money)} per month)" if answer.usd_per_gpu_hour is not None else ""
+        yield f"every class is at its fastest: {words.gpus(spare)} GPUs of the budget{worth} buy nothing"
+
+
+def _mixed(answer: WidthPlan) -> Iterator[str]:
+    for plan in answer.plan.classes:
+        if len(plan.paths) > 1:
+            narrow, wide = plan.paths
+            yield (
+                f"{plan.name} is mixed to use up the budget: {words.percent(narrow.share)} of its jobs run "
+                f"on {path(narrow.widths)} GPUs, {words.percent(wide.share)} on {path(wide.widths)}"
+            )
+
+
+def _widest(answer: WidthPlan) -> Iterator[str]:
+    widest = [
+        one
+        for one, plan in zip(answer.plan.job_classes, answer.plan.classes, strict=True)
+        if one.widths[-1] > one.widths[0] and all(min(path.widths) == one.widths[-1] for path in plan.paths)
+    ]
+    if found := [f"{one.name} ({one.widths[-1]})" for one in widest]:
+        yield f"already at their maximum width, so money cannot speed them up: {_listed(found)}"
+    if unlimited := [one.name for one in widest if one.widths == ANY_WIDTH]:
+        yield f"say which widths are possible, or how they scale, before renting that: {_listed(unlimited)}"
+
+
+def _hulls(answer: WidthPlan) -> Iterator[str]:
+    for one in answer.plan.job_classes:
+        points = _points_under(one)
+        if points:
+            yield f"{one.name}: measured speedups are not concave; their hull replaces {_listed(points)}"
+
+
+def _points_under(one: JobClass) -> list[str]:
+    found = []
+    for table in {phase.speedup: None for phase in one.phases if isinstance(phase.speedup, Table)}:
+        found += [
+            f"{point.speedup:.3g} at {point.gpus:g} GPUs by {point.hull_speedup:.3g}"
+            for point in under_hull(table, LEAST_SHARE)
+        ]
+    return found
+
+
+def _assumed(answer: WidthPlan) -> Iterator[str]:
+    yield "assumes that GPUs start and stop instantly, so no job waits"
+    if answer.usd_per_gpu_hour is not None:
+        price = format_usd(answer.usd_per_gpu_hour)
+        yield f"a GPU-hour costs {price} on average; a month is {HOURS_PER_MONTH:g} hours"
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more

@@ -11,7 +11,6 @@ import numpy as np
 
 from slacktide.core.units import PERIOD_HOURS, format_usd
 from slacktide.report import words
-from slacktide.report.text.sentences import budget as say
 from slacktide.report.text.sentences.reasons import reason
 from slacktide.report.text.tables import grid
 from slacktide.report.text.tables.budget import lines
@@ -198,7 +197,7 @@ def why(one: JobOutcome) -> str:
 
 
 def _hours(hours: float) -> str:
-    return say.response(hours) if math.isfinite(hours) else words.NOTHING
+    return words.response(hours) if math.isfinite(hours) else words.NOTHING
 
 
 def period_name(allowance: Allowance) -> str:
@@ -248,8 +247,8 @@ def load_line(month: FleetMonth) -> list[str]:
     if ratio is None or abs(ratio - 1.0) <= LOAD_OFF:
         return []
     return [
-        f"these jobs bring {ratio:.2f}x the load the file promises: {say.gpus(month.brought_gpus)} GPU-hours "
-        f"of work an hour against {say.gpus(month.promised_gpus)}"
+        f"these jobs bring {ratio:.2f}x the load the file promises: {words.gpus(month.brought_gpus)} "
+        f"GPU-hours of work an hour against {words.gpus(month.promised_gpus)}"
     ]
 
 
@@ -279,8 +278,8 @@ def _change(first: FleetRow, other: Budgeted, usd: float, name: str, jobs: int) 
     sooner = first.measured.mean_hours - other.measured.mean_hours
     amount = f"{format_usd(abs(other.budget_usd - usd))} {'more' if more else 'less'} a {name} would"
     mean = (
-        f"mean response {say.response(other.measured.mean_hours)} instead of "
-        f"{say.response(first.measured.mean_hours)}"
+        f"mean response {words.response(other.measured.mean_hours)} instead of "
+        f"{words.response(first.measured.mean_hours)}"
     )
     if math.isnan(sooner):
         return f"{amount} change nothing for jobs without a deadline: there are none"

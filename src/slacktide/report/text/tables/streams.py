@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from slacktide.core.units import format_usd
 from slacktide.report import words
-from slacktide.report.text.sentences import budget as say
 from slacktide.report.text.tables import grid
 from slacktide.report.text.tables.budget import lines
 from slacktide.report.text.tables.grid import Column, Grid, right
@@ -43,7 +42,7 @@ def head(found: StreamComparison, source: str) -> list[str]:
     return [
         f"{words.plain(source, 60)}: {words.count(len(stream), 'job')} over "
         f"{words.duration(stream.hours)}, {words.plain(found.jobs_from, 80)}",
-        f"budget {say.gpus(fleet.budget_gpus)} GPUs on average{money}; {nodes}, {ready}{kept}",
+        f"budget {words.gpus(fleet.budget_gpus)} GPUs on average{money}; {nodes}, {ready}{kept}",
     ]
 
 
@@ -76,23 +75,23 @@ def _line(row: StreamRow, usd_per_gpu_hour: float | None) -> tuple[str, ...]:
     run, best, bill = row.run, row.optimum, row.run.bill
     return (
         words.plain(row.policy, 60),
-        say.response(run.mean_response_hours),
-        say.response(run.responses.p50_hours),
-        say.response(run.responses.p95_hours),
+        words.response(run.mean_response_hours),
+        words.response(run.responses.p50_hours),
+        words.response(run.responses.p95_hours),
         _spend(run, usd_per_gpu_hour),
         f"{run.peak_gpus:,}",
-        say.share(bill.share(bill.idle_gpu_hours)),
-        say.share(bill.share(bill.restart_gpu_hours)),
-        say.share(bill.share(bill.fragmentation_gpu_hours)),
-        say.response(best.mean_response_hours) if best else words.NOTHING,
+        words.share(bill.share(bill.idle_gpu_hours)),
+        words.share(bill.share(bill.restart_gpu_hours)),
+        words.share(bill.share(bill.fragmentation_gpu_hours)),
+        words.response(best.mean_response_hours) if best else words.NOTHING,
         f"{row.ratio:.3f}" if row.ratio is not None else words.NOTHING,
     )
 
 
 def _spend(run: StreamRun, usd_per_gpu_hour: float | None) -> str:
     if usd_per_gpu_hour is None:
-        return say.gpus(run.average_gpus)
-    return f"{say.gpus(run.average_gpus)} ({format_usd(run.average_gpus * usd_per_gpu_hour)}/h)"
+        return words.gpus(run.average_gpus)
+    return f"{words.gpus(run.average_gpus)} ({format_usd(run.average_gpus * usd_per_gpu_hour)}/h)"
 
 
 def _realism(found: StreamComparison) -> list[str]:
@@ -111,7 +110,7 @@ def _rates(found: StreamComparison) -> list[str]:
     came = len(found.stream) / found.stream.hours if found.stream.hours else said
     if abs(came / said - 1) <= RATE_OFF:
         return []
-    return [f"the fleet file says {say.rate(said)} jobs, but {say.rate(came)} arrived"]
+    return [f"the fleet file says {words.rate(said)} jobs, but {words.rate(came)} arrived"]
 
 
 def _overspending(found: StreamComparison) -> list[str]:
