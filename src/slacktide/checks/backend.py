@@ -104,9 +104,9 @@ def check_until(one: BackendTrial) -> None:
     one.enter()
     one.held(ORDER._replace(until_hours=1.0))
     one.held(ORDER._replace(until_hours=2.0))
-    one.clock.hours = 1.5
+    one.hours = 1.5
     must(not one.look().gone, "an order whose end was put off must be held on")
-    one.clock.hours = 2.0
+    one.hours = 2.0
     one.until(lambda facts: facts.gone, "an order must not be held beyond its until_hours")
 
 
@@ -159,9 +159,7 @@ def check_success(one: BackendTrial) -> None:
         must(facts.finished, "a job that ended with 0 and reported 1 done must be finished, at every look")
         must(not (facts.failure or facts.stopped or _lost(facts)), "a success must be nothing else")
         until_hours = facts.until_hours
-        must(
-            -1.0 < until_hours <= one.clock.hours, f"the time of its end must be reported, got {until_hours}"
-        )
+        must(-1.0 < until_hours <= one.hours, f"the time of its end must be reported, got {until_hours}")
         one.backend.hold(ORDER)
         facts = one.look()
     for rank in RANKS:

@@ -156,15 +156,10 @@ def does_not_grow(forecaster: Forecaster, pool: Pool, rng: np.random.Generator) 
 
 
 FORECASTER_CHECKS: tuple[ForecasterCheck, ...] = (
-    never_refuses,
-    forecasts_what_is_possible,
-    keeps_the_listed_price,
-    forecasts_the_same_again,
-    cannot_see_the_future,
-    fills_the_table_as_it_forecasts,
-    learns_many_as_it_learns_one_by_one,
+    never_refuses, forecasts_what_is_possible, keeps_the_listed_price, forecasts_the_same_again,
+    cannot_see_the_future, fills_the_table_as_it_forecasts, learns_many_as_it_learns_one_by_one,
     does_not_grow,
-)
+)  # fmt: skip
 
 
 def check_forecaster(forecaster: Forecaster, *, examples: int = 12, seed: int = 0) -> None:

@@ -110,13 +110,9 @@ def runs_in_batch_as_it_does_plainly(policy: Policy, case: Case, rng: np.random.
 
 
 POLICY_CHECKS: tuple[PolicyCheck, ...] = (
-    requests_only_what_is_allowed,
-    says_why,
-    decides_the_same_for_the_same_view,
-    cannot_see_the_future,
-    is_never_late_behind_the_guard,
-    runs_in_batch_as_it_does_plainly,
-)
+    requests_only_what_is_allowed, says_why, decides_the_same_for_the_same_view, cannot_see_the_future,
+    is_never_late_behind_the_guard, runs_in_batch_as_it_does_plainly,
+)  # fmt: skip
 
 
 def check_policy(policy: Policy, *, examples: int = 30, seed: int = 0) -> None:

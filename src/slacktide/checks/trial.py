@@ -25,27 +25,17 @@ FOREVER = "sleep 600"
 Make: TypeAlias = Callable[[BackendPlace], Backend]
 
 
-class HandClock:
-    """A market clock that the checks turn by hand."""
-
-    def __init__(self) -> None:
-        self.hours = 0.0
-
-    def __call__(self) -> float:
-        """Return the time."""
-        return self.hours
-
-
 class BackendTrial:
     """A back end, its orders, and the looks at it."""
 
     def __init__(self, make: Make, folder: Path) -> None:
         """Make the back end; its files go into the folder."""
-        self.clock = HandClock()
+        self.hours = 0.0
+        """The market's time, which the checks turn by hand."""
         self._make, self._folder = make, folder
         owner = uuid.uuid4().hex
         self._place = BackendPlace(
-            folder=folder / "runs", owner=owner, now_hours=self.clock, secrets=lambda job: SECRET
+            folder=folder / "runs", owner=owner, now_hours=lambda: self.hours, secrets=lambda job: SECRET
         )
         self.backend = make(self._place)
 

@@ -339,24 +339,14 @@ def _site(view: FleetView) -> SiteView:
 
 
 ALLOCATOR_CHECKS: tuple[AllocatorCheck, ...] = (
-    requests_only_what_is_allowed,
-    finishes_every_job,
-    decides_the_same_again,
-    cannot_see_the_future,
-    does_not_know_sizes,
-    goes_on_from_what_it_wrote_down,
-)
+    requests_only_what_is_allowed, finishes_every_job, decides_the_same_again, cannot_see_the_future,
+    does_not_know_sizes, goes_on_from_what_it_wrote_down,
+)  # fmt: skip
 SITE_CHECKS: tuple[SiteCheck, ...] = (
-    requests_only_widths_and_pools_of_a_job,
-    never_wants_more_spot_than_is_offered,
-    finishes_every_job_in_the_end,
-    keeps_hard_deadlines,
-    keeps_deadlines_with_few_on_demand_gpus,
-    keeps_to_the_budget,
-    decides_the_same_again,
-    cannot_see_the_future,
-    goes_on_from_what_it_wrote_down,
-)
+    requests_only_widths_and_pools_of_a_job, never_wants_more_spot_than_is_offered,
+    finishes_every_job_in_the_end, keeps_hard_deadlines, keeps_deadlines_with_few_on_demand_gpus,
+    keeps_to_the_budget, decides_the_same_again, cannot_see_the_future, goes_on_from_what_it_wrote_down,
+)  # fmt: skip
 
 
 def check_allocator(allocator: AnyAllocator, *, examples: int = 20, seed: int = 0) -> None:

@@ -43,12 +43,11 @@ def _notes(found: Measurement) -> list[str]:
     return notes
 
 
-def keys(found: Measurement, *, spread: bool = True) -> dict[str, str]:
-    """Return the values for a job file by its keys; without `spread` that of the work is left out."""
-    work = f"{found.work_gpu_hours:.3g} gpu-hours"
+def keys(found: Measurement) -> dict[str, str]:
+    """Return the values for a job file by its keys."""
     points = ", ".join(f"{width.gpus}: {found.speedup(width):.3g}" for width in found.widths)
     return {
-        "work": f"{work} +-{percent(found.work_spread)}" if spread else work,
+        "work": f"{found.work_gpu_hours:.3g} gpu-hours +-{percent(found.work_spread)}",
         "speedup": f"{{table: {{{points}}}}}",
         "restart": _whole_seconds(found.restart_hours[1]),
     }
@@ -58,23 +57,19 @@ def _whole_seconds(hours: float) -> str:
     return format_duration(max(1, math.ceil(hours * 3600)) / 3600)
 
 
-def lines(found: Measurement, *, spread: bool = True) -> str:
+def lines(found: Measurement) -> str:
     """Return the lines for a job file, the spread of what has no place for it in comments."""
-    written = keys(found, spread=spread)
     others = [f"+-{percent(found.speedup_spread(width))} at {width.gpus}" for width in found.widths[1:]]
     shortest, longest = (_whole_seconds(hours) for hours in found.restart_hours)
-    comments = {
-        "work": "" if spread else f"+-{percent(found.work_spread)}",
-        "speedup": ", ".join(others),
-        "restart": f"{shortest} to {longest} in {len(found.widths)} starts; the longest is used",
-    }
+    starts = f"{shortest} to {longest} in {len(found.widths)} starts; the longest is used"
+    comments = {"speedup": ", ".join(others), "restart": starts}
     return "\n".join(
-        f"{key}: {value}  # {comments[key]}" if comments[key] else f"{key}: {value}"
-        for key, value in written.items()
+        f"{key}: {value}" + (f"  # {comment}" if (comment := comments.get(key)) else "")
+        for key, value in keys(found).items()
     )
 
 
-def as_json(found: Measurement, *, spread: bool = True) -> dict[str, Any]:
+def as_json(found: Measurement) -> dict[str, Any]:
     """Return the measurement under its documented keys."""
     return document(
         {
@@ -93,7 +88,7 @@ def as_json(found: Measurement, *, spread: bool = True) -> dict[str, Any]:
                 for width in found.widths
             ],
             "gpus_found": found.gpus_found,
-            "lines": lines(found, spread=spread).splitlines(),
+            "lines": lines(found).splitlines(),
         }
     )
 
