@@ -91,7 +91,8 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
-            return _plugin(cmd_name)
+            found = plugins()
+            return load_plugin(found[cmd_name]) if cmd_name in found else None
         command = getattr(importlib.import_module(MODULE_OF[cmd_name]), cmd_name)
         assert isinstance(command, click.Command)
         return command
@@ -112,7 +113,12 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        added = {name: plugin_sentence(entry) for name, entry in plugins().items()}
+        added = {}
+        for name, entry in plugins().items():
+            try:
+                added[name] = load_plugin(entry).get_short_help_str(SENTENCE_LENGTH)
+            except InputError as error:  # the reason stands in its place
+                added[name] = str(error)
         with formatter.section("Commands"):
             formatter.write_dl(sorted((added | COMMANDS).items()))
 
@@ -126,31 +132,14 @@ def plugins() -> dict[str, EntryPoint]:
 
 def load_plugin(entry: EntryPoint) -> click.Command:
     """Import a plug-in; raises InputError if that fails or it is not a command."""
+    named = f"the command {entry.name!r} of entry-point group {GROUP!r} ({entry.value})"
     try:
         command = entry.load()
     except Exception as error:
-        raise InputError(f"{_named(entry)} must load, got {type(error).__name__}: {error}") from error
+        raise InputError(f"{named} must load, got {type(error).__name__}: {error}") from error
     if not isinstance(command, click.Command):
-        raise InputError(f"{_named(entry)} must be a click command, got {type(command).__name__}")
+        raise InputError(f"{named} must be a click command, got {type(command).__name__}")
     return command
-
-
-def plugin_sentence(entry: EntryPoint) -> str:
-    """Return the sentence of a plug-in for the list of commands; if it cannot be loaded, the reason."""
-    try:
-        return load_plugin(entry).get_short_help_str(SENTENCE_LENGTH)
-    except InputError as error:
-        return str(error)
-
-
-def _named(entry: EntryPoint) -> str:
-    return f"the command {entry.name!r} of entry-point group {GROUP!r} ({entry.value})"
-
-
-def _plugin(name: str) -> click.Command | None:
-    """Return the command of this name from another package, if there is one."""
-    found = plugins()
-    return load_plugin(found[name]) if name in found else None
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
