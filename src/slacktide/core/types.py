@@ -214,18 +214,15 @@ class Job:
         if self.widths is not ANY_WIDTH:
             object.__setattr__(self, "widths", tuple(sorted(set(self.widths))))
         least, most = self.widths[0], self.widths[-1]
-        if not 1 <= least <= most <= MAX_GPUS:
-            wrong = least if least < 1 else most
-            raise InputError(f"a width must be in 1..{MAX_GPUS}, got {wrong}", field="widths")
+        in_range = 1 <= least <= most <= MAX_GPUS
+        _must(in_range, "a width", f"in 1..{MAX_GPUS}", least if least < 1 else most, "widths")
         for phase in self.parts:
             self._check_speedup(phase.speedup)
 
     def _check_pools(self) -> None:
         for choice in self.pools:
-            if not (math.isfinite(choice.speed) and choice.speed > 0):
-                raise InputError(
-                    f"the speed of {choice.gpu} must be > 0 and finite, got {choice.speed:g}", field="pools"
-                )
+            possible = 0 < choice.speed < math.inf
+            _must(possible, f"the speed of {choice.gpu}", "> 0 and finite", choice.speed, "pools")
             strange = sorted(set(choice.widths) - set(self.widths))
             if strange:
                 raise InputError(
@@ -297,10 +294,11 @@ def _fastest_width(job: Job) -> int:
     return min(job.widths, key=lambda width: (job.work_hours(width), width))
 
 
-def _must(holds: bool, field: str, rule: str, came: float | str) -> None:
+def _must(holds: bool, what: str, rule: str, came: float | str, field: str = "") -> None:
+    """Raise InputError about a field, which is `what` the message names unless another one is given."""
     if not holds:
-        got = shown(came) if isinstance(came, str) else f"{came:g}"
-        raise InputError(f"{field} must be {rule}, got {got}", field=field)
+        got = f"{came:g}" if isinstance(came, float) else shown(came)
+        raise InputError(f"{what} must be {rule}, got {got}", field=field or what)
 
 
 def _positive(name: str, number: float) -> None:

@@ -35,27 +35,12 @@ class RowSelection:
     time: str | None = None  # the column of times to finish, which are inverted
 
 
-class MeasuredRate(NamedTuple):
-    """How fast a job ran on this many GPUs, in any unit, and the line it was read from."""
-
-    gpus: int
-    rate: float
-    line: int
-
-
 class MeasuredSeries(NamedTuple):
     """The measurements of one group."""
 
     group: Mapping[str, str]
-    rates: tuple[MeasuredRate, ...]
-
-    @property
-    def points(self) -> tuple[tuple[float, float], ...]:
-        """Width and rate, by width; what was measured more than once is averaged."""
-        found: dict[int, list[float]] = {}
-        for one in self.rates:
-            found.setdefault(one.gpus, []).append(one.rate)
-        return tuple((float(gpus), math.fsum(rates) / len(rates)) for gpus, rates in sorted(found.items()))
+    points: tuple[tuple[float, float], ...]
+    """Width and rate in any unit, by width; what was measured more than once is averaged."""
 
 
 class _Row(NamedTuple):
@@ -98,8 +83,12 @@ def read_measured(path: str | Path, choice: RowSelection | None = None) -> tuple
     for values, members in groupby(sorted(chosen, key=key), key=key):
         group = list(members)
         _check_alike(group, columns, wanted, place)
-        rates = tuple(_rate(row, columns) for row in group)
-        series.append(MeasuredSeries(dict(zip(wanted.group, values, strict=True)), rates))
+        rates: dict[int, list[float]] = {}
+        for row in group:
+            width, rate = _rate(row, columns)
+            rates.setdefault(width, []).append(rate)
+        points = tuple((float(width), math.fsum(same) / len(same)) for width, same in sorted(rates.items()))
+        series.append(MeasuredSeries(dict(zip(wanted.group, values, strict=True)), points))
     return tuple(series)
 
 
@@ -182,7 +171,7 @@ def _check_alike(rows: list[_Row], columns: _Columns, choice: RowSelection, path
             )
 
 
-def _rate(row: _Row, columns: _Columns) -> MeasuredRate:
+def _rate(row: _Row, columns: _Columns) -> tuple[int, float]:
     width = row.number(columns.width)
     if not 1 <= width <= MAX_MEASURED_GPUS or width != int(width):
         raise row.refused(columns.width, f"must be a whole number in 1..{MAX_MEASURED_GPUS}")
@@ -190,4 +179,4 @@ def _rate(row: _Row, columns: _Columns) -> MeasuredRate:
         raise row.refused(columns.speed, "must be > 0")
     if not is_rate(rate := 1 / speed if columns.inverted else speed):
         raise row.refused(columns.speed, f"must be a rate in {LEAST_RATE:g}..{MOST_RATE:g}")
-    return MeasuredRate(int(width), rate, row.line)
+    return int(width), rate

@@ -49,7 +49,14 @@ def parse_url(text: str) -> StoreUrl:
         parts = urlsplit(text)
     except ValueError:
         raise InputError(f"must be a URL such as {EXAMPLES}, got something else") from None
-    _check_no_credentials(text, parts)
+    # A URL with a user, also where a slash in the password misleads the parser.
+    if "@" in text.split("?", maxsplit=1)[0] or "@" in parts.query or "@" in parts.fragment:
+        raise InputError(
+            "must hold no credentials, got a URL with '@'; give them in the environment "
+            "(AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or GOOGLE_APPLICATION_CREDENTIALS)"
+        )
+    if "#" in text:
+        raise InputError("must have no '#', got one; write %23 for the character")
     if parts.scheme not in OPTIONS:
         raise InputError(f"must be a URL such as {EXAMPLES}, got {shown(text.split('?', maxsplit=1)[0])}")
     if parts.scheme == "file":
@@ -75,17 +82,6 @@ def open_store(url: str) -> tuple[Any, str]:
     if found.scheme == "file":
         return fs.LocalFileSystem(), found.root
     return _open_s3(found) if found.scheme == "s3" else _open_gs(found), found.root
-
-
-def _check_no_credentials(text: str, parts: SplitResult) -> None:
-    """Raise InputError for a URL with a user, even if a slash in the password misleads the parser."""
-    if "@" in text.split("?", maxsplit=1)[0] or "@" in parts.query or "@" in parts.fragment:
-        raise InputError(
-            "must hold no credentials, got a URL with '@'; give them in the environment "
-            "(AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or GOOGLE_APPLICATION_CREDENTIALS)"
-        )
-    if "#" in text:
-        raise InputError("must have no '#', got one; write %23 for the character")
 
 
 def _options(parts: SplitResult) -> dict[str, str]:
