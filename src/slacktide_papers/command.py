@@ -19,23 +19,14 @@ if TYPE_CHECKING:
 def experiment_options(folder: str, *, data: str) -> Callable[[common.Command], common.Command]:
     """Add the options that all experiments have."""
     options = (
-        click.option(
-            "--out",
-            default=folder,
-            show_default=True,
-            type=click.Path(),
-            metavar="DIR",
-            help="Where to write.",
-        ),
+        click.option("--out", default=folder, type=click.Path(), metavar="DIR", help="Where to write."),
         click.option(
             "--quick", is_flag=True, help="A small version, done in about a minute: to look at, not to cite."
         ),
         click.option(
             "--data", type=click.Path(), metavar="FOLDER", help=f"{data}; default: $SLACKTIDE_DATA."
         ),
-        click.option(
-            "--seed", type=int, default=0, show_default=True, help="The same seed gives the same numbers."
-        ),
+        click.option("--seed", type=int, default=0, help="The same seed gives the same numbers."),
         common.on_option,
         click.option("--force", is_flag=True, help="Write into a folder that has other files."),
         common.output_option("table", "json"),
@@ -93,17 +84,13 @@ def _print(result: Reproduction, files: list[Path], output: str) -> None:
 @click.option(
     "--restart",
     default="30s",
-    show_default=True,
     metavar="DURATION",
     help="Time without progress after a start or a change of width.",
 )
-@click.option(
-    "--node-gpus", type=int, default=4, show_default=True, help="GPUs are rented in nodes of this many."
-)
+@click.option("--node-gpus", type=int, default=4, help="GPUs are rented in nodes of this many.")
 @click.option(
     "--provisioning",
     default="90s",
-    show_default=True,
     metavar="DURATION",
     help="Time from requesting a node, from when it is billed, until it is ready.",
 )

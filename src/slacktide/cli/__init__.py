@@ -20,56 +20,44 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 COMMANDS = {
-    "alerts": "Try the hooks of an alerts file, or show what they were sent and what is waiting.",
-    "backends": "List the back ends, where jobs can run, or check one against the contract.",
-    "backtest": "Compare policies on past market data, next to a run with perfect foresight.",
-    "budget": "Compute how wide each class of a fleet should run, and what the next dollar would buy.",
-    "cancel": "Cancel a job.",
-    "cluster": "Start, show and end a local Ray cluster, to try Slacktide on several machines.",
-    "completion": "Print or install the script that completes commands and options in a shell.",
-    "config": "Show every setting and where it comes from, or set one.",
-    "controller": "Run the jobs submitted to a journal, until stopped.",
-    "cost": "Print and audit the bill of a job or of a whole journal.",
-    "demo": "Train a real job on a replayed spot market, in about a minute.",
-    "doctor": "Look for what Slacktide needs on this machine; say how to get what is missing.",
-    "events": "Show what happened to a job, who did it and why.",
-    "examples": "List the examples that ship with Slacktide, or copy one.",
-    "fleet": "Make a fleet file from a table of past jobs.",
-    "init": "Write a commented job or fleet file to start from.",
-    "jobs": "List the jobs of a journal with their status.",
-    "learn": "Show which policies have earned trust, or train the choice on past market data.",
-    "logs": "Print the output of a job's workers.",
-    "machines": "List what is rented, and end machines that no journal explains.",
-    "market": "Show, import and synthesize spot markets.",
-    "measure": "Run a job for some minutes at each width; print its work, speedup and restart.",
-    "plan": "Estimate what a job would cost and when it would finish; spends nothing.",
-    "policies": "List the policies, or check one against the contract.",
-    "preempt": "Take spot workers from a job, as the market would.",
-    "providers": "List the providers of machines, or check one against the contract.",
-    "run": "Run jobs; ends with the bill, next to on demand and the clairvoyant.",
-    "serve": "Run the jobs of a journal with an HTTP API, until stopped.",
-    "simulate": "Simulate a stream of jobs under several allocators, at equal spending.",
-    "speedup": "Fit speedups to measured throughput, for job and fleet files.",
-    "submit": "Submit a job to the controller of a journal, from any process.",
-    "token": "Create, list and revoke the tokens of a journal's server.",
-    "why": "Explain in plain sentences why a job holds the GPUs it holds.",
+    "alerts": ("server", "Try the hooks of an alerts file, or show what they were sent and what is waiting."),
+    "backends": ("machines", "List the back ends, where jobs can run, or check one against the contract."),
+    "backtest": ("planning", "Compare policies on past market data, next to a run with perfect foresight."),
+    "budget": (
+        "fleets",
+        "Compute how wide each class of a fleet should run, and what the next dollar would buy.",
+    ),
+    "cancel": ("jobs", "Cancel a job."),
+    "cluster": ("machines", "Start, show and end a local Ray cluster, to try Slacktide on several machines."),
+    "completion": ("setup", "Print or install the script that completes commands and options in a shell."),
+    "config": ("config", "Show every setting and where it comes from, or set one."),
+    "controller": ("server", "Run the jobs submitted to a journal, until stopped."),
+    "cost": ("jobs", "Print and audit the bill of a job or of a whole journal."),
+    "demo": ("setup", "Train a real job on a replayed spot market, in about a minute."),
+    "doctor": ("setup", "Look for what Slacktide needs on this machine; say how to get what is missing."),
+    "events": ("jobs", "Show what happened to a job, who did it and why."),
+    "examples": ("setup", "List the examples that ship with Slacktide, or copy one."),
+    "fleet": ("fleets", "Make a fleet file from a table of past jobs."),
+    "init": ("planning", "Write a commented job or fleet file to start from."),
+    "jobs": ("jobs", "List the jobs of a journal with their status."),
+    "learn": ("policies", "Show which policies have earned trust, or train the choice on past market data."),
+    "logs": ("jobs", "Print the output of a job's workers."),
+    "machines": ("machines", "List what is rented, and end machines that no journal explains."),
+    "market": ("market", "Show, import and synthesize spot markets."),
+    "measure": ("planning", "Run a job for some minutes at each width; print its work, speedup and restart."),
+    "plan": ("planning", "Estimate what a job would cost and when it would finish; spends nothing."),
+    "policies": ("policies", "List the policies, or check one against the contract."),
+    "preempt": ("jobs", "Take spot workers from a job, as the market would."),
+    "providers": ("machines", "List the providers of machines, or check one against the contract."),
+    "run": ("run", "Run jobs; ends with the bill, next to on demand and the clairvoyant."),
+    "serve": ("server", "Run the jobs of a journal with an HTTP API, until stopped."),
+    "simulate": ("fleets", "Simulate a stream of jobs under several allocators, at equal spending."),
+    "speedup": ("fleets", "Fit speedups to measured throughput, for job and fleet files."),
+    "submit": ("jobs", "Submit a job to the controller of a journal, from any process."),
+    "token": ("server", "Create, list and revoke the tokens of a journal's server."),
+    "why": ("jobs", "Explain in plain sentences why a job holds the GPUs it holds."),
 }
-"""Our own commands with their sentences."""
-
-MODULES = {
-    "config": ("config",),
-    "fleets": ("budget", "fleet", "simulate", "speedup"),
-    "jobs": ("cancel", "cost", "events", "jobs", "logs", "preempt", "submit", "why"),
-    "machines": ("backends", "cluster", "machines", "providers"),
-    "market": ("market",),
-    "planning": ("backtest", "init", "measure", "plan"),
-    "policies": ("learn", "policies"),
-    "run": ("run",),
-    "server": ("alerts", "controller", "serve", "token"),
-    "setup": ("completion", "demo", "doctor", "examples"),
-}
-"""Modules of `slacktide.cli.commands`, each with the commands that it has."""
-MODULE_OF = {name: f"slacktide.cli.commands.{module}" for module, names in MODULES.items() for name in names}
+"""Our own commands, each with its module of `slacktide.cli.commands` and its sentence."""
 
 ARGUMENTS = "slacktide.arguments"
 """The key under which a context keeps the arguments after the name of the program."""
@@ -91,9 +79,10 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
-            found = plugins()
-            return load_plugin(found[cmd_name]) if cmd_name in found else None
-        command = getattr(importlib.import_module(MODULE_OF[cmd_name]), cmd_name)
+            entry = plugins().get(cmd_name)
+            return None if entry is None else load_plugin(entry)
+        module = importlib.import_module(f"slacktide.cli.commands.{COMMANDS[cmd_name][0]}")
+        command = getattr(module, cmd_name)
         assert isinstance(command, click.Command)
         return command
 
@@ -113,14 +102,15 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        added = {}
+        sentences = {}
         for name, entry in plugins().items():
             try:
-                added[name] = load_plugin(entry).get_short_help_str(SENTENCE_LENGTH)
+                sentences[name] = load_plugin(entry).get_short_help_str(SENTENCE_LENGTH)
             except InputError as error:  # the reason stands in its place
-                added[name] = str(error)
+                sentences[name] = str(error)
+        sentences |= {name: sentence for name, (_, sentence) in COMMANDS.items()}
         with formatter.section("Commands"):
-            formatter.write_dl(sorted((added | COMMANDS).items()))
+            formatter.write_dl(sorted(sentences.items()))
 
 
 def plugins() -> dict[str, EntryPoint]:
@@ -142,7 +132,7 @@ def load_plugin(entry: EntryPoint) -> click.Command:
     return command
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
 @click.version_option(None, "-V", "--version", package_name="slacktide", message="slacktide %(version)s")
 @click.option(
     "--profile", envvar="SLACKTIDE_PROFILE", metavar="NAME", help="Use this profile of your settings files."

@@ -30,7 +30,7 @@ def fleet() -> None:
 @fleet.command()
 @click.argument("past", type=click.Path(), metavar="PAST.csv")
 @click.option("--by", metavar="COLUMN", help="The column with the kind of a job; guessed by default.")
-@click.option("--classes", type=int, default=8, show_default=True, help="Maximum number of classes.")
+@click.option("--classes", type=int, default=8, help="Maximum number of classes.")
 def learn(past: str, by: str | None, classes: int) -> None:
     """Print a fleet file with the classes, rates, sizes and speedups of the jobs in PAST.csv.
 
@@ -51,9 +51,7 @@ def speedup() -> None:
 
 @speedup.command()
 @click.argument("data", type=click.Path(), metavar="DATA.csv")
-@click.option(
-    "--group", metavar="COLUMNS", default="", help="One fit for each value of these columns, e.g. model,gpu."
-)
+@click.option("--group", metavar="COLUMNS", help="One fit for each value of these columns, e.g. model,gpu.")
 @click.option(
     "--where", multiple=True, metavar="COLUMN=VALUE", help="Only rows with this value; may be repeated."
 )
@@ -71,7 +69,7 @@ def fit(data: str, **given: Any) -> None:
     from slacktide.report.figures.speedup import plot_speedups
     from slacktide.report.text.tables import speedups as report
 
-    group = tuple(name.strip() for name in given["group"].split(",") if name.strip())
+    group = tuple(name.strip() for name in (given["group"] or "").split(",") if name.strip())
     where = _conditions(given["where"])
     fits = fit_measured(
         FitRequest(path=data, where=where, group=group, rate=given["rate"], time=given["time"])
@@ -162,7 +160,7 @@ def budget(fleet: str, **given: Any) -> None:
 @click.option(
     "--sizes", metavar="exponential|fixed|lognormal|pareto", help="How work differs between jobs of a class."
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="The same seed gives the same stream.")
+@click.option("--seed", type=int, default=0, help="The same seed gives the same stream.")
 @click.option("--budget", "budget_text", metavar="BUDGET", help="Use this budget instead, e.g. '20 gpus'.")
 @click.option("--node-gpus", type=int, help="GPUs are rented in nodes of this many.")
 @click.option(

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from slacktide.cli.shared import options as common
-from slacktide.cli.shared.journals import is_remote, place_options, token_of
+from slacktide.cli.shared.journals import is_remote, place_options, remote
 from slacktide.cli.shared.output import confirmed, echo_json, print_plugins, say, waiting
 from slacktide.core.errors import InputError
 from slacktide.core.units import format_count
 
 if TYPE_CHECKING:
-    from slacktide.app.machines import MachinesRequest
+    from slacktide.app.machines import Choice, MachinesRequest
     from slacktide.results.status import MachineStatus
 
 FILE = "machines.yaml"
@@ -27,21 +28,18 @@ end it:             slacktide cluster down"""
 
 @click.command()
 @click.option(
-    "--machines", "file", type=click.Path(), default=FILE, show_default=True, metavar="FILE",
+    "--machines", "file", type=click.Path(), default=FILE, metavar="FILE",
     help="The machines file: provider, pools and limits.",
 )  # fmt: skip
 @place_options
-@click.option("--owner", metavar="ID", default="", help="Machines rented for the journal with this id.")
+@click.option("--owner", metavar="ID", help="Machines rented for the journal with this id.")
 @click.option("--all-owners", is_flag=True, help="Machines rented for any journal.")
 @click.option("--bill", is_flag=True, help="What each machine cost, next to its provider's own account.")
 @click.option("--sweep", is_flag=True, help="End machines that no open ticket explains.")
 @click.option("--dry-run", is_flag=True, help="Print what could be rented, or would be ended; do nothing.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask before ending machines.")
 @common.output_option("table", "json")
-def machines(
-    file: str, journal: str | None, server: str | None, owner: str, all_owners: bool, bill: bool, sweep: bool,
-    dry_run: bool, yes: bool, output: str,
-) -> None:  # fmt: skip
+def machines(file: str, journal: str | None, server: str | None, output: str, **given: Any) -> None:
     """List what is rented for a journal, with what it has cost so far.
 
     A machine is explained by an open ticket in the journal. --sweep ends the others: those of the journal,
@@ -51,115 +49,94 @@ def machines(
     --bill lists every machine that the journal ever rented, with the hours that it was paid for by the
     journal and by what the provider lists, and the difference. What the provider no longer lists is unknown.
     """
-    from slacktide.app.machines import MachinesRequest, list_machines
-    from slacktide.report.wire.values import plain
+    from slacktide.app.machines import MachinesRequest, choices, list_machines
 
-    others = {"--owner": owner, "--all-owners": all_owners, "--sweep": sweep, "--dry-run": dry_run}
+    owner, all_owners = given["owner"] or "", given["all_owners"]
+    used = [name for name in ("owner", "all_owners", "sweep", "dry_run") if given[name]]
     if is_remote(server):
-        _list_of_server(str(server), output, more=bill or any(others.values()))
+        if used or given["bill"]:
+            raise InputError(
+                "with --server machines can only be listed, got another option; use it on the server"
+            )
+        _print_machines(remote(str(server)).machines(), output)
         return
     if owner and all_owners:
         raise InputError("--owner and --all-owners must not be given together, got both")
     path = Path(journal) if journal else None
     request = MachinesRequest(file=Path(file), journal=path, owner=owner, all_owners=all_owners)
-    if bill:
-        if any(others.values()):
-            got = next(name for name, given in others.items() if given)
-            raise InputError(f"--bill must be about a journal, and alone, got {got}; leave one of them out")
+    if given["bill"]:
+        if used:
+            option = f"--{used[0].replace('_', '-')}"
+            raise InputError(
+                f"--bill must be about a journal, and alone, got {option}; leave one of them out"
+            )
         _print_bill(request, output)
-        return
-    listed = list_machines(request)
-    if sweep:
-        # Only machines without a ticket may be ended; the others are in use.
-        listed = [one for one in listed if one.orphan]
-    ended = _swept(request, listed, yes=yes, dry_run=dry_run, output=output) if sweep else []
-    if output == "json":
-        swept = {"ended": ended} if sweep else {}
-        could = {"could_rent": _could_rent(request)} if dry_run and not sweep else {}
-        echo_json({"machines": [plain(one) for one in listed], **could, **swept})
-    elif not sweep:
-        _print_machines(listed, owners=all_owners)
-        if dry_run:
-            _print_choices(request)
-
-
-def _list_of_server(url: str, output: str, *, more: bool) -> None:
-    """List what the journal of a server has rented."""
-    from slacktide.client.remote import open_server
-    from slacktide.report.wire.values import plain
-
-    if more:
-        raise InputError(
-            "with --server machines can only be listed, got another option; use it on the server"
-        )
-    listed = open_server(url, token_of(url)).machines()
-    if output == "json":
-        echo_json({"machines": [plain(one) for one in listed]})
+    elif given["sweep"]:
+        _sweep(request, yes=given["yes"], dry_run=given["dry_run"], output=output)
     else:
-        _print_machines(listed, owners=False)
+        listed = list_machines(request)
+        could_rent = choices(request) if given["dry_run"] else None
+        _print_machines(listed, output, owners=all_owners, could_rent=could_rent)
 
 
 def _print_bill(request: MachinesRequest, output: str) -> None:
     from slacktide.app.machines import account
     from slacktide.report.text.bills import machines as report
 
-    found = account(request)
+    bill = account(request)
     if output == "json":
-        echo_json(report.account_json(found))
+        echo_json(report.account_json(bill))
     else:
-        say(report.account_text(found))
+        say(report.account_text(bill))
 
 
-def _print_machines(listed: list[MachineStatus], *, owners: bool) -> None:
+def _print_machines(
+    listed: list[MachineStatus],
+    output: str,
+    *,
+    owners: bool = False,
+    could_rent: Sequence[Choice] | None = None,
+) -> None:
     from slacktide.report.text.tables import machines as report
+    from slacktide.report.wire.values import plain
 
+    if output == "json":
+        could = {} if could_rent is None else {"could_rent": [_choice_json(one) for one in could_rent]}
+        echo_json({"machines": [plain(machine) for machine in listed], **could})
+        return
     say(report.text(listed, owners=owners))
-    orphans = sum(one.orphan for one in listed)
+    orphans = sum(machine.orphan for machine in listed)
     if orphans:
         noun = "machine has" if orphans == 1 else "machines have"
         click.echo(f"{orphans} {noun} no open ticket; `slacktide machines --sweep` ends them", err=True)
+    if could_rent is not None:
+        say("")
+        say(report.choices([(*choice.spec, choice.usd_per_hour, choice.most) for choice in could_rent]))
 
 
-def _swept(
-    request: MachinesRequest, orphans: list[MachineStatus], *, yes: bool, dry_run: bool, output: str
-) -> list[str]:
-    """Show the machines without a ticket, ask, and end them; return the ids of those that were ended."""
-    from slacktide.app.machines import sweep
-    from slacktide.report.text.tables import machines as report
-
-    table = output != "json"
-    if table:
-        say(report.text(orphans, owners=True) if orphans else "no machine is without an open ticket")
-    if dry_run or not orphans or not (yes or confirmed("ending machines", f"End {len(orphans)}?")):
-        return []
-    ended = sweep(request, orphans)
-    if table:
-        click.echo(f"ended {len(ended)}")
-    return ended
-
-
-def _could_rent(request: MachinesRequest) -> list[dict[str, object]]:
-    from slacktide.app.machines import choices
+def _choice_json(choice: Choice) -> dict[str, object]:
     from slacktide.report.wire.values import plain
 
-    return [
-        {
-            "capacity": one.spec.kind,
-            "pool": one.spec.pool,
-            "gpus": one.spec.gpus,
-            "usd_per_hour": one.usd_per_hour,
-            "machines": plain(one.most),
-        }
-        for one in choices(request)
-    ]
+    spec = choice.spec
+    about = {"capacity": spec.kind, "pool": spec.pool, "gpus": spec.gpus}
+    return {**about, "usd_per_hour": choice.usd_per_hour, "machines": plain(choice.most)}
 
 
-def _print_choices(request: MachinesRequest) -> None:
-    from slacktide.app.machines import choices
+def _sweep(request: MachinesRequest, *, yes: bool, dry_run: bool, output: str) -> None:
+    """Show the machines without a ticket, ask, and end them; all others are in use."""
+    from slacktide.app.machines import list_machines, sweep
     from slacktide.report.text.tables import machines as report
+    from slacktide.report.wire.values import plain
 
-    say("")
-    say(report.choices([(*one.spec, one.usd_per_hour, one.most) for one in choices(request)]))
+    orphans = [machine for machine in list_machines(request) if machine.orphan]
+    if output != "json":
+        say(report.text(orphans, owners=True) if orphans else "no machine is without an open ticket")
+    ends = orphans and not dry_run and (yes or confirmed("ending machines", f"End {len(orphans)}?"))
+    ended = sweep(request, orphans) if ends else []
+    if output == "json":
+        echo_json({"machines": [plain(machine) for machine in orphans], "ended": ended})
+    elif ends:
+        click.echo(f"ended {len(ended)}")
 
 
 @click.command()
@@ -211,9 +188,9 @@ def cluster() -> None:
 
 
 @cluster.command()
-@click.option("--spot", type=int, default=3, show_default=True, help="Nodes that act as spot machines.")
-@click.option("--on-demand", type=int, default=2, show_default=True, help="Nodes that are on demand.")
-@click.option("--gpus", type=int, default=2, show_default=True, help="GPUs of each node.")
+@click.option("--spot", type=int, default=3, help="Nodes that act as spot machines.")
+@click.option("--on-demand", type=int, default=2, help="Nodes that are on demand.")
+@click.option("--gpus", type=int, default=2, help="GPUs of each node.")
 def up(spot: int, on_demand: int, gpus: int) -> None:
     """Start the cluster; it stays until `slacktide cluster down`."""
     from slacktide.app.setup.cluster import ClusterRequest, start_cluster

@@ -33,7 +33,6 @@ def reading(gaps: str) -> Callable[[common.Command], common.Command]:
             "--duplicates",
             type=click.Choice(["refuse", "first", "last"]),
             default="refuse",
-            show_default=True,
             help="Which row to keep when a pool has two for one time.",
         ),
         click.option("--spot-usd", type=float, help="Spot USD per GPU-hour, where the file has no price."),
@@ -118,10 +117,10 @@ def import_(file: str, out: str, force: bool, **given: Any) -> None:
 @market.command()
 @click.argument("profile", metavar="PROFILE")
 @click.argument("out", metavar="OUT")
-@click.option("--days", type=float, default=30.0, show_default=True, help="Length in days.")
-@click.option("--seed", type=int, default=0, show_default=True, help="The same seed makes the same market.")
+@click.option("--days", type=float, default=30.0, help="Length in days.")
+@click.option("--seed", type=int, default=0, help="The same seed makes the same market.")
 @click.option("--slot", "slot_hours", type=common.Duration(), help="Slot length; default: the profile's.")
-@click.option("--pools", type=int, default=1, show_default=True, help="Number of pools.")
+@click.option("--pools", type=int, default=1, help="Number of pools.")
 @FORCE
 def synthesize(profile: str, out: str, force: bool, **given: Any) -> None:
     """Make a synthetic market like PROFILE and write it to OUT.
@@ -144,14 +143,11 @@ def synthesize(profile: str, out: str, force: bool, **given: Any) -> None:
     metavar="NAMES",
     help="Names separated by commas, or {name: {parameter: value}}; default: harmonic,seasonal.",
 )
-@click.option(
-    "--horizon", type=click.IntRange(1, 1000), default=12, show_default=True, help="How many slots ahead."
-)
+@click.option("--horizon", type=click.IntRange(1, 1000), default=12, help="How many slots ahead.")
 @click.option(
     "--warmup",
     type=ShareParam(),
     default="30%",
-    show_default=True,
     help="Share of the market to learn from before forecasts are scored.",
 )
 @common.plot_option("Also write a plot")
@@ -197,15 +193,13 @@ def _print_written(found: Market, out: str) -> None:
 @market.command()
 @click.argument("feed", metavar="FEED")
 @click.option("--zones", metavar="ZONES", help="Zones or regions with commas; default: all of the source's.")
+@click.option("--every", type=common.Duration(), default="5m", help="Slot length: a row each.")
 @click.option(
-    "--every", type=common.Duration(), default="5m", show_default=True, help="Slot length: a row each."
-)
-@click.option(
-    "--since", type=common.Duration(), default="14d", show_default=True,
-    help="How far back a new table begins, if the source has past prices.",
+    "--since", type=common.Duration(), default="14d",
+    help="How far back a new table begins, if the source has past prices."
 )  # fmt: skip
 @click.option(
-    "--spot-gpus", type=int, default=16, show_default=True,
+    "--spot-gpus", type=int, default=16,
     help="Spot GPUs to assume until attempts show otherwise; no source reports it.",
 )  # fmt: skip
 @click.option("--on-demand-usd", type=float, help="On-demand USD per GPU-hour, where the source has none.")

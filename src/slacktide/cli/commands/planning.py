@@ -23,7 +23,7 @@ MOST_MINUTES = 24 * 60.0
 @click.argument("file", type=click.Path(), metavar="[FILE]", required=False)
 @click.option("--fleet", is_flag=True, help="A fleet file: jobs that keep arriving, and one budget.")
 @click.option("--name", metavar="NAME", help="The job's name, or that of the fleet's first class.")
-@click.option("--gpus", metavar="GPU:WIDTHS", default="H100:1..8", show_default=True, help="GPUs to run on.")
+@click.option("--gpus", metavar="GPU:WIDTHS", default="H100:1..8", help="GPUs to run on.")
 @click.option("--work", metavar="WORK", help="E.g. '40 gpu-hours'; default: enough to leave some slack.")
 @click.option("--deadline", metavar="WHEN", help="A duration or a time, for a job.  [default: 16h]")
 def init(file: str | None, fleet: bool, **given: Any) -> None:
@@ -50,24 +50,17 @@ def init(file: str | None, fleet: bool, **given: Any) -> None:
 
 @click.command()
 @click.argument("job", type=click.Path(), metavar="JOB")
-@click.option("--widths", metavar="1,2,4", default="", help="Numbers of GPUs; default: 1, 2, 4 and so on.")
-@click.option(
-    "--minutes",
-    type=float,
-    default=5.0,
-    show_default=True,
-    help="Minutes at each width, from the first report on.",
-)
+@click.option("--widths", metavar="1,2,4", help="Numbers of GPUs; default: 1, 2, 4 and so on.")
+@click.option("--minutes", type=float, default=5.0, help="Minutes at each width, from the first report on.")
 @click.option(
     "--speed",
     type=float,
     default=1.0,
-    show_default=True,
     help="How many times as fast as real time the hours in JOB pass, as in `run`.",
 )
 @click.option("--write", is_flag=True, help="Change these lines in JOB; all other lines and comments stay.")
 @common.output_option("table", "json")
-def measure(job: str, widths: str, minutes: float, speed: float, write: bool, output: str) -> None:
+def measure(job: str, widths: str | None, minutes: float, speed: float, write: bool, output: str) -> None:
     """Run JOB for minutes at each width, in local processes; print its `work`, `speedup` and `restart`.
 
     JOB must report its progress. It saves into a temporary folder: its real checkpoints are not touched.
@@ -96,8 +89,8 @@ def measure(job: str, widths: str, minutes: float, speed: float, write: bool, ou
         click.echo(f"wrote work, speedup and restart into {job}", err=True)
 
 
-def _widths(text: str) -> tuple[int, ...]:
-    parts = [part.strip() for part in text.split(",") if part.strip()]
+def _widths(text: str | None) -> tuple[int, ...]:
+    parts = [part.strip() for part in (text or "").split(",") if part.strip()]
     for part in parts:
         if not part.isdecimal() or not 1 <= len(part) <= 4 or int(part) < 1:
             raise InputError(f"--widths must be whole numbers of GPUs, such as 1,2,4, got {shown(text)}")
@@ -164,7 +157,6 @@ def plan(job: str, **given: Any) -> None:
 @click.option(
     "--starts",
     default="24",
-    show_default=True,
     metavar="N|every:2h",
     help="Number of start times, evenly spread, or the time between them.",
 )

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option("--check", metavar="NAME|MODULE:CLASS", help="Check a policy against the contract.")
-@click.option("--examples", default=60, show_default=True, help="Random cases per check.")
+@click.option("--examples", default=60, help="Random cases per check.")
 @common.output_option("table", "json")
 def policies(check: str | None, examples: int, output: str) -> None:
     """List the policies with their parameters, or check one against the contract.
@@ -55,13 +55,13 @@ def policies(check: str | None, examples: int, output: str) -> None:
 @click.command()
 @click.argument("job", type=click.Path(), metavar="[JOB]", required=False)
 @common.market_options
-@click.option("--jobs", type=int, default=200, show_default=True, help="Number of jobs to train with.")
+@click.option("--jobs", type=int, default=200, help="Number of jobs to train with.")
 @click.option(
     "--pool-of",
     type=click.Choice(["auto", "paper"]),
     help="What to choose from when nothing is learned yet: the few of 'policy: auto', or the paper's 112.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="The same seed takes the same starts.")
+@click.option("--seed", type=int, default=0, help="The same seed takes the same starts.")
 @click.option(
     "--state", type=click.Path(), metavar="FILE", help="The file with the learned state; default: your own."
 )

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from slacktide.app.jobs.controller import Controller
     from slacktide.cli.shared.interruptions import StopRequests
 
-FILE = click.Path(dir_okay=False, path_type=Path)
-
 
 @click.command()
 @staying_options
@@ -66,26 +64,24 @@ def _stay(running: Controller, stop: StopRequests) -> None:
 
 
 @click.command()
-@click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Where to listen.")
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=8470, show_default=True, help="0: any free one."
-)
+@click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="Where to listen.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8470, help="0: any free one.")
 @click.option(
     "--name", "names", multiple=True, metavar="NAME", help="A host name by which clients reach the server."
 )
-@click.option("--tls-cert", type=FILE, metavar="FILE", help="Certificate chain in PEM form.")
-@click.option("--tls-key", type=FILE, metavar="FILE", help="Its private key.")
+@click.option("--tls-cert", type=common.FILE, metavar="FILE", help="Certificate chain in PEM form.")
+@click.option("--tls-key", type=common.FILE, metavar="FILE", help="Its private key.")
 @click.option("--behind-proxy", is_flag=True, help="A proxy does TLS and passes requests on.")
 @click.option(
-    "--rate", type=click.FloatRange(min=1), default=200.0, show_default=True, metavar="N",
-    help="Requests per second for each token.",
+    "--rate", type=click.FloatRange(min=1), default=200.0, metavar="N",
+    help="Requests per second for each token."
 )  # fmt: skip
 @click.option(
-    "--keep-days", type=click.FloatRange(min=0), default=7.0, show_default=True, metavar="N",
+    "--keep-days", type=click.FloatRange(min=0), default=7.0, metavar="N",
     help="Days for which files of jobs from clients are kept after their end.",
 )  # fmt: skip
 @click.option(
-    "--warm-up/--no-warm-up", default=True, show_default=True,
+    "--warm-up/--no-warm-up", default=True,
     help="Compile in advance what plans and back-tests need, at low priority.",
 )  # fmt: skip
 @staying_options
@@ -131,7 +127,7 @@ def token() -> None:
 @token.command()
 @click.argument("name", metavar="NAME")
 @click.option(
-    "--role", type=click.Choice(["read", "submit"]), default="read", show_default=True,
+    "--role", type=click.Choice(["read", "submit"]), default="read",
     help="read: see jobs, logs and bills; submit: also run programs on the workers.",
 )  # fmt: skip
 @click.option("--expires", type=common.Duration(), metavar="TIME", help="Valid for this long, e.g. 90d.")

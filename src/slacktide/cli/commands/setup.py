@@ -143,9 +143,7 @@ def _completion_script(shell: str, root: click.Command) -> str:
 
 
 @click.command()
-@click.option(
-    "--out", type=click.Path(), default="demo", show_default=True, metavar="FOLDER", help="Output folder."
-)
+@click.option("--out", type=click.Path(), default="demo", metavar="FOLDER", help="Output folder.")
 def demo(out: str) -> int:
     """Train a small model in real processes on a replayed spot market, preempted for real, by its deadline.
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from slacktide.core.register import Spec
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 def together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
@@ -54,7 +55,6 @@ def gaps_option(default: str) -> Callable[[Command], Command]:
         "--gaps",
         type=click.Choice(["refuse", "hold", "empty"]),
         default=default,
-        show_default=True,
         help="How to treat a gap in the trace: refuse it, hold the last quote, or assume no spot.",
     )
 
@@ -96,7 +96,7 @@ def sight_option(
 ) -> Callable[[Command], Command]:
     """Add `--sight`: what a job that may move knows of its pools."""
     choice = click.Choice(["feed", "tried"])
-    return click.option("--sight", type=choice, default="feed", show_default=True, help=meaning)
+    return click.option("--sight", type=choice, default="feed", help=meaning)
 
 
 class FileEnding(click.Path):
@@ -132,9 +132,7 @@ def report_option(meaning: str) -> Callable[[Command], Command]:
 def output_option(*formats: str) -> Callable[[Command], Command]:
     """Add `-o`, which chooses between a table for people and formats for programs."""
     choice = click.Choice(formats)
-    return click.option(
-        "-o", "--output", type=choice, default=formats[0], show_default=True, help="Output format."
-    )
+    return click.option("-o", "--output", type=choice, default=formats[0], help="Output format.")
 
 
 on_option = click.option(

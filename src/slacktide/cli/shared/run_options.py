@@ -30,7 +30,7 @@ controller_options = common.together(
     ),
     click.option(
         "--machines",
-        type=click.Path(dir_okay=False, path_type=Path),
+        type=common.FILE,
         metavar="FILE",
         help="Rent machines by this file, as many as jobs need, for back end ray; see `slacktide machines`.",
     ),
@@ -41,14 +41,12 @@ controller_options = common.together(
         "--notice",
         type=common.Duration(),
         default="0s",
-        show_default=True,
         help="How long before a preemption workers get notice, in real time.",
     ),
     click.option(
         "--on-hangup",
         type=click.Choice(["stop", "continue"]),
         default="stop",
-        show_default=True,
         help="When the terminal is closed: release all GPUs, or continue without a screen.",
     ),
 )
@@ -57,9 +55,7 @@ staying_options = common.together(
     common.market_options,
     common.policy_option("The policy for jobs submitted without one"),
     click.option(
-        "--fleet",
-        type=click.Path(),
-        metavar="FLEET",
+        "--fleet", type=click.Path(), metavar="FLEET",
         help="The fleet file of jobs that name a class; of all jobs where it is on a market.",
     ),
     click.option(
@@ -67,9 +63,7 @@ staying_options = common.together(
         help="The slot that a market of the past starts in; default: its middle, or 0 with --fleet.",
     ),
     click.option(
-        "--alerts",
-        type=click.Path(dir_okay=False, path_type=Path),
-        metavar="FILE",
+        "--alerts", type=common.FILE, metavar="FILE",
         help="Send alerts to the hooks of this file; see `slacktide alerts`.",
     ),
     controller_options,
