@@ -29,9 +29,7 @@ from slacktide.journal.events import Sight
 from slacktide.market.base import Market, Moves
 from slacktide.market.source import open_market
 from slacktide.policies.deadline_guard import DeadlineGuard
-from slacktide.policies.pools.eager_failover import EagerFailover
 from slacktide.policies.pools.roaming_horizon import RoamingHorizon
-from slacktide.policies.pools.sky_nomad import SkyNomad
 from slacktide.policies.stochastic_horizon import StochasticHorizon
 from slacktide.policies.view import Policy
 from slacktide.simulation import plain
@@ -39,6 +37,8 @@ from slacktide.simulation.plain import run_over_pools
 from slacktide.simulation.playback import Setting
 from slacktide.simulation.pool_options import PoolOptions
 from slacktide.solvers.pools.optimum import least_usd
+from slacktide_papers.baselines.eager_failover import EagerFailover
+from slacktide_papers.baselines.sky_nomad import SkyNomad
 
 MOVES = Moves(0.0, 0.02, 0.02, math.inf, (("us-east-1", "us-east-2", 0.01),))
 RATIOS = (1.05, 1.2, 1.5, 2.0)

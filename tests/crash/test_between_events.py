@@ -15,8 +15,8 @@ from slacktide.journal.events import Decided, Event, Lived, Sight
 from slacktide.journal.store.memory import MemoryStore
 from slacktide.market.source import open_market
 from slacktide.policies.base import policies
-from slacktide.policies.pools.eager_failover import EagerFailover
 from slacktide.simulation.pool_options import PoolOptions
+from slacktide_papers.baselines.eager_failover import EagerFailover
 from tests import build
 
 

@@ -22,14 +22,14 @@ from slacktide.market.base import Market, with_notice
 from slacktide.market.formats.table import write_table
 from slacktide.market.live.feed import Feed
 from slacktide.market.source import open_market
-from slacktide.policies.pools.eager_failover import EagerFailover
 from slacktide.policies.pools.roaming_horizon import RoamingHorizon
-from slacktide.policies.pools.sky_nomad import SkyNomad
 from slacktide.policies.view import Policy
 from slacktide.results.run import Run
 from slacktide.simulation import plain
 from slacktide.simulation.plain import guarded
 from slacktide.simulation.pool_options import PoolOptions
+from slacktide_papers.baselines.eager_failover import EagerFailover
+from slacktide_papers.baselines.sky_nomad import SkyNomad
 from tests import build
 
 JOBS = {

@@ -10,7 +10,6 @@ import pytest
 
 from slacktide.allocators.base import allocators
 from slacktide.allocators.each import each
-from slacktide.allocators.on_demand_widths import OnDemandWidths
 from slacktide.allocators.view import Allocator, AnyAllocator, FleetView, Wanted
 from slacktide.budget.allowance import Allowance
 from slacktide.budget.classes import JobClass
@@ -29,6 +28,7 @@ from slacktide.simulation.fleet.market_kernel import Orders
 from slacktide.simulation.fleet.run import RunOptions, run_events, run_fleet
 from slacktide.simulation.fleet.scene import FleetScene, Member
 from slacktide.simulation.pool_options import PoolOptions
+from slacktide_papers.baselines.on_demand_widths import OnDemandWidths
 from tests import build
 
 ROUNDING = 1e-9

@@ -18,7 +18,7 @@ allocators: Register[AnyAllocator] = Register(
     packages=("slacktide.allocators", "slacktide.allocators.streams"),
     entry_points="slacktide.allocators",
     view="FleetView",
-    papers=("efficiency-band", "equi", "fifo", "srpt"),
+    papers=("each-alone", "earliest-deadline", "efficiency-band", "equi", "fifo", "on-demand-widths", "srpt"),
 )
 """All known allocators; `@allocators.register` adds one."""
 

@@ -25,6 +25,7 @@ policies: Register[Policy] = Register(
     packages=("slacktide.policies", "slacktide.policies.pools"),
     entry_points="slacktide.policies",
     view="View",
+    papers=("eager-failover", "sky-nomad"),
 )
 """All known policies; `@policies.register` adds one."""
 

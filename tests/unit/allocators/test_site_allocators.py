@@ -9,9 +9,6 @@ import numpy as np
 import pytest
 
 from slacktide.allocators.base import allocators
-from slacktide.allocators.each_alone import EachAlone
-from slacktide.allocators.earliest_deadline import EarliestDeadline
-from slacktide.allocators.on_demand_widths import OnDemandWidths
 from slacktide.allocators.patient_spot import PatientSpot
 from slacktide.allocators.view import AnyAllocator, needs_market
 from slacktide.budget.classes import JobClass
@@ -24,6 +21,9 @@ from slacktide.market.base import Market, Pool
 from slacktide.results.fleet import FleetRun, HeldStretches
 from slacktide.simulation.fleet.run import RunOptions, run_events, run_fleet
 from slacktide.simulation.fleet.scene import FleetScene, Member
+from slacktide_papers.baselines.each_alone import EachAlone
+from slacktide_papers.baselines.earliest_deadline import EarliestDeadline
+from slacktide_papers.baselines.on_demand_widths import OnDemandWidths
 from tests import build
 
 EVERY: tuple[AnyAllocator, ...] = (PatientSpot(), EachAlone(), EarliestDeadline(), OnDemandWidths())

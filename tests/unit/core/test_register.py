@@ -141,6 +141,12 @@ def test_a_name_of_the_papers_that_are_not_installed_is_answered_with_the_remedy
     assert "of-a-paper" not in list(register)
 
 
+@pytest.mark.parametrize("register", [policies, allocators, forecasters], ids=lambda one: one.kind)
+def test_what_the_papers_bring_is_known_by_name_where_it_is_missing(register: Register[Any]) -> None:
+    entries = metadata.entry_points(group=register._entry_points)
+    assert {one.name for one in entries if one.value.startswith("slacktide_papers.")} == set(register._papers)
+
+
 def test_a_name_imports_its_own_module_only() -> None:
     code = (
         "import sys; from slacktide.policies.base import policies; policies.make('maximal-spot');"

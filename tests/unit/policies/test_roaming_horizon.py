@@ -10,12 +10,12 @@ from slacktide.market.base import LruCache
 from slacktide.market.source import open_market
 from slacktide.policies.deadline_guard import DeadlineGuard
 from slacktide.policies.pools import pool_beliefs, roaming_horizon
-from slacktide.policies.pools.eager_failover import EagerFailover
 from slacktide.policies.pools.roaming_horizon import RoamingHorizon, SolvedProgramme
 from slacktide.policies.view import Policy, View
 from slacktide.simulation.plain import run_over_pools
 from slacktide.simulation.pool_options import PoolOptions
 from slacktide.solvers.pools.optimum import least_usd
+from slacktide_papers.baselines.eager_failover import EagerFailover
 
 STARTS = (100, 160, 220)
 CACHES = ((roaming_horizon, "_programmes"), (pool_beliefs, "_followed"), (pool_beliefs, "_blended"))

@@ -16,7 +16,6 @@ from slacktide.journal.events import Sight
 from slacktide.market.base import Market
 from slacktide.physics.truth import RandomTruth
 from slacktide.policies.deadline_guard import DeadlineGuard
-from slacktide.policies.pools.eager_failover import EagerFailover
 from slacktide.policies.pools.roaming_horizon import RoamingHorizon
 from slacktide.policies.pools.roams import roams
 from slacktide.policies.uniform_progress import UniformProgress
@@ -28,6 +27,7 @@ from slacktide.simulation.plain import guarded, run_over_pools
 from slacktide.simulation.playback import Setting
 from slacktide.simulation.pool_options import PoolOptions
 from slacktide.solvers.pools.optimum import optimum
+from slacktide_papers.baselines.eager_failover import EagerFailover
 
 from .parts_of_pools import NAMES, job, market, pool
 

@@ -9,8 +9,8 @@ from slacktide.core.types import Allocation, Reason, Wish
 from slacktide.policies.base import policies, signals
 from slacktide.policies.pools.pool_beliefs import is_fed
 from slacktide.policies.pools.rescue import home, terms_in
-from slacktide.policies.pools.single_pool import over_pools
 from slacktide.policies.view import View
+from slacktide_papers.baselines.single_pool import over_pools
 
 
 @policies.register

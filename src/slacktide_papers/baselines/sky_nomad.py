@@ -10,8 +10,8 @@ from slacktide.physics.progress import phase_of, work_hours
 from slacktide.policies.base import policies, signals
 from slacktide.policies.pools.pool_beliefs import PoolBelief, Sources, is_fed
 from slacktide.policies.pools.rescue import terms_in
-from slacktide.policies.pools.single_pool import over_pools
 from slacktide.policies.view import View
+from slacktide_papers.baselines.single_pool import over_pools
 
 STAYS, MOVES, STARTS, WAITS, ON_DEMAND = (
     "keeps-spot", "utility-of-a-move", "take-spot", "no-utility", "behind-pace",
