@@ -9,16 +9,8 @@ import numpy as np
 import pytest
 
 from slacktide.core.arrays import Floats
-from slacktide.core.errors import InputError
 from slacktide.market.base import Market, Moves, Pool, digest
-from slacktide.market.pools.statistics import (
-    Dependence,
-    MoveBetween,
-    dependence,
-    largest_gpus,
-    moves_between,
-    side_by_side,
-)
+from slacktide.market.pools.statistics import MoveBetween, largest_gpus, moves_between, side_by_side
 from slacktide.market.source import open_market
 from slacktide.market.synthetic import (
     PROFILES,
@@ -30,6 +22,7 @@ from slacktide.market.synthetic import (
 )
 from slacktide.report.text.tables.market import comparison, moves_words
 from tests import build
+from tests.unit.market.parts_of_dependence import Dependence, dependence
 from tests.unit.market.parts_of_profiles import ZONES, ZonesTarget
 
 START = datetime(2025, 10, 4, tzinfo=UTC)
@@ -131,9 +124,6 @@ def test_only_the_common_time_counts() -> None:
     early = pool_of("a", *([1, 0] * 10))
     late = build.pool(1.0, 1.0, [0, 1] * 3, name="b", start=early.time(4))
     assert dependence(Market((early, late))).correlation_between == pytest.approx(-1.0)
-    coarse = build.pool(1.0, 1.0, 1, slots=6, name="b", slot_hours=1.0)
-    with pytest.raises(InputError, match="one slot length and some time in common"):
-        dependence(Market((early, coarse)))
 
 
 def generated(profile: Profile) -> Dependence:

@@ -47,10 +47,10 @@ def test_a_free_market_has_no_price_share() -> None:
     assert describe(free).price_share is None
 
 
-def test_spells_can_be_counted_above_any_level() -> None:
-    spells = spells_of(pool([0, 1, 4, 4, 0, 0, 2, 0], slot_hours=0.5), least=2)
-    assert spells.up_hours.tolist() == [1.0, 0.5]
-    assert spells.down_hours.tolist() == [1.0, 1.0, 0.5]
+def test_spells_are_counted_in_hours() -> None:
+    spells = spells_of(pool([0, 1, 4, 4, 0, 0, 2, 0], slot_hours=0.5))
+    assert spells.up_hours.tolist() == [1.5, 0.5]
+    assert spells.down_hours.tolist() == [0.5, 1.0, 0.5]
 
 
 def test_hours_of_the_day_are_in_utc_and_unseen_ones_are_none() -> None:

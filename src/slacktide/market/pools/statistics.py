@@ -1,23 +1,21 @@
-"""Figures of pools: of each by itself, by one measure, of moves, and whether pools are lost together."""
+"""Statistics of pools: of each by itself, compared by one measure, and of moves between them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
 
 from slacktide.core.arrays import Bools, Floats, Ints
-from slacktide.core.errors import InputError, shown
+from slacktide.core.errors import shown
 from slacktide.core.quotes import UNLIMITED_GPUS
 from slacktide.market.base import Market, Pool
 from slacktide.market.pools.places import move_hours, move_usd_per_gb, region_of
 
 MOST_LISTED = 4  # how many pools are named in a sentence
-WITHIN_HOURS = 1.0  # two losses are together if they are not further apart than this
 
 
 class Spells(NamedTuple):
@@ -111,9 +109,9 @@ def stock_outs_said(places: Sequence[tuple[Pool, int]]) -> str:
     return ", ".join(outages[:MOST_LISTED]) + more
 
 
-def spells_of(pool: Pool, least: int = 1) -> Spells:
-    """Return the lengths of spells with and without at least that many GPUs, those at the ends included."""
-    up = pool.spot_gpus >= least
+def spells_of(pool: Pool) -> Spells:
+    """Return the lengths of spells with and without a spot GPU, those at the ends included."""
+    up = pool.spot_gpus >= 1
     borders = np.concatenate([[0], np.flatnonzero(np.diff(up)) + 1, [len(up)]])
     hours = np.diff(borders) * pool.slot_hours
     kind = up[borders[:-1]]
@@ -124,20 +122,17 @@ def autocorrelation(flags: Bools, lag: int) -> float | None:
     """Return how alike a series is to itself `lag` slots later, from -1 to 1."""
     if lag < 1 or len(flags) <= lag + 1:
         return None
-    return _correlation(flags[:-lag], flags[lag:])
-
-
-def _correlation(one: Bools, other: Bools) -> float | None:
-    if one.std() == 0 or other.std() == 0:
+    before, after = flags[:-lag], flags[lag:]
+    if before.std() == 0 or after.std() == 0:
         return None
-    return float(np.corrcoef(one, other)[0, 1])
+    return float(np.corrcoef(before, after)[0, 1])
 
 
 def by_hour(pool: Pool) -> tuple[float | None, ...]:
     """Return the share of time with spot for each of the 24 hours of the day; None for hours not seen."""
-    start = pool.start.hour + pool.start.minute / 60 + pool.start.second / 3600
     # The nudge keeps a slot that begins on the hour, but for rounding, in that hour.
-    hours = np.asarray((start + np.arange(len(pool)) * pool.slot_hours + 1e-9) % 24, dtype=np.int64)
+    begins = pool.first_hour_of_day + np.arange(len(pool)) * pool.slot_hours + 1e-9
+    hours = np.asarray(begins % 24, dtype=np.int64)
     seen = np.bincount(hours, minlength=24)
     some = np.bincount(hours, weights=pool.spot_gpus >= 1, minlength=24)
     return tuple(float(part / whole) if whole else None for part, whole in zip(some, seen, strict=True))
@@ -192,7 +187,8 @@ def largest_gpus(market: Market) -> int:
 
 def side_by_side(market: Market) -> list[ComparedPool]:
     """Return the pools of a market by one measure: the most GPUs that any of them ever had."""
-    return [_compared(pool, largest_gpus(market)) for pool in market.pools]
+    most = largest_gpus(market)
+    return [_compared(pool, most) for pool in market.pools]
 
 
 def _compared(pool: Pool, most: int) -> ComparedPool:
@@ -229,69 +225,3 @@ def moves_between(market: Market) -> list[MoveBetween]:
         MoveBetween(one, other, usd(market.moves, *pair), 60.0 * hours(market.moves, 100.0, *pair))
         for one, other, *pair in (*inside, *outside)
     ]
-
-
-@dataclass(frozen=True, slots=True)
-class Dependence:
-    """Figures of several pools over the time that all of them have in common.
-
-    A pool is up while it has a spot GPU. None where there are no such pairs, or nothing ever changes.
-    """
-
-    correlation_within: float | None  # mean correlation of being up, of pairs in one region
-    correlation_between: float | None  # the same, of pairs in two regions
-    all_down_share: float  # share of time with no pool up
-    all_down_if_independent: float  # what that share would be if the pools had nothing to do with each other
-    loss_after_loss: float | None
-    """How much more likely a pool that is up is lost within the hour in which another one is lost, as a
-    difference of probabilities: the mean over all ordered pairs."""
-
-
-def dependence(market: Market, regions: Sequence[object] | None = None) -> Dependence:
-    """Compute the figures; raises InputError where pools have other slots or no time in common.
-
-    `regions` says where each pool is, if not its name.
-    """
-    regions = [region_of(name) for name in market] if regions is None else regions
-    ups = _common(market.pools)
-    slots = max(1, round(WITHIN_HOURS / market.pools[0].slot_hours))
-    pairs = list(combinations(range(len(ups)), 2))
-    same = [regions[i] == regions[j] for i, j in pairs]
-    correlations = [_correlation(ups[i], ups[j]) for i, j in pairs]
-    after = [_loss_after_loss(ups[i], ups[j], slots) for a, b in pairs for i, j in ((a, b), (b, a))]
-    return Dependence(
-        _mean_known([found for found, near in zip(correlations, same, strict=True) if near]),
-        _mean_known([found for found, near in zip(correlations, same, strict=True) if not near]),
-        float((~np.any(ups, axis=0)).mean()),
-        float(np.prod([1 - up.mean() for up in ups])),
-        _mean_known(after),
-    )
-
-
-def _common(pools: Sequence[Pool]) -> list[Bools]:
-    """Return when each pool is up, in the slots that all of them have."""
-    slot_hours = pools[0].slot_hours
-    begin, end = max(pool.start for pool in pools), min(pool.end for pool in pools)
-    count = round((end - begin) / timedelta(hours=slot_hours))
-    if count < 1 or any(pool.slot_hours != slot_hours for pool in pools):
-        raise InputError("pools must have one slot length and some time in common, got others; resample them")
-    firsts = [round((begin - pool.start) / timedelta(hours=slot_hours)) for pool in pools]
-    return [pool.spot_gpus[first : first + count] >= 1 for pool, first in zip(pools, firsts, strict=True)]
-
-
-def _loss_after_loss(one: Bools, other: Bools, slots: int) -> float | None:
-    """Return how much the loss of one pool raises the chance that the other is lost at once or soon."""
-    reach = len(one) - slots
-    if reach < 1:
-        return None
-    up = other[:reach]
-    kept = np.all([other[ahead : ahead + reach] for ahead in range(1, slots + 1)], axis=0)
-    lost = one[:reach] & ~one[1 : reach + 1]
-    if not (lost & up).any():
-        return None
-    return float(kept[up].mean() - kept[lost & up].mean())
-
-
-def _mean_known(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return float(np.mean(known)) if known else None
