@@ -98,6 +98,7 @@ def _opened(path: str, options: ReadOptions, data: bytes | None = None) -> Marke
         read_aws_history,
         read_price_events,
     )
+    from slacktide.market.formats.samples import first_line
     from slacktide.market.formats.skypilot_traces import read_skypilot
     from slacktide.market.formats.table import read_table
     from slacktide.market.formats.whole_market import is_whole, read_whole
@@ -113,9 +114,8 @@ def _opened(path: str, options: ReadOptions, data: bytes | None = None) -> Marke
         # A trace of counts may be long: the key is looked for in the bytes, before any JSON is read.
         read = read_aws_history if HISTORY_KEY.encode() in data else read_skypilot
         return read(path, data, options)
-    header = {name.strip() for name in start.split(b"\n")[0].decode(errors="replace").split(",")}
     # Two of its columns are enough, so that the answer to a wrong one is about price changes.
-    if len(header & set(EVENT_COLUMNS)) >= 2:
+    if len(set(first_line(start)) & set(EVENT_COLUMNS)) >= 2:
         return read_price_events(path, data, options)
     options.refuse("a table, which already says it")
     return read_table(path, data, options)

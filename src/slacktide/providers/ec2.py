@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 from slacktide.core.errors import InputError, shown
 from slacktide.journal.events import Capacity
 from slacktide.journal.state.tickets import MachineKind
+from slacktide.market.live.ec2_api import ec2_client, ec2_errors
 from slacktide.providers.base import (
     INTERRUPTED,
     ListsAllOwners,
@@ -41,11 +42,6 @@ CAPACITY_CODES = {
 """Answers that mean: not now, and not with this question."""
 SPENT_CODES = {"IdempotentInstanceTerminated", "IdempotentParameterMismatch"}
 """The token was used: for an instance that has gone, or with other settings, whose instance is listed."""
-PASSING_CODES = {
-    "RequestLimitExceeded", "Throttling", "ThrottlingException", "RequestThrottled", "InternalError",
-    "InternalFailure", "InternalServerError", "ServiceUnavailable", "Unavailable", "RequestTimeout",
-    "PriorRequestNotComplete",
-}  # fmt: skip
 GONE_CODES = {"InvalidInstanceID.NotFound", "InvalidInstanceID.Malformed"}
 STATES: dict[str, MachineState] = {
     "pending": "starting", "running": "up", "shutting-down": "ending", "stopping": "ending",
@@ -100,39 +96,18 @@ def terminate(client: Any, ids: Sequence[str]) -> None:
             terminate(client, [one])
 
 
-@contextmanager
-def answers() -> Iterator[None]:
-    """Make what AWS says into what a provider may say."""
-    try:
-        import boto3  # noqa: F401
-        from botocore import exceptions
-    except ImportError as error:
-        raise Refused("the provider ec2 must have boto3, got none; install slacktide[aws]") from error
-    try:
-        yield
-    except exceptions.ClientError as error:
-        raise _meant(error.response) from error
-    except (exceptions.NoCredentialsError, exceptions.PartialCredentialsError) as error:
-        raise Refused(f"AWS credentials must be given, got none: {error}") from error
-    except (exceptions.ParamValidationError, exceptions.InvalidRegionError) as error:
-        raise Refused(str(error)) from error
-    except exceptions.BotoCoreError as error:
-        raise Unreachable(str(error)) from error
+def answers() -> AbstractContextManager[None]:
+    """Turn errors of AWS into those of a provider."""
+    return ec2_errors("EC2", Refused, Unreachable, _special)
 
 
-def _meant(response: Mapping[str, Any]) -> Exception:
-    """Return what an error of EC2 means."""
-    code = str(response.get("Error", {}).get("Code", ""))
-    said = f"{code}: {response.get('Error', {}).get('Message', '')}".strip(": ")
+def _special(code: str, message: str) -> Exception | None:
     if code in CAPACITY_CODES:
-        return NoCapacity(said)
-    if code in SPENT_CODES:
-        return Spent(said)
-    status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    return Unreachable(said) if code in PASSING_CODES or status >= 500 else Refused(said)
+        return NoCapacity(message)
+    return Spent(message) if code in SPENT_CODES else None
 
 
-CONNECT_S, READ_S, TRIES = 3, 10, 2
+CONNECT_S, READ_S = 3, 10
 """A call returns within seconds; a request without an answer is repeated at the next step."""
 
 
@@ -196,7 +171,7 @@ class Ec2(ListsAllOwners):
 
     def _client(self, region: str) -> Any:
         if region not in self._clients:
-            self._clients[region] = _made(region, self.endpoint)
+            self._clients[region] = ec2_client(region, self.endpoint, CONNECT_S, READ_S)
         return self._clients[region]
 
     def _request(self, ticket: str, spec: MachineKind) -> dict[str, Any]:
@@ -281,14 +256,3 @@ def _parts(pool: str) -> tuple[str, str]:
     if not zone or not instance_type:
         raise Refused(f"a pool of ec2 must be zone/instance type, got {shown(pool)}")
     return zone, instance_type
-
-
-def _made(region: str, endpoint: str) -> Any:
-    import boto3
-    from botocore.config import Config
-
-    config = Config(
-        connect_timeout=CONNECT_S, read_timeout=READ_S, retries={"mode": "standard", "max_attempts": TRIES}
-    )
-    # A session of its own: the one that boto3 shares is not made for threads and keeps credentials for good.
-    return boto3.Session().client("ec2", region_name=region, endpoint_url=endpoint or None, config=config)

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 
@@ -36,9 +36,6 @@ MICROS_PER_HOUR = 3_600_000_000
 MAX_ROWS = 10_000_000  # the most rows of a table that are read
 MAX_SPOT_GPUS = 10**9
 MAX_USD_PER_GPU_HOUR = 1e9  # greater numbers are slips, and could overflow sums
-
-Record: TypeAlias = tuple[int, int, int, int, float, float, int]
-"""Number of the row, time, pool, spot GPUs, spot price, on-demand price, on-demand GPUs."""
 
 _UNIX = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -88,6 +85,12 @@ class Samples:
         """Make the error that names the file, the line and the pool of a row."""
         pool = self.pools[self.pool[row]]
         return self.place(row).error(f"pool {shown(pool)}: {message}", self.path)
+
+
+def first_line(data: bytes) -> list[str]:
+    """Return the cells of the first line of a text; what is there may be anything."""
+    line = data.partition(b"\n")[0].decode("utf-8-sig", errors="replace")
+    return [name.strip() for name in line.split(",")]
 
 
 def is_header(names: Sequence[str]) -> bool:
@@ -182,26 +185,39 @@ def cells_of(row: CellRow, names: Sequence[str], path: str, place: SamplePlace) 
     return {name: Cell(text, name, path, place) for name, text in zip(names, row.cells, strict=True)}
 
 
+class Record(NamedTuple):
+    """A row of a table as checked numbers."""
+
+    number: int
+    micros: int
+    pool: str
+    spot_gpus: int
+    spot_usd_per_gpu_hour: float
+    on_demand_usd_per_gpu_hour: float
+    on_demand_gpus: int
+    gpu: str
+
+
 def plain_samples(
     names: Sequence[str], rows: Iterable[CellRow], path: str, place: Callable[[int], SamplePlace]
 ) -> Samples:
     """Read rows one by one into samples; raises FileError with the place of the first mistake."""
-    pools: dict[str, int] = {}
-    types: dict[str, str] = {}
-    records = list(records_of(names, rows, pools, types, path, place))
+    records = list(records_of(names, rows, path, place))
     if not records:
         raise FileError("a table must have rows below its header, got none", path=path)
-    numbers, micros, codes, gpus, spot, on_demand, stock = zip(*records, strict=True)
+    numbers, micros, pools, gpus, spot, on_demand, stock, _ = zip(*records, strict=True)
+    types = {record.pool: record.gpu for record in records}
+    codes = {pool: code for code, pool in enumerate(types)}
     return Samples(
         path,
-        tuple(pools),
-        np.array(codes, dtype=np.int64),
+        tuple(types),
+        np.array([codes[pool] for pool in pools], dtype=np.int64),
         np.array(micros, dtype=np.int64),
         np.array(gpus, dtype=np.int64),
         np.array(spot, dtype=np.float64),
         np.array(on_demand, dtype=np.float64),
         lambda row: place(numbers[row]),
-        tuple(types[pool] for pool in pools) if GPU_COLUMN in names else (),
+        tuple(types.values()) if GPU_COLUMN in names else (),
         np.array(stock, dtype=np.int64) if STOCK_COLUMN in names else None,
         COUNT_COLUMN in names,
     )
@@ -210,38 +226,33 @@ def plain_samples(
 def records_of(
     names: Sequence[str],
     rows: Iterable[CellRow],
-    pools: dict[str, int],
-    types: dict[str, str],
     path: str,
     place: Callable[[int], SamplePlace],
     uncounted_gpus: int = ASSUMED_SPOT_GPUS,
 ) -> Iterator[Record]:
-    """Yield rows as numbers, adding new pools to those known; raises FileError at the first mistake.
+    """Yield rows as numbers; raises FileError at the first mistake.
 
-    Where there is a column of GPU types, those of the pools are added to `types`. Where there is none of spot
-    GPUs, `uncounted_gpus` stand for them.
+    Where there is no column of spot GPUs, `uncounted_gpus` stand for them.
     """
+    types: dict[str, str] = {}
     for row in rows:
         at = place(row.number)
         cells = cells_of(row, names, path, at)
-        pool = cells["pool"].given()
-        code = pools.setdefault(pool, len(pools))
-        record = (
+        record = Record(
             row.number,
             cells["time_utc"].micros(),
-            code,
+            cells["pool"].given(),
             cells[COUNT_COLUMN].gpus() if COUNT_COLUMN in cells else uncounted_gpus,
             cells["spot_usd_per_gpu_hour"].usd(),
             cells["on_demand_usd_per_gpu_hour"].usd(),
             cells[STOCK_COLUMN].stock() if STOCK_COLUMN in cells else UNLIMITED_GPUS,
+            cells[GPU_COLUMN].text.strip() if GPU_COLUMN in cells else "",
         )
-        if GPU_COLUMN in cells:
-            cell = cells[GPU_COLUMN]
-            gpu = types.setdefault(pool, cell.text.strip())
-            if gpu != cell.text.strip():
-                raise cell.error(
-                    f"must be the same in all rows of pool {shown(pool)}, which has {shown(gpu)}"
-                )
+        gpu = types.setdefault(record.pool, record.gpu)
+        if gpu != record.gpu:
+            raise cells[GPU_COLUMN].error(
+                f"must be the same in all rows of pool {shown(record.pool)}, which has {shown(gpu)}"
+            )
         yield record
 
 

@@ -47,6 +47,7 @@ from slacktide.market.formats.samples import (
     CellRow,
     SamplePlace,
     Samples,
+    first_line,
     header_of,
     header_problem,
     is_header,
@@ -134,23 +135,22 @@ def rows_samples(data: bytes, path: str) -> Samples:
 def _find_mistake(data: bytes, path: str) -> None:
     """Raise FileError for the first broken row, reading row by row only the pieces that Arrow balks at."""
     text = as_text(data, path)
-    header, start = _first_line(data)
-    if not is_header(header) or '"' in text:
+    header, start, line = first_line(data), data.find(b"\n") + 1, 2
+    if not start or not is_header(header) or '"' in text:
         return  # a mistake in the header is found at once, and quotes may span pieces
-    line = 2
     while start < len(data):
         end = data.find(b"\n", start + _PIECE_BYTES) + 1 or len(data)
         piece = data[start:end]
         if _fast_rows(piece, header, 0, path) is None:
             rows = rows_of(as_text(piece, path), path, line)
-            deque(records_of(header, rows, {}, {}, path, SamplePlace), maxlen=0)
+            deque(records_of(header, rows, path, SamplePlace), maxlen=0)
         line, start = line + piece.count(b"\n"), end
 
 
 def _fast_samples(data: bytes, path: str) -> Samples | None:
     """Read with Arrow; None if anything at all is out of the ordinary."""
-    header, offset = _first_line(data)
-    return _fast_rows(data, header, offset, path) if is_header(header) else None
+    header, offset = first_line(data), data.find(b"\n") + 1
+    return _fast_rows(data, header, offset, path) if offset and is_header(header) else None
 
 
 def _fast_rows(data: bytes, header: list[str], offset: int, path: str) -> Samples | None:
@@ -163,12 +163,6 @@ def _fast_rows(data: bytes, header: list[str], offset: int, path: str) -> Sample
         except (pa.ArrowInvalid, pa.ArrowKeyError):
             continue
     return None
-
-
-def _first_line(data: bytes) -> tuple[list[str], int]:
-    end = data.find(b"\n") + 1
-    line = data[:end].decode("utf-8-sig", errors="replace")
-    return [name.strip() for name in line.split(",")], end
 
 
 def _arrow(data: bytes, header: list[str], offset: int, zone: str | None) -> Any:

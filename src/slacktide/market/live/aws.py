@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
-from slacktide.core.errors import InputError, shown
+from slacktide.core.errors import InputError
 from slacktide.market.formats.default_prices import AWS_INSTANCES, AWS_LIST, MachineType, gpu_of, instance
 from slacktide.market.live.base import (
     FeedRefused,
@@ -19,17 +18,13 @@ from slacktide.market.live.base import (
     checked_zones,
     feeds,
     is_requested,
+    unpriced,
 )
+from slacktide.market.live.ec2_api import ec2_client, ec2_errors
 from slacktide.market.live.http import Source
 
 SOURCE = Source("AWS")
-CONNECT_S, READ_S, TRIES = 5, 20, 2
-PASSING = {
-    "RequestLimitExceeded", "Throttling", "ThrottlingException", "RequestThrottled",
-    "TooManyRequestsException", "InternalError", "InternalFailure", "InternalServerError",
-    "ServiceUnavailable", "Unavailable", "RequestTimeout",
-}  # fmt: skip
-"""Errors that mean: not now."""
+CONNECT_S, READ_S = 5, 20
 
 
 @feeds.register
@@ -81,7 +76,8 @@ class Aws:
             )
             return found
 
-        with answers(region):
+        remedy = "; check the instance type, and that you may ec2:DescribeSpotPriceHistory"
+        with ec2_errors(f"AWS in {region}", FeedRefused, FeedUnreachable, remedy=remedy):
             # There may be empty pages before the last.
             entries = list(SOURCE.entries(read, "NextToken", "SpotPriceHistory"))
         prices = [self._price(entry) for entry in entries]
@@ -103,56 +99,12 @@ class Aws:
         origin = "as given" if self.on_demand_usd or self.what not in AWS_INSTANCES else AWS_LIST
         cost = f"{self.what} costs {usd:.4g} USD per GPU-hour on demand ({origin})"
         notes = [f"{cost}: AWS reports spot prices only."]
-        priced = {price.pool.partition("/")[0] for price in found}
-        priced |= set(map(aws_region, priced))
-        missing = [zone for zone in wanted if zone not in priced]
+        missing = unpriced(wanted, found, aws_region)
         if missing:
-            notes.append(f"AWS has no spot prices of {self.what} in {', '.join(missing)}.")
+            notes.append(f"AWS has no spot prices of {self.what} in {missing}.")
         return tuple(notes)
 
     def _client(self, region: str) -> Any:
         if region not in self._clients:
-            import boto3
-            from botocore.config import Config
-
-            retries = {"mode": "standard", "max_attempts": TRIES}
-            config = Config(connect_timeout=CONNECT_S, read_timeout=READ_S, retries=retries)
-            self._clients[region] = boto3.Session().client(
-                "ec2", region_name=region, endpoint_url=self.base_url or None, config=config
-            )
+            self._clients[region] = ec2_client(region, self.base_url, CONNECT_S, READ_S)
         return self._clients[region]
-
-
-@contextmanager
-def answers(region: str) -> Iterator[None]:
-    """Make what AWS says into what a feed may say."""
-    try:
-        import boto3  # noqa: F401
-        from botocore import exceptions
-    except ImportError:
-        raise FeedRefused("the feed aws must have boto3, got none; install slacktide[aws]") from None
-    try:
-        yield
-    except exceptions.ClientError as error:
-        raise _meant(error.response, region) from error
-    except (exceptions.NoCredentialsError, exceptions.PartialCredentialsError) as error:
-        raise FeedRefused(
-            f"AWS credentials must be given, got none ({error}); set AWS_PROFILE, or AWS_ACCESS_KEY_ID and "
-            "AWS_SECRET_ACCESS_KEY, or run `aws configure`"
-        ) from error
-    except (
-        exceptions.ParamValidationError, exceptions.InvalidRegionError, exceptions.ProfileNotFound,
-    ) as error:  # fmt: skip
-        raise FeedRefused(f"AWS must be able to answer, got: {error}") from error
-    except (exceptions.BotoCoreError, exceptions.HTTPClientError) as error:
-        raise FeedUnreachable(f"AWS in {region} must answer, got: {error}") from error
-
-
-def _meant(response: Mapping[str, Any], region: str) -> Exception:
-    error = response.get("Error", {})
-    code = str(error.get("Code", ""))
-    said = f"AWS in {region} must answer, got {code}: {shown(str(error.get('Message', '')))}"
-    status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    if code in PASSING or status >= 500 or status == 429:
-        return FeedUnreachable(said)
-    return FeedRefused(f"{said}; check the instance type, and that you may ec2:DescribeSpotPriceHistory")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,10 +14,10 @@ from slacktide.market.live.base import (
     FeedRefused,
     Price,
     Prices,
-    azure_region,
+    RegionPrices,
     checked_zones,
     feeds,
-    is_requested,
+    unpriced,
 )
 from slacktide.market.live.http import Source, check_url
 
@@ -69,39 +70,22 @@ class Azure:
     def prices(self, zones: Sequence[str], since_utc: datetime | None = None) -> Prices:
         """Read the list's pages about this machine; each price says since when it holds."""
         now, wanted = datetime.now(UTC), checked_zones(zones)
-        spot: dict[str, tuple[datetime, float]] = {}
-        on_demand: dict[str, float] = {}
-        for item in self._items({azure_region(zone) for zone in wanted}):
-            self._take(item, now, spot, on_demand)
         known, gpu = AZURE_MACHINES.get(self.what, (self.gpus, ""))
-        gpus = self.gpus or known
-        each = {region: usd / gpus for region, usd in on_demand.items()}
-        found = [
-            Price(f"{zone}/{self.what}", since, usd / gpus, each.get(region), gpu)
-            for region, (since, usd) in sorted(spot.items())
-            for zone in ([one for one in wanted if azure_region(one) == region] or [region])
-        ]
-        return Prices(prices=tuple(found), requested_utc=now, notes=self._notes(wanted, found))
+        by_region = RegionPrices()
+        for item in self._items({azure_region(zone) for zone in wanted}):
+            self._take(item, now, self.gpus or known, by_region)
+        found = by_region.in_zones(wanted, azure_region, self.what, gpu)
+        return Prices(prices=found, requested_utc=now, notes=self._notes(wanted, found))
 
-    def _take(
-        self,
-        item: object,
-        now: datetime,
-        spot: dict[str, tuple[datetime, float]],
-        on_demand: dict[str, float],
-    ) -> None:
-        """Sort one price of the list in, if it is of Linux machines by the hour."""
+    def _take(self, item: object, now: datetime, gpus: int, by_region: RegionPrices) -> None:
+        """Take in one price of the list, if it is of Linux machines by the hour."""
         name, region = (str(SOURCE.field(item, key)) for key in ("meterName", "armRegionName"))
         SOURCE.check_usd(SOURCE.field(item, "currencyCode"))
         usd = SOURCE.price(SOURCE.field(item, "retailPrice"))
         since = SOURCE.moment(SOURCE.field(item, "effectiveStartDate"))
         other = "Windows" in str(SOURCE.field(item, "productName")) or name.endswith(LOW)
-        if other or since > now:
-            return
-        if name.endswith(SPOT):
-            spot[region] = max(spot.get(region, (since, usd)), (since, usd))
-        else:
-            on_demand[region] = usd
+        if not other and since <= now:
+            by_region.add(region, since, usd / gpus, spot=name.endswith(SPOT))
 
     def _items(self, regions: set[str]) -> Iterator[Any]:
         """Yield the entries of all pages; the address of the next one is taken at our own base only."""
@@ -118,9 +102,13 @@ class Azure:
         return SOURCE.entries(read, "NextPageLink", "Items")
 
     def _notes(self, wanted: Sequence[str], found: Sequence[Price]) -> tuple[str, ...]:
-        priced = {price.pool.partition("/")[0] for price in found}
-        missing = [zone for zone in wanted if not is_requested(tuple(priced), azure_region(zone), zone)]
+        missing = unpriced(wanted, found, azure_region)
         note = "Azure's prices are those of its public list, per region; what you pay may differ by contract."
         if not missing:
             return (note,)
-        return note, f"Azure lists no spot price of {self.what} in {', '.join(missing)}."
+        return note, f"Azure lists no spot price of {self.what} in {missing}."
+
+
+def azure_region(zone: str) -> str:
+    """Return the region of a zone of Azure: `eastus2` of `eastus2-1`."""
+    return re.sub(r"-\d$", "", zone)

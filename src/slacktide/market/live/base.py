@@ -8,7 +8,7 @@ A feed neither waits nor tries again, and keeps nothing: the follower does so
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -140,16 +140,36 @@ def aws_region(zone: str) -> str:
     return found[0]
 
 
-def gcp_region(zone: str) -> str:
-    """Return the region of a zone of GCP: `us-central1` of `us-central1-a`."""
-    return re.sub(r"-[a-z]$", "", zone)
-
-
-def azure_region(zone: str) -> str:
-    """Return the region of a zone of Azure: `eastus2` of `eastus2-1`."""
-    return re.sub(r"-\d$", "", zone)
-
-
 def is_requested(zones: Sequence[str], region: str, zone: str = "") -> bool:
     """Whether a place is among the requested ones, as a zone or by its region; all where none is."""
     return not zones or region in zones or (bool(zone) and zone in zones)
+
+
+def unpriced(zones: Sequence[str], prices: Sequence[Price], region_of: Callable[[str], str]) -> str:
+    """Return the requested places that have no price, with commas between them; a region has its zones'."""
+    priced = {price.pool.partition("/")[0] for price in prices}
+    priced |= set(map(region_of, priced))
+    return ", ".join(zone for zone in zones if zone not in priced)
+
+
+class RegionPrices:
+    """The newest prices of regions, as a list of them is read, and what they mean for zones."""
+
+    def __init__(self) -> None:
+        self._newest: dict[tuple[str, bool], tuple[datetime, float]] = {}
+
+    def add(self, region: str, since_utc: datetime, usd: float, *, spot: bool) -> None:
+        """Take in a price per GPU-hour, spot or on demand, that holds from a moment on."""
+        key = region, spot
+        self._newest[key] = max(self._newest.get(key, (since_utc, usd)), (since_utc, usd))
+
+    def in_zones(
+        self, zones: Sequence[str], region_of: Callable[[str], str], what: str, gpu: str
+    ) -> tuple[Price, ...]:
+        """Return the prices of zones, which are those of their regions; of all regions if none is named."""
+        spot = {region: price for (region, is_spot), price in sorted(self._newest.items()) if is_spot}
+        return tuple(
+            Price(f"{zone}/{what}", since, usd, self._newest.get((region, False), (since, None))[1], gpu)
+            for region, (since, usd) in spot.items()
+            for zone in ([zone for zone in zones if region_of(zone) == region] if zones else [region])
+        )

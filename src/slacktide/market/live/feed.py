@@ -31,7 +31,16 @@ from slacktide.market.base import Market, Pool
 from slacktide.market.forecast.base import OnTape
 from slacktide.market.forecast.persistence import DEFAULT_FORECASTER, DEFAULT_HORIZON
 from slacktide.market.formats.market_bytes import NO_NOTES, as_text, read_bytes, read_notes
-from slacktide.market.formats.samples import COLUMNS, SamplePlace, is_header, records_of, rows_of, time_of
+from slacktide.market.formats.samples import (
+    COLUMNS,
+    Record,
+    SamplePlace,
+    first_line,
+    is_header,
+    records_of,
+    rows_of,
+    time_of,
+)
 from slacktide.market.live.live_pool import LivePool
 from slacktide.market.source import open_market
 from slacktide.market.spec import feed_path
@@ -221,37 +230,37 @@ class Feed:
         return open_market(str(self._path), data=data, **self._options)
 
     def _take(self, line: FeedLine) -> None:
-        names: dict[str, int] = {}
-        types: dict[str, str] = {}
         path = str(self._path)
         try:
             rows = rows_of(as_text(line.data, path), path, line.number)
         except FileError as error:  # which counts the lines of what it is given
             what = str(error).removeprefix(f"{error.path}:{error.line}: ")
             raise FileError(what, path=path, line=line.number) from None
-        records = records_of(self._header, rows, names, types, path, SamplePlace, self._uncounted_gpus)
-        for _, micros, _, gpus, usd, on_demand_usd, stock in records:
-            name = next(iter(names))
-            quote = Quote(usd, on_demand_usd, self._offered(name, micros, gpus), stock)
-            self._take_row(name, micros, quote, line.number, types.get(name, ""))
+        for record in records_of(self._header, rows, path, SamplePlace, self._uncounted_gpus):
+            self._take_record(record, self._offered(record))
 
-    def _offered(self, name: str, micros: int, gpus: int) -> int:
-        """Return how much spot a row offers: what it says, or where it cannot, what was seen until then."""
-        if not self._seen:
-            return gpus
-        return gpus_at(record_for(name, len(self._pools), self._seen), time_of(micros), gpus)
+    def _offered(self, record: Record) -> Quote:
+        """Return what a row offers: the spot that it says, or where it cannot, what was seen until then."""
+        gpus = record.spot_gpus
+        if self._seen:
+            seen = record_for(record.pool, len(self._pools), self._seen)
+            gpus = gpus_at(seen, time_of(record.micros), gpus)
+        usd, on_demand_usd = record.spot_usd_per_gpu_hour, record.on_demand_usd_per_gpu_hour
+        return Quote(usd, on_demand_usd, gpus, record.on_demand_gpus)
 
-    def _take_row(self, name: str, micros: int, quote: Quote, line: int, gpu: str) -> None:
+    def _take_record(self, record: Record, quote: Quote) -> None:
+        name, line = record.pool, record.number
         if name not in self._pools:
             if len(self._pools) >= MOST_POOLS:
                 must = f"a feed must have at most {MOST_POOLS} pools"
                 raise FileError(f"{must}, got more", path=self._path, line=line)
             slot_hours = self.market.pools[0].slot_hours
             usd, on_demand_usd, gpus, stock = (np.array([number]) for number in quote)
-            self._add(Pool(name, slot_hours, usd, on_demand_usd, gpus, time_of(micros), gpu, stock))
-        elif not (self._again and self._pools[name].knows(micros)):
+            begin = time_of(record.micros)
+            self._add(Pool(name, slot_hours, usd, on_demand_usd, gpus, begin, record.gpu, stock))
+        elif not (self._again and self._pools[name].knows(record.micros)):
             try:
-                self._pools[name].take(micros, quote)
+                self._pools[name].take(record.micros, quote)
             except InputError as error:
                 raise FileError(f"pool {name!r:.80}: {error}", path=self._path, line=line) from None
 
@@ -373,7 +382,7 @@ class FeedFile:
 
 def header_of(data: bytes) -> list[str]:
     """Return the names in the first line of a table in CSV; none where it is something else."""
-    names = [name.strip() for name in data.partition(b"\n")[0].decode("utf-8-sig", "replace").split(",")]
+    names = first_line(data)
     return names if is_header(names) else []
 
 

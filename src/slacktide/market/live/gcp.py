@@ -15,9 +15,10 @@ from slacktide.market.live.base import (
     FeedUnreachable,
     Price,
     Prices,
+    RegionPrices,
     checked_zones,
     feeds,
-    gcp_region,
+    unpriced,
 )
 from slacktide.market.live.http import Source, check_url
 
@@ -55,22 +56,14 @@ class Gcp:
     def prices(self, zones: Sequence[str], since_utc: datetime | None = None) -> Prices:
         """Read all pages of the list and take the prices of this GPU."""
         now, wanted = datetime.now(UTC), checked_zones(zones)
-        by_kind: dict[str, dict[str, tuple[datetime, float]]] = {"spot": {}, "on-demand": {}}
+        by_region = RegionPrices()
         for sku in self._skus():
-            self._take(sku, now, by_kind)
-        found = [
-            Price(
-                f"{zone}/{self.what}", since, usd, by_kind["on-demand"].get(region, (now, None))[1], self.what
-            )
-            for region, (since, usd) in sorted(by_kind["spot"].items())
-            for zone in ([one for one in wanted if gcp_region(one) == region] if wanted else [region])
-        ]
-        return Prices(prices=tuple(found), requested_utc=now, notes=self._notes(wanted, found))
+            self._take(sku, now, by_region)
+        found = by_region.in_zones(wanted, gcp_region, self.what, self.what)
+        return Prices(prices=found, requested_utc=now, notes=self._notes(wanted, found))
 
-    def _take(
-        self, sku: object, now: datetime, by_kind: Mapping[str, dict[str, tuple[datetime, float]]]
-    ) -> None:
-        """Sort one price of the list in, if it is of this GPU."""
+    def _take(self, sku: object, now: datetime, by_region: RegionPrices) -> None:
+        """Take in one price of the list, if it is of this GPU."""
         kind = self._kind(sku)
         if not kind:
             return
@@ -78,9 +71,7 @@ class Gcp:
         since = SOURCE.moment(SOURCE.field(info, "effectiveTime"))
         usd = _usd_per_hour(SOURCE.field(info, "pricingExpression"))
         for region in SOURCE.field(sku, "serviceRegions"):
-            by_kind[kind][str(region)] = max(
-                by_kind[kind].get(str(region), (since, usd)), (min(since, now), usd)
-            )
+            by_region.add(str(region), min(since, now), usd, spot=kind == "spot")
 
     def _kind(self, sku: object) -> str:
         """Return what a price is for: spot or on demand of this GPU, or empty for something else."""
@@ -113,11 +104,15 @@ class Gcp:
         notes = [
             f"GCP's prices are those of the GPU {self.what} alone: its machine's cores and memory cost more."
         ]
-        priced = {price.pool.partition("/")[0] for price in found}
-        missing = [zone for zone in wanted if zone not in priced]
+        missing = unpriced(wanted, found, gcp_region)
         if missing:
-            notes.append(f"GCP lists no spot price of {self.what} in {', '.join(missing)}.")
+            notes.append(f"GCP lists no spot price of {self.what} in {missing}.")
         return tuple(notes)
+
+
+def gcp_region(zone: str) -> str:
+    """Return the region of a zone of GCP: `us-central1` of `us-central1-a`."""
+    return re.sub(r"-[a-z]$", "", zone)
 
 
 def _last(infos: object) -> object:

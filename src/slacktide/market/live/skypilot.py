@@ -21,6 +21,7 @@ from slacktide.market.live.base import (
     checked_zones,
     feeds,
     is_requested,
+    unpriced,
 )
 from slacktide.market.live.http import MAX_BYTES, Source, check_url
 
@@ -52,20 +53,21 @@ class Skypilot:
     def prices(self, zones: Sequence[str], since_utc: datetime | None = None) -> Prices:
         """Read the cloud's table and take the rows of this machine or GPU."""
         now, wanted = datetime.now(UTC), checked_zones(zones)
-        found: dict[str, Price] = {}
+        found, region_of = dict[str, Price](), dict[str, str]()
         for row in self._rows():
-            if self._meant(row) and is_requested(wanted, row["Region"], row.get("AvailabilityZone") or ""):
+            region, zone = row["Region"], row.get("AvailabilityZone") or ""
+            if self._meant(row) and is_requested(wanted, region, zone):
                 price = _price(row, now)
                 if price is not None:
                     found.setdefault(price.pool, price)
+                    region_of[zone or region] = region
         notes = [
             "SkyPilot's catalog is a copy of the clouds' prices, some hours old; each price is taken to hold "
             "since it was read."
         ]
-        priced = {pool.partition("/")[0] for pool in found}
-        missing = [zone for zone in wanted if not any(one.startswith(zone) for one in priced)]
+        missing = unpriced(wanted, tuple(found.values()), region_of.__getitem__)
         if missing:
-            notes.append(f"SkyPilot's catalog has no spot price of {self.what} in {', '.join(missing)}.")
+            notes.append(f"SkyPilot's catalog has no spot price of {self.what} in {missing}.")
         return Prices(prices=tuple(found.values()), requested_utc=now, notes=tuple(notes))
 
     @property
