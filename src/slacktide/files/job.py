@@ -32,6 +32,7 @@ from slacktide.files.work import (
     speedup,
     work_spread,
 )
+from slacktide.journal.events import Submitted
 
 DEFAULT_POLICY = "auto"
 DEFAULT_BILLING: Billing = "second"
@@ -142,6 +143,12 @@ def read_job_file(path: str | Path, *, now: datetime | None = None) -> JobFile:
 def parse_job(text: str, *, path: str | Path = "<text>", now: datetime | None = None) -> JobFile:
     """Read the text of a job file; `path` names it in messages and its folder anchors other paths."""
     return JobText(text, path).read(now)
+
+
+def submitted_file(submitted: Submitted) -> JobFile:
+    """Read the file of a job as it read when the job was submitted: dates in it count from then."""
+    now = datetime.fromisoformat(submitted.submitted_utc)
+    return parse_job(submitted.text, path=submitted.path, now=now)
 
 
 class JobText:

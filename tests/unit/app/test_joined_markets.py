@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.app.jobs.submission import _market_options
+from slacktide.app.jobs.submission import market_options
 from slacktide.app.markets.market import MarketSpec
 from slacktide.market.base import digest
 from slacktide.market.formats.table import write_table
@@ -23,7 +23,7 @@ def test_a_joined_market_is_the_same_from_another_folder(
     write_table(open_market("synthetic:volatile?days=3"), tmp_path / "b.csv")
     monkeypatch.chdir(tmp_path)
     here = open_market(spec)
-    options = _market_options(MarketSpec(source=spec), None, None)
+    options = market_options(MarketSpec(source=spec), None, None)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
@@ -36,6 +36,6 @@ def test_a_market_file_is_the_same_from_another_folder(
 ) -> None:
     (tmp_path / "m.yaml").write_text("traces:\n  - synthetic:h100?days=3\n")
     monkeypatch.chdir(tmp_path)
-    options = _market_options(MarketSpec(), "m.yaml", None)
+    options = market_options(MarketSpec(), "m.yaml", None)
     monkeypatch.chdir("/")
     assert list(open_market(**options)) == ["h100-1"]

@@ -29,7 +29,7 @@ from slacktide.engine.job.journal_market import check_resumable, make_journal
 from slacktide.engine.job.launch_spec import secrets_of
 from slacktide.engine.job.placement import placed
 from slacktide.engine.job.policy_learning import begin_learning, drop_lesson, foresee
-from slacktide.files.job import JobFile, parse_job
+from slacktide.files.job import JobFile, submitted_file
 from slacktide.journal.events import (
     Closed,
     Event,
@@ -411,8 +411,7 @@ def _checkpoint_folder(file: JobFile) -> str | None:
 
 def _checkpoint_folder_of(record: JobRecord) -> str | None:
     try:
-        now = datetime.fromisoformat(record.submitted.submitted_utc)
-        return _checkpoint_folder(parse_job(record.submitted.text, path=record.submitted.path, now=now))
+        return _checkpoint_folder(submitted_file(record.submitted))
     except SlacktideError:  # an old file that cannot be read any more must not stop other jobs
         return None
 

@@ -17,10 +17,10 @@ from slacktide.simulation.pool_options import PoolOptions
 OVER_POOLS = "roaming-horizon"  # the policy for a job that names pools, unless another one is requested
 
 
-def ground_for(
+def pool_options(
     job: Job, gpu: str, market: Market, policies: Sequence[Policy], pool: str | None
 ) -> PoolOptions | None:
-    """Return where a job may be, or None for one that stays in whichever pool it is run in.
+    """Return the pools that a job may use, or None for one that stays in whichever pool it is run in.
 
     It may move if its file names pools, or if a policy over pools is requested and the market has several
     that it can use; with `pool` it may only be there. Raises InputError where it names pools that the market
@@ -29,32 +29,24 @@ def ground_for(
     if not job.pools and (pool is not None or not any(map(roams, policies))):
         return None
     here = market if pool is None else dataclasses.replace(market, pools=(market.pool(pool),))
-    ground = PoolOptions.of(job, gpu, here)
-    return ground if job.pools or len(ground.pools) > 1 else None
+    options = PoolOptions.of(job, gpu, here)
+    return options if job.pools or len(options.pools) > 1 else None
 
 
 def check_feasible(job: Job) -> None:
-    """Raise InfeasibleError when not even on-demand GPUs from the start are in time.
-
-    A job that says which pools it may use is taken to be in the fastest of them.
-    """
-    places = [UsablePool("", one.widths or job.widths, one.speed) for one in job.pools]
-    jobs = [job_at(job, place) for place in places] or [job]
-    check_in_time(min(jobs, key=lambda one: one.work_hours(one.fastest_width)))
+    """Raise InfeasibleError when not even on-demand GPUs from the start are in time, in the fastest pool."""
+    places = [UsablePool("", pool.widths or job.widths, pool.speed) for pool in job.pools]
+    check_in_time([job_at(job, place) for place in places] or [job])
 
 
-def check_in_time_anywhere(jobs: Sequence[Job]) -> None:
+def check_in_time(jobs: Sequence[Job]) -> None:
     """Raise InfeasibleError when a job is in time in no pool; `jobs` is the job as it is in each."""
-    check_in_time(min(jobs, key=_soonest_hours))
 
+    def soonest_hours(job: Job) -> float:
+        return job.restart_hours + job.work_hours(job.fastest_width)
 
-def _soonest_hours(job: Job) -> float:
-    return job.restart_hours + job.work_hours(job.fastest_width)
-
-
-def check_in_time(job: Job) -> None:
-    """Raise InfeasibleError when not even on-demand GPUs from the start are in time."""
-    soonest = _soonest_hours(job)
+    job = min(jobs, key=soonest_hours)
+    soonest = soonest_hours(job)
     limit = job.deadline_hours if job.worthless_after_hours is None else job.worthless_after_hours
     if soonest <= limit + 1e-9:
         return

@@ -280,7 +280,7 @@ def journal_entry(
     fleet, market = submission.fleet, submission.market
     # The market of a fleet is that of all its jobs.
     written = (None if fleet is None else fleet.parsed().market) or file.market
-    options = _market_options(market, written, site)
+    options = market_options(market, written, site)
     opened = open_named(**options)
     check_unchanged(site, opened)
     policy = _policy(submission, file, opened)
@@ -372,7 +372,7 @@ def _pool(
     return cheapest(opened, pool_bills(job_in_pool, opened, stands))
 
 
-def _market_options(market: MarketSpec, written: str | None, site: SiteOpened | None) -> dict[str, Any]:
+def market_options(market: MarketSpec, written: str | None, site: SiteOpened | None) -> dict[str, Any]:
     """Return how to open the market: the named one, else that of the other jobs, else the default."""
     named, options = market.source or written, market.options()
     if site is not None:

@@ -12,7 +12,7 @@ from typing import NamedTuple, get_args
 from slacktide.core.errors import InputError, SlacktideError, UnknownNameError, shown
 from slacktide.core.types import TIME_TOLERANCE_HOURS
 from slacktide.core.units import parse_duration_hours
-from slacktide.files.job import parse_job
+from slacktide.files.job import parse_job, submitted_file
 from slacktide.journal.events import Record, Status, Submitted
 from slacktide.journal.state.journal_state import NOTHING, Holding, JobRecord, JournalState
 from slacktide.physics.pace import UNKNOWN_SPREAD
@@ -164,9 +164,7 @@ def task_of(record: JobRecord) -> tuple[float, float]:
     submitted = record.submitted
     if submitted.work_gpu_hours > 0:
         return submitted.work_gpu_hours, submitted.deadline_hours
-    # An old journal does not have them, so the job file is read.
-    now = datetime.fromisoformat(submitted.submitted_utc)
-    job = parse_job(submitted.text, path=submitted.path, now=now).job
+    job = submitted_file(submitted).job  # old journals do not have them
     return job.work_gpu_hours, job.deadline_hours
 
 

@@ -5,16 +5,14 @@ Of a live one also how a plan sees it: with the spot that the journal saw, and a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from slacktide.core.errors import SlacktideError
 from slacktide.core.units import format_duration
 from slacktide.engine.job.availability import spot_seen
-from slacktide.journal.store.paths import real_path
-from slacktide.journal.store.sqlite import SqliteStore
+from slacktide.journal.store.sqlite import read_if_intact
 from slacktide.market.availability import learned
 from slacktide.market.base import Market, Pool
 from slacktide.market.formats.market_bytes import NO_NOTES, read_notes
@@ -24,7 +22,8 @@ from slacktide.market.source import open_market
 from slacktide.market.spec import is_feed
 
 DEFAULT_MARKET = "synthetic:h100"
-_PLACE = ("source", "usual", "pool", "start", "shared")
+READING = ("slot_hours", "gaps", "spot_usd", "on_demand_usd")
+"""The fields of a `MarketSpec` that say how its source is read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,9 +44,8 @@ class MarketSpec:
 
     def options(self) -> dict[str, str | float]:
         """Return what was said about how to read the source, by the names that readers of markets use."""
-        names = [one.name for one in fields(self) if one.name not in _PLACE]
-        said = {name: getattr(self, name) for name in names}
-        return {name: value for name, value in said.items() if value is not None}
+        values = {name: getattr(self, name) for name in READING}
+        return {name: value for name, value in values.items() if value is not None}
 
     def named(self, written: str | None) -> str | None:
         """Return the market that is named here, else the one written in a job file, else the usual one."""
@@ -55,14 +53,7 @@ class MarketSpec:
 
     def open(self, written: str | None = None) -> Market:
         """Open the market that is named here or in a job file, else the usual one, else the default."""
-        named = self.named(written) or DEFAULT_MARKET
-        return open_named(
-            named,
-            slot_hours=self.slot_hours,
-            gaps=self.gaps or "hold",
-            spot_usd=self.spot_usd,
-            on_demand_usd=self.on_demand_usd,
-        )
+        return open_named(self.named(written) or DEFAULT_MARKET, **{"gaps": "hold", **self.options()})
 
 
 def as_market(market: Market | Pool | str, slot_hours: float | None) -> Market:
@@ -89,13 +80,9 @@ def with_spot_seen(market: Market, journal: Path | None) -> Market:
     The journal is only read. Where there is none, or a damaged one, the market is as it was: `slacktide jobs`
     says what is wrong with it.
     """
-    if not market.uncounted or journal is None or not real_path(journal).exists():
+    if not market.uncounted:
         return market
-    try:
-        with SqliteStore(journal, create=False) as store:
-            return learned(market, spot_seen(store.read(job="")))
-    except SlacktideError:
-        return market
+    return read_if_intact(journal, lambda store: learned(market, spot_seen(store.read(job="")))) or market
 
 
 def with_age(market: Market, path: str, now_utc: datetime) -> Market:

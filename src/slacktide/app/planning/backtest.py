@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypedDict, Unpack
 
-from slacktide.app.jobs.feasible import OVER_POOLS, check_in_time, check_in_time_anywhere, ground_for
+from slacktide.app.jobs.feasible import OVER_POOLS, check_in_time, pool_options
 from slacktide.app.markets.market import DEFAULT_MARKET, as_market
 from slacktide.app.task_requests import BacktestRequest, JobTask, parse_policy
 from slacktide.core.errors import InputError
@@ -23,17 +22,6 @@ from slacktide.results.comparison import Comparison
 from slacktide.simulation.compare import Progress, Starts, compare, compare_over_pools
 from slacktide.simulation.parallel.base import HERE, Spread
 from slacktide.simulation.selection import resolve_policy
-
-
-class BacktestOptions(TypedDict, total=False):
-    """What may be given to `backtest` by name."""
-
-    gpu: str  # the GPU type of a job that names no pools; otherwise any
-    pool: str | None
-    sight: Sight
-    slot_hours: float | None
-    starts: Starts | Sequence[int] | int | None
-    truth: Truths
 
 
 def run_backtest(
@@ -69,9 +57,14 @@ def backtest(
     market: Market | Pool | str = DEFAULT_MARKET,
     policies: Sequence[Spec | Policy] = DEFAULT_POLICIES,
     *,
+    gpu: str = ANY_GPU,
+    pool: str | None = None,
+    sight: Sight = "feed",
+    slot_hours: float | None = None,
+    starts: Starts | Sequence[int] | int | None = None,
+    truth: Truths = AS_SAID,
     progress: Progress | None = None,
     spread: Spread = HERE,
-    **options: Unpack[BacktestOptions],
 ) -> Comparison:
     """Back-test policies for a job from many starts of a market, next to the clairvoyant.
 
@@ -87,26 +80,18 @@ def backtest(
     Raises InputError when the market is shorter than the deadline, InfeasibleError when the job that it says
     it is cannot be done in time on any market.
     """
-    starts, truth, pool = options.get("starts"), options.get("truth", AS_SAID), options.get("pool")
     chosen = Starts(count=starts) if isinstance(starts, int) else starts
     made = [resolve_policy(policy, key=job.name) for policy in policies]
-    opened = as_market(market, options.get("slot_hours"))
-    ground = ground_for(job, options.get("gpu", ANY_GPU), opened, made, pool)
-    if ground is None:
-        check_in_time(job)
-        return compare(
-            job, opened, made, pool=pool, starts=chosen, truth=truth, progress=progress, spread=spread
+    opened = as_market(market, slot_hours)
+    options = pool_options(job, gpu, opened, made, pool)
+    check_in_time([job] if options is None else options.places.jobs)
+    if options is not None and len(options.pools) > 1:
+        return compare_over_pools(
+            options, opened, made, starts=chosen, sight=sight, truth=truth, progress=progress, spread=spread
         )
-    check_in_time_anywhere(ground.places.jobs)
-    if len(ground.pools) == 1:
-        (there,), (place,) = ground.places.jobs, ground.pools
-        return compare(
-            there, opened, made, pool=place.name, starts=chosen, truth=truth, progress=progress, spread=spread
-        )
-    sight = options.get("sight", "feed")
-    return compare_over_pools(
-        ground, opened, made, starts=chosen, sight=sight, truth=truth, progress=progress, spread=spread
-    )
+    if options is not None:  # as it is in the only pool that it may use
+        job, pool = options.places.jobs[0], options.pools[0].name
+    return compare(job, opened, made, pool=pool, starts=chosen, truth=truth, progress=progress, spread=spread)
 
 
 def usual_policies(file: JobFile) -> list[Spec]:
@@ -120,7 +105,6 @@ def usual_policies(file: JobFile) -> list[Spec]:
 
 
 __all__ = [
-    "BacktestOptions",
     "Starts",  # commands import from `app` alone
     "backtest",
     "run_backtest",

@@ -14,26 +14,26 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import numpy as np
 
-from slacktide.app.jobs.feasible import OVER_POOLS, check_feasible, check_in_time_anywhere, ground_for
+from slacktide.app.jobs.feasible import OVER_POOLS, check_feasible, check_in_time, pool_options
+from slacktide.app.jobs.submission import market_options
 from slacktide.app.markets.market import DEFAULT_MARKET, MarketSpec, as_market, with_age, with_spot_seen
 from slacktide.app.task_requests import JobTask, PlanRequest, parse_policy
-from slacktide.core.errors import InfeasibleError, InputError, SlacktideError
+from slacktide.core.errors import InfeasibleError, InputError
 from slacktide.core.register import Spec
 from slacktide.core.types import Job
 from slacktide.engine.bills.bill import measured_pace
-from slacktide.engine.job.journal_market import same_market, standing
-from slacktide.engine.job.placement import cheapest, pool_bills, stand, start_of, wanted_slot, whole_spec
-from slacktide.files.job import parse_job
+from slacktide.engine.job.journal_market import standing
+from slacktide.engine.job.placement import cheapest, pool_bills, stand, start_of, wanted_slot
+from slacktide.files.job import submitted_file
 from slacktide.journal.events import Ended, PaceRevised, Record, SiteOpened
 from slacktide.journal.state.journal_state import JobRecord, JournalState
 from slacktide.journal.state.snapshots import read_state
+from slacktide.journal.store.base import Store
 from slacktide.journal.store.lease import is_held
-from slacktide.journal.store.paths import real_path
-from slacktide.journal.store.sqlite import SqliteStore
+from slacktide.journal.store.sqlite import read_if_intact
 from slacktide.market.base import Market, Pool
 from slacktide.market.pools.places import ANY_GPU
 from slacktide.market.spec import feed_path, is_feed
@@ -42,26 +42,15 @@ from slacktide.policies.deadline_guard import label
 from slacktide.policies.selection.policy_set import AUTO, DEFAULT_POLICIES
 from slacktide.policies.view import Policy
 from slacktide.results.plan import JobPlan, LastRun, LastRuns, Outlook, PoolBill, WidthMeasured
+from slacktide.simulation.compare import Progress
+from slacktide.simulation.plan.look_ahead import best_case, look_ahead, without_cap
+from slacktide.simulation.plan.planned_job import PlannedJob, PlanStart, known_at
+from slacktide.simulation.plan.what_if import advise
 from slacktide.simulation.pool_options import PoolOptions
-
-if TYPE_CHECKING:
-    from slacktide.simulation.compare import Progress
-    from slacktide.simulation.plan.planned_job import PlannedJob, PlanStart
-
+from slacktide.simulation.selection import resolve_policy
 
 NEXT_TO_MOVING: tuple[str, ...] = ("stochastic-horizon", "on-demand", OVER_POOLS)
 """The policies that a plan over pools shows next to the chosen one."""
-
-
-class PlanOptions(TypedDict, total=False):
-    """What may be given to `plan` by name."""
-
-    others: Sequence[Spec | Policy] | None  # policies to show next to the chosen one; None: the usual ones
-    gpu: str  # the GPU type of a job that names no pools; otherwise any
-    pool: str | None
-    slot_hours: float | None
-    start: int | PlannedSlot | None
-    checkpoint_takes_hours: float | None
 
 
 def make_plan(task: JobTask[PlanRequest], *, progress: Progress | None = None) -> JobPlan:
@@ -105,52 +94,51 @@ def plan(
     market: Market | Pool | str = DEFAULT_MARKET,
     policy: Spec | Policy = AUTO,
     *,
+    others: Sequence[Spec | Policy] | None = None,
+    gpu: str = ANY_GPU,
+    pool: str | None = None,
+    slot_hours: float | None = None,
+    start: int | PlannedSlot | None = None,
+    checkpoint_takes_hours: float | None = None,
     progress: Progress | None = None,
-    **options: Unpack[PlanOptions],
 ) -> JobPlan:
     """Say what a job would probably cost and when it would be done, before anyone pays.
 
     Futures are drawn from a model that the market's past taught; recent starts of the market stand next to
     them. Without `pool` it is the pool that a run would choose, and without `start` the slot of it in which a
-    run would begin: what the market does afterwards is not known to the plan. How long a checkpoint takes is
-    assumed for the advice how often to save, unless it is given.
+    run would begin: what the market does afterwards is not known to the plan. `others` are policies to show
+    next to the chosen one. How long a checkpoint takes is assumed for the advice how often to save, unless it
+    is given.
 
     A job that names pools, or one with a policy over pools, may move unless `pool` says where it is: then the
     plan says where to start and what moving may save, and `auto` is `roaming-horizon`. Raises InfeasibleError
     when the job cannot be done in time, or not for its maximum cost.
     """
-    # What plans and nothing else uses is imported here: `run` and the server load this module, too.
-    from slacktide.simulation.plan.look_ahead import look_ahead
-    from slacktide.simulation.plan.planned_job import PlannedJob
-    from slacktide.simulation.plan.what_if import advise
-    from slacktide.simulation.selection import resolve_policy
-
-    others, pool, start = options.get("others"), options.get("pool"), options.get("start")
-    opened = as_market(market, options.get("slot_hours"))
+    opened = as_market(market, slot_hours)
     begin = start if isinstance(start, PlannedSlot) else at_slot(start)
     moving = resolve_policy(OVER_POOLS if policy == AUTO and job.pools else policy, key=job.name)
-    ground = ground_for(job, options.get("gpu", ANY_GPU), opened, [moving], pool)
-    if ground is not None and len(ground.pools) > 1:
+    options = pool_options(job, gpu, opened, [moving], pool)
+    if options is not None and len(options.pools) > 1:
         rest = NEXT_TO_MOVING if others is None else others
-        return _over_pools(ground, opened, moving, rest, begin, progress)
-    if ground is not None:  # as it is in the only pool that it may use
-        job, pool = ground.places.jobs[0], ground.pools[0].name
+        return _over_pools(options, opened, moving, rest, begin, progress)
+    if options is not None:  # as it is in the only pool that it may use
+        job, pool = options.places.jobs[0], options.pools[0].name
     check_feasible(job)
     _check_deadline(job)
     specs = (policy, *(DEFAULT_POLICIES if others is None else others))
-    made = {label(one): one for one in (resolve_policy(spec, key=job.name) for spec in specs)}
+    made = {label(policy): policy for policy in (resolve_policy(spec, key=job.name) for spec in specs)}
     here, bills = _begin(job, opened, pool, begin)
     medians = [PoolBill(name, float(np.median(usd))) for name, usd in bills.items()]
     planned = PlannedJob.in_pool(job, here)
-    medians.sort(key=lambda one: (one.pool != here.pool, one.history_p50_cost_usd))
+    medians.sort(key=lambda bill: (bill.pool != here.pool, bill.history_p50_cost_usd))
     result = look_ahead(planned, list(made.values()), bills=medians, progress=progress)
     _check_affordable(planned, next(iter(made.values())), result.outlooks[-1])
-    advice = advise(job, here.place, result.gpus, options.get("checkpoint_takes_hours"))
+    advice = advise(job, here.place, result.gpus, checkpoint_takes_hours)
     return dataclasses.replace(result, checkpoints=advice)
 
 
 def _over_pools(
-    ground: PoolOptions,
+    options: PoolOptions,
     market: Market,
     policy: Policy,
     others: Sequence[Spec | Policy],
@@ -158,22 +146,18 @@ def _over_pools(
     progress: Progress | None,
 ) -> JobPlan:
     """Plan a job that may move among at least two pools."""
-    from slacktide.simulation.plan.look_ahead import look_ahead
-    from slacktide.simulation.plan.planned_job import PlannedJob, PlanStart, known_at
-    from slacktide.simulation.selection import resolve_policy
-
-    job = ground.job
-    check_in_time_anywhere(ground.places.jobs)
+    job, first = options.job, options.pools[0]
+    check_in_time(options.places.jobs)
     _check_deadline(job)
-    slot = start.of(job, ground.pools[0])
-    now = known_at(ground, ground.pools, slot)
+    slot = start.of(job, first)
+    now = known_at(options, options.pools, slot)
     if now is None:
         raise InputError(
-            f"at least two pools of the job must be recorded in slot {slot} of {ground.pools[0].name}, "
+            f"at least two pools of the job must be recorded in slot {slot} of {first.name}, "
             "got fewer; choose another --start, or one pool with --pool"
         )
-    rest = [resolve_policy(one, key=job.name) for one in others]
-    planned = PlannedJob.over_pools(PlanStart.at(market, ground.pools[0].name, slot), now)
+    rest = [resolve_policy(other, key=job.name) for other in others]
+    planned = PlannedJob.over_pools(PlanStart.at(market, first.name, slot), now)
     made = look_ahead(planned, (policy, *rest), progress=progress)
     limit, best = job.max_cost_usd, made.outlooks[-1].futures.cost_usd.p10
     if limit is not None and best > limit:
@@ -193,9 +177,9 @@ def _begin(
     job: Job, market: Market, pool: str | None, start: PlannedSlot
 ) -> tuple[PlanStart, dict[str, list[float]]]:
     """Return where a job would begin, and its bills in all pools where one must be chosen."""
-    from slacktide.simulation.plan.planned_job import PlanStart
-
-    bills = {} if pool is not None else pool_bills(lambda _: job, market, lambda each: start.slot(job, each))
+    bills = (
+        {} if pool is not None else pool_bills(lambda _: job, market, lambda other: start.slot(job, other))
+    )
     place = market.pool(pool) if pool is not None else cheapest(market, bills)
     return PlanStart.at(market, place.name, start.of(job, place)), bills
 
@@ -209,10 +193,6 @@ def check_plan(task: JobTask[PlanRequest]) -> None:
     check_feasible(job)
     if job.max_cost_usd is None or math.isinf(job.deadline_hours):
         return  # without a deadline it is of a fleet, which decides what it can pay for
-    from slacktide.simulation.plan.look_ahead import best_case
-    from slacktide.simulation.plan.planned_job import PlannedJob
-    from slacktide.simulation.selection import resolve_policy
-
     task, start = _settled(task)
     policy = resolve_policy(_policy_of(task), key=job.name)
     begin, _ = _begin(job, task.open_market(), task.market.pool, start)
@@ -228,8 +208,6 @@ def _check_affordable(planned: PlannedJob, policy: Policy, best: Outlook) -> Non
     limit = planned.job.max_cost_usd
     if limit is None:
         return
-    from slacktide.simulation.plan.look_ahead import without_cap
-
     assert best.history is not None
     least = min(best.futures.cost_usd.p10, best.history.cost_usd.p10)
     if least > limit:
@@ -293,27 +271,14 @@ def _present(
 
     The journal is only read. Where there is none, or a damaged one, there is no such present.
     """
-    if journal is None or not real_path(journal).exists():
+    state = read_if_intact(journal, read_state)
+    if journal is None or state is None or state.site is None or not is_held(journal):
         return None
     try:
-        with SqliteStore(journal, create=False) as store:
-            state = read_state(store)
-        under_way = is_held(journal) and (state.active or state.fleets)
-    except SlacktideError:
+        market_options(market, written, state.site)
+    except InputError:  # it is on another market
         return None
-    if state.site is None or not under_way or not _is_on(state.site, market, written):
-        return None
-    return state.site, state.now_hours
-
-
-def _is_on(site: SiteOpened, market: MarketSpec, written: str | None) -> bool:
-    """Whether a job that names this market, or none, would be on that of the journal."""
-    named = market.source or written
-    try:
-        same_market(site, {**({"spec": whole_spec(named)} if named else {}), **market.options()})
-    except InputError:
-        return False
-    return True
+    return (state.site, state.now_hours) if state.active or state.fleets else None
 
 
 MOST_RUNS = 20  # only the last runs are read: older ones say little about the job today
@@ -325,17 +290,16 @@ def last_runs(journal: Path, name: str) -> LastRuns | None:
     The journal is only read. It need not exist, and a damaged one does not stop a plan: `slacktide jobs`
     reports what is wrong with it.
     """
-    if not real_path(journal).exists():
-        return None
-    try:
-        with SqliteStore(journal, create=False) as store:
-            found = _measured(read_state(store), name)
-            if not found:
-                return None
-            last, _ = found[-1]
-            records = list(store.read(job=last.job))
-    except SlacktideError:
-        return None
+
+    def read(store: Store) -> LastRuns | None:
+        found = _measured(read_state(store), name)
+        return _summed_up(found, store.read(job=found[-1][0].job)) if found else None
+
+    return read_if_intact(journal, read)
+
+
+def _summed_up(found: list[tuple[JobRecord, Job]], records: Iterable[Record]) -> LastRuns:
+    """Sum up runs, oldest first, and the events of the last one."""
     works = [
         whole_work(record.progress.pace, job.work_gpu_hours)
         for record, job in found
@@ -362,10 +326,8 @@ def _was_measured(record: JobRecord) -> bool:
 
 def _file_of(record: JobRecord) -> Job | None:
     """Return the job as its file said it; None where the file cannot be read as it could then."""
-    submitted = record.submitted
-    now = datetime.fromisoformat(submitted.submitted_utc)
     try:
-        return parse_job(submitted.text, path=submitted.path, now=now).job
+        return submitted_file(record.submitted).job
     except InputError:
         return None
 

@@ -6,7 +6,6 @@ import dataclasses
 import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import datetime
 from typing import NamedTuple
 
 from slacktide.core.errors import SlacktideError
@@ -14,7 +13,7 @@ from slacktide.core.quotes import Quote
 from slacktide.core.types import TIME_TOLERANCE_HOURS, Job
 from slacktide.engine.job.job_context import JobContext
 from slacktide.engine.job.journal_market import open_written, quote_in, was_changed
-from slacktide.files.job import parse_job
+from slacktide.files.job import submitted_file
 from slacktide.journal.events import ClockSet, Decided, Held, Kept, Lived, Record, SiteOpened, Submitted
 from slacktide.journal.state.journal_state import BEING_STOPPED, UNSEEN_SLOT, JobRecord
 from slacktide.market.spec import is_feed
@@ -38,8 +37,7 @@ class BillPricing(NamedTuple):
 
 def pricing_of(submitted: Submitted, site: SiteOpened | None) -> BillPricing:
     """Say how a job is priced that was submitted on a site; none in journals of before."""
-    now = datetime.fromisoformat(submitted.submitted_utc)
-    job = parse_job(submitted.text, path=submitted.path, now=now).job
+    job = submitted_file(submitted).job
     tariff = tariff_of(job.billing, submitted.slot_hours)
     try:
         if was_changed(site):

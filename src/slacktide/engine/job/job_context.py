@@ -7,7 +7,6 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 
 import numpy as np
 
@@ -22,7 +21,7 @@ from slacktide.engine.job.journal_market import (
     own_slot,
     quote_in,
 )
-from slacktide.files.job import JobFile, parse_job
+from slacktide.files.job import JobFile, submitted_file
 from slacktide.journal.events import Sight, Submitted
 from slacktide.journal.state.journal_state import JobRecord, JournalState
 from slacktide.market.base import Market, Pool
@@ -273,8 +272,7 @@ def make_context(
 
 def context_of(submitted: Submitted) -> JobContext:
     """Make the context of a job from what the journal says of its submission."""
-    now = datetime.fromisoformat(submitted.submitted_utc)
-    return context_from_file(submitted, parse_job(submitted.text, path=submitted.path, now=now))
+    return context_from_file(submitted, submitted_file(submitted))
 
 
 def context_from_file(submitted: Submitted, written: JobFile) -> JobContext:
@@ -300,8 +298,7 @@ def context_without_market(submitted: Submitted, quote: Quote) -> JobContext:
 
     It is enough to let go of what the job holds and to pay for it.
     """
-    now = datetime.fromisoformat(submitted.submitted_utc)
-    file = parse_job(submitted.text, path=submitted.path, now=now)
+    file = submitted_file(submitted)
     slots = submitted.start_slot + 1
     recorded = tuple(
         Pool(

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn, TypeAlias
+from typing import Any, NamedTuple, NoReturn, TypeAlias, TypeVar
 
 from slacktide.core.errors import BackendError, FileError, InputError, SlacktideError
 from slacktide.journal.codec.codec import from_tree, is_before, parse, plain, sealed, text, unsealed
@@ -34,6 +34,20 @@ INSERT = "INSERT INTO events (time_utc, job, kind, actor, at_hours, why, data) V
 INSERT_SNAPSHOT = "INSERT INTO snapshots (seq, form, body) VALUES (?, ?, ?)"
 SELECT_SNAPSHOT = "SELECT seq, form, body FROM snapshots WHERE form = ? ORDER BY seq DESC LIMIT 1"
 SELECT = "SELECT seq, time_utc, data FROM events WHERE seq > ? AND seq <= ?"
+
+
+Found = TypeVar("Found")
+
+
+def read_if_intact(path: Path | None, read: Callable[[Store], Found]) -> Found | None:
+    """Return what is read of a journal; None where there is none, or a damaged one."""
+    if path is None or not real_path(path).exists():
+        return None
+    try:
+        with SqliteStore(path, create=False) as store:
+            return read(store)
+    except SlacktideError:
+        return None
 
 
 class SqliteStore(Store):
