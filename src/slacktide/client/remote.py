@@ -18,8 +18,9 @@ import msgspec
 
 from slacktide.app.alerts.outbox import HookStatus
 from slacktide.app.jobs.submission import Submission, checkable
-from slacktide.app.journal.journal import Journal, LogLine
+from slacktide.app.journal.journal import Journal
 from slacktide.app.journal.listing import RecordedEvent
+from slacktide.app.journal.logs import LogLine
 from slacktide.app.markets.market import MarketSpec
 from slacktide.app.task_requests import BacktestRequest, LearnRequest, PlanRequest, PoolName, SubmitRequest
 from slacktide.backends.machines.launch_package import zipped

@@ -22,8 +22,9 @@ from slacktide.app.jobs import requests
 from slacktide.app.jobs.submission import FleetText
 from slacktide.app.journal.fleets import FleetTimelines, fleets
 from slacktide.app.journal.fleets import drawn as fleet_drawn
-from slacktide.app.journal.journal import Journal, LogLine
+from slacktide.app.journal.journal import Journal
 from slacktide.app.journal.listing import LEAST_SHARE, RecordedEvent, held_by, listed, terms_of
+from slacktide.app.journal.logs import LogLine
 from slacktide.app.journal.timeline import (
     MOST_HISTORIES,
     MOST_TIMELINES,

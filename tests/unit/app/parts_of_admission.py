@@ -11,7 +11,7 @@ from slacktide.backends.replay import Replay
 from slacktide.engine.clock import Clock
 from slacktide.engine.engine import Engine
 from slacktide.journal.store.base import Store
-from slacktide.journal.store.env_values import EnvValues
+from slacktide.journal.store.env_values import values_of
 from slacktide.policies.selection.policy_set import fresh
 from slacktide.policies.selection.state_file import LearnedStateFile
 
@@ -46,11 +46,12 @@ class Desk:
         clock = Clock(3600.0, seconds=lambda: self.seconds)
         files = FilesRead()
         self.engine = Engine(store, Replay(), open_job=files.job_context)
-        self.values = EnvValues(folder / "values")
+        path = folder / "journal.db"
+        self.values = values_of(path)
         self.intake = Intake(
             self.engine, clock, LearnedStateFile(folder / "learn.json", fresh), files, self.values
         )
-        self.journal = Journal(store)
+        self.journal = Journal(store, path)
         self.defaults = defaults or Defaults()
 
     def answer(self) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from slacktide.app.journal.journal import LogLine, Printed
+from slacktide.app.journal.logs import LogLine, Printed
 from slacktide.backends.base import PIECE_BYTES, Log
 from slacktide.backends.local import LogFile
 from slacktide.core.errors import BackendError

@@ -14,14 +14,9 @@ import pytest
 
 from slacktide.allocators.patient_spot import PatientSpot
 from slacktide.allocators.view import FleetView
-from slacktide.app.jobs.requests import (
-    UnknownJobError,
-    WithdrawnError,
-    await_answer,
-    request_cancellation,
-    request_submission,
-)
+from slacktide.app.jobs.requests import UnknownJobError, WithdrawnError
 from slacktide.app.jobs.submission import Defaults, FleetText, Submission
+from slacktide.app.journal.journal import Journal
 from slacktide.app.markets.market import MarketSpec
 from slacktide.core import files
 from slacktide.core.errors import BackendError, InfeasibleError, InputError, SlacktideError
@@ -30,7 +25,7 @@ from slacktide.engine.job.job_context import context_of
 from slacktide.files import job as job_file
 from slacktide.journal.events import ClockSet, Event, Record, SubmissionAsked, SubmissionRefused, Submitted
 from slacktide.journal.state.journal_state import JournalState, RequestAnswer
-from slacktide.journal.state.snapshots import StateCache, read_state
+from slacktide.journal.state.snapshots import read_state
 from slacktide.journal.store.base import Store
 from slacktide.journal.store.env_values import job_values
 from slacktide.journal.store.memory import MemoryStore
@@ -49,7 +44,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 
 def ask(store: Store, path: str, key: str) -> None:
     """Ask that a job be run, as another process does."""
-    assert request_submission(store, Submission.read(path, key=key), StateCache(store)) == key
+    assert Journal(store).submit(Submission.read(path, key=key)) == key
 
 
 def kinds(store: Store) -> list[str]:
@@ -201,7 +196,7 @@ def test_a_disk_that_is_full_for_a_moment_refuses_no_job_that_was_accepted(
     path = write_job(tmp_path, more="envs: {TAKEN: }\n", policy=policy)
     with SqliteStore(tmp_path / "j.db") as store:
         desk = Desk(store, tmp_path)
-        key = request_submission(store, Submission.read(path), StateCache(store), desk.values)
+        key = desk.journal.submit(Submission.read(path))
         if what == "files":
             monkeypatch.setattr(
                 files, "replace_file", once(OSError(errno.ENOSPC, "full"), files.replace_file)
@@ -223,7 +218,7 @@ def test_values_that_a_full_disk_does_not_take_are_no_mistake_of_who_asks(
     path, store = write_job(tmp_path, more="envs: {TAKEN: }\n"), MemoryStore()
     monkeypatch.setattr(files, "replace_file", once(OSError(errno.ENOSPC, "full"), files.replace_file))
     with pytest.raises(BackendError, match="must have space for values"):
-        request_submission(store, Submission.read(path), StateCache(store), Desk(store, tmp_path).values)
+        Desk(store, tmp_path).journal.submit(Submission.read(path))
     assert kinds(store) == []
 
 
@@ -235,7 +230,7 @@ def test_secrets_stay_out_of_the_journal_and_are_found_where_the_file_lies(
     monkeypatch.setenv("TAKEN", "from here")
     desk = Desk(store, tmp_path)
     path = write_job(tmp_path, more="secrets: {TOKEN: hush-hush}\nenvs: {TAKEN: }\n")
-    request_submission(store, Submission.read(path, key="k"), StateCache(store), desk.values)
+    desk.journal.submit(Submission.read(path, key="k"))
     monkeypatch.delenv("TAKEN")
     desk.answer()
     assert "hush-hush" not in repr(list(store.read()))
@@ -332,7 +327,9 @@ def test_a_class_needs_a_fleet(tmp_path: Path) -> None:
         Defaults().submission(asked_for(write_job(tmp_path), job_class="small"))
 
 
-def test_an_answer_is_waited_for_as_long_as_somebody_is_in_charge(store: Store, tmp_path: Path) -> None:
+def test_an_answer_is_waited_for_as_long_as_somebody_is_in_charge(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     desk = Desk(store, tmp_path)
     ask(store, write_job(tmp_path), "k")
     assert desk.journal.wait("k") is None, "nobody is in charge"
@@ -343,20 +340,24 @@ def test_an_answer_is_waited_for_as_long_as_somebody_is_in_charge(store: Store, 
         if len(naps) == 3:
             desk.answer()
 
-    found = await_answer("k", lambda: True, StateCache(store), sleep=sleep)
-    assert (found, len(naps)) == (RequestAnswer("job"), 3)
+    monkeypatch.setattr("time.sleep", sleep)
+    monkeypatch.setattr(Journal, "in_charge", True)
+    assert (desk.journal.wait("k"), len(naps)) == ("job", 3)
 
 
-def test_the_answer_that_a_controller_gave_last_is_not_missed(tmp_path: Path) -> None:
+def test_the_answer_that_a_controller_gave_last_is_not_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = MemoryStore()
     desk = Desk(store, tmp_path)
     ask(store, write_job(tmp_path), "k")
 
-    def gone_after_answering() -> bool:
+    def gone_after_answering(journal: Journal) -> bool:
         desk.answer()
         return False
 
-    assert await_answer("k", gone_after_answering, StateCache(store)) == RequestAnswer("job")
+    monkeypatch.setattr(Journal, "in_charge", property(gone_after_answering))
+    assert desk.journal.wait("k") == "job"
 
 
 def test_a_new_clock_keeps_what_waits(tmp_path: Path) -> None:
@@ -404,7 +405,7 @@ def test_a_submission_that_was_taken_in_a_moment_before_is_cancelled(store: Stor
         desk.answer()
         return state
 
-    assert not request_cancellation(store, "k", late)
+    assert not Journal(store, state=late).cancel("k")
     desk.engine.step(0.0)
     assert desk.engine.state.jobs["job"].status == "cancelled"
     assert desk.journal.wait("k") == "job"
@@ -423,9 +424,7 @@ def test_every_job_is_in_a_fleet_on_a_market_unless_it_has_a_policy_of_its_own(t
     desk = Desk(store, tmp_path, Defaults(fleet=MARKET_FLEET))
     ask(store, write_job(tmp_path, market=POOLS), "due")
     alone = write_job(tmp_path, market=POOLS, name="alone.yaml")
-    request_submission(
-        store, Submission.read(alone, key="alone", policy="uniform-progress"), StateCache(store)
-    )
+    desk.journal.submit(Submission.read(alone, key="alone", policy="uniform-progress"))
     soon = Path(write_job(tmp_path, market=POOLS, name="soon.yaml", more="class: small\n"))
     text = soon.read_text(encoding="utf-8")
     soon.write_text(text.replace("deadline: 12h\n", ""), encoding="utf-8")

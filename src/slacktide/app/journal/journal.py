@@ -2,44 +2,52 @@
 
 from __future__ import annotations
 
-import codecs
 import os
-import re
+import secrets
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Self
 
-from slacktide.app.jobs import requests
-from slacktide.app.jobs.submission import Submission
+from slacktide.app.jobs.requests import WithdrawnError, needing_space, record_of, refusal
+from slacktide.app.jobs.submission import Submission, request
+from slacktide.app.journal.costs import RecordedRun, job_cost, recorded_run, site_cost
 from slacktide.app.journal.listing import RecordedEvent, listed, status_of
-from slacktide.backends.base import PIECE_BYTES, Backend, BackendPlace, Log, backends
-from slacktide.core.errors import InputError, shown
+from slacktide.app.journal.logs import LogLine, Printed
+from slacktide.backends.base import BackendPlace, backends
+from slacktide.core.errors import InputError, SlacktideError
+from slacktide.engine.bills.audit import sites_of
 from slacktide.engine.bills.bill import bill
 from slacktide.engine.job.job_context import JobContext, context_of
 from slacktide.engine.job.journal_market import make_journal
-from slacktide.journal.events import SubmissionAsked, Submitted
-from slacktide.journal.state.journal_state import JobRecord, JournalState
+from slacktide.journal.events import (
+    CancellationAsked,
+    PreemptionAsked,
+    SubmissionAsked,
+    SubmissionRefused,
+    Submitted,
+)
+from slacktide.journal.state.journal_state import JobRecord, JournalState, RequestAnswer
 from slacktide.journal.state.snapshots import StateCache
 from slacktide.journal.store.base import Store
-from slacktide.journal.store.env_values import values_of
+from slacktide.journal.store.env_values import request_values, values_of
 from slacktide.journal.store.lease import is_held
 from slacktide.journal.store.paths import journal_path as own_journal
 from slacktide.journal.store.paths import real_path, runs_of
 from slacktide.journal.store.sqlite import SqliteStore
+from slacktide.results.bill import Bill, JobCost, SiteCost
 from slacktide.results.status import JobStatus
 
 if TYPE_CHECKING:
     from slacktide.app.alerts.outbox import HookStatus
-    from slacktide.app.journal.costs import RecordedRun
     from slacktide.report.text.bills.cost_report import CostReport
-    from slacktide.results.bill import Bill, JobCost, SiteCost
-
 
 FOLLOW_S = 0.2  # how often to look for more
+ANSWER_S = 0.05  # how often to look for an answer
+LOOK_S = 1.0  # how often to check that a controller is still running, which would answer
+WITHDRAWN = "withdrawn by the user"
 
 
 class Journal:
@@ -58,6 +66,7 @@ class Journal:
         A controller passes what it has already: the state of the journal, and its jobs' contexts.
         """
         self.store, self.path = store, path
+        self._values = None if path is None else values_of(path)
         self._state = state or StateCache(store)
         self._job_context = context or (lambda record: context_of(record.submitted))
 
@@ -74,29 +83,81 @@ class Journal:
 
     def submit(self, submission: Submission, *, job_class: str = "") -> str:
         """Request that a job be run, and return the key of the request; the same key means the same job."""
-        values = None if self.path is None else values_of(self.path)
-        return requests.request_submission(self.store, submission, self._state, values, job_class)
+        key, state = submission.key or secrets.token_hex(8), self._state()
+        if key in state.requests.waiting or key in state.requests.answers:
+            return key
+        keyed = replace(submission, key=key)
+        self._keep_values(keyed)
+        try:
+            self.store.append([request(keyed, state.now_hours, job_class)])
+        except SlacktideError:
+            if self._values is not None:
+                self._values.drop(request_values(key))
+            raise
+        return key
+
+    def _keep_values(self, submission: Submission) -> None:
+        """Write values of variables to disk that the controller will need and the journal must not hold."""
+        if self._values is not None:
+            with needing_space("values of a job's variables"):
+                self._values.keep(request_values(submission.key), submission.envs)
+        elif submission.envs:
+            raise InputError(
+                f"a job that takes {', '.join(submission.envs)} must be submitted to a journal on disk, got "
+                "one in memory; write the values into its file"
+            )
 
     def wait(self, key: str) -> str | None:
         """Wait for the answer to a request, and return the job's id; None when no controller is in charge.
 
         Raises what the controller met when it refused the job: InputError, InfeasibleError and the like.
         """
-        answer = requests.await_answer(key, lambda: self.in_charge, self._state)
+        answer = self._awaited(key)
         if answer is not None and not answer.job:
-            raise requests.refusal(answer)
+            raise refusal(answer)
         return None if answer is None else answer.job
+
+    def _awaited(self, key: str) -> RequestAnswer | None:
+        """Wait for the answer to a request; None where no controller runs: the next one will answer."""
+        look_at = time.monotonic()
+        while True:
+            gone = time.monotonic() >= look_at and not self.in_charge
+            state = self._state()  # after the check for a controller: its last act may have been the answer
+            if gone or key in state.requests.answers:
+                return state.requests.answers.get(key)
+            look_at = look_at if time.monotonic() < look_at else time.monotonic() + LOOK_S
+            time.sleep(ANSWER_S)
 
     def cancel(self, job: str) -> bool:
         """Request that a job be ended; raises InputError when it has ended already.
 
         A submission that waits is withdrawn by its key; returns whether that was done, at once and for good.
         """
-        return requests.request_cancellation(self.store, job, self._state)
+        state = self._state()
+        if job not in state.requests.waiting or job in state.jobs:
+            _unended(state, job)
+            self._request_end(job, state)
+            return False
+        # The journal's order decides when a controller accepts it at the same moment: if that came first, the
+        # job is to be cancelled; if we did, it is cancelled as soon as it is there (`JournalState`).
+        code, now = WithdrawnError.exit_code, state.now_hours
+        refused = SubmissionRefused(at_hours=now, actor="user", key=job, exit_code=code, why=WITHDRAWN)
+        self.store.append([refused])
+        state = self._state()
+        accepted = state.requests.answers[job].job
+        if accepted:
+            self._request_end(accepted, state)
+        return not accepted
+
+    def _request_end(self, job: str, state: JournalState) -> None:
+        self.store.append([CancellationAsked(job=job, at_hours=state.now_hours, actor="user")])
 
     def preempt(self, job: str, spot_gpus: int | None = None) -> None:
         """Ask that spot workers be taken from a job, as the market would; None means all."""
-        requests.request_preemption(self.store, job, spot_gpus, self._state)
+        state = self._state()
+        _unended(state, job)
+        now = state.now_hours
+        self.store.append([PreemptionAsked(job=job, at_hours=now, actor="user", spot_gpus=spot_gpus)])
 
     def jobs(self) -> list[JobStatus]:
         """List every job, as of the last event."""
@@ -118,10 +179,10 @@ class Journal:
 
         Yields at most `most` events.
         """
-        record, left = None if job is None else requests.record_of(self._state(), job), most
+        record = None if job is None else record_of(self._state(), job)
         while True:
             over = record is not None and not record.active
-            for recorded in self._recorded(job, after, left):
+            for recorded in self._recorded(job, after, most):
                 after = recorded.record.seq
                 yield recorded
             if not follow or over or most is not None:
@@ -143,14 +204,14 @@ class Journal:
         from slacktide.report.text.sentences.why import why as explain
 
         state, in_charge = self._now()
-        status = listed(requests.record_of(state, job), state, in_charge=in_charge)
+        status = listed(record_of(state, job), state, in_charge=in_charge)
         return explain(status, [recorded.record.event for recorded in self.events(job)])
 
     def logs(
         self, job: str, *, rank: int | None = None, attempt: int | None = None, follow: bool = False
     ) -> Iterator[LogLine]:
         """Yield what the workers of a job printed; `follow` goes on until it has ended."""
-        record, printed = requests.record_of(self._state(), job), self.printed(job, rank, attempt)
+        record, printed = record_of(self._state(), job), self.printed(job, rank, attempt)
         while True:
             over = not record.active
             yield from printed.more(last=over or not follow)
@@ -164,28 +225,21 @@ class Journal:
     ) -> Printed:
         """Return what the workers of a job printed, from a place on that was returned before."""
         state = self._state()
-        requests.record_of(state, job)
-        place = (
-            BackendPlace(owner="reader")
-            if self.path is None
-            else BackendPlace(folder=runs_of(self.path), owner="reader")
-        )
+        record_of(state, job)
+        place = BackendPlace(folder=Path() if self.path is None else runs_of(self.path), owner="reader")
         return Printed(backends.make({state.backend: {"place": place}}), job, rank, attempt, after)
 
     def bill(self, job: str) -> Bill:
         """Return the bill of a job, next to what other ways to run it would have cost."""
         state, in_charge = self._now()
-        record = requests.record_of(state, job)
+        record = record_of(state, job)
         status = status_of(record, state, in_charge=in_charge)
         return replace(bill(record, self._job_context(record)), status=status)
 
     def cost(self, job: str) -> JobCost:
         """Return the bill of a job and its audit, in which every stretch is priced again."""
-        from slacktide.app.journal.costs import job_cost
-        from slacktide.engine.bills.audit import sites_of
-
         state, in_charge = self._now()
-        job_record = requests.record_of(state, job)
+        job_record = record_of(state, job)
         own = list(self.store.read(job=job))
         # Events of no job have the market that it was priced on.
         records = sorted([*self.store.read(job=""), *own[:1]], key=lambda record: record.seq)
@@ -200,19 +254,14 @@ class Journal:
 
     def cost_of_all(self) -> SiteCost:
         """Return what every job and the site itself paid, and the audit of all stretches together."""
-        from slacktide.app.journal.costs import site_cost
-
         state, in_charge = self._now()
         return site_cost(state, self.store.read(), in_charge=in_charge)
 
     def run(self, job: str) -> RecordedRun:
         """Return the run of a job, as pictures and pages need it; raises InputError where nothing was run."""
-        from slacktide.app.journal.costs import recorded_run
-
-        job_record = requests.record_of(self._state(), job)
-        return recorded_run(
-            job_record, self._job_context(job_record), (record.event for record in self.store.read(job=job))
-        )
+        job_record = record_of(self._state(), job)
+        events = (record.event for record in self.store.read(job=job))
+        return recorded_run(job_record, self._job_context(job_record), events)
 
     def hooks(self) -> list[HookStatus]:
         """Return the state of the hooks for alerts; none where no controller had any. Raises FileError."""
@@ -224,6 +273,14 @@ class Journal:
         """Return the state of the journal, and whether a controller is in charge."""
         before, state = self.in_charge, self._state()
         return state, before or self.in_charge  # one may have come or gone while the journal was read
+
+
+def _unended(state: JournalState, job: str) -> JobRecord:
+    """Return a job that has not ended; raises InputError for another."""
+    record = record_of(state, job)
+    if not record.active:
+        raise InputError(f"job {job!r} must not have ended, but it has ended: {record.status}")
+    return record
 
 
 def open_journal(path: str | Path | None = None, *, create: bool = False) -> Journal:
@@ -249,83 +306,6 @@ def unfinished_files(path: Path) -> set[str]:
         return set()
     with open_journal(path) as journal:
         return set(journal.unfinished().values())
-
-
-class LogLine(NamedTuple):
-    """A line that a worker printed, or a piece of a long one."""
-
-    attempt: int  # the set of workers; 0 is the set-up
-    rank: int
-    line: str
-    continued: bool = False  # whether it goes on with the line before, which was too long for one row
-
-
-class _Reader:
-    """What was read of one worker's output: how many bytes, and where in a line that ended."""
-
-    def __init__(self, read_bytes: int = 0, inside: bool = False) -> None:
-        self.bytes = read_bytes
-        self.inside = inside
-        """Whether the next piece goes on with a line."""
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")  # a character may lie across pieces
-
-    def take(self, piece: bytes, last: bool) -> tuple[str, bool] | None:
-        """Return a piece as text, and whether it goes on with a line; None while the rest may still come."""
-        whole, cut = piece.endswith(b"\n"), len(piece) >= PIECE_BYTES
-        if not (whole or cut or last):
-            return None
-        self.bytes += len(piece)
-        text, continued = self._decoder.decode(piece, final=whole or not cut), self.inside
-        self.inside = not whole
-        return (text.removesuffix("\n").removesuffix("\r") if whole else text), continued
-
-
-class Printed:
-    """Follows the output of a job's workers, one after another as they come."""
-
-    def __init__(
-        self, backend: Backend, job: str, rank: int | None, attempt: int | None, after: str = ""
-    ) -> None:
-        """Follow all workers of a job, or some; from `after` on, which an earlier `place` was."""
-        self._backend, self._job = backend, job
-        self._rank, self._attempt = rank, attempt
-        self._readers: defaultdict[tuple[int, int], _Reader] = defaultdict(_Reader)
-        for part in filter(None, after.split(",")):
-            self._readers.update([_placed(part)])
-
-    @property
-    def place(self) -> str:
-        """How far it was read, as text: `1/0:512,1/1:90+`, bytes by attempt and rank, + inside a line."""
-        return ",".join(
-            f"{attempt}/{rank}:{one.bytes}{'+' * one.inside}"
-            for (attempt, rank), one in self._readers.items()
-            if one.bytes
-        )
-
-    def more(self, *, last: bool) -> Iterator[LogLine]:
-        """Yield the lines that came since; a line without its end only when nothing more will come."""
-        for log in self._backend.logs(self._job):
-            if self._rank in (None, log.rank) and self._attempt in (None, log.attempt):
-                yield from self._lines(log, last)
-
-    def _lines(self, log: Log, last: bool) -> Iterator[LogLine]:
-        reader = self._readers[log.attempt, log.rank]
-        for piece in log.read(reader.bytes):
-            line = reader.take(piece, last)
-            if line is None:
-                return
-            yield LogLine(log.attempt, log.rank, *line)
-
-
-_PLACE = re.compile(r"([0-9]{1,9})/([0-9]{1,9}):([0-9]{1,15})(\+?)")
-
-
-def _placed(part: str) -> tuple[tuple[int, int], _Reader]:
-    found = _PLACE.fullmatch(part)
-    if found is None:
-        raise InputError(f"a place in logs must be a `next`, such as 1/0:512, got {shown(part)}")
-    attempt, rank, read, inside = found.groups()
-    return (int(attempt), int(rank)), _Reader(int(read), bool(inside))
 
 
 __all__ = ["Journal", "check_exists", "open_journal", "own_journal", "unfinished_files"]

@@ -16,8 +16,8 @@ from slacktide.cli.shared.run_report import Pictures, fetch_pictures, write_pict
 from slacktide.core.errors import InputError
 
 if TYPE_CHECKING:
-    from slacktide.app.journal.journal import LogLine
     from slacktide.app.journal.listing import JobFilter
+    from slacktide.app.journal.logs import LogLine
     from slacktide.client.remote import AnyJournal
     from slacktide.report.text.bills.cost_report import CostReport
 

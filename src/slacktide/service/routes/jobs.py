@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from slacktide.app.jobs import requests
-from slacktide.app.journal.journal import LogLine
+from slacktide.app.journal.logs import LogLine
 from slacktide.core.errors import InputError, shown
 from slacktide.journal.events import Health
 from slacktide.service.handler_context import HandlerContext, Routes, place_of

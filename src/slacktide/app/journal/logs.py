@@ -1,0 +1,89 @@
+"""The output of a job's workers, line by line, read on from a place that was returned before."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from slacktide.backends.base import PIECE_BYTES, Backend, Log
+from slacktide.core.errors import InputError, shown
+
+
+class LogLine(NamedTuple):
+    """A line that a worker printed, or a piece of a long one."""
+
+    attempt: int  # the set of workers; 0 is the set-up
+    rank: int
+    line: str
+    continued: bool = False  # whether it goes on with the line before, which was too long for one row
+
+
+class _Reader:
+    """What was read of one worker's output: how many bytes, and where in a line that ended."""
+
+    def __init__(self, read_bytes: int = 0, inside: bool = False) -> None:
+        self.bytes = read_bytes
+        self.inside = inside
+        """Whether the next piece goes on with a line."""
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")  # a character may lie across pieces
+
+    def take(self, piece: bytes, last: bool) -> tuple[str, bool] | None:
+        """Return a piece as text, and whether it goes on with a line; None while the rest may still come."""
+        whole, cut = piece.endswith(b"\n"), len(piece) >= PIECE_BYTES
+        if not (whole or cut or last):
+            return None
+        self.bytes += len(piece)
+        text, continued = self._decoder.decode(piece, final=whole or not cut), self.inside
+        self.inside = not whole
+        return (text.removesuffix("\n").removesuffix("\r") if whole else text), continued
+
+
+class Printed:
+    """Follows the output of a job's workers, one after another as they come."""
+
+    def __init__(
+        self, backend: Backend, job: str, rank: int | None, attempt: int | None, after: str = ""
+    ) -> None:
+        """Follow all workers of a job, or some; from `after` on, which an earlier `place` was."""
+        self._backend, self._job = backend, job
+        self._rank, self._attempt = rank, attempt
+        self._readers: defaultdict[tuple[int, int], _Reader] = defaultdict(_Reader)
+        for part in filter(None, after.split(",")):
+            self._readers.update([_placed(part)])
+
+    @property
+    def place(self) -> str:
+        """How far it was read, as text: `1/0:512,1/1:90+`, bytes by attempt and rank, + inside a line."""
+        return ",".join(
+            f"{attempt}/{rank}:{reader.bytes}{'+' * reader.inside}"
+            for (attempt, rank), reader in self._readers.items()
+            if reader.bytes
+        )
+
+    def more(self, *, last: bool) -> Iterator[LogLine]:
+        """Yield the lines that came since; a line without its end only when nothing more will come."""
+        for log in self._backend.logs(self._job):
+            if self._rank in (None, log.rank) and self._attempt in (None, log.attempt):
+                yield from self._lines(log, last)
+
+    def _lines(self, log: Log, last: bool) -> Iterator[LogLine]:
+        reader = self._readers[log.attempt, log.rank]
+        for piece in log.read(reader.bytes):
+            line = reader.take(piece, last)
+            if line is None:
+                return
+            yield LogLine(log.attempt, log.rank, *line)
+
+
+_PLACE = re.compile(r"([0-9]{1,9})/([0-9]{1,9}):([0-9]{1,15})(\+?)")
+
+
+def _placed(part: str) -> tuple[tuple[int, int], _Reader]:
+    match = _PLACE.fullmatch(part)
+    if match is None:
+        raise InputError(f"a place in logs must be a `next`, such as 1/0:512, got {shown(part)}")
+    attempt, rank, read, inside = match.groups()
+    return (int(attempt), int(rank)), _Reader(int(read), bool(inside))
