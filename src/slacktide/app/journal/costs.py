@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from slacktide.app.journal.listing import RecordedEvent, class_of, owner_of, policy_of, status_of
 from slacktide.core.errors import BackendError, SlacktideError, UnknownNameError
-from slacktide.engine.bills.audit import audit_at, pricing_of, site_audit, sites_of
+from slacktide.engine.bills.audit import job_audit, pricing_of, site_audit, sites_of
 from slacktide.engine.bills.bill import as_measured, own_bill, run_result, yardsticks
 from slacktide.engine.bills.bill import bill as job_bill
 from slacktide.engine.bills.machines import machine_bill, machine_use
@@ -36,7 +36,7 @@ def job_cost(
     Where its market is gone, the bill lacks what other ways to run the job would have cost.
     """
     pricing = pricing_of(record.submitted, site)
-    checked = audit_at(record, pricing.tariff, pricing.quote, records)
+    checked = job_audit(record.job, pricing, records)
     notes = (pricing.note,) if pricing.note else ()
     try:
         whole = dataclasses.replace(job_bill(record, context(record)), status=status)

@@ -79,48 +79,13 @@ def _changed(submitted: Submitted) -> str:
 
 def audit(record: JobRecord, context: JobContext, records: Iterable[Record]) -> Audit:
     """Price every stretch of a job again at its market's quotes, or for a feed at the journal's."""
-    # A row of a feed may come after its slot was decided about, so the journal's quote counts there.
-    return audit_at(record, context.tariff, context.quote_at if context.feed is None else None, records)
+    quote = context.quote_at if context.feed is None else None
+    return job_audit(record.job, BillPricing(context.job, context.tariff, quote), records)
 
 
-def audit_at(
-    job_record: JobRecord,
-    tariff: Tariff,
-    quote: Callable[[str, int], Quote] | None,
-    records: Iterable[Record],
-) -> Audit:
-    """Price every stretch of a job again, and see that they join without gap or overlap.
-
-    `quote` says what a pool of the market quoted in a slot; without it the quotes in the journal count.
-    """
-    lived = [
-        (record.seq, record.event)
-        for record in records
-        if record.event.job == job_record.job and isinstance(record.event, Lived)
-    ]
-    stretches = [at_market(event.priced, quote) for _, event in lived]
-    again = ledger.audit(stretches, lambda payer: tariff, name=lambda number: f"event {lived[number][0]}")
-    # Slots without a step are paid as they were held, so for one job alone spot cannot be called oversold.
-    return dataclasses.replace(again, gaps=(*again.gaps, *left_out(lived)), oversold=())
-
-
-def at_market(one: Priced, quote: Callable[[str, int], Quote] | None) -> Priced:
-    """Return a stretch with the market's own quote of its slot, where the market can still be read."""
-    if quote is None:
-        return one
-    stretch = one.stretch
-    return one._replace(stretch=stretch._replace(quote=quote(stretch.pool, stretch.slot)))
-
-
-def left_out(lived: list[tuple[int, Lived]]) -> list[str]:
-    """Return where time is missing between two stretches though GPUs were held."""
-    return [
-        f"event {seq}: begins at {later.priced.stretch.from_hours:.6f} h, the last ended at "
-        f"{earlier.priced.stretch.to_hours:.6f} h"
-        for (_, earlier), (seq, later) in itertools.pairwise(lived)
-        if earlier.state.gpus > 0
-        and later.priced.stretch.from_hours > earlier.priced.stretch.to_hours + TIME_TOLERANCE_HOURS
-    ]
+def job_audit(job: str, pricing: BillPricing, records: Iterable[Record]) -> Audit:
+    """Price every stretch of one job again, and see that they join without gap or overlap."""
+    return site_audit({job: pricing}, (record for record in records if record.event.job == job))
 
 
 NOT_CHOSEN = (UNSEEN_SLOT, BEING_STOPPED)  # reasons of what was held although no policy chose to hold it then
@@ -140,9 +105,8 @@ class _Reported(NamedTuple):
 def site_audit(pricing: Mapping[str, BillPricing], records: Iterable[Record]) -> Audit:
     """Price every stretch of a journal again, and see that no spot was held by two.
 
-    Slots without a step, and workers that are being stopped, are paid as they were held, and are no
-    overselling.
-    `pricing` says of every job at which quotes.
+    `pricing` says of every job at which quotes. Slots without a step, and workers that are being stopped, are
+    paid as they were held, and are no overselling.
     """
     reported = list(_reported(records))
     found = [
@@ -157,15 +121,23 @@ def site_audit(pricing: Mapping[str, BillPricing], records: Iterable[Record]) ->
 
 
 def _clock_audit(reported: list[_Reported], pricing: Mapping[str, BillPricing]) -> Audit:
-    quotes = {job: one.quote for job, one in pricing.items()}
-    stretches = [at_market(one.event.priced, quotes.get(one.event.job)) for one in reported]
+    stretches = [_at_market(one.event, pricing) for one in reported]
     again = ledger.audit(
         stretches,
         lambda payer: pricing[payer].tariff if payer in pricing else BY_THE_SECOND,
         name=lambda number: f"event {reported[number].seq}",
     )
-    shared = [each.stretch for one, each in zip(reported, stretches, strict=True) if one.shared]
+    shared = [priced.stretch for one, priced in zip(reported, stretches, strict=True) if one.shared]
     return dataclasses.replace(again, oversold=tuple(ledger.oversold(shared)))
+
+
+def _at_market(event: Lived | Kept, pricing: Mapping[str, BillPricing]) -> Priced:
+    """Return a stretch with the market's own quote of its slot, where the market can still be read."""
+    quote = pricing[event.job].quote if event.job in pricing else None
+    if quote is None:
+        return event.priced
+    stretch = event.priced.stretch
+    return event.priced._replace(stretch=stretch._replace(quote=quote(stretch.pool, stretch.slot)))
 
 
 def _reported(records: Iterable[Record]) -> Iterator[_Reported]:
@@ -193,9 +165,12 @@ def _is_chosen(job: str, chosen: Mapping[str, Decided], older: Mapping[str, bool
     return (job not in chosen or chosen[job].why not in NOT_CHOSEN) and not older.get(job, False)
 
 
-def _gaps(reported: list[_Reported]) -> list[str]:
-    """Return where time is missing between two stretches of a job though GPUs were held."""
+def _gaps(reported: list[_Reported]) -> Iterator[str]:
+    """Yield where time is missing between two stretches of a job though GPUs were held."""
     lived = [(one.seq, one.event) for one in reported if isinstance(one.event, Lived)]
     by_job = sorted(lived, key=lambda one: one[1].job)  # stable, so each job's stay in order
-    groups = itertools.groupby(by_job, key=lambda one: one[1].job)
-    return [gap for _, group in groups for gap in left_out(list(group))]
+    for (_, before), (seq, after) in itertools.pairwise(by_job):
+        ended, begins = before.priced.stretch.to_hours, after.priced.stretch.from_hours
+        missing = before.job == after.job and begins > ended + TIME_TOLERANCE_HOURS
+        if missing and before.state.gpus > 0:
+            yield f"event {seq}: begins at {begins:.6f} h, the last ended at {ended:.6f} h"
