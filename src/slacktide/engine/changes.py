@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from slacktide.core.types import Allocation, JobState, Order, Wish
@@ -27,13 +27,8 @@ class Directive(NamedTuple):
 class Change(NamedTuple):
     """Events that are appended together, all or none, and the orders that follow from them."""
 
-    events: tuple[Event, ...] = ()
-    directives: tuple[Directive, ...] = ()
-
-    @classmethod
-    def of(cls, events: Iterable[Event], directives: Iterable[Directive] = ()) -> Change:
-        """Return a change of any events and orders."""
-        return cls(tuple(events), tuple(directives))
+    events: Sequence[Event] = ()
+    directives: Sequence[Directive] = ()
 
 
 Changes: TypeAlias = Iterator[Change]
@@ -76,10 +71,9 @@ def decided(
     )
 
 
-def lived(record: JobRecord, one: StretchAccount, *, let_go: bool = False) -> Lived:
+def lived(record: JobRecord, account: StretchAccount) -> Lived:
     """Say what a stretch of time did and cost."""
-    state = one.state._replace(spot_gpus=0, on_demand_gpus=0, pause_hours=0.0) if let_go else one.state
-    return Lived(job=record.job, at_hours=one.to_hours, priced=one.priced, state=state)
+    return Lived(job=record.job, at_hours=account.to_hours, priced=account.priced, state=account.state)
 
 
 def preempted(
@@ -109,5 +103,5 @@ def ended(
     record: JobRecord, status: Status, why: str, at_hours: float, finish_hours: float = math.inf
 ) -> Ended:
     """Say that a job is over; its finish counts from its own beginning."""
-    own_hours = float(finish_hours - record.began_hours)
-    return Ended(job=record.job, at_hours=at_hours, why=why, status=status, finish_hours=own_hours)
+    finish_hours = float(finish_hours - record.began_hours)
+    return Ended(job=record.job, at_hours=at_hours, why=why, status=status, finish_hours=finish_hours)

@@ -286,7 +286,6 @@ class Engine:
 
 
 def _orders(records: Iterable[JobRecord]) -> list[Order]:
-    """Return what jobs are to hold, of those in an open stretch."""
     orders = (record.holding.order for record in records)
     return [order for order in orders if order is not None]
 

@@ -55,11 +55,11 @@ def watch(context: StepContext, record: JobRecord, now_hours: float) -> Changes:
     """Inside a slot: see what is held, and whether the job is done, has failed, hangs, or must be stopped."""
     yield from note_begun(context, record, now_hours)
     yield from note_held(context, record, now_hours)
-    one = context.account_at(record, now_hours)
-    if one.state.ended and not record.order.ending:
-        yield from finish(context, record, one)
+    account = context.account_at(record, now_hours)
+    if account.state.ended and not record.order.ending:
+        yield from finish(context, record, account)
     elif (answer := pressing(context, record, now_hours)) is not None:
-        yield from answer(context, record, one)
+        yield from answer(context, record, account)
 
 
 def pressing(context: StepContext, record: JobRecord, now_hours: float) -> Response | None:
@@ -82,7 +82,6 @@ def pressing(context: StepContext, record: JobRecord, now_hours: float) -> Respo
 
 
 def _trouble(context: StepContext, record: JobRecord, facts: BackendStatus) -> Response | None:
-    """Return what must be done about workers that are not well."""
     if facts.newest_attempt > record.order.attempt:  # the journal is older than what was begun from it
         return _lost_all
     if facts.attempt != record.order.attempt:
@@ -96,23 +95,25 @@ def _trouble(context: StepContext, record: JobRecord, facts: BackendStatus) -> R
     return _taken if facts.taken_spot_gpus else None
 
 
-def finish(context: StepContext, record: JobRecord, one: StretchAccount) -> Changes:
+def finish(context: StepContext, record: JobRecord, account: StretchAccount) -> Changes:
     """End a job that ended by itself: its work is done, or its money."""
-    job_context, own_hours = context.job_context(record), one.state.finish_hours - record.began_hours
+    job_context, own_hours = context.job_context(record), account.state.finish_hours - record.began_hours
     job = job_context.job
     status: Status = "succeeded"
     why = ""
-    if one.state.exhausted and one.to_hours >= job_context.stops_hours - TIME_TOLERANCE_HOURS:
+    if account.state.exhausted and account.to_hours >= job_context.stops_hours - TIME_TOLERANCE_HOURS:
         status, why = "deadline_missed", STOPS_LATE
-    elif one.state.exhausted:
-        status, why = "budget_exhausted", spent(job.money_usd, one.state.cost_usd)
+    elif account.state.exhausted:
+        status, why = "budget_exhausted", spent(job.money_usd, account.state.cost_usd)
     elif not job.on_time(own_hours) and (job.hard or job.value_at(own_hours) <= 0.0):
         status = "deadline_missed"
-    events = lived(record, one), ended(record, status, why, one.to_hours, one.state.finish_hours)
+    events = lived(record, account), ended(record, status, why, account.to_hours, account.state.finish_hours)
     yield Change(events, (Directive(record, order=record.order._replace(ending=True)),))
 
 
-def let_go(context: StepContext, record: JobRecord, one: StretchAccount, ending: Ending, why: str) -> Changes:
+def let_go(
+    context: StepContext, record: JobRecord, account: StretchAccount, ending: Ending, why: str
+) -> Changes:
     """Begin to let go of all workers for good; they are paid until they are gone."""
     wish = Allocation(reason=Reason(why), memory=record.progress.memory)
     order = record.order._replace(ending=True)
@@ -120,17 +121,17 @@ def let_go(context: StepContext, record: JobRecord, one: StretchAccount, ending:
     yield Change((decision,), (Directive(record),))
 
 
-def _stop_in_time(context: StepContext, record: JobRecord, one: StretchAccount) -> Changes:
+def _stop_in_time(context: StepContext, record: JobRecord, account: StretchAccount) -> Changes:
     job_context = context.job_context(record)
-    if one.to_hours >= job_context.stops_hours - TIME_TOLERANCE_HOURS:
-        yield from let_go(context, record, one, "deadline_missed", STOPS_LATE)
+    if account.to_hours >= job_context.stops_hours - TIME_TOLERANCE_HOURS:
+        yield from let_go(context, record, account, "deadline_missed", STOPS_LATE)
         return
     # What stopping may cost at the most: what is held, as long as it takes, at the worst price.
     spot, on_demand = record.most(record.order)
-    worst = job_context.worst_quote(job_context.slot(one.to_hours))
+    worst = job_context.worst_quote(job_context.slot(account.to_hours))
     reserve_usd = usd_per_hour(worst, spot, on_demand) * context.stop_hours(record.job)
-    why = spent(job_context.job.money_usd, one.state.cost_usd, reserve_usd)
-    yield from let_go(context, record, one, "budget_exhausted", why)
+    why = spent(job_context.job.money_usd, account.state.cost_usd, reserve_usd)
+    yield from let_go(context, record, account, "budget_exhausted", why)
 
 
 def spent(limit_usd: float, spent_usd: float, reserve_usd: float = 0.0) -> str:
@@ -149,19 +150,19 @@ def spent(limit_usd: float, spent_usd: float, reserve_usd: float = 0.0) -> str:
     return f"{said}; the other {format_usd(left)} are reserved for stopping"
 
 
-def _gone(context: StepContext, record: JobRecord, one: StretchAccount) -> Changes:
-    """End or release a job that was to be let go and whose workers are all gone."""
+def _gone(context: StepContext, record: JobRecord, account: StretchAccount) -> Changes:
     ending = record.requests.ending
     assert ending is not None
     over: Event
     if ending == "released":
-        over = Released(job=record.job, at_hours=one.to_hours, why=STOPS)
+        over = Released(job=record.job, at_hours=account.to_hours, why=STOPS)
     else:
-        over = ended(record, ending, _why_ended(context, record, one), one.to_hours)
-    yield Change((lived(record, one, let_go=True), over))
+        over = ended(record, ending, _why_ended(context, record, account), account.to_hours)
+    gone = account.state._replace(spot_gpus=0, on_demand_gpus=0, pause_hours=0.0)
+    yield Change((lived(record, account._replace(state=gone)), over))
 
 
-def _why_ended(context: StepContext, record: JobRecord, one: StretchAccount) -> str:
+def _why_ended(context: StepContext, record: JobRecord, account: StretchAccount) -> str:
     """Say what ended a job that was to be let go, with the figures as they are now."""
     requests, times = record.requests, record.progress.failures_in_row
     limit = context.job_context(record).job.money_usd
@@ -171,66 +172,71 @@ def _why_ended(context: StepContext, record: JobRecord, one: StretchAccount) -> 
         case "failed":
             return f"{requests.ending_why}, {times} times in a row" if times > 1 else requests.ending_why
         case "budget_exhausted" if math.isfinite(limit):
-            return spent(limit, one.state.cost_usd).replace("are reserved", "were reserved")
+            return spent(limit, account.state.cost_usd).replace("are reserved", "were reserved")
     return ""
 
 
-def _preempt(context: StepContext, record: JobRecord, one: StretchAccount) -> Changes:
+def _preempt(context: StepContext, record: JobRecord, account: StretchAccount) -> Changes:
     """Take spot workers away on a user's request; the job goes on with what is left."""
     order, request, state = record.order, record.requests.preemption, record.progress.state
     assert request is not None
     if order.spot_gpus == 0:
         why = "a user asked for it, but no spot is held"
-        slot = one.priced.stretch.slot
-        yield Change((preempted(record, slot, one.to_hours, state, state, why, by_user=True),))
+        slot = account.priced.stretch.slot
+        yield Change((preempted(record, slot, account.to_hours, state, state, why, by_user=True),))
         return
     spot_left = max(0, order.spot_gpus - (request.spot_gpus or order.spot_gpus))
-    yield from _lost(context, record, one, spot_left, request.why or REQUESTED, by_user=True)
+    yield from _lost(context, record, account, spot_left, request.why or REQUESTED, by_user=True)
 
 
 def _lost(
-    context: StepContext, record: JobRecord, one: StretchAccount, spot_left: int, why: str, *, by_user: bool
+    context: StepContext,
+    record: JobRecord,
+    account: StretchAccount,
+    spot_left: int,
+    why: str,
+    *,
+    by_user: bool,
 ) -> Changes:
     """Go on with what is left after spot workers were lost inside a slot."""
     job_context, begun = context.job_context(record), record.begun
-    left = physics.lose(job_context.terms, one.state, max(0, spot_left))
+    left = physics.lose(job_context.terms, account.state, max(0, spot_left))
     offered = begun.quote.keeping(left.on_demand_gpus)
     spot, on_demand = physics.cut(job_context.terms, offered, left.spot_gpus, left.on_demand_gpus)
-    anew = begun._replace(from_hours=one.to_hours)
+    anew = begun._replace(from_hours=account.to_hours)
     fewer = record.order._replace(
         attempt=context.next_attempt(record), spot_gpus=int(spot), on_demand_gpus=int(on_demand)
     )
     after = context.lasting(record, left, anew, fewer)
     wish = Allocation(left.spot_gpus, left.on_demand_gpus, reason=LEFT, memory=record.progress.memory)
     events = (
-        lived(record, one),
-        preempted(record, begun.slot, one.to_hours, one.state, left, why, by_user=by_user),
+        lived(record, account),
+        preempted(record, begun.slot, account.to_hours, account.state, left, why, by_user=by_user),
         decided(anew, left, after, wish),
     )
     yield Change(events, (Directive(record, left.spot_gpus),))
 
 
-def _taken(context: StepContext, record: JobRecord, one: StretchAccount) -> Changes:
-    """Go on with what is left of spot whose machines went."""
-    if record.holding.wishes_left and not one.state.gpus and not (record.holding.held or NOTHING).gpus:
-        yield from _try_next(context, record, one)
+def _taken(context: StepContext, record: JobRecord, account: StretchAccount) -> Changes:
+    if record.holding.wishes_left and not account.state.gpus and not (record.holding.held or NOTHING).gpus:
+        yield from _try_next(context, record, account)
         return
     spot_left = record.order.spot_gpus - context.status(record.job).taken_spot_gpus
-    yield from _lost(context, record, one, spot_left, "its machines were taken", by_user=False)
+    yield from _lost(context, record, account, spot_left, "its machines were taken", by_user=False)
 
 
-def _try_next(context: StepContext, record: JobRecord, one: StretchAccount) -> Changes:
+def _try_next(context: StepContext, record: JobRecord, account: StretchAccount) -> Changes:
     """Give up a wish whose spot never came, and try the next one: no slot has to pass for that."""
     order, rest, memory = record.order, record.holding.wishes_left, record.progress.memory
     wish = Allocation(
         order.spot_gpus, order.on_demand_gpus, order.pool, NEXT_WISH, memory=memory, instead=rest
     )
-    begun = record.begun._replace(from_hours=one.to_hours)
-    decision = PendingDecision(record, one.state, begun, (lived(record, one),))
+    begun = record.begun._replace(from_hours=account.to_hours)
+    decision = PendingDecision(record, account.state, begun, (lived(record, account),))
     yield Change((*decision.before, *fulfil(context, decision, wish, known_missed=1)), (Directive(record),))
 
 
-def _lost_all(context: StepContext, record: JobRecord, one: StretchAccount) -> Changes:
+def _lost_all(context: StepContext, record: JobRecord, account: StretchAccount) -> Changes:
     """Begin again with new workers: these were stopped or have gone, which is no fault of the job's."""
     facts = context.status(record.job)
     by_market = facts.taken_spot_gpus or facts.lost_on_demand_gpus
@@ -239,23 +245,23 @@ def _lost_all(context: StepContext, record: JobRecord, one: StretchAccount) -> C
         why = f"attempt {facts.newest_attempt} was already started, but this journal does not know it"
     lost = Lost(
         job=record.job,
-        at_hours=one.to_hours,
+        at_hours=account.to_hours,
         actor="market" if by_market else "worker",
         why=why,
         attempt=record.holding.attempt,
         on_demand_gpus=facts.lost_on_demand_gpus,
-        lost_gpu_hours=0.0 if facts.taken_spot_gpus else one.unsaved_gpu_hours,
-        checkpointed_gpu_hours=known_safe_gpu_hours(facts, one.state),
+        lost_gpu_hours=0.0 if facts.taken_spot_gpus else account.unsaved_gpu_hours,
+        checkpointed_gpu_hours=known_safe_gpu_hours(facts, account.state),
     )
     yield Change((lost,))
     if facts.taken_spot_gpus:
-        yield from _taken(context, record, one)
+        yield from _taken(context, record, account)
     elif not facts.lost_on_demand_gpus and record.progress.losses_in_row > MOST_STOPS:
-        yield from let_go(context, record, one, "failed", STOPPED_TOO_OFTEN)
+        yield from let_go(context, record, account, "failed", STOPPED_TOO_OFTEN)
     else:
         in_row = record.progress.losses_in_row
         delay_s = context.job_context(record).patience.delay_s(in_row) if in_row > 1 else 0.0
-        yield from _restart(context, record, one.to_hours, delay_s, "its last workers are lost")
+        yield from _restart(context, record, account.to_hours, delay_s, "its last workers are lost")
 
 
 def has_no_trace(order: Order, facts: BackendStatus) -> bool:
@@ -274,42 +280,42 @@ def vanished(record: JobRecord, order: Order) -> list[Event]:
     return [nothing, lost, again]
 
 
-def _failed(context: StepContext, record: JobRecord, one: StretchAccount) -> Changes:
+def _failed(context: StepContext, record: JobRecord, account: StretchAccount) -> Changes:
     facts = context.status(record.job)
     failure = facts.failure
     assert failure is not None
     failed = WorkerFailed(
         job=record.job,
-        at_hours=one.to_hours,
+        at_hours=account.to_hours,
         actor="worker",
         why=failure.what or f"rank {failure.rank} exited with {failure.exit_code}",
         attempt=record.holding.attempt,
         rank=failure.rank,
         exit_code=failure.exit_code,
-        checkpointed_gpu_hours=known_safe_gpu_hours(facts, one.state),
-        lost_gpu_hours=one.unsaved_gpu_hours,
+        checkpointed_gpu_hours=known_safe_gpu_hours(facts, account.state),
+        lost_gpu_hours=account.unsaved_gpu_hours,
     )
-    yield from _again(context, record, one, failed, hopeless=failure.hopeless)
+    yield from _again(context, record, account, failed, hopeless=failure.hopeless)
 
 
-def _stalled(context: StepContext, record: JobRecord, one: StretchAccount) -> Changes:
+def _stalled(context: StepContext, record: JobRecord, account: StretchAccount) -> Changes:
     facts = context.status(record.job)
     stalled = Stalled(
         job=record.job,
-        at_hours=one.to_hours,
+        at_hours=account.to_hours,
         why=HANGS.format(silent_s=facts.silent_s, patience_s=context.job_context(record).patience.silent_s),
         attempt=record.holding.attempt,
         silent_s=facts.silent_s,
-        checkpointed_gpu_hours=known_safe_gpu_hours(facts, one.state),
-        lost_gpu_hours=one.unsaved_gpu_hours,
+        checkpointed_gpu_hours=known_safe_gpu_hours(facts, account.state),
+        lost_gpu_hours=account.unsaved_gpu_hours,
     )
-    yield from _again(context, record, one, stalled, hopeless=False)
+    yield from _again(context, record, account, stalled, hopeless=False)
 
 
 def _again(
     context: StepContext,
     record: JobRecord,
-    one: StretchAccount,
+    account: StretchAccount,
     failed: WorkerFailed | Stalled,
     *,
     hopeless: bool,
@@ -317,10 +323,10 @@ def _again(
     yield Change((failed,))
     patience, in_row = context.job_context(record).patience, record.progress.failures_in_row
     if hopeless or in_row > patience.failures:
-        yield from let_go(context, record, one, "failed", failed.why)
+        yield from let_go(context, record, account, "failed", failed.why)
         return
     why = f"failure {in_row} in a row, {patience.failures} allowed"
-    yield from _restart(context, record, one.to_hours, patience.delay_s(in_row), why)
+    yield from _restart(context, record, account.to_hours, patience.delay_s(in_row), why)
 
 
 def _restart(context: StepContext, record: JobRecord, at_hours: float, delay_s: float, why: str) -> Changes:

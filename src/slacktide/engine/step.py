@@ -68,29 +68,39 @@ def _turn(
     """
     over = []
     for record in records:
-        over.append((record, (yield from _caught_up(context, record, now_hours))))
-    undecided = [(record, one) for record, one in over if one is not None and record.requests.ending is None]
-    for record, one in over:
-        if one is not None and record.requests.ending is not None:
-            yield from _go_on(context, record, one, STOPPING)
+        account = yield from _caught_up(context, record, now_hours)
+        if account is not None:
+            over.append((record, account))
+    undecided = [(record, account) for record, account in over if record.requests.ending is None]
+    for record, account in over:
+        if record.requests.ending is not None:
+            yield from _go_on(context, record, account, STOPPING)
     _lose(context, [record for record, _ in undecided], now_hours)
-    pending = [_turned(context, record, one) for record, one in undecided]
-    urgent = [one for one in pending if pressing(context, one.record, now_hours) is not None]
+    pending = [_turned(context, record, account) for record, account in undecided]
+    urgent = [decision for decision in pending if pressing(context, decision.record, now_hours) is not None]
     yield from _keep_what_is_left(context, urgent)
-    return [one for one in pending if one not in urgent]
+    return [decision for decision in pending if decision not in urgent]
 
 
 def _keep_what_is_left(
     context: StepContext, pending: Sequence[PendingDecision], reason: Reason = LEFT
 ) -> Changes:
     """Let jobs hold in the new slot what the market left them, without a decision of their policies."""
-    events: list[Event] = []
+    wanted = []
     for decision in pending:
         state, memory = decision.state, decision.record.progress.memory
         wish = Allocation(state.spot_gpus, state.on_demand_gpus, reason=reason, memory=memory)
+        wanted.append((decision, wish))
+    yield from _give(context, wanted)
+
+
+def _give(context: StepContext, wanted: Sequence[tuple[PendingDecision, Allocation]]) -> Changes:
+    """Give each job what it wants of what is available, in this order; all of it is one change."""
+    events: list[Event] = []
+    for decision, wish in wanted:
         events += (*decision.before, *fulfil(context, decision, wish))
-    if pending:
-        yield Change.of(events, (Directive(decision.record, decision.taken) for decision in pending))
+    if wanted:
+        yield Change(events, [Directive(decision.record, decision.taken) for decision, _ in wanted])
 
 
 def _caught_up(context: StepContext, record: JobRecord, now_hours: float) -> Changing[StretchAccount | None]:
@@ -105,26 +115,26 @@ def _caught_up(context: StepContext, record: JobRecord, now_hours: float) -> Cha
         yield from note_begun(context, record, border)
         if facts.gone and facts.until_hours <= border:
             yield from note_held(context, record, border)
-        one = context.account_at(record, border)
-        if one.state.ended:
-            yield from finish(context, record, one)
+        account = context.account_at(record, border)
+        if account.state.ended:
+            yield from finish(context, record, account)
             return None
         if record.begun.slot + 1 == slot:
-            return one
-        yield from _go_on(context, record, one, UNSEEN)
+            return account
+        yield from _go_on(context, record, account, UNSEEN)
 
 
-def _go_on(context: StepContext, record: JobRecord, one: StretchAccount, reason: Reason) -> Changes:
-    order, begun = record.order, _next_slot(context, record, one)
+def _go_on(context: StepContext, record: JobRecord, account: StretchAccount, reason: Reason) -> Changes:
+    order, begun = record.order, _next_slot(context, record, account)
     wish = Allocation(order.spot_gpus, order.on_demand_gpus, reason=reason, memory=record.progress.memory)
-    same = context.lasting(record, one.state, begun, order)
-    events = lived(record, one), decided(begun, one.state, same, wish, record.requests.ending)
+    same = context.lasting(record, account.state, begun, order)
+    events = lived(record, account), decided(begun, account.state, same, wish, record.requests.ending)
     yield Change(events, (Directive(record),))
 
 
-def _next_slot(context: StepContext, record: JobRecord, one: StretchAccount) -> Begun:
-    slot = one.priced.stretch.slot + 1
-    return Begun(slot, one.to_hours, context.job_context(record).quote(slot))
+def _next_slot(context: StepContext, record: JobRecord, account: StretchAccount) -> Begun:
+    slot = account.priced.stretch.slot + 1
+    return Begun(slot, account.to_hours, context.job_context(record).quote(slot))
 
 
 def _lose(context: StepContext, records: Sequence[JobRecord], now_hours: float) -> None:
@@ -135,19 +145,19 @@ def _lose(context: StepContext, records: Sequence[JobRecord], now_hours: float) 
         context.spot.lose(pool, left, [record.job for record in records])
 
 
-def _turned(context: StepContext, record: JobRecord, one: StretchAccount) -> PendingDecision:
+def _turned(context: StepContext, record: JobRecord, account: StretchAccount) -> PendingDecision:
     """Say where a job stands at the beginning of a slot, what the market takes already gone."""
-    begun = _next_slot(context, record, one)
-    left = physics.lose(context.job_context(record).terms, one.state, context.spot.held(record.job))
-    learned = revised(context, record, one)
-    passed: tuple[Event, ...] = (lived(record, one), *([] if learned is None else [learned]))
+    begun = _next_slot(context, record, account)
+    left = physics.lose(context.job_context(record).terms, account.state, context.spot.held(record.job))
+    learned = revised(context, record, account)
+    passed: tuple[Event, ...] = (lived(record, account), *([] if learned is None else [learned]))
     pace = None if learned is None else learned.pace
     notice = _notice_hours(context, record, left, begun)
-    decision = PendingDecision(record, one.state, begun, passed, pace=pace, notice_hours=notice)
-    if left.spot_gpus >= one.state.spot_gpus:
+    decision = PendingDecision(record, account.state, begun, passed, pace=pace, notice_hours=notice)
+    if left.spot_gpus >= account.state.spot_gpus:
         return decision
     why = f"the market left {format_count(begun.quote.spot_gpus, 'spot GPU')}"
-    loss = preempted(record, begun.slot, begun.from_hours, one.state, left, why)
+    loss = preempted(record, begun.slot, begun.from_hours, account.state, left, why)
     return decision._replace(state=left, before=(*passed, loss), taken=left.spot_gpus)
 
 
@@ -186,12 +196,14 @@ def _begin(context: StepContext, record: JobRecord, now_hours: float) -> Changin
 
 def _decide(context: StepContext, pending: Sequence[PendingDecision], now_hours: float) -> Changes:
     """Decide about all jobs at once: single jobs by their own policies, those of a fleet by its allocator."""
-    yield from _decide_each(context, [one for one in pending if not one.record.fleet], now_hours)
+    yield from _decide_each(
+        context, [decision for decision in pending if not decision.record.fleet], now_hours
+    )
     stuck = set(context.troubles.having("market"))
     if any(stuck & set(fleet.present) for fleet in context.state.fleets.values()):
         return  # an allocator cannot be shown jobs whose market is gone
     for fleet in list(context.state.fleets.values()):  # also without a job: an allocator may wake up
-        given = [one for one in pending if one.record.fleet == fleet.key]
+        given = [decision for decision in pending if decision.record.fleet == fleet.key]
         yield from _renew(context, fleet, given, now_hours)
         for hours, these in _by_moment(given, now_hours, fleet):
             yield from _finish_ended(context, fleet, hours)
@@ -217,9 +229,9 @@ def _renew(
 def _finish_ended(context: StepContext, fleet: FleetRecord, now_hours: float) -> Changes:
     """End jobs that were decided about at a border and have ended since: no decision is due for them."""
     for record in context.members(fleet):
-        one = None if record.requests.ending is not None else context.account(record, now_hours)
-        if one is not None and one.state.ended:
-            yield from finish(context, record, one)
+        account = None if record.requests.ending is not None else context.account(record, now_hours)
+        if account is not None and account.state.ended:
+            yield from finish(context, record, account)
 
 
 def _by_moment(
@@ -229,10 +241,10 @@ def _by_moment(
 
     What became free between the two can be given only now.
     """
-    early = [one for one in pending if one.begun.from_hours < now_hours - TIME_TOLERANCE_HOURS]
-    late = [one for one in pending if one.begun.from_hours >= now_hours - TIME_TOLERANCE_HOURS]
+    early = [decision for decision in pending if decision.begun.from_hours < now_hours - TIME_TOLERANCE_HOURS]
+    late = [decision for decision in pending if decision.begun.from_hours >= now_hours - TIME_TOLERANCE_HOURS]
     if early:
-        border = max(one.begun.from_hours for one in early)
+        border = max(decision.begun.from_hours for decision in early)
         went = fleet.held_after(border) > 0
         yield border, early
         if not late and not went:
@@ -245,15 +257,12 @@ def _decide_each(context: StepContext, pending: Sequence[PendingDecision], now_h
 
     Workers of a job that cannot be launched cannot be started: it keeps what it holds, and claims no more.
     """
-    stuck = [one for one in pending if context.troubles.has(one.record.job, "launch")]
+    stuck = [decision for decision in pending if context.troubles.has(decision.record.job, "launch")]
     yield from _keep_what_is_left(context, stuck, BLOCKED)
-    pending = [one for one in pending if one not in stuck]
+    pending = [decision for decision in pending if decision not in stuck]
     if not pending:
         return
     by_job = {decision.record.job: decision for decision in pending}
     view = view_of_all(pending, now_hours, context.spot, context.job_context)
     wanted = Each(lambda job: Careful(context.jobs.named(job).policy, context.troubles)).decide(view)
-    events: list[Event] = []
-    for job, wish in wanted.items():
-        events += (*by_job[job].before, *fulfil(context, by_job[job], wish))
-    yield Change.of(events, (Directive(by_job[job].record, by_job[job].taken) for job in wanted))
+    yield from _give(context, [(by_job[job], wish) for job, wish in wanted.items()])

@@ -186,7 +186,6 @@ def _opened(file: str) -> Any:
 
 
 def _read(row: Mapping[str, Any], file: str, line: int) -> tuple[str, MachineKind]:
-    """Read one machine; raises FileError with its line."""
     address, pool, kind, gpus = (str(row.get(name) or "").strip() for name in COLUMNS)
     for name, value in zip(COLUMNS, (address, pool, kind, gpus), strict=True):
         if not value:

@@ -119,7 +119,6 @@ class ReconcileStep:
             memory.alive_hours.setdefault(name, now)
 
     def _alive(self, ticket: str) -> Machine | None:
-        """Return the machine of an open ticket, if it is alive."""
         machine = self._mine.get(ticket)
         return machine if machine is not None and machine.alive else None
 

@@ -139,7 +139,6 @@ def listed(sky: Any, _: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _said(record: Any, key: str) -> Any:
-    """Return an optional part of a record."""
     try:
         return record[key]
     except (KeyError, TypeError, AttributeError):

@@ -132,7 +132,6 @@ def _end(note: ClusterNote | None) -> bool:
 
 
 def _new_folder() -> Path:
-    """Make a folder for the files of a cluster, with a token in it."""
     given = tempfile.gettempdir()
     folder = Path(tempfile.mkdtemp(prefix="slacktide-", dir=given if len(given) <= LONGEST_TEMP else "/tmp"))
     write_private(folder / "token", secrets.token_hex(32).encode())

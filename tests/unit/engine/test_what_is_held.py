@@ -358,7 +358,11 @@ def test_workers_still_on_their_way_out_when_the_market_takes_spot_are_paid_and_
     stretches = [event.priced.stretch for event in bench.events(Lived)]  # type: ignore[attr-defined]
     assert any(one.spot_gpus == 4 and one.quote.spot_gpus == 0 for one in stretches), "held over the border"
     pricing = {
-        "job": BillPricing(bench.job_context.job, bench.job_context.tariff, bench.job_context.quote_at)
+        "job": BillPricing(
+            bench.job_context.job,
+            bench.job_context.tariff,
+            lambda pool, slot: bench.job_context.named(pool).quote(slot),
+        )
     }
     assert site_audit(pricing, bench.store.read()).clean
 

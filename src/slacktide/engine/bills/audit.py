@@ -49,7 +49,7 @@ def pricing_of(submitted: Submitted, site: SiteOpened | None) -> BillPricing:
 
 
 def _quotes(submitted: Submitted) -> Callable[[str, int], Quote]:
-    """Return what says the quotes of all pools of a recorded market, by slots of the job's own."""
+    """Return how to look up the quotes of a recorded market's pools, by slots of the job's own."""
     market, _ = open_written(submitted.market)
     return lambda pool, slot: quote_in(market.pool(pool), market.pool(submitted.pool), slot)
 
@@ -79,7 +79,7 @@ def _changed(submitted: Submitted) -> str:
 
 def audit(record: JobRecord, context: JobContext, records: Iterable[Record]) -> Audit:
     """Price every stretch of a job again at its market's quotes, or for a feed at the journal's."""
-    quote = context.quote_at if context.feed is None else None
+    quote = None if context.feed is not None else lambda pool, slot: context.named(pool).quote(slot)
     return job_audit(record.job, BillPricing(context.job, context.tariff, quote), records)
 
 

@@ -74,8 +74,6 @@ def between(begin: datetime, end: datetime) -> float:
 
 @dataclass(slots=True)
 class _MachineLine:
-    """A line of the bill, and when its ticket was opened, in real hours."""
-
     cost: MachineCost
     rented_hours: float
 
@@ -113,7 +111,6 @@ def machine_bill(records: Iterable[Record], until_utc: datetime | None = None) -
 
 
 def _updated(cost: MachineCost, event: Joined | Returned, utc: datetime, hours: float) -> MachineCost:
-    """Return a line of the bill after one more fact, this many hours after its ticket."""
     if isinstance(event, Joined):
         first = cost.joined_utc is None
         return replace(cost, machine=event.machine, joined_utc=utc, boot_hours=hours) if first else cost
@@ -129,8 +126,6 @@ KEPT_HOURS = 24.0
 
 @dataclass(slots=True)
 class _Rent:
-    """The machine of a ticket, on the market's clock."""
-
     pool: str
     capacity: str
     gpus: int

@@ -121,7 +121,6 @@ def _moments(
 
 
 def _transitions(cluster: Cluster, until_hours: float) -> Iterator[float]:
-    """Yield when nodes come and go by themselves."""
     while (hours := cluster.next_hours) < until_hours:
         yield hours
         cluster.arrive(hours)

@@ -88,7 +88,7 @@ class FleetStep:
             given = [decision._replace(before=()) for decision in self.given]  # by now it is written
             yield from self._decision([*given, *inner], self.cluster).take()
         elif self._account_is_due():
-            yield Change.of(self._kept([one for _, one in self.inside]))
+            yield Change(self._kept([account for _, account in self.inside]))
 
     def _take_on_market(self) -> Changes:
         """Decide when a job came or went, or holds something else; when a slot began; when money is renewed.
@@ -118,7 +118,7 @@ class FleetStep:
             without_grace = dataclasses.replace(self.cluster, grace_hours=0.0)
             nothing = sized(self.fleet, self.now_hours, 0, without_grace)
             events += [] if nothing is None else [nothing]
-        yield Change.of(events)
+        yield Change(events)
 
     # ---------------------------------------------------------------- what has passed
 
@@ -131,9 +131,9 @@ class FleetStep:
         """Write what has passed, so that the allocator knows it; return whose stretch is over."""
         events: list[Event] = [event for decision in self.given for event in decision.before]
         working = [(job, one) for job, one in cut if one.hours > 0 and one.priced.stretch.gpus > 0]
-        yield Change.of([*events, *(lived(job, one) for job, one in working)])
+        yield Change([*events, *(lived(job, one) for job, one in working)])
         jobs = {job.job for job, _ in working}
-        yield Change.of(self._kept([one for job, one in self.inside if job.job not in jobs]))
+        yield Change(self._kept([one for job, one in self.inside if job.job not in jobs]))
         return jobs
 
     def _kept(self, going_on: Sequence[StretchAccount]) -> Sequence[Event]:
@@ -166,8 +166,6 @@ UNLIMITED_GPUS = 1 << 30
 
 
 class _Given(NamedTuple):
-    """What became of a wish."""
-
     events: list[Event]  # empty where the job goes on as it is
     lacks: bool = False  # whether it is less than was wanted
     gives_back: bool = False  # whether workers of the job hold more than they are to, until they have gone
@@ -201,9 +199,8 @@ class FleetDecision:
             batch: list[Event] = [*remembered(fleet, run, self.now_hours), *machines]
             for decision, events in written:
                 batch += [*decision.before, *events]
-            yield Change.of(
-                batch, (Directive(decision.record, decision.taken) for decision, events in written if events)
-            )
+            orders = [Directive(decision.record, decision.taken) for decision, events in written if events]
+            yield Change(batch, orders)
         run.decided_hours, run.decided_orders = self.now_hours, orders_of(self.context, fleet)
         # A fleet that forgets whom it decided about decides again: what is being given back is free then.
         short = any(one.lacks for one in given) and any(one.gives_back for one in given)
@@ -256,7 +253,6 @@ class FleetDecision:
         return wanted, self._sized(cluster, nodes)
 
     def _sized(self, cluster: Cluster, nodes: int) -> list[ClusterSized]:
-        """Request this many nodes; the cluster is then as it will be."""
         if not self.run.owns_machines:
             return []
         event = sized(self.fleet, self.now_hours, nodes, cluster)
@@ -397,6 +393,5 @@ def remembered(fleet: FleetRecord, run: LiveFleet, now_hours: float) -> list[Rem
 
 
 def _prices(standing: Standing) -> tuple[float, float | None]:
-    """Return what is kept in reserve, and the price of an hour where there is one."""
     hour = standing.usd_per_job_hour
     return standing.reserved_usd, float(hour) if np.isfinite(hour) else None

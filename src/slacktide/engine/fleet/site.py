@@ -221,7 +221,6 @@ def _since(hours: Sequence[float], origin_hours: float) -> Floats:
 
 
 def _ends(contexts: Sequence[JobContext], phases: int) -> Floats:
-    """Return the progress at which each phase of each job is over; after the last one, all its work."""
     ends = np.empty((len(contexts), phases))
     for row, context in zip(ends, contexts, strict=True):
         own = context.terms.phase_ends_gpu_hours
@@ -250,7 +249,6 @@ def is_hard(job: Job) -> bool:
 
 
 def _weight(context: JobContext, template: JobTemplate | None) -> float:
-    """Return how much an hour of a job's waiting counts."""
     if context.file is not None and context.file.priority is not None:
         return context.file.priority
     return 1.0 if template is None else template.weight

@@ -48,7 +48,6 @@ class SpotSeen:
             self._see(rented.pool, at_utc, self._held_gpus(rented.pool))
 
     def _held_gpus(self, pool: str) -> int:
-        """Return the spot GPUs of a pool that are there by now."""
         return sum(self._tickets[name].gpus for name in self._joined if self._tickets[name].pool == pool)
 
     def _see(self, pool: str, at_utc: datetime, at_most_gpus: int) -> None:

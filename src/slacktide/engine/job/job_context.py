@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -62,22 +63,30 @@ class JobContext:
     """Where one job runs and how it is decided."""
 
     job: Job
-    market_pool: Pool  # the pool as it was when the market was opened
     start_slot: int  # the market's slot in which the job was submitted
     origin_hours: float  # when that slot began, on the market's clock
     policy: Policy  # as it runs: behind the guard when the deadline is hard
-    terms: physics.Terms
     tariff: Tariff
     setting: Setting
     pools: PoolOptions
     """Where it may be: several pools for a job that may move; slots are those of the first."""
     all_terms: tuple[physics.Terms, ...]  # the job in each of those pools
-    here: int = 0  # which of those pools this is the context of: `market_pool` and `terms` are of that one
+    here: int = 0  # which of those pools this is the context of
     file: JobFile | None = None
     patience: RetryLimits = USUAL
     feed: Feed | None = None  # where the quotes keep coming from, for a market that is still being written
     playback: Playback | None = None  # a recorded market, moved on as the job's time passes
     sight: Sight = "feed"
+
+    @property
+    def market_pool(self) -> Pool:
+        """The pool as it was when the market was opened."""
+        return self.pools.pools[self.here]
+
+    @property
+    def terms(self) -> physics.Terms:
+        """The job in this pool, as bare numbers."""
+        return self.all_terms[self.here]
 
     @property
     def may_move(self) -> bool:
@@ -86,10 +95,7 @@ class JobContext:
 
     def at(self, pool: int) -> JobContext:
         """Return the context of the same job in another of its pools."""
-        if pool == self.here:
-            return self
-        there = self.pools.pools[pool]
-        return dataclasses.replace(self, market_pool=there, terms=self.all_terms[pool], here=pool)
+        return self if pool == self.here else dataclasses.replace(self, here=pool)
 
     def named(self, pool: str) -> JobContext:
         """Return the context of the same job in a pool of this name; of a job that stays, the only one."""
@@ -150,10 +156,6 @@ class JobContext:
         """Return the slot of this pool that runs when a slot of the job's first pool begins."""
         return own_slot(self.market_pool, self.home, slot)
 
-    def quote_at(self, pool: str, slot: int) -> Quote:
-        """Return what one of the job's pools offers in a slot."""
-        return self.named(pool).quote(slot)
-
     def worst_quote(self, slot: int) -> Quote:
         """Return the highest prices up to a slot, and the on-demand price for spot where that is higher."""
         slot = self.own_slot(slot)
@@ -184,14 +186,14 @@ class JobContext:
         own = slot - self.start_slot
         view = look(self.job, moment, state, own, self.slot_hours, memory, name, pace, places)
         if places is not None and self.sight == "tried":
-            sightings = [[self._own(one) for one in seen.get(name, ())] for name in self.pool_names]
-            tried = TriedMoment(moment, sightings)
+            tried = TriedMoment(moment, [self._sightings(seen.get(name, ())) for name in self.pool_names])
             view = dataclasses.replace(view, pools=tried, known=tried)
         return self._shortened(view, slot, from_hours)
 
-    def _own(self, one: Sighting) -> Sighting:
+    def _sightings(self, seen: Iterable[Sighting]) -> list[Sighting]:
         """Return what was seen of a pool, its hours counted from when the job's first slot began."""
-        return one._replace(at_hours=hours_since(one.at_hours, self.origin_hours, self.slot_hours))
+        hours = partial(hours_since, origin_hours=self.origin_hours, slot_hours=self.slot_hours)
+        return [sighting._replace(at_hours=hours(sighting.at_hours)) for sighting in seen]
 
     @property
     def warns(self) -> bool:
@@ -251,11 +253,9 @@ def make_context(
     )
     return JobContext(
         job=job,
-        market_pool=pool,
         start_slot=start_slot,
         origin_hours=began_hours if origin_hours is None else origin_hours,
         policy=guarded(policy, job),
-        terms=terms[0],
         tariff=tariff_of(job.billing, pool.slot_hours),
         setting=setting,
         pools=usable,

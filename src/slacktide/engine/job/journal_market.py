@@ -92,7 +92,6 @@ def open_written(written: str) -> tuple[Market, Feed | None]:
 
 
 def _recorded(written: str) -> Market:
-    """Open a recorded market; it is kept until its file changes."""
     return _opened(written, _stamp(json.loads(written)["spec"]))
 
 

@@ -89,7 +89,6 @@ def _is_measured(context: StepContext, record: JobRecord) -> bool:
 
 
 def _before(record: JobRecord, job_context: JobContext) -> Pace:
-    """Return what was believed so far of a job that is measured."""
     return prior(job_context.job.work_spread) if record.progress.pace is None else record.progress.pace
 
 

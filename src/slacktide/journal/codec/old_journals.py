@@ -49,8 +49,6 @@ def _meant(name: str, text: Any) -> Any:
 
 @dataclass(slots=True)
 class _OldJob:
-    """What the events so far say of a job."""
-
     began_hours: float
     start_slot: int
     pool: str

@@ -115,8 +115,6 @@ class Jobs(Mapping[str, JobRecord]):
 
 
 class _Records(ValuesView[JobRecord]):
-    """All jobs in the order they came."""
-
     def __init__(self, jobs: Jobs) -> None:
         super().__init__(jobs)
         self._jobs = jobs

@@ -71,7 +71,6 @@ class Tickets:
             self.closed[name] = ticket._replace(returned_hours=at_hours)
 
     def _forget(self, now_hours: float) -> None:
-        """Drop what was closed long ago."""
         for ticket in list(self.closed.values()):
             assert ticket.returned_hours is not None
             if now_hours - ticket.returned_hours > KEPT_HOURS:

@@ -154,7 +154,6 @@ def is_held(journal: str | os.PathLike[str]) -> bool:
 
 
 def _is_at(path: Path, handle: int) -> bool:
-    """Whether a path leads to the file that is open."""
     try:
         there = os.lstat(path)
     except OSError:

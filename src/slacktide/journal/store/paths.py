@@ -70,7 +70,6 @@ def _check_links(path: Path) -> None:
 
 
 def _shown(path: str | os.PathLike[str]) -> str:
-    """Return a path as a message shows it: not all of one that is too long to be meant."""
     text = os.fspath(path)
     return text if len(text) <= 2 * LONGEST_NAME_BYTES else f"{text[:60]}...{text[-20:]}"
 

@@ -213,8 +213,6 @@ SMALLEST_BYTES = 512  # a file of SQLite has one page at least
 
 
 class _Seen(NamedTuple):
-    """A file at a moment."""
-
     device: int
     inode: int
     size_bytes: int
