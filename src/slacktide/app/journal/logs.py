@@ -6,7 +6,7 @@ import codecs
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from slacktide.backends.base import PIECE_BYTES, Backend, Log
 from slacktide.core.errors import InputError, shown
@@ -19,6 +19,11 @@ class LogLine(NamedTuple):
     rank: int
     line: str
     continued: bool = False  # whether it goes on with the line before, which was too long for one row
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it under its documented keys; `continued` is there only where it is true."""
+        fields = self._asdict()
+        return fields if self.continued else {name: fields[name] for name in ("attempt", "rank", "line")}
 
 
 class _Reader:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -46,7 +47,7 @@ def config(context: click.Context, output: str) -> None:
     from slacktide.app.settings.settings import read_all
 
     settings = read_all(defaults.profile_of(context))
-    _check_all(context, settings)
+    defaults.defaults_for(context, settings, settings.defaults())
     for note in settings.notes:
         click.echo(f"slacktide: warning: {note}", err=True)
     rows = _rows(context, settings)
@@ -79,7 +80,7 @@ def set_(context: click.Context, key: str, value: str, project: bool) -> None:
     number = plain[0].endswith("_usd") or len(plain) > 1
     given = defaults.typed(value) if number else from_here(key, value, kind, path)
     if len(plain) > 1:
-        defaults.check_value(*_root_of(context), plain, given)
+        defaults.check_value(context, plain, given)
     set_key(kind, path, names, given)
     click.echo(f"set {key} in {path}", err=True)
 
@@ -105,18 +106,11 @@ def _place_of(context: click.Context, key: str, project: bool) -> tuple[Kind, Pa
     from slacktide.app.settings.files import PROFILE, PROFILES, PROJECT_FILE, project_path, user_path
 
     names, profile = tuple(key.split(".")), defaults.profile_of(context)
-    defaults.check_key(*_root_of(context), names)
+    defaults.check_key(context, names)
     if profile and names == (PROFILE,):
         raise InputError("profile must be set at the top of a file, got --profile; leave it out")
     path = (project_path() or Path.cwd() / PROJECT_FILE) if project else user_path()
     return "project" if project else "user", path, (PROFILES, profile, *names) if profile else names
-
-
-def _root_of(context: click.Context) -> tuple[click.Group, click.Context]:
-    """Return the top command `slacktide`, and its context."""
-    root = context.find_root()
-    assert isinstance(root.command, click.Group)
-    return root.command, root
 
 
 @config.command()
@@ -137,22 +131,12 @@ def _paths() -> dict[str, str | None]:
     return {"user": str(user_path()), "project": None if project is None else str(project)}
 
 
-def _check_all(context: click.Context, settings: Settings) -> None:
-    """Raise FileError for a default that its command cannot use."""
-    top, root = _root_of(context)
-    defaults.check_commands(top, root, settings)
-    for name in settings.defaults():
-        command = top.get_command(root, name)
-        assert command is not None
-        defaults.defaults_of(command, root, settings, (name,))
-
-
 def _rows(context: click.Context, settings: Settings) -> list[SettingRow]:
     from slacktide.app.settings.files import KEYS, TOKEN_KEYS
 
     rows = [_profile_row(context, settings)]
     for key in KEYS:
-        given, setting = defaults.environment(key), settings.get(key)
+        given, setting = os.environ.get(KEYS[key].variable, ""), settings.get(key)
         if given:
             rows.append(SettingRow(key, HIDDEN if key == "token" else given, "environment"))
         elif setting is not None:

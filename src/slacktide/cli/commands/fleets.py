@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from slacktide.results.stream import StreamComparison
 
 SAME_NAMES = (
-    "jobs", "count", "arrivals", "sizes", "seed", "node_gpus", "start", "hours", "periods", "bound",
+    "jobs", "count", "arrivals", "sizes", "seed", "budget", "node_gpus", "provisioning_hours",
+    "idle_grace_hours", "start", "hours", "periods", "bound",
 )  # fmt: skip
-"""Options of `simulate` that are called as in a request."""
+"""Options of `simulate` whose values go into its request as they are."""
 
 
 @click.group()
@@ -99,7 +100,6 @@ def _conditions(texts: tuple[str, ...]) -> dict[str, str]:
 @click.argument("fleet", type=click.Path(), metavar="FLEET")
 @click.option(
     "--budget",
-    "budget_text",
     metavar="BUDGET",
     help="Use this budget instead: '20 gpus', '40 usd/hour', '20000 usd/month'.",
 )
@@ -127,7 +127,7 @@ def budget(fleet: str, **given: Any) -> None:
 
     request = BudgetRequest(
         path=fleet,
-        budget=given["budget_text"],
+        budget=given["budget"],
         response_hours=given["response_hours"],
         integer=not given["continuous"],
     )
@@ -147,7 +147,7 @@ def budget(fleet: str, **given: Any) -> None:
 
 @click.command()
 @click.argument("fleet", type=click.Path(), metavar="FLEET")
-@click.option("--jobs", "jobs", type=click.Path(), metavar="FILE.csv", help="A table of past jobs.")
+@click.option("--jobs", type=click.Path(), metavar="FILE.csv", help="A table of past jobs.")
 @click.option(
     "--count",
     type=int,
@@ -161,12 +161,17 @@ def budget(fleet: str, **given: Any) -> None:
     "--sizes", metavar="exponential|fixed|lognormal|pareto", help="How work differs between jobs of a class."
 )
 @click.option("--seed", type=int, default=0, help="The same seed gives the same stream.")
-@click.option("--budget", "budget_text", metavar="BUDGET", help="Use this budget instead, e.g. '20 gpus'.")
+@click.option("--budget", metavar="BUDGET", help="Use this budget instead, e.g. '20 gpus'.")
 @click.option("--node-gpus", type=int, help="GPUs are rented in nodes of this many.")
 @click.option(
-    "--provisioning", type=common.Duration(), help="Time from requesting a node until it is ready, e.g. 4m."
+    "--provisioning",
+    "provisioning_hours",
+    type=common.Duration(),
+    help="Time from requesting a node until it is ready, e.g. 4m.",
 )
-@click.option("--idle-grace", type=common.Duration(), help="How long an idle node is kept, e.g. 5m.")
+@click.option(
+    "--idle-grace", "idle_grace_hours", type=common.Duration(), help="How long an idle node is kept, e.g. 5m."
+)
 @common.market_options
 @click.option(
     "--start", type=int, help="Market: the slot in which the jobs' hour 0 is.  [default: by date, or 0]"
@@ -202,10 +207,7 @@ def simulate(fleet: str, **given: Any) -> None:
     request = SimulateRequest(
         file=read_fleet_file(fleet),
         **{name: given[name] for name in SAME_NAMES},
-        budget=given["budget_text"],
         policies=common.parse_policies(given["policy"], fleet),
-        provisioning_hours=given["provisioning"],
-        idle_grace_hours=given["idle_grace"],
         # `--start` is the slot of hour 0 of the jobs, not where a market is opened.
         market=common.market_spec({**given, "start": None}),
     )

@@ -197,15 +197,8 @@ def logs(job: str, journal: str | None, server: str | None, output: str, **given
     harmless = output == "text" and is_terminal()
     with opened(journal, server) as read:
         for printed in read.logs(job, **given):
-            line = _log_json(printed) if output == "json" else _log_line(printed, harmless)
+            line = json.dumps(printed.as_json()) if output == "json" else _log_line(printed, harmless)
             click.echo(line, color=True)  # otherwise click would take colours out of what goes into a pipe
-
-
-def _log_json(printed: LogLine) -> str:
-    fields = printed._asdict()
-    if not printed.continued:
-        del fields["continued"]
-    return json.dumps(fields)
 
 
 def _log_line(printed: LogLine, harmless: bool) -> str:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -183,8 +181,7 @@ def forecast(source: str, pool: str | None, plot: str | None, output: str, **giv
 
 def _print_written(found: Market, out: str) -> None:
     """Print what was written, and the assumptions made for it."""
-    slots = sum(len(pool) for pool in found.pools)
-    pools = "1 pool" if len(found) == 1 else f"{len(found)} pools"
+    pools, slots = format_count(len(found), "pool"), sum(len(pool) for pool in found.pools)
     click.echo(f"wrote {out}: {pools}, {slots} slots of {found.pools[0].slot_hours * 60:.6g} min")
     for sentence in found.assumptions:
         click.echo(f"assumed: {sentence}")
@@ -223,11 +220,13 @@ def follow(
         feed=feed, path=out, zones=_names(zones), every_hours=every, since_hours=since, **given
     )
     screen = FeedScreen()
-    with _ended_by_signals():
-        try:
-            follow_on(request, screen.show, once=once)
-        except KeyboardInterrupt:
-            click.echo(f"stopped; {out} is complete up to here, and the same command continues it", err=True)
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # SIGTERM ends it as Ctrl-C does
+    try:
+        follow_on(request, screen.show, once=once)
+    except KeyboardInterrupt:
+        click.echo(f"stopped; {out} is complete up to here, and the same command continues it", err=True)
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 class FeedScreen:
@@ -283,17 +282,3 @@ def _names(text: str | None) -> tuple[str, ...]:
     if text is not None and not all(names):
         raise InputError(f"zones must be named between commas, got {text!r:.80}")
     return names if text else ()
-
-
-@contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """Let SIGTERM end a command as Ctrl-C does: the table is complete at any moment."""
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

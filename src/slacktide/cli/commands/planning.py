@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slacktide.cli.shared import options as common
-from slacktide.cli.shared.journals import is_remote, journal_path, place_options, server_option
+from slacktide.cli.shared.journals import (
+    check_left_to_server,
+    is_remote,
+    journal_path,
+    place_options,
+    server_option,
+)
 from slacktide.cli.shared.output import ProgressBar, echo_json, print_rich, warn, write_files
 from slacktide.core.errors import InputError, shown
 
@@ -123,19 +129,21 @@ def plan(job: str, **given: Any) -> None:
 
     With --server the server makes it, on its own market unless JOB or --market names another.
     """
+    request = common.plan_request(job, given)
     if is_remote(given["server"]):
-        from slacktide.cli.shared.remote_answers import plan_on_server
+        from slacktide.cli.shared.remote_answers import answer_on_server
 
-        plan_on_server(job, given)
+        answer_on_server("plan", request, given, title="planning")
         return
     from slacktide.app.planning.plan import make_plan
+    from slacktide.app.task_requests import local_task
     from slacktide.core.files import write_whole
     from slacktide.report.figures.plan import plot_plan
     from slacktide.report.pages import plan as html
     from slacktide.report.text.tables.plan import page
     from slacktide.report.wire.plan import as_json
 
-    task = common.on_market(common.plan_request(job, given), given, journal_path(given["journal"]))
+    task = local_task(request, common.market_spec(given), journal_path(given["journal"]))
     with ProgressBar("planning") as bar:
         made = make_plan(task, progress=bar)
     if given["output"] == "json":
@@ -189,18 +197,22 @@ def backtest(job: str, **given: Any) -> None:
 
     With --server the server does it, on its own market unless JOB or --market names another.
     """
+    request = common.backtest_request(job, given)
     if is_remote(given["server"]):
-        from slacktide.cli.shared.remote_answers import backtest_on_server
+        from slacktide.cli.shared.remote_answers import answer_on_server
 
-        backtest_on_server(job, given)
+        check_left_to_server(("on",))
+        text = "decisions" if given["verbose"] else "text"
+        answer_on_server("backtest", request, given, title="back-testing", text=text)
         return
     from slacktide.app.planning.backtest import run_backtest
     from slacktide.app.planning.spreading import open_spread
+    from slacktide.app.task_requests import local_task
     from slacktide.core.files import write_whole
     from slacktide.report.figures.backtest import plot_backtest
     from slacktide.report.pages import backtest as html
 
-    task = common.on_market(common.backtest_request(job, given), given)
+    task = local_task(request, common.market_spec(given))
     with open_spread(given["on"]) as spread, ProgressBar("back-testing") as bar:
         result = run_backtest(task, progress=bar, spread=spread)
     _print_backtest(result, given["output"], verbose=given["verbose"])

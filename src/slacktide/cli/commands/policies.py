@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slacktide.cli.shared import options as common
-from slacktide.cli.shared.journals import is_remote, server_option
+from slacktide.cli.shared.journals import check_left_to_server, is_remote, remote, server_option
 from slacktide.cli.shared.output import (
     ProgressBar,
     confirm_forgetting,
@@ -20,6 +20,7 @@ from slacktide.core.errors import InputError
 
 if TYPE_CHECKING:
     from slacktide.app.planning.learning import Hedge
+    from slacktide.app.task_requests import LearnRequest
 
 
 @click.command()
@@ -80,23 +81,29 @@ def learn(job: str | None, **given: Any) -> None:
 
     With --server it is the server's trust, which its jobs use.
     """
+    request = None if job is None else common.learn_request(job, given)
     if is_remote(given["server"]):
-        from slacktide.cli.shared.remote_answers import learn_on_server
+        from slacktide.cli.shared.remote_answers import answer_on_server
 
-        learn_on_server(job, given)
+        check_left_to_server(("on", "state"))
+        if given["reset"]:
+            confirm_forgetting(given["server"], sure=given["yes"])
+            remote(given["server"]).forget()
+            click.echo(f"forgot what {given['server']} had learned", err=True)
+        answer_on_server("learn", request, given, title="learning")
         return
     from slacktide.app.planning.learning import forget, learned, learned_path
     from slacktide.report.figures.learn import plot_learned
     from slacktide.report.text.tables import learn as report
 
-    if given["on"] is not None and job is None:
+    if given["on"] is not None and request is None:
         raise InputError("--on must come with a JOB to train with, got none; without one nothing is computed")
     path = learned_path(given["state"])
     if given["reset"] and path.exists():
         confirm_forgetting(str(path), sure=given["yes"])
         forget(path)
         click.echo(f"forgot {path}", err=True)
-    hedge = learned(path, given["pool_of"]) if job is None else _teach(path, job, given)
+    hedge = learned(path, given["pool_of"]) if request is None else _teach(path, request, given)
     if given["output"] == "json":
         echo_json(report.as_json(hedge, str(path)))
     else:
@@ -104,10 +111,11 @@ def learn(job: str | None, **given: Any) -> None:
     write_files(given, plot=lambda path: plot_learned(hedge, path))
 
 
-def _teach(path: Path, job: str, given: dict[str, Any]) -> Hedge:
+def _teach(path: Path, request: LearnRequest, given: dict[str, Any]) -> Hedge:
     from slacktide.app.planning.learning import teach
     from slacktide.app.planning.spreading import open_spread
+    from slacktide.app.task_requests import local_task
 
-    task = common.on_market(common.learn_request(job, given), given)
+    task = local_task(request, common.market_spec(given))
     with open_spread(given["on"]) as spread, ProgressBar("learning") as bar:
         return teach(path, task, progress=bar, spread=spread)

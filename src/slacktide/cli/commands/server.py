@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -69,11 +69,13 @@ def _stay(running: Controller, stop: StopRequests) -> None:
 @click.option(
     "--name", "names", multiple=True, metavar="NAME", help="A host name by which clients reach the server."
 )
-@click.option("--tls-cert", type=common.FILE, metavar="FILE", help="Certificate chain in PEM form.")
-@click.option("--tls-key", type=common.FILE, metavar="FILE", help="Its private key.")
+@click.option(
+    "--tls-cert", "certificate", type=common.FILE, metavar="FILE", help="Certificate chain in PEM form."
+)
+@click.option("--tls-key", "key", type=common.FILE, metavar="FILE", help="Its private key.")
 @click.option("--behind-proxy", is_flag=True, help="A proxy does TLS and passes requests on.")
 @click.option(
-    "--rate", type=click.FloatRange(min=1), default=200.0, metavar="N",
+    "--rate", "rate_per_s", type=click.FloatRange(min=1), default=200.0, metavar="N",
     help="Requests per second for each token."
 )  # fmt: skip
 @click.option(
@@ -81,7 +83,7 @@ def _stay(running: Controller, stop: StopRequests) -> None:
     help="Days for which files of jobs from clients are kept after their end.",
 )  # fmt: skip
 @click.option(
-    "--warm-up/--no-warm-up", default=True,
+    "--warm-up/--no-warm-up", "warms_up", default=True,
     help="Compile in advance what plans and back-tests need, at low priority.",
 )  # fmt: skip
 @staying_options
@@ -103,11 +105,7 @@ def serve(**given: Any) -> None:
     from slacktide.app.tokens import tokens_of
     from slacktide.cli.shared.interruptions import steady_output
 
-    address = Address(
-        host=given["host"], port=given["port"], names=given["names"], certificate=given["tls_cert"],
-        key=given["tls_key"], behind_proxy=given["behind_proxy"], rate_per_s=given["rate"],
-        keep_days=given["keep_days"], warms_up=given["warm_up"],
-    )  # fmt: skip
+    address = Address(**{field.name: given[field.name] for field in fields(Address)})
     address.check()
     defaults = run_options_of(given).for_all()
     defaults.check()

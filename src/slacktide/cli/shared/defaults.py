@@ -7,8 +7,7 @@ makes that map, for the command that is called; for `--help` no file is read.
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -43,12 +42,8 @@ def prepare(context: click.Context, profile: str | None, arguments: Sequence[str
         click.echo(f"slacktide: warning: {note}", err=True)
     context.obj = settings
     if settings.files:
-        assert isinstance(context.command, click.Group)
-        check_commands(context.command, context, settings)
-        command = context.command.get_command(context, name)
-        assert command is not None
         # Only for the command that is called: making those of all would import all commands.
-        context.default_map = {name: defaults_of(command, context, settings, (name,))}
+        context.default_map = defaults_for(context, settings, [name])
 
 
 def wants_help(arguments: Sequence[str]) -> bool:
@@ -58,60 +53,60 @@ def wants_help(arguments: Sequence[str]) -> bool:
     return "-h" in options or "--help" in options
 
 
-def check_commands(root: click.Group, context: click.Context, settings: Settings) -> None:
-    """Raise FileError if `defaults` names an unknown command."""
-    for name, setting in settings.defaults().items():
-        known = root.list_commands(context)
-        if name not in known:
-            raise setting.error(unknown_name("a command in defaults", name, known))
+def defaults_for(context: click.Context, settings: Settings, names: Iterable[str]) -> dict[str, Any]:
+    """Return the defaults of these commands; raises FileError for one that its command cannot use."""
+    root = _root(context)
+    _check_names(settings.defaults(), root.list_commands(context), "a command in defaults")
+    return {name: _defaults_of(_inside(root, context, name), context, settings, (name,)) for name in names}
 
 
-def defaults_of(
+def _defaults_of(
     command: click.Command, context: click.Context, settings: Settings, path: tuple[str, ...]
 ) -> dict[str, Any]:
     """Return the defaults of a command by the names of its parameters, and of the commands below it."""
     given = settings.defaults(*path)
     if isinstance(command, click.Group):
-        return _of_group(command, context, settings, path, given)
-    options = options_of(command)
+        names = command.list_commands(context)
+        _check_names(given, names, f"a command of `{' '.join(path)}`")
+        inner = {name: _inside(command, context, name) for name in names}
+        return {name: _defaults_of(one, context, settings, (*path, name)) for name, one in inner.items()}
+    options = _options_of(command)
+    given = {key.replace("_", "-"): setting for key, setting in given.items()}
+    _check_names(given, list(options), f"an option of `{' '.join(path)}`")
+    shared = {name.replace("_", "-"): settings.get(name) for name in SHARED}
     found = {
-        options[name].name: _as_click(setting.value, options[name])
-        for name in SHARED
-        if name in options and (setting := settings.get(name)) is not None
+        options[name]: _as_click(setting.value, options[name])
+        for name, setting in shared.items()
+        if name in options and setting is not None
     }
-    for key, setting in given.items():
-        name = key.replace("-", "_")
-        if name not in options:
-            known = [one.replace("_", "-") for one in options]
-            raise setting.error(unknown_name(f"an option of `{' '.join(path)}`", key, known))
-        found[options[name].name] = _checked(setting, options[name], context)
-    return {str(name): value for name, value in found.items()}
+    found |= {options[name]: _checked(setting, options[name], context) for name, setting in given.items()}
+    return {str(option.name): value for option, value in found.items()}
 
 
-def _of_group(
-    group: click.Group,
-    context: click.Context,
-    settings: Settings,
-    path: tuple[str, ...],
-    given: Mapping[str, SettingInFile],
-) -> dict[str, Any]:
-    names = group.list_commands(context)
-    for key, setting in given.items():
-        if key not in names:
-            raise setting.error(unknown_name(f"a command of `{' '.join(path)}`", key, names))
-    inner = {name: group.get_command(context, name) for name in names}
+def _check_names(given: Mapping[str, SettingInFile], known: list[str], what: str) -> None:
+    for name, setting in given.items():
+        if name not in known:
+            raise setting.error(unknown_name(what, name, known))
+
+
+def _root(context: click.Context) -> click.Group:
+    """Return the top command, `slacktide`."""
+    root = context.find_root().command
+    assert isinstance(root, click.Group)
+    return root
+
+
+def _inside(group: click.Group, context: click.Context, name: str) -> click.Command:
+    command = group.get_command(context, name)
+    assert command is not None
+    return command
+
+
+def _options_of(command: click.Command) -> dict[str, click.Option]:
+    """Return the options of a command that have defaults, by their long names without the dashes before."""
+    options = [param for param in command.params if isinstance(param, click.Option) and not param.is_eager]
     return {
-        name: defaults_of(command, context, settings, (*path, name))
-        for name, command in inner.items()
-        if command is not None
-    }
-
-
-def options_of(command: click.Command) -> dict[str, click.Option]:
-    """Return the options of a command that have defaults, by their long names."""
-    found = [one for one in command.params if isinstance(one, click.Option) and not one.is_eager]
-    return {
-        name.lstrip("-").replace("-", "_"): one for one in found for name in one.opts if name.startswith("--")
+        name.removeprefix("--"): option for option in options for name in option.opts if name.startswith("--")
     }
 
 
@@ -159,47 +154,37 @@ def typed(text: str) -> object:
     return text
 
 
-def check_key(root: click.Group, context: click.Context, names: tuple[str, ...]) -> None:
+def check_key(context: click.Context, names: Sequence[str]) -> None:
     """Raise InputError unless a dotted key names a setting, or an option of a command."""
     from slacktide.app.settings.files import DEFAULTS, KEYS, PROFILE
 
     first, *rest = names
     if first == DEFAULTS:
-        _option(root, context, rest)
+        _option(context, rest)
     elif rest or first not in (*KEYS, PROFILE):
         known = [*KEYS, PROFILE, f"{DEFAULTS}.COMMAND.OPTION"]
         raise InputError(unknown_name("a key", ".".join(names), known))
 
 
-def check_value(root: click.Group, context: click.Context, names: Sequence[str], value: object) -> None:
+def check_value(context: click.Context, names: Sequence[str], value: object) -> None:
     """Raise InputError unless the option named by a key of `defaults` takes this value."""
-    option = _option(root, context, names[1:])
+    option = _option(context, names[1:])
     try:
         option.type_cast_value(context, _as_click(value, option))
     except click.BadParameter as error:
         raise InputError(f"{'.'.join(names)}: {error.message}") from error
 
 
-def _option(root: click.Group, context: click.Context, names: Sequence[str]) -> click.Option:
+def _option(context: click.Context, names: Sequence[str]) -> click.Option:
     """Return the option named by a command and an option name; raises InputError if there is none."""
-    command: click.Command = root
+    command: click.Command = _root(context)
     left = list(names)
     while isinstance(command, click.Group):
         name, known = left.pop(0) if left else "", command.list_commands(context)
         if name not in known:
             raise InputError(unknown_name("a command in defaults", name, known))
-        found = command.get_command(context, name)
-        assert found is not None
-        command = found
-    options = {name.replace("_", "-"): option for name, option in options_of(command).items()}
-    named = ".".join(left)
+        command = _inside(command, context, name)
+    options, named = _options_of(command), ".".join(left)
     if named.replace("_", "-") not in options:
         raise InputError(unknown_name("an option in defaults", named, list(options)))
     return options[named.replace("_", "-")]
-
-
-def environment(key: str) -> str:
-    """Return the value of a setting in the environment; empty if it is not there."""
-    from slacktide.app.settings.files import KEYS
-
-    return os.environ.get(KEYS[key].variable, "") if KEYS[key].variable else ""

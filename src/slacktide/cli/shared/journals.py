@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
+from slacktide.cli.shared.options import together
 from slacktide.core.errors import InputError
 
 if TYPE_CHECKING:
     from slacktide.client.remote import AnyJournal, RemoteJournal
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 STRENGTH = (
     click.core.ParameterSource.COMMANDLINE,
@@ -26,31 +25,22 @@ STRENGTH = (
 NO_CONTROLLER = "no controller is running on this journal"
 
 
-def journal_option(command: Command) -> Command:
-    """Add `--journal`, which names a journal file."""
-    return click.option(
-        "--journal",
-        type=click.Path(),
-        envvar="SLACKTIDE_JOURNAL",
-        metavar="PATH",
-        help="The journal; default: $SLACKTIDE_JOURNAL, your settings, or your own.",
-    )(command)
-
-
-def server_option(command: Command) -> Command:
-    """Add `--server`, which names a server."""
-    return click.option(
-        "--server",
-        envvar="SLACKTIDE_SERVER",
-        metavar="URL",
-        help="The server of the journal; default: $SLACKTIDE_SERVER, or your settings, which "
-        "also give the token unless $SLACKTIDE_TOKEN does.",
-    )(command)
-
-
-def place_options(command: Command) -> Command:
-    """Add `--journal` and `--server`, one of which names the journal to use."""
-    return journal_option(server_option(command))
+journal_option = click.option(
+    "--journal",
+    type=click.Path(),
+    envvar="SLACKTIDE_JOURNAL",
+    metavar="PATH",
+    help="The journal; default: $SLACKTIDE_JOURNAL, your settings, or your own.",
+)
+server_option = click.option(
+    "--server",
+    envvar="SLACKTIDE_SERVER",
+    metavar="URL",
+    help="The server of the journal; default: $SLACKTIDE_SERVER, or your settings, which also give the token "
+    "unless $SLACKTIDE_TOKEN does.",
+)
+place_options = together(journal_option, server_option)
+"""One of these two names the journal to use."""
 
 
 def is_remote(server: str | None) -> bool:
@@ -111,7 +101,7 @@ def token_of(server: str) -> str:
 def check_left_to_server(names: Sequence[str]) -> None:
     """Raise InputError if one of these options is on the command line: they are a server's own choice."""
     context = click.get_current_context()
-    options = {one.name: one.opts[-1] for one in context.command.params}
+    options = {option.name: option.opts[-1] for option in context.command.params}
     for name in names:
         if is_on_command_line([name]):
             raise InputError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,7 +17,7 @@ from slacktide.report.file_formats import check_page, picture_format
 if TYPE_CHECKING:
     from slacktide.app.markets.market import MarketSpec
     from slacktide.app.planning.backtest import Starts
-    from slacktide.app.task_requests import BacktestRequest, JobTask, LearnRequest, PlanRequest
+    from slacktide.app.task_requests import BacktestRequest, LearnRequest, PlanRequest
     from slacktide.core.register import Spec
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -192,42 +192,27 @@ def parse_policy(text: str | None, job_file: str | None = None) -> Spec | None:
     return next(iter(parse_policies((text,), job_file)), None) if text else None
 
 
-def plan_request(
-    job: str,
-    given: Mapping[str, Any],
-    sent: Mapping[str, Any] | None = None,
-    wants: Sequence[Any] = (),
-    *,
-    check: bool = False,
-) -> PlanRequest:
-    """Return the request for a plan of a job file; `sent` says what a server is sent of the file."""
+def plan_request(job: str, given: Mapping[str, Any]) -> PlanRequest:
+    """Return the request for a plan of a job file."""
     from slacktide.app.task_requests import PlanRequest
 
-    return PlanRequest(
-        **(as_it_is(job) if sent is None else sent),
-        policy=written(parse_policy(given["policy"], job)),
-        start=given.get("start"),
-        wants=tuple(wants),
-        check=check,
-    )
+    policy = written(parse_policy(given["policy"], job))
+    return PlanRequest(**as_it_is(job), policy=policy, start=given.get("start"))
 
 
-def backtest_request(
-    job: str, given: Mapping[str, Any], sent: Mapping[str, Any] | None = None, wants: Sequence[Any] = ()
-) -> BacktestRequest:
+def backtest_request(job: str, given: Mapping[str, Any]) -> BacktestRequest:
     """Return the request for a back-test of a job file."""
     from slacktide.app.task_requests import BacktestRequest
 
     starts = _starts(given["starts"])
-    policies = (written(one) for one in parse_policies(given["policy"], job))
+    policies = (written(policy) for policy in parse_policies(given["policy"], job))
     return BacktestRequest(
-        **(as_it_is(job) if sent is None else sent),
-        policies=tuple(one for one in policies if one is not None),
+        **as_it_is(job),
+        policies=tuple(policy for policy in policies if policy is not None),
         starts=starts.count,
         every_hours=starts.every_hours,
         truth=given["truth"],
         sight=given["sight"],
-        wants=tuple(wants),
     )
 
 
@@ -243,21 +228,11 @@ def _starts(text: str) -> Starts:
     return Starts(count=int(text))
 
 
-def learn_request(
-    job: str, given: Mapping[str, Any], sent: Mapping[str, Any] | None = None, wants: Sequence[Any] = ()
-) -> LearnRequest:
+def learn_request(job: str, given: Mapping[str, Any]) -> LearnRequest:
     """Return the request to train the choice among policies with a job file."""
     from slacktide.app.task_requests import LearnRequest
 
-    training = {name: given[name] for name in ("jobs", "seed", "pool_of")}
-    return LearnRequest(**(as_it_is(job) if sent is None else sent), **training, wants=tuple(wants))
-
-
-def on_market(request: Any, given: Mapping[str, Any], journal: Path | None = None) -> JobTask[Any]:
-    """Return the task of a request that is done here, on the market that the options name."""
-    from slacktide.app.task_requests import local_task
-
-    return local_task(request, market_spec(given), journal)
+    return LearnRequest(**as_it_is(job), **{name: given[name] for name in ("jobs", "seed", "pool_of")})
 
 
 def written(policy: object) -> str | None:

@@ -16,7 +16,6 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from slacktide.app.jobs import requests
-from slacktide.app.journal.logs import LogLine
 from slacktide.core.errors import InputError, shown
 from slacktide.journal.events import Health
 from slacktide.service.handler_context import HandlerContext, Routes, place_of
@@ -182,7 +181,9 @@ class JobRoutes(Routes):
             )
             left = until - time.monotonic()
             if lines or over or left <= 0 or self._context.hub.closed:
-                return JSONResponse({"lines": [_line(one) for one in lines], "next": place, "over": over})
+                return JSONResponse(
+                    {"lines": [line.as_json() for line in lines], "next": place, "over": over}
+                )
             await self._context.hub.changed(seq, min(left, 0.25))
 
     @endpoint("GET", f"{JOB}/why", forms.Why)
@@ -284,13 +285,6 @@ class JobRoutes(Routes):
 
         known = self._pages.known((after, job, most, exact))
         return answered(await self._reader.run(page) if known is None else known)
-
-
-def _line(one: LogLine) -> dict[str, Any]:
-    fields = one._asdict()
-    if not one.continued:
-        del fields["continued"]
-    return fields
 
 
 def _shown_alone(request: Request, ending: str) -> dict[str, str]:
