@@ -27,7 +27,7 @@ from slacktide.market.source import open_market
 from slacktide.policies.base import policies
 from slacktide.simulation import batch, plain
 from slacktide.simulation.plain import guarded
-from slacktide.simulation.plan.futures import scenarios
+from slacktide.simulation.plan.futures import futures_of_pool
 from slacktide.simulation.plan.planned_job import FUTURES, PlanStart
 from slacktide.simulation.playback import Setting
 
@@ -86,7 +86,8 @@ def bills(setup: Setup, starts: int) -> Iterator[tuple[np.ndarray, float]]:
 def _one(market: Market, job: Job, acting, name: str, slot: int, seed: int) -> tuple[np.ndarray, float]:  # type: ignore[no-untyped-def]
     begin = PlanStart.at(market, name, slot)
     setting = Setting(neighbours=begin.neighbours)
-    drawn, start = scenarios(job, begin.place, begin.neighbours, paths=FUTURES, seed=seed)
+    futures = futures_of_pool(job, begin.place, begin.neighbours, paths=FUTURES, seed=seed)
+    drawn, start = [options.pools[0] for options in futures.options], futures.start
     ready = batch.prepare_together(acting, job, drawn, start, setting)
     runs = batch.run_ready(job, drawn, ready, start, setting=setting)
     (came,) = batch.run_compiled(job, market.pool(name), acting, [slot])

@@ -8,7 +8,6 @@ path did not depend on us, so each policy can be run on it again, with the forec
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -115,53 +114,29 @@ def select(
     state: State,
     *,
     setting: Callable[[Pool], Setting] = lambda _: USUAL,
-    at_once: int = 1,
     seed: int = 0,
     name: str = "",
     progress: Progress | None = None,
     spread: Spread = HERE,
 ) -> list[Selected]:
-    """Run a stream of jobs: draw an arm for each, replay the pool when it is over, learn.
+    """Run a stream of jobs: for each, draw an arm, replay the market with all of them, and learn.
 
     What a replay comes to does not depend on what was learned, so `spread` may do them ahead of their turn.
-    `at_once` jobs are under way together: a job is drawn before the ones ahead of it have ended.
     `policies` are the arms in the learner's order. Jobs are known to the learner as `name`, or as
-    their own name, with a number; what is still open when this is interrupted is dropped.
+    their own name, with a number.
     """
-    if at_once < 1:
-        raise InputError(f"at_once must be >= 1, got {at_once}")
-    todo = list(tasks)
-    replays = _replays(todo, policies, setting, spread)
-    under_way = deque[tuple[str, str]]()  # names of jobs with what was drawn for each, oldest first
-    done = list[Selected]()
-
-    def end() -> None:
-        job, drawn = under_way[0]
-        found = next(replays)
+    todo, done = list(tasks), list[Selected]()
+    for number, replayed in enumerate(_replays(todo, policies, setting, spread)):
+        job = f"{name or todo[number].job.name}-{seed}-{number}"
         with state.changing() as hedge:
-            hedge.end(job, found.shares)
-            done.append(_record(job, drawn, found, hedge))
-        under_way.popleft()
-
-    try:
-        for number, task in enumerate(todo):
-            job = f"{name or task.job.name}-{seed}-{number}"
-            with state.changing() as hedge:
-                if hedge.arms != tuple(policies):
-                    raise InputError("policies must be the learner's arms in their order, got others")
-                # The draw follows the number and not the name, so that a repeated stream draws the same.
-                drawn = hedge.begin(job, key=str(number), seed=seed)
-            under_way.append((job, drawn))
-            if len(under_way) == at_once:
-                end()
-            if progress is not None:
-                progress(number + 1, len(todo))
-        while under_way:
-            end()
-    finally:
-        while under_way:
-            with state.changing() as hedge:
-                hedge.drop(under_way.popleft()[0])
+            if hedge.arms != tuple(policies):
+                raise InputError("policies must be the learner's arms in their order, got others")
+            # The draw follows the number and not the name, so that a repeated stream draws the same.
+            drawn = hedge.begin(job, key=str(number), seed=seed)
+            hedge.end(job, replayed.shares)
+            done.append(_record(job, drawn, replayed, hedge))
+        if progress is not None:
+            progress(number + 1, len(todo))
     return done
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from slacktide.core.arrays import Floats
 from slacktide.core.types import Job
 from slacktide.market.base import EPOCH, Pool
-from slacktide.simulation.plan.futures import scenarios
+from slacktide.simulation.plan.futures import futures_of_pool
 from tests import build
 
 JOB = Job(work_gpu_hours=6.0, deadline_hours=10.0, widths=(1,))
@@ -21,7 +21,8 @@ def pool(usd: Floats) -> Pool:
 
 
 def futures(usd: Floats) -> list[Floats]:
-    drawn, start = scenarios(JOB, pool(usd), (), paths=40)
+    found = futures_of_pool(JOB, pool(usd), (), paths=40)
+    drawn, start = [options.pools[0] for options in found.options], found.start
     for one in drawn:
         assert np.array_equal(one.spot_usd_per_gpu_hour[: start + 1], usd)
     return [one.spot_usd_per_gpu_hour[start : start + SLOTS] for one in drawn]

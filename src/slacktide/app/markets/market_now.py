@@ -28,7 +28,7 @@ from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.market.base import Market, Pool
 from slacktide.market.spec import is_feed
 from slacktide.report.wire import values
-from slacktide.simulation.plan.futures import scenarios
+from slacktide.simulation.plan.futures import futures_of_pool
 from slacktide.simulation.plan.planned_job import PlanStart
 
 MOST_SLOTS = 2000
@@ -191,9 +191,12 @@ def _futures(begin: PlanStart, hours: float, count: int) -> tuple[Floats, Floats
     """Return prices and spot GPUs of each drawn future, slot by slot from the present one on."""
     most, until = _most_gpus(begin), hours + begin.place.slot_hours  # the present slot comes on top
     any_job = Job(work_gpu_hours=1.0, widths=tuple(range(1, most + 1)), deadline_hours=until)
-    drawn, first = scenarios(any_job, begin.place, begin.neighbours, paths=count)
-    usd = np.array([one.spot_usd_per_gpu_hour[first:] for one in drawn])
-    return usd, np.minimum(np.array([one.spot_gpus[first:] for one in drawn], dtype=np.float64), most)
+    futures = futures_of_pool(any_job, begin.place, begin.neighbours, paths=count)
+    pools = [options.pools[0] for options in futures.options]
+    usd = np.array([pool.spot_usd_per_gpu_hour[futures.start :] for pool in pools])
+    return usd, np.minimum(
+        np.array([pool.spot_gpus[futures.start :] for pool in pools], dtype=np.float64), most
+    )
 
 
 def _bands(futures: Floats) -> Bands:

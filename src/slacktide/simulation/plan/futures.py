@@ -50,7 +50,7 @@ def futures_of_pool(
     job: Job, pool: Pool, neighbours: tuple[Pool, ...], *, paths: int, seed: int = 0
 ) -> PoolFutures:
     """Draw futures for a job that stays in a pool, which ends with the present slot."""
-    drawn, _ = scenarios(job, pool, neighbours, paths=paths, seed=seed)
+    drawn = _scenarios(job, pool, neighbours, paths=paths, seed=seed)
     slots = deadline_slots(job, pool.slot_hours)
     options = [PoolOptions.single(job, future) for future in drawn]
     return PoolFutures(options, slots, learned_from(pool, neighbours))
@@ -123,42 +123,41 @@ def _unlike(pool: Pool, width: int, begins: Ints, known: int) -> Ints:
 
 def _went_on(pool: Pool, begin: int, slots: int) -> Pool:
     """Return a pool that goes on as it did from a slot on; its price moves from the present one."""
-    at = len(pool) - 1
     usd: Floats = pool.spot_usd_per_gpu_hour[begin : begin + slots]
-    moved = usd * (pool.spot_usd_per_gpu_hour[at] / usd[0]) if usd[0] > 0 else usd
-    return continued(pool, _first(pool), at, pool.spot_gpus[begin : begin + slots], moved)
+    moved = usd * (pool.spot_usd_per_gpu_hour[-1] / usd[0]) if usd[0] > 0 else usd
+    return _continued(pool, pool.spot_gpus[begin : begin + slots], moved)
 
 
 def _models(options: PoolOptions, paths: int) -> list[list[Pool]]:
     drawn = []
     for seed, (pool, job) in enumerate(zip(options.pools, options.places.jobs, strict=True)):
         others = tuple(other for other in options.pools if other is not pool)
-        drawn.append(scenarios(job, pool, others, paths=paths, seed=seed)[0])
+        drawn.append(_scenarios(job, pool, others, paths=paths, seed=seed))
     return [list(pools) for pools in zip(*drawn, strict=True)]
 
 
-def scenarios(
+def _scenarios(
     job: Job, pool: Pool, neighbours: tuple[Pool, ...], *, paths: int, seed: int = 0
-) -> tuple[list[Pool], int]:
-    """Return pools whose past is real and whose future is drawn, and the slot in which the future begins.
+) -> list[Pool]:
+    """Return pools whose past is real and whose future is drawn.
 
     The future begins with the last slot of the pool, whose quote is known, and covers the deadline.
     """
     levels = levels_of(job, pool.slot_hours)
-    at = len(pool) - 1
     slots = deadline_slots(job, pool.slot_hours)
-    blocks = markov.block_of(clock(hour_of_day(pool, at), slots, pool.slot_hours))
-    first = max(0, at - math.ceil(PAST_HOURS / pool.slot_hours))
+    blocks = markov.block_of(clock(hour_of_day(pool, len(pool) - 1), slots, pool.slot_hours))
     usable = np.array(levels.usable)
     rng = np.random.default_rng([seed, 1])
-    prices = iter(_price_paths(pool.spot_usd_per_gpu_hour[first : at + 1], slots, paths, seed))
-    history, now = _history(levels, pool, neighbours), _now(levels, pool, at)
+    prices = iter(_price_paths(pool.spot_usd_per_gpu_hour[_first(pool) :], slots, paths, seed))
+    level_now = levels.level(pool.spot_gpus)
+    now = markov.Now(int(level_now[-1]), int(markov.ages(level_now)[-1]))
+    history = _history(levels, pool, neighbours)
     drawn: list[Pool] = []
     for number, few in enumerate(np.array_split(np.arange(paths), min(MODELS, paths))):
         model = history.resampled(rng)
         level = markov.simulate(levels, model, now, blocks, paths=len(few), seed=seed * MODELS + number)
-        drawn += [continued(pool, first, at, usable[path], next(prices)) for path in level]
-    return drawn, at - first
+        drawn += [_continued(pool, usable[path], next(prices)) for path in level]
+    return drawn
 
 
 class _History(NamedTuple):
@@ -227,19 +226,15 @@ def _price_paths(past: Floats, slots: int, paths: int, seed: int) -> list[Floats
     return [window * (past[-1] / window[0]) if window[0] > 0 else window for window in windows]
 
 
-def _now(levels: markov.StateCuts, pool: Pool, at: int) -> markov.Now:
-    level = levels.level(pool.spot_gpus[: at + 1])
-    return markov.Now(int(level[-1]), int(markov.ages(level)[-1]))
-
-
-def continued(pool: Pool, first: int, at: int, gpus: Ints, usd: Floats) -> Pool:
-    """Return the real past from `first` up to `at`, then a drawn future; the present quote stays real.
+def _continued(pool: Pool, gpus: Ints, usd: Floats) -> Pool:
+    """Return the recent past of a pool, then a drawn future, which begins with the pool's present quote.
 
     On-demand GPUs are taken to be there in the future.
     """
-    spot_gpus = np.concatenate([pool.spot_gpus[first : at + 1], gpus[1:]])
-    spot_usd = np.concatenate([pool.spot_usd_per_gpu_hour[first : at + 1], usd[1:]])
-    last = pool.on_demand_usd_per_gpu_hour[at]
-    on_demand = np.append(pool.on_demand_usd_per_gpu_hour[first : at + 1], np.full(len(gpus) - 1, last))
-    stock = np.append(pool.stock(first, at + 1), np.full(len(gpus) - 1, UNLIMITED_GPUS))
+    first, ahead = _first(pool), len(gpus) - 1
+    on_demand_usd = pool.on_demand_usd_per_gpu_hour
+    spot_gpus = np.concatenate([pool.spot_gpus[first:], gpus[1:]])
+    spot_usd = np.concatenate([pool.spot_usd_per_gpu_hour[first:], usd[1:]])
+    on_demand = np.append(on_demand_usd[first:], np.full(ahead, on_demand_usd[-1]))
+    stock = np.append(pool.stock(first, len(pool)), np.full(ahead, UNLIMITED_GPUS))
     return Pool(pool.name, pool.slot_hours, spot_usd, on_demand, spot_gpus, pool.time(first), pool.gpu, stock)

@@ -107,20 +107,6 @@ def test_a_stream_learns_within_its_bound(market: Market, rate: LearningRate) ->
     assert hedge.weights[hedge.arms.index("on-demand")] < 0.05
 
 
-def test_a_stream_of_overlapping_jobs_ends_with_the_same_weights(market: Market) -> None:
-    policies = make_arms(SIMPLE)
-    tasks = random_tasks(HARD, market, 20)
-    prompt, late = Hedge(tuple(policies), rate=Anytime()), Hedge(tuple(policies), rate=Anytime())
-    select(tasks, policies, prompt)
-    records = select(tasks, policies, late, at_once=6)
-    assert late.weights.tolist() == prompt.weights.tolist()
-    assert [record.job for record in records] == [f"job-0-{number}" for number in range(20)]
-    assert late.regret().expected <= late.regret().bound
-    assert late.tally.delay > 0.0
-    with pytest.raises(InputError, match="at_once must be >= 1"):
-        select(tasks, policies, late, at_once=0)
-
-
 def test_a_stream_on_disk_equals_one_in_memory(market: Market, tmp_path: Path) -> None:
     policies = make_arms(SIMPLE)
     memory = Hedge(tuple(policies))
@@ -138,7 +124,7 @@ def test_an_interrupted_stream_leaves_nothing_open(market: Market, tmp_path: Pat
     policies = make_arms([*SIMPLE, Broken()])
     saved = LearnedStateFile(tmp_path / "learn.json", lambda: Hedge(tuple(policies)))
     with pytest.raises(KeyboardInterrupt):
-        select(random_tasks(HARD, market, 5), policies, saved, at_once=3)
+        select(random_tasks(HARD, market, 5), policies, saved)
     assert (saved.read().open, saved.read().ended) == ({}, 0)
 
 
