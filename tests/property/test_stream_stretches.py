@@ -10,25 +10,21 @@ import numpy as np
 import pytest
 
 from slacktide.allocators.base import allocators
-from slacktide.core.errors import InputError
 from slacktide.core.register import Spec
 from slacktide.physics import ledger
 from slacktide.physics.ledger import Stretch
 from slacktide.physics.tariff import BY_THE_SECOND
-from slacktide.results.stream import GpuHourBill, StreamRun
-from slacktide.simulation.fleet.run import RunOptions, run_events
+from slacktide.results.stream import GpuHourBill
+from slacktide.simulation.fleet.run import run_events
 from tests.golden.parts_of_streams import POLICIES, SETTINGS, Ground
+from tests.property.parts_of_stretches import KeptRun, run_and_keep
 
 RESTARTS = (0.0, 0.06)
 
 
-def kept(where: Ground, spec: Spec, *, plain: bool = False) -> StreamRun:
-    return run_events(where.stream, where.fleet, allocators.make(spec), RunOptions(keep=True, plain=plain))
-
-
-def by_payer(run: StreamRun) -> dict[str, list[Stretch]]:
+def by_payer(kept: KeptRun) -> dict[str, list[Stretch]]:
     found = defaultdict[str, list[Stretch]](list)
-    for stretch, _ in run.stretches:
+    for stretch, _ in kept.stretches:
         found[f"{stretch.payer}/{stretch.use}"].append(stretch)
     return found
 
@@ -38,27 +34,30 @@ def by_payer(run: StreamRun) -> dict[str, list[Stretch]]:
 @pytest.mark.parametrize("spec", POLICIES, ids=str)
 def test_stretches_tell_the_whole_run(spec: Spec, setting: str, restart_hours: float) -> None:
     where = SETTINGS[setting](restart_hours)
-    run = kept(where, spec)
-    bill_is_their_sum(run)
-    jobs_live_from_arrival_to_end(run, where)
-    nodes_are_whole(run, where)
-    audit = ledger.audit(run.stretches, lambda _: BY_THE_SECOND)
+    kept = run_and_keep(where.stream, where.fleet, spec)
+    bill_is_their_sum(kept)
+    jobs_live_from_arrival_to_end(kept, where)
+    nodes_are_whole(kept, where)
+    audit = ledger.audit(kept.stretches, lambda _: BY_THE_SECOND)
     assert audit.clean
-    assert audit.cost_usd == pytest.approx(run.bill.gpu_hours, rel=1e-9)
+    assert audit.cost_usd == pytest.approx(kept.run.bill.gpu_hours, rel=1e-9)
 
 
-def bill_is_their_sum(run: StreamRun) -> None:
-    sums = GpuHourBill.of(ledger.bill(run.stretches))
-    assert astuple(sums) == pytest.approx(astuple(run.bill), rel=1e-9, abs=1e-9 * run.bill.gpu_hours)
+def bill_is_their_sum(kept: KeptRun) -> None:
+    bill, sums = kept.run.bill, ledger.bill(kept.stretches)
+    gpu_hours, pause = sums.on_demand_gpu_hours, sums.pause_gpu_hours
+    unused, rounding = sums.idle_gpu_hours, sums.rounding_gpu_hours
+    split = GpuHourBill(gpu_hours, gpu_hours - unused - pause, pause, rounding, unused - rounding)
+    assert astuple(split) == pytest.approx(astuple(bill), rel=1e-9, abs=1e-9 * bill.gpu_hours)
 
 
-def jobs_live_from_arrival_to_end(run: StreamRun, where: Ground) -> None:
-    lives, stream = by_payer(run), where.stream
+def jobs_live_from_arrival_to_end(kept: KeptRun, where: Ground) -> None:
+    lives, stream = by_payer(kept), where.stream
     for job in range(len(stream)):
         life = lives[f"job-{job}/work"]
         came = stream.arrival_hours[job]
         assert life[0].from_hours == came
-        assert life[-1].to_hours - came == run.response_hours[job]
+        assert life[-1].to_hours - came == kept.run.response_hours[job]
         for one, following in pairwise(life):
             assert one.to_hours == following.from_hours
         for one in life:
@@ -69,10 +68,10 @@ def jobs_live_from_arrival_to_end(run: StreamRun, where: Ground) -> None:
         assert sum(one.gained_gpu_hours for one in life) == pytest.approx(work, rel=1e-9)
 
 
-def nodes_are_whole(run: StreamRun, where: Ground) -> None:
+def nodes_are_whole(kept: KeptRun, where: Ground) -> None:
     """At every moment all payers together hold whole nodes."""
-    stretches = [one for one, _ in run.stretches]
-    for at in np.random.default_rng(1).uniform(0.0, run.end_hours, 100):
+    stretches = [one for one, _ in kept.stretches]
+    for at in np.random.default_rng(1).uniform(0.0, kept.run.end_hours, 100):
         held = sum(one.gpus for one in stretches if one.from_hours <= at < one.to_hours)
         assert held % where.fleet.node_gpus == 0
 
@@ -80,11 +79,11 @@ def nodes_are_whole(run: StreamRun, where: Ground) -> None:
 @pytest.mark.parametrize("spec", POLICIES, ids=str)
 def test_keeping_changes_nothing_and_the_plain_source_keeps_the_same(spec: Spec) -> None:
     where = SETTINGS["everything"](0.06)
-    run, plain = kept(where, spec), kept(where, spec, plain=True)
+    kept, plain = (run_and_keep(where.stream, where.fleet, spec, plain=plain) for plain in (False, True))
     without = run_events(where.stream, where.fleet, allocators.make(spec))
-    assert np.array_equal(run.response_hours, without.response_hours)
-    assert run.bill == without.bill
-    for (one, _), (other, _) in zip(run.stretches, plain.stretches, strict=True):
+    assert np.array_equal(kept.run.response_hours, without.response_hours)
+    assert kept.run.bill == without.bill
+    for (one, _), (other, _) in zip(kept.stretches, plain.stretches, strict=True):
         assert (one.payer, one.use, one.gpus) == (other.payer, other.use, other.gpus)
         for name in (
             "from_hours", "to_hours", "held_hours", "pause_hours", "productive_hours", "gained_gpu_hours"
@@ -92,21 +91,11 @@ def test_keeping_changes_nothing_and_the_plain_source_keeps_the_same(spec: Spec)
             assert getattr(one, name) == pytest.approx(getattr(other, name), rel=1e-9, abs=1e-9)
 
 
-def test_a_run_that_kept_nothing_says_so() -> None:
-    where = SETTINGS["single-gpus"](0.0)
-    run = run_events(where.stream, where.fleet, allocators.make("one-width"))
-    with pytest.raises(InputError, match="run it with keep=True"):
-        _ = run.stretches
-
-
-def test_stretches_are_read_like_a_list_and_priced() -> None:
+def test_stretches_are_priced() -> None:
     where = SETTINGS["everything"](0.06)
-    made = allocators.make("fixed-width")
-    run = run_events(where.stream, where.fleet, made, RunOptions(keep=True), usd_per_gpu_hour=2.5)
-    first, charge = run.stretches[0]
+    kept = run_and_keep(where.stream, where.fleet, "fixed-width", usd_per_gpu_hour=2.5)
+    first, charge = kept.stretches[0]
     assert first.payer == "job-0"
-    assert list(run.stretches[:3]) == [run.stretches[place] for place in range(3)]
-    assert run.stretches[-1] == list(run.stretches)[-1]
-    assert ledger.bill(run.stretches).cost_usd == pytest.approx(2.5 * run.bill.gpu_hours)
+    assert ledger.bill(kept.stretches).cost_usd == pytest.approx(2.5 * kept.run.bill.gpu_hours)
     assert charge.usd == 2.5 * first.gpus * first.held_hours
-    assert {one.use for one, _ in run.stretches} == {"work", "boot", "idle", "rounding"}
+    assert {one.use for one, _ in kept.stretches} == {"work", "boot", "idle", "rounding"}

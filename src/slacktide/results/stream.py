@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -11,9 +10,6 @@ import numpy as np
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.stream import Stream
 from slacktide.core.arrays import Floats
-from slacktide.core.errors import InputError
-from slacktide.physics import ledger
-from slacktide.physics.ledger import Priced
 
 POOL = "cluster"  # the only pool of a simulated stream: GPUs at one price
 PREFIX = "job-"  # a job's name is this and its number in the stream
@@ -46,8 +42,7 @@ class GpuHourBill:
     that are free on nodes of which others are in use. Idle: nodes that no job used, those on their way
     included.
 
-    It is `GpuHourBill.of(ledger.bill(stretches))` of all stretches of the run, added up on the way so that a
-    run need not keep them.
+    It is what all stretches of the run come to, added up on the way so that a run need not keep them.
     """
 
     gpu_hours: float  # all that was paid for
@@ -55,13 +50,6 @@ class GpuHourBill:
     restart_gpu_hours: float
     fragmentation_gpu_hours: float
     idle_gpu_hours: float
-
-    @classmethod
-    def of(cls, sums: ledger.StretchSums) -> GpuHourBill:
-        """Split what all stretches of a stream come to, which rents on demand only."""
-        unused, rounding = sums.idle_gpu_hours, sums.rounding_gpu_hours
-        all_of_it, pause = sums.on_demand_gpu_hours, sums.pause_gpu_hours
-        return cls(all_of_it, all_of_it - unused - pause, pause, rounding, unused - rounding)
 
     def share(self, gpu_hours: float) -> float:
         return gpu_hours / self.gpu_hours if self.gpu_hours else 0.0
@@ -83,18 +71,6 @@ class StreamRun:
     peak_gpus: int  # the most GPUs that were paid for at once
     resizes: int  # how often a running job's width was changed
     end_hours: float  # when the last job was done
-    kept: Sequence[Priced] | None = field(default=None, repr=False, compare=False)
-    """All that happened, where the run kept it."""
-
-    @property
-    def stretches(self) -> Sequence[Priced]:
-        """All stretches of the jobs and of the site, in the order in which they began.
-
-        Raises InputError when the run did not keep them.
-        """
-        if self.kept is None:
-            raise InputError("a run must keep its stretches to show them; run it with keep=True")
-        return self.kept
 
     @cached_property
     def responses(self) -> Responses:

@@ -24,7 +24,6 @@ from slacktide.simulation.fleet.market_world import MarketWorld
 from slacktide.simulation.fleet.scene import FleetScene
 from slacktide.simulation.fleet.settled import is_independent, run_settled
 from slacktide.simulation.fleet.stream_world import StreamWorld
-from slacktide.simulation.fleet.stretch_log import StretchLog
 
 Progress = Callable[[int, int], None]
 Watch = Callable[[FleetView, Any], None]
@@ -41,7 +40,7 @@ class RunOptions:
     progress: Progress | None = None
     watch: Watch | None = None
     plain: bool = False  # whether the kernel's source runs without being compiled
-    keep: bool = False  # whether every stretch is kept, and on a market every reason
+    keep: bool = False  # whether every stretch and every reason are kept, on a market
 
 
 UNWATCHED = RunOptions()
@@ -106,13 +105,11 @@ def run_events(
     options: RunOptions = UNWATCHED,
     *,
     last_call: bool = True,
-    usd_per_gpu_hour: float = 1.0,
 ) -> StreamRun:
     """Run a stream under an allocator, event by event.
 
-    Without `last_call` the last job is not known to be the last, and machines are kept as before. Stretches
-    that are kept have a price per GPU-hour. Raises InputError when an allocator requests what is not allowed
-    or lets jobs wait forever.
+    Without `last_call` the last job is not known to be the last, and machines are kept as before. Raises
+    InputError when an allocator requests what is not allowed or lets jobs wait forever.
     """
     if int(stream.class_index.max()) >= len(fleet.classes):
         raise InputError(
@@ -120,8 +117,7 @@ def run_events(
             f"only {len(fleet.classes)} classes"
         )
     begun = begin(allocator, fleet)
-    log = StretchLog(usd_per_gpu_hour) if options.keep else None
-    world = StreamWorld(stream, fleet, begun, plain=options.plain, last_call=last_call, log=log)
+    world = StreamWorld(stream, fleet, begun, plain=options.plain, last_call=last_call)
     drive(world, len(stream), begun, options)
     return world.result(options.name)
 

@@ -48,7 +48,6 @@ from slacktide.policies.view import View
 from slacktide.results.stream import POOL, PREFIX, GpuHourBill, StreamRun
 from slacktide.simulation.fleet import stream_kernel as kernel
 from slacktide.simulation.fleet.stream_kernel import ArrivalColumns, EndedPhases, PresentJobs
-from slacktide.simulation.fleet.stretch_log import StretchLog
 
 
 class StreamRows(NamedTuple):
@@ -177,10 +176,9 @@ class StreamWorld:
         *,
         plain: bool,
         last_call: bool,
-        log: StretchLog | None,
     ) -> None:
         """Begin; with `last_call` nothing is kept for jobs to come once the last one has."""
-        self.stream, self.fleet, self.last_call, self.log = stream, fleet, last_call, log
+        self.stream, self.fleet, self.last_call = stream, fleet, last_call
         self.sized = allocator if isinstance(allocator, Sizing) else None
         self.learner = allocator if isinstance(allocator, Learning) else None
         self.work_of_class = (
@@ -218,9 +216,6 @@ class StreamWorld:
         )  # fmt: skip
         self.now_hours, self.present, self.came, ended = step
         self.cluster.pass_time(self.now_hours - before, self.held_gpus)
-        if self.log:
-            self.log.note_site(before, self.now_hours, self.cluster.unused(self.held_gpus))
-            self._note(self.log, ended)
         if self.learner:
             self._report_events(self.learner, ended, came)
         if self.present == len(self.jobs.ids):
@@ -265,11 +260,6 @@ class StreamWorld:
             )
         self.held_gpus = held_gpus
         self.resizes += changes
-        if self.log:
-            self._note(self.log, 0)
-
-    def _note(self, log: StretchLog, ends: int) -> None:
-        log.note_jobs(self.jobs, self.present, self.ended, ends, self.finish_hours, self.now_hours)
 
     def _columns(self) -> JobColumns:
         count = self.present
@@ -341,5 +331,4 @@ class StreamWorld:
             peak_gpus=cluster.peak * cluster.node_gpus,
             resizes=self.resizes,
             end_hours=self.now_hours,
-            kept=self.log.kept() if self.log else None,
         )

@@ -1,20 +1,63 @@
-"""Writing down every stretch of a simulated stream: what each job held and did, and what stayed unused.
+"""Every stretch of a simulated stream, written down: what each job held and did, and what stayed unused.
 
 A stretch of a job lasts for as long as its width and its phase do. It is written when it ends, from what the
-job's pause and progress were when it began: so a run that keeps no log pays nothing for it.
+job's pause and progress were when it began.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
+from slacktide.allocators.base import allocators
+from slacktide.allocators.view import begin
 from slacktide.budget.cluster import UNUSED, Unused
+from slacktide.budget.fleet import Fleet
+from slacktide.budget.stream import Stream
 from slacktide.core.arrays import Floats
 from slacktide.core.quotes import Quote
+from slacktide.core.register import Spec
 from slacktide.physics.ledger import Priced, Stretch, Use
 from slacktide.physics.tariff import BY_THE_SECOND, Meter, price
-from slacktide.results.stream import POOL, PREFIX
-from slacktide.simulation.fleet.stream_kernel import EndedPhases, PresentJobs
+from slacktide.results.stream import POOL, PREFIX, StreamRun
+from slacktide.simulation.fleet.run import UNWATCHED, drive
+from slacktide.simulation.fleet.stream_kernel import EndedPhases, PresentJobs, StepResult
+from slacktide.simulation.fleet.stream_world import StreamWorld
+
+
+class KeptRun(NamedTuple):
+    """A run of a stream with all its stretches, in the order in which they began."""
+
+    run: StreamRun
+    stretches: Sequence[Priced]
+
+
+def run_and_keep(
+    stream: Stream, fleet: Fleet, spec: Spec, *, plain: bool = False, usd_per_gpu_hour: float = 1.0
+) -> KeptRun:
+    """Run a stream event by event, and write down every stretch at a price per GPU-hour."""
+    allocator = begin(allocators.make(spec), fleet)
+    world = StreamWorld(stream, fleet, allocator, plain=plain, last_call=True)
+    log = StretchLog(usd_per_gpu_hour)
+    step, place = world._kernel_step, world._place
+
+    def noting_step(*given: Any) -> StepResult:
+        before, result = world.now_hours, step(*given)
+        log.note_site(before, result.now_hours, world.cluster.unused(world.held_gpus))
+        log.note_jobs(
+            world.jobs, result.present, world.ended, result.ended, world.finish_hours, result.now_hours
+        )
+        return result
+
+    def noting_place(*given: Any) -> tuple[int, int]:
+        result = place(*given)
+        log.note_jobs(world.jobs, world.present, world.ended, 0, world.finish_hours, world.now_hours)
+        return result
+
+    world._kernel_step, world._place = noting_step, noting_place
+    drive(world, len(stream), allocator, UNWATCHED)
+    return KeptRun(world.result(""), log.kept())
 
 
 @dataclass(slots=True)
