@@ -158,19 +158,11 @@ def run_ready(
     job: Job, futures: Sequence[Pool], ready: Sequence[Policy], start: int, *, setting: Setting = USUAL
 ) -> Sequence[Run]:
     """Run from one start of each future the policy that was prepared for it."""
+    pairs = list(zip(futures, ready, strict=True))
     if not can_compile(ready[0], futures[0]):
-        pairs = zip(futures, ready, strict=True)
         return [run(job, future, policy, start=start, setting=setting) for future, policy in pairs]
-    rows = []
-    for future, policy in zip(futures, ready, strict=True):
-        assert isinstance(policy, RulePolicy)
-        rows.append(run_table(job, future, policy, [start], setting=setting))
+    rows = [run_table(job, future, policy, [start], setting=setting) for future, policy in pairs]
     return Runs(job, "", futures[0].name, [start] * len(rows), np.concatenate(rows))
-
-
-def needs_preparing(policy: Policy) -> bool:
-    """Whether a policy, or the one that it wraps, must be worked out for each start."""
-    return isinstance(innermost(policy), PreparedPolicy)
 
 
 def innermost(policy: Policy) -> Policy:
@@ -179,9 +171,10 @@ def innermost(policy: Policy) -> Policy:
 
 
 def run_table(
-    job: Job, pool: Pool, policy: RulePolicy, starts: Sequence[int], *, setting: Setting = USUAL
+    job: Job, pool: Pool, policy: Policy, starts: Sequence[int], *, setting: Setting = USUAL
 ) -> Floats:
     """Run a rule policy from many starts, compiled; one row per start, columns as in COLUMNS."""
+    assert isinstance(policy, RulePolicy), "what can be compiled is a rule once it is prepared"
     # All others lie between these two, and the compiled loop checks no bounds.
     for start in (min(starts), max(starts)):
         check_start(job, pool, start)
@@ -238,14 +231,12 @@ def run_compiled(
     setting: Setting = USUAL,
 ) -> Runs:
     """Run a policy that `can_compile`, as it is given, from many starts."""
-    if needs_preparing(policy):
-        each = [(prepare(policy, job, pool, start, setting), [start]) for start in starts]
-    else:
-        each = [(policy, list(starts))]
+    if not isinstance(innermost(policy), PreparedPolicy):
+        return Runs(job, name, pool.name, starts, run_table(job, pool, policy, starts, setting=setting))
     rows = []
-    for ready, its_starts in each:
-        assert isinstance(ready, RulePolicy)
-        rows.append(run_table(job, pool, ready, its_starts, setting=setting))
+    for start in starts:
+        ready = prepare(policy, job, pool, start, setting)
+        rows.append(run_table(job, pool, ready, [start], setting=setting))
     return Runs(job, name, pool.name, starts, np.concatenate(rows))
 
 
@@ -264,7 +255,9 @@ def run_many(
     Where these are but some of the starts, `few` says whether all of them are too few to be worth it.
     """
     acting = guarded(policy, job)
-    small = (len(starts) < COMPILE_FROM if few is None else few) and not needs_preparing(acting)
+    small = len(starts) < COMPILE_FROM if few is None else few
+    if isinstance(innermost(acting), PreparedPolicy):  # what is worked out for each start is worth it
+        small = False
     if can_compile(acting, pool) and not small:
         return run_compiled(job, pool, acting, starts, name=name, setting=setting)
     ready = (acting if small else prepare(acting, job, pool, start, setting) for start in starts)

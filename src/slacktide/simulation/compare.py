@@ -12,7 +12,6 @@ import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +22,6 @@ from slacktide.core.register import Spec
 from slacktide.core.types import Job
 from slacktide.journal.events import Sight
 from slacktide.market.base import Market, Pool
-from slacktide.market.forecast.base import Forecaster
 from slacktide.market.pools.statistics import stock_outs_said
 from slacktide.physics.truth import AS_SAID, Truths
 from slacktide.policies.pools.roams import roams
@@ -73,7 +71,6 @@ def compare(
     *,
     pool: str | None = None,
     starts: Starts | Sequence[int] | None = None,
-    forecaster: Forecaster | None = None,
     truth: Truths = AS_SAID,
     progress: Progress | None = None,
     spread: Spread = HERE,
@@ -92,7 +89,7 @@ def compare(
         PoolStarts(one, job, tuple(chosen.of(job, one) if isinstance(chosen, Starts) else chosen))
         for one in pools
     )
-    sweep = Sweep(job, market, makers, forecaster, truth, where, sum(len(one.starts) for one in where))
+    sweep = Sweep(job, market, makers, truth, where, sum(len(one.starts) for one in where))
     wanted = [(policy, at) for at in range(len(pools)) for policy in (*makers, None)]
     parts = run_sweep(sweep, wanted, spread, progress)
     middle = _median_run([part for part in parts if part.policy == list(makers)[-1]])
@@ -122,7 +119,6 @@ def compare_over_pools(
     *,
     starts: Starts | Sequence[int] | None = None,
     sight: Sight = "feed",
-    forecaster: Forecaster | None = None,
     truth: Truths = AS_SAID,
     progress: Progress | None = None,
     spread: Spread = HERE,
@@ -134,7 +130,7 @@ def compare_over_pools(
     makers, job = named(policies), options.job
     chosen = common_starts(options, starts if starts is not None else Starts())
     where = tuple(_pool_starts(options, at, chosen) for at in range(len(options.pools)))
-    sweep = Sweep(job, market, makers, forecaster, truth, where, len(chosen), options, sight)
+    sweep = Sweep(job, market, makers, truth, where, len(chosen), options, sight)
     covered = [at for at, one in enumerate(where) if _covers(options, one)]
     wanted = [(name, pool) for name in (*makers, None) for pool in _pools_for(sweep, name, covered)]
     rows = _rows(options, run_sweep(sweep, wanted, spread, progress))
@@ -191,25 +187,21 @@ def common_starts(options: PoolOptions, starts: Starts | Sequence[int]) -> list[
         for start in starts:
             check_start(options.job, own, start)
         return list(starts)
-    first = max(-_ahead(own, pool) for pool in options.pools)
-    last = min(len(pool) - _ahead(own, pool) for pool in options.pools)
+    first = max(-options.slots_ahead(pool) for pool in options.pools)
+    last = min(len(pool) - options.slots_ahead(pool) for pool in options.pools)
     if last - first < len(own) - last_start(options.job, own):
         return starts.of(options.job, own)
     return [first + slot for slot in starts.of(options.job, own.window(first, last))]
 
 
 def _pool_starts(options: PoolOptions, at: int, starts: Sequence[int]) -> PoolStarts:
-    ahead = _ahead(options.pools[0], options.pools[at])
+    ahead = options.slots_ahead(options.pools[at])
     slots = tuple(start + ahead for start in starts)
     return PoolStarts(options.pools[at], options.places.jobs[at], slots, ahead)
 
 
-def _ahead(own: Pool, pool: Pool) -> int:
-    return round((own.start - pool.start) / timedelta(hours=own.slot_hours))
-
-
-def _covers(options: PoolOptions, one: PoolStarts) -> bool:
-    return min(one.starts) >= 0 and max(one.starts) <= last_start(options.job, one.pool)
+def _covers(options: PoolOptions, here: PoolStarts) -> bool:
+    return min(here.starts) >= 0 and max(here.starts) <= last_start(options.job, here.pool)
 
 
 def _pools_for(sweep: Sweep, name: str | None, covered: Sequence[int]) -> list[int | None]:

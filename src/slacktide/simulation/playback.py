@@ -34,12 +34,10 @@ class Setting:
     """What the job really is from each start; policies know only what it says and what was measured."""
 
     @classmethod
-    def on(
-        cls, market: Market, pool: Pool, forecaster: Forecaster | None = None, truth: TruthByStart = AS_SAID
-    ) -> Setting:
+    def on(cls, market: Market, pool: Pool, truth: TruthByStart = AS_SAID) -> Setting:
         """Return what all policies share on a pool of a market, whose other pools' past is known."""
         others = tuple(other for other in market.pools if other is not pool)
-        return cls(forecaster or DEFAULT_FORECASTER, neighbours=others, truth=truth)
+        return cls(neighbours=others, truth=truth)
 
 
 USUAL = Setting()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import NamedTuple
 
 import numpy as np
@@ -56,6 +57,10 @@ class PoolOptions:
     @property
     def names(self) -> list[str]:
         return [pool.name for pool in self.pools]
+
+    def slots_ahead(self, pool: Pool) -> int:
+        """Return how many slots a pool's record begins before that of the first pool."""
+        return round((self.pools[0].start - pool.start) / timedelta(hours=self.slot_hours))
 
     @property
     def widths(self) -> list[tuple[Pool, int]]:

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,7 +26,7 @@ from slacktide.policies.base import policies as register
 from slacktide.policies.selection import policy_set as arms
 from slacktide.policies.selection.hedge import Hedge
 from slacktide.policies.selection.policy_set import AUTO, fresh
-from slacktide.policies.selection.state_file import default_path, load
+from slacktide.policies.selection.state_file import LearnedStateFile, default_path, load
 from slacktide.policies.view import Policy
 from slacktide.simulation import batch, plain
 from slacktide.simulation.compare import Progress, Starts
@@ -57,12 +56,6 @@ class Selected(NamedTuple):
     leader_weight: float
     regret: float  # expected regret so far against the best fixed arm, in scaled utility
     bound: float
-
-
-class State(Protocol):
-    """A learner in memory (Hedge) or on disk (Saved)."""
-
-    def changing(self) -> AbstractContextManager[Hedge]: ...
 
 
 def arms_of(hedge: Hedge) -> dict[str, Policy]:
@@ -111,7 +104,7 @@ def random_tasks(
 def select(
     tasks: Iterable[Task],
     policies: Mapping[str, Policy],
-    state: State,
+    state: Hedge | LearnedStateFile,
     *,
     setting: Callable[[Pool], Setting] = lambda _: USUAL,
     seed: int = 0,

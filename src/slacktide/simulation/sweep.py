@@ -14,7 +14,6 @@ from slacktide.core.register import Spec
 from slacktide.core.types import Job
 from slacktide.journal.events import Sight
 from slacktide.market.base import Market, Pool
-from slacktide.market.forecast.base import Forecaster
 from slacktide.physics.truth import Truth
 from slacktide.policies.base import policies
 from slacktide.policies.deadline_guard import label
@@ -65,7 +64,6 @@ class Sweep(NamedTuple):
     job: Job
     market: Market
     policies: Mapping[str, Policy]
-    forecaster: Forecaster | None
     truth: TruthByStart
     pools: tuple[PoolStarts, ...]
     starts: int  # from how many starts each policy runs, in all pools together where each has its own
@@ -74,8 +72,9 @@ class Sweep(NamedTuple):
 
     def setting(self, pool: int) -> Setting:
         here, truth = self.pools[pool], self.truth
-        shifted = TruthElsewhere(truth, here.ahead) if here.ahead and not isinstance(truth, Truth) else truth
-        return Setting.on(self.market, here.pool, self.forecaster, shifted)
+        is_drawn = not isinstance(truth, Truth)
+        shifted = TruthElsewhere(truth, here.ahead) if here.ahead and is_drawn else truth
+        return Setting.on(self.market, here.pool, shifted)
 
     def name(self, policy: str | None, pool: int | None) -> str:
         if self.options is None:
@@ -160,8 +159,9 @@ def _run_over_pools(sweep: Sweep, policy: str | None, start: int) -> Run:
     assert options is not None
     if policy is not None:
         acting = guarded(sweep.policies[policy], options.job)
-        setting = Setting(forecaster=sweep.forecaster or Setting().forecaster, truth=sweep.truth)
-        return run_over_pools(options, acting, start=start, name=policy, setting=setting, sight=sweep.sight)
+        return run_over_pools(
+            options, acting, start=start, name=policy, setting=Setting(truth=sweep.truth), sight=sweep.sight
+        )
     return run_optimum(options, start, sweep.truth.at(start))
 
 

@@ -28,7 +28,7 @@ from .parts_of_pools import NAMES, job, market, pool
 
 def ground(slot: int = 100, **changes: int) -> PoolOptions:
     whole = PoolOptions.of(job(), "H100", market(**changes))
-    now = known_at(whole, whole.pools, slot)
+    now = known_at(whole, slot)
     assert now is not None
     return now
 
@@ -83,11 +83,10 @@ def test_a_short_past_is_modelled_pool_by_pool_and_that_is_said() -> None:
 def test_pools_that_are_not_recorded_now_are_left_out() -> None:
     two = Market((*market().pools[:2], pool("us-west1-c", 7, late=110)), "three.csv")
     whole = PoolOptions.of(job(), "H100", two)
-    now = known_at(whole, whole.pools, 50)
+    now = known_at(whole, 50)
     assert now is not None
     assert [one.name for one in now.pools] == list(NAMES[:2])
     assert now.places.move_usd.shape == (2, 2)
-    assert known_at(whole, whole.pools[2:], 0) is not None
     late = Market((two.pools[0], two.pools[2]), "two.csv")
     with pytest.raises(InputError, match="at least two pools"):
         make(job(), late, "roaming-horizon", start=10)
@@ -169,7 +168,7 @@ def test_narrower_widths_are_tried_over_the_same_futures_without_pools_that_are_
     wide, narrow = PoolChoice("H100", infra=NAMES[0], widths=(4,)), PoolChoice("H100", widths=(2, 4))
     wanted = job(work_gpu_hours=8.0, widths=(2, 4), pools=(wide, narrow))
     whole = PoolOptions.of(wanted, "H100", market())
-    now = known_at(whole, whole.pools, 100)
+    now = known_at(whole, 100)
     assert now is not None
     here = PlannedJob.over_pools(PlanStart.at(market(), NAMES[0], 100), now)._replace(paths=3)
     assert here.widths == (2, 4)

@@ -150,7 +150,7 @@ def _over_pools(
     check_in_time(options.places.jobs)
     _check_deadline(job)
     slot = start.of(job, first)
-    now = known_at(options, options.pools, slot)
+    now = known_at(options, slot)
     if now is None:
         raise InputError(
             f"at least two pools of the job must be recorded in slot {slot} of {first.name}, "

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import timedelta
 from typing import NamedTuple
 
 import numpy as np
@@ -69,15 +67,14 @@ class PlanStart(NamedTuple):
         return place.window(max(0, len(place) - slots), len(place))
 
 
-def known_at(options: PoolOptions, pools: Sequence[Pool], slot: int) -> PoolOptions | None:
+def known_at(options: PoolOptions, slot: int) -> PoolOptions | None:
     """Return where a job may be that begins in a slot of the first pool, every past cut off there.
 
     Pools that are not recorded then are left out; None where fewer than two are.
     """
-    own = pools[0]
     kept = []
     for at, pool in enumerate(options.pools):
-        last = slot + round((own.start - pool.start) / timedelta(hours=own.slot_hours))
+        last = slot + options.slots_ahead(pool)
         if 0 <= last < len(pool):
             kept.append((at, pool.window(0, last + 1)))
     if len(kept) < 2:
@@ -121,7 +118,7 @@ class Variant(NamedTuple):
         if later and worthless is not None:
             worthless += later
         widths = tuple(width for width in job.widths if width <= self.most_gpus) or job.widths[:1]
-        return dataclasses.replace(
+        return replace(
             job,
             deadline_hours=self.deadline_hours,
             worthless_after_hours=worthless,
@@ -250,7 +247,7 @@ class PlannedJob(NamedTuple):
             return batch.run_ready(job, pools, ready, start, setting=setting)
         runs: list[Run] = []
         for future, policy, truth in zip(pools, ready, truths, strict=True):
-            really = dataclasses.replace(setting, truth=truth)
+            really = replace(setting, truth=truth)
             runs += batch.run_ready(job, [future], [policy], start, setting=really)
         return runs
 
@@ -263,7 +260,7 @@ class PlannedJob(NamedTuple):
     def _in(self, future: PoolOptions) -> PoolOptions:
         names = {pool.name for pool in self.options.pools}
         pools = tuple(pool for pool in future.pools if pool.name in names)
-        return dataclasses.replace(self.options, pools=pools)
+        return replace(self.options, pools=pools)
 
     def _changed(self, variant: Variant) -> PlannedJob:
         """Return the job as a variant says, without the pools whose narrowest width is too wide for it."""
@@ -271,7 +268,7 @@ class PlannedJob(NamedTuple):
         rows = [at for at, job in enumerate(jobs) if job.widths[0] <= variant.most_gpus]
         kept = only_pools(self.options, rows)
         places = kept.places._replace(jobs=tuple(variant.of(job) for job in kept.places.jobs))
-        return self._replace(options=dataclasses.replace(kept, job=variant.of(kept.job), places=places))
+        return self._replace(options=replace(kept, job=variant.of(kept.job), places=places))
 
 
 def _start(pool: Pool, futures: PoolFutures) -> int:
