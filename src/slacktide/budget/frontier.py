@@ -93,7 +93,7 @@ def _falling(price: Floats, item: Ints) -> Floats:
 def hulls_of(classes: Sequence[JobClass]) -> tuple[ItemHull, ...]:
     """Return the hull of each item, in the order of the classes and their phases."""
     free = [job_class for job_class in classes if not is_bound(job_class)]
-    single = iter(_single(Hulls.of(rows_of(entries_of(free)))) if free else ())
+    single = iter(_item_hulls(Hulls.of(rows_of(entries_of(free)))) if free else ())
     found: list[ItemHull] = []
     for job_class in classes:
         if is_bound(job_class):
@@ -103,7 +103,7 @@ def hulls_of(classes: Sequence[JobClass]) -> tuple[ItemHull, ...]:
     return tuple(found)
 
 
-def _single(hulls: Hulls) -> list[ItemHull]:
+def _item_hulls(hulls: Hulls) -> list[ItemHull]:
     widths = hulls.widths[:, None]
     return [
         ItemHull(hulls.gpu_hours[begin:end], hulls.hours[begin:end], widths[begin:end])

@@ -169,11 +169,8 @@ def _sizes(rng: np.random.Generator, count: int, sizes: str, pareto_shape: float
     return SIZES[sizes](rng, count, pareto_shape)
 
 
-ARRIVALS = {
-    "poisson": "one by one, at random",
-    "bursty": "at random, in calm and busy spells",
-}
-"""How jobs may arrive, each with its description."""
+ARRIVALS = ("poisson", "bursty")
+"""How jobs may arrive: one by one at random, or in calm and busy spells."""
 
 
 def _bursty(clock: Floats, bursts: Bursts, rng: np.random.Generator) -> Floats:

@@ -120,14 +120,6 @@ class Paths:
     restart_hours: Floats
     scratch: Scratch
 
-    @classmethod
-    def of(cls, rows: WidthTable, phases: Sequence[int], restart_hours: Sequence[float]) -> Paths:
-        first_row = np.concatenate(([0], np.cumsum(phases)))
-        most = int(np.max(np.diff(rows.start)))
-        cells = int(np.max(rows.start[first_row[1:]] - rows.start[first_row[:-1]]))
-        scratch = Scratch(np.empty(most), np.empty(most), np.empty(cells, dtype=np.int64))
-        return cls(rows, first_row, np.array(restart_hours, dtype=np.float64), scratch)
-
     def cheapest(self, hour_weight: float, gpu_hour_weight: float) -> WidthChoice:
         count = len(self.restart_hours)
         choice = WidthChoice(np.empty(count), np.empty(count), np.empty(self.first_row[-1]))
@@ -253,6 +245,10 @@ def entries_of(
 
 
 def paths_of(classes: Sequence[JobClass], widths_of: Callable[[JobClass], Floats] = allowed_widths) -> Paths:
-    phases = [len(job_class.phases) for job_class in classes]
-    restarts = [job_class.restart_hours for job_class in classes]
-    return Paths.of(rows_of(entries_of(classes, widths_of)), phases, restarts)
+    rows = rows_of(entries_of(classes, widths_of))
+    first_row = np.concatenate(([0], np.cumsum([len(job_class.phases) for job_class in classes])))
+    most = int(np.max(np.diff(rows.start)))
+    cells = int(np.max(rows.start[first_row[1:]] - rows.start[first_row[:-1]]))
+    scratch = Scratch(np.empty(most), np.empty(most), np.empty(cells, dtype=np.int64))
+    restart_hours = np.array([job_class.restart_hours for job_class in classes], dtype=np.float64)
+    return Paths(rows, first_row, restart_hours, scratch)

@@ -15,7 +15,6 @@ from slacktide.budget.estimates.rates import (
     MARKS,
     SHAPE,
     ArrivalRate,
-    Dispersion,
     log_gamma,
     run_mean,
 )
@@ -120,7 +119,7 @@ def test_what_a_rate_writes_down_is_all_it_knows() -> None:
 
 
 def test_dispersion_tells_a_bursty_stream_from_a_steady_one() -> None:
-    assert Dispersion().value == ASSUMED
+    assert ArrivalRate().dispersion == ASSUMED
     found = {
         arrivals: rate_of(draw_stream((ONE,), 8000, arrivals=arrivals, seed=5).arrival_hours).dispersion
         for arrivals in ("poisson", "bursty")

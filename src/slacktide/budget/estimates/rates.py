@@ -10,7 +10,7 @@ by the dispersion.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -55,32 +55,6 @@ class Blocks:
         return (ASSUMED_BLOCKS * ASSUMED + self.count * seen) / (ASSUMED_BLOCKS + self.count)
 
 
-@dataclass(slots=True)
-class Dispersion:
-    """Says how bursty a stream of arrivals is; it keeps a few numbers, however long the stream."""
-
-    blocks: list[Blocks] = field(default_factory=lambda: [Blocks(jobs) for jobs in BLOCKS_JOBS])
-
-    def arrived(self, count: int, now_hours: float) -> None:
-        """Take in that this many have come by now; called at each multiple of the shortest block."""
-        for one in self.blocks:
-            if count % one.jobs == 0:
-                one.full(now_hours)
-
-    @property
-    def value(self) -> float:
-        """The greatest dispersion that blocks of some length show: 1 for a Poisson stream, at least 1."""
-        seen = [one.dispersion for one in self.blocks if one.count >= FEWEST_BLOCKS]
-        return max(1.0, *seen) if seen else ASSUMED
-
-    def remember(self) -> list[Mapping[str, Any]]:
-        return [asdict(one) for one in self.blocks]
-
-    @classmethod
-    def recalled(cls, memory: Sequence[Mapping[str, Any]]) -> Dispersion:
-        return cls([Blocks(**one) for one in memory])
-
-
 MARK_JOBS = BLOCKS_JOBS[0]  # a change may have come with every arrival of this multiple ...
 MARKS = 32
 """... of which this many are kept, closer together the more recent they are."""
@@ -100,14 +74,16 @@ class ArrivalRate:
     count: int = 0  # arrivals so far
     marks: list[tuple[int, float]] = field(default_factory=lambda: [(0, 0.0)])
     """How many had come by which hour, ascending: a change may have been at each."""
-    bursts: Dispersion = field(default_factory=Dispersion)
+    blocks: list[Blocks] = field(default_factory=lambda: [Blocks(jobs) for jobs in BLOCKS_JOBS])
     fitted: tuple[int, float, float] | None = field(default=None, compare=False, repr=False)
     """The rate that was found last, with the count and the hour for which it was."""
 
     def arrived(self, now_hours: float) -> None:
         self.count += 1
         if self.count % MARK_JOBS == 0:
-            self.bursts.arrived(self.count, now_hours)
+            for block in self.blocks:
+                if self.count % block.jobs == 0:
+                    block.full(now_hours)
             self.marks.append((self.count, now_hours))
             if len(self.marks) > MARKS:
                 self._thin()
@@ -119,7 +95,9 @@ class ArrivalRate:
 
     @property
     def dispersion(self) -> float:
-        return self.bursts.value
+        """The greatest dispersion that blocks of some length show: 1 for a Poisson stream, at least 1."""
+        seen = [block.dispersion for block in self.blocks if block.count >= FEWEST_BLOCKS]
+        return max(1.0, *seen) if seen else ASSUMED
 
     def per_hour(self, now_hours: float) -> float:
         """Return the rate: the mean over when its last change may have been."""
@@ -143,13 +121,13 @@ class ArrivalRate:
         return {
             "count": self.count,
             "marks": [list(mark) for mark in self.marks],
-            "bursts": self.bursts.remember(),
+            "bursts": [asdict(block) for block in self.blocks],
         }
 
     def recall(self, memory: Mapping[str, Any]) -> None:
         self.count = memory["count"]
         self.marks = [(count, hours) for count, hours in memory["marks"]]
-        self.bursts = Dispersion.recalled(memory["bursts"])
+        self.blocks = [Blocks(**block) for block in memory["bursts"]]
         self.fitted = None
 
 
