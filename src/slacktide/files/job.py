@@ -271,11 +271,9 @@ def _job(fields: Fields, gpus: Resources, checkpoint: _Checkpoint, now: datetime
     name = fields.read("name", scalar(keys.name), keys.name_from(fields.mistakes.path))
     value = fields.read("value", scalar(keys.positive(parse_money_usd)), 0.0)
     max_cost = fields.read("max_cost", scalar(keys.positive(parse_money_usd)), None)
-    billed = fields.read(
-        "billing", scalar(keys.word(get_args(Billing), "'second' or 'slot'")), DEFAULT_BILLING
-    )
-    ends = keys.word(AFTER_DEADLINE, "'stop', 'finish-cheaply' or 'finish-fast'")
-    late = fields.read("after_deadline", scalar(ends), usual_end(deadline, worthless_after))
+    billed = fields.read("billing", scalar(keys.word("billing", get_args(Billing))), DEFAULT_BILLING)
+    usual_late = usual_end(deadline, worthless_after)
+    late = fields.read("after_deadline", scalar(keys.word("after_deadline", AFTER_DEADLINE)), usual_late)
 
     check_worth(fields, deadline, worthless_after)
     if shrink is not None and shrink > restart:
@@ -361,10 +359,12 @@ _SECRETS = re.compile(r"secrets?\b")
 _ENDS = re.compile(r"[\s\[\]{},:=\"'|>]+")
 _NAME = re.compile(r"(?:^|[{,])[\s\"'-]*([A-Za-z_][A-Za-z0-9_]*)[\"']?\s*[:=]", re.MULTILINE)
 
+_NEXT_KEY = re.compile(rf"^\s*[\"']?(?:{'|'.join(map(re.escape, JOB_KEYS))})[\"']?\s*:", re.MULTILINE)
+
 
 @contextmanager
-def kept_secret(text: str, keys: tuple[str, ...] = JOB_KEYS) -> Iterator[None]:
-    """Raise FileErrors about a file with these keys again, without the values under its `secrets`.
+def kept_secret(text: str) -> Iterator[None]:
+    """Raise FileErrors about a job file again, without the values under its `secrets`.
 
     Readers do not quote secrets. But a file may be so broken that one ends up somewhere else: below another
     key, in a key, in a message of the YAML parser. So every word that looks as if it were written under
@@ -374,7 +374,7 @@ def kept_secret(text: str, keys: tuple[str, ...] = JOB_KEYS) -> Iterator[None]:
         yield
     except FileError as error:
         if _SECRETS.search(text):
-            error.args = (redacted(str(error), secret_words(text, keys)),)
+            error.args = (redacted(str(error), secret_words(text)),)
         raise error from None
 
 
@@ -387,18 +387,17 @@ def redacted(message: str, words: set[str]) -> str:
     return message
 
 
-def secret_words(text: str, keys: tuple[str, ...]) -> set[str]:
+def secret_words(text: str) -> set[str]:
     """Return the words that look as if they were values under `secrets`; names of secrets are left out."""
     found: set[str] = set()
-    for part in _parts(text, keys):
+    for part in _parts(text):
         names = set(_NAME.findall(part))
         found |= {word for word in _ENDS.split(part) if len(word) >= SHORTEST} - names
-    return found - set(keys)
+    return found - set(JOB_KEYS)
 
 
-def _parts(text: str, keys: tuple[str, ...]) -> Iterator[str]:
+def _parts(text: str) -> Iterator[str]:
     """Yield the text after each word `secrets`, up to the next line that begins with a key of the file."""
-    next_key = re.compile(rf"^\s*[\"']?(?:{'|'.join(map(re.escape, keys))})[\"']?\s*:", re.MULTILINE)
     for begin in _SECRETS.finditer(text):
-        end = next_key.search(text, text.find("\n", begin.end()) + 1 or len(text))
+        end = _NEXT_KEY.search(text, text.find("\n", begin.end()) + 1 or len(text))
         yield text[begin.end() : end.start() if end else len(text)].lstrip(":= \t")

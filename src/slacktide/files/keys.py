@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,6 +19,7 @@ from slacktide.core.units import (
     format_duration,
     parse_accelerators,
     parse_duration_hours,
+    parse_money_usd,
     parse_range,
     parse_work,
 )
@@ -65,9 +66,9 @@ def positive(parse: Callable[[str], float]) -> Callable[[str], float]:
     """Return a parser that also refuses zero."""
 
     def read(text: str) -> float:
-        if (found := parse(text)) <= 0:
+        if (amount := parse(text)) <= 0:
             raise InputError(f"must be > 0, got {shown(text)}")
-        return found
+        return amount
 
     return read
 
@@ -80,7 +81,7 @@ def work(unknown_gpu_hours: float) -> Callable[[str], float]:
 
     def read(text: str) -> float:
         if text != UNKNOWN:
-            return positive(lambda said: parse_work(said).gpu_hours)(text)
+            return positive(lambda amount: parse_work(amount).gpu_hours)(text)
         if math.isinf(unknown_gpu_hours):
             raise InputError("work must be given where there is no deadline, got unknown")
         return unknown_gpu_hours
@@ -97,15 +98,26 @@ def count(text: str) -> int:
 
 def how_many(text: str) -> int:
     """Read a whole number that is at least one."""
-    if (found := count(text)) < 1:
+    if (number := count(text)) < 1:
         raise InputError(f"must be a whole number >= 1, got {shown(text)}")
-    return found
+    return number
 
 
 def store_url(text: str) -> str:
     """Read the URL of a store."""
     parse_url(text)
     return text
+
+
+def usd(text: str) -> float:
+    """Read dollars, as a plain number or with their unit."""
+    try:
+        amount = parse_money_usd(text)
+    except InputError:
+        amount = number(text)
+    if amount < 0:
+        raise InputError(f"must be >= 0, got {shown(text)}")
+    return amount
 
 
 def wait(text: str) -> float:
@@ -155,14 +167,14 @@ def accelerators(tree: Tree, _: Mistakes) -> Accelerators:
     return parse_accelerators(text_of(tree))
 
 
-def word(known: Sequence[Word], said: str) -> Callable[[str], Word]:
-    """Return a parser of some words, which errors list as `said`."""
+def word(key: str, known: Iterable[Word]) -> Callable[[str], Word]:
+    """Return a parser of the words that a key may have."""
 
     def read(text: str) -> Word:
-        for one in known:
-            if text == one:
-                return one
-        raise InputError(f"must be {said}, got {shown(text)}")
+        for choice in known:
+            if text == choice:
+                return choice
+        raise InputError(unknown_name(key, text, known))
 
     return read
 

@@ -10,8 +10,8 @@ from typing import get_args
 
 from slacktide.core.errors import InputError, shown
 from slacktide.core.register import Spec as PluginSpec
-from slacktide.core.units import parse_duration_hours, parse_money_usd
-from slacktide.core.yaml_fields import Fields, number, root, scalar, section, text_of
+from slacktide.core.units import parse_duration_hours
+from slacktide.core.yaml_fields import Fields, root, scalar, section, text_of
 from slacktide.core.yaml_tree import Mistakes, Scalar, Tree, parse_tree, read_text
 from slacktide.files import keys
 from slacktide.journal.events import Capacity
@@ -105,7 +105,7 @@ def parse_machines(text: str, *, path: str | Path = "<text>") -> MachinesFile:
     provider = fields.read("provider", keys.provider, "")
     pools = fields.read("pools", _pools, {})
     machines = fields.read("max_machines", scalar(keys.how_many), math.inf)
-    usd = fields.read("max_usd_per_hour", scalar(keys.positive(_usd)), math.inf)
+    usd = fields.read("max_usd_per_hour", scalar(keys.positive(keys.usd)), math.inf)
     join = fields.read("join_within", scalar(keys.positive(parse_duration_hours)), JOIN_WITHIN_HOURS)
     unpriced = [name for name, offer in pools.items() if not all(offer.usd_per_hour.values())]
     if math.isfinite(usd) and unpriced:
@@ -129,9 +129,9 @@ def _pool(tree: Tree, mistakes: Mistakes, name: str) -> MachineOffer:
     def prices(tree: Tree, mistakes: Mistakes) -> dict[Capacity, float]:
         """Read `{spot: 12.0, on-demand: 32.77}`, or one price for both."""
         if isinstance(tree, Scalar):
-            return dict.fromkeys(CAPACITIES, _usd(text_of(tree)))
+            return dict.fromkeys(CAPACITIES, keys.usd(text_of(tree)))
         fields = Fields(tree, mistakes, CAPACITIES, prefix=f"pools.{name}.usd_per_hour.")
-        return {kind: fields.read(kind, scalar(_usd), 0.0) for kind in CAPACITIES if kind in fields}
+        return {kind: fields.read(kind, scalar(keys.usd), 0.0) for kind in CAPACITIES if kind in fields}
 
     fields = Fields.of_item(tree, mistakes, POOL_KEYS, f"pools.{name}")
     if fields is None:
@@ -140,14 +140,3 @@ def _pool(tree: Tree, mistakes: Mistakes, name: str) -> MachineOffer:
     gpus = fields.read("gpus", scalar(keys.how_many), 1)
     free: dict[Capacity, float] = dict.fromkeys(CAPACITIES, 0.0)
     return MachineOffer(gpus, fields.read("usd_per_hour", prices, free))
-
-
-def _usd(text: str) -> float:
-    """Read dollars as a plain number or with their unit."""
-    try:
-        found = parse_money_usd(text)
-    except InputError:
-        found = number(text)
-    if found < 0:
-        raise InputError(f"must be >= 0, got {shown(text)}")
-    return found

@@ -171,7 +171,12 @@ def innermost(policy: Policy) -> Policy:
 
 
 def run_table(
-    job: Job, pool: Pool, policy: Policy, starts: Sequence[int], *, setting: Setting = USUAL
+    job: Job,
+    pool: Pool,
+    policy: Policy | RulePolicy,
+    starts: Sequence[int],
+    *,
+    setting: Setting = USUAL,
 ) -> Floats:
     """Run a rule policy from many starts, compiled; one row per start, columns as in COLUMNS."""
     assert isinstance(policy, RulePolicy), "what can be compiled is a rule once it is prepared"

@@ -76,7 +76,7 @@ def test_messages_still_say_what_is_wrong_and_where() -> None:
 
 
 def test_a_message_is_blotted_also_where_it_was_cut() -> None:
-    words = secret_words("secrets: {A: abcdefgh, B: 'ijkl mnopq'}\nwork: 8 gpu-hours", ("secrets", "work"))
+    words = secret_words("secrets: {A: abcdefgh, B: 'ijkl mnopq'}\nwork: 8 gpu-hours")
     assert words == {"abcdefgh", "ijkl", "mnopq"}
     assert redacted("got 'abcdef...' and mnopq at work", words) == "got '***...' and *** at work"
 

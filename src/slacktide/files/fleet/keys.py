@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from slacktide.budget.allowance import RENEWALS, Allowance, Renewal
-from slacktide.core.errors import InputError, shown, unknown_name
+from slacktide.budget.stream import ARRIVALS, SIZES
+from slacktide.core.errors import InputError, shown
 from slacktide.core.quotes import UNLIMITED_GPUS
 from slacktide.core.units import (
     Budget,
@@ -21,10 +22,8 @@ from slacktide.core.units import (
 )
 from slacktide.core.yaml_fields import Fields, number, scalar, text_of
 from slacktide.core.yaml_tree import Mistakes, Section, Tree
-from slacktide.files.keys import positive
+from slacktide.files.keys import positive, usd, word
 
-ARRIVALS = ("poisson", "bursty")
-SIZES = ("exponential", "fixed", "lognormal", "pareto")
 PRICE_KEYS = ("spot", "on_demand", "spot_share")
 STREAM_KEYS = ("node_gpus", "provisioning", "idle_grace", "arrivals", "sizes")
 
@@ -57,11 +56,11 @@ def price(tree: Tree, mistakes: Mistakes) -> float:
 
     Of two prices the mean is taken, weighted by the share of GPU-hours that is spot.
     """
-    usd = scalar(positive(parse_money_usd))
+    money = scalar(positive(parse_money_usd))
     if not isinstance(tree, Section):
-        return usd(tree, mistakes)
+        return money(tree, mistakes)
     fields = Fields(tree, mistakes, PRICE_KEYS, prefix="price.")
-    spot, on_demand = fields.read("spot", usd, math.nan), fields.read("on_demand", usd, math.nan)
+    spot, on_demand = fields.read("spot", money, math.nan), fields.read("on_demand", money, math.nan)
     share = fields.read("spot_share", scalar(_share), math.nan)
     if "spot" in fields and "on_demand" in fields:
         fields.require("spot_share", "0.7")
@@ -89,8 +88,8 @@ def stream_settings(tree: Tree, mistakes: Mistakes) -> StreamSettings:
         fields.read("node_gpus", scalar(_gpus), usual.node_gpus),
         fields.read("provisioning", scalar(parse_duration_hours), usual.provisioning_hours),
         fields.read("idle_grace", scalar(parse_duration_hours), usual.idle_grace_hours),
-        fields.read("arrivals", scalar(_one_of("arrivals", ARRIVALS)), usual.arrivals),
-        fields.read("sizes", scalar(_one_of("sizes", SIZES)), usual.sizes),
+        fields.read("arrivals", scalar(word("arrivals", ARRIVALS)), usual.arrivals),
+        fields.read("sizes", scalar(word("sizes", SIZES)), usual.sizes),
     )
 
 
@@ -98,15 +97,6 @@ def _gpus(text: str) -> int:
     if not text.strip().isdecimal():
         raise InputError(f"must be a whole number of GPUs, got {shown(text)}")
     return parse_range(text)[0]
-
-
-def _one_of(kind: str, known: Sequence[str]) -> Callable[[str], str]:
-    def read(text: str) -> str:
-        if text not in known:
-            raise InputError(unknown_name(kind, text, known))
-        return text
-
-    return read
 
 
 BUDGET_KEYS = ("usd", "per", "renewed")
@@ -128,53 +118,46 @@ def budget(tree: Tree, mistakes: Mistakes) -> WrittenBudget:
 
 def short_budget(text: str) -> WrittenBudget:
     """Read a budget of one line; a month is a calendar month, other periods count from the beginning."""
-    average, said = parse_budget(text), text.strip()
+    average, written = parse_budget(text), text.strip()
     if average.gpus is not None:
-        return WrittenBudget(said, average)
+        return WrittenBudget(written, average)
     spend = parse_spend(text)
     if spend.usd <= 0:
         raise InputError("a budget must be > 0, got nothing to spend")
-    return WrittenBudget(said, average, Allowance(spend.usd, spend.period_hours, _usual(said)))
+    return WrittenBudget(written, average, Allowance(spend.usd, spend.period_hours, _usual(written)))
 
 
 def _long(tree: Section, mistakes: Mistakes) -> WrittenBudget:
     fields = Fields(tree, mistakes, BUDGET_KEYS, prefix="budget.")
     fields.require("usd", "20000 usd")
     fields.require("per", MONTH)
-    usd = fields.read("usd", scalar(positive(_usd)), math.nan)
+    amount = fields.read("usd", scalar(positive(usd)), math.nan)
     named = fields.read("per", scalar(str.strip), MONTH)
     hours = fields.read("per", scalar(positive(parse_period_hours)), math.nan)
     renewal = fields.read("renewed", scalar(_renewal(named)), _usual(named))
-    if math.isnan(usd) or math.isnan(hours):
+    if math.isnan(amount) or math.isnan(hours):
         # What is wrong was noted at its place; the file is refused after all of it has been read.
         return WrittenBudget("", Budget(None, 1.0))
-    text = f"{usd:,.10g} usd per {named}, {renewal}"
-    return WrittenBudget(text, Budget(None, usd / hours), Allowance(usd, hours, renewal))
-
-
-def _usd(text: str) -> float:
-    """Read money; the key names its unit, so a bare number is enough."""
-    return number(text) if text.strip().replace(".", "", 1).isdecimal() else parse_money_usd(text)
-
-
-def _usual(period: str) -> Renewal:
-    return "calendar" if _is_month(period) else "fixed"
+    text = f"{amount:,.10g} usd per {named}, {renewal}"
+    return WrittenBudget(text, Budget(None, amount / hours), Allowance(amount, hours, renewal))
 
 
 def _is_month(period: str) -> bool:
     return period.lower().endswith(MONTH)
 
 
+def _usual(period: str) -> Renewal:
+    return "calendar" if _is_month(period) else "fixed"
+
+
 def _renewal(period: str) -> Callable[[str], Renewal]:
     def read(text: str) -> Renewal:
-        found = next((one for one in RENEWALS if one == text), None)
-        if found is None:
-            raise InputError(unknown_name("renewed", text, RENEWALS))
-        if found == "calendar" and not _is_month(period):
+        renewal = word("renewed", RENEWALS)(text)
+        if renewal == "calendar" and not _is_month(period):
             raise InputError(
                 f"calendar must come with 'per: month', got {shown(period)}; write 'renewed: fixed' for "
                 "periods counted from the beginning, or 'renewed: rolling'"
             )
-        return found
+        return renewal
 
     return read
