@@ -21,9 +21,7 @@ PORTS = {"http": 80, "https": 443}
 NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 COMPATIBLE = ipaddress.IPv6Network("::/96")
 """IPv6 addresses that end with an IPv4 address, which is then the one that is reached."""
-METADATA = frozenset(
-    ipaddress.ip_address(one) for one in ("fd00:ec2::254", "100.100.100.200", "168.63.129.16")
-)
+METADATA = frozenset(map(ipaddress.ip_address, ("fd00:ec2::254", "100.100.100.200", "168.63.129.16")))
 """Where clouds hand credentials to machines; most use a link-local address, these do not."""
 
 

@@ -40,11 +40,6 @@ class Alert:
         return json.dumps(asdict(self), allow_nan=False)
 
 
-def kept(body: str) -> Alert:
-    """Return an alert that was kept."""
-    return Alert(**json.loads(body))
-
-
 def name_of(journal: str, record: Record, what: str) -> str:
     """Return the id of an alert about an event: its number, its kind, and a digest.
 
@@ -77,7 +72,7 @@ class Hook:
     def wants(self, alert: Alert) -> bool:
         if alert.kind == TEST:
             return True
-        of_job = not self.jobs or any(fnmatchcase(alert.job, one) for one in self.jobs if alert.job)
+        of_job = not self.jobs or any(fnmatchcase(alert.job, pattern) for pattern in self.jobs if alert.job)
         of_owner = not self.owners or alert.owner in self.owners
         return alert.kind in self.on and of_job and of_owner
 
@@ -93,7 +88,7 @@ class AlertsFile:
 
     def hook(self, name: str) -> Hook:
         """Return the hook of a name; raises UnknownNameError."""
-        found = next((hook for hook in self.hooks if hook.name == name), None)
-        if found is None:
-            raise UnknownNameError("a hook", name, [hook.name for hook in self.hooks])
-        return found
+        hooks = {hook.name: hook for hook in self.hooks}
+        if name not in hooks:
+            raise UnknownNameError("a hook", name, hooks)
+        return hooks[name]

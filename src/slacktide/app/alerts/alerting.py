@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Self
 
 from slacktide.app.alerts.alert import Alert, AlertsFile, Hook
-from slacktide.app.alerts.outbox import HookStatus, Outbox, Waiting
+from slacktide.app.alerts.outbox import HookStatus, Outbox
 from slacktide.app.alerts.sending import Answer, Sender, send
 from slacktide.app.alerts.watch import Watch
 from slacktide.core.errors import SlacktideError
@@ -106,11 +106,11 @@ class Alerting:
                 self._found_all.set()
                 self._wake()
                 return
-            self._await_news(seq, RETRY_S if troubled else LOOK_S)
+            with self._more:
+                self._more.wait_for(partial(self._has_news, seq), RETRY_S if troubled else LOOK_S)
 
-    def _await_news(self, seq: int, wait_s: float) -> None:
-        with self._more:
-            self._more.wait_for(lambda: self._stopping or self._seq != seq, wait_s)
+    def _has_news(self, seq: int) -> bool:
+        return self._stopping or self._seq != seq
 
     def _begin(self) -> None:
         """Start the hooks, once all of the past was looked through: a new hook gets nothing of it."""
@@ -137,11 +137,11 @@ class Alerting:
                 continue
             if last:
                 return  # nothing more to send, or the receiver is away: the next controller goes on
-            self._await_alerts(number, wait_s)
+            with self._more:
+                self._more.wait_for(partial(self._has_alerts, number), wait_s)
 
-    def _await_alerts(self, number: int, wait_s: float | None) -> None:
-        with self._more:
-            self._more.wait_for(lambda: self._round != number or self._found_all.is_set(), wait_s)
+    def _has_alerts(self, number: int) -> bool:
+        return self._round != number or self._found_all.is_set()
 
     def _wake(self) -> None:
         with self._more:
@@ -161,23 +161,23 @@ class AlertFinder:
         """Begin where the outbox was left; where it never was, at the present end of the journal."""
         self._store, self._outbox = store, outbox
         present, kept = store.last_seq(), outbox.watched()
-        if kept is not None and kept.seq > present:  # the journal was replaced by an older copy
-            kept = None
-        found = None if kept is None else _read(kept.body)
-        self._silent_seq = present if kept is None else kept.seq
+        if kept is None or kept[0] > present:  # the second: the journal was replaced by an older copy
+            kept = present, ""
+        self._silent_seq, body = kept
         """Up to here nothing is sent: it was kept already, or it was before the first hook."""
-        self._watch = found or Watch()
+        self._watch = _read(body)
         self._kept_seq = self._watch.seq
 
     def catch_up(self) -> int:
         """Look through all that is new; return how many alerts there were."""
-        found, count = list[Alert](), 0
+        count = 0
         for record in self._store.read(after=self._watch.seq):
             alerts = self._watch.apply(record)
-            found += alerts if record.seq > self._silent_seq else ()
-            if found or self._watch.seq - self._kept_seq >= EVERY_EVENTS:
-                self._keep(found)
-                count, found = count + len(found), []
+            if record.seq <= self._silent_seq:
+                alerts = []
+            if alerts or self._watch.seq - self._kept_seq >= EVERY_EVENTS:
+                self._keep(alerts)
+                count += len(alerts)
         return count
 
     def keep(self) -> None:
@@ -191,13 +191,13 @@ class AlertFinder:
         self._kept_seq = self._watch.seq
 
 
-def _read(body: str) -> Watch | None:
-    """Return what was kept; None where another version did: then the journal is looked through again."""
+def _read(body: str) -> Watch:
+    """Return what was kept; nothing where another version did: then the journal is looked through again."""
     try:
-        found: Watch = form(Watch).read(json.loads(body))
+        watch: Watch = form(Watch).read(json.loads(body))
     except (ValueError, TypeError, Misfit):
-        return None
-    return found
+        return Watch()
+    return watch
 
 
 class HookSender:
@@ -226,30 +226,31 @@ class HookSender:
         left = self._until_s - self._now_s()
         if self.is_waiting and left > 0.0:
             return left
-        found = self._outbox.next(self.hook.name)
-        if found is None:
+        waiting = self._outbox.next(self.hook.name)
+        if waiting is None:
             return None
-        if not self.hook.wants(found.alert):
-            self._outbox.passed(self.hook.name, found.number)
+        number, alert = waiting
+        if not self.hook.wants(alert):
+            self._outbox.passed(self.hook.name, number)
             return 0.0
-        return self._sent(found)
+        return self._sent(number, alert)
 
     @property
     def is_waiting(self) -> bool:
         """Whether its receiver did not take the last alert, which is tried again later."""
         return self._wait.failures > 0
 
-    def _sent(self, found: Waiting) -> float:
-        answer = self._deliver(found.alert)
+    def _sent(self, number: int, alert: Alert) -> float:
+        answer = self._deliver(alert)
         if answer.accepted:
-            self._outbox.sent(self.hook.name, found.number)
+            self._outbox.sent(self.hook.name, number)
             if self.is_waiting:
                 self._complain(f"{self._who} works again")
             self._wait.reset()
             return 0.0
         if answer.final:
-            self._outbox.dropped(self.hook.name, found.number, answer.said)
-            got = f"got {answer.said} for alert {found.alert.id}"
+            self._outbox.dropped(self.hook.name, number, answer.said)
+            got = f"got {answer.said} for alert {alert.id}"
             self._complain(f"{self._who} must accept alerts, {got}, which is left out")
             self._wait.reset()
             return 0.0

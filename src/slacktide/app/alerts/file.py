@@ -13,16 +13,24 @@ from typing import Any
 
 from slacktide.app.alerts.address import Target, literal, parse_target, refusal
 from slacktide.app.alerts.alert import FORMATS, KINDS, AlertsFile, Hook
-from slacktide.app.settings.files import parse_toml, read_text, text_of, unreadable
+from slacktide.app.settings.files import (
+    KeyPath,
+    is_open_to_others,
+    key_lines,
+    parse_toml,
+    read_text,
+    text_of,
+    unreadable,
+)
 from slacktide.core.errors import FileError, InputError, shown, unknown_name
 
 HOOK, DASHBOARD = "hook", "dashboard"
 MOST_HOOKS = 32  # each has a thread of its own
-_HOOK_LINE = re.compile(r"\s*\[\[\s*hook\s*\]\]")
-_KEY_LINE = re.compile(r"\s*\"?([A-Za-z0-9_-]+)\"?\s*=")
 LEAST_SECRET = 16  # characters of a secret; fewer could be guessed from a signature that was intercepted
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 _URLS, _SECRETS = ("url", "url_env", "url_file"), ("secret_env", "secret_file")
+SAME_KEYS = ("name", "format", "on", "jobs", "owners", "allow_private")
+"""Keys that are called as the fields of a `Hook`, which has the defaults of all but the name."""
 
 
 def read_alerts_file(path: str | Path) -> AlertsFile:
@@ -33,24 +41,25 @@ def read_alerts_file(path: str | Path) -> AlertsFile:
 def parse_alerts(written: str, *, path: Path, environment: Mapping[str, str] | None = None) -> AlertsFile:
     """Read the text of an alerts file, and all that it takes from the environment and other files."""
     tree = parse_toml("an alerts file", path, written)
-    lines, given = _lines(written), os.environ if environment is None else environment
+    lines, given = key_lines(written), os.environ if environment is None else environment
     for key in tree:
         if key not in (HOOK, DASHBOARD):
-            raise FileError(
-                unknown_name("a key", key, (HOOK, DASHBOARD)), path=path, line=lines.get((-1, key))
-            )
+            must = unknown_name("a key", key, (HOOK, DASHBOARD))
+            raise FileError(must, path=path, line=lines.get((key,)))
     tables = tree.get(HOOK)
     if not isinstance(tables, list) or not 0 < len(tables) <= MOST_HOOKS:
         raise FileError(f"an alerts file must have 1 to {MOST_HOOKS} hooks, each as [[hook]]", path=path)
     try:
         dashboard = _dashboard(tree.get(DASHBOARD))
     except InputError as error:
-        raise FileError(f"{DASHBOARD} {error}", path=path, line=lines.get((-1, DASHBOARD))) from None
-    hooks = tuple(HookTable(table, path, lines, place, given).hook() for place, table in enumerate(tables))
+        raise FileError(f"{DASHBOARD} {error}", path=path, line=lines.get((DASHBOARD,))) from None
+    hooks = tuple(
+        HookTable(table, path, lines, (HOOK, str(place)), given).hook() for place, table in enumerate(tables)
+    )
     for place, hook in enumerate(hooks):
         if hook.name in [other.name for other in hooks[:place]]:
             must = f"a hook must have a name of its own, got {shown(hook.name)} again"
-            raise FileError(must, path=path, line=lines.get((place, "name")))
+            raise FileError(must, path=path, line=lines.get((HOOK, str(place), "name")))
     return AlertsFile(path=path, hooks=hooks, dashboard=dashboard, notes=_notes(tables, path))
 
 
@@ -63,28 +72,15 @@ def _dashboard(came: object) -> str:
 
 def _notes(tables: list[Any], path: Path) -> tuple[str, ...]:
     holds_address = any("url" in table for table in tables)
-    if holds_address and path.is_file() and path.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
+    if holds_address and path.is_file() and is_open_to_others(path):
         return (f"{path} holds addresses of hooks and should be readable by you alone; `chmod 600 {path}`",)
     return ()
-
-
-def _lines(written: str) -> dict[tuple[int, str], int]:
-    """Return the line, from 1, of every key of every hook; -1 is before the first of them."""
-    found: dict[tuple[int, str], int] = {}
-    place = -1
-    for number, line in enumerate(written.splitlines(), 1):
-        if _HOOK_LINE.match(line):
-            place += 1
-            found[place, ""] = number
-        elif key := _KEY_LINE.match(line):
-            found.setdefault((place, key[1]), number)
-    return found
 
 
 def _texts(came: object) -> tuple[str, ...]:
     if not isinstance(came, list) or not came:
         raise InputError(f'must be a list of texts that is not empty, such as ["a", "b"], got {shown(came)}')
-    return tuple(text_of(one) for one in came)
+    return tuple(map(text_of, came))
 
 
 def _flag(came: object) -> bool:
@@ -106,7 +102,7 @@ def _one_of_names(came: object, known: Sequence[str]) -> str:
 
 
 def _kinds(came: object) -> tuple[str, ...]:
-    return tuple(_one_of_names(one, KINDS) for one in _texts(came))
+    return tuple(_one_of_names(kind, KINDS) for kind in _texts(came))
 
 
 KEYS: dict[str, Callable[[object], Any]] = {
@@ -124,8 +120,8 @@ class HookTable:
 
     values: Any
     path: Path
-    lines: Mapping[tuple[int, str], int]
-    place: int
+    lines: Mapping[KeyPath, int]
+    place: KeyPath  # of this table
     environment: Mapping[str, str]
 
     def hook(self) -> Hook:
@@ -137,77 +133,62 @@ class HookTable:
                 raise self._error(key, unknown_name("a key", key, KEYS))
         if "name" not in self.values:
             raise self._error("", 'a hook must have a name, got none; write name = "ops"')
-        way = self._one_of("url", "url_env", "url_file", "command")
+        way = self._one_of(*_URLS, "command")
         if not way:
             raise self._error("", "a hook must have a url, url_env, url_file or command, got none of them")
-        return self._command() if way == "command" else self._webhook()
-
-    def _webhook(self) -> Hook:
-        return Hook(
-            **self._common(),
-            target=self._target(),
-            format=self._read("format", "slacktide"),
-            secret=self._secret(),
-            allow_private=self._read("allow_private", False),
-        )
+        if way == "command":
+            return self._command()
+        target, secret = self._target(), self._secret()
+        return Hook(**self._fields(), target=target, secret=secret)
 
     def _command(self) -> Hook:
         for key in WEBHOOK_KEYS:
             if key in self.values:
                 raise self._error(key, f"{key} must be of a webhook, got a command with it; leave it out")
-        folder, command = self.path.absolute().parent, self._read("command", ())
+        folder, command = self.path.absolute().parent, self._read("command")
         # A path is relative to the file, as in other files of ours, wherever the controller was started.
         program = str(folder / command[0]) if "/" in command[0] else command[0]
         if shutil.which(program) is None:
             must = f"command must begin with a program that can be run, found none called {shown(command[0])}"
             raise self._error("command", must)
-        return Hook(**self._common(), command=(program, *command[1:]), folder=folder)
+        return Hook(**self._fields(), command=(program, *command[1:]), folder=folder)
 
-    def _common(self) -> dict[str, Any]:
-        return {
-            "name": self._read("name", ""),
-            "on": self._read("on", KINDS),
-            "jobs": self._read("jobs", ()),
-            "owners": self._read("owners", ()),
-        }
+    def _fields(self) -> dict[str, Any]:
+        return {key: self._read(key) for key in SAME_KEYS if key in self.values}
 
     def _target(self) -> Target:
-        key = self._one_of("url", "url_env", "url_file")
-        url = self.values["url"] if key == "url" else self._taken("url")
+        key = self._one_of(*_URLS)
+        url = self.values["url"] if key == "url" else self._value_at(key)
         if not isinstance(url, str):
             raise self._error(key, f"{key} must be a text in quotes, got something else (not shown)")
+        private = "allow_private" in self.values and self._read("allow_private")
         try:
             target = parse_target(url)
             address = literal(target.host)
-            private = self._read("allow_private", False)
             why = "" if address is None else refusal(address, private=private)
             if why:
                 raise InputError(f"must not lead to {why}, got {target.shown}")
-        except FileError:
-            raise
         except InputError as error:
             raise self._error(key, f"{key} {error}") from None
         return target
 
     def _secret(self) -> bytes:
-        found = self._taken("secret") if self._one_of("secret_env", "secret_file") else ""
-        if found and len(found) < LEAST_SECRET:
-            key = self._one_of("secret_env", "secret_file")
+        key = self._one_of(*_SECRETS)
+        secret = self._value_at(key) if key else ""
+        if secret and len(secret) < LEAST_SECRET:
             must = f"{key} must lead to a secret of at least {LEAST_SECRET} characters, got fewer"
             raise self._error(key, f"{must}; `openssl rand -hex 32` makes one")
-        return found.encode()
+        return secret.encode()
 
-    def _taken(self, what: str) -> str:
-        """Return something that is in the environment or in a file of its own; it is never quoted."""
-        key = self._one_of(f"{what}_env", f"{what}_file")
-        name = self._read(key, "")
-        if key.endswith("_env"):
-            found = self.environment.get(name, "")
-            if not found:
-                must = f"{key} must name a variable that is set, got {shown(name)}, which is not"
-                raise self._error(key, must)
-            return found.strip()
-        return self._first_line(key, self.path.absolute().parent / Path(name).expanduser())
+    def _value_at(self, key: str) -> str:
+        """Return what a key leads to, in the environment or in a file of its own; it is never quoted."""
+        name = self._read(key)
+        if key.endswith("_file"):
+            return self._first_line(key, self.path.absolute().parent / Path(name).expanduser())
+        value = self.environment.get(name, "")
+        if not value:
+            raise self._error(key, f"{key} must name a variable that is set, got {shown(name)}, which is not")
+        return value.strip()
 
     def _first_line(self, key: str, file: Path) -> str:
         try:
@@ -225,21 +206,18 @@ class HookTable:
 
     def _one_of(self, *keys: str) -> str:
         """Return the one of these keys that is there, empty for none; raises FileError for several."""
-        found = [key for key in keys if key in self.values]
-        if len(found) > 1:
-            raise self._error(
-                found[1], f"a hook must have one of {', '.join(keys)}, got {' and '.join(found)}"
-            )
-        return found[0] if found else ""
+        given = [key for key in keys if key in self.values]
+        if len(given) > 1:
+            must = f"a hook must have one of {', '.join(keys)}, got {' and '.join(given)}"
+            raise self._error(given[1], must)
+        return given[0] if given else ""
 
-    def _read(self, key: str, default: Any) -> Any:
-        if key not in self.values:
-            return default
+    def _read(self, key: str) -> Any:
         try:
             return KEYS[key](self.values[key])
         except InputError as error:
             raise self._error(key, f"{key} {error}") from None
 
     def _error(self, key: str, message: str) -> FileError:
-        line = self.lines.get((self.place, key)) or self.lines.get((self.place, ""))
+        line = self.lines.get((*self.place, key)) or self.lines.get(self.place)
         return FileError(message, path=self.path, line=line)

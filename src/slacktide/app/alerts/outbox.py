@@ -7,18 +7,19 @@ The journal itself is not written to: what a receiver answered is no fact about 
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from slacktide.app.alerts.alert import Alert, kept
+from slacktide.app.alerts.alert import Alert
 from slacktide.core.errors import BackendError, FileError
 from slacktide.core.files import PRIVATE_FILE, keep_from_others, make_private_folder
 from slacktide.journal.store.database import transaction
@@ -44,20 +45,6 @@ TABLES = (
 LAST = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'alerts'), 0)"
 STATUS = """SELECT name, number, (SELECT count(*) FROM alerts WHERE alerts.number > hooks.number), sent,
     failed, dropped, sent_utc, error, error_utc FROM hooks ORDER BY name"""
-
-
-class Waiting(NamedTuple):
-    """An alert that a hook has not received."""
-
-    number: int
-    alert: Alert
-
-
-class Watched(NamedTuple):
-    """How far a journal was looked through, and what was known of it there."""
-
-    seq: int
-    body: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,15 +82,17 @@ class Outbox:
         with self._lock:
             self._database.close()
 
-    def watched(self) -> Watched | None:
-        """Return what was known of the journal when it was last kept; None before the first time."""
-        row = self._row("SELECT seq, body FROM watch")
-        return None if row is None else Watched(*row)
+    def watched(self) -> tuple[int, str] | None:
+        """Return the last event up to which the journal was looked through, and what was known of it then."""
+        row: tuple[int, str] | None = self._row("SELECT seq, body FROM watch")
+        return row
 
     def keep(self, seq: int, watch: str, alerts: Sequence[Alert]) -> None:
         """Keep alerts, and what is known of the journal up to an event, all or nothing."""
         with self._transaction() as database:
-            database.executemany("INSERT INTO alerts (body) VALUES (?)", [(one.written(),) for one in alerts])
+            database.executemany(
+                "INSERT INTO alerts (body) VALUES (?)", [(alert.written(),) for alert in alerts]
+            )
             database.execute("DELETE FROM watch")
             database.execute("INSERT INTO watch (seq, body) VALUES (?, ?)", (seq, watch))
 
@@ -116,14 +105,14 @@ class Outbox:
             database.executemany(new, [(name,) for name in names])
             self._forget(database)
 
-    def next(self, hook: str) -> Waiting | None:
-        """Return the first alert that a hook is not done with; None where there is none."""
+    def next(self, hook: str) -> tuple[int, Alert] | None:
+        """Return the first alert that a hook is not done with, and its number; None where there is none."""
         row = self._row(
             "SELECT number, body FROM alerts WHERE number > (SELECT number FROM hooks WHERE name = ?) "
             "ORDER BY number LIMIT 1",
             hook,
         )
-        return None if row is None else Waiting(row[0], kept(row[1]))
+        return None if row is None else (row[0], Alert(**json.loads(row[1])))
 
     def passed(self, hook: str, number: int) -> None:
         """Note that a hook is done with an alert that it does not want."""
@@ -206,16 +195,13 @@ def stored_statuses(journal: Path) -> list[HookStatus]:
     """Read the state of hooks from the file next to a journal; none where no controller had any."""
     if not hidden_sibling(journal, "alerts").exists():
         return []
-    outbox = Outbox(journal, create=False)
-    try:
+    with closing(Outbox(journal, create=False)) as outbox:
         return outbox.statuses()
-    finally:
-        outbox.close()
 
 
 def statuses_for_readers(journal: Path) -> list[HookStatus]:
     """Return the state of a server's hooks, without any address: readers need not know it."""
     return [
-        replace(one, error=None if one.error is None else ADDRESS.sub(HIDDEN, one.error))
-        for one in stored_statuses(journal)
+        replace(hook, error=None if hook.error is None else ADDRESS.sub(HIDDEN, hook.error))
+        for hook in stored_statuses(journal)
     ]

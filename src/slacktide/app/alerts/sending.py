@@ -84,9 +84,8 @@ def meant(status: int, retry_after: str | None) -> Answer:
         return Answer(True, said)
     if 300 <= status < 400:
         return Answer(False, f"{said}, a redirect, which is not followed")
-    return Answer(
-        False, said, retry_after_s(retry_after, datetime.now(UTC)), final=status in UNACCEPTABLE
-    )  # fmt: skip
+    wait_s = retry_after_s(retry_after, datetime.now(UTC))
+    return Answer(False, said, wait_s, final=status in UNACCEPTABLE)
 
 
 def reason(error: Exception) -> str:
@@ -321,12 +320,11 @@ def try_hooks(file: AlertsFile, name: str | None = None) -> list[Trial]:
 
 
 def _sample() -> Alert:
-    now = values.utc(datetime.now(UTC))
     return Alert(
         id=f"0-{TEST}-{secrets.token_hex(6)}",
         kind=TEST,
         journal=TEST,
         seq=0,
-        time_utc=now,
+        time_utc=values.utc(datetime.now(UTC)),
         text="This is a test of Slacktide's alerts; nothing has happened.",
     )

@@ -78,6 +78,9 @@ class Watch:
     def apply(self, record: Record) -> list[Alert]:
         """Take the next event into account, and return the alerts that it leads to."""
         self.seq = record.seq
+        return list(self._alerts(record))
+
+    def _alerts(self, record: Record) -> Iterator[Alert]:
         match record.event:
             case JournalMade() as event:
                 self.journal = self.journal or event.id
@@ -87,11 +90,23 @@ class Watch:
                 self.site = event
             case Submitted() as event:
                 self._submitted(event)
-            case FeedTroubled() | Leaked():
-                return list(self._troubled(record))
-            case HealthChanged() | Ended() | Lived() as event if event.job in self.jobs:
-                return list(self._of_job(record, self.jobs[event.job]))
-        return []
+            case FeedTroubled() as event:
+                is_new, self.feed_troubled = not self.feed_troubled, bool(event.why)
+                if is_new and event.why:
+                    yield self._alert(record, "feed-stale", sentence(event), {"why": event.why})
+            case Leaked() as event:
+                facts = {name: getattr(event, name) for name in LEAKED_FACTS}
+                yield self._alert(record, "machine-leaked", sentence(event), facts)
+            case HealthChanged() as event if event.job in self.jobs and event.health in OUTLOOKS:
+                text = f"{words.plain(event.job, 60)} {sentence(event)}"
+                facts = {"health": event.health, "why": event.why}
+                yield self._job_alert(record, OUTLOOKS[event.health], text, self.jobs[event.job], facts)
+            case Lived() as event if event.job in self.jobs:
+                yield from self._paid(record, event, self.jobs[event.job])
+            case Ended() as event if event.job in self.jobs:
+                job = self.jobs.pop(event.job)
+                if event.status not in REQUESTED_ENDS:
+                    yield self._ended(record, event, job)
 
     def _submitted(self, event: Submitted) -> None:
         fleet = key_of(event) if event.fleet else ""
@@ -105,29 +120,6 @@ class Watch:
             max_cost_usd=_max_cost_usd(event),
         )
 
-    def _troubled(self, record: Record) -> Iterator[Alert]:
-        match record.event:
-            case FeedTroubled() as event:
-                is_new, self.feed_troubled = not self.feed_troubled, bool(event.why)
-                if is_new and event.why:
-                    yield self._alert(record, "feed-stale", sentence(event), {"why": event.why})
-            case Leaked() as event:
-                facts = {name: getattr(event, name) for name in LEAKED_FACTS}
-                yield self._alert(record, "machine-leaked", sentence(event), facts)
-
-    def _of_job(self, record: Record, job: WatchedJob) -> Iterator[Alert]:
-        match record.event:
-            case HealthChanged() as event if event.health in OUTLOOKS:
-                text = f"{words.plain(event.job, 60)} {sentence(event)}"
-                facts = {"health": event.health, "why": event.why}
-                yield self._job_alert(record, OUTLOOKS[event.health], text, job, facts)
-            case Lived() as event:
-                yield from self._paid(record, event, job)
-            case Ended() as event:
-                del self.jobs[event.job]
-                if event.status not in REQUESTED_ENDS:
-                    yield self._ended(record, event, job)
-
     def _ended(self, record: Record, event: Ended, job: WatchedJob) -> Alert:
         """Return the alert about the end of a job: done if its work is, however late; otherwise failed."""
         finish = event.finish_hours if math.isfinite(event.finish_hours) else None
@@ -139,7 +131,7 @@ class Watch:
         before, job.cost_usd = job.cost_usd, event.state.cost_usd
         level, most = crossed(before, job.cost_usd, job.max_cost_usd), job.max_cost_usd
         if level is not None and most is not None:
-            text = said(words.plain(event.job, 60), level, job.cost_usd, most, "its max_cost")
+            text = _spent(words.plain(event.job, 60), level, job.cost_usd, most, "its max_cost")
             facts: Facts = {"of": "job", "share": level, "spent_usd": job.cost_usd, "budget_usd": most}
             yield self._job_alert(record, "budget", text, job, facts, part="job")
         if job.fleet in self.fleets:
@@ -151,7 +143,7 @@ class Watch:
         if passed is None:
             return
         who = f"the fleet of {words.plain(fleet.name, 60)}"
-        text = said(who, passed.share, passed.spent_usd, passed.budget_usd, "its budget")
+        text = _spent(who, passed.share, passed.spent_usd, passed.budget_usd, "its budget")
         left = "" if passed.left_hours is None else f"; it is renewed in {words.rounded(passed.left_hours)}"
         facts: Facts = {
             "of": "fleet", "fleet": fleet.name, "share": passed.share, "spent_usd": passed.spent_usd,
@@ -188,7 +180,7 @@ def _max_cost_usd(event: Submitted) -> float | None:
         return None
     try:
         return parse_job(event.text, path=event.path, now=datetime.now(UTC)).job.max_cost_usd
-    except SlacktideError:  # another version took it in
+    except SlacktideError:  # another version accepted it
         return None
 
 
@@ -270,8 +262,7 @@ def crossed(before_usd: float, after_usd: float, budget_usd: float | None) -> fl
     return max((level for level, usd in limits if before_usd < usd <= after_usd), default=None)
 
 
-def said(who: str, share: float, spent_usd: float, budget_usd: float, what: str) -> str:
-    """Say that a job or fleet has spent a share of what it may spend."""
+def _spent(who: str, share: float, spent_usd: float, budget_usd: float, what: str) -> str:
     amounts = f"{format_usd(spent_usd)} of {format_usd(budget_usd)}"
     return f"{who} has spent {words.percent(share)} of {what}: {amounts}"
 
@@ -281,5 +272,5 @@ def _allowance(text: str, path: str) -> Allowance | None:
     """Return what a fleet file lets be spent; None where its budget is not money, or cannot be read."""
     try:
         return parse_fleet(text, path=path).allowance
-    except SlacktideError:  # another version took it in
+    except SlacktideError:  # another version accepted it
         return None

@@ -7,7 +7,8 @@ import os
 import re
 import stat
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections import Counter
+from collections.abc import Callable, Iterator, MutableMapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -17,7 +18,6 @@ from slacktide.core.files import write_private, write_whole
 
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument
-
 
 PROJECT_FILE = "slacktide.toml"
 PATHS = ("journal", "token_file")  # keys whose values are paths
@@ -35,13 +35,9 @@ class SettingsTable(NamedTuple):
     profile: str  # empty for the top
     values: dict[str, Any]
 
-    @property
-    def path(self) -> KeyPath:
-        """The names of the tables that it is in."""
-        return (PROFILES, self.profile) if self.profile else ()
-
     def line(self, *names: str) -> int | None:
-        return self.file.lines.get((*self.path, *names))
+        path = (PROFILES, self.profile) if self.profile else ()
+        return self.file.lines.get((*path, *names))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +57,8 @@ class SettingsFile:
 
     @property
     def profiles(self) -> dict[str, SettingsTable]:
-        found = self.tree.get(PROFILES, {})
-        return {name: SettingsTable(self, name, table) for name, table in found.items()}
+        tables = self.tree.get(PROFILES, {})
+        return {name: SettingsTable(self, name, table) for name, table in tables.items()}
 
     @property
     def holds_token(self) -> bool:
@@ -84,16 +80,12 @@ def project_path(start: Path | None = None) -> Path | None:
     A folder that this account may not look into has none, as when `sudo -u` starts a command in root's.
     """
     here = (start or Path.cwd()).absolute()
-    return next((found for found in _upwards(here) if is_seen(found)), None)
+    return next(filter(is_seen, (folder / PROJECT_FILE for folder in (here, *here.parents))), None)
 
 
 def is_seen(path: Path) -> bool:
     """Whether there is a file that this account can find."""
     return os.path.isfile(path)  # pathlib's raises PermissionError in a folder without access
-
-
-def _upwards(here: Path) -> Iterator[Path]:
-    return (folder / PROJECT_FILE for folder in (here, *here.parents))
 
 
 def is_foreign(path: Path) -> bool:
@@ -113,21 +105,14 @@ def read_settings(kind: Kind, path: Path) -> SettingsFile:
 def parse_settings(kind: Kind, path: Path, text: str) -> SettingsFile:
     """Read the text of a file, and check its keys."""
     tree = parse_toml("a settings file", path, text)
-    found = SettingsFile(kind, path, tree, key_lines(text))
-    _check(found, found.top)
-    for name, table in tree.get(PROFILES, {}).items():
-        if not isinstance(table, dict):
-            line = found.lines.get((PROFILES, name))
-            raise FileError(f"a profile must be a table, got {shown(table)}", path=path, line=line)
-        _check(found, SettingsTable(found, name, table))
-    return found
-
-
-def _check(file: SettingsFile, table: SettingsTable) -> None:
-    wrong = check_table(table.values, top=not table.profile, project=file.kind == "project")
-    if wrong is not None:
-        key, message = wrong
-        raise FileError(message, path=file.path, line=table.line(key))
+    file = SettingsFile(kind, path, tree, key_lines(text))
+    _check(file.top)
+    for table in file.profiles.values():
+        if not isinstance(table.values, dict):
+            must = f"a profile must be a table, got {shown(table.values)}"
+            raise FileError(must, path=path, line=table.line())
+        _check(table)
+    return file
 
 
 def read_text(what: str, path: Path) -> str:
@@ -246,17 +231,18 @@ KEYS: dict[str, Key] = {
 """What the top of a file and each of its profiles may set."""
 
 
-def check_table(table: Mapping[str, Any], *, top: bool, project: bool) -> tuple[str, str] | None:
-    """Return the first key of a table that cannot be used, with what is wrong; None where all can."""
-    known = [*KEYS, DEFAULTS, *((PROFILE, PROFILES) if top else ())]
-    for key, value in table.items():
+def _check(table: SettingsTable) -> None:
+    """Raise FileError for the first key of a table that cannot be used."""
+    known = [*KEYS, DEFAULTS, *(() if table.profile else (PROFILE, PROFILES))]
+    project, path = table.file.kind == "project", table.file.path
+    for key, value in table.values.items():
         wrong = _wrong(key, value, known, project)
         if wrong:
-            return key, wrong
-    ways = [key for key in TOKEN_KEYS if key in table]
+            raise FileError(wrong, path=path, line=table.line(key))
+    ways = [key for key in TOKEN_KEYS if key in table.values]
     if len(ways) > 1:
-        return ways[1], f"a table must give the token in one way, got {' and '.join(ways)}"
-    return None
+        must = f"a table must give the token in one way, got {' and '.join(ways)}"
+        raise FileError(must, path=path, line=table.line(ways[1]))
 
 
 def _wrong(key: str, value: object, known: list[str], project: bool) -> str:
@@ -280,12 +266,12 @@ KeyPath = tuple[str, ...]  # a key with the tables that it is in, from the outsi
 
 _PART = r"(?:[\w-]+|\"[^\"]*\"|'[^']*')"
 _DOTTED = rf"{_PART}(?:\s*\.\s*{_PART})*"
-_HEADER = re.compile(rf"\s*\[\s*({_DOTTED})\s*\]\s*(?:#.*)?$")
+_HEADER = re.compile(rf"\s*\[(\[?)\s*({_DOTTED})\s*\]\]?\s*(?:#.*)?$")
 _ENTRY = re.compile(rf"\s*({_DOTTED})\s*=")
 
 
 def key_lines(text: str) -> dict[KeyPath, int]:
-    """Return the line, from 1, of every key and table."""
+    """Return the line, from 1, of every key and table; the tables of an array are in it as "0", "1" ..."""
     found: dict[KeyPath, int] = {}
     for number, path in _lines(text):
         for end in range(1, len(path) + 1):
@@ -298,10 +284,14 @@ def _lines(text: str) -> Iterator[tuple[int, KeyPath]]:
     # Python's reader gives no lines and tomlkit none either; and this runs whenever a command starts, so it
     # must not import tomlkit.
     table: KeyPath = ()
+    lengths: Counter[KeyPath] = Counter()  # of arrays of tables
     for number, line in enumerate(text.splitlines(), 1):
         header, entry = _HEADER.match(line), _ENTRY.match(line)
         if header:
-            table = _path_of(header[1])
+            table = _path_of(header[2])
+            if header[1]:
+                lengths[table] += 1
+                table = (*table, str(lengths[table] - 1))
             yield number, table
         elif entry:
             yield number, (*table, *_path_of(entry[1]))

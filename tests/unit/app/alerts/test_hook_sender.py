@@ -138,9 +138,9 @@ def test_hooks_have_places_of_their_own_and_a_new_one_begins_now(outbox: Outbox)
     first, second = outbox.next("a"), outbox.next("b")
     assert first is not None
     assert second is not None
-    assert (first.alert.seq, second.alert.seq) == (1, 3)
+    assert (first[1].seq, second[1].seq) == (1, 3)
     outbox.know(["b"])
-    outbox.sent("b", second.number)
+    outbox.sent("b", second[0])
     outbox.know(["a", "b"])
     assert [one.waiting for one in outbox.statuses()] == [0, 0], "a hook that was taken out begins anew"
 
@@ -228,4 +228,4 @@ def test_a_long_journal_is_kept_now_and_then(outbox: Outbox) -> None:
     AlertFinder(store, outbox).catch_up()
     kept = outbox.watched()
     assert kept is not None
-    assert kept.seq == EVERY_EVENTS
+    assert kept[0] == EVERY_EVENTS
