@@ -10,7 +10,9 @@ import ssl
 import time
 import urllib.parse
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from contextlib import contextmanager
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeVar
 
 from slacktide.core.errors import BackendError, InputError, SlacktideError, shown
 
@@ -27,8 +29,8 @@ MOST_BYTES = 256 << 20  # of an answer, or of a line in a stream: more than any 
 _PIECE_BYTES = 1 << 16
 BEAT_S = 60.0
 """A stream that says nothing for this long is broken: the server says something four times as often."""
-
-
+NOTHING: Mapping[str, str] = MappingProxyType({})
+Answer = TypeVar("Answer")
 OnProgress = Callable[[int, int, int], None]
 """Receives how many requests come first, how many steps of the answer are done, and of how many."""
 
@@ -102,16 +104,16 @@ class Client:
             must = "a server must be used with a token, got none"
             raise InputError(f"{must}; set {TOKEN} to NAME:SECRET, or token in your settings")
 
-    def get(self, path: str, **query: object) -> Any:
+    def get(self, path: str, **query: object) -> Document:
         """Send a GET request; it is repeated while the server cannot be reached."""
         return self._patiently(lambda: self._answer("GET", _with_query(path, query)))
 
     def post(
-        self, path: str, body: object, headers: Mapping[str, str] | None = None, again: bool = False
-    ) -> Any:
+        self, path: str, body: object, headers: Mapping[str, str] = NOTHING, again: bool = False
+    ) -> Document:
         """Send a POST request; `again`: it may arrive twice, so it is repeated until the server answers."""
 
-        def once() -> Any:
+        def once() -> Document:
             return self._answer("POST", path, json.dumps(body).encode(), headers)
 
         return self._patiently(once) if again else once()
@@ -125,29 +127,42 @@ class Client:
         *,
         again: bool = True,
         **query: object,
-    ) -> Any:
+    ) -> Document:
         """Send a request that takes a while to answer, and report its progress.
 
         `again`: it changes nothing, so it may arrive twice, and is repeated until the server answers.
         """
         raw = None if body is None else json.dumps(body).encode()
+        headers = {"accept": "text/event-stream, application/json"}
 
-        def once() -> Any:
-            return self._followed(method, _with_query(path, query), raw, on_progress)
+        def once() -> Document:
+            with self._response(method, _with_query(path, query), raw, headers, BEAT_S) as response:
+                if "text/event-stream" in response.headers.get("content-type", ""):
+                    return _awaited(_parsed(response), on_progress)
+                return _check(response.status, _content(response))
 
         return self._patiently(once) if again else once()
 
     def file(self, path: str, **query: object) -> bytes:
-        return self._patiently(lambda: self._got(_with_query(path, query)))  # type: ignore[no-any-return]
+        def once() -> bytes:
+            with self._response(
+                "GET", _with_query(path, query), headers={"accept": "*/*"}, timeout_s=FILE_S
+            ) as response:
+                content = _content(response)
+            if response.status != 200:
+                _check(response.status, content)
+                raise strange(f"the status {response.status}")
+            return content
+
+        return self._patiently(once)
 
     def delete(self, path: str) -> None:
         """Send a DELETE request, which may arrive twice."""
         self._patiently(lambda: self._answer("DELETE", path))
 
-    def put(self, path: str, body: bytes) -> Any:
-        return self._patiently(
-            lambda: self._answer("PUT", path, body, {"content-type": "application/octet-stream"})
-        )
+    def put(self, path: str, body: bytes) -> None:
+        headers = {"content-type": "application/octet-stream"}
+        self._patiently(lambda: self._answer("PUT", path, body, headers))
 
     def stream(self, path: str, after: int, **query: object) -> Iterator[Frame]:
         """Yield the messages of a stream after an event, over breaks of the connection."""
@@ -159,24 +174,19 @@ class Client:
                     yield frame
                     if frame.kind == "over":
                         return
-            except (OSError, http.client.HTTPException, AwayError):
+            except BackendError:
                 pass  # it is opened again, after the last message that arrived
             time.sleep(PAUSE_S)
             self.get("/api/v1/session")  # so that a server that is gone for good is noticed
 
     def _frames(self, path: str, last: str) -> Iterator[Frame]:
-        connection = self._connection(BEAT_S)
-        try:
-            headers = {**self._headers(), "accept": "text/event-stream", "last-event-id": last}
-            connection.request("GET", self._path(path), headers=headers)
-            answer = connection.getresponse()
-            if answer.status != 200:
-                _check(answer.status, _content(answer))
-            yield from _parsed(answer)
-        finally:
-            connection.close()
+        headers = {"accept": "text/event-stream", "last-event-id": last}
+        with self._response("GET", path, headers=headers, timeout_s=BEAT_S) as response:
+            if response.status != 200:
+                _check(response.status, _content(response))
+            yield from _parsed(response)
 
-    def _patiently(self, once: Callable[[], Any]) -> Any:
+    def _patiently(self, once: Callable[[], Answer]) -> Answer:
         began_s, notified = time.monotonic(), False
         until = began_s + RETRY_S
         while True:
@@ -196,44 +206,28 @@ class Client:
             time.sleep(PAUSE_S)
 
     def _answer(
-        self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
-    ) -> Any:
-        return _check(*self._sent(method, path, body, headers or {}))
+        self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] = NOTHING
+    ) -> Document:
+        with self._response(method, path, body, headers) as response:
+            return _check(response.status, _content(response))
 
-    def _sent(
+    @contextmanager
+    def _response(
         self,
         method: str,
         path: str,
-        body: bytes | None,
-        headers: Mapping[str, str],
+        body: bytes | None = None,
+        headers: Mapping[str, str] = NOTHING,
         timeout_s: float = ANSWER_S,
-    ) -> tuple[int, bytes]:
-        connection = self._connection(timeout_s)
+    ) -> Iterator[http.client.HTTPResponse]:
+        """Send a request; raises BackendError where the connection breaks, also while the answer is read."""
+        secure = self._parts.scheme == "https"
+        kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
+        connection = kind(self._parts.hostname or "", self._parts.port, timeout=timeout_s)
+        usual = {"authorization": f"Bearer {self._token}", "accept": "application/json"}
         try:
-            connection.request(method, self._path(path), body, {**self._headers(), **headers})
-            answer = connection.getresponse()
-            return answer.status, _content(answer)
-        except (OSError, http.client.HTTPException) as error:
-            raise self._unreachable(error) from error
-        finally:
-            connection.close()
-
-    def _got(self, path: str) -> bytes:
-        status, content = self._sent("GET", path, None, {"accept": "*/*"}, FILE_S)
-        if status != 200:
-            _check(status, content)
-            raise strange(f"the status {status}")
-        return content
-
-    def _followed(self, method: str, path: str, body: bytes | None, on_progress: OnProgress) -> Any:
-        connection = self._connection(BEAT_S)
-        try:
-            headers = {**self._headers(), "accept": "text/event-stream, application/json"}
-            connection.request(method, self._path(path), body, headers)
-            answer = connection.getresponse()
-            if "text/event-stream" not in answer.headers.get("content-type", ""):
-                return _check(answer.status, _content(answer))
-            return _awaited(_parsed(answer), on_progress)
+            connection.request(method, self._parts.path.rstrip("/") + path, body, {**usual, **headers})
+            yield connection.getresponse()
         except (OSError, http.client.HTTPException) as error:
             raise self._unreachable(error) from error
         finally:
@@ -251,17 +245,6 @@ class Client:
             )
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         return BackendError(f"the server {self.url} must be reachable, got: {reason}")
-
-    def _headers(self) -> dict[str, str]:
-        return {"authorization": f"Bearer {self._token}", "accept": "application/json"}
-
-    def _path(self, path: str) -> str:
-        return self._parts.path.rstrip("/") + path
-
-    def _connection(self, timeout_s: float) -> http.client.HTTPConnection:
-        secure = self._parts.scheme == "https"
-        kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
-        return kind(self._parts.hostname or "", self._parts.port, timeout=timeout_s)
 
 
 def _parts_of(url: str) -> urllib.parse.SplitResult:
@@ -298,7 +281,7 @@ def _content(answer: http.client.HTTPResponse) -> bytes:
     return bytes(data)
 
 
-def _check(status: int, body: bytes) -> Any:
+def _check(status: int, body: bytes) -> Document:
     """Return the answer of a server; raises ServerError where it is an error, AwayError where a proxy's."""
     if 300 <= status < 400:
         raise ServerError(
@@ -308,7 +291,7 @@ def _check(status: int, body: bytes) -> Any:
             status,
         )
     if status < 400:
-        return None if status == 204 else document(body)
+        return Document() if status == 204 else document(body)
     try:
         error = document(body).get("error")
     except ServerError:
@@ -325,15 +308,15 @@ def _check(status: int, body: bytes) -> Any:
 def document(text: str | bytes) -> Document:
     """Read an object of JSON; raises ServerError for anything else."""
     try:
-        found = json.loads(text, object_hook=Document)
+        value = json.loads(text, object_hook=Document)
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, Document):
+        value = None
+    if not isinstance(value, Document):
         raise strange("something else than an object of JSON")
-    return found
+    return value
 
 
-def _awaited(frames: Iterator[Frame], on_progress: OnProgress) -> Any:
+def _awaited(frames: Iterator[Frame], on_progress: OnProgress) -> Document:
     """Follow a stream to its answer; raises ServerError where that is an error."""
     for frame in frames:
         message = document(frame.data)

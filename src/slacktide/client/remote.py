@@ -24,7 +24,15 @@ from slacktide.app.journal.logs import LogLine
 from slacktide.app.markets.market import MarketSpec
 from slacktide.app.task_requests import BacktestRequest, LearnRequest, PlanRequest, PoolName, SubmitRequest
 from slacktide.backends.machines.launch_package import zipped
-from slacktide.client.http import Client, OnProgress, ServerError, document, ignore_progress, strange
+from slacktide.client.http import (
+    Client,
+    Document,
+    OnProgress,
+    ServerError,
+    document,
+    ignore_progress,
+    strange,
+)
 from slacktide.core.errors import InputError, shown
 from slacktide.core.yaml_tree import read_text
 from slacktide.engine.job.launch_spec import secrets_of
@@ -43,7 +51,7 @@ WAIT_S = 20
 JOBS = "/api/v1/jobs"
 LEARNED = "/api/v1/learned"
 Row = TypeVar("Row")
-JobQuestion: TypeAlias = PlanRequest | BacktestRequest | LearnRequest
+TaskRequest: TypeAlias = PlanRequest | BacktestRequest | LearnRequest
 
 
 class Waiting(NamedTuple):
@@ -76,17 +84,18 @@ class RemoteJournal:
             raise InputError(
                 f"a key for a server must be of ASCII letters, digits and signs, got {shown(key)}"
             )
-        request = _sent(submission, job_class, self._uploaded(submission))
-        self._client.post(
-            f"{JOBS}?wait=0", msgspec.to_builtins(request), {"idempotency-key": key}, again=True
-        )
+        file = submission.file
+        folder = zipped(Path(file.path).parent / (file.workdir or "."))
+        request = _to_send(submission, job_class, self._uploaded("/api/v1/uploads", folder))
+        body, headers = msgspec.to_builtins(request), {"idempotency-key": key}
+        self._client.post(f"{JOBS}?wait=0", body, headers, again=True)
         return key
 
     def wait(self, key: str) -> str | None:
         while True:
-            found = self._client.get(f"/api/v1/requests/{quote(key)}", wait=WAIT_S)["job"]
-            if found is not None or not self.in_charge:
-                return None if found is None else str(found)
+            job = self._client.get(f"/api/v1/requests/{quote(key)}", wait=WAIT_S)["job"]
+            if job is not None or not self.in_charge:
+                return None if job is None else str(job)
 
     def cancel(self, job: str) -> bool:
         """Request that a job be ended; return whether it was a submission, which is withdrawn."""
@@ -122,7 +131,7 @@ class RemoteJournal:
                 yield _recorded(document(frame.data), known)
 
     def why(self, job: str) -> list[str]:
-        return [str(one) for one in _rows(self._client.get(f"{JOBS}/{quote(job)}/why")["why"])]
+        return list(map(str, _rows(self._client.get(f"{JOBS}/{quote(job)}/why")["why"])))
 
     def logs(
         self, job: str, *, rank: int | None = None, attempt: int | None = None, follow: bool = False
@@ -149,38 +158,29 @@ class RemoteJournal:
     def bill(self, job: str) -> Bill:
         return read_bill(self.cost_report(job).document)
 
-    def plan(self, question: PlanRequest, on_progress: OnProgress = ignore_progress) -> dict[str, Any]:
+    def plan(self, request: PlanRequest, on_progress: OnProgress = ignore_progress) -> dict[str, Any]:
         """Plan a job on the server's market; the requested forms of the answer are under `made`."""
-        return self._made("/api/v1/plan", question, on_progress)
+        return self._made("/api/v1/plan", request, on_progress)
 
-    def backtest(
-        self, question: BacktestRequest, on_progress: OnProgress = ignore_progress
-    ) -> dict[str, Any]:
+    def backtest(self, request: BacktestRequest, on_progress: OnProgress = ignore_progress) -> dict[str, Any]:
         """Back-test policies for a job on the server; the same of `made`."""
-        return self._made("/api/v1/backtest", question, on_progress)
+        return self._made("/api/v1/backtest", request, on_progress)
 
     def _made(
-        self, path: str, question: JobQuestion, on_progress: OnProgress, *, again: bool = True
+        self, path: str, request: TaskRequest, on_progress: OnProgress, *, again: bool = True
     ) -> dict[str, Any]:
-        body = msgspec.to_builtins(question)
+        body = msgspec.to_builtins(request)
         found = self._client.request("POST", path, body, on_progress, again=again)
-        return _with_made(found, question.wants)
+        return _with_made(found, request.wants)
 
-    def learned(
-        self,
-        pool_of: PoolName | None = None,
-        wants: Sequence[str] = (),
-        on_progress: OnProgress = ignore_progress,
-    ) -> dict[str, Any]:
+    def learned(self, pool_of: PoolName | None = None, wants: Sequence[str] = ()) -> dict[str, Any]:
         """Return which policies have earned trust on the server; the same of `made`."""
-        found = self._client.request(
-            "GET", LEARNED, on_progress=on_progress, pool_of=pool_of, wants=",".join(wants) or None
-        )
+        found = self._client.request("GET", LEARNED, pool_of=pool_of, wants=",".join(wants) or None)
         return _with_made(found, wants)
 
-    def learn(self, question: LearnRequest, on_progress: OnProgress = ignore_progress) -> dict[str, Any]:
+    def learn(self, request: LearnRequest, on_progress: OnProgress = ignore_progress) -> dict[str, Any]:
         """Train the choice among policies on the server, and return what it has learned."""
-        return self._made(LEARNED, question, on_progress, again=False)
+        return self._made(LEARNED, request, on_progress, again=False)
 
     def forget(self) -> None:
         """Delete what was learned of policies on the server."""
@@ -196,26 +196,23 @@ class RemoteJournal:
 
     def job(self, job: str) -> dict[str, Any]:
         """Return one job with more than a list has, under the documented keys."""
-        found: dict[str, Any] = self._client.get(f"{JOBS}/{quote(job)}")
-        return found
+        return self._client.get(f"{JOBS}/{quote(job)}")
 
     def course(self, job: str) -> dict[str, Any]:
         """Return the course of a job so far, under the documented keys."""
-        found: dict[str, Any] = self._client.get(f"{JOBS}/{quote(job)}/course")
-        return found
+        return self._client.get(f"{JOBS}/{quote(job)}/course")
 
     def speed(self) -> float:
         """Return how many times as fast as real time the server's clock runs."""
         return float(self._journal()["speed"] or 1.0)
 
     def machines(self) -> list[MachineStatus]:
-        """List what is rented."""
         return _all(MachineStatus, self._client.get("/api/v1/machines")["machines"])
 
     def hooks(self) -> list[HookStatus]:
         return _all(HookStatus, self._client.get("/api/v1/alerts")["hooks"])
 
-    def _journal(self) -> Any:
+    def _journal(self) -> Document:
         return self._client.get("/api/v1/journal")
 
     def _pages(self, path: str, after: int) -> Iterator[dict[str, Any]]:
@@ -226,15 +223,11 @@ class RemoteJournal:
             place = page["next"]
 
     def send_market(self, market: Market) -> str:
-        """Send a market for questions, unless the server has it, and return its digest."""
-        return self._sent("/api/v1/uploads/markets", whole_bytes(market))
+        """Send a market for plans and the like, unless the server has it, and return its digest."""
+        return self._uploaded("/api/v1/uploads/markets", whole_bytes(market))
 
-    def _uploaded(self, submission: Submission) -> str:
-        """Send the working folder, unless the server has it, and return its digest."""
-        file = submission.file
-        return self._sent("/api/v1/uploads", zipped(Path(file.path).parent / (file.workdir or ".")))
-
-    def _sent(self, folder: str, content: bytes) -> str:
+    def _uploaded(self, folder: str, content: bytes) -> str:
+        """Send a file, unless the server has it, and return its digest."""
         digest = hashlib.sha256(content).hexdigest()
         try:
             self._client.get(f"{folder}/{digest}")
@@ -245,7 +238,7 @@ class RemoteJournal:
         return digest
 
 
-def _sent(submission: Submission, job_class: str, workdir: str) -> SubmitRequest:
+def _to_send(submission: Submission, job_class: str, workdir: str) -> SubmitRequest:
     """Return a job as it is sent: values of variables and secrets are looked up here."""
     file = parse_job(checkable(read_text(submission.file.path), job_class), path=submission.file.path)
     if submission.market.source or submission.fleet:
@@ -265,10 +258,7 @@ def _sent(submission: Submission, job_class: str, workdir: str) -> SubmitRequest
 
 
 def text_to_send(path: str) -> str:
-    """Return a job file as it is sent with a question, measured speedups in it.
-
-    The values of its secrets are left out: a plan does not need them.
-    """
+    """Return a job file as it is sent for a plan: with measured speedups, without the values of secrets."""
     return with_tables(without_secrets(read_text(path)), path)
 
 
@@ -279,7 +269,7 @@ def own_market(job: str, market: MarketSpec, *, read_own_way: bool) -> Market | 
     InputError for a live feed, and for what cannot be read.
     """
     named = market.source or parse_job(checkable(read_text(job)), path=job).market
-    if named is None or (is_synthetic_only(named) and not read_own_way):
+    if named is None or (all(map(is_synthetic, parts_of(named))) and not read_own_way):
         return None
     if is_feed(named):
         raise InputError(
@@ -287,10 +277,6 @@ def own_market(job: str, market: MarketSpec, *, read_own_way: bool) -> Market | 
             "server's own, or name its file without 'feed:'"
         )
     return market.open(named)
-
-
-def is_synthetic_only(named: str) -> bool:
-    return all(is_synthetic(part) for part in parts_of(named))
 
 
 def read_bill(document: Mapping[str, Any]) -> Bill:

@@ -38,11 +38,11 @@ class RemoteRun:
         for job in self.jobs:
             if job in self._ended:
                 continue
-            for recorded in self._journal.events(job, after=self._after[job]):
-                self._after[job] = recorded.record.seq
-                if isinstance(recorded.record.event, Ended):
+            for record, _ in self._journal.events(job, after=self._after[job]):
+                self._after[job] = record.seq
+                if isinstance(record.event, Ended):
                     self._ended.add(job)
-                yield recorded.record
+                yield record
 
     def cancel(self) -> None:
         """Request that all be ended: their workers may checkpoint, then their GPUs are released."""
@@ -103,21 +103,20 @@ def submit_all(journal: RemoteJournal, submissions: Sequence[Submission]) -> lis
     Raises the server's error for the first that it refused, and InputError if it has no controller.
     """
     keys: list[str] = []
-    taken: list[str] = []
+    jobs: list[str] = []
     try:
         for submission in submissions:
             keys.append(journal.submit(submission))
             job = journal.wait(keys[-1])
             if job is None:
-                raise InputError(
-                    "a server must have a controller that runs its jobs, got none; start it again"
-                )
-            taken.append(job)
+                must = "a server must have a controller that runs its jobs, got none; start it again"
+                raise InputError(must)
+            jobs.append(job)
     except BaseException:
-        for known in [*taken, *keys[len(taken) :]]:
-            cancel(journal, known)
+        for name in [*jobs, *keys[len(jobs) :]]:
+            cancel(journal, name)
         raise
-    return taken
+    return jobs
 
 
 def cancel(journal: RemoteJournal, job: str) -> None:

@@ -173,7 +173,7 @@ def test_an_address_must_be_one(url: str, capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_a_token_that_cannot_be_sent_is_not_shown() -> None:
-    assert Client("http://h", "ann:secret\n")._headers()["authorization"] == "Bearer ann:secret"
+    assert Client("http://h", "ann:secret\n")._token == "ann:secret"
     for token in ("ann:se\ncret", "ann:secret\x00", "ann:secrét"):
         with pytest.raises(InputError, match="printable ASCII") as met:
             Client("http://h", token)

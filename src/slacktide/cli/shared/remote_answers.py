@@ -16,14 +16,14 @@ from slacktide.cli.shared.output import ProgressBar, echo_json, warn, write_file
 
 if TYPE_CHECKING:
     from slacktide.app.jobs.submission import Submission
-    from slacktide.client.remote import JobQuestion, RemoteJournal
+    from slacktide.client.remote import RemoteJournal, TaskRequest
 
 READING = ("slot_hours", "gaps", "spot_usd", "on_demand_usd")
 """Options for how a market is read: a server has read its own already."""
 
 
 def answer_on_server(
-    verb: str, request: JobQuestion | None, given: Mapping[str, Any], *, title: str, text: str = "text"
+    verb: str, request: TaskRequest | None, given: Mapping[str, Any], *, title: str, text: str = "text"
 ) -> None:
     """Send a request of a verb to a server, print its answer, and write the files made of it.
 
