@@ -11,11 +11,10 @@ from slacktide.core.errors import InputError
 from slacktide.market.base import Moves
 from slacktide.market.pools.places import (
     assumed_moves,
-    continent_of,
+    location_of,
     move_hours,
     move_matrices,
     move_usd_per_gb,
-    region_of,
 )
 
 
@@ -49,12 +48,12 @@ from slacktide.market.pools.places import (
     ],
 )
 def test_where_a_pool_is_stands_in_its_name(pool: str, region: str, continent: str) -> None:
-    assert (region_of(pool), continent_of(pool)) == (region, continent)
+    assert (location_of(pool).region, location_of(pool).continent) == (region, continent)
 
 
 @pytest.mark.parametrize("pool", ["h100-1", "v100-2", "zone-a1", "lab", "us", "my cluster", "a/b", "us-1"])
 def test_an_unknown_name_is_a_region_of_its_own_on_no_known_continent(pool: str) -> None:
-    assert (region_of(pool), continent_of(pool)) == (pool, "")
+    assert (location_of(pool).region, location_of(pool).continent) == (pool, "")
 
 
 MOVES = Moves(0.001, 0.02, 0.08, 5.0, (("us-east-1", "us-east-2", 0.01),))

@@ -76,9 +76,9 @@ class Harmonic:
         first = hour_of_day(pool)
         angles = waves([first + slot * pool.slot_hours for slot in range(len(pool))], self.harmonics)
         reach = max(1, min(horizon, self.reach_slots))
-        for column, amounts, how in zip(
-            (PRICE, GPUS), _series(pool), self.models(pool.slot_hours), strict=True
-        ):
+        # Copies: read-only arrays are another type to the compiler, which would compile all a second time.
+        series = pool.spot_usd_per_gpu_hour.copy(), pool.spot_gpus.astype(np.float64)
+        for column, amounts, how in zip((PRICE, GPUS), series, self.models(pool.slot_hours), strict=True):
             filled = np.empty((len(pool), horizon))
             compiled(fill)(how, blank(reach, self.harmonics, how.levels), amounts, angles, filled)
             out[:, :, column] = filled
@@ -86,10 +86,11 @@ class Harmonic:
 
     def models(self, slot_hours: float) -> tuple[SeriesShape, SeriesShape]:
         """Return the constants of the two regressions: for the price, for availability."""
-        days = self.memory_days
+        weights = np.array([-math.expm1(-slot_hours / hours) for hours in MEAN_HOURS])
+        forget, forget_loss = (math.exp(-slot_hours / 24.0 / days) for days in (self.memory_days, LOSS_DAYS))
         return (
-            fixed(slot_hours, levels=0, memory_days=days, believe=BELIEVE_PRICE),
-            fixed(slot_hours, levels=self.levels, memory_days=days, believe=BELIEVE_GPUS),
+            SeriesShape(0, forget, forget_loss, BELIEVE_PRICE, PRIOR, weights),
+            SeriesShape(self.levels, forget, forget_loss, BELIEVE_GPUS, PRIOR, weights),
         )
 
     def notes(self, pool: Pool, horizon: int) -> tuple[str, ...]:
@@ -97,11 +98,6 @@ class Harmonic:
         if pool.hours >= 48:
             return ()
         return (f"{pool.name}: {pool.hours:.3g} h is too short to learn from; close to persistence",)
-
-
-def _series(pool: Pool) -> tuple[Floats, Floats]:
-    # Copies: read-only arrays are another type to the compiler, which would compile all a second time.
-    return pool.spot_usd_per_gpu_hour.copy(), pool.spot_gpus.astype(np.float64)
 
 
 class _Online:
@@ -166,13 +162,6 @@ class SeriesMemory(NamedTuple):
     values: Floats
     guesses: Floats
     losses: Floats  # by horizon: discounted error of persistence and of the regression
-
-
-def fixed(slot_hours: float, *, levels: int, memory_days: float, believe: float) -> SeriesShape:
-    """Work out the constants for slots of this length."""
-    weights = np.array([-math.expm1(-slot_hours / hours) for hours in MEAN_HOURS])
-    forget, forget_loss = (math.exp(-slot_hours / 24.0 / days) for days in (memory_days, LOSS_DAYS))
-    return SeriesShape(levels, forget, forget_loss, believe, PRIOR, weights)
 
 
 def blank(horizon: int, harmonics: int, levels: int) -> SeriesMemory:

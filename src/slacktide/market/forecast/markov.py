@@ -241,20 +241,13 @@ def _edges(
     return [(place, chance / total) for place, chance in edges]
 
 
-class Now(NamedTuple):
-    """The market's present, from which scenarios go on."""
-
-    level: int
-    age: int  # slots that the spell has lasted, the present one included
-
-
-def simulate(levels: StateCuts, model: Model, now: Now, blocks: Ints, *, paths: int, seed: int) -> Ints:
-    """Draw paths of the level, [path, slot]; the first slot is the present one."""
+def simulate(levels: StateCuts, model: Model, past: Ints, blocks: Ints, *, paths: int, seed: int) -> Ints:
+    """Draw paths of the level, [path, slot], that go on from the past; the first slot is the present one."""
     rng = np.random.default_rng(seed)
     slots = len(blocks)
     level = np.empty((paths, slots), np.int64)
-    level[:, 0] = now.level
-    age = np.full(paths, now.age)
+    level[:, 0] = past[-1]
+    age = np.full(paths, ages(past)[-1])
     go = np.cumsum(model.jumps, axis=1)
     for slot in range(1, slots):
         here = level[:, slot - 1]

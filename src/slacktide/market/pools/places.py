@@ -54,7 +54,7 @@ _CONTINENTS = {
 _CONTINENT_OF = {word: continent for continent, words in _CONTINENTS.items() for word in words.split()}
 
 
-class Site(NamedTuple):
+class Location(NamedTuple):
     """What a pool's name says about where it is; what it does not say is empty."""
 
     cloud: str
@@ -65,7 +65,7 @@ class Site(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def site_of(pool_name: str) -> Site:
+def location_of(pool_name: str) -> Location:
     """Read a pool's name: a zone as GCP, AWS or Azure name it, perhaps with more before or after `/` or `_`.
 
     A name without any such zone is a region of its own, on an unknown continent.
@@ -79,23 +79,18 @@ def site_of(pool_name: str) -> Site:
                 continent = _CONTINENT_OF.get(found["region"]) or _CONTINENT_OF.get(land, "")
                 if cloud == "azure" or continent:
                     zone = part if found["zone"] else ""
-                    return _site(named or cloud, found["region"], zone, continent, pool_name, parts)
-    return _site(named, pool_name, "", "", pool_name, parts)
+                    return _location(named or cloud, found["region"], zone, continent, pool_name, parts)
+    return _location(named, pool_name, "", "", pool_name, parts)
 
 
-def _site(cloud: str, region: str, zone: str, continent: str, name: str, parts: list[str]) -> Site:
+def _location(cloud: str, region: str, zone: str, continent: str, name: str, parts: list[str]) -> Location:
     words = {cloud, region.lower(), zone, name.strip().lower(), *parts} - {""}
-    return Site(cloud, region, zone, continent, frozenset(words))
+    return Location(cloud, region, zone, continent, frozenset(words))
 
 
 def region_of(pool_name: str) -> str:
     """Return the region of a pool: `us-central1` for `gcp/us-central1-a`; an unknown name is its own."""
-    return site_of(pool_name).region
-
-
-def continent_of(pool_name: str) -> str:
-    """Return the continent of a pool, such as `europe`; empty where the name does not say."""
-    return site_of(pool_name).continent
+    return location_of(pool_name).region
 
 
 def is_at(pool_name: str, infra: str) -> bool:
@@ -103,10 +98,10 @@ def is_at(pool_name: str, infra: str) -> bool:
 
     An empty `infra` is anywhere.
     """
-    site, wanted = site_of(pool_name), infra.strip().lower()
-    if wanted in site.parts:
+    location, wanted = location_of(pool_name), infra.strip().lower()
+    if wanted in location.parts:
         return True
-    return all(part in site.parts for part in wanted.split("/") if part not in ("", "*"))
+    return all(part in location.parts for part in wanted.split("/") if part not in ("", "*"))
 
 
 class UsablePool(NamedTuple):
@@ -124,17 +119,19 @@ def places_of(job: Job, gpu: str, market: Market) -> tuple[UsablePool, ...]:
     requests; a pool whose GPU type is not known counts as having it, and a market of one other type alone is
     used as if it were its own. Raises InputError where no pool fits.
     """
-    choices = job.pools or (PoolChoice(_wanted(gpu, market)),)
-    found = ((pool.name, _choice(pool, choices)) for pool in market.pools)
+    types = {pool.gpu.casefold() for pool in market.pools if pool.gpu}
+    requested = ANY_GPU if len(types) == 1 and gpu.casefold() not in types else gpu
+    choices = job.pools or (PoolChoice(requested),)
+    fitting = ((pool.name, _choice(pool, choices)) for pool in market.pools)
     places = tuple(
-        UsablePool(name, choice.widths or job.widths, choice.speed)
-        for name, choice in found
-        if choice is not None
+        UsablePool(name, choice.widths or job.widths, choice.speed) for name, choice in fitting if choice
     )
     if not places:
+        wanted = " or ".join(f"{one.gpu} in {one.infra}" if one.infra else one.gpu for one in choices)
+        pools = [f"{pool.name} ({pool.gpu})" if pool.gpu else pool.name for pool in market.pools]
         raise InputError(
-            f"{market.source}: the job must fit at least one pool, requested {_requested(choices)}, got "
-            f"{listed([_said(pool) for pool in market.pools])}; change 'resources' of the job, or the market",
+            f"{market.source}: the job must fit at least one pool, requested {wanted}, got {listed(pools)}; "
+            "change 'resources' of the job, or the market",
             field="pools",
         )
     return places
@@ -150,25 +147,12 @@ def job_at(job: Job, place: UsablePool) -> Job:
     )
 
 
-def _wanted(gpu: str, market: Market) -> str:
-    types = {pool.gpu.casefold() for pool in market.pools if pool.gpu}
-    return ANY_GPU if len(types) == 1 and gpu.casefold() not in types else gpu
-
-
 def _choice(pool: Pool, choices: tuple[PoolChoice, ...]) -> PoolChoice | None:
-    for each in choices:
-        fits = each.gpu in ("", ANY_GPU) or not pool.gpu or each.gpu.casefold() == pool.gpu.casefold()
-        if fits and is_at(pool.name, each.infra):
-            return each
+    for choice in choices:
+        fits = choice.gpu in ("", ANY_GPU) or not pool.gpu or choice.gpu.casefold() == pool.gpu.casefold()
+        if fits and is_at(pool.name, choice.infra):
+            return choice
     return None
-
-
-def _requested(choices: tuple[PoolChoice, ...]) -> str:
-    return " or ".join(f"{each.gpu} in {each.infra}" if each.infra else each.gpu for each in choices)
-
-
-def _said(pool: Pool) -> str:
-    return f"{pool.name} ({pool.gpu})" if pool.gpu else pool.name
 
 
 _RULES = (
@@ -189,7 +173,7 @@ def move_usd_per_gb(moves: Moves, from_pool: str, to_pool: str) -> float:
             return usd
     if len(regions) == 1:
         return moves.within_region_usd_per_gb
-    continents = {continent_of(from_pool), continent_of(to_pool)}
+    continents = {location_of(from_pool).continent, location_of(to_pool).continent}
     # Where a continent is not known, nothing says that an ocean lies between.
     far = len(continents) == 2 and "" not in continents
     return moves.between_continents_usd_per_gb if far else moves.between_regions_usd_per_gb
@@ -216,12 +200,11 @@ def assumed_moves(moves: Moves, given: Collection[str] = ()) -> str:
 
     Empty where nothing is assumed.
     """
-    parts = [f"{getattr(moves, name):g} USD per GB {where}" for name, where in _RULES if name not in given]
-    costs = f"to cost {_listed(parts)}" if parts else ""
-    speed = f"to go at {moves.gbit_per_s:g} Gbit/s" if "gbit_per_s" not in given else ""
-    said = " and ".join(part for part in (costs, speed) if part)
-    return f"Moving a checkpoint to another pool is assumed {said}." if said else ""
-
-
-def _listed(parts: Sequence[str]) -> str:
-    return ", ".join(parts[:-1]) + " and " + parts[-1] if len(parts) > 1 else parts[0]
+    costs = [f"{getattr(moves, name):g} USD per GB {where}" for name, where in _RULES if name not in given]
+    assumed = []
+    if costs:
+        *first, last = costs
+        assumed.append(f"to cost {', '.join(first)} and {last}" if first else f"to cost {last}")
+    if "gbit_per_s" not in given:
+        assumed.append(f"to go at {moves.gbit_per_s:g} Gbit/s")
+    return f"Moving a checkpoint to another pool is assumed {' and '.join(assumed)}." if assumed else ""

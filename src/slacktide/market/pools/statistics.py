@@ -70,8 +70,8 @@ def describe(pool: Pool) -> PoolFigures:
         hours=pool.hours,
         max_spot_gpus=most,
         any_share=float(some.mean()),
-        half_share=_share_of_most(gpus, most, 0.5),
-        full_share=_share_of_most(gpus, most, 1.0),
+        half_share=_share_with(gpus, 0.5 * most),
+        full_share=_share_with(gpus, most),
         mean_spot_gpus=float(gpus.mean()),
         losses_per_day=int((some[:-1] & ~some[1:]).sum()) / days,
         up_median_hours=_median(spells.up_hours),
@@ -101,9 +101,7 @@ def stock_outs_said(places: Sequence[tuple[Pool, int]]) -> str:
     """Say for how much of the time pools had fewer on-demand GPUs than these; empty where they always did."""
     short = [(pool.name, gpus, 1.0 - stock_share(pool, gpus)) for pool, gpus in places]
     outages = [
-        f"fewer than {gpus} {share:.1%} of the time in {shown(name)}"
-        for name, gpus, share in short
-        if share > 0.0
+        f"fewer than {gpus} {share:.1%} of the time in {shown(name)}" for name, gpus, share in short if share
     ]
     more = f" and more in {len(outages) - MOST_LISTED} other pools" if len(outages) > MOST_LISTED else ""
     return ", ".join(outages[:MOST_LISTED]) + more
@@ -138,8 +136,9 @@ def by_hour(pool: Pool) -> tuple[float | None, ...]:
     return tuple(float(part / whole) if whole else None for part, whole in zip(some, seen, strict=True))
 
 
-def _share_of_most(gpus: Ints, most: int, share: float) -> float:
-    return float((gpus >= share * most).mean()) if most else 0.0
+def _share_with(gpus: Ints, least: float) -> float:
+    """Return the share of time with this many GPUs, and at least one."""
+    return float((gpus >= max(1.0, least)).mean())
 
 
 def _median(values: Floats) -> float | None:
@@ -201,9 +200,9 @@ def _compared(pool: Pool, most: int) -> ComparedPool:
         spot_mean_usd=float(pool.spot_usd_per_gpu_hour.mean()),
         on_demand_now_usd=float(pool.on_demand_usd_per_gpu_hour[-1]),
         spot_now_gpus=int(gpus[-1]),
-        any_share=float((gpus >= 1).mean()),
-        half_of_largest_share=float((gpus >= max(1.0, 0.5 * most)).mean()),
-        largest_share=float((gpus >= max(1, most)).mean()),
+        any_share=_share_with(gpus, 1),
+        half_of_largest_share=_share_with(gpus, 0.5 * most),
+        largest_share=_share_with(gpus, most),
         up_mean_hours=_mean(spells.up_hours),
         down_mean_hours=_mean(spells.down_hours),
     )

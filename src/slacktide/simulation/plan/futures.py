@@ -149,13 +149,11 @@ def _scenarios(
     usable = np.array(levels.usable)
     rng = np.random.default_rng([seed, 1])
     prices = iter(_price_paths(pool.spot_usd_per_gpu_hour[_first(pool) :], slots, paths, seed))
-    level_now = levels.level(pool.spot_gpus)
-    now = markov.Now(int(level_now[-1]), int(markov.ages(level_now)[-1]))
-    history = _history(levels, pool, neighbours)
+    history, past = _history(levels, pool, neighbours), levels.level(pool.spot_gpus)
     drawn: list[Pool] = []
     for number, few in enumerate(np.array_split(np.arange(paths), min(MODELS, paths))):
         model = history.resampled(rng)
-        level = markov.simulate(levels, model, now, blocks, paths=len(few), seed=seed * MODELS + number)
+        level = markov.simulate(levels, model, past, blocks, paths=len(few), seed=seed * MODELS + number)
         drawn += [_continued(pool, usable[path], next(prices)) for path in level]
     return drawn
 

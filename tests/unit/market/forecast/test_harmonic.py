@@ -11,7 +11,7 @@ from slacktide.core.arrays import Floats
 from slacktide.core.errors import InputError
 from slacktide.market.base import Pool
 from slacktide.market.forecast.base import GPUS, PRICE, forecast_table
-from slacktide.market.forecast.harmonic import PRIOR, Harmonic, blank, fill, fixed, waves
+from slacktide.market.forecast.harmonic import PRIOR, Harmonic, blank, fill, waves
 from slacktide.market.forecast.persistence import Persistence
 from slacktide.market.forecast.score import score
 from slacktide.market.source import open_market
@@ -27,11 +27,10 @@ def test_plain_and_compiled_are_equal_to_the_last_digit() -> None:
     pool = open_market("synthetic:volatile?days=4&slot=30m").pools[0]
     table = Harmonic().table(pool, 5)
     hours = [pool.start.hour + slot * pool.slot_hours for slot in range(len(pool))]
-    for column, levels, believe in ((PRICE, 0, 0.98), (GPUS, 8, 1.1)):
+    for column, constants in zip((PRICE, GPUS), Harmonic().models(pool.slot_hours), strict=True):
         amounts = (pool.spot_usd_per_gpu_hour, pool.spot_gpus)[column // 2].astype(np.float64)
-        constants = fixed(pool.slot_hours, levels=levels, memory_days=14.0, believe=believe)
         plain = np.empty((len(pool), 5))
-        fill(constants, blank(5, 2, levels), amounts, waves(hours, 2), plain)
+        fill(constants, blank(5, 2, constants.levels), amounts, waves(hours, 2), plain)
         assert np.array_equal(plain, table[:, :, column])
 
 
@@ -39,7 +38,7 @@ def test_without_forgetting_every_horizon_is_ridge_regression() -> None:
     rng = np.random.default_rng(3)
     amounts = np.abs(np.cumsum(rng.normal(size=80))) + 1.0
     amounts[0] = amounts.max()  # the scale is then known from the start
-    constants = fixed(1.0, levels=0, memory_days=1e15, believe=1e9)
+    constants = Harmonic(memory_days=1e15).models(1.0)[0]._replace(believe=1e9)
     memory = blank(3, 1, 0)
     rows = []
     for slot, amount in enumerate(amounts):
