@@ -29,6 +29,35 @@ def state_dir() -> Path:
     return Path(state).absolute() / "slacktide"
 
 
+def read_at_most(path: str | os.PathLike[str], most_bytes: int, words: str) -> bytes:
+    """Return the content of a file; raises FileError for one of more bytes, which messages call `words`."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read(most_bytes + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise FileError(f"must be a readable file, got: {reason}", path=path) from error
+    if len(data) > most_bytes:
+        raise FileError(f"must be at most {words}, got more", path=path)
+    return data
+
+
+def utf8_text(data: bytes, path: object, first_line: int = 1) -> str:
+    """Decode UTF-8, with or without a byte-order mark; raises FileError with the place of a bad byte."""
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = error.object[: error.start].decode()
+        message = f"must be UTF-8 text, got byte 0x{error.object[error.start]:02x}; save it as UTF-8"
+    else:
+        before, zero, _ = text.partition("\0")
+        if not zero:
+            return text
+        message = "must be text, got a zero byte; is this a binary file?"
+    line, column = before.count("\n") + first_line, len(before) - before.rfind("\n")
+    raise FileError(message, path=path, line=line, column=column)
+
+
 def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
     """Write a file so that a reader sees the old one or the whole new one; makes its folder.
 

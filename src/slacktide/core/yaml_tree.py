@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 import yaml
 
 from slacktide.core.errors import FileError, shown
+from slacktide.core.files import read_at_most, utf8_text
 
 MAX_BYTES = 1_000_000  # the largest file that is read; a job file has a few hundred bytes
 MAX_DEPTH = 20  # the deepest nesting that is read
@@ -116,29 +117,9 @@ def walk(tree: Tree, key: str = "") -> Iterator[tuple[str, Tree]]:
             yield from walk(entry.value, name)
 
 
-def read_bytes(path: str | Path, most: int, said: str) -> bytes:
-    """Return the content of a file of at most `most` bytes, which is `said` in words; raises FileError."""
-    try:
-        with Path(path).open("rb") as file:
-            data = file.read(most + 1)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise FileError(f"must be a readable file, got: {reason}", path=path) from error
-    if len(data) > most:
-        raise FileError(f"must be at most {said}, got more", path=path)
-    return data
-
-
 def read_text(path: str | Path) -> str:
     """Return the text of a file; raises FileError unless it is a small, readable UTF-8 file."""
-    data = read_bytes(path, MAX_BYTES, f"{MAX_BYTES} bytes")
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        before = data[: error.start].decode("utf-8")
-        message = f"must be UTF-8 text, got byte 0x{data[error.start]:02x}; save the file as UTF-8"
-        line, column = _place_after(before)
-        raise FileError(message, path=path, line=line, column=column) from error
+    return utf8_text(read_at_most(path, MAX_BYTES, f"{MAX_BYTES} bytes"), path)
 
 
 def parse_tree(text: str, mistakes: Mistakes) -> Tree | None:

@@ -15,11 +15,12 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
 from slacktide.core.errors import InputError, shown, unknown_name
+from slacktide.core.files import utf8_text
 from slacktide.core.units import format_duration, parse_duration_hours, parse_gbit_per_s, parse_money_usd
 from slacktide.core.yaml_fields import Fields, Reader, items, root, scalar, text_of
 from slacktide.core.yaml_tree import Mistakes, Scalar, Series, Tree, describe, parse_tree
 from slacktide.market.base import EPOCH, Market, Moves, Pool, assuming, with_notice
-from slacktide.market.formats.market_bytes import as_text, read_bytes
+from slacktide.market.formats.market_bytes import read_bytes
 from slacktide.market.pools.places import assumed_moves, region_of
 from slacktide.market.series import resample
 from slacktide.market.spec import (
@@ -127,7 +128,7 @@ def _in_slots(market: Market, options: ReadOptions) -> Market:
 
 def _market_file(path: str, options: ReadOptions) -> Market:
     mistakes = Mistakes(path)
-    tree = parse_tree(as_text(read_bytes(path), path), mistakes)
+    tree = parse_tree(utf8_text(read_bytes(path), path), mistakes)
     fields = root(tree, mistakes, MARKET_KEYS, kind="market", least="traces")
     fields.require("traces", "[a.csv, b.csv]")
     traces = fields.read("traces", _traces, ())

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from slacktide.core.errors import FileError, InputError, listed, shown
-from slacktide.core.yaml_tree import read_bytes
+from slacktide.core.files import read_at_most
 
 MAX_BYTES = 200_000_000
 KIND = ("class", "application", "jobname", "group", "name")
@@ -63,7 +63,7 @@ def read_past(path: str | Path, by: str | None = None) -> PastJobs:
     """Read a table of past jobs; `by` names the column of their kind. Raises FileError with the line."""
     place = str(path)
     # Exports of trackers mix encodings; times and numbers, which count, are ASCII.
-    data = read_bytes(path, MAX_BYTES, f"{MAX_BYTES // 1_000_000} MB")
+    data = read_at_most(path, MAX_BYTES, f"{MAX_BYTES // 1_000_000} MB")
     rows = _rows(data.decode("utf-8", errors="replace"), place)
     names = [cell.strip().lower().removeprefix("\ufeff") for cell in rows[0]]
     columns = _columns(names, by, place)

@@ -13,7 +13,7 @@ from typing import IO, Any, cast
 import msgspec
 
 from slacktide.core.errors import FileError
-from slacktide.core.files import write_whole
+from slacktide.core.files import utf8_text, write_whole
 from slacktide.market.formats.samples import ASSUMED_SPOT_GPUS, MAX_SPOT_GPUS
 
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -44,22 +44,6 @@ def read_bytes(path: str | Path) -> bytes:
     if not data.strip():
         raise FileError("a market file must not be empty, got no data", path=path)
     return data
-
-
-def as_text(data: bytes, path: str | Path) -> str:
-    """Decode UTF-8, with or without a byte-order mark; raises FileError with the line of a bad byte."""
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise FileError(
-            f"must be UTF-8 text, got byte 0x{data[error.start]:02x}; save it as UTF-8",
-            path=path,
-            line=data.count(b"\n", 0, error.start) + 1,
-        ) from None
-    if "\0" in text:
-        line = text.count("\n", 0, text.index("\0")) + 1
-        raise FileError("must be text, got a zero byte; is this a binary file?", path=path, line=line)
-    return text
 
 
 def packed(data: bytes, path: str | Path) -> bytes:
@@ -99,7 +83,7 @@ def _unpacked(data: bytes, path: str | Path) -> bytes:
 
 def json_object(data: bytes, path: str) -> dict[str, Any]:
     """Return the object a JSON file holds; raises FileError if it is broken or something else."""
-    text = as_text(data, path)
+    text = utf8_text(data, path)
     try:
         found = json.loads(text)
     except json.JSONDecodeError as error:

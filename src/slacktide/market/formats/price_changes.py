@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from slacktide.core.errors import FileError, InputError
+from slacktide.core.files import utf8_text
 from slacktide.market.base import Market
 from slacktide.market.formats.default_prices import AWS_LIST, MachineType, gpu_of, instance
-from slacktide.market.formats.market_bytes import as_text, json_object, kind_of
+from slacktide.market.formats.market_bytes import json_object, kind_of
 from slacktide.market.formats.samples import (
     ASSUMED_SPOT_GPUS,
     Cell,
@@ -98,7 +99,7 @@ EVENT_COLUMNS = ("instance_type", "zone_name", "ts_utc", "spot_usd_h")
 
 def read_price_events(path: str, data: bytes, options: ReadOptions) -> Market:
     """Read price changes in CSV; raises FileError with the line of what is wrong."""
-    rows = rows_of(as_text(data, path), path)
+    rows = rows_of(utf8_text(data, path), path)
     names = header_of(rows, EVENT_COLUMNS, path)
     return _event_market((_event(row, names, path) for row in rows), path, options)
 

@@ -25,11 +25,11 @@ import numpy as np
 
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.errors import FileError, InputError
-from slacktide.core.files import write_whole
+from slacktide.core.files import utf8_text, write_whole
 from slacktide.core.quotes import UNLIMITED_GPUS
 from slacktide.market.availability import nothing_seen
 from slacktide.market.base import Market, Moves, Pool
-from slacktide.market.formats.market_bytes import NO_NOTES, as_text, packed, read_notes
+from slacktide.market.formats.market_bytes import NO_NOTES, packed, read_notes
 from slacktide.market.formats.samples import (
     ASSUMED_SPOT_GPUS,
     COLUMNS,
@@ -127,14 +127,14 @@ def csv_samples(data: bytes, path: str) -> Samples:
 
 def rows_samples(data: bytes, path: str) -> Samples:
     """Read the rows of a CSV table one by one: the definition that the fast way must agree with."""
-    rows = rows_of(as_text(data, path), path)
+    rows = rows_of(utf8_text(data, path), path)
     header = header_of(rows, PRICE_COLUMNS, path, (*OPTIONAL_COLUMNS, COUNT_COLUMN))
     return plain_samples(header, rows, path, SamplePlace)
 
 
 def _find_mistake(data: bytes, path: str) -> None:
     """Raise FileError for the first broken row, reading row by row only the pieces that Arrow balks at."""
-    text = as_text(data, path)
+    text = utf8_text(data, path)
     header, start, line = first_line(data), data.find(b"\n") + 1, 2
     if not start or not is_header(header) or '"' in text:
         return  # a mistake in the header is found at once, and quotes may span pieces
@@ -142,7 +142,7 @@ def _find_mistake(data: bytes, path: str) -> None:
         end = data.find(b"\n", start + _PIECE_BYTES) + 1 or len(data)
         piece = data[start:end]
         if _fast_rows(piece, header, 0, path) is None:
-            rows = rows_of(as_text(piece, path), path, line)
+            rows = rows_of(utf8_text(piece, path), path, line)
             deque(records_of(header, rows, path, SamplePlace), maxlen=0)
         line, start = line + piece.count(b"\n"), end
 
@@ -186,7 +186,7 @@ def _arrow(data: bytes, header: list[str], offset: int, zone: str | None) -> Any
 
 
 def _line_of(data: bytes, path: str, row: int) -> SamplePlace:
-    rows = rows_of(as_text(data, path), path)
+    rows = rows_of(utf8_text(data, path), path)
     return SamplePlace(next(islice(rows, row + 1, None)).number)
 
 

@@ -25,12 +25,13 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from slacktide.core.errors import FileError, InputError, SlacktideError
+from slacktide.core.files import utf8_text
 from slacktide.core.quotes import Quote
 from slacktide.market.availability import PoolRecord, gpus_at, record_for
 from slacktide.market.base import Market, Pool
 from slacktide.market.forecast.base import OnTape
 from slacktide.market.forecast.persistence import DEFAULT_FORECASTER, DEFAULT_HORIZON
-from slacktide.market.formats.market_bytes import NO_NOTES, as_text, read_bytes, read_notes
+from slacktide.market.formats.market_bytes import NO_NOTES, read_bytes, read_notes
 from slacktide.market.formats.samples import (
     COLUMNS,
     Record,
@@ -231,11 +232,7 @@ class Feed:
 
     def _take(self, line: FeedLine) -> None:
         path = str(self._path)
-        try:
-            rows = rows_of(as_text(line.data, path), path, line.number)
-        except FileError as error:  # which counts the lines of what it is given
-            what = str(error).removeprefix(f"{error.path}:{error.line}: ")
-            raise FileError(what, path=path, line=line.number) from None
+        rows = rows_of(utf8_text(line.data, path, line.number), path, line.number)
         for record in records_of(self._header, rows, path, SamplePlace, self._uncounted_gpus):
             self._take_record(record, self._offered(record))
 

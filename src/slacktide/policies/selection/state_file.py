@@ -15,7 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slacktide.core.errors import FileError
-from slacktide.core.files import PRIVATE_FILE, make_private_folder, state_dir, write_private
+from slacktide.core.files import (
+    PRIVATE_FILE,
+    make_private_folder,
+    read_at_most,
+    state_dir,
+    utf8_text,
+    write_private,
+)
 
 if TYPE_CHECKING:
     from slacktide.policies.selection.hedge import Hedge
@@ -35,21 +42,12 @@ def load(path: Path) -> Hedge | None:
     from slacktide.policies.selection.document import from_json
 
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise FileError(f"must be a readable learned state, got: {reason}", path=path) from error
-    if len(data) > MAX_BYTES:
-        raise FileError(f"a learned state must have at most {MAX_BYTES >> 20} MiB, got more", path=path)
-    try:
-        return from_json(data.decode(), path)
-    except UnicodeDecodeError as error:
-        raise FileError(
-            f"a learned state must be UTF-8 text, got byte 0x{data[error.start]:02x}", path=path
-        ) from error
+        data = read_at_most(path, MAX_BYTES, f"{MAX_BYTES >> 20} MiB")
+    except FileError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            return None
+        raise
+    return from_json(utf8_text(data, path), path)
 
 
 def save(hedge: Hedge, path: Path) -> None:

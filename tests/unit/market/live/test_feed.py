@@ -196,7 +196,7 @@ def test_row_7_no_row_ends_a_feed(feed: Path, line: str, words: str) -> None:
         file.write(line.encode("utf-8", "surrogateescape"))
     while not live.trouble:
         assert offered(live, 11) == [4, 4, 3, 2]
-    assert live.trouble.startswith(f"{feed}:14: ")
+    assert live.trouble.startswith(f"{feed}:14:")
     assert words in live.trouble
     assert live.trouble.endswith(KEPT)
     append(feed, row(12, 1))
