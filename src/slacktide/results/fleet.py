@@ -362,6 +362,10 @@ class ClassOutcome(NamedTuple):
     on_demand_gpu_hours: float
     gpu_hours: float
 
+    @property
+    def on_demand_share(self) -> float:
+        return self.on_demand_gpu_hours / self.gpu_hours if self.gpu_hours else 0.0
+
 
 def by_class(found: Sequence[JobOutcome]) -> list[ClassOutcome]:
     """Sum up what became of jobs, class by class in the order of their first job."""

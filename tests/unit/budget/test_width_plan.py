@@ -190,7 +190,6 @@ def test_paths_are_written_short(widths: tuple[float, ...], text: str) -> None:
 def test_ways_name_their_shares() -> None:
     plan = ClassPlan("x", (PathShare((4,), 0.62, 1, 4), PathShare((8,), 0.38, 0.6, 4.8)), 0.85, 3.0)
     assert say.ways(plan) == "4 (62 %), 8 (38 %)"
-    assert say.short_ways(plan) == "4|8"
 
 
 @pytest.mark.parametrize(

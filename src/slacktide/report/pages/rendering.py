@@ -15,7 +15,7 @@ from slacktide.core.units import format_usd
 from slacktide.report import words
 from slacktide.report.figures.drawing.style import GREY, INK, looks
 from slacktide.report.figures.run import PANELS, panel_svg
-from slacktide.report.text.tables.backtest import decisions, spans
+from slacktide.report.text.tables.backtest import decisions
 from slacktide.report.text.tables.grid import Grid
 
 if TYPE_CHECKING:
@@ -99,9 +99,10 @@ def every_decision(runs: Sequence[RunResult]) -> list[Fold]:
     colours = colours_of(run.policy for run in runs)
     folds = []
     for run in runs:
-        count = words.count(len(spans(run)), "decision")
+        table = decisions(run)
+        count = words.count(len(table.rows), "decision")
         note = f"{count}, {format_usd(run.bill.cost_usd)}, {words.outcome(run)}"
-        folds.append(Fold(run.policy, note, [decisions(run)], colours[run.policy]))
+        folds.append(Fold(run.policy, note, [table], colours[run.policy]))
     return folds
 
 

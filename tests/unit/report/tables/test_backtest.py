@@ -49,9 +49,11 @@ def test_rich_summary_has_every_policy_even_when_narrow(odd: Comparison) -> None
 def test_decisions_are_told_once_with_all_the_money(odd: Comparison) -> None:
     for run in odd.detail:
         told = spans(run)
-        assert [decision for span in told for decision in span.decisions] == list(run.decisions)
-        assert sum(span.cost_usd for span in told) == pytest.approx(run.bill.cost_usd)
-        assert all(not decision.lost_gpus for span in told for decision in span.decisions[1:])
+        assert [decision for span in told for decision in span] == list(run.decisions)
+        assert sum(decision.cost_usd for span in told for decision in span) == pytest.approx(
+            run.bill.cost_usd
+        )
+        assert all(not decision.lost_gpus for span in told for decision in span[1:])
 
 
 def test_equal_consecutive_decisions_are_one_line(comparison: Comparison) -> None:
@@ -81,7 +83,7 @@ def test_a_loss_begins_a_new_line_though_the_same_is_held() -> None:
     whole = result_of(run, of, where)
     first, second, *rest = whole.decisions
     hit = dataclasses.replace(whole, decisions=(first, second._replace(lost_gpus=2), *rest))
-    assert [len(span.decisions) for span in spans(hit)] == [1, 1 + len(rest)]
+    assert [len(span) for span in spans(hit)] == [1, 1 + len(rest)]
     assert decisions(hit).rows[1][-1].startswith("lost 2 spot; ")
 
 

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from slacktide.report import words
 from slacktide.report.text.bills import job, machines
 from slacktide.report.text.bills.job import cents
 from slacktide.report.text.tables import grid
-from slacktide.report.text.tables.grid import Column, Grid, left, right
+from slacktide.report.text.tables.grid import TableOf
 from slacktide.report.wire.values import csv_text, picked
+from slacktide.results.bill import PayerBill
 
 if TYPE_CHECKING:
-    from slacktide.physics import ledger
     from slacktide.results.bill import BillPart, JobCost, SiteBill, SiteCost
 
-COLUMNS = (
-    *left("payer", "status"),
-    *right("spot GPU-hours", "on-demand GPU-hours", "spot USD", "on-demand USD", "USD"),
-)  # fmt: skip
 AMOUNTS = (
     "cost_usd", "spot_usd", "on_demand_usd", "spot_gpu_hours", "on_demand_gpu_hours", "pause_gpu_hours",
     "idle_gpu_hours",
@@ -57,40 +54,33 @@ def site_cost_report(cost: SiteCost) -> CostReport:
 
 def _site_text(site: SiteBill) -> str:
     """Return a line for each payer, the total, and what the audit found."""
-    rows = [
-        _row(words.plain(one.payer, 40) if one.payer else SITE, one.status.replace("_", " "), one.bill)
-        for one in site.payers
-    ]
-    rows.append(_row("total", "", site.total))
-    table = grid.as_text(Grid(COLUMNS, tuple(rows), strong=len(rows) - 1))
+    table = TableOf([*site.payers, PayerBill("total", "", site.total)])
+    table.words("payer", lambda row: words.plain(row.payer, 40) if row.payer else SITE)
+    table.words("status", lambda row: row.status.replace("_", " "))
+    table.number("spot GPU-hours", lambda row: f"{row.bill.spot_gpu_hours:,.2f}")
+    table.number("on-demand GPU-hours", lambda row: f"{row.bill.on_demand_gpu_hours:,.2f}")
+    table.number("spot USD", lambda row: cents(row.bill.spot_usd))
+    table.number("on-demand USD", lambda row: cents(row.bill.on_demand_usd))
+    table.number("USD", lambda row: cents(row.bill.cost_usd))
     usd = site.total.cost_usd
     sold_once = "; no spot was sold twice" if job.agrees(site.audit, usd) else ""
-    return f"{table}\n\n{job.audit_text(site.audit, usd)}{sold_once}"
+    return f"{grid.as_text(table.grid())}\n\n{job.audit_text(site.audit, usd)}{sold_once}"
 
 
 def _site_json(site: SiteBill) -> dict[str, Any]:
     own = [one for one in site.payers if not one.payer]
     jobs = (one for one in site.payers if one.payer)
     return {
-        "jobs": [{"job": one.payer, "status": one.status, **_amounts(one.bill)} for one in jobs],
-        "site": _amounts(own[0].bill) if own else None,
-        "total": _amounts(site.total),
+        "jobs": [{"job": one.payer, "status": one.status, **picked(one.bill, *AMOUNTS)} for one in jobs],
+        "site": picked(own[0].bill, *AMOUNTS) if own else None,
+        "total": picked(site.total, *AMOUNTS),
         "audit": {**job.audit_json(site.audit), "oversold": list(site.audit.oversold)},
     }
 
 
-def _row(name: str, status: str, bill: ledger.StretchSums) -> tuple[str, ...]:
-    hours = f"{bill.spot_gpu_hours:,.2f}", f"{bill.on_demand_gpu_hours:,.2f}"
-    return (name, status, *hours, cents(bill.spot_usd), cents(bill.on_demand_usd), cents(bill.cost_usd))
-
-
-def _amounts(bill: ledger.StretchSums) -> dict[str, float]:
-    return picked(bill, *AMOUNTS)
-
-
 def parts_json(parts: Sequence[BillPart], by: Sequence[str]) -> list[dict[str, Any]]:
     """Return the parts of a bill under their documented keys."""
-    return [{**dict(zip(by, one.names, strict=True)), **_amounts(one.bill)} for one in parts]
+    return [{**dict(zip(by, one.names, strict=True)), **picked(one.bill, *AMOUNTS)} for one in parts]
 
 
 def parts_csv(parts: Sequence[BillPart], by: Sequence[str]) -> str:
@@ -100,11 +90,15 @@ def parts_csv(parts: Sequence[BillPart], by: Sequence[str]) -> str:
 
 def parts_text(parts: Sequence[BillPart], by: Sequence[str], cost_usd: float) -> str:
     """Return the parts as plain text, a line each, and the whole."""
-    columns = (*(Column(key, right=False) for key in by), Column("GPU-hours"), Column("USD"))
-    rows: list[tuple[str, ...]] = []
-    for one in parts:
-        names = (words.plain(name, 40) or UNNAMED for name in one.names)
-        rows.append((*names, f"{one.bill.gpu_hours:,.2f}", cents(one.bill.cost_usd)))
-    hours = sum(one.bill.gpu_hours for one in parts)
-    rows.append(("total", *[""] * (len(by) - 1), f"{hours:,.2f}", cents(cost_usd)))
-    return grid.as_text(Grid(columns, tuple(rows), strong=len(rows) - 1))
+    table = TableOf(parts)
+    for place, key in enumerate(by):
+        table.words(key, partial(_part_name, place))
+    table.number("GPU-hours", lambda part: f"{part.bill.gpu_hours:,.2f}")
+    table.number("USD", lambda part: cents(part.bill.cost_usd))
+    hours = sum(part.bill.gpu_hours for part in parts)
+    table.last_row("total", *[""] * (len(by) - 1), f"{hours:,.2f}", cents(cost_usd))
+    return grid.as_text(table.grid())
+
+
+def _part_name(place: int, part: BillPart) -> str:
+    return words.plain(part.names[place], 40) or UNNAMED

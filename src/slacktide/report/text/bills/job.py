@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from slacktide.physics.ledger import Audit
     from slacktide.results.bill import Bill
 
-COLUMNS = (Column("", right=False), Column("GPU-hours"), Column("USD"))
 ESTIMATED = "estimated from time and width, and so is the work lost: the job reported no progress"
 OUTRAN = "not done after the work that its file says"
 MOST_STATIONS = 6  # how many pools are named of those in which a job was
@@ -63,12 +62,13 @@ def paid(bill: Bill) -> Grid:
     """Return what was paid for which kind of GPU, and together."""
     hours = bill.spot_gpu_hours + bill.on_demand_gpu_hours
     rows = (
-        ("spot", _amount(bill.spot_gpu_hours), cents(bill.spot_usd)),
-        ("on demand", _amount(bill.on_demand_gpu_hours), cents(bill.on_demand_usd)),
+        ("spot", f"{bill.spot_gpu_hours:,.2f}", cents(bill.spot_usd)),
+        ("on demand", f"{bill.on_demand_gpu_hours:,.2f}", cents(bill.on_demand_usd)),
         *([("moves", "", cents(bill.move_usd))] if bill.pools else ()),
-        ("total", _amount(hours), cents(bill.cost_usd)),
+        ("total", f"{hours:,.2f}", cents(bill.cost_usd)),
     )
-    return Grid(COLUMNS, rows, strong=len(rows) - 1)
+    columns = Column("", right=False), Column("GPU-hours"), Column("USD")
+    return Grid(columns, rows, strong=len(rows) - 1)
 
 
 def happenings(bill: Bill) -> list[tuple[str, str]]:
@@ -149,10 +149,6 @@ def audit_json(audit: Audit) -> dict[str, Any]:
 def cents(usd: float) -> str:
     """Write money to the cent, as a bill does, and never less exactly."""
     return f"{usd:,.2f}"
-
-
-def _amount(hours: float) -> str:
-    return f"{hours:,.2f}"
 
 
 def _saved(bill: Bill, alone_usd: float) -> str:

@@ -8,23 +8,13 @@ from slacktide.core.units import format_usd
 from slacktide.report import words
 from slacktide.report.text.bills.job import cents
 from slacktide.report.text.tables import grid
-from slacktide.report.text.tables.grid import Grid, left, right
-from slacktide.report.text.tables.machines import MACHINE, machine_cells
+from slacktide.report.text.tables.grid import Grid, TableOf
+from slacktide.report.text.tables.machines import add_machine
 from slacktide.report.wire.values import document, picked, plain
 
 if TYPE_CHECKING:
-    from slacktide.results.machine_bill import AccountRow, MachineAccount, MachineCosts, MachineGroup, Spread
+    from slacktide.results.machine_bill import AccountRow, MachineAccount, MachineCosts, MachineGroup
 
-COST_COLUMNS = (
-    *left("rented in", "kind"), *right("machines", "hours", "GPU-hours", "used", "idle GPU-hours", "USD"),
-)  # fmt: skip
-TIME_COLUMNS = (
-    *left("rented in"), *right("joined", "boot", "longest", "first progress", "longest", "never joined"),
-    *right("interrupted", "no capacity"),
-)  # fmt: skip
-ACCOUNT_COLUMNS = (
-    *MACHINE, *right("rented (UTC)", "boot", "hours", "USD", "provider's hours", "difference"), *left("end"),
-)  # fmt: skip
 LONGEST_NAME = 60
 UNKNOWN = "unknown"
 
@@ -71,39 +61,34 @@ def _amounts(costs: MachineCosts, one: MachineGroup) -> dict[str, Any]:
 
 
 def _costs(costs: MachineCosts) -> Grid:
-    rows = tuple(
-        (
-            words.plain(one.pool, LONGEST_NAME) or "total",
-            one.capacity,
-            f"{one.machines:,}",
-            f"{one.hours:,.2f}",
-            f"{one.gpu_hours:,.2f}",
-            _share(costs.used_share(one)),
-            f"{costs.idle_gpu_hours(one):,.2f}",
-            cents(one.cost_usd),
-        )
-        for one in (*costs.bill.pools, costs.bill.total)
-    )
-    return Grid(COST_COLUMNS, rows, strong=len(rows) - 1)
+    table = TableOf((*costs.bill.pools, costs.bill.total))
+    table.words("rented in", lambda group: words.plain(group.pool, LONGEST_NAME) or "total")
+    table.words("kind", lambda group: group.capacity)
+    table.number("machines", lambda group: f"{group.machines:,}")
+    table.number("hours", lambda group: f"{group.hours:,.2f}")
+    table.number("GPU-hours", lambda group: f"{group.gpu_hours:,.2f}")
+    table.number("used", lambda group: _share(costs.used_share(group)))
+    table.number("idle GPU-hours", lambda group: f"{costs.idle_gpu_hours(group):,.2f}")
+    table.number("USD", lambda group: cents(group.cost_usd))
+    return table.grid()
 
 
 def _times(costs: MachineCosts) -> Grid:
-    rows = tuple(
-        (
-            words.plain(one.pool, LONGEST_NAME),
-            f"{one.boot.count:,}",
-            *_spread(one.boot),
-            *_spread(costs.use.first_progress(one.pool)),
-            *(f"{count:,}" for count in (one.never_joined, one.interrupted, one.no_capacity)),
-        )
-        for one in costs.bill.by_pool
-    )
-    return Grid(TIME_COLUMNS, rows)
+    table = TableOf(costs.bill.by_pool)
+    table.words("rented in", lambda group: words.plain(group.pool, LONGEST_NAME))
+    table.number("joined", lambda group: f"{group.boot.count:,}")
+    table.number("boot", lambda group: _hours(group.boot.median_hours))
+    table.number("longest", lambda group: _hours(group.boot.worst_hours))
+    table.number("first progress", lambda group: _hours(costs.use.first_progress(group.pool).median_hours))
+    table.number("longest", lambda group: _hours(costs.use.first_progress(group.pool).worst_hours))
+    table.number("never joined", lambda group: f"{group.never_joined:,}")
+    table.number("interrupted", lambda group: f"{group.interrupted:,}")
+    table.number("no capacity", lambda group: f"{group.no_capacity:,}")
+    return table.grid()
 
 
-def _spread(one: Spread) -> tuple[str, ...]:
-    hours = one.median_hours, one.worst_hours
-    return tuple(words.NOTHING if each is None else words.rounded(each) for each in hours)
+def _hours(hours: float | None) -> str:
+    return words.NOTHING if hours is None else words.rounded(hours)
 
 
 def _share(share: float | None) -> str:
@@ -127,8 +112,16 @@ def account_text(account: MachineAccount) -> str:
     """Return a line for each machine, the sums, and one sentence about how far both accounts are apart."""
     if not account.rows:
         return "no machines were ever rented"
-    rows = tuple(_account_row(one) for one in account.rows)
-    return f"{grid.as_text(Grid(ACCOUNT_COLUMNS, rows))}\n\n{_account_verdict(account)}"
+    table = TableOf(account.rows)
+    add_machine(table)
+    table.number("rented (UTC)", _rented)
+    table.number("boot", lambda row: _hours(row.boot_hours))
+    table.number("hours", lambda row: f"{row.our_hours:,.2f}")
+    table.number("USD", lambda row: cents(row.our_usd))
+    table.number("provider's hours", _their_hours)
+    table.number("difference", _difference)
+    table.words("end", _end)
+    return f"{grid.as_text(table.grid())}\n\n{_account_verdict(account)}"
 
 
 def account_json(account: MachineAccount) -> dict[str, Any]:
@@ -169,17 +162,16 @@ def _account_verdict(account: MachineAccount) -> str:
     return f"{said}; {unknown:,} {verb} not compared: the provider no longer lists {them}, or gives no times"
 
 
-def _account_row(one: AccountRow) -> tuple[str, ...]:
-    return (
-        *machine_cells(one),
-        words.NOTHING if one.rented_utc is None else words.short_time(one.rented_utc),
-        words.NOTHING if one.boot_hours is None else words.rounded(one.boot_hours),
-        f"{one.our_hours:,.2f}",
-        cents(one.our_usd),
-        UNKNOWN if one.their_hours is None else f"{one.their_hours:,.2f}",
-        UNKNOWN if one.difference_share is None else _signed(one.difference_share),
-        _end(one),
-    )
+def _rented(row: AccountRow) -> str:
+    return words.NOTHING if row.rented_utc is None else words.short_time(row.rented_utc)
+
+
+def _their_hours(row: AccountRow) -> str:
+    return UNKNOWN if row.their_hours is None else f"{row.their_hours:,.2f}"
+
+
+def _difference(row: AccountRow) -> str:
+    return UNKNOWN if row.difference_share is None else _signed(row.difference_share)
 
 
 def _end(one: AccountRow) -> str:

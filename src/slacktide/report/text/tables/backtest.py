@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 from slacktide.core.types import Job, Reason
@@ -16,7 +16,7 @@ from slacktide.core.units import format_usd
 from slacktide.physics.ledger import CENT_USD
 from slacktide.report import words
 from slacktide.report.text.tables import grid
-from slacktide.report.text.tables.grid import Column, Grid, left, right
+from slacktide.report.text.tables.grid import Grid, TableOf
 from slacktide.results.run import CLAIRVOYANT, CLAIRVOYANTS, IN_THE_POOL, OVER_POOLS
 
 if TYPE_CHECKING:
@@ -25,55 +25,66 @@ if TYPE_CHECKING:
     from slacktide.results.comparison import Comparison, PolicySummary
     from slacktide.results.run import Decision, RunResult
 
-POOL = (Column("pool", right=False, breaks=True),)
-MOVES = (Column("moves"), Column("egress"))  # further columns for a job that may move
 ROAMS = "moves"  # what stands for the pool of a policy that chooses it
-DECISIONS = (
-    *left("slot", "UTC"), Column("offered", narrow="of-\nfered"), Column("$/GPU-hour", narrow="$/GPU-\nhour"),
-    *right("spot held", "on demand", "done", "vs line", "cost"), Column("why", right=False, breaks=True),
-)  # fmt: skip
-
 SHOWN_SIGNALS = {
     "progress_gpu_hours", "line_gpu_hours", "hours_left", "spot_gpus", "spot_usd_per_gpu_hour"
 }  # fmt: skip
 """Signals of a reason that other columns show already."""
-STOPPED = " (stopped: it reached its maximum cost)"
 
 
 def summary(comparison: Comparison) -> Grid:
     """Return one line per policy: its bill, next to the clairvoyant's and on demand's, and its lateness."""
-    valued = comparison.job.value_usd > 0
-    columns: tuple[Column, ...] = (
-        Column("policy", right=False, breaks=True), *(POOL if comparison.roams else ()),
-        *right("mean cost", "p10–p90"), Column("× clairvoyant", narrow="× clair-\nvoyant"),
-        Column("vs on demand", narrow="to on\ndemand"), *right("on time", "mean finish", "spot"),
-        Column("preempted", narrow="pre-\nempted"),
-    )  # fmt: skip
+    table = TableOf(comparison.summary)
+    table.words("policy", lambda row: words.plain(row.policy, 60), breaks=True)
     if comparison.roams:
-        columns += MOVES
-    if valued:
-        columns += (Column("mean utility"),)
-    rows = tuple(_line(comparison, one, valued) for one in comparison.summary)
-    return Grid(columns, rows, strong=comparison.summary.index(best(comparison)))
+        table.words("pool", lambda row: words.plain(row.pool, 40) or ROAMS, breaks=True)
+    table.number("mean cost", lambda row: format_usd(row.mean_cost_usd))
+    table.number("p10–p90", lambda row: words.usd_range(row.p10_cost_usd, row.p90_cost_usd))
+    table.number(
+        "× clairvoyant", lambda row: words.ratio(row.cost_over_clairvoyant), narrow="× clair-\nvoyant"
+    )
+    table.number(
+        "vs on demand",
+        lambda row: words.signed_percent(words.against_on_demand(comparison, row)),
+        narrow="to on\ndemand",
+    )
+    table.number("on time", lambda row: words.in_time(comparison, row.policy).replace(" of ", "/"))
+    table.number("mean finish", _mean_finish)
+    table.number("spot", _spot_share)
+    table.number("preempted", lambda row: f"{row.mean_preemptions:.1f}", narrow="pre-\nempted")
+    if comparison.roams:
+        table.number("moves", lambda row: f"{row.mean_moves:.1f}")
+        table.number("egress", lambda row: format_usd(row.mean_move_usd))
+    if comparison.job.value_usd > 0:
+        table.number("mean utility", lambda row: format_usd(row.mean_utility_usd))
+    return table.grid(strong=comparison.summary.index(best(comparison)))
+
+
+def _mean_finish(row: PolicySummary) -> str:
+    finish = row.mean_finish_hours
+    return words.duration(finish) if math.isfinite(finish) else "not always"  # a run that never finished
+
+
+def _spot_share(row: PolicySummary) -> str:
+    held = row.mean_spot_gpu_hours + row.mean_on_demand_gpu_hours
+    return words.percent(row.mean_spot_gpu_hours / held) if held > 0 else words.NOTHING
 
 
 def in_pools(comparison: Comparison) -> Grid:
     """Return what every policy that stays, and the clairvoyant, would have paid in each pool."""
-    pools = [pool.name for pool in comparison.pools]
-    names = list(dict.fromkeys(one.policy for one in comparison.fixed))
-    cost = {(one.policy, one.pool): one for one in comparison.fixed}
-    rows = tuple(
-        (words.plain(name, 60), *(_paid(cost.get((name, pool))) for pool in pools)) for name in names
-    )
-    columns = (Column("policy", right=False), *(Column(words.plain(pool, 40)) for pool in pools))
-    return Grid(columns, rows)
+    table = TableOf(dict.fromkeys(row.policy for row in comparison.fixed))
+    table.words("policy", lambda policy: words.plain(policy, 60))
+    for pool in comparison.pools:
+        table.number(words.plain(pool.name, 40), partial(_paid, comparison, pool.name))
+    return table.grid()
 
 
-def _paid(one: PolicySummary | None) -> str:
-    if one is None:
+def _paid(comparison: Comparison, pool: str, policy: str) -> str:
+    paid = next((row for row in comparison.fixed if (row.policy, row.pool) == (policy, pool)), None)
+    if paid is None:
         return words.NOTHING
-    late = "" if one.on_time_share >= 1 else f" ({words.percent(one.on_time_share)} on time)"
-    return f"{format_usd(one.mean_cost_usd)}{late}"
+    late = "" if paid.on_time_share >= 1 else f" ({words.percent(paid.on_time_share)} on time)"
+    return f"{format_usd(paid.mean_cost_usd)}{late}"
 
 
 def summary_table(comparison: Comparison) -> Table:
@@ -100,26 +111,6 @@ def decisions_text(run: RunResult) -> str:
     return "\n".join([_heading(run), "", grid.as_text(decisions(run)), ""])
 
 
-def _line(comparison: Comparison, one: PolicySummary, valued: bool) -> tuple[str, ...]:
-    where = (words.plain(one.pool, 40) or ROAMS,) if comparison.roams else ()
-    finish, held = one.mean_finish_hours, one.mean_spot_gpu_hours + one.mean_on_demand_gpu_hours
-    line: tuple[str, ...] = (
-        words.plain(one.policy, 60),
-        *where,
-        format_usd(one.mean_cost_usd),
-        words.usd_range(one.p10_cost_usd, one.p90_cost_usd),
-        words.ratio(one.cost_over_clairvoyant),
-        words.signed_percent(words.against_on_demand(comparison, one)),
-        words.in_time(comparison, one.policy).replace(" of ", "/"),
-        words.duration(finish) if math.isfinite(finish) else "not always",  # a run that never finished
-        words.percent(one.mean_spot_gpu_hours / held) if held > 0 else words.NOTHING,
-        f"{one.mean_preemptions:.1f}",
-    )
-    if comparison.roams:
-        line += (f"{one.mean_moves:.1f}", format_usd(one.mean_move_usd))
-    return (*line, format_usd(one.mean_utility_usd)) if valued else line
-
-
 def _question(comparison: Comparison) -> str:
     job = comparison.job
     return f"{words.plain(job.name, 60)}: {words.task(job)}; market {words.plain(comparison.market, 80)}"
@@ -137,50 +128,50 @@ def _heading(run: RunResult) -> str:
     return f"{words.plain(run.policy, 60)} in {place}: {outcome}{stays}"
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
-    """Consecutive decisions of one holding by one rule."""
-
-    decisions: tuple[Decision, ...]
-
-    @property
-    def first(self) -> Decision:
-        return self.decisions[0]
-
-    @property
-    def cost_usd(self) -> float:
-        return sum(decision.cost_usd for decision in self.decisions)
-
-    def end(self) -> tuple[float, float]:
-        """Return when the span ends, and the work done by then."""
-        last = self.decisions[-1]
-        if not last.laps:
-            return last.hours, last.done_gpu_hours
-        return last.laps[-1].priced.stretch.to_hours, last.laps[-1].after_gpu_hours
+Span = list["Decision"]
+"""Consecutive decisions of one holding by one rule."""
 
 
 def spans(run: RunResult) -> list[Span]:
     """Merge consecutive decisions of a run in which nothing new was decided and nothing was lost."""
-    groups: list[list[Decision]] = []
+    spans: list[Span] = []
     for decision in run.decisions:
-        if groups and not decision.lost_gpus and _choice(groups[-1][-1]) == _choice(decision):
-            groups[-1].append(decision)
+        if spans and not decision.lost_gpus and _choice(spans[-1][-1]) == _choice(decision):
+            spans[-1].append(decision)
         else:
-            groups.append([decision])
-    return [Span(tuple(group)) for group in groups]
+            spans.append([decision])
+    return spans
+
+
+def _end(span: Span) -> tuple[float, float]:
+    """Return when a span ends, and the work done by then."""
+    last = span[-1]
+    if not last.laps:
+        return last.hours, last.done_gpu_hours
+    return last.laps[-1].priced.stretch.to_hours, last.laps[-1].after_gpu_hours
 
 
 def decisions(run: RunResult) -> Grid:
     """Return a run's decisions as a table, one line per span; with the pool, of a job that may move."""
-    found = spans(run)
-    rows = [_row(run, span, last=span is found[-1]) for span in found]
-    if not run.pools:
-        return Grid(DECISIONS, tuple(rows))
-    placed = tuple(
-        (*row[:2], words.plain(_pool(span.first), 40), *row[2:])
-        for row, span in zip(rows, found, strict=True)
-    )
-    return Grid((*DECISIONS[:2], Column("pool", right=False), *DECISIONS[2:]), placed)
+    table = TableOf(spans(run))
+    table.words("slot", lambda span: _range(str(span[0].slot), str(span[-1].slot)))
+    table.words("UTC", lambda span: words.short_time(_time(run, span[0])))
+    if run.pools:
+        table.words("pool", lambda span: words.plain(_pool(span[0]), 40))
+    table.number("offered", _offered, narrow="of-\nfered")
+    table.number("$/GPU-hour", _price, narrow="$/GPU-\nhour")
+    table.number("spot held", lambda span: _of(span[0].spot_gpus, span[0].wanted_spot_gpus))
+    table.number("on demand", lambda span: _of(span[0].on_demand_gpus, span[0].wanted_on_demand_gpus))
+    table.number("done", lambda span: words.percent(_end(span)[1] / run.job.work_gpu_hours))
+    table.number("vs line", lambda span: _against_line(run.job, *_end(span)))
+    table.number("cost", lambda span: format_usd(sum(decision.cost_usd for decision in span)))
+    table.words("why", lambda span: why(span[0]) + _stopped(run, span), breaks=True)
+    return table.grid()
+
+
+def _stopped(run: RunResult, span: Span) -> str:
+    last = span[-1] is run.decisions[-1] and not span[0].ending
+    return " (stopped: it reached its maximum cost)" if last and run.status == "budget_exhausted" else ""
 
 
 def _pool(decision: Decision) -> str:
@@ -188,20 +179,8 @@ def _pool(decision: Decision) -> str:
     return decision.laps[0].priced.stretch.pool if decision.laps else ""
 
 
-def _row(run: RunResult, span: Span, *, last: bool) -> tuple[str, ...]:
-    first = span.first
-    hours, done = span.end()
-    return (
-        _range(str(first.slot), str(span.decisions[-1].slot)),
-        words.short_time(_time(run, first)),
-        *_offer(span),
-        _of(first.spot_gpus, first.wanted_spot_gpus),
-        _of(first.on_demand_gpus, first.wanted_on_demand_gpus),
-        words.percent(done / run.job.work_gpu_hours),
-        words.NOTHING if words.open_ended(run.job) else words.ahead(done - run.job.line_gpu_hours(hours)),
-        format_usd(span.cost_usd),
-        why(first) + (STOPPED if last and not first.ending and run.status == "budget_exhausted" else ""),
-    )
+def _against_line(job: Job, hours: float, done_gpu_hours: float) -> str:
+    return words.NOTHING if words.open_ended(job) else words.ahead(done_gpu_hours - job.line_gpu_hours(hours))
 
 
 def why(decision: Decision) -> str:
@@ -225,15 +204,20 @@ def _time(run: RunResult, decision: Decision) -> datetime:
     return begins + timedelta(seconds=round(max(0.0, inside) * 3600))
 
 
-def _choice(one: Decision) -> tuple[int, int, int, int, str, str]:
-    wanted = one.wanted_spot_gpus, one.wanted_on_demand_gpus
-    return (*wanted, one.spot_gpus, one.on_demand_gpus, one.reason.rule, _pool(one))
+def _choice(decision: Decision) -> tuple[int, int, int, int, str, str]:
+    wanted = decision.wanted_spot_gpus, decision.wanted_on_demand_gpus
+    held = decision.spot_gpus, decision.on_demand_gpus
+    return (*wanted, *held, decision.reason.rule, _pool(decision))
 
 
-def _offer(span: Span) -> tuple[str, str]:
-    gpus = [decision.quote.spot_gpus for decision in span.decisions]
-    usd = [decision.quote.spot_usd_per_gpu_hour for decision in span.decisions]
-    return _range(f"{min(gpus)}", f"{max(gpus)}"), _range(f"{min(usd):.2f}", f"{max(usd):.2f}")
+def _offered(span: Span) -> str:
+    gpus = [decision.quote.spot_gpus for decision in span]
+    return _range(f"{min(gpus)}", f"{max(gpus)}")
+
+
+def _price(span: Span) -> str:
+    usd = [decision.quote.spot_usd_per_gpu_hour for decision in span]
+    return _range(f"{min(usd):.2f}", f"{max(usd):.2f}")
 
 
 def _range(low: str, high: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,11 +13,10 @@ from slacktide.core.speedup import Table
 from slacktide.core.types import ANY_WIDTH
 from slacktide.core.units import HOURS_PER_MONTH, format_usd
 from slacktide.report import words
-from slacktide.report.text.tables import grid
-from slacktide.report.text.tables.grid import Column, Grid, left, right
+from slacktide.report.text.tables.grid import Grid, TableOf, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from slacktide.budget.classes import JobClass
     from slacktide.budget.widths import ClassPlan, FleetPlan, WidthShare
@@ -40,17 +40,13 @@ class RequestedBudget(NamedTuple):
 
 def page(answer: WidthPlan, requested: RequestedBudget) -> list[Any]:
     """Return things to print: the budget, the classes, what they buy, other budgets, and notes."""
-    return [
-        *lines(head(answer, requested)),
-        "",
-        grid.as_rich(classes(answer)),
-        "",
-        *lines([_bought(answer)]),
-        "",
-        grid.as_rich(steps(answer)),
-        "",
-        *lines(f"- {note}" for note in notes(answer)),
-    ]
+    return printable(
+        head(answer, requested),
+        [classes(answer)],
+        [_bought(answer)],
+        [steps(answer)],
+        (f"- {note}" for note in notes(answer)),
+    )
 
 
 def head(answer: WidthPlan, requested: RequestedBudget) -> list[str]:
@@ -78,68 +74,45 @@ def classes(answer: WidthPlan) -> Grid:
     pairs = list(zip(plan.job_classes, plan.classes, strict=True))
     if len(pairs) > MAX_CLASSES:
         pairs = sorted(pairs, key=lambda pair: -pair[1].average_gpus)[:MAX_CLASSES]
-    rows = [_class_row(answer, one, found) for one, found in pairs]
-    if left := len(plan.classes) - len(rows):
-        shown = sum(found.average_gpus for _, found in pairs)
-        rest = plan.average_gpus - shown
+    table = TableOf(pairs)
+    table.words("class", lambda pair: words.plain(pair[0].name, 40), breaks=True)
+    table.number("arrivals", lambda pair: words.rate(pair[0].arrivals_per_hour))
+    table.number("GPU-h", lambda pair: f"{pair[0].work_gpu_hours:.3g}", narrow="work\nGPU-h")
+    table.words("width", lambda pair: ways(pair[1]), breaks=True, narrow="width\nGPUs")
+    table.number("response", lambda pair: words.response(pair[1].response_hours), narrow="mean\nresponse")
+    table.number("average GPUs", lambda pair: words.gpus(pair[1].average_gpus))
+    table.number("of spend", lambda pair: words.share(pair[1].average_gpus / plan.average_gpus))
+    if left := len(plan.classes) - len(pairs):
+        rest = plan.average_gpus - sum(class_plan.average_gpus for _, class_plan in pairs)
         spent = words.gpus(rest), words.share(rest / plan.average_gpus)
-        rows.append((f"{left} others", "", "", "", "", *spent))
+        table.last_row(f"{left} others", "", "", "", "", *spent)
     total = words.rate(sum(one.arrivals_per_hour for one in plan.job_classes))
     mean = words.response(plan.mean_response_hours)
-    rows.append(("all", total, "", "", mean, words.gpus(plan.average_gpus), "100 %"))
-    return Grid(
-        (
-            Column("class", right=False, breaks=True), Column("arrivals"),
-            Column("GPU-h", narrow="work\nGPU-h"),
-            Column("width", right=False, breaks=True, narrow="width\nGPUs"),
-            Column("response", narrow="mean\nresponse"), Column("average GPUs"), Column("of spend"),
-        ),
-        tuple(rows),
-        strong=len(rows) - 1,
-    )  # fmt: skip
-
-
-def _class_row(answer: WidthPlan, one: JobClass, found: ClassPlan) -> tuple[str, ...]:
-    return (
-        words.plain(one.name, 40),
-        words.rate(one.arrivals_per_hour),
-        f"{one.work_gpu_hours:.3g}",
-        ways(found),
-        words.response(found.response_hours),
-        words.gpus(found.average_gpus),
-        words.share(found.average_gpus / answer.plan.average_gpus),
-    )
+    table.last_row("all", total, "", "", mean, words.gpus(plan.average_gpus), "100 %")
+    return table.grid(strong=-1)
 
 
 def steps(answer: WidthPlan) -> Grid:
     """Return what other budgets would buy, the budget itself among them."""
-    plan = answer.plan
-    rows = [_step_row(answer, step) for step in answer.steps()]
-    here = sum(step.budget_gpus < plan.budget_gpus for step in answer.steps())
-    rows.insert(here, _step_row(answer, BudgetStep("here", plan.budget_gpus, plan.mean_response_hours, 0.0)))
-    columns = (*left("budget"), *right("GPUs", "per month", "mean response", "each job"))
-    grid = Grid(columns, tuple(rows), strong=here)
-    return grid if answer.usd_per_gpu_hour is not None else without(grid, 2)
-
-
-def _step_row(answer: WidthPlan, step: BudgetStep) -> tuple[str, ...]:
-    label = {
+    plan, other_budgets = answer.plan, list(answer.steps())
+    here = sum(step.budget_gpus < plan.budget_gpus for step in other_budgets)
+    other_budgets.insert(here, BudgetStep("here", plan.budget_gpus, plan.mean_response_hours, 0.0))
+    labels = {
         "here": "this one",
         "less": f"{words.percent(STEP_SHARE)} less",
         "more": f"{words.percent(STEP_SHARE)} more",
         "gpu": "1 GPU more",
         "usd": "$1 per hour more",
         "fastest": "the most that helps",
-    }[step.kind]
-    money = words.per_month(answer.usd_per_month(step.budget_gpus))
-    mean = words.response(step.mean_response_hours)
-    return (
-        label,
-        words.gpus(step.budget_gpus),
-        money,
-        mean,
-        "" if step.kind == "here" else words.sooner(step.saved_hours),
-    )
+    }
+    table = TableOf(other_budgets)
+    table.words("budget", lambda step: labels[step.kind])
+    table.number("GPUs", lambda step: words.gpus(step.budget_gpus))
+    if answer.usd_per_gpu_hour is not None:
+        table.number("per month", lambda step: words.per_month(answer.usd_per_month(step.budget_gpus)))
+    table.number("mean response", lambda step: words.response(step.mean_response_hours))
+    table.number("each job", lambda step: "" if step.kind == "here" else words.sooner(step.saved_hours))
+    return table.grid(strong=here)
 
 
 def _bought(answer: WidthPlan) -> str:
@@ -174,10 +147,10 @@ def frontier_page(answer: WidthPlan, requested: RequestedBudget, room: int = ROO
     """Return things to print: the budget, and the frontier with the widths of the classes along it."""
     table = frontier(answer, room)
     legend = ["widths in GPUs; a|b: two widths share the class's jobs; a→b: from phase to phase"]
-    left = len(answer.plan.classes) - (len(table.columns) - (4 if answer.usd_per_gpu_hour is not None else 3))
-    if left:
+    others = 4 if answer.usd_per_gpu_hour is not None else 3
+    if left := len(answer.plan.classes) - (len(table.columns) - others):
         legend.append(f"no room for {words.count(left, 'column')} more; -o json has all classes")
-    return [*lines(head(answer, requested)), "", grid.as_rich(table), "", *lines(legend)]
+    return printable(head(answer, requested), [table], legend)
 
 
 def frontier(answer: WidthPlan, room: int = ROOM) -> Grid:
@@ -192,53 +165,38 @@ def frontier(answer: WidthPlan, room: int = ROOM) -> Grid:
 
 
 def _frontier_of(answer: WidthPlan, plans: list[FleetPlan], shown: list[int]) -> Grid:
-    places = sorted(shown)
-    rows = tuple(_frontier_row(answer, plan, places) for plan in plans)
-    columns = (
-        *right("GPUs", "per month", "mean response"), Column("saves", narrow="+1 GPU\nsaves"),
-        *(Column(words.plain(answer.plan.classes[place].name, 16)) for place in places),
-    )  # fmt: skip
-    table = Grid(columns, rows, strong=plans.index(answer.plan))
-    return table if answer.usd_per_gpu_hour is not None else without(table, 1)
+    table = TableOf(plans)
+    table.number("GPUs", lambda plan: words.gpus(plan.budget_gpus))
+    if answer.usd_per_gpu_hour is not None:
+        table.number("per month", lambda plan: words.per_month(answer.usd_per_month(plan.budget_gpus)))
+    table.number("mean response", lambda plan: words.response(plan.mean_response_hours))
+    table.number("saves", partial(_saved_by_a_gpu, answer), narrow="+1 GPU\nsaves")
+    for place in sorted(shown):
+        table.number(words.plain(answer.plan.classes[place].name, 16), partial(_short_ways, place))
+    return table.grid(strong=plans.index(answer.plan))
+
+
+def _saved_by_a_gpu(answer: WidthPlan, plan: FleetPlan) -> str:
+    wider = answer.frontier.plan_at(plan.budget_gpus + 1)
+    saved = plan.mean_response_hours - wider.mean_response_hours
+    return words.response(saved) if saved > 1e-9 else words.NOTHING
+
+
+def _short_ways(place: int, plan: FleetPlan) -> str:
+    """Write how one class is run, without the shares of its jobs."""
+    return "|".join(path(one.widths) for one in plan.classes[place].paths)
 
 
 def _width(table: Grid) -> int:
-    """Return the signs that a table takes on a line; headings are broken at blanks."""
+    """Return how many characters wide a table is; headings are broken at blanks."""
     headings = (max(map(len, column.heading.split())) for column in table.columns)
     cells = (max(map(len, cells)) for cells in zip(*table.rows, strict=True))
     return sum(max(pair) + 2 for pair in zip(headings, cells, strict=True))
 
 
-def _frontier_row(answer: WidthPlan, plan: FleetPlan, places: list[int]) -> tuple[str, ...]:
-    wider = answer.frontier.plan_at(plan.budget_gpus + 1)
-    saved = plan.mean_response_hours - wider.mean_response_hours
-    return (
-        words.gpus(plan.budget_gpus),
-        words.per_month(answer.usd_per_month(plan.budget_gpus)),
-        words.response(plan.mean_response_hours),
-        words.response(saved) if saved > 1e-9 else words.NOTHING,
-        *(short_ways(plan.classes[place]) for place in places),
-    )
-
-
 def most_expensive(plan: FleetPlan) -> list[int]:
     """Return the places of the classes, those that spend most first."""
     return sorted(range(len(plan.classes)), key=lambda place: -plan.classes[place].average_gpus)
-
-
-def without(table: Grid, place: int) -> Grid:
-    """Leave out a column."""
-    return table._replace(
-        columns=table.columns[:place] + table.columns[place + 1 :],
-        rows=tuple(row[:place] + row[place + 1 :] for row in table.rows),
-    )
-
-
-def lines(sentences: Iterable[str]) -> list[Any]:
-    """Return sentences as they are: what comes from files is never read as markup."""
-    from rich.text import Text
-
-    return [Text(sentence) for sentence in sentences]
 
 
 def width(count: float) -> str:
@@ -260,11 +218,6 @@ def ways(plan: ClassPlan) -> str:
     if len(plan.paths) == 1:
         return path(plan.paths[0].widths)
     return ", ".join(f"{path(one.widths)} ({words.percent(one.share)})" for one in plan.paths)
-
-
-def short_ways(plan: ClassPlan) -> str:
-    """Write the same without shares."""
-    return "|".join(path(one.widths) for one in plan.paths)
 
 
 def shared_widths(shares: Sequence[WidthShare]) -> str:

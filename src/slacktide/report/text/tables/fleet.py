@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,9 +12,7 @@ import numpy as np
 from slacktide.core.units import PERIOD_HOURS, format_usd
 from slacktide.report import words
 from slacktide.report.text.sentences.reasons import reason
-from slacktide.report.text.tables import grid
-from slacktide.report.text.tables.budget import lines
-from slacktide.report.text.tables.grid import Column, Grid, left, right
+from slacktide.report.text.tables.grid import Grid, TableOf, printable
 from slacktide.results.fleet import LATE, REFUSED, UNFINISHED, by_class, money_at, outcomes
 
 if TYPE_CHECKING:
@@ -39,98 +37,73 @@ _PERIODS = {hours: name for name, hours in PERIOD_HOURS.items() if len(name) > 1
 def page(found: FleetComparison, source: str) -> list[Any]:
     """Return things to print; the table of allocators comes first."""
     all_jobs = outcomes(found.month, found.story)
-    return [
-        *lines(head(found, source)),
-        "",
-        *lines([common_line(found)]),
-        grid.as_rich(policies(found)),
-        "",
-        *lines([f"The {first_period(found.month)} under {found.story.policy}:"]),
-        grid.as_rich(money(found)),
-        "",
-        *lines(change_lines(found)),
-        "",
-        grid.as_rich(classes(by_class(all_jobs))),
-        "",
-        *lines(["What jobs got and why, those that went worst first (--csv-jobs writes all):"]),
-        grid.as_rich(jobs(found, worst(all_jobs))),
-        "",
-        *lines(f"- {note}" for note in notes(found)),
-    ]
+    jobs_heading = "What jobs got and why, those that went worst first (--csv-jobs writes all):"
+    return printable(
+        head(found, source),
+        [common_line(found), policies(found)],
+        [f"The {first_period(found.month)} under {found.story.policy}:", money(found)],
+        change_lines(found),
+        [classes(by_class(all_jobs))],
+        [jobs_heading, jobs(found, worst(all_jobs))],
+        (f"- {note}" for note in notes(found)),
+    )
 
 
 def policies(found: FleetComparison) -> Grid:
     """Return one line for each allocator at the common spend."""
-    bounded = any(row.over_bound is not None for row in found.rows)
-    columns = (
-        Column("policy", right=False, breaks=True),
-        *right("mean response", "p95", "deadlines met", "refused", "spent", "on demand"),
-        *((Column("over the lower bound", narrow="over the\nlower\nbound"),) if bounded else ()),
-    )  # fmt: skip
+    table, deadlines = TableOf(found.rows), found.deadlines
+    table.words("policy", lambda row: words.plain(row.policy, 60), breaks=True)
+    table.number("mean response", lambda row: _hours(row.measured.mean_hours))
+    table.number("p95", lambda row: _hours(row.measured.p95_hours))
+    table.number("deadlines met", lambda row: _met(round(row.measured.met), deadlines))
+    table.number("refused", lambda row: f"{round(row.measured.refused)}")
+    table.number("spent", lambda row: format_usd(row.measured.spent_usd))
+    table.number("on demand", lambda row: words.percent(row.measured.on_demand_share))
+    if any(row.over_bound is not None for row in found.rows):
+        table.number("over the lower bound", _over_bound, narrow="over the\nlower\nbound")
     means = [math.inf if math.isnan(mean := row.measured.mean_hours) else mean for row in found.rows]
-    rows = tuple(_policy(row, found.deadlines, bounded) for row in found.rows)
-    return Grid(columns, rows, strong=means.index(min(means)))
+    return table.grid(strong=means.index(min(means)))
 
 
-def _policy(row: FleetRow, deadlines: int, bounded: bool) -> tuple[str, ...]:
-    one = row.measured
-    bound = words.NOTHING if row.over_bound is None else f"{row.over_bound:.2f}x"
-    return (
-        words.plain(row.policy, 60),
-        _hours(one.mean_hours),
-        _hours(one.p95_hours),
-        f"{round(one.met)} of {deadlines}" if deadlines else words.NOTHING,
-        f"{round(one.refused)}",
-        format_usd(one.spent_usd),
-        words.percent(one.on_demand_share),
-        *((bound,) if bounded else ()),
-    )
+def _over_bound(row: FleetRow) -> str:
+    return words.NOTHING if row.over_bound is None else f"{row.over_bound:.2f}x"
+
+
+def _met(met: int, deadlines: int) -> str:
+    return f"{met} of {deadlines}" if deadlines else words.NOTHING
 
 
 def money(found: FleetComparison) -> Grid:
     """Return where the money stood at each quarter of the period."""
-    priced = prices_seen(found)
-    columns = (
-        *left("by"), *right("gone", "straight line", "spent", "reserved", "free", "projected"),
-        *((Column("an hour of waiting is worth", narrow="an hour of\nwaiting is\nworth"),) if priced else ()),
-    )  # fmt: skip
-    rows = [money_at(found.month, found.story, share) for share in QUARTERS]
-    return Grid(columns, tuple(_money(found, row, priced) for row in rows))
+    table = TableOf(money_at(found.month, found.story, share) for share in QUARTERS)
+    table.words("by", lambda row: words.short_time(found.month.start + timedelta(hours=row.hours)))
+    table.number("gone", lambda row: words.percent(row.gone_share))
+    table.number("straight line", lambda row: format_usd(row.line_usd))
+    table.number("spent", lambda row: format_usd(row.spent_usd))
+    table.number("reserved", lambda row: format_usd(row.reserved_usd))
+    table.number("free", lambda row: format_usd(row.free_usd))
+    table.number("projected", lambda row: format_usd(row.projected_usd))
+    if prices_seen(found):
+        table.number("an hour of waiting is worth", _worth, narrow="an hour of\nwaiting is\nworth")
+    return table.grid()
 
 
-def _money(found: FleetComparison, row: MoneyAt, priced: bool) -> tuple[str, ...]:
-    when = found.month.start + timedelta(hours=row.hours)
-    price = words.NOTHING if math.isnan(row.usd_per_job_hour) else format_usd(row.usd_per_job_hour)
-    amounts = (row.line_usd, row.spent_usd, row.reserved_usd, row.free_usd, row.projected_usd)
-    return (
-        words.short_time(when),
-        words.percent(row.gone_share),
-        *map(format_usd, amounts),
-        *((price,) if priced else ()),
-    )
+def _worth(row: MoneyAt) -> str:
+    return words.NOTHING if math.isnan(row.usd_per_job_hour) else format_usd(row.usd_per_job_hour)
 
 
 def classes(found: Sequence[ClassOutcome]) -> Grid:
     """Return one line for each class under the first allocator."""
-    columns = (
-        Column("class", right=False, breaks=True),
-        *right("jobs", "mean response", "p95", "deadlines met", "refused", "cost", "on demand"),
-    )  # fmt: skip
-    return Grid(columns, tuple(_class(one) for one in found))
-
-
-def _class(one: ClassOutcome) -> tuple[str, ...]:
-    share = one.on_demand_gpu_hours / one.gpu_hours if one.gpu_hours else 0.0
-    return (
-        words.plain(one.name, 40),
-        f"{one.jobs:,}",
-        _hours(one.mean_hours),
-        _hours(one.p95_hours),
-        f"{one.met} of {one.deadlines}" if one.deadlines else words.NOTHING,
-        f"{one.refused}",
-        format_usd(one.cost_usd),
-        words.percent(share),
-    )
+    table = TableOf(found)
+    table.words("class", lambda row: words.plain(row.name, 40), breaks=True)
+    table.number("jobs", lambda row: f"{row.jobs:,}")
+    table.number("mean response", lambda row: _hours(row.mean_hours))
+    table.number("p95", lambda row: _hours(row.p95_hours))
+    table.number("deadlines met", lambda row: _met(row.met, row.deadlines))
+    table.number("refused", lambda row: f"{row.refused}")
+    table.number("cost", lambda row: format_usd(row.cost_usd))
+    table.number("on demand", lambda row: words.percent(row.on_demand_share))
+    return table.grid()
 
 
 def worst(found: Sequence[JobOutcome]) -> list[JobOutcome]:
@@ -142,24 +115,20 @@ def worst(found: Sequence[JobOutcome]) -> list[JobOutcome]:
 
 def jobs(found: FleetComparison, some: Sequence[JobOutcome]) -> Grid:
     """Return one line for each of some jobs: what it got, and why."""
-    columns = (
-        Column("job", right=False, breaks=True), *left("submitted", "outcome"), *right("response", "cost"),
-        Column("got", right=False, breaks=True), Column("why", right=False, breaks=True),
-    )  # fmt: skip
-    return Grid(columns, tuple(_job(found, one) for one in some))
+    begin = found.month.start
+    table = TableOf(some)
+    table.words("job", lambda job: words.plain(job.name, 40), breaks=True)
+    table.words("submitted", lambda job: words.short_time(_to_the_minute(begin, job.submitted_hours)))
+    table.words("outcome", _outcome)
+    table.number("response", lambda job: _hours(job.response_hours))
+    table.number("cost", lambda job: format_usd(job.cost_usd))
+    table.words("got", got, breaks=True)
+    table.words("why", lambda job: words.plain(why(job), 200) or words.NOTHING, breaks=True)
+    return table.grid()
 
 
-def _job(found: FleetComparison, one: JobOutcome) -> tuple[str, ...]:
-    when = found.month.start + timedelta(hours=one.submitted_hours)
-    return (
-        words.plain(one.name, 40),
-        words.short_time(when.replace(second=0, microsecond=0)),
-        _outcome(one),
-        _hours(one.response_hours),
-        format_usd(one.cost_usd),
-        got(one),
-        words.plain(why(one), 200) or words.NOTHING,
-    )
+def _to_the_minute(start: datetime, hours: float) -> datetime:
+    return (start + timedelta(hours=hours)).replace(second=0, microsecond=0)
 
 
 def _outcome(one: JobOutcome) -> str:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+Item = TypeVar("Item")
+
 
 class Column(NamedTuple):
-    """The heading of a column, the side its cells lean to, and whether they may be broken into lines."""
+    """The heading of a column, on which side its cells are aligned, and whether they may be broken."""
 
     heading: str
     right: bool = True
@@ -23,17 +26,42 @@ def left(*headings: str) -> tuple[Column, ...]:
     return tuple(Column(heading, right=False) for heading in headings)
 
 
-def right(*headings: str) -> tuple[Column, ...]:
-    """Return columns of numbers."""
-    return tuple(Column(heading) for heading in headings)
-
-
 class Grid(NamedTuple):
     """A table of finished text."""
 
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, ...], ...]
     strong: int | None = None  # the row to point out, if one is
+
+
+class TableOf(Generic[Item]):
+    """Makes a table with a row for each item; each column is declared with what it shows of an item."""
+
+    def __init__(self, items: Iterable[Item]) -> None:
+        self._items = list(items)
+        self._columns: list[tuple[Column, list[str]]] = []
+
+    def number(self, heading: str, cell: Callable[[Item], str], *, narrow: str = "") -> None:
+        """Add a column of numbers."""
+        self._columns.append((Column(heading, narrow=narrow), [cell(item) for item in self._items]))
+
+    def words(
+        self, heading: str, cell: Callable[[Item], str], *, breaks: bool = False, narrow: str = ""
+    ) -> None:
+        """Add a column of words."""
+        column = Column(heading, right=False, breaks=breaks, narrow=narrow)
+        self._columns.append((column, [cell(item) for item in self._items]))
+
+    def last_row(self, *cells: str) -> None:
+        """Add a row below the others, such as their sum; it has a cell for each column declared so far."""
+        for (_, column), cell in zip(self._columns, cells, strict=True):
+            column.append(cell)
+
+    def grid(self, strong: int | None = None) -> Grid:
+        """Return the table, with the row to point out if one is given; -1 is the last one."""
+        columns, cells = zip(*self._columns, strict=True)
+        rows = tuple(zip(*cells, strict=True))
+        return Grid(columns, rows, None if strong is None else range(len(rows))[strong])
 
 
 def as_text(grid: Grid) -> str:
@@ -79,3 +107,17 @@ def as_rich(grid: Grid, *, title: str = "", caption: str = "") -> Table:
     for number, row in enumerate(grid.rows):
         table.add_row(*map(Text, row), style="bold" if number == grid.strong else None)
     return table
+
+
+def printable(*paragraphs: Iterable[str | Grid]) -> list[Any]:
+    """Return paragraphs of sentences and tables as things to print, with an empty line between paragraphs.
+
+    What comes from files is never read as markup.
+    """
+    from rich.text import Text
+
+    things: list[Any] = []
+    for paragraph in paragraphs:
+        things += [as_rich(part) if isinstance(part, Grid) else Text(part) for part in paragraph]
+        things.append("")
+    return things[:-1]

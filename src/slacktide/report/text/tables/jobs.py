@@ -8,16 +8,12 @@ from typing import Any
 from slacktide.core.units import format_usd
 from slacktide.report import words
 from slacktide.report.text.tables import grid
-from slacktide.report.text.tables.grid import Column, Grid, left, right
+from slacktide.report.text.tables.grid import Grid, TableOf
 from slacktide.report.wire.values import document
 from slacktide.results.status import JobStatus
 
 NONE = "no jobs yet"
 ESTIMATED = "(est.): estimated from time and width, because the job reports no progress"
-COLUMNS = (
-    *left("job", "state"), *right("done", "time"), *left("GPUs held"), *right("spent", "preempted"),
-    Column("policy", right=False, breaks=True),
-)  # fmt: skip
 
 
 def text(listed: Sequence[JobStatus]) -> str:
@@ -27,7 +23,16 @@ def text(listed: Sequence[JobStatus]) -> str:
 
 def table_of(listed: Sequence[JobStatus]) -> Grid:
     """Return the jobs as a table, a row each."""
-    return Grid(COLUMNS, tuple(_row(one) for one in listed))
+    table = TableOf(listed)
+    table.words("job", lambda job: words.plain(job.name, 40))
+    table.words("state", lambda job: words.state(job.status, job.health))
+    table.number("done", _done)
+    table.number("time", _time)
+    table.words("GPUs held", _held)
+    table.number("spent", lambda job: format_usd(job.cost_usd))
+    table.number("preempted", lambda job: str(job.preemptions))
+    table.words("policy", lambda job: words.plain(job.policy, 60), breaks=True)
+    return table.grid()
 
 
 def note(listed: Sequence[JobStatus]) -> str:
@@ -43,20 +48,17 @@ def as_json(one: JobStatus) -> dict[str, Any]:
     return fields
 
 
-def _row(one: JobStatus) -> tuple[str, ...]:
-    within = "" if one.deadline_hours is None else f" of {words.rounded(one.deadline_hours)}"
-    return (
-        words.plain(one.name, 40),
-        words.state(one.status, one.health),
-        words.percent(one.progress_gpu_hours / one.work_gpu_hours) + (" (est.)" * one.progress_estimated),
-        f"{words.rounded(one.hours)}{within}",
-        words.holding(one.spot_gpus, one.on_demand_gpus) + _where(one),
-        format_usd(one.cost_usd),
-        str(one.preemptions),
-        words.plain(one.policy, 60),
-    )
+def _done(job: JobStatus) -> str:
+    estimated = " (est.)" if job.progress_estimated else ""
+    return words.percent(job.progress_gpu_hours / job.work_gpu_hours) + estimated
 
 
-def _where(one: JobStatus) -> str:
-    """Say where a job that may move holds what it holds."""
-    return f" in {words.plain(one.pool, 40)}" if one.pool and one.spot_gpus + one.on_demand_gpus else ""
+def _time(job: JobStatus) -> str:
+    within = "" if job.deadline_hours is None else f" of {words.rounded(job.deadline_hours)}"
+    return f"{words.rounded(job.hours)}{within}"
+
+
+def _held(job: JobStatus) -> str:
+    """Say what a job holds, and where if it may move."""
+    where = f" in {words.plain(job.pool, 40)}" if job.pool and job.spot_gpus + job.on_demand_gpus else ""
+    return words.holding(job.spot_gpus, job.on_demand_gpus) + where

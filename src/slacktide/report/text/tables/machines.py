@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from slacktide.core.units import format_usd
 from slacktide.report import words
 from slacktide.report.text.tables import grid
-from slacktide.report.text.tables.grid import Column, Grid, left, right
+from slacktide.report.text.tables.grid import TableOf
 from slacktide.report.wire.values import document
 
 if TYPE_CHECKING:
@@ -17,39 +17,46 @@ if TYPE_CHECKING:
     from slacktide.results.status import ClusterStatus, MachineStatus
 
 NONE = "no machines are rented"
-MACHINE = (*left("machine", "ticket", "kind", "pool"), *right("GPUs"))
-COLUMNS = (*MACHINE, Column("state", right=False), Column("for"), Column("USD/h"), Column("cost so far"))
-OWNER = Column("owner", right=False)
-CHOICES = (*left("kind", "pool"), *right("GPUs", "USD/h", "could be rented"))
-NODES = (*left("node", "kind"), *right("GPUs"), *left("state"), *right("workers"), *left("id"))
 SHORT_ID = 12
 
 
 def text(listed: Sequence[MachineStatus], *, owners: bool = False) -> str:
     """Return the machines as aligned plain text, a line each; `owners` names whose they are."""
-    columns = (OWNER, *COLUMNS) if owners else COLUMNS
-    rows = ((words.plain(one.owner, 20),) * owners + _row(one) for one in listed)
-    return grid.as_text(Grid(columns, tuple(rows))) if listed else NONE
+    if not listed:
+        return NONE
+    table = TableOf(listed)
+    if owners:
+        table.words("owner", lambda machine: words.plain(machine.owner, 20))
+    add_machine(table)
+    table.words("state", _state)
+    table.number("for", lambda machine: words.rounded(machine.hours) if machine.since_utc else "-")
+    table.number("USD/h", lambda machine: f"{machine.usd_per_hour:.2f}")
+    table.number("cost so far", lambda machine: format_usd(machine.cost_usd))
+    return grid.as_text(table.grid())
 
 
-def choices(rows: Sequence[tuple[str, str, int, float, float]]) -> str:
+def choices(listed: Sequence[tuple[str, str, int, float, float]]) -> str:
     """Return what could be rented: kind, pool, GPUs, price, and how many more the limits allow."""
-    cells = []
-    for kind, pool, gpus, price, most in rows:
-        more = "any number" if math.isinf(most) else f"{most:g} more"
-        cells.append((kind, words.plain(pool, 60), str(gpus), f"{price:.2f}", more))
-    return grid.as_text(Grid(CHOICES, tuple(cells)))
+    table = TableOf(listed)
+    table.words("kind", lambda choice: choice[0])
+    table.words("pool", lambda choice: words.plain(choice[1], 60))
+    table.number("GPUs", lambda choice: str(choice[2]))
+    table.number("USD/h", lambda choice: f"{choice[3]:.2f}")
+    table.number("could be rented", lambda choice: _limit(choice[4]))
+    return grid.as_text(table.grid())
 
 
-def machine_cells(one: MachineStatus | AccountRow) -> tuple[str, ...]:
-    """Return the cells below MACHINE: which machine it is, and of what kind."""
-    names = words.plain(one.machine or "-", 40), words.plain(one.ticket or "-", 40)
-    return (*names, one.capacity, words.plain(one.pool, 60), str(one.gpus))
+def _limit(machines: float) -> str:
+    return "any number" if math.isinf(machines) else f"{machines:g} more"
 
 
-def _row(one: MachineStatus) -> tuple[str, ...]:
-    hours = words.rounded(one.hours) if one.since_utc else "-"
-    return (*machine_cells(one), _state(one), hours, f"{one.usd_per_hour:.2f}", format_usd(one.cost_usd))
+def add_machine(table: TableOf[MachineStatus] | TableOf[AccountRow]) -> None:
+    """Add the columns that say which machine it is, and of what kind."""
+    table.words("machine", lambda machine: words.plain(machine.machine or "-", 40))
+    table.words("ticket", lambda machine: words.plain(machine.ticket or "-", 40))
+    table.words("kind", lambda machine: machine.capacity)
+    table.words("pool", lambda machine: words.plain(machine.pool, 60))
+    table.number("GPUs", lambda machine: str(machine.gpus))
 
 
 def _state(one: MachineStatus) -> str:
@@ -63,18 +70,14 @@ def cluster_text(status: ClusterStatus) -> str:
     first = "the cluster has lost the process that started it; clear it with `slacktide cluster down`"
     if status.up:
         first = f"cluster at {status.address}, on loopback only"
-    rows = (
-        (
-            node.name,
-            node.capacity,
-            str(node.gpus),
-            "alive" if node.alive else "dead",
-            str(node.workers),
-            node.id[:SHORT_ID],
-        )
-        for node in status.nodes
-    )
-    return f"{first}\n\n{grid.as_text(Grid(NODES, tuple(rows)))}"
+    table = TableOf(status.nodes)
+    table.words("node", lambda node: node.name)
+    table.words("kind", lambda node: node.capacity)
+    table.number("GPUs", lambda node: str(node.gpus))
+    table.words("state", lambda node: "alive" if node.alive else "dead")
+    table.number("workers", lambda node: str(node.workers))
+    table.words("id", lambda node: node.id[:SHORT_ID])
+    return f"{first}\n\n{grid.as_text(table.grid())}"
 
 
 def cluster_json(status: ClusterStatus | None) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from slacktide.core.units import format_duration
 from slacktide.market.pools.statistics import describe, largest_gpus, moves_between, side_by_side
 from slacktide.report import words
 from slacktide.report.text.tables import grid
-from slacktide.report.text.tables.grid import Column, Grid, left, right
+from slacktide.report.text.tables.grid import Grid, TableOf
 from slacktide.report.wire.values import picked, utc
 
 if TYPE_CHECKING:
@@ -117,28 +117,24 @@ def as_json(found: Market) -> dict[str, Any]:
 def comparison(pools: Sequence[ComparedPool], largest_gpus: int) -> Grid:
     """Return one line for each pool: what it costs, how often it has how many GPUs, and how long."""
     half = max(1, (largest_gpus + 1) // 2)
-    columns = (
-        *left("pool", "GPU"), Column("region", right=False, breaks=True), *right("spot now", "mean"),
-        Column("on demand", narrow="on\ndemand"),
-        *right("≥ 1", f"≥ {half}", f"≥ {largest_gpus}", "mean up", "mean down"),
-        Column("last offer", narrow="last\noffer"),
-    )  # fmt: skip
-    return Grid(columns, tuple(_row(pool) for pool in pools))
+    table = TableOf(pools)
+    table.words("pool", lambda pool: words.plain(pool.pool, 60))
+    table.words("GPU", lambda pool: pool.gpu or words.NOTHING)
+    table.words("region", _region, breaks=True)
+    table.number("spot now", lambda pool: f"{pool.spot_now_usd:.2f}")
+    table.number("mean", lambda pool: f"{pool.spot_mean_usd:.2f}")
+    table.number("on demand", lambda pool: f"{pool.on_demand_now_usd:.2f}", narrow="on\ndemand")
+    table.number("≥ 1", lambda pool: f"{pool.any_share:.0%}")
+    table.number(f"≥ {half}", lambda pool: f"{pool.half_of_largest_share:.0%}")
+    table.number(f"≥ {largest_gpus}", lambda pool: f"{pool.largest_share:.0%}")
+    table.number("mean up", lambda pool: _hours(pool.up_mean_hours))
+    table.number("mean down", lambda pool: _hours(pool.down_mean_hours))
+    table.number("last offer", lambda pool: words.count(pool.spot_now_gpus, "GPU"), narrow="last\noffer")
+    return table.grid()
 
 
-def _row(pool: ComparedPool) -> tuple[str, ...]:
-    return (
-        words.plain(pool.pool, 60),
-        pool.gpu or words.NOTHING,
-        words.plain(pool.region, 40) if pool.region != pool.pool else words.NOTHING,
-        f"{pool.spot_now_usd:.2f}",
-        f"{pool.spot_mean_usd:.2f}",
-        f"{pool.on_demand_now_usd:.2f}",
-        *(f"{share:.0%}" for share in (pool.any_share, pool.half_of_largest_share, pool.largest_share)),
-        _hours(pool.up_mean_hours),
-        _hours(pool.down_mean_hours),
-        words.count(pool.spot_now_gpus, "GPU"),
-    )
+def _region(pool: ComparedPool) -> str:
+    return words.plain(pool.region, 40) if pool.region != pool.pool else words.NOTHING
 
 
 def _hours(hours: float | None) -> str:

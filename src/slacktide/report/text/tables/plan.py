@@ -11,18 +11,14 @@ from slacktide.physics.pace import UNKNOWN_SPREAD
 from slacktide.report import words
 from slacktide.report.text.sentences.reasons import because, offer
 from slacktide.report.text.tables import grid
-from slacktide.report.text.tables.grid import Grid, left, right
+from slacktide.report.text.tables.grid import Grid, TableOf
 from slacktide.results.run import CLAIRVOYANT, OVER_POOLS
 
 if TYPE_CHECKING:
-    from slacktide.results.plan import CurvePoint, HeldAt, JobPlan, Moving, Outcomes, Outlook, PoolAhead
+    from slacktide.results.plan import CurvePoint, HeldAt, JobPlan, Moving, Outcomes, Outlook
 
 BAR_WIDTH = 24
 TIME_ROWS = 8
-IN_ONE_POOL = (
-    *left("policy"), *right("cost p10", "p50", "p90", "done p50", "p90", "on time", "spot", "on dem."),
-    *right("past p50", "on time"),
-)  # fmt: skip
 MOVES = "moves"  # what stands for the pool of a policy that chooses it
 POOLS_NOTE = (
     "to stay: mean cost in that pool alone under uniform-progress; "
@@ -178,49 +174,28 @@ def _table(plan: JobPlan) -> str:
 
 def policies(plan: JobPlan) -> Grid:
     """Return one line for each policy."""
+    table = TableOf(plan.outlooks)
+    table.words("policy", lambda one: words.plain(one.policy, 60) + (" <" if one is plan.outlooks[0] else ""))
+    if plan.moving is not None:
+        table.words("pool", lambda one: words.plain(one.pool, 40) or MOVES)
+    table.number("cost p10", lambda one: f"{one.futures.cost_usd.p10:.2f}")
+    table.number("p50", lambda one: f"{one.futures.cost_usd.p50:.2f}")
+    table.number("p90", lambda one: f"{one.futures.cost_usd.p90:.2f}")
+    if plan.moving is not None:
+        table.number("mean", lambda one: f"{one.futures.mean_cost_usd:.2f}")
+    table.number("done p50", lambda one: _hours(one.futures.finish_hours.p50))
     if plan.moving is None:
-        return Grid(IN_ONE_POOL, tuple(_staying_row(plan, one) for one in plan.outlooks))
-    columns = (
-        *left("policy", "pool"),
-        *right("cost p10", "p50", "p90", "mean", "done p50", "on time", "moves", "egress"),
-    )  # fmt: skip
-    return Grid(columns, tuple(_moving_row(plan, one) for one in plan.outlooks))
-
-
-def _moving_row(plan: JobPlan, one: Outlook) -> tuple[str, ...]:
-    return (
-        _name(plan, one),
-        words.plain(one.pool, 40) or MOVES,
-        *_costs(one),
-        f"{one.futures.mean_cost_usd:.2f}",
-        _hours(one.futures.finish_hours.p50),
-        f"{one.futures.on_time_share:.0%}",
-        f"{one.mean_moves:.1f}",
-        f"{one.mean_move_usd:.2f}",
-    )
-
-
-def _staying_row(plan: JobPlan, one: Outlook) -> tuple[str, ...]:
-    ahead, past = one.futures, one.history
-    return (
-        _name(plan, one),
-        *_costs(one),
-        _hours(ahead.finish_hours.p50),
-        _hours(ahead.finish_hours.p90),
-        f"{ahead.on_time_share:.0%}",
-        f"{ahead.mean_spot_gpu_hours:.1f}",
-        f"{ahead.mean_on_demand_gpu_hours:.1f}",
-        *(("", "") if past is None else (f"{past.cost_usd.p50:.2f}", f"{past.on_time_share:.0%}")),
-    )
-
-
-def _name(plan: JobPlan, one: Outlook) -> str:
-    return words.plain(one.policy, 60) + (" <" if one is plan.outlooks[0] else "")
-
-
-def _costs(one: Outlook) -> tuple[str, str, str]:
-    cost = one.futures.cost_usd
-    return f"{cost.p10:.2f}", f"{cost.p50:.2f}", f"{cost.p90:.2f}"
+        table.number("p90", lambda one: _hours(one.futures.finish_hours.p90))
+    table.number("on time", lambda one: f"{one.futures.on_time_share:.0%}")
+    if plan.moving is not None:
+        table.number("moves", lambda one: f"{one.mean_moves:.1f}")
+        table.number("egress", lambda one: f"{one.mean_move_usd:.2f}")
+    else:
+        table.number("spot", lambda one: f"{one.futures.mean_spot_gpu_hours:.1f}")
+        table.number("on dem.", lambda one: f"{one.futures.mean_on_demand_gpu_hours:.1f}")
+        table.number("past p50", lambda one: "" if one.history is None else f"{one.history.cost_usd.p50:.2f}")
+        table.number("on time", lambda one: "" if one.history is None else f"{one.history.on_time_share:.0%}")
+    return table.grid()
 
 
 def _curves(plan: JobPlan) -> str:
@@ -293,18 +268,13 @@ def _pools(plan: JobPlan) -> str:
 
 def pools(moving: Moving) -> Grid:
     """Return one line for each pool: what it offers now, what staying costs, and how long it is used."""
-    columns = (*left("pool"), *right("spot now", "USD per GPU-hour", "to stay", "time"))
-    return Grid(columns, tuple(_pool(one) for one in moving.pools))
-
-
-def _pool(one: PoolAhead) -> tuple[str, ...]:
-    return (
-        words.plain(one.pool, 60),
-        words.count(one.spot_gpus, "GPU"),
-        f"{one.spot_usd:.2f}",
-        "not on time" if one.stay_usd is None else f"{one.stay_usd:.2f}",
-        f"{one.held_share:.0%}",
-    )
+    table = TableOf(moving.pools)
+    table.words("pool", lambda pool: words.plain(pool.pool, 60))
+    table.number("spot now", lambda pool: words.count(pool.spot_gpus, "GPU"))
+    table.number("USD per GPU-hour", lambda pool: f"{pool.spot_usd:.2f}")
+    table.number("to stay", lambda pool: "not on time" if pool.stay_usd is None else f"{pool.stay_usd:.2f}")
+    table.number("time", lambda pool: f"{pool.held_share:.0%}")
+    return table.grid()
 
 
 def advice_words(plan: JobPlan) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from slacktide.budget.fit import Fit, Fitted, Under
 from slacktide.core.speedup import Amdahl, Linear, Power, Speedup, Table
 from slacktide.report import words
 from slacktide.report.text.tables import grid
-from slacktide.report.text.tables.grid import Column, Grid, left, right
+from slacktide.report.text.tables.grid import Grid, TableOf
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -101,47 +102,52 @@ def far_under(fitted: Fitted) -> list[Under]:
 
 
 def _points(study: Study) -> Grid:
-    fits = sorted(study.fitted.fits, key=lambda fit: fit.form)
-    columns = right("gpus", "measured", "speedup", "per GPU", "hull", *(fit.form for fit in fits))
-    rows = []
-    for (gpus, rate), (_, speedup) in zip(study.measured, study.fitted.points, strict=True):
-        shares = (f"{speedup:.2f}", words.percent(speedup / gpus), f"{study.fitted.table(gpus):.2f}")
-        rows.append((f"{gpus:g}", f"{rate:.4g}", *shares, *(f"{fit(gpus):.2f}" for fit in fits)))
-    return Grid(columns, tuple(rows))
+    rows = [
+        (gpus, rate, speedup)
+        for (gpus, rate), (_, speedup) in zip(study.measured, study.fitted.points, strict=True)
+    ]
+    table = TableOf(rows)
+    table.number("gpus", lambda row: f"{row[0]:g}")
+    table.number("measured", lambda row: f"{row[1]:.4g}")
+    table.number("speedup", lambda row: f"{row[2]:.2f}")
+    table.number("per GPU", lambda row: words.percent(row[2] / row[0]))
+    table.number("hull", lambda row: f"{study.fitted.table(row[0]):.2f}")
+    for fit in sorted(study.fitted.fits, key=lambda fit: fit.form):
+        table.number(fit.form, partial(_fitted_at_width, fit))
+    return table.grid()
+
+
+def _fitted_at_width(fit: Fit, row: tuple[float, float, float]) -> str:
+    return f"{fit(row[0]):.2f}"
 
 
 def _forms(study: Study) -> Grid:
-    rows = [
-        (fit.form, _parameter(fit), _share(fit.error_share), _share(fit.worst_error_share))
-        for fit in study.fitted.fits
-    ]
-    corners = words.count(len(study.fitted.table.points), "corner")
-    worst = max(study.fitted.table(gpus) / rate - 1 for gpus, rate in study.fitted.points)
-    rows.append(("table", corners, _share(study.fitted.table_error_share), _share(worst)))
-    columns = (*left("form", "parameter"), *right("error", "worst"))
-    return Grid(columns, tuple(rows), strong=0)
+    fitted = study.fitted
+    table = TableOf(fitted.fits)
+    table.words("form", lambda fit: fit.form)
+    table.words("parameter", _parameter)
+    table.number("error", lambda fit: _share(fit.error_share))
+    table.number("worst", lambda fit: _share(fit.worst_error_share))
+    corners = words.count(len(fitted.table.points), "corner")
+    worst = max(fitted.table(gpus) / rate - 1 for gpus, rate in fitted.points)
+    table.last_row("table", corners, _share(fitted.table_error_share), _share(worst))
+    return table.grid(strong=0)
 
 
 def _overview(source: str, studies: Sequence[Study]) -> RichTable:
-    columns = (
-        Column("series", right=False, breaks=True), *right("widths"), *left("closest"),
-        *right("error", "worst", "not concave"),
-    )  # fmt: skip
-    rows = []
-    for study in studies:
-        fit, points = study.fitted.fits[0], study.fitted.points
-        far = far_under(study.fitted)
-        rows.append(
-            (
-                study.label,
-                f"{points[0][0]:g}–{points[-1][0]:g}",
-                f"{fit.form} {_parameter(fit)}",
-                _share(fit.error_share),
-                _share(fit.worst_error_share),
-                f"{len(far)} of {len(points)}" if far else words.NOTHING,
-            )
-        )
-    return grid.as_rich(Grid(columns, tuple(rows)), title=words.plain(source, 80))
+    table = TableOf(studies)
+    table.words("series", lambda study: study.label, breaks=True)
+    table.number("widths", lambda study: f"{study.fitted.points[0][0]:g}–{study.fitted.points[-1][0]:g}")
+    table.words("closest", lambda study: f"{study.fitted.fits[0].form} {_parameter(study.fitted.fits[0])}")
+    table.number("error", lambda study: _share(study.fitted.fits[0].error_share))
+    table.number("worst", lambda study: _share(study.fitted.fits[0].worst_error_share))
+    table.number("not concave", _under_hull)
+    return grid.as_rich(table.grid(), title=words.plain(source, 80))
+
+
+def _under_hull(study: Study) -> str:
+    far = far_under(study.fitted)
+    return f"{len(far)} of {len(study.fitted.points)}" if far else words.NOTHING
 
 
 def _many_lines(studies: Sequence[Study]) -> list[str]:

@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from slacktide.core.units import format_usd
 from slacktide.report import words
-from slacktide.report.text.tables import grid
-from slacktide.report.text.tables.budget import lines
-from slacktide.report.text.tables.grid import Column, Grid, right
+from slacktide.report.text.tables.grid import Grid, TableOf, printable
 
 if TYPE_CHECKING:
     from slacktide.results.stream import StreamComparison, StreamRow, StreamRun
@@ -19,13 +17,7 @@ SPEND_OFF = 0.02  # so is a policy that spends more than the budget by more than
 
 def page(found: StreamComparison, source: str) -> list[Any]:
     """Return things to print: the question, a line for each policy, and notes."""
-    return [
-        *lines(head(found, source)),
-        "",
-        grid.as_rich(summary(found)),
-        "",
-        *lines(f"- {note}" for note in notes(found)),
-    ]
+    return printable(head(found, source), [summary(found)], (f"- {note}" for note in notes(found)))
 
 
 def head(found: StreamComparison, source: str) -> list[str]:
@@ -48,16 +40,21 @@ def head(found: StreamComparison, source: str) -> list[str]:
 
 def summary(found: StreamComparison) -> Grid:
     """Return one line for each policy, next to the optimum that spends the same."""
-    columns = (
-        Column("policy", right=False, breaks=True),
-        *right("mean response", "p50", "p95", "average GPUs", "peak", "idle", "restart"),
-        Column("fragments", narrow="frag-\nments"),
-        Column("optimum at that spend", narrow="optimum\nat that\nspend"),
-        Column("× optimum", narrow="× opti-\nmum"),
-    )  # fmt: skip
-    rows = tuple(_line(row, found.usd_per_gpu_hour) for row in found.rows)
+    usd = found.usd_per_gpu_hour
+    table = TableOf(found.rows)
+    table.words("policy", lambda row: words.plain(row.policy, 60), breaks=True)
+    table.number("mean response", lambda row: words.response(row.run.mean_response_hours))
+    table.number("p50", lambda row: words.response(row.run.responses.p50_hours))
+    table.number("p95", lambda row: words.response(row.run.responses.p95_hours))
+    table.number("average GPUs", lambda row: _spend(row.run, usd))
+    table.number("peak", lambda row: f"{row.run.peak_gpus:,}")
+    table.number("idle", lambda row: words.share(row.run.bill.share(row.run.bill.idle_gpu_hours)))
+    table.number("restart", lambda row: words.share(row.run.bill.share(row.run.bill.restart_gpu_hours)))
+    table.number("fragments", _fragments, narrow="frag-\nments")
+    table.number("optimum at that spend", _optimum, narrow="optimum\nat that\nspend")
+    table.number("× optimum", _times_optimum, narrow="× opti-\nmum")
     means = [row.run.mean_response_hours for row in found.rows]
-    return Grid(columns, rows, strong=means.index(min(means)))
+    return table.grid(strong=means.index(min(means)))
 
 
 def notes(found: StreamComparison) -> list[str]:
@@ -71,21 +68,16 @@ def notes(found: StreamComparison) -> list[str]:
     ]
 
 
-def _line(row: StreamRow, usd_per_gpu_hour: float | None) -> tuple[str, ...]:
-    run, best, bill = row.run, row.optimum, row.run.bill
-    return (
-        words.plain(row.policy, 60),
-        words.response(run.mean_response_hours),
-        words.response(run.responses.p50_hours),
-        words.response(run.responses.p95_hours),
-        _spend(run, usd_per_gpu_hour),
-        f"{run.peak_gpus:,}",
-        words.share(bill.share(bill.idle_gpu_hours)),
-        words.share(bill.share(bill.restart_gpu_hours)),
-        words.share(bill.share(bill.fragmentation_gpu_hours)),
-        words.response(best.mean_response_hours) if best else words.NOTHING,
-        f"{row.ratio:.3f}" if row.ratio is not None else words.NOTHING,
-    )
+def _fragments(row: StreamRow) -> str:
+    return words.share(row.run.bill.share(row.run.bill.fragmentation_gpu_hours))
+
+
+def _optimum(row: StreamRow) -> str:
+    return words.response(row.optimum.mean_response_hours) if row.optimum else words.NOTHING
+
+
+def _times_optimum(row: StreamRow) -> str:
+    return f"{row.ratio:.3f}" if row.ratio is not None else words.NOTHING
 
 
 def _spend(run: StreamRun, usd_per_gpu_hour: float | None) -> str:
