@@ -10,7 +10,7 @@ import secrets
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from slacktide.app.jobs.submission import check_command, taken_over
@@ -52,10 +52,9 @@ class MeasureRequest:
     speed: float = 1.0  # how many times as fast as the wall's the clock runs that the job file counts in
 
 
-ReportLine = Callable[[str], None]
-
-
-def measure(request: MeasureRequest, report: ReportLine, stopping: Callable[[], bool]) -> Measurement:
+def measure(
+    request: MeasureRequest, report: Callable[[str], None], stopping: Callable[[], bool]
+) -> Measurement:
     """Run a job at each width for a while and sum up what it reported; its own checkpoints are not touched.
 
     Every width begins with the checkpoint that the one before left, as after a change of workers. Raises
@@ -109,7 +108,7 @@ class Trial:
         self._safe_share = 0.0
         self._job = ""
 
-    def run(self, width: int, report: ReportLine) -> WidthMeasured:
+    def run(self, width: int, report: Callable[[str], None]) -> WidthMeasured:
         """Run at a width until enough was seen, and let go of the workers again."""
         if not self._job:  # made known without the checkpoints of its real runs
             self._lives += 1
@@ -165,13 +164,14 @@ class Trial:
 
     def _news(self, facts: BackendStatus, before: list[Report]) -> Iterator[Report]:
         """Yield what was reported, if it is more than before and by these workers."""
-        said = facts.progress
-        if said is None or said.at_hours < facts.since_hours or facts.attempt != self._attempt:
+        progress = facts.progress
+        if progress is None or progress.at_hours < facts.since_hours or facts.attempt != self._attempt:
             return
         # What an attempt reports first is where it begins, not what it has done.
         least = before[-1].done_share if before else self._safe_share
-        if said.done_share > least or (not before and said.done_share < self._safe_share):
-            yield Report((said.at_hours - facts.since_hours) * self._request.speed, said.done_share)
+        if progress.done_share > least or (not before and progress.done_share < self._safe_share):
+            hours = (progress.at_hours - facts.since_hours) * self._request.speed
+            yield Report(hours, progress.done_share)
 
     def _check(self, facts: BackendStatus, width: int) -> None:
         if self._stopping():
@@ -181,54 +181,37 @@ class Trial:
         if facts.failure is not None:
             failure = facts.failure
             what = failure.what or f"rank {failure.rank} exited with {failure.exit_code}"
-            last = self._last_words(failure.rank)
             raise SlacktideError(
-                f"the job must run on {format_count(width, 'GPU')} to be measured, got: {what}{last}"
+                f"the job must run on {format_count(width, 'GPU')} to be measured, got: {what}"
+                f"{self._last_output(failure.rank)}"
             )
 
-    def _last_words(self, rank: int) -> str:
-        logs = [
-            log for log in self._local.logs(self._job) if (log.attempt, log.rank) == (self._attempt, rank)
-        ]
-        lines = [line.decode(errors="replace").rstrip() for log in logs for line in log.read(0)][-LAST_LINES:]
+    def _last_output(self, rank: int) -> str:
+        logs = self._local.logs(self._job)
+        own = [log for log in logs if (log.attempt, log.rank) == (self._attempt, rank)]
+        lines = [line.decode(errors="replace").rstrip() for log in own for line in log.read(0)][-LAST_LINES:]
         return "; its last output:\n" + "\n".join(lines) if lines else ""
 
     def _look(self) -> BackendStatus:
         return self._local.look([self._job])[self._job]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FitRequest:
-    """A CSV table of measurements, and which of its rows and columns are meant."""
+def fit_measured(
+    path: str, *, where: Mapping[str, str], group: tuple[str, ...], rate: str | None, time: str | None
+) -> tuple[list[Study], list[str]]:
+    """Fit speedups to every series of a table; return also the names of series with only one width.
 
-    path: str
-    where: Mapping[str, str] = field(default_factory=dict)
-    """Only rows that have these values in these columns."""
-    group: tuple[str, ...] = ()  # columns whose values distinguish one series of measurements from another
-    rate: str | None = None
-    time: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Fits:
-    """The series that were fitted, and the names of those with only one width."""
-
-    studies: list[Study]
-    left_out: list[str]
-
-
-def fit_measured(request: FitRequest) -> Fits:
-    """Fit speedups to every series of a table; raises InputError where none has two widths, and FileError."""
-    if request.rate is not None and request.time is not None:
+    The other arguments are those of a `RowSelection`. Raises InputError where no series has two widths, and
+    FileError.
+    """
+    if rate is not None and time is not None:
         raise InputError("only one of --rate and --time may be given, got both")
-    choice = RowSelection(where=request.where, group=request.group, rate=request.rate, time=request.time)
-    found = read_measured(request.path, choice)
-    enough = [series for series in found if len(series.points) > 1]
-    if not enough:
-        raise InputError(f"{request.path}: at least two widths must be measured to fit a speedup, got one")
+    found = read_measured(path, RowSelection(where=where, group=group, rate=rate, time=time))
     studies = [
-        Study({**choice.where, **series.group}, series.points, fit_speedups(series.points))
-        for series in enough
+        Study({**where, **series.group}, series.points, fit_speedups(series.points))
+        for series in found
+        if len(series.points) > 1
     ]
-    left_out = [", ".join(series.group.values()) for series in found if len(series.points) <= 1]
-    return Fits(studies, left_out)
+    if not studies:
+        raise InputError(f"{path}: at least two widths must be measured to fit a speedup, got one")
+    return studies, [", ".join(series.group.values()) for series in found if len(series.points) <= 1]

@@ -52,6 +52,9 @@ JOBS = "/api/v1/jobs"
 LEARNED = "/api/v1/learned"
 Row = TypeVar("Row")
 TaskRequest: TypeAlias = PlanRequest | BacktestRequest | LearnRequest
+TASKS: dict[type[TaskRequest], str] = {
+    PlanRequest: "/api/v1/plan", BacktestRequest: "/api/v1/backtest", LearnRequest: LEARNED,
+}  # fmt: skip
 
 
 class Waiting(NamedTuple):
@@ -158,17 +161,9 @@ class RemoteJournal:
     def bill(self, job: str) -> Bill:
         return read_bill(self.cost_report(job).document)
 
-    def plan(self, request: PlanRequest, on_progress: OnProgress = ignore_progress) -> dict[str, Any]:
-        """Plan a job on the server's market; the requested forms of the answer are under `made`."""
-        return self._made("/api/v1/plan", request, on_progress)
-
-    def backtest(self, request: BacktestRequest, on_progress: OnProgress = ignore_progress) -> dict[str, Any]:
-        """Back-test policies for a job on the server; the same of `made`."""
-        return self._made("/api/v1/backtest", request, on_progress)
-
-    def _made(
-        self, path: str, request: TaskRequest, on_progress: OnProgress, *, again: bool = True
-    ) -> dict[str, Any]:
+    def answer(self, request: TaskRequest, on_progress: OnProgress = ignore_progress) -> dict[str, Any]:
+        """Plan or back-test a job, or learn from it, on the server's market; `made` has the wanted forms."""
+        path, again = TASKS[type(request)], not isinstance(request, LearnRequest)
         body = msgspec.to_builtins(request)
         found = self._client.request("POST", path, body, on_progress, again=again)
         return _with_made(found, request.wants)
@@ -177,10 +172,6 @@ class RemoteJournal:
         """Return which policies have earned trust on the server; the same of `made`."""
         found = self._client.request("GET", LEARNED, pool_of=pool_of, wants=",".join(wants) or None)
         return _with_made(found, wants)
-
-    def learn(self, request: LearnRequest, on_progress: OnProgress = ignore_progress) -> dict[str, Any]:
-        """Train the choice among policies on the server, and return what it has learned."""
-        return self._made(LEARNED, request, on_progress, again=False)
 
     def forget(self) -> None:
         """Delete what was learned of policies on the server."""

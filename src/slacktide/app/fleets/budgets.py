@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from slacktide.budget.classes import JobClass
 from slacktide.budget.frontier import frontier
@@ -15,37 +14,25 @@ from slacktide.core.units import HOURS_PER_MONTH, format_duration, parse_budget
 from slacktide.files.fleet.fleet import FleetFile, gpus_of, read_fleet_file
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BudgetRequest:
-    """A fleet file, and the budget or the mean response that is meant instead of the file's budget."""
+def find_budget(
+    path: str, budget_text: str | None, response_hours: float | None, *, integer: bool
+) -> tuple[WidthPlan, str]:
+    """Say how wide each class of a fleet file should run, and on which budget as it was written.
 
-    path: str
-    budget: str | None = None  # instead of the file's, as written: '20 gpus', '40 usd/hour'
-    response_hours: float | None = None  # the mean response that the cheapest budget is sought for
-    integer: bool = True  # whether widths are whole numbers; the theory lets them be any
-
-
-@dataclass(frozen=True, slots=True)
-class BudgetFound:
-    """The answer, and the budget that it is about as it was written."""
-
-    answer: WidthPlan
-    budget: str
-
-
-def find_budget(request: BudgetRequest) -> BudgetFound:
-    """Say how wide each class of a fleet file should run; raises as `budget` does, and FileError."""
-    if request.budget is not None and request.response_hours is not None:
+    A budget, or the mean response that the cheapest one is sought for, replaces the file's budget. Raises as
+    `budget` does, and FileError.
+    """
+    if budget_text is not None and response_hours is not None:
         raise InputError("only one of --budget and --response may be given, got both")
-    file = read_fleet_file(request.path)
-    found = budget(
+    file = read_fleet_file(path)
+    plan = budget(
         file.classes,
-        None if request.response_hours is not None else budget_gpus(file, request.budget),
-        mean_response_hours=request.response_hours,
+        None if response_hours is not None else budget_gpus(file, budget_text),
+        mean_response_hours=response_hours,
         usd_per_gpu_hour=file.usd_per_gpu_hour,
-        integer=request.integer,
+        integer=integer,
     )
-    return BudgetFound(found, request.budget or file.budget)
+    return plan, budget_text or file.budget
 
 
 def budget_gpus(file: FleetFile, text: str | None) -> float:

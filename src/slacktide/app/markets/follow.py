@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -11,7 +11,7 @@ from slacktide.core.errors import InputError
 from slacktide.core.units import format_duration
 from slacktide.market.formats.market_bytes import TableNotes
 from slacktide.market.formats.samples import ASSUMED_SPOT_GPUS, MAX_SPOT_GPUS, MAX_USD_PER_GPU_HOUR
-from slacktide.market.live.base import PriceFeed, feeds, open_feed, without_settings
+from slacktide.market.live.base import PriceFeed, open_feed, without_settings
 from slacktide.market.live.follower import FollowedTable, Follower, FollowStep
 
 SHORTEST_HOURS, LONGEST_HOURS = 1.0 / 60.0, 24.0
@@ -44,34 +44,6 @@ class FollowRequest:
             raise InputError(f"spot_gpus must be >= 0, got {self.spot_gpus}")
         if self.on_demand_usd is not None and not 0 <= self.on_demand_usd <= MAX_USD_PER_GPU_HOUR:
             raise InputError(f"on_demand_usd must be >= 0 and finite, got {self.on_demand_usd}")
-
-
-@dataclass(frozen=True, slots=True)
-class FeedKind:
-    """A source of prices that is known."""
-
-    name: str
-    summary: str
-    settings: tuple[str, ...]
-
-
-def known_feeds() -> list[FeedKind]:
-    """List the sources of prices, with a sentence about each."""
-    return [
-        FeedKind(name, feeds.summary(name), tuple(key for key in feeds.parameters(name) if key != "what"))
-        for name in feeds
-    ]
-
-
-def check_feed_named(spec: str, zones: Sequence[str]) -> None:
-    """Check a feed against the contract; raises InputError with what does not hold."""
-    from slacktide.checks.base import CheckFailed
-    from slacktide.checks.price_feed import check_feed
-
-    try:
-        check_feed(open_feed(spec), zones)
-    except CheckFailed as error:
-        raise InputError(f"{spec} does not keep the contract: {error}") from error
 
 
 def follow(
@@ -122,4 +94,4 @@ def _is_over(step: FollowStep, follower: Follower) -> bool:
     return False
 
 
-__all__ = ["FeedKind", "FollowRequest", "FollowStep", "check_feed_named", "follow", "known_feeds"]
+__all__ = ["FollowRequest", "FollowStep", "follow"]

@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from slacktide.backends.ray.cluster_note import ClusterNote
 from slacktide.core.errors import InputError
 from slacktide.results.status import ClusterStatus, NodeStatus
 from slacktide.testing import local_cluster
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterRequest:
-    """The nodes that a cluster should have."""
+def start_cluster(spot: int, on_demand: int, gpus: int) -> tuple[ClusterStatus, bool]:
+    """Start a cluster of so many nodes, unless there is one; return its state and whether it was started now.
 
-    spot: int = 3  # how many nodes are labelled as spot
-    on_demand: int = 1
-    gpus: int = 1  # the GPUs of each node; no real GPUs are used
-
-
-def start_cluster(request: ClusterRequest) -> tuple[ClusterStatus, bool]:
-    """Start a cluster unless there is one; return its state and whether it was started now.
-
-    Raises InputError where Ray is missing, and BackendError where it does not start.
+    `gpus` are those of each node, in name only. Raises InputError where Ray is missing, and BackendError
+    where it does not start.
     """
-    note, started = local_cluster.start(request.spot, request.on_demand, request.gpus)
+    note, started = local_cluster.start(spot, on_demand, gpus)
     return _status(note), started
 
 

@@ -1,8 +1,8 @@
-"""Which policies, back ends and providers there are, with a sentence each, and checks of their contracts."""
+"""Which policies, back ends, providers and price feeds there are, and checks of their contracts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -52,6 +52,16 @@ def known_providers() -> list[dict[str, Any]]:
     ]
 
 
+def known_feeds() -> list[dict[str, Any]]:
+    """List the sources of live prices with the settings that may follow their name."""
+    from slacktide.market.live.base import feeds
+
+    def settings(name: str) -> list[str]:
+        return [key for key in feeds.parameters(name) if key != "what"]
+
+    return [{"name": name, "summary": feeds.summary(name), "settings": settings(name)} for name in feeds]
+
+
 def check_backend_named(name: str) -> None:
     """Check a back end against the contract; raises InputError with what does not hold."""
     from slacktide.backends.base import backends
@@ -77,6 +87,15 @@ def check_provider_of(file: str, provider: Callable[..., Any], spec: Any) -> Non
 
     with _kept_by(f"the provider of {file}"):
         check_provider(provider, spec)
+
+
+def check_feed_named(spec: str, zones: Sequence[str]) -> None:
+    """Check a source of live prices against the contract; raises InputError likewise."""
+    from slacktide.checks.price_feed import check_feed
+    from slacktide.market.live.base import open_feed
+
+    with _kept_by(spec):
+        check_feed(open_feed(spec), zones)
 
 
 @contextmanager

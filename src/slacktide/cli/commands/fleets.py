@@ -66,22 +66,20 @@ def fit(data: str, **given: Any) -> None:
     DATA has a column of widths (gpus) and one of rates (throughput, samples_per_s and the like) or of times
     to finish (minutes, time_to_target_s and the like). Each form is printed as the line to paste into a file.
     """
-    from slacktide.app.measure import FitRequest, fit_measured
+    from slacktide.app.measure import fit_measured
     from slacktide.report.figures.speedup import plot_speedups
     from slacktide.report.text.tables import speedups as report
 
     group = tuple(name.strip() for name in (given["group"] or "").split(",") if name.strip())
     where = _conditions(given["where"])
-    fits = fit_measured(
-        FitRequest(path=data, where=where, group=group, rate=given["rate"], time=given["time"])
-    )
-    for name in fits.left_out:
+    studies, left_out = fit_measured(data, where=where, group=group, rate=given["rate"], time=given["time"])
+    for name in left_out:
         click.echo(f"left out, only one width was measured: {name}", err=True)
     if given["output"] == "json":
-        echo_json(report.as_json(data, fits.studies))
+        echo_json(report.as_json(data, studies))
     else:
-        print_rich(*report.page(data, fits.studies))
-    write_files(given, plot=lambda path: plot_speedups(data, fits.studies, path))
+        print_rich(*report.page(data, studies))
+    write_files(given, plot=lambda path: plot_speedups(data, studies, path))
 
 
 def _conditions(texts: tuple[str, ...]) -> dict[str, str]:
@@ -120,20 +118,14 @@ def budget(fleet: str, **given: Any) -> None:
     ways to run the stream without knowing its future. Exits with 3 when the budget is too small, and says
     what the minimum is.
     """
-    from slacktide.app.fleets.budgets import BudgetRequest, find_budget
+    from slacktide.app.fleets.budgets import find_budget
     from slacktide.report.figures.budget import plot_budget
     from slacktide.report.text.tables import budget as report
     from slacktide.report.wire.budget import as_json, csv_text
 
-    request = BudgetRequest(
-        path=fleet,
-        budget=given["budget"],
-        response_hours=given["response_hours"],
-        integer=not given["continuous"],
-    )
-    found = find_budget(request)
-    answer = found.answer
-    requested = report.RequestedBudget(fleet, found.budget, request.response_hours)
+    response_hours = given["response_hours"]
+    answer, written = find_budget(fleet, given["budget"], response_hours, integer=not given["continuous"])
+    requested = report.RequestedBudget(fleet, written, response_hours)
     if given["output"] == "json":
         echo_json(as_json(answer, requested, frontier=given["frontier"]))
     elif given["output"] == "csv":

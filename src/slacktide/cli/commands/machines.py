@@ -193,12 +193,11 @@ def cluster() -> None:
 @click.option("--gpus", type=int, default=2, help="GPUs of each node.")
 def up(spot: int, on_demand: int, gpus: int) -> None:
     """Start the cluster; it stays until `slacktide cluster down`."""
-    from slacktide.app.setup.cluster import ClusterRequest, start_cluster
+    from slacktide.app.setup.cluster import start_cluster
     from slacktide.report.text.tables.machines import cluster_text
 
-    request = ClusterRequest(spot=spot, on_demand=on_demand, gpus=gpus)
     with waiting(f"starting Ray with {format_count(spot + on_demand, 'node')}", patience_s=0.5):
-        status, started = start_cluster(request)
+        status, started = start_cluster(spot, on_demand, gpus)
     say(cluster_text(status) if started else f"it is already running\n{cluster_text(status)}")
     alive = [node.name for node in status.nodes if node.alive]
     say(NEXT.format(node=alive[0] if alive else "NODE"))

@@ -84,11 +84,11 @@ def show(
     Several pools are compared, with what it costs to move between them. Where MARKET has prices only, what is
     available comes from the journal's own attempts, and is assumed otherwise.
     """
-    from slacktide.app.markets.market_files import ReadRequest, read_market
+    from slacktide.app.markets.market_files import read_market
     from slacktide.report.figures.market import plot_market
     from slacktide.report.text.tables.market import as_json, page
 
-    found = read_market(ReadRequest(source=source, pool=pool, **given), journal=journal_path(journal))
+    found = read_market(source, pool=pool, journal=journal_path(journal), **given)
     if output == "json":
         echo_json(as_json(found))
     else:
@@ -107,9 +107,9 @@ def import_(file: str, out: str, force: bool, **given: Any) -> None:
     Gaps are refused unless you say what they mean, because a table cannot say what was assumed.
     OUT ends in .csv, .csv.gz or .parquet, or in .json for a SkyPilot trace (counts of one pool).
     """
-    from slacktide.app.markets.market_files import ReadRequest, import_market
+    from slacktide.app.markets.market_files import import_market
 
-    _print_written(import_market(ReadRequest(source=file, **given), out, force=force), out)
+    _print_written(import_market(file, out, force=force, **given), out)
 
 
 @market.command()
@@ -125,9 +125,9 @@ def synthesize(profile: str, out: str, force: bool, **given: Any) -> None:
 
     Profiles: h100, h100-good, h100-scarce, v100, volatile.
     """
-    from slacktide.app.markets.market_files import SyntheticRequest, synthesize_market
+    from slacktide.app.markets.market_files import synthesize_market
 
-    _print_written(synthesize_market(SyntheticRequest(profile=profile, **given), out, force=force), out)
+    _print_written(synthesize_market(profile, out, force=force, **given), out)
 
 
 @market.command()
@@ -152,25 +152,16 @@ def synthesize(profile: str, out: str, force: bool, **given: Any) -> None:
 @common.output_option("table", "json")
 def forecast(source: str, pool: str | None, plot: str | None, output: str, **given: Any) -> None:
     """Compare forecasters on MARKET and say how far ahead any of them beats persistence."""
-    from slacktide.app.markets.market_files import (
-        USUAL_FORECASTERS,
-        ForecastRequest,
-        ReadRequest,
-        compare_forecasters,
-    )
+    from slacktide.app.markets.market_files import USUAL_FORECASTERS, compare_forecasters, read_market
     from slacktide.report.figures.forecast import plot_forecasts
     from slacktide.report.text.tables.forecasts import as_json, page
 
     wanted, horizon, warmup = (given.pop(name) for name in ("wanted", "horizon", "warmup"))
     must = "--forecaster must be names or {name: {parameter: value}}"
-    request = ForecastRequest(
-        market=ReadRequest(source=source, pool=pool, **given),
-        forecasters=common.parse_specs(wanted, must) if wanted else USUAL_FORECASTERS,
-        horizon=horizon,
-        warmup_share=warmup,
-    )
+    forecasters = common.parse_specs(wanted, must) if wanted else USUAL_FORECASTERS
+    read = read_market(source, pool=pool, **given)
     with ProgressBar("forecasting") as bar:
-        found = compare_forecasters(request, progress=bar)
+        found = compare_forecasters(read, forecasters, horizon=horizon, warmup_share=warmup, progress=bar)
     if output == "json":
         echo_json(as_json(found))
     else:
@@ -267,14 +258,13 @@ def feeds(check: str | None, zones: str | None, output: str) -> None:
 
     Settings follow a question mark: 'azure:Standard_NC6s_v3?base_url=http://mirror/prices'.
     """
-    from slacktide.app.markets.follow import check_feed_named, known_feeds
-    from slacktide.report.wire.values import picked, plain
+    from slacktide.app.setup.registers import check_feed_named, known_feeds
 
     if check is not None:
         check_feed_named(check, _names(zones))
         click.echo(f"{check} keeps the contract")
         return
-    print_plugins([plain(picked(one, "name", "summary", "settings")) for one in known_feeds()], output)
+    print_plugins(known_feeds(), output)
 
 
 def _names(text: str | None) -> tuple[str, ...]:

@@ -133,7 +133,7 @@ def plan(job: str, **given: Any) -> None:
     if is_remote(given["server"]):
         from slacktide.cli.shared.remote_answers import answer_on_server
 
-        answer_on_server("plan", request, given, title="planning")
+        answer_on_server(request, given, title="planning")
         return
     from slacktide.app.planning.plan import make_plan
     from slacktide.app.task_requests import local_task
@@ -203,7 +203,7 @@ def backtest(job: str, **given: Any) -> None:
 
         check_left_to_server(("on",))
         text = "decisions" if given["verbose"] else "text"
-        answer_on_server("backtest", request, given, title="back-testing", text=text)
+        answer_on_server(request, given, title="back-testing", text=text)
         return
     from slacktide.app.planning.backtest import run_backtest
     from slacktide.app.planning.spreading import open_spread

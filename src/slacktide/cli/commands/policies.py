@@ -90,7 +90,7 @@ def learn(job: str | None, **given: Any) -> None:
             confirm_forgetting(given["server"], sure=given["yes"])
             remote(given["server"]).forget()
             click.echo(f"forgot what {given['server']} had learned", err=True)
-        answer_on_server("learn", request, given, title="learning")
+        answer_on_server(request, given, title="learning")
         return
     from slacktide.app.planning.learning import forget, learned, learned_path
     from slacktide.report.figures.learn import plot_learned

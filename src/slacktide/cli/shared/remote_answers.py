@@ -23,9 +23,9 @@ READING = ("slot_hours", "gaps", "spot_usd", "on_demand_usd")
 
 
 def answer_on_server(
-    verb: str, request: TaskRequest | None, given: Mapping[str, Any], *, title: str, text: str = "text"
+    request: TaskRequest | None, given: Mapping[str, Any], *, title: str, text: str = "text"
 ) -> None:
-    """Send a request of a verb to a server, print its answer, and write the files made of it.
+    """Send a request to a server, print its answer, and write the files made of it.
 
     `text` is the form of the answer that is printed for people. Without a request, what was learned is shown.
     """
@@ -37,7 +37,7 @@ def answer_on_server(
         if request is None:
             answer = journal.learned(given["pool_of"], wants)
         else:
-            answer = getattr(journal, verb)(_sent(journal, request, given, wants=wants), _progress_on(bar))
+            answer = journal.answer(_sent(journal, request, given, wants=wants), _progress_on(bar))
     made = answer.pop("made", {})  # texts and pictures for us, no part of the JSON output
     if shown is None:
         echo_json(answer)
@@ -55,7 +55,7 @@ def plan_text(journal: RemoteJournal, job: str, given: Mapping[str, Any]) -> str
     """Return the plan of a job, made on a server, as it is printed."""
     with ProgressBar("planning") as bar:
         request = _sent(journal, common.plan_request(job, given), given, wants=["text"])
-        return str(journal.plan(request, _progress_on(bar))["made"]["text"])
+        return str(journal.answer(request, _progress_on(bar))["made"]["text"])
 
 
 def check_affordable(journal: RemoteJournal, wanted: Submission, given: Mapping[str, Any]) -> None:
@@ -64,7 +64,7 @@ def check_affordable(journal: RemoteJournal, wanted: Submission, given: Mapping[
     if wanted.file.job.max_cost_usd is not None:
         options = {**dict.fromkeys(("market", "pool", *READING)), **given}
         request = common.plan_request(wanted.file.path, options)
-        journal.plan(_sent(journal, request, options, check=True))
+        journal.answer(_sent(journal, request, options, check=True))
 
 
 def _sent(journal: RemoteJournal, request: Any, given: Mapping[str, Any], **more: object) -> Any:
