@@ -14,20 +14,20 @@ from slacktide.core.errors import InputError, shown
 from slacktide.core.speedup import CONCAVE, Amdahl, Linear, Power, Speedup, Table
 from slacktide.core.types import Job, Phase
 
-_UNHEEDED = tuple(
+_IGNORED = tuple(
     (one.name, one.default)
     for one in fields(Job)
     if one.name not in ("name", "work_gpu_hours", "speedup", "phases", "restart_hours", "widths")
 )
-"""What a stream does not heed in a job, and what says that there is none of it."""
+"""The fields of a job that a stream ignores, each with its default."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobClass:
     """A template of jobs and how often one comes; the template's work is that of the mean job.
 
-    Raises InputError when the rate cannot be meant, or when the template says what a stream does not
-    heed, such as a deadline.
+    Raises InputError when the rate cannot be meant, or when the template has what a stream ignores, such as
+    a deadline.
     """
 
     job: Job
@@ -42,7 +42,7 @@ class JobClass:
             raise InputError(
                 f"class {shown(self.name)}: arrivals_per_hour must be > 0, got {self.arrivals_per_hour:g}"
             )
-        for name, without in _UNHEEDED:
+        for name, without in _IGNORED:
             if (came := getattr(self.job, name)) != without:
                 raise InputError(
                     f"class {shown(self.name)}: {name} must be left out of a class of a stream, got {came}",

@@ -79,7 +79,7 @@ class Cluster:
         return cls(fleet.node_gpus, fleet.provisioning_hours, fleet.idle_grace_hours)
 
     def take_form(self, node_gpus: int, provisioning_hours: float, grace_hours: float) -> None:
-        """Rent nodes of another size from now on, that come and go after other times."""
+        """Rent nodes of another size from now on, with other times of provisioning and grace."""
         self.node_gpus, self.provisioning_hours, self.grace_hours = node_gpus, provisioning_hours, grace_hours
 
     @property

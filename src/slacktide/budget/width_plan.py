@@ -179,7 +179,7 @@ class WidthPlan:
 
 
 def _rounded(gpus: float) -> float:
-    """Round to three digits: a budget that people can say."""
+    """Round to three digits: a budget that is easy to read."""
     return float(f"{gpus:.3g}")
 
 

@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from slacktide.budget.fit import normalised
 from slacktide.core.errors import InputError, shown
 from slacktide.core.speedup import Amdahl, Linear, Power, Speedup, Table
 from slacktide.core.types import Phase, PoolChoice
@@ -94,9 +95,7 @@ def _conditions(tree: Tree, _: Mistakes) -> dict[str, str]:
 def _from_csv(file: str, choice: RowSelection, mistakes: Mistakes) -> Table:
     """Read measured rates as speedups over one GPU; paths are relative to the file that names them."""
     (series,) = read_measured(mistakes.folder / file, choice)
-    (narrowest, slowest), *_ = points = series.points
-    # What was not measured on one GPU is counted as if it scaled perfectly up to the narrowest width.
-    return Table(tuple((gpus, rate / slowest * narrowest) for gpus, rate in points))
+    return Table(normalised(series.points))
 
 
 def _mapping(tree: Tree, of: str) -> Section:

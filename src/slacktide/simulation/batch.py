@@ -17,6 +17,7 @@ from slacktide.core.quotes import UNLIMITED_GPUS, Quote
 from slacktide.core.types import Job, JobState
 from slacktide.market.base import Pool
 from slacktide.market.forecast.base import forecast_table
+from slacktide.market.forecast.persistence import DEFAULT_HORIZON
 from slacktide.physics import progress as physics
 from slacktide.physics.ledger import live
 from slacktide.physics.pace import Pace, believed, learn, prior
@@ -54,7 +55,7 @@ def rule(parameters: tuple[Any, ...], sight: Sight) -> RuleChoice:
 @compilable
 def run_starts(
     parameters: tuple[Any, ...],
-    told: Terms,
+    stated: Terms,
     terms: Terms,
     first_pace: Pace,
     tariff: Tariff,
@@ -68,8 +69,8 @@ def run_starts(
 ) -> None:
     """Run the job from each start; one row of `out` each, in the order of COLUMNS.
 
-    `told` is what the job's file says of it, `terms` what it is; `stock` has the on-demand GPUs of each slot,
-    or one number for all. Those that are held stay held.
+    `stated` is the job as its file says, `terms` as it is; `stock` has the on-demand GPUs of each slot, or
+    one number for all. Those that are held stay held.
     """
     slots = len(spot_gpus)
     for row in range(len(starts)):
@@ -77,7 +78,7 @@ def run_starts(
         spot_hours = on_demand_hours = lost_work = 0.0
         preemptions = 0
         slot = 0
-        pace, mean = first_pace, told
+        pace, mean = first_pace, stated
         while state.finish_hours == np.inf and not state.exhausted:
             # After the end of the market only on demand is left, at the last price.
             at = min(starts[row] + slot, slots - 1)
@@ -103,11 +104,11 @@ def run_starts(
                 spot, on_demand,
             )  # fmt: skip
             state = lived.state
-            learned = learn(pace, told, left, state, lived.passed.productive_hours)
+            learned = learn(pace, stated, left, state, lived.passed.productive_hours)
             moved = abs(learned.mean - pace.mean) + abs(learned.slope - pace.slope)
             pace = learned
             if moved > 0.0:  # terms at another pace are costly to make, and most slots measure nothing new
-                mean = believed(told, pace)
+                mean = believed(stated, pace)
             spot_hours += spot * lived.passed.hours
             on_demand_hours += on_demand * lived.passed.hours
             slot += 1
@@ -183,12 +184,12 @@ def run_table(
     # All others lie between these two, and the compiled loop checks no bounds.
     for start in (min(starts), max(starts)):
         check_start(job, pool, start)
-    context = Context(forecast_table(setting.forecaster, pool, setting.horizon))
-    told, truth = physics.terms(job), setting.truth
+    context = Context(forecast_table(setting.forecaster, pool, DEFAULT_HORIZON))
+    stated, truth = physics.terms(job), setting.truth
     if isinstance(truth, Truth):
-        return run_rule(job, told, physics.terms(truth.of(job)), pool, policy, context, starts)
+        return run_rule(job, stated, physics.terms(truth.of(job)), pool, policy, context, starts)
     rows = [
-        run_rule(job, told, physics.terms(truth.at(start).of(job)), pool, policy, context, [start])
+        run_rule(job, stated, physics.terms(truth.at(start).of(job)), pool, policy, context, [start])
         for start in starts
     ]
     return np.concatenate(rows)
@@ -196,7 +197,7 @@ def run_table(
 
 def run_rule(
     job: Job,
-    told: Terms,
+    stated: Terms,
     terms: Terms,
     pool: Pool,
     policy: RulePolicy,
@@ -208,7 +209,7 @@ def run_rule(
     out = np.empty((len(starts), len(COLUMNS)))
     compiled(run_starts, rule=function)(
         parameters,
-        told,
+        stated,
         terms,
         prior(job.work_spread),
         tariff_of(job.billing, pool.slot_hours),

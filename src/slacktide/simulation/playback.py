@@ -27,7 +27,6 @@ class Setting:
     """What a run is given apart from job, pool and policy; all policies of a comparison share it."""
 
     forecaster: Forecaster = DEFAULT_FORECASTER
-    horizon: int = DEFAULT_HORIZON  # how many slots ahead forecasts reach
     neighbours: tuple[Pool, ...] = ()
     """Other pools whose past may be known; a job over pools knows its own pools instead."""
     truth: TruthByStart = AS_SAID
@@ -48,7 +47,7 @@ class Playback:
 
     def __init__(self, own: Pool, start: int, setting: Setting = USUAL) -> None:
         self._pools = (own, *setting.neighbours)
-        self._start, self._forecaster, self._horizon = start, setting.forecaster, setting.horizon
+        self._start, self._forecaster = start, setting.forecaster
         self._tapes = self._begin()
         self._slot = -1
 
@@ -89,8 +88,8 @@ class Playback:
 
     def _foresight(self, pool: Pool, tape: Tape) -> Foresight:
         if knows_the_future(self._forecaster):
-            return TrueForecasts(self._forecaster, pool, self._horizon)
-        return OnTape(self._forecaster, tape, self._horizon)
+            return TrueForecasts(self._forecaster, pool, DEFAULT_HORIZON)
+        return OnTape(self._forecaster, tape, DEFAULT_HORIZON)
 
 
 def play(pool: Pool, tape: Tape, slots: int) -> None:

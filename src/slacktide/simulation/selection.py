@@ -20,6 +20,7 @@ from slacktide.core.register import Spec
 from slacktide.core.types import TIME_TOLERANCE_HOURS, Job
 from slacktide.market.base import Market, Pool
 from slacktide.market.forecast.base import forecast_table
+from slacktide.market.forecast.persistence import DEFAULT_HORIZON
 from slacktide.physics import progress as physics
 from slacktide.policies.base import Context, RulePolicy
 from slacktide.policies.base import policies as register
@@ -44,7 +45,7 @@ class Task(NamedTuple):
 
 
 class Selected(NamedTuple):
-    """One job of a stream: who was drawn for it, who would have been best, and what is now known."""
+    """One job of a stream: the policy drawn for it, the best policy for it, and what is known after it."""
 
     job: str
     drawn: str
@@ -191,7 +192,7 @@ def replay(
     """Run every policy on a job's market path: compiled where it can be, behind the guard where it must."""
     plain.check_start(job, pool, start)
     terms, true = physics.terms(job), physics.terms(setting.truth.at(start).of(job))
-    context = Context(forecast_table(setting.forecaster, pool, setting.horizon))
+    context = Context(forecast_table(setting.forecaster, pool, DEFAULT_HORIZON))
     bills = np.empty((len(policies), 2))
     for row, policy in enumerate(policies.values()):
         acting = batch.prepare(guarded(policy, job), job, pool, start, setting)

@@ -18,6 +18,7 @@ from slacktide.core.errors import InputError, UnknownNameError
 from slacktide.core.quotes import Quote, Sighting
 from slacktide.core.types import TIME_TOLERANCE_HOURS, Allocation, JobState
 from slacktide.market.forecast.base import OnTape
+from slacktide.market.forecast.persistence import DEFAULT_FORECASTER, DEFAULT_HORIZON
 from slacktide.market.tape import MarketView, Past, Tape, Tapes, first_hours
 from slacktide.physics.pace import KNOWN
 from slacktide.policies.view import View as JobView
@@ -25,7 +26,7 @@ from slacktide.policies.view import look
 from slacktide.results.stream import PREFIX
 from slacktide.simulation.fleet.market_kernel import Orders
 from slacktide.simulation.fleet.scene import FleetScene
-from slacktide.simulation.playback import USUAL, play
+from slacktide.simulation.playback import play
 
 
 class Pasts:
@@ -34,7 +35,7 @@ class Pasts:
     def __init__(self, scene: FleetScene) -> None:
         home = scene.pools[0]
         tapes = [Tape.of(pool, first_hours(pool, home, scene.start)) for pool in scene.pools]
-        self.tapes = Tapes(tapes, [OnTape(USUAL.forecaster, tape, USUAL.horizon) for tape in tapes])
+        self.tapes = Tapes(tapes, [OnTape(DEFAULT_FORECASTER, tape, DEFAULT_HORIZON) for tape in tapes])
         for pool, tape in zip(scene.pools, tapes, strict=True):
             play(pool, tape, min(max(0, tape.slots_begun(0.0) - 1), len(pool)))
 
@@ -118,20 +119,20 @@ class MarketRows:
         return replace(view, now_hours=now, next_hours=view.next_hours - early_hours)
 
 
-class LaterSpot(Spot):
-    """Who holds what, worked out when it is first read."""
+class LazySpot(Spot):
+    """Which job holds which spot, worked out when it is first read."""
 
     def __init__(self, claims: Callable[[], Iterable[Claim]]) -> None:
-        self._later = claims
+        self._claims_of = claims
 
     def __getattr__(self, name: str) -> object:
         if name in ("_claims", "_held", "_on_demand", "_scarce"):
-            super().__init__(self._later())
+            super().__init__(self._claims_of())
         return object.__getattribute__(self, name)
 
 
 def orders_of(decision: Decision, view: FleetView) -> Orders:
-    """Return what each job is to hold; who is not named keeps what it holds."""
+    """Return what each job is to hold; a job that is not named keeps what it holds."""
     assert view.site is not None
     jobs = view.site.jobs
     if not isinstance(decision, Wanted):

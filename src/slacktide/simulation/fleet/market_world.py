@@ -36,7 +36,7 @@ from slacktide.market.tape import PoolView
 from slacktide.results.fleet import FleetRun, HeldStretches, SlotRecords
 from slacktide.simulation.fleet import market_kernel as kernel
 from slacktide.simulation.fleet.market_kernel import Orders, Sums
-from slacktide.simulation.fleet.market_views import LaterSpot, MarketRows, Pasts, columns_of, orders_of
+from slacktide.simulation.fleet.market_views import LazySpot, MarketRows, Pasts, columns_of, orders_of
 from slacktide.simulation.fleet.scene import FleetScene
 
 PATIENCE_SLOTS = 200_000
@@ -98,11 +98,11 @@ class MarketWorld:
         return self.idle_slots <= IDLE_SLOTS and late <= PATIENCE_SLOTS
 
     def _begin_slot(self) -> None:
-        """Let the market change: what it no longer offers is gone."""
+        """Go to the next slot of the market; spot that it no longer offers is taken back."""
         self.slot += 1
         self.now_hours = self.slot * self.scene.slot_hours
         scene = self.scene
-        # Once round where the market begins anew: the tables hold one round from the start of the run.
+        # Where the market begins anew, the tables hold it once, from the start of the run on.
         at = self.slot % len(scene.quotes.spot_usd) if scene.again else self.slot
         self.offer = scene.quotes.at(at)
         self.pasts.append(self.offer)
@@ -150,17 +150,14 @@ class MarketWorld:
         present = len(self.active)
         while self._next_arrival() <= self.now_hours + TIME_TOLERANCE_HOURS:
             job, self.came = self.came, self.came + 1
-            refusal = self._refusal(job)
+            refusal = None
+            if isinstance(self.allocator, Admitting):
+                refusal = self.allocator.admit(self._view([*self.active, job]))
             if refusal is None:
                 self.active.append(job)
             else:
                 self.refused[job] = refusal
         return len(self.active) > present
-
-    def _refusal(self, job: int) -> Refusal | None:
-        if not isinstance(self.allocator, Admitting):
-            return None
-        return self.allocator.admit(self._view([*self.active, job]))
 
     def view(self) -> FleetView:
         return self._view(self.active)
@@ -205,7 +202,7 @@ class MarketWorld:
             ready_gpus=gpus,
             rented_gpus=gpus,
             spent_gpu_hours=0.0,
-            spot=LaterSpot(shown.claims),
+            spot=LazySpot(shown.claims),
             shown=shown,
             site=site,
         )

@@ -27,7 +27,7 @@ ANY_GPU = "GPU"
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A job of a fleet: when it comes, what it is like, and what is its own of that."""
+    """A job of a fleet: when it comes, the template of its class, and its own figures."""
 
     submitted_hours: float  # on the clock of the run
     template: Job

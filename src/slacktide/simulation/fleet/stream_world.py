@@ -128,7 +128,7 @@ def widths_of(decision: Decision, jobs: JobColumns) -> Ints:
 
 
 def _named_widths(decision: Mapping[str, Allocation], jobs: JobColumns) -> Ints:
-    """Return the widths of a mapping; who is not named keeps what it holds."""
+    """Return the widths of a mapping; a job that is not named keeps what it holds."""
     widths = jobs.on_demand_gpus.copy()
     for name, wish in decision.items():
         if wish.spot_gpus:

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 
 from slacktide.core.errors import BackendError, InputError
-from slacktide.simulation.parallel import parcel
+from slacktide.simulation.parallel import task_package
 from slacktide.simulation.parallel.base import Result, Shared, Task
 
 
@@ -40,7 +40,7 @@ class Processes:
     def each(
         self, work: Callable[[Shared, Task], Result], shared: Shared, tasks: Sequence[Task]
     ) -> Iterator[Result]:
-        packed = parcel.pack(work, shared)
+        packed = task_package.pack(work, shared)
         self._pool = pool = self._pool or _pool(self.workers)
         with tempfile.NamedTemporaryFile(prefix="slacktide-sweep-") as file:
             file.write(packed.content)
@@ -49,7 +49,7 @@ class Processes:
             try:
                 under_way += [pool.submit(_do, file.name, packed.key, pickle.dumps(task)) for task in tasks]
                 for one in under_way:
-                    yield parcel.result(one.result())
+                    yield task_package.result(one.result())
             except BrokenProcessPool as error:
                 raise BackendError(
                     "every process of a sweep must live until its end, got one that was killed; look for a "
@@ -86,4 +86,4 @@ def _end_with_parent() -> None:
 
 
 def _do(path: str, key: str, task: bytes) -> bytes:
-    return parcel.do(key, Path(path).read_bytes, task)
+    return task_package.do(key, Path(path).read_bytes, task)

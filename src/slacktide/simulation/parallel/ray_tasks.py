@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from slacktide.core.errors import BackendError, InputError, shown
-from slacktide.simulation.parallel import arrival, parcel
+from slacktide.simulation.parallel import node_setup, task_package
 from slacktide.simulation.parallel.base import Result, Shared, Task
 
 TRIES_AGAIN = 20  # how often a task is done again when the worker or node that did it dies
@@ -30,7 +30,7 @@ class RayTasks:
 
     def __init__(self, ray: Any) -> None:
         self._ray = ray
-        self._do = ray.remote(num_cpus=1, max_retries=TRIES_AGAIN)(arrival.do)
+        self._do = ray.remote(num_cpus=1, max_retries=TRIES_AGAIN)(node_setup.do)
         self._digests: dict[str, str] = {}
         self._archives: dict[str, Any] = {}
 
@@ -45,19 +45,19 @@ class RayTasks:
         """Yield the result of each task; raises BackendError when the cluster cannot do them."""
         if self.workers < 1:
             raise BackendError("a Ray cluster must have a CPU for tasks, got none; add a node that has CPUs")
-        packed = parcel.pack(work, shared)
+        packed = task_package.pack(work, shared)
         self._bring("slacktide", work.__module__.partition(".")[0])
-        about = [arrival.versions(), dict(self._digests), dict(self._archives)]
+        about = [node_setup.versions(), dict(self._digests), dict(self._archives)]
         given = [*map(self._ray.put, about), [packed.key, self._ray.put(packed.content)]]
-        with _by_value(self._ray, arrival):
+        with _by_value(self._ray, node_setup):
             return self._results([self._do.remote(*given, pickle.dumps(task)) for task in tasks])
 
     def _bring(self, *packages: str) -> None:
         """Have the code of packages ready for nodes that need it."""
         for package in packages:
-            if package not in self._digests and arrival.code_files(package):
-                self._digests[package] = arrival.code_digest(package)
-                self._archives[package] = self._ray.put(arrival.code_archive(package))
+            if package not in self._digests and node_setup.code_files(package):
+                self._digests[package] = node_setup.code_digest(package)
+                self._archives[package] = self._ray.put(node_setup.code_archive(package))
 
     def _results(self, under_way: list[Any]) -> Iterator[Any]:
         try:
@@ -66,7 +66,7 @@ class RayTasks:
                 under_way[number] = None  # so that the cluster need not keep it
                 if isinstance(found, str):
                     raise BackendError(found)
-                yield parcel.result(found)
+                yield task_package.result(found)
         finally:
             for one in under_way:
                 if one is not None:

@@ -15,6 +15,7 @@ from slacktide.physics.truth import LEAST, MOST, Truth
 from slacktide.policies.view import Policy
 from slacktide.results.plan import CheckpointAdvice, CurvePoint, HeldAt, Range, WrongWork
 from slacktide.results.run import Run, column
+from slacktide.simulation.plan.outcomes import standard_error
 from slacktide.simulation.plan.planned_job import PlannedJob, Variant, could_be_in_time
 
 DEADLINE_SHARES = (0.85, 1.0, 1.125, 1.25, 1.5)
@@ -64,7 +65,7 @@ def _point(at: float, usd: Floats, base: Floats) -> CurvePoint:
         p10_cost_usd=float(np.percentile(usd, 10)),
         p90_cost_usd=float(np.percentile(usd, 90)),
         more_usd=float(more.mean()),
-        more_error_usd=float(more.std(ddof=1) / math.sqrt(len(more))),
+        more_error_usd=standard_error(more),
     )
 
 

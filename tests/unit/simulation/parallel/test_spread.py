@@ -18,7 +18,7 @@ from slacktide.app.planning.spreading import cluster_address, open_spread
 from slacktide.core import own_class
 from slacktide.core.errors import BackendError, FileError, InputError
 from slacktide.market.base import Pool
-from slacktide.simulation.parallel import arrival, parcel
+from slacktide.simulation.parallel import node_setup, task_package
 from slacktide.simulation.parallel.base import HERE
 from slacktide.simulation.parallel.processes import Processes
 from slacktide.simulation.parallel.ray_tasks import host_and_port
@@ -43,10 +43,10 @@ def test_here_a_task_is_done_when_its_result_is_asked_for() -> None:
 
 
 def test_what_a_task_raises_is_raised_as_it_was() -> None:
-    key, content = parcel.pack(_refuse, "a.csv")
-    packed = parcel.do(key, lambda: content, pickle.dumps(3))
+    key, content = task_package.pack(_refuse, "a.csv")
+    packed = task_package.do(key, lambda: content, pickle.dumps(3))
     with pytest.raises(FileError, match=r"a\.csv:3: must be a number") as caught:
-        parcel.result(packed)
+        task_package.result(packed)
     assert (caught.value.line, caught.value.field) == (3, "")
     with Processes(1) as one, pytest.raises(RuntimeError, match="ZeroDivisionError"):  # with its place
         list(one.each(operator.truediv, 1, [0]))
@@ -118,14 +118,14 @@ def test_a_file_of_ones_own_is_known_where_it_is_not(tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text("class Mine:\n    def __init__(self, n):\n        self.n = n\n")
     mine = own_class.load(f"{file}:Mine", "policy")
-    key, packed = parcel.pack(operator.is_not, mine(7))
+    key, packed = task_package.pack(operator.is_not, mine(7))
     sources, content = pickle.loads(packed)
     (source,) = [one for one in sources if one.path == str(file)]
     code = (
         "import pickle, sys\n"
-        "from slacktide.simulation.parallel import parcel\n"
+        "from slacktide.simulation.parallel import task_package\n"
         "given = pickle.loads(sys.stdin.buffer.read())\n"
-        "print(parcel.opened(*given)[1].n)\n"
+        "print(task_package.opened(*given)[1].n)\n"
     )
     file.unlink()
     ask = [sys.executable, "-c", code]
@@ -136,17 +136,17 @@ def test_a_file_of_ones_own_is_known_where_it_is_not(tmp_path: Path) -> None:
 
 def test_code_is_brought_to_a_node_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLACKTIDE_CACHE", str(tmp_path))
-    digest = arrival.code_digest("slacktide")
-    folder = arrival.unpacked(f"slacktide-{digest}", lambda: arrival.code_archive("slacktide"))
+    digest = node_setup.code_digest("slacktide")
+    folder = node_setup.unpacked(f"slacktide-{digest}", lambda: node_setup.code_archive("slacktide"))
     code = (
-        "from slacktide.simulation.parallel import arrival; "
-        "print(arrival.code_digest('slacktide'), arrival.__file__)"
+        "from slacktide.simulation.parallel import node_setup; "
+        "print(node_setup.code_digest('slacktide'), node_setup.__file__)"
     )
     ask = [sys.executable, "-c", code]
     there = {**os.environ, "PYTHONPATH": str(folder)}
     said = subprocess.run(ask, env=there, capture_output=True, text=True, check=True).stdout.split()
-    assert said == [digest, str(folder / "slacktide" / "simulation" / "parallel" / "arrival.py")]
-    assert arrival.unpacked(f"slacktide-{digest}", _never) == folder  # once is enough
+    assert said == [digest, str(folder / "slacktide" / "simulation" / "parallel" / "node_setup.py")]
+    assert node_setup.unpacked(f"slacktide-{digest}", _never) == folder  # once is enough
     (folder / "slacktide" / "core" / "units.py").write_text("changed = True\n")
     said = subprocess.run(ask, env=there, capture_output=True, text=True, check=False).stdout.split()
     assert said[:1] != [digest]
@@ -158,19 +158,19 @@ def _never() -> bytes:
 
 def test_old_code_is_removed_from_a_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLACKTIDE_CACHE", str(tmp_path))
-    for number in range(arrival.KEPT_FOLDERS + 3):
-        folder = arrival.unpacked(
-            f"x-{number}", lambda: arrival.code_archive("slacktide.simulation.parallel")
+    for number in range(node_setup.KEPT_FOLDERS + 3):
+        folder = node_setup.unpacked(
+            f"x-{number}", lambda: node_setup.code_archive("slacktide.simulation.parallel")
         )
         os.utime(folder, (number, number))
-    arrival.unpacked("x-last", lambda: arrival.code_archive("slacktide.simulation.parallel"))
-    assert len(list((tmp_path / "code").iterdir())) == arrival.KEPT_FOLDERS
+    node_setup.unpacked("x-last", lambda: node_setup.code_archive("slacktide.simulation.parallel"))
+    assert len(list((tmp_path / "code").iterdir())) == node_setup.KEPT_FOLDERS
 
 
 def test_libraries_must_be_the_same() -> None:
-    assert arrival.check_versions(arrival.versions()) == ""
-    assert "every node must have numpy 0.1" in arrival.check_versions({"numpy": "0.1"})
-    assert arrival.check_versions({"scipy": arrival.versions().get("scipy", "1.0")}) == ""
+    assert node_setup.check_versions(node_setup.versions()) == ""
+    assert "every node must have numpy 0.1" in node_setup.check_versions({"numpy": "0.1"})
+    assert node_setup.check_versions({"scipy": node_setup.versions().get("scipy", "1.0")}) == ""
 
 
 @pytest.mark.parametrize("place", ["", "here", "ray:", "processes:", "processes:x", "processes:-1"])

@@ -127,23 +127,23 @@ def do(
     wanted: Mapping[str, str],
     digests: Mapping[str, str],
     archives: Mapping[str, Any],
-    parcel: list[Any],
+    package: list[Any],
     task: bytes,
 ) -> Any:
     """Do one task of a sweep; returns its packed result, or a sentence that says why it cannot be done here.
 
-    Archives and the parcel are references inside of something, so that what is not needed is not fetched.
+    Archives and the package are references inside of something, so that what is not needed is not fetched.
     """
     get = importlib.import_module("ray").get
     differs = check_versions(wanted)
     if differs:
         return differs
-    settle(digests, lambda package: bytes(get(archives[package])))
+    settle(digests, lambda name: bytes(get(archives[name])))
     try:
-        keeper = importlib.import_module("slacktide.simulation.parallel.parcel")
+        task_package = importlib.import_module("slacktide.simulation.parallel.task_package")
     except ImportError as error:
         return (
             f"every node must have what Slacktide needs, got: {error} on {platform.node()}; install it there"
         )
-    key, content = parcel
-    return keeper.do(key, lambda: get(content), task)
+    key, content = package
+    return task_package.do(key, lambda: get(content), task)

@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 from slacktide.core import own_class
 from slacktide.core.errors import BackendError, InputError, SlacktideError
 
-KEPT = 2  # parcels that a worker keeps open; a sweep has one, and the next one soon follows
+KEPT = 2  # packages that a worker keeps open; a sweep has one, and the next one soon follows
 
 
-class Parcel(NamedTuple):
+class TaskPackage(NamedTuple):
     """A function and what its tasks share, packed."""
 
     key: str  # names the content
@@ -35,7 +35,7 @@ class Failure(NamedTuple):
     facts: dict[str, Any]
 
 
-def pack(work: Callable[[Any, Any], Any], shared: object) -> Parcel:
+def pack(work: Callable[[Any, Any], Any], shared: object) -> TaskPackage:
     """Pack a function of a module and what its tasks share; raises InputError if something cannot travel."""
     try:
         content = pickle.dumps((work, shared), protocol=pickle.HIGHEST_PROTOCOL)
@@ -44,7 +44,7 @@ def pack(work: Callable[[Any, Any], Any], shared: object) -> Parcel:
             f"what is done by other processes must be able to travel, got: {error}; "
             "define classes of your own at the top of a module, or leave --on out"
         ) from error
-    return Parcel(hashlib.sha256(content).hexdigest(), pickle.dumps((own_class.sources(), content)))
+    return TaskPackage(hashlib.sha256(content).hexdigest(), pickle.dumps((own_class.sources(), content)))
 
 
 _open: dict[str, tuple[Callable[[Any, Any], Any], Any]] = {}
@@ -62,7 +62,7 @@ def opened(key: str, packed: bytes) -> tuple[Callable[[Any, Any], Any], Any]:
 
 
 def do(key: str, fetch: Callable[[], bytes], task: bytes) -> bytes:
-    """Do one packed task of a parcel, whose content is fetched once; pack its result, or what it raised."""
+    """Do one packed task of a package, whose content is fetched once; pack its result, or what it raised."""
     # Not in the `try`: what cannot be fetched is no mistake of the task, but a worker that is lost.
     packed = b"" if key in _open else fetch()
     try:
