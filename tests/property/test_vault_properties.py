@@ -115,7 +115,7 @@ def _folder(folder: Path, files: dict[str, bytes]) -> Path:
 
 def _check(place: Path, tried: dict[float, dict[str, bytes]], acknowledged: list[tuple[int, float]]) -> None:
     vault = Vault(*open_store(f"file://{place}/store"), "journal", "job", streams=1)
-    loaded = vault.load(place / "new")
+    loaded = vault.restore(place / "new", 0)
     if loaded is None:
         assert not acknowledged
         return

@@ -42,8 +42,8 @@ class Stamp(NamedTuple):
     attempt: int
 
 
-class SavedCheckpoint(NamedTuple):
-    """A checkpoint that is in the store, whole."""
+class CheckpointCopy(NamedTuple):
+    """A whole checkpoint that was saved to the store, or loaded from it."""
 
     attempt: int
     number: int
@@ -51,17 +51,7 @@ class SavedCheckpoint(NamedTuple):
     files: int
     bytes: int
     copied_bytes: int  # what was not there yet
-
-
-class LoadedCheckpoint(NamedTuple):
-    """A checkpoint that the folder now holds."""
-
-    attempt: int
-    number: int
-    done_share: float
-    files: int
-    bytes: int
-    copied: bool = True  # whether it was brought; False: the folder had it, or something newer, already
+    copied: bool = True  # False of a load: the folder had this checkpoint, or something newer, already
 
 
 def is_draft(name: str) -> bool:

@@ -151,9 +151,10 @@ class Number(NamedTuple):
     retired: bool = False
 
     @property
-    def file(self) -> str:
-        """The name of the manifest in its folder."""
-        return f"{self.attempt:06d}-{self.number:06d}-{self.nonce}.{'retired' if self.retired else 'json'}"
+    def path(self) -> str:
+        """Where the manifest is."""
+        ending = "retired" if self.retired else "json"
+        return f"manifests/{self.attempt:06d}-{self.number:06d}-{self.nonce}.{ending}"
 
 
 def number_of(file: str) -> Number | None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from slacktide.backends.checkpoints.folder import STAMP, LoadedCheckpoint, SavedCheckpoint, has_files
+from slacktide.backends.checkpoints.folder import STAMP, CheckpointCopy, has_files
 from slacktide.backends.workers.job_folder import read_text, write_durably
 from slacktide.backends.workers.launch import Launch
 from slacktide.core.child_process import ChildProcess
@@ -27,23 +27,14 @@ SILENT_S = 120.0
 Kind: TypeAlias = Literal["save", "load"]
 
 
-class Done(NamedTuple):
-    """A request that was carried out."""
+class Outcome(NamedTuple):
+    """What became of a request."""
 
     kind: Kind
     attempt: int
-    saved: SavedCheckpoint | None = None
-    loaded: LoadedCheckpoint | None = None  # none of a load: the store holds nothing
-    untidy: str = ""  # why what is not needed any more could not be removed; empty when it could
-
-
-class Failed(NamedTuple):
-    """A request that was not, and why."""
-
-    kind: Kind
-    attempt: int
-    why: str
-    fenced: bool = False  # whether trying again is in vain, because newer workers have saved
+    checkpoint: CheckpointCopy | None = None  # None after a load: the store holds nothing
+    failure: str = ""  # why it was not carried out; empty when it was
+    fenced: bool = False  # whether trying again is useless, because newer workers have saved
 
 
 class _Request(NamedTuple):
@@ -67,7 +58,7 @@ class Mover:
     _child: ChildProcess = field(init=False, repr=False)
     _under_way: _Request | None = field(default=None, init=False)
     _next: _Request | None = field(default=None, init=False)
-    _unsent: list[Failed] = field(default_factory=list, init=False)
+    _unsent: list[Outcome] = field(default_factory=list, init=False)
     """Requests that could not be handed to a child, until the next poll reports them."""
     _last_sign_s: float = field(default=0.0, init=False)
     """When the child last wrote anything, or was given a request."""
@@ -95,16 +86,14 @@ class Mover:
         """Make a folder ready for an attempt: bring the newest checkpoint unless the folder has it."""
         self._request(_Request("load", str(folder), attempt))
 
-    def poll(self) -> list[Done | Failed]:
+    def poll(self) -> list[Outcome]:
         """Return what was done or failed since the last poll, and begin what waits."""
-        found: list[Done | Failed] = [*self._unsent]
-        self._unsent.clear()
-        found += self._answers()
-        found += self._lost()
+        unsent, self._unsent = self._unsent, []
+        outcomes = [*unsent, *self._answers(), *self._lost()]
         if self._under_way is None and self._next is not None:
             request, self._next = self._next, None
             self._send(request)
-        return found
+        return outcomes
 
     def close(self) -> None:
         """End the child; what is under way is not done, and what was saved stays."""
@@ -128,19 +117,19 @@ class Mover:
             self._child.close(0.0)
             self._under_way = None
             why = f"the process that copies could not be started: {error.strerror or error}"
-            self._unsent.append(Failed(request.kind, request.attempt, why))
+            self._unsent.append(Outcome(request.kind, request.attempt, failure=why))
 
-    def _answers(self) -> list[Done | Failed]:
-        found: list[Done | Failed] = []
+    def _answers(self) -> list[Outcome]:
+        outcomes = []
         for message in self._child.receive():
             self._last_sign_s = time.monotonic()
             # Signs of life have no id, and an id of before belongs to a request that was given up.
             if self._under_way is not None and message.get("id") == self._id:
-                found.append(_outcome(self._under_way, message))
+                outcomes.append(_outcome(self._under_way, message))
                 self._under_way = None
-        return found
+        return outcomes
 
-    def _lost(self) -> list[Done | Failed]:
+    def _lost(self) -> list[Outcome]:
         """Clear a child away that has died or hangs; return the failure of what it had under way."""
         code = self._child.exit_code
         silent_s = time.monotonic() - self._last_sign_s
@@ -151,19 +140,18 @@ class Mover:
         if request is None:
             return []
         why = f"it ended with {code}" if code is not None else f"it did nothing for {silent_s:.0f} seconds"
-        return [Failed(request.kind, request.attempt, f"the process that copies was lost: {why}")]
+        lost = f"the process that copies was lost: {why}"
+        return [Outcome(request.kind, request.attempt, failure=lost)]
 
 
-def _outcome(request: _Request, message: dict[str, Any]) -> Done | Failed:
-    if "failed" in message:
-        return Failed(request.kind, request.attempt, str(message["failed"]), bool(message.get("fenced")))
-    saved, loaded = message.get("saved"), message.get("loaded")
-    return Done(
+def _outcome(request: _Request, message: dict[str, Any]) -> Outcome:
+    copy = message.get("checkpoint")
+    return Outcome(
         request.kind,
         request.attempt,
-        SavedCheckpoint(**saved) if saved else None,
-        LoadedCheckpoint(**loaded) if loaded else None,
-        str(message.get("untidy", "")),
+        CheckpointCopy(**copy) if copy else None,
+        str(message.get("failed", "")),
+        bool(message.get("fenced")),
     )
 
 
@@ -208,13 +196,13 @@ class StoredCheckpoints:
 
     def poll(self, now: float) -> None:
         """Take in what the store has answered."""
-        for said in self._mover.poll():
-            if isinstance(said, Failed):
-                self._failed(said, now)
-            elif said.kind == "load":
-                self._loaded(said, now)
+        for outcome in self._mover.poll():
+            if outcome.failure:
+                self._failed(outcome, now)
+            elif outcome.kind == "load":
+                self._loaded(outcome, now)
             else:
-                self._saved(said, now)
+                self._saved(outcome, now)
 
     def ready(self, attempt: int, said_share: float, now: float) -> bool:
         """Whether the workers of an attempt may start; brings the newest checkpoint until they may.
@@ -267,16 +255,16 @@ class StoredCheckpoints:
         else:  # they left nothing, or a user removed it: what the store has stays
             self.over = attempt
 
-    def _failed(self, said: Failed, now: float) -> None:
-        verb = "loaded from" if said.kind == "load" else "saved to"
-        reason = " ".join(said.why.split())[:LONGEST_REASON]
+    def _failed(self, outcome: Outcome, now: float) -> None:
+        verb = "loaded from" if outcome.kind == "load" else "saved to"
+        reason = " ".join(outcome.failure.split())[:LONGEST_REASON]
         self.trouble = f"checkpoints could not be {verb} {self.url}: {reason}; retrying"
         self._not_before = now + RETRY_S
-        if said.fenced and said.attempt == self._ending:
-            self.over = said.attempt
+        if outcome.fenced and outcome.attempt == self._ending:
+            self.over = outcome.attempt
 
-    def _loaded(self, said: Done, now: float) -> None:
-        found = said.loaded
+    def _loaded(self, outcome: Outcome, now: float) -> None:
+        found = outcome.checkpoint
         if found is None and self._worked and not has_files(self._folder):
             self._not_before = now + RETRY_S
             self.trouble = (
@@ -284,17 +272,17 @@ class StoredCheckpoints:
                 f"them back there or into {self._folder}, or cancel the job and submit it to start over"
             )
             return
-        self.trouble, self._ready = "", said.attempt
+        self.trouble, self._ready = "", outcome.attempt
         if found is not None and found.copied:
             self._base_share = found.done_share
         self._acknowledge(0.0 if found is None else found.done_share)
 
-    def _saved(self, said: Done, now: float) -> None:
-        assert said.saved is not None
+    def _saved(self, outcome: Outcome, now: float) -> None:
+        assert outcome.checkpoint is not None
         self.trouble, self._not_before = "", now + REST_S
-        self._acknowledge(said.saved.done_share)
-        if said.attempt == self._ending and not self._mover.busy:
-            self.over = said.attempt
+        self._acknowledge(outcome.checkpoint.done_share)
+        if outcome.attempt == self._ending and not self._mover.busy:
+            self.over = outcome.attempt
 
     def _acknowledge(self, share: float) -> None:
         self.safe_share = share

@@ -17,19 +17,14 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from slacktide.backends.checkpoints import folder as disk
-from slacktide.backends.checkpoints.folder import (
-    FileState,
-    FolderListing,
-    LoadedCheckpoint,
-    SavedCheckpoint,
-    Stamp,
-)
+from slacktide.backends.checkpoints.folder import CheckpointCopy, FileState, FolderListing, Stamp
 from slacktide.backends.checkpoints.objects import (
     Content,
     Damaged,
@@ -92,7 +87,7 @@ class Vault:
         tied = [self._read(number) for number in current if number[:2] == newest]
         return max(tied, key=lambda manifest: (manifest.done_share, manifest.written_utc))
 
-    def save(self, folder: Path, attempt: int, done_share: float) -> SavedCheckpoint:
+    def save(self, folder: Path, attempt: int, done_share: float) -> CheckpointCopy:
         """Copy what is new of a folder, blobs first and the manifest last.
 
         Raises Fenced when a higher attempt has saved, Unsteady when the folder does not keep still, and
@@ -117,31 +112,23 @@ class Vault:
         )
         self._publish(Number(attempt, number, secrets.token_hex(4)), manifest)
         self._known = {(name, found.files[name]): one for name, one in files.items()}
-        return SavedCheckpoint(attempt, number, done_share, len(files), manifest.size_bytes, copied)
+        return _copy_of(manifest, copied)
 
-    def load(self, folder: Path) -> LoadedCheckpoint | None:
-        """Let a folder be the newest checkpoint, whole and nothing else; None when there is none.
-
-        What the folder held is set aside next to it. Raises Damaged, and leaves the folder as it is.
-        """
-        manifest = self.latest()
-        if manifest is None:
-            return None
-        self._bring(manifest, Path(os.path.realpath(folder)))
-        return _loaded(manifest, copied=True)
-
-    def restore(self, folder: Path, attempt: int) -> LoadedCheckpoint | None:
+    def restore(self, folder: Path, attempt: int) -> CheckpointCopy | None:
         """Make a folder ready for the workers of an attempt: load the newest checkpoint unless it has it.
 
         A folder in which the attempt that saved last, or a later one, has worked holds that checkpoint or a
-        newer one. None when there is none in the store; the folder then stays as it is.
+        newer one. What another folder held is set aside next to it. None when there is no checkpoint in the
+        store; the folder then stays as it is, and also when this raises Damaged.
         """
         place, manifest = Path(os.path.realpath(folder)), self.latest()
         stale = manifest is not None and self._worked_in(place) < manifest.attempt
         if manifest is not None and stale:
             self._bring(manifest, place)
         disk.write_stamp(place, Stamp(self.owner, self.job, attempt))
-        return None if manifest is None else _loaded(manifest, copied=stale)
+        if manifest is None:
+            return None
+        return _copy_of(manifest, manifest.size_bytes if stale else 0)._replace(copied=stale)
 
     def retain(self, keep: int = 2) -> int:
         """Keep the newest checkpoints, this many, and remove what no save can need; returns how many blobs.
@@ -159,11 +146,11 @@ class Vault:
             if number.retired and now_s - written_s < self.kept_s:
                 named |= self._named([number])
             elif number.retired:
-                self._objects.remove(_path(number))
-        blobs = [one for one in self._objects.entries("blobs") if is_blob(one.name)]
-        old = [one for one in blobs if one.name not in named and now_s - one.written_s >= self.kept_s]
-        for one in old:
-            self._objects.remove(f"blobs/{one.name}")
+                self._objects.remove(number.path)
+        blobs = [blob for blob in self._objects.entries("blobs") if is_blob(blob.name)]
+        old = [blob for blob in blobs if blob.name not in named and now_s - blob.written_s >= self.kept_s]
+        for blob in old:
+            self._objects.remove(f"blobs/{blob.name}")
         return len(old)
 
     def _manifests(self) -> list[tuple[Number, float]]:
@@ -172,13 +159,13 @@ class Vault:
         return [(number, written_s) for number, written_s in found if number is not None]
 
     def _read(self, number: Number) -> Manifest:
-        manifest = decode(self._objects.read(_path(number)), _path(number))
+        manifest = decode(self._objects.read(number.path), number.path)
         if (manifest.job, manifest.attempt, manifest.number) != (self.job, number.attempt, number.number):
-            raise Damaged(f"a manifest must be what its name says, got another one in {number.file}")
+            raise Damaged(f"a manifest must be what its name says, got another one in {number.path}")
         return manifest
 
     def _publish(self, number: Number, manifest: Manifest) -> None:
-        self._objects.write_whole(_path(number), manifest.encoded())
+        self._objects.write_whole(number.path, manifest.encoded())
 
     def _next_number(self, attempt: int) -> int:
         """Return the number of the next save of an attempt; raises Fenced when a higher attempt has saved."""
@@ -254,7 +241,7 @@ class Vault:
             manifest = self._read(number)
             named |= {one.blob for one in manifest.files.values()}
             self._publish(number._replace(retired=True), manifest)
-            self._objects.remove(_path(number))
+            self._objects.remove(number.path)
         return named
 
     def _named(self, numbers: Iterable[Number]) -> set[str]:
@@ -291,13 +278,9 @@ class _Changed(Exception):
     """A file is not what it was when it was listed."""
 
 
-def _path(number: Number) -> str:
-    return f"manifests/{number.file}"
-
-
-def _loaded(manifest: Manifest, *, copied: bool) -> LoadedCheckpoint:
+def _copy_of(manifest: Manifest, copied_bytes: int) -> CheckpointCopy:
     files, size = len(manifest.files), manifest.size_bytes
-    return LoadedCheckpoint(manifest.attempt, manifest.number, manifest.done_share, files, size, copied)
+    return CheckpointCopy(manifest.attempt, manifest.number, manifest.done_share, files, size, copied_bytes)
 
 
 SIGN_S = 1.0  # how often a copy under way gives a sign of life
@@ -322,7 +305,8 @@ def main() -> None:
     for request in parent.requests():
         try:
             vault = vault or _open(request, parent)
-            answer = _ACTIONS[request["kind"]](vault, request)
+            copy = _carry_out(vault, request)
+            answer: dict[str, Any] = {"checkpoint": copy and copy._asdict()}
         except Fenced as error:
             answer = {"failed": str(error), "fenced": True}
         except (SlacktideError, OSError, ImportError) as error:
@@ -337,22 +321,14 @@ def _open(request: dict[str, Any], parent: ParentProcess) -> Vault:
     return Vault(store, root, request["owner"], request["job"], moved=_SignsOfLife(parent))
 
 
-def _save(vault: Vault, request: dict[str, Any]) -> dict[str, Any]:
-    saved = vault.save(Path(request["folder"]), request["attempt"], request["share"])
-    untidy = ""
-    try:
+def _carry_out(vault: Vault, request: dict[str, Any]) -> CheckpointCopy | None:
+    folder, attempt = Path(request["folder"]), request["attempt"]
+    if request["kind"] == "load":
+        return vault.restore(folder, attempt)
+    saved = vault.save(folder, attempt, request["share"])
+    with suppress(SlacktideError, OSError):  # it is saved all the same; the next save tidies up
         vault.retain(request["keep"])
-    except (SlacktideError, OSError) as error:  # it is saved all the same; the next save tidies up
-        untidy = str(error)
-    return {"saved": saved._asdict(), "untidy": untidy}
-
-
-def _load(vault: Vault, request: dict[str, Any]) -> dict[str, Any]:
-    loaded = vault.restore(Path(request["folder"]), request["attempt"])
-    return {"loaded": None if loaded is None else loaded._asdict()}
-
-
-_ACTIONS: dict[str, Callable[[Vault, dict[str, Any]], dict[str, Any]]] = {"save": _save, "load": _load}
+    return saved
 
 
 if __name__ == "__main__":

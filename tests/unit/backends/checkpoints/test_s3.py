@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -25,7 +26,7 @@ def test_an_s3_store_keeps_checkpoints(s3_url: str, work: Path, tmp_path: Path) 
     vault.save(work, 2, 0.3)
     with pytest.raises(Fenced):
         vault.save(work, 1, 0.9)
-    loaded = vault.load(tmp_path / "new")
+    loaded = vault.restore(tmp_path / "new", 0)
     assert loaded is not None
     assert (loaded.attempt, loaded.number, loaded.done_share) == (2, 1, 0.3)
     assert (tmp_path / "new" / "model.pt").read_bytes() == b"weights 3"
@@ -39,11 +40,12 @@ def test_twenty_megabytes_go_there_and_back(s3_url: str, tmp_path: Path) -> None
         (tmp_path / "ckpt" / name).write_bytes(os.urandom(10 << 20))
     vault = Vault(*open_store(s3_url), "journal", "job-1")
     laps = [time.perf_counter()]
-    for act in (
+    acts: list[Callable[[], object]] = [
         lambda: vault.save(tmp_path / "ckpt", 1, 0.5),
         lambda: vault.save(tmp_path / "ckpt", 1, 0.6),
-        lambda: vault.load(tmp_path / "new"),
-    ):
+        lambda: vault.restore(tmp_path / "new", 0),
+    ]
+    for act in acts:
         act()
         laps.append(time.perf_counter())
     saved, unchanged, loaded = (after - before for before, after in pairwise(laps))

@@ -83,5 +83,5 @@ def test_a_folder_that_is_not_mounted_is_no_empty_store(tmp_path: Path, work: Pa
     with pytest.raises(OSError, match="must be a folder that exists"):
         vault.save(work, 1, 0.5)
     with pytest.raises(OSError, match="must be a folder that exists"):
-        vault.load(work)
+        vault.restore(work, 0)
     assert not (tmp_path / "nowhere").exists()

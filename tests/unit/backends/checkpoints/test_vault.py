@@ -43,7 +43,7 @@ def test_what_is_saved_is_loaded(vault: Vault, work: Path, tmp_path: Path) -> No
         2,
         18,
     )
-    loaded = vault.load(tmp_path / "new" / "ckpt")
+    loaded = vault.restore(tmp_path / "new" / "ckpt", 0)
     assert loaded is not None
     assert (loaded.attempt, loaded.number, loaded.done_share, loaded.files) == (3, 1, 0.25, 2)
     assert content(tmp_path / "new" / "ckpt") == content(work)
@@ -52,7 +52,7 @@ def test_what_is_saved_is_loaded(vault: Vault, work: Path, tmp_path: Path) -> No
 
 def test_an_empty_store_has_nothing(vault: Vault, work: Path) -> None:
     assert vault.latest() is None
-    assert vault.load(work) is None
+    assert vault.restore(work, 0) is None
     assert content(work) == {"model.pt": b"weights 1", "deep/optimizer.pt": b"moments 1"}
 
 
@@ -72,7 +72,7 @@ def test_drafts_are_not_copied_and_hidden_files_are(vault: Vault, work: Path, tm
     (work / ".epoch-3.draft" / "half.pt").write_text("half")
     os.mkfifo(work / "pipe")
     vault.save(work, 1, 0.5)
-    vault.load(tmp_path / "new")
+    vault.restore(tmp_path / "new", 0)
     assert sorted(content(tmp_path / "new")) == [".metadata", "deep/optimizer.pt", "model.pt"]
 
 
@@ -80,7 +80,7 @@ def test_links_inside_stay_links_and_others_are_refused(vault: Vault, work: Path
     os.symlink("model.pt", work / "last")
     os.symlink(work / "model.pt", work / "deep" / "last")
     vault.save(work, 1, 0.5)
-    vault.load(tmp_path / "new")
+    vault.restore(tmp_path / "new", 0)
     assert os.readlink(tmp_path / "new" / "last") == "model.pt"
     assert os.readlink(tmp_path / "new" / "deep" / "last") == "../model.pt"
     (tmp_path / "secret").write_text("not to be copied")
@@ -93,7 +93,7 @@ def test_the_folder_becomes_the_checkpoint_and_what_was_there_is_set_aside(vault
     vault.save(work, 1, 0.5)
     (work / "model.pt").write_bytes(b"spoiled")
     (work / "more.pt").write_bytes(b"more")
-    vault.load(work)
+    vault.restore(work, 0)
     assert content(work) == {"model.pt": b"weights 1", "deep/optimizer.pt": b"moments 1"}
     assert content(work.with_name(".ckpt.slacktide-replaced"))["more.pt"] == b"more"
 
@@ -102,7 +102,7 @@ def test_a_folder_behind_a_link_is_replaced_behind_it(vault: Vault, work: Path, 
     os.symlink(work, tmp_path / "link")
     vault.save(tmp_path / "link", 1, 0.5)
     (work / "model.pt").unlink()
-    vault.load(tmp_path / "link")
+    vault.restore(tmp_path / "link", 0)
     assert (tmp_path / "link").is_symlink()
     assert (work / "model.pt").read_bytes() == b"weights 1"
 
@@ -115,7 +115,7 @@ def test_the_highest_attempt_wins_and_older_ones_are_fenced(vault: Vault, work: 
     (work / "model.pt").write_bytes(b"cut off")
     with pytest.raises(Fenced, match="got attempt 9 after attempt 10 has saved"):
         vault.save(work, 9, 0.9)
-    loaded = vault.load(tmp_path / "new")
+    loaded = vault.restore(tmp_path / "new", 0)
     assert loaded is not None
     assert (loaded.attempt, loaded.number, loaded.done_share) == (10, 1, 0.3)
     assert content(tmp_path / "new")["model.pt"] == b"weights 2"
@@ -184,7 +184,7 @@ def test_files_that_change_and_vanish_meanwhile(
 
     during(monkeypatch, act)
     vault.save(work, 1, 0.5)
-    vault.load(tmp_path / "new")
+    vault.restore(tmp_path / "new", 0)
     assert content(tmp_path / "new") == content(work) == {"model.pt": b"weights" * 3, "late.pt": b"late"}
 
 
@@ -225,7 +225,7 @@ def test_damage_is_found_and_the_folder_stays(vault: Vault, work: Path, store: P
         blob.write_bytes(b"x" * blob.stat().st_size if damage == "other" else b"x")
     (work / "model.pt").write_bytes(b"mine")
     with pytest.raises(Damaged, match="must be"):
-        vault.load(work)
+        vault.restore(work, 0)
     assert content(work)["model.pt"] == b"mine"
 
 
@@ -235,7 +235,7 @@ def test_a_lost_blob_is_copied_again_by_the_next_save(
     vault.save(work, 1, 0.5)
     parts(store, "blobs")[0].unlink()
     assert vault.save(work, 1, 0.6).copied_bytes == 9
-    vault.load(tmp_path / "new")
+    vault.restore(tmp_path / "new", 0)
     assert content(tmp_path / "new") == content(work)
 
 
@@ -266,7 +266,7 @@ def test_a_manifest_of_somebody_else_writes_nothing(
     path.write_text(json.dumps({**fact, **change}))
     before = content(work.parent)
     with pytest.raises(Damaged):
-        vault.load(work)
+        vault.restore(work, 0)
     assert content(work.parent) == before
 
 
@@ -295,7 +295,7 @@ def test_retention_keeps_the_newest_and_what_is_young(vault: Vault, work: Path, 
     assert vault.retain(2) == 3
     assert len(parts(store, "manifests")) == 3  # the one that was retired just now goes an hour later
     assert len(parts(store, "blobs")) == 4
-    vault.load(work)
+    vault.restore(work, 0)
     assert content(work)["model.pt"] == b"weights 5"
 
 
@@ -326,7 +326,7 @@ def test_a_blob_that_a_save_under_way_builds_on_is_not_removed(vault: Vault, wor
     new.save(work, 2, 0.1)
     before = content(work)
     shutil.rmtree(work)
-    loaded = vault.load(work)
+    loaded = vault.restore(work, 0)
     assert loaded is not None
     assert loaded.attempt == 2
     assert content(work) == before
