@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -227,30 +228,44 @@ class Doorkeeper:
     """By token, or by address for who has none."""
     failures: Rate = field(default_factory=lambda: Rate(0.2, 10.0))  # wrong tokens, by address
 
-    def refusal(self, scope: Scope, headers: Mapping[str, str]) -> tuple[int, str] | Who:
-        """Return the sender of a request, or the status and the reason of its refusal."""
+    def caller(self, scope: Scope, headers: Mapping[str, str]) -> Who:
+        """Return the sender of a request; raises HTTPException for one that is refused."""
         if _host(headers.get("host", "")) not in self.hosts:
-            return 421, "the Host of a request must be a name of this server, got another"
+            raise HTTPException(421, "the Host of a request must be a name of this server, got another")
         if _BAD_PATH.search(scope.get("raw_path") or scope["path"].encode()):
-            return 404, "nothing was found at this address"
-        return self._known(scope, headers)
-
-    def _known(self, scope: Scope, headers: Mapping[str, str]) -> tuple[int, str] | Who:
+            raise HTTPException(404, "nothing was found at this address")
         address = (scope.get("client") or ("?", 0))[0]
+        who = self._identified(headers, address)
+        if not self.requests.take(who.name or address):
+            raise HTTPException(
+                429, "requests must stay within the limit for each caller, got more; wait a moment"
+            )
+        by_browser = scope["method"] not in SAFE_METHODS and not headers.get("authorization")
+        if by_browser and not is_from_here(headers, needed=bool(who.session)):
+            raise HTTPException(
+                403, "a request with a cookie must come from this server's pages, got another origin"
+            )
+        is_open = scope["path"] in OPEN or scope["path"].startswith(OPEN_FOLDER)
+        if who.role is None and not is_open:
+            raise HTTPException(
+                401, "a request must have a token: Authorization: Bearer NAME:SECRET, got none"
+            )
+        return who
+
+    def _identified(self, headers: Mapping[str, str], address: str) -> Who:
         given, cookie = headers.get("authorization", ""), cookie_of(headers)
-        who = Who()
-        if given:
-            if self.failures.is_spent(address):
-                return 429, "tokens must be valid, got too many that were not; try again later"
-            kind, _, text = given.partition(" ")
-            token = self.tokens.check(text.strip()) if kind.lower() == "bearer" else None
-            if token is None:
-                self.failures.take(address)
-                return 401, "the token must be valid on this server, got one that is unknown or expired"
-            who = Who(token.name, token.role, token=token.sha256)
-        elif cookie:
-            who = self._in_session(cookie)
-        return self._admitted(scope, headers, who, address)
+        if not given:
+            return self._in_session(cookie) if cookie else Who()
+        if self.failures.is_spent(address):
+            raise HTTPException(429, "tokens must be valid, got too many that were not; try again later")
+        kind, _, text = given.partition(" ")
+        token = self.tokens.check(text.strip()) if kind.lower() == "bearer" else None
+        if token is None:
+            self.failures.take(address)
+            raise HTTPException(
+                401, "the token must be valid on this server, got one that is unknown or expired"
+            )
+        return Who(token.name, token.role, token=token.sha256)
 
     def still_knows(self, who: Who) -> bool:
         """Whether a caller would still be admitted: its token was not revoked, its session is still open."""
@@ -269,32 +284,17 @@ class Doorkeeper:
             return Who()
         return Who(token.name, token.role, cookie)
 
-    def _admitted(
-        self, scope: Scope, headers: Mapping[str, str], who: Who, address: str
-    ) -> tuple[int, str] | Who:
-        if not self.requests.take(who.name or address):
-            return 429, "requests must stay within the limit for each caller, got more; wait a moment"
-        by_browser = scope["method"] not in SAFE_METHODS and not headers.get("authorization")
-        if by_browser and not is_from_here(headers, needed=bool(who.session)):
-            return 403, "a request with a cookie must come from this server's pages, got another origin"
-        if who.role is None and not is_open(scope["path"]):
-            return 401, "a request must have a token: Authorization: Bearer NAME:SECRET, got none"
-        return who
 
-
-def ambiguous(scope: Scope) -> tuple[int, str] | None:
-    """Return why a request is refused that a proxy in front of us may have understood in another way."""
+def check_headers(scope: Scope) -> None:
+    """Raise HTTPException for a request that a proxy in front of us may have understood in another way."""
     names = [name for name, _ in scope["headers"]]
     for name in ONCE:
         if names.count(name) > 1:
-            return 400, f"a request must have one header {name.decode()}, got {names.count(name)}"
+            raise HTTPException(
+                400, f"a request must have one header {name.decode()}, got {names.count(name)}"
+            )
     if b"content-length" in names and b"transfer-encoding" in names:
-        return 400, "a request must say the length of its body or send it in pieces, got both"
-    return None
-
-
-def is_open(path: str) -> bool:
-    return path in OPEN or path.startswith(OPEN_FOLDER)
+        raise HTTPException(400, "a request must say the length of its body or send it in pieces, got both")
 
 
 def is_from_here(headers: Mapping[str, str], *, needed: bool) -> bool:
@@ -346,42 +346,34 @@ class Gate:
             return
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         sealed = self._sealed(scope, send)
-        try:
-            found = ambiguous(scope) or self._keeper.refusal(scope, headers)
-        except SlacktideError:  # without its tokens a server knows no user
-            found = 500, "the tokens of the server must be readable, got a damaged file; notify its operator"
-        if not isinstance(found, Who):
-            by_hand = found[0] == 401 and _is_for_a_page(scope, headers)
-            answer = _to_login(scope) if by_hand else refused(*found)
-            await answer(scope, receive, sealed)
-            return
-        scope.setdefault("state", {})["who"] = found
-        await self._let_in(scope, receive, sealed, headers)
-
-    async def _let_in(self, scope: Scope, receive: Receive, send: Send, headers: Mapping[str, str]) -> None:
         most = MOST_BYTES + BODY_BYTES if scope["path"].startswith(UPLOAD) else BODY_BYTES
-        length = headers.get("content-length", "0")
-        if not length.isdecimal() or int(length) > most:
-            await refused(413, f"a body must have at most {most} bytes, got more")(scope, receive, send)
-            return
-        await self._app(scope, _limited(receive, most), send)
+        try:
+            check_headers(scope)
+            scope.setdefault("state", {})["who"] = self._keeper.caller(scope, headers)
+            length = headers.get("content-length", "0")
+            if not length.isdecimal() or int(length) > most:
+                raise HTTPException(413, f"a body must have at most {most} bytes, got more")
+        except HTTPException as error:
+            is_page = error.status_code == 401 and _is_for_a_page(scope, headers)
+            answer = _to_login(scope) if is_page else refused(error.status_code, error.detail)
+            await answer(scope, receive, sealed)
+        except SlacktideError:  # without its tokens a server knows no user
+            message = "the tokens of the server must be readable, got a damaged file; notify its operator"
+            await refused(500, message)(scope, receive, sealed)
+        else:
+            await self._app(scope, _limited(receive, most), sealed)
 
     def _sealed(self, scope: Scope, send: Send) -> Send:
         async def sealed(message: Message) -> None:
             if message["type"] == "http.response.start":
                 self._count(scope["method"], message["status"])
-                have = {name.lower() for name, _ in message.get("headers", [])}
+                headers = MutableHeaders(raw=list(message.get("headers", [])))
                 more = {**HEADERS, "cache-control": "no-store"}
                 if self._keeper.secure:
                     more["strict-transport-security"] = FOR_A_YEAR
-                message["headers"] = [
-                    *message.get("headers", []),
-                    *(
-                        (name.encode(), value.encode())
-                        for name, value in more.items()
-                        if name.encode() not in have
-                    ),
-                ]
+                for name, value in more.items():
+                    headers.setdefault(name, value)
+                message["headers"] = headers.raw
             await send(message)
 
         return sealed

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -139,10 +140,6 @@ class HandlerContext:
             self._disk = time.monotonic(), known
         return known
 
-    def without_paths(self, message: str) -> str:
-        """Take the server's own folders out of a message: clients must not learn of them."""
-        return self.reader.paths.out_of(message)
-
     def error_response(self, error: Exception) -> Response:
         """Return an error as an answer: the same keys everywhere, and no paths of the server in it."""
         if isinstance(error, TaskError):
@@ -155,13 +152,14 @@ class HandlerContext:
             kind, message, exit_code, status = "InternalError", "something went wrong here", 1, 500
             self.say(f"internal error: {type(error).__name__}")
         headers = {"retry-after": str(error.retry_after_s)} if isinstance(error, TooMuchError) else None
-        return JSONResponse(error_body(kind, self.without_paths(message), exit_code), status, headers)
+        body = error_body(kind, self.reader.paths.out_of(message), exit_code)
+        return JSONResponse(body, status, headers)
 
 
 @contextlib.asynccontextmanager
 async def pumping(context: HandlerContext) -> AsyncIterator[None]:
     """Read the journal on while the block runs."""
-    tasks = [asyncio.create_task(each) for each in (context.pump(), context.tidy(), context.warm_up())]
+    tasks = [asyncio.create_task(work) for work in (context.pump(), context.tidy(), context.warm_up())]
     try:
         yield
     finally:
@@ -186,14 +184,8 @@ class Routes:
     async def _run_task(self, request: Request, verb: str, question: Any) -> Response:
         """Have the task process answer a costly request."""
         plain = msgspec.to_builtins(question)
-
-        async def answering(place: QueuePosition) -> dict[str, Any]:
-            return await self._context.tasks.run(verb, plain, place=place)
-
-        return await self._awaited(request, answering)
-
-    async def _awaited(self, request: Request, answering: Answering) -> Response:
-        return await awaited(request, answering, place_of(request), self._context.error_response)
+        run = partial(self._context.tasks.run, verb, plain, None)
+        return await awaited(request, run, self._context.error_response)
 
 
 def place_of(request: Request) -> QueuePosition:
@@ -201,12 +193,13 @@ def place_of(request: Request) -> QueuePosition:
     return QueuePosition(caller_of(request).name)
 
 
-async def awaited(request: Request, answering: Answering, place: QueuePosition, on_error: Failed) -> Response:
+async def awaited(request: Request, answering: Answering, on_error: Failed) -> Response:
     """Answer a request; a client that accepts a stream also gets its progress meanwhile.
 
     The stream has messages `progress` and then one, `answer` or `error`, with the body that would have come
     otherwise.
     """
+    place = place_of(request)
     if STREAM not in request.headers.get("accept", ""):
         return JSONResponse(await answering(place))
     return StreamingResponse(_frames(answering, on_error, place), media_type=STREAM)

@@ -7,7 +7,7 @@ import dataclasses
 import json
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 from slacktide.app.journal.listing import RecordedEvent
@@ -15,6 +15,7 @@ from slacktide.journal.codec import codec
 from slacktide.journal.events import Ended, Submitted
 from slacktide.report.wire import values
 from slacktide.report.wire.events import as_json
+from slacktide.service.journal_reader import JournalReader
 from slacktide.service.uploads.server_paths import ServerPaths
 
 STREAM = "text/event-stream"
@@ -60,14 +61,8 @@ def document(entry: RecordedEvent, exact: bool, paths: ServerPaths) -> dict[str,
 class Hub:
     """Keeps the last events at hand and wakes listeners when there are more."""
 
-    def __init__(
-        self,
-        page: Callable[[int, str | None, int], Awaitable[Sequence[RecordedEvent]]],
-        ended_by: Callable[[str], Awaitable[int | None]],
-        paths: ServerPaths,
-    ) -> None:
-        """Take what reads events after a number, of one job or all, up to a count, and a job's end."""
-        self._page, self._ended_by, self._paths = page, ended_by, paths
+    def __init__(self, reader: JournalReader) -> None:
+        self._reader = reader
         self._frames: deque[Frame] = deque(maxlen=KEPT)
         self._more = asyncio.Event()
         self.seq = 0
@@ -76,7 +71,7 @@ class Hub:
 
     def publish(self, news: Sequence[RecordedEvent], seq: int) -> None:
         """Send new events to the listeners; `seq` is the number of the journal's last event."""
-        self._frames.extend(Frame(entry, self._paths) for entry in news)
+        self._frames.extend(Frame(entry, self._reader.paths) for entry in news)
         self.seq = seq
         self._wake()
 
@@ -107,9 +102,11 @@ class Hub:
         It ends, too, soon after `may` returns False.
         """
         yield "retry: 1000\n\n"
-        over, looked_s, said_s = False, time.monotonic(), time.monotonic()
+        over, looked_s, sent_s = False, time.monotonic(), time.monotonic()
         # A client that reconnects may have received the end already, and would wait for it forever.
-        ended_by = await self._ended_by(job) if to_the_end and job is not None else None
+        ended_by = None
+        if to_the_end and job is not None:
+            ended_by = await self._reader.run(self._reader.ended_by, job)
         while not self.closed:
             if time.monotonic() - looked_s >= KNOWN_S:
                 looked_s = time.monotonic()
@@ -118,18 +115,18 @@ class Hub:
             frames = await self._since(after, job)
             if frames:
                 after = frames[-1].seq
-                mine = [frame for frame in frames if job is None or frame.job == job]
-                over = over or any(isinstance(frame.entry.record.event, Ended) for frame in mine if job)
-                if mine:
-                    said_s = time.monotonic()
-                    yield "".join(frame.text(exact) for frame in mine)
+                wanted = [frame for frame in frames if job is None or frame.job == job]
+                over = over or any(isinstance(frame.entry.record.event, Ended) for frame in wanted if job)
+                if wanted:
+                    sent_s = time.monotonic()
+                    yield "".join(frame.text(exact) for frame in wanted)
             elif to_the_end and (over or (ended_by is not None and self.seq >= ended_by)):
                 yield "event: over\ndata: {}\n\n"
                 return
             else:
                 await self.changed(max(after, self.seq), KNOWN_S)
-            if time.monotonic() - said_s >= STILL_HERE_S:  # also while all events are those of other jobs
-                said_s = time.monotonic()
+            if time.monotonic() - sent_s >= STILL_HERE_S:  # also while all events are those of other jobs
+                sent_s = time.monotonic()
                 yield ": still here\n\n"
 
     async def _since(self, after: int, job: str | None) -> list[Frame]:
@@ -137,10 +134,10 @@ class Hub:
             return []
         if self._frames and self._frames[0].seq <= after + 1:
             return [frame for frame in self._frames if frame.seq > after]
-        found = [Frame(entry, self._paths) for entry in await self._page(after, job, PAGE)]
-        if not found and self._frames:  # this job has no more events before those in memory
+        entries = await self._reader.run(self._reader.page, after, job, PAGE)
+        if not entries and self._frames:  # this job has no more events before those in memory
             return [frame for frame in self._frames if frame.seq > after]
-        return found
+        return [Frame(entry, self._reader.paths) for entry in entries]
 
     def _wake(self) -> None:
         self._more.set()

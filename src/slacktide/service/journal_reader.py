@@ -50,7 +50,7 @@ from slacktide.report.wire import values
 from slacktide.results.status import JobStatus
 from slacktide.service.uploads.job_checks import is_alike
 from slacktide.service.uploads.server_paths import ServerPaths
-from slacktide.service.uploads.uploads import KEPT_DAYS, KEPT_S, UploadHistory, Uploads
+from slacktide.service.uploads.uploads import KEPT_DAYS, UploadHistory, Uploads
 
 THREADS = 2  # more would only wait for one another: most of their work holds the interpreter's lock
 IN_CHARGE_S = 0.5  # how long the last check for a controller is trusted
@@ -84,7 +84,7 @@ class JournalReader:
         self.uploads = Uploads(runs_of(path), fleet)
         self.fleet_file = None if fleet is None else Path(fleet.path).name
         """The name of the fleet file of jobs that are submitted here."""
-        self._history = UploadHistory(self.uploads, self.store, keep_days)
+        self._history = UploadHistory(self.store, keep_days)
         self._news: deque[Record] = deque()
         self.fold = StateCache(self.store, self._news.append)
         self.journal = Journal(self.store, path, state=self.fold)
@@ -293,12 +293,9 @@ class JournalReader:
         # Before the journal is read, so that no folder of a job that comes meanwhile is removed.
         folders = self.uploads.folders()
         with self.state() as state:
-            spent = self._history.spent(state, folders, now_s)
-            orphans = self._history.orphans(state, folders, now_s)
-        for name in spent:
-            self.uploads.remove(name, -math.inf, now_s)
-        for name in orphans:
-            self.uploads.remove(name, KEPT_S, now_s)
+            unneeded = self._history.unneeded(state, folders, now_s)
+        for name, older_than_s in unneeded.items():
+            self.uploads.remove(name, older_than_s, now_s)
 
     def answer(self, key: str) -> RequestAnswer | None:
         """Return the answer to a request, None while it waits; raises UnknownJobError for an unknown key."""

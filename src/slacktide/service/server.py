@@ -15,13 +15,12 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from re import Pattern
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import BaseRoute, Route, compile_path
+from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from slacktide.app.jobs.controller import Controller
@@ -151,13 +150,8 @@ async def _serving(
     )
     own = setup.defaults
     setting = Setting(journal=str(journal), market=own.market, fleet=own.fleet, allocator=own.policy)
-    hub = Hub(
-        lambda after, job, most: reader.run(reader.page, after, job, most),
-        lambda job: reader.run(reader.ended_by, job),
-        reader.paths,
-    )
     tasks, warm_s = TaskWorker(setting), WARM_AFTER_S if address.warms_up else None
-    context = HandlerContext(reader, runner.watch, keeper, tasks, hub, say, warm_after_s=warm_s)
+    context = HandlerContext(reader, runner.watch, keeper, tasks, Hub(reader), say, warm_after_s=warm_s)
     server = Server(config_of(address, make_app(context, pages())))
     try:
         with _stopping(runner, server, context):
@@ -207,20 +201,19 @@ def make_app(context: HandlerContext, pages: Sequence[BaseRoute] = ()) -> ASGIAp
     """Build the application; `pages` are addresses outside the API, behind the same access control."""
     endpoints = endpoints_of(context)
     document = described(endpoints)
+    by_path: dict[str, dict[str, Endpoint]] = {}
+    for endpoint in endpoints:
+        by_path.setdefault(endpoint.path, {})[endpoint.method] = endpoint
 
     async def description(request: Request) -> Response:
         return JSONResponse(document)
 
-    allowed = methods_by_path(endpoints)
-
-    async def absent(request: Request, error: Exception) -> Response:
-        return _not_found(request, error, allowed)
-
-    async def met(request: Request, error: Exception) -> Response:
+    async def failed(request: Request, error: Exception) -> Response:
+        if isinstance(error, HTTPException):
+            return _refused(error)
+        if isinstance(error, ClientDisconnect):  # for the log: the client is gone
+            return refused(400, "a body must come whole, got a part")
         return context.error_response(error)
-
-    async def gone(request: Request, error: Exception) -> Response:
-        return refused(400, "a body must come whole, got a part")  # for the log: the client is gone
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -229,54 +222,45 @@ def make_app(context: HandlerContext, pages: Sequence[BaseRoute] = ()) -> ASGIAp
 
     behind = Starlette(
         routes=[
-            *(Route(one.path, _behind(context, one), methods=[one.method]) for one in endpoints),
+            *(
+                Route(path, _behind(context, methods), methods=[*methods])
+                for path, methods in by_path.items()
+            ),
             Route(OPENAPI, description, methods=["GET"]),
             *pages,
         ],
-        exception_handlers={
-            SlacktideError: met,
-            TaskError: met,
-            HTTPException: absent,
-            ClientDisconnect: gone,
-            Exception: met,
-        },
+        exception_handlers=dict.fromkeys(
+            (SlacktideError, TaskError, HTTPException, ClientDisconnect, Exception), failed
+        ),
         lifespan=lifespan,
     )
     return Gate(behind, context.keeper, context.counts.answered)
 
 
-def _behind(context: HandlerContext, endpoint: Endpoint) -> Handler:
-    """Return a handler that checks the caller's role first, and counts how long an answer takes."""
+def _behind(context: HandlerContext, methods: Mapping[str, Endpoint]) -> Handler:
+    """Return a handler of a path: it checks the caller's role first, and counts how long an answer takes."""
 
     async def answer(request: Request) -> Response:
+        endpoint = methods["GET" if request.method == "HEAD" else request.method]
         if not caller_of(request).may(endpoint.role):
             if caller_of(request).role is None:
                 return refused(401, "a request must have a token, got none")
             return refused(403, f"this needs a token with the role {endpoint.role}, got another")
         began = time.perf_counter()
-        found = await endpoint.handler(request)
+        response = await endpoint.handler(request)
         if endpoint.timed:
             context.counts.reads.add(time.perf_counter() - began)
-        return found
+        return response
 
     return answer
 
 
-def methods_by_path(endpoints: Sequence[Endpoint]) -> dict[Pattern[str], set[str]]:
-    """Return the methods of each address, those of all its endpoints together."""
-    found: dict[Pattern[str], set[str]] = {}
-    for one in endpoints:
-        methods = found.setdefault(compile_path(one.path)[0], set())
-        methods |= {one.method, *(("HEAD",) if one.method == "GET" else ())}
-    return found
-
-
-def _not_found(request: Request, error: Exception, allowed: Mapping[Pattern[str], set[str]]) -> Response:
-    assert isinstance(error, HTTPException)
+def _refused(error: HTTPException) -> Response:
+    """Answer with an error of the router, in our words."""
     messages = {404: "nothing was found at this address", 405: "this address does not support that method"}
     answer = refused(error.status_code, messages.get(error.status_code, error.detail))
-    answer.headers.update(error.headers or {})
+    if error.headers:
+        answer.headers.update(error.headers)
     if error.status_code == 405:
-        known = [methods for path, methods in allowed.items() if path.match(request.url.path)]
-        answer.headers["allow"] = ", ".join(sorted(set().union(*known))) or answer.headers.get("allow", "")
+        answer.headers["allow"] = ", ".join(sorted(answer.headers["allow"].split(", ")))
     return answer

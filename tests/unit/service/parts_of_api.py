@@ -125,12 +125,7 @@ class House:
         market = market or MarketSpec()
         self.journal_reader = JournalReader(self.path, fleet=fleet, market=market.source)
         self.said: list[str] = []
-        read = self.journal_reader
-        hub = Hub(
-            lambda after, job, most: read.run(read.page, after, job, most),
-            lambda job: read.run(read.ended_by, job),
-            read.paths,
-        )
+        hub = Hub(self.journal_reader)
         self.keeper = Doorkeeper(**{"tokens": self.tokens, "hosts": ("localhost", "127.0.0.1"), **keeper})
         learned = str(folder / "learn.json")
         setting = Setting(journal=str(self.path), market=market, fleet=fleet, learned=learned)

@@ -307,9 +307,9 @@ def test_no_error_shows_a_path_of_the_server(house: House, tmp_path: Path) -> No
         assert str(tmp_path) not in answer.message
         assert "/tmp" not in answer.message
     assert answers[0].message.startswith("mine.yaml:5:")
-    said = house.service.without_paths(f"{tmp_path}/journal.runs/.uploads/{'a' * 24}/job.yaml:3: no")
+    said = house.service.reader.paths.out_of(f"{tmp_path}/journal.runs/.uploads/{'a' * 24}/job.yaml:3: no")
     assert said == "job.yaml:3: no"
-    assert str(tmp_path) not in house.service.without_paths(f"{tmp_path}/journal.db: must be whole")
+    assert str(tmp_path) not in house.service.reader.paths.out_of(f"{tmp_path}/journal.db: must be whole")
 
 
 def test_events_name_files_without_folders_of_the_server(house: House, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NotRequired, TypedDict
 
 from slacktide.app.alerts.outbox import HookStatus
@@ -43,7 +43,7 @@ class JobAnswer(JobStatus):
     text: str  # the job file, without values of secrets
     home_pool: str
     pools: list[str]  # among which it may move; empty for one that stays
-    class_: str = field(metadata={"name": "class"})
+    class_: str  # under the key `class`
     attempt: int
     failures: int
     restarts: int

@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 from slacktide.app.jobs import requests
 from slacktide.core.errors import InputError, shown
 from slacktide.journal.events import Health
-from slacktide.service.handler_context import HandlerContext, Routes, place_of
+from slacktide.service.handler_context import HandlerContext, Routes, awaited, place_of
 from slacktide.service.hub import STREAM, document
 from slacktide.service.journal_reader import Row
 from slacktide.service.routes import forms
@@ -213,7 +213,7 @@ class JobRoutes(Routes):
             text = {"text": report["text"]} if with_text else {}
             return {**report["document"], "notes": report["notes"], **text}
 
-        return await self._awaited(request, bill)
+        return await awaited(request, bill, self._context.error_response)
 
     @endpoint("GET", f"{JOB}/report", str, media="text/html", timed=False)
     async def report(self, request: Request) -> Response:

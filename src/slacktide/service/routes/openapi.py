@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
-import types
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from importlib.metadata import version
-from typing import Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from slacktide.app.task_requests import schema_of
@@ -119,69 +118,36 @@ def parameters(one: Endpoint) -> list[dict[str, Any]]:
     return found
 
 
-Schema = dict[str, Any]
-
-PLAIN: dict[Any, Schema] = {
-    str: {"type": "string"},
-    int: {"type": "integer"},
-    bool: {"type": "boolean"},
-    float: {"type": ["number", "null"]},
-    Any: {},
-    type(None): {"type": "null"},
-}
-
-
 class Schemas:
     """Writes the schemas of types, each of ours once, to be referred to by its name."""
 
     def __init__(self) -> None:
-        self.named: dict[str, Schema] = {}
+        self.named: dict[str, Any] = {}
 
-    def of(self, hint: Any) -> Schema:
+    def of(self, kind: Any) -> Any:
         """Return the schema of a type; raises TypeError for one that has none."""
-        if hint in PLAIN:
-            return dict(PLAIN[hint])
-        origin, inner = get_origin(hint), get_args(hint)
-        if origin is Literal:
-            return {"type": "string", "enum": list(inner)}
-        if origin in (Union, types.UnionType):
-            return {"anyOf": [self.of(each) for each in inner]}
-        if origin in (list, tuple, Sequence):
-            return {"type": "array", "items": self.of(inner[0])}
-        if origin in (dict, Mapping):
-            return {"type": "object", "additionalProperties": self.of(inner[1])}
-        if isinstance(hint, type) and issubclass(hint, Struct):
-            return self._request(hint)
-        if is_typeddict(hint) or (dataclasses.is_dataclass(hint) and isinstance(hint, type)):
-            return self._named(hint)
-        raise TypeError(f"a type of the API must be one that JSON can hold, got {hint!r}")
-
-    def _request(self, kind: type[Struct]) -> Schema:
-        about = {name: value for name, value in schema_of(kind).items() if name != "title"}
-        self.named[kind.__name__] = {"required": [], **about}
-        return {"$ref": f"#/components/schemas/{kind.__name__}"}
-
-    def _named(self, kind: type[Any]) -> Schema:
-        name = kind.__name__
-        if name not in self.named:
-            self.named[name] = {}  # so that a type may hold itself
-            self.named[name] = self._object(kind)
-        return {"$ref": f"#/components/schemas/{name}"}
-
-    def _object(self, kind: type[Any]) -> Schema:
-        hints, properties, required = get_type_hints(kind, include_extras=True), {}, []
-        known = {one.name: one for one in dataclasses.fields(kind)} if dataclasses.is_dataclass(kind) else {}
-        for name, hint in hints.items():
-            one = known.get(name)
-            shown = name if one is None else one.metadata.get("name", name)
-            properties[shown] = self.of(get_args(hint)[0] if get_origin(hint) is NotRequired else hint)
-            if get_origin(hint) is not NotRequired and (one is None or not has_default(one)):
-                required.append(shown)
-        said = (kind.__doc__ or "").strip().split("\n\n")[0]
-        found: Schema = {"type": "object", "description": " ".join(said.split()), "properties": properties}
-        return {**found, "required": required, "additionalProperties": False}
+        (schema,), named = msgspec.json.schema_components([kind], ref_template="#/components/schemas/{name}")
+        if isinstance(kind, type) and issubclass(kind, Struct):
+            self.named[kind.__name__] = {
+                name: part for name, part in schema_of(kind).items() if name != "title"
+            }
+        else:
+            self.named |= {name: _answered(part) for name, part in named.items()}
+        return _answered(schema)
 
 
-def has_default(one: dataclasses.Field[Any]) -> bool:
-    """Whether a field of a dataclass may be left out."""
-    return not (one.default is dataclasses.MISSING and one.default_factory is dataclasses.MISSING)
+def _answered(schema: Any) -> Any:
+    """Return the schema of an answer: it has no other fields, and a number that is not finite is null."""
+    if isinstance(schema, list):
+        return [_answered(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {name: _answered(part) for name, part in schema.items() if name not in ("title", "default")}
+    if found.get("type") == "number":
+        found["type"] = ["number", "null"]
+    if "properties" in found:
+        # `class_` is `class`, which is no name of a field in Python.
+        found["properties"] = {name.rstrip("_"): part for name, part in found["properties"].items()}
+        found["required"] = [name.rstrip("_") for name in found.get("required", ())]
+        found["additionalProperties"] = False
+    return found

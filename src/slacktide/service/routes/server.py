@@ -102,7 +102,7 @@ class ServerRoutes(Routes):
         in_charge = self._reader.in_charge
         with self._reader.state() as state:
             waiting = [
-                {"key": submission.key, "path": self._context.without_paths(submission.path)}
+                {"key": submission.key, "path": self._reader.paths.out_of(submission.path)}
                 for submission in state.requests.waiting.values()
             ]
             return {
@@ -131,7 +131,7 @@ class ServerRoutes(Routes):
         """Add to each pool the last losses and refusals of jobs in it."""
         with self._reader.state() as state:
             news = [state.news.pools.get(pool["name"], PoolNews()) for pool in found["pools"]]
-            trouble = self._context.without_paths(state.feed_trouble)
+            trouble = self._reader.paths.out_of(state.feed_trouble)
         now = self._context.engine.now_hours()
 
         def ago(hours: float | None) -> float | None:  # a reader need not know the market's clock

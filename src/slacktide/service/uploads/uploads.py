@@ -11,6 +11,7 @@ import contextlib
 import dataclasses
 import hashlib
 import io
+import math
 import os
 import re
 import shutil
@@ -174,30 +175,29 @@ class Uploads:
 class UploadHistory:
     """Knows the job of every folder, and finds the folders that no job needs any more."""
 
-    def __init__(self, uploads: Uploads, store: Store, keep_days: float = KEPT_DAYS) -> None:
-        self._uploads, self._store, self._keep_s = uploads, store, keep_days * 24 * 3600.0
+    def __init__(self, store: Store, keep_days: float = KEPT_DAYS) -> None:
+        self._store, self._keep_s = store, keep_days * 24 * 3600.0
         self._ended_s: dict[str, float] = {}
         """When jobs ended, of those whose folders are still there."""
 
-    def spent(self, state: JournalState, folders: Iterable[str], now_s: float) -> list[str]:
-        """Return those of these folders whose jobs ended long enough ago."""
-        waiting = {_folder(one.path) for one in state.requests.waiting.values()}
-        active = {_folder(record.submitted.path) for record in state.active}
+    def unneeded(self, state: JournalState, folders: Iterable[str], now_s: float) -> dict[str, float]:
+        """Return those of these folders that no job needs, each with the age in seconds that it must have."""
+        needed = {_folder(waiting.path) for waiting in state.requests.waiting.values()}
+        needed |= {_folder(record.submitted.path) for record in state.active}
         jobs = {_folder(record.submitted.path): record.job for record in state.jobs.values()}
-        over = [name for name in folders if name in jobs and name not in waiting | active]
-        return [name for name in over if self._ended(jobs[name]) + self._keep_s < now_s]
-
-    def orphans(self, state: JournalState, folders: Iterable[str], now_s: float) -> list[str]:
-        """Return those of these folders that are some time old and belong to no job."""
-        known = {_folder(one.path) for one in state.requests.waiting.values()}
-        known |= {_folder(record.submitted.path) for record in state.jobs.values()}
-        return [name for name in folders if name not in known and self._uploads.age_s(name, now_s) > KEPT_S]
+        found: dict[str, float] = {}
+        for name in folders:
+            if name not in needed and name not in jobs:
+                found[name] = KEPT_S
+            elif name not in needed and self._ended(jobs[name]) + self._keep_s < now_s:
+                found[name] = -math.inf
+        return found
 
     def _ended(self, job: str) -> float:
         """Return when a job ended, by the wall clock; infinity if the journal does not say."""
         if job not in self._ended_s:
             ends = [one.time_utc for one in self._store.read(job=job) if isinstance(one.event, Ended)]
-            self._ended_s[job] = ends[-1].timestamp() if ends else float("inf")
+            self._ended_s[job] = ends[-1].timestamp() if ends else math.inf
         return self._ended_s[job]
 
 

@@ -198,7 +198,7 @@ def frames(house: House, ask: Answering) -> list[tuple[str, Any]]:
     async def asked() -> list[Any]:
         headers = [(b"accept", b"text/event-stream")]
         scope = {"type": "http", "headers": headers, "state": {"who": Who("ann", "read")}}
-        answer = await awaited(Request(scope), ask, QueuePosition(), house.service.error_response)
+        answer = await awaited(Request(scope), ask, house.service.error_response)
         assert isinstance(answer, StreamingResponse)
         return [frame async for frame in answer.body_iterator]
 
