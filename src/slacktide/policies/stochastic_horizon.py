@@ -294,7 +294,8 @@ def _learned(job: Job, own: Past, others: Sequence[Past], at: int) -> FittedMode
 
 def _learn(job: Job, own: Past, others: Sequence[Past], at: int) -> FittedModel:
     levels = levels_of(job, own.slot_hours)
-    return FittedModel(levels, model_of(levels, own, others, at), own[at].on_demand_usd_per_gpu_hour)
+    history = markov.History.of(levels, own, others, at)
+    return FittedModel(levels, history.model(history.counts()), own[at].on_demand_usd_per_gpu_hour)
 
 
 @lru_cache(maxsize=24)
@@ -371,37 +372,10 @@ def _prepared(
     return [Prepared(policy, _joined(tables), models) for tables in zip(*parts, strict=True)]
 
 
-def model_of(levels: markov.StateCuts, own: Past, others: Sequence[Past], at: int) -> markov.Model:
-    """Learn the market from what is past in slot `at` of the own pool, whose quote is known."""
-    now = own.begin_hours(at)
-    counts = [_count(levels, own, at)]
-    counts += [_count(levels, other, other.slots_before(now)) for other in others if _alike(own, other)]
-    recent = own.spot_usd_per_gpu_hour[max(0, at - math.ceil(168 / own.slot_hours)) : at]
-    usd = own[at].spot_usd_per_gpu_hour
-    return markov.fit(levels, counts[0], markov.together(counts), recent, usd, own.slot_hours)
-
-
-def _alike(own: Past, other: Past) -> bool:
-    """Whether another pool's spells can be counted together with this one's: in slots of one length."""
-    return abs(other.slot_hours / own.slot_hours - 1.0) < 1e-6
-
-
-def _count(levels: markov.StateCuts, past: Past, until: int) -> markov.SpellCounts:
-    return markov.count(levels, past.spot_gpus[:until], clock(hour_of_day(past), until, past.slot_hours))
-
-
 def _chain(levels: markov.StateCuts, model: markov.Model, hours: Floats) -> expected.Chain:
-    edges = markov.transitions(levels, model)
-    repeats = len(levels.bins) * len(model.prices)
-    return expected.Chain(
-        gpus=np.repeat(np.array(levels.usable, np.int64), repeats),
-        usd=np.tile(model.prices, len(levels.usable) * len(levels.bins)),
-        first=edges.first,
-        last=edges.last,
-        to=edges.to,
-        share=edges.share,
-        block=markov.block_of(hours),
-    )
+    gpus = np.repeat(np.array(levels.usable, np.int64), len(levels.bins) * len(model.prices))
+    usd = np.tile(model.prices, len(levels.usable) * len(levels.bins))
+    return expected.Chain(gpus, usd, *markov.transitions(levels, model), markov.block_of(hours))
 
 
 def _states(learned: FittedModel, spot_gpus: Ints, usd: Floats) -> Ints:

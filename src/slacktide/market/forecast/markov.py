@@ -9,12 +9,16 @@ from one to the next as counts come in: this pool's own history, all pools toget
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from slacktide.core.arrays import Floats, Ints
+from slacktide.market.forecast.base import clock, hour_of_day
+from slacktide.market.tape import Past
 
 BINS_TWO_LEVELS = (1, 2, 3, 5, 9, 19, 49, 145)
 """First ages, in slots, of the bins when spot is only there or not."""
@@ -122,25 +126,45 @@ def likeness(counts: list[SpellCounts]) -> float:
     return float(np.clip(most / beyond, *LIKENESS_RANGE)) if beyond > 0 else LIKENESS_RANGE[1]
 
 
-def fit(
-    levels: StateCuts,
-    own: SpellCounts,
-    pooled: SpellCounts,
-    prices: Floats,
-    now_usd: float,
-    slot_hours: float,
-    pooled_events: float = POOLED_EVENTS,
-) -> Model:
-    """Blend a pool's own counts with all pools' and the prior; `pooled` includes the own ones."""
-    hazard, factor = _hazards(levels, own, pooled, slot_hours, pooled_events)
-    centres = price_levels(prices, now_usd)
-    return Model(
-        np.clip(hazard[:, :, None] * factor[:, None, :], 1e-5, 0.95),
-        _jumps(own, pooled),
-        centres,
-        _price_moves(prices, centres),
-        int(own.seen.sum()),
-    )
+class History(NamedTuple):
+    """What is past of a pool and of others with slots of its length, from which models are learned."""
+
+    levels: StateCuts
+    pools: list[tuple[Ints, Floats]]
+    """Of each pool, its own first: the spot GPUs offered, and the hours of the day."""
+    prices: Floats  # of spot in the pool, in the week before
+    usd: float  # the present one
+    slot_hours: float
+
+    @classmethod
+    def of(cls, levels: StateCuts, own: Past, others: Sequence[Past], at: int) -> History:
+        """Return what is past in slot `at` of the own pool, whose quote is known."""
+        now, week = own.begin_hours(at), math.ceil(168 / own.slot_hours)
+        alike = [other for other in others if abs(other.slot_hours / own.slot_hours - 1.0) < 1e-6]
+        until = [(own, at), *((other, other.slots_before(now)) for other in alike)]
+        pools = [
+            (past.spot_gpus[:slots], clock(hour_of_day(past), slots, past.slot_hours))
+            for past, slots in until
+        ]
+        prices = own.spot_usd_per_gpu_hour[max(0, at - week) : at]
+        return cls(levels, pools, prices, own[at].spot_usd_per_gpu_hour, own.slot_hours)
+
+    def counts(self) -> list[SpellCounts]:
+        """Count each pool's history."""
+        return [count(self.levels, gpus, hours) for gpus, hours in self.pools]
+
+    def model(self, counts: list[SpellCounts], pooled_events: float = POOLED_EVENTS) -> Model:
+        """Blend a pool's own counts, which come first, with those of all pools and the prior."""
+        own, pooled = counts[0], together(counts)
+        hazard, factor = _hazards(self.levels, own, pooled, self.slot_hours, pooled_events)
+        centres = price_levels(self.prices, self.usd)
+        return Model(
+            np.clip(hazard[:, :, None] * factor[:, None, :], 1e-5, 0.95),
+            _jumps(own, pooled),
+            centres,
+            _price_moves(self.prices, centres),
+            int(own.seen.sum()),
+        )
 
 
 def _hazards(
@@ -193,22 +217,13 @@ def _price_moves(prices: Floats, centres: Floats) -> Floats:
     return np.asarray(moves / moves.sum(1, keepdims=True))
 
 
-class Transitions(NamedTuple):
-    """Where each state leads in each part of the day, as lists of edges."""
-
-    first: Ints
-    last: Ints
-    to: Ints
-    share: Floats
-
-
 def state_of(levels: StateCuts, model: Model, level: Ints, age_bin: Ints, price: Ints) -> Ints:
     """Number the states: level, then age, then price."""
     return np.asarray((level * len(levels.bins) + age_bin) * len(model.prices) + price)
 
 
-def transitions(levels: StateCuts, model: Model) -> Transitions:
-    """Write the model as edges between its states."""
+def transitions(levels: StateCuts, model: Model) -> tuple[Ints, Ints, Ints, Floats]:
+    """Return edges between states: the first and last by [part of the day, state]; by edge, end and chance."""
     bins, prices = len(levels.bins), len(model.prices)
     widths = np.diff(np.array(levels.bins)).astype(np.float64)
     states = len(levels.usable) * bins * prices
@@ -226,7 +241,7 @@ def transitions(levels: StateCuts, model: Model) -> Transitions:
                     to.append(place * prices + next_price)
                     share.append(chance * model.price_moves[price, next_price])
             last[block, state] = len(to)
-    return Transitions(first, last, np.array(to, np.int64), np.array(share))
+    return first, last, np.array(to, np.int64), np.array(share)
 
 
 def _edges(

@@ -149,62 +149,35 @@ def _scenarios(
     usable = np.array(levels.usable)
     rng = np.random.default_rng([seed, 1])
     prices = iter(_price_paths(pool.spot_usd_per_gpu_hour[_first(pool) :], slots, paths, seed))
-    history, past = _history(levels, pool, neighbours), levels.level(pool.spot_gpus)
+    others = [Past.of(other, first_hours(other, pool, 0)) for other in neighbours]
+    history = markov.History.of(levels, Past.of(pool), others, len(pool) - 1)
+    likeness, past = markov.likeness(history.counts()), levels.level(pool.spot_gpus)
     drawn: list[Pool] = []
     for number, few in enumerate(np.array_split(np.arange(paths), min(MODELS, paths))):
-        model = history.resampled(rng)
+        model = _resampled(history, likeness, rng)
         level = markov.simulate(levels, model, past, blocks, paths=len(few), seed=seed * MODELS + number)
         drawn += [_continued(pool, usable[path], next(prices)) for path in level]
     return drawn
 
 
-class _History(NamedTuple):
-    """What is known of a pool and its neighbours, from which models are learned that may be true."""
+def _resampled(history: markov.History, likeness: float, rng: np.random.Generator) -> markov.Model:
+    """Learn from history with days weighted at random: the Bayesian bootstrap.
 
-    levels: markov.StateCuts
-    pools: tuple[tuple[Ints, Floats], ...]
-    """Of each pool, its own first: the spot GPUs offered, and the hours of the day."""
-    slot_hours: float
-    prices: Floats
-    usd: float
-    likeness: float
-
-    def resampled(self, rng: np.random.Generator) -> markov.Model:
-        """Learn from history with days weighted at random: the Bayesian bootstrap.
-
-        One model, taken for certain, would make futures too much alike: how long spells last is known from
-        few of them. Weights go by whole days, since the slots of a day are no independent witnesses.
-        """
-        counts = [
-            markov.count(self.levels, gpus, hours, self._weights(len(gpus), rng))
-            for gpus, hours in self.pools
-        ]
-        return markov.fit(
-            self.levels, counts[0], markov.together(counts),
-            self.prices, self.usd, self.slot_hours, self.likeness,
-        )  # fmt: skip
-
-    def _weights(self, slots: int, rng: np.random.Generator) -> Floats:
-        day = (np.arange(slots) * (self.slot_hours / 24.0)).astype(np.int64)
-        weights = rng.exponential(size=int(day[-1]) + 1 if slots else 1)
-        of_slot: Floats = (weights / weights.mean())[day]
-        return of_slot
+    One model, taken for certain, would make futures too much alike: how long spells last is known from few of
+    them. Weights go by whole days, since the slots of a day are no independent witnesses.
+    """
+    counts = [
+        markov.count(history.levels, gpus, hours, _weights(len(gpus), history.slot_hours, rng))
+        for gpus, hours in history.pools
+    ]
+    return history.model(counts, likeness)
 
 
-def _history(levels: markov.StateCuts, pool: Pool, neighbours: tuple[Pool, ...]) -> _History:
-    own, at = Past.of(pool), len(pool) - 1
-    others = [Past.of(other, first_hours(other, pool, 0)) for other in neighbours]
-    now = own.begin_hours(at)
-    alike = [other for other in others if abs(other.slot_hours / own.slot_hours - 1.0) < 1e-6]
-    until = [(own, at), *((other, other.slots_before(now)) for other in alike)]
-    pools = tuple(
-        (past.spot_gpus[:slots], clock(hour_of_day(past), slots, past.slot_hours)) for past, slots in until
-    )
-    week = math.ceil(168 / own.slot_hours)
-    prices = own.spot_usd_per_gpu_hour[max(0, at - week) : at]
-    counts = [markov.count(levels, gpus, hours) for gpus, hours in pools]
-    usd = own[at].spot_usd_per_gpu_hour
-    return _History(levels, pools, own.slot_hours, prices, usd, markov.likeness(counts))
+def _weights(slots: int, slot_hours: float, rng: np.random.Generator) -> Floats:
+    day = (np.arange(slots) * (slot_hours / 24.0)).astype(np.int64)
+    weights = rng.exponential(size=int(day[-1]) + 1 if slots else 1)
+    of_slot: Floats = (weights / weights.mean())[day]
+    return of_slot
 
 
 def _price_paths(past: Floats, slots: int, paths: int, seed: int) -> list[Floats]:
