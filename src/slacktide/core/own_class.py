@@ -74,8 +74,8 @@ def load(place: str, kind: str) -> type[Any]:
     module = _module(where, kind)
     found = getattr(module, name, None)
     if found is None:
-        own = [each for each in vars(module).values() if getattr(each, "__module__", "") == module.__name__]
-        classes = sorted(each.__name__ for each in own if inspect.isclass(each))
+        members = [value for value in vars(module).values() if inspect.isclass(value)]
+        classes = sorted(cls.__name__ for cls in members if cls.__module__ == module.__name__)
         known = f"its classes: {listed(classes)}" if classes else "it has no classes of its own"
         raise InputError(f"{where} must have a class {shown(name)}, got none; {known}")
     if not inspect.isclass(found):
@@ -112,18 +112,17 @@ def check_does(cls: type[Any], kind: str, verbs: Sequence[str]) -> None:
 
 def _module(where: str, kind: str) -> ModuleType:
     try:
-        return _from_file(Path(where)) if where.endswith(SUFFIX) else importlib.import_module(where)
+        if not where.endswith(SUFFIX):
+            return importlib.import_module(where)
+        path = Path(where)
+        content = path.read_bytes()
+        # The same content is loaded once, so its classes are the same.
+        digest = hashlib.sha256(str(path).encode() + b"\0" + content).hexdigest()[:16]
+        return _loaded_as(Source(f"{_PREFIX}{digest}", str(path), content), path)
     except Exception as error:  # whatever a module of the user's own may raise when it is loaded
         said = f"{type(error).__name__}: {error}"
         remedy = "name a file next to the job file, or a module that Python finds"
         raise InputError(f"the {kind}'s module {shown(where)} must load, got {said}; {remedy}") from error
-
-
-def _from_file(path: Path) -> ModuleType:
-    """Load a file as a module of its own; the same content is loaded once, so its classes are the same."""
-    content = path.read_bytes()
-    digest = hashlib.sha256(str(path).encode() + b"\0" + content).hexdigest()[:16]
-    return _loaded_as(Source(f"{_PREFIX}{digest}", str(path), content), path)
 
 
 class _FromSource(SourceFileLoader):

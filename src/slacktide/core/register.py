@@ -83,10 +83,14 @@ class Register(Generic[Plugin]):
     def get(self, name: str) -> type[Any]:
         """Return the class of this name or at this place; raises UnknownNameError with "did you mean"."""
         if (self._view or self._verbs) and is_place(name):
-            return self._own(name)
-        found = self._find(name)
-        if found is not None:
-            return found
+            cls = load(name, self.kind)
+            if self._view:
+                check_decides(cls, self.kind, self._view)
+            check_does(cls, self.kind, self._verbs)
+            return cls
+        known = self._find(name)
+        if known is not None:
+            return known
         self.check_installed(name)
         raise UnknownNameError(self.kind, name, self._classes)
 
@@ -94,13 +98,6 @@ class Register(Generic[Plugin]):
         """Raise InputError with the remedy for a name of the papers' package where that is missing."""
         if name in self._papers and self._find(name) is None:
             raise InputError(f"the {self.kind} {shown(name)} {REINSTALL}")
-
-    def _own(self, place: str) -> type[Any]:
-        cls = load(place, self.kind)
-        if self._view:
-            check_decides(cls, self.kind, self._view)
-        check_does(cls, self.kind, self._verbs)
-        return cls
 
     def make(self, spec: Spec | Plugin) -> Plugin:
         """Make a plug-in from a name, from `{name: {parameter: value}}`, or pass one through."""
@@ -125,9 +122,9 @@ class Register(Generic[Plugin]):
         for key in parameters:
             if key not in known:
                 raise InputError(f"{self.kind} {shown(name)}: {unknown_name('a parameter', str(key), known)}")
-        said = _hints_of(cls)
+        hints = _hints_of(cls)
         for key, value in parameters.items():
-            must = misfit(said.get(key, Any), value)
+            must = wanted_type(hints.get(key, Any), value)
             if must:
                 raise InputError(f"{self.kind} {shown(name)}: {key} must be {must}, got {shown(value)}")
         missing = [key for key, usual in known.items() if key not in parameters and usual is REQUIRED]
@@ -170,8 +167,8 @@ class Register(Generic[Plugin]):
 
     def parameters(self, name: str) -> dict[str, Any]:
         """Return the parameters of a plug-in with their defaults; None where one must be given."""
-        found = _parameters_of(self.get(name))
-        return {key: None if usual is REQUIRED else usual for key, usual in found.items()}
+        parameters = _parameters_of(self.get(name))
+        return {key: None if usual is REQUIRED else usual for key, usual in parameters.items()}
 
     def _find(self, name: str) -> type[Any] | None:
         """Return the class of a name, and import no more than it takes; None where there is none."""
@@ -251,11 +248,11 @@ def _parameters_of(cls: type[Any]) -> dict[str, Any]:
     if dataclasses.is_dataclass(cls):
         return {field.name: _usual(field) for field in dataclasses.fields(cls) if field.init}
     named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    signature = inspect.signature(cls).parameters.values()
+    signature = inspect.signature(cls).parameters.items()
     return {
-        one.name: REQUIRED if one.default is one.empty else one.default
-        for one in signature
-        if one.kind in named
+        name: REQUIRED if parameter.default is parameter.empty else parameter.default
+        for name, parameter in signature
+        if parameter.kind in named
     }
 
 
@@ -265,18 +262,18 @@ PLAIN: dict[type[Any], str] = {
 """The types of parameters that are checked, as users call them."""
 
 
-def misfit(hint: Any, value: object) -> str:
-    """Say what a value must be that is not of the type that was said; nothing where it is or none was."""
+def wanted_type(hint: Any, value: object) -> str:
+    """Name the type that a value must have and has not; empty where it fits, or the hint is not checked."""
     options = get_args(hint) if isinstance(hint, UnionType) or get_origin(hint) is Union else (hint,)
-    if any(not isinstance(one, type) or one not in PLAIN for one in options):
+    if any(not isinstance(option, type) or option not in PLAIN for option in options):
         return ""
-    kinds = [Real if one is float else Integral if one is int else one for one in options]
+    kinds = [Real if option is float else Integral if option is int else option for option in options]
     fits = any(isinstance(value, kind) for kind in kinds) and (bool in options or not isinstance(value, bool))
-    return "" if fits else " or ".join(PLAIN[one] for one in options)
+    return "" if fits else " or ".join(PLAIN[option] for option in options)
 
 
 def _hints_of(cls: type[Any]) -> dict[str, Any]:
-    """Return what a class says of the types of its parameters; nothing where that cannot be found out."""
+    """Return the type hints of a class's parameters; none where they cannot be resolved."""
     try:
         return get_type_hints(cls if dataclasses.is_dataclass(cls) else cls.__init__)
     except (NameError, TypeError, AttributeError):  # names that only type checkers import

@@ -24,6 +24,13 @@ def is_rate(number: float) -> bool:
     return LEAST_RATE <= number <= MOST_RATE
 
 
+def check_rate(number: float, what: str, field: str = "") -> None:
+    """Raise InputError for a number that cannot be a speedup."""
+    if not is_rate(number):
+        must = "> 0" if not number > 0 else f"in {LEAST_RATE:g}..{MOST_RATE:g}"
+        raise InputError(f"{what} must be {must}, got {number:g}", field=field)
+
+
 @runtime_checkable
 class Speedup(Protocol):
     """Progress per hour on n GPUs, in GPU-hours of the reference GPU."""
@@ -101,9 +108,7 @@ class Table:
         for gpus, rate in self.points:
             if not (math.isfinite(gpus) and gpus >= 1):
                 raise InputError(f"speedup table: a width must be >= 1, got {gpus}")
-            if not is_rate(rate):
-                must = "> 0" if not rate > 0 else f"in {LEAST_RATE:g}..{MOST_RATE:g}"
-                raise InputError(f"speedup table: the speedup at {gpus:g} GPUs must be {must}, got {rate:g}")
+            check_rate(rate, f"speedup table: the speedup at {gpus:g} GPUs")
             if gpus in seen:
                 raise InputError(f"speedup table: each width must come once, got {gpus:g} twice")
             seen.add(gpus)
@@ -136,8 +141,7 @@ class Scaled:
     factor: float
 
     def __post_init__(self) -> None:
-        if not is_rate(self.factor):
-            raise InputError(f"scaled speedup: the factor must be > 0, got {self.factor:g}")
+        check_rate(self.factor, "scaled speedup: the factor")
 
     def __call__(self, gpus: float) -> float:
         return self.factor * self.inner(gpus)

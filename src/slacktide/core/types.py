@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Annotated, Literal, NamedTuple, TypeAlias
 
 from slacktide.core.errors import InputError, shown
-from slacktide.core.speedup import CONCAVE, LEAST_RATE, MOST_RATE, Linear, Speedup, is_rate
+from slacktide.core.speedup import CONCAVE, Linear, Speedup, check_rate, is_rate
 from slacktide.core.units import MAX_GPUS
 
 JsonText: TypeAlias = Annotated[str, "JSON"]
@@ -236,9 +236,7 @@ class Job:
         if type(speedup) in CONCAVE and all(is_rate(speedup(width)) for width in ends):
             return
         for width in self.widths:
-            if not is_rate(rate := speedup(width)):
-                must = "> 0" if not rate > 0 else f"in {LEAST_RATE:g}..{MOST_RATE:g}"
-                raise InputError(f"the speedup at {width} GPUs must be {must}, got {rate:g}", field="speedup")
+            check_rate(speedup(width), f"the speedup at {width} GPUs", "speedup")
 
     @property
     def parts(self) -> tuple[Phase, ...]:

@@ -36,25 +36,26 @@ def regular(samples: Samples, options: ReadOptions, step_hours: float | None = N
     """
     parts = _parts_by_pool(samples, _ordered(samples, options))
     spacings = [np.diff(samples.micros[rows]) for rows in parts]
-    steps = [_median(spacing) if len(spacing) else None for spacing in spacings]
-    if step_hours is not None:
-        steps = [round(step_hours * MICROS_PER_HOUR)] * len(parts)
-    known = [step for step in steps if step is not None]
+    own = [_median(spacing) for spacing in spacings if len(spacing)]
     slot_hours = options.slot_hours
-    if not known and slot_hours is None:
+    common: int | None = None  # the step of pools that were sampled together
+    if step_hours is not None:
+        common = round(step_hours * MICROS_PER_HOUR)
+    elif not own and slot_hours is not None:
+        common = max(1, round(_checked(slot_hours) * MICROS_PER_HOUR))
+    elif not own:
         raise samples.error(
             0, "the slot length must be given when no pool has two rows, got one; give it with --slot"
         )
-    common = known[0] if step_hours is not None else _common_step(spacings, known, slot_hours)
-    every = [common or step or min(known) for step in steps]
-    check_slots(
-        sum(int(spacing.sum()) // step + 1 for spacing, step in zip(spacings, every, strict=True)),
-        samples.path,
-    )
-    pools = [_pool(samples, rows, step, options) for rows, step in zip(parts, every, strict=True)]
-    assumed = _filled(spacings, every, options)
+    elif max(own) <= _SAME_STEP * min(own):
+        common = _median(np.concatenate(spacings))
+    steps = [common or (_median(spacing) if len(spacing) else min(own)) for spacing in spacings]
+    slots = (int(spacing.sum()) // step + 1 for spacing, step in zip(spacings, steps, strict=True))
+    check_slots(sum(slots), samples.path)
+    pools = [_pool(samples, rows, step, options) for rows, step in zip(parts, steps, strict=True)]
+    assumed = _filled(spacings, steps, options)
     if common is None:
-        slot_hours = min(known) / MICROS_PER_HOUR if slot_hours is None else slot_hours
+        slot_hours = min(own) / MICROS_PER_HOUR if slot_hours is None else slot_hours
         assumed += (f"Pools sampled at different steps were resampled to slots of {60 * slot_hours:g} min.",)
     market = Market(tuple(pools), samples.path, assumed)
     return market if slot_hours is None else resample(market, slot_hours)
@@ -222,14 +223,6 @@ def _median(spacing: Ints) -> int:
     """Return the median; the lower one of two, so that it is a spacing that occurs."""
     middle = (len(spacing) - 1) // 2
     return int(np.partition(spacing, middle)[middle])
-
-
-def _common_step(spacings: list[Ints], known: list[int], slot_hours: float | None) -> int | None:
-    """Return the step of pools that were sampled together; None when they were not."""
-    if not known:
-        assert slot_hours is not None
-        return max(1, round(_checked(slot_hours) * MICROS_PER_HOUR))
-    return None if max(known) > _SAME_STEP * min(known) else _median(np.concatenate(spacings))
 
 
 def _pool(samples: Samples, rows: Ints, step: int, options: ReadOptions) -> Pool:

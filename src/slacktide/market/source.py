@@ -32,15 +32,14 @@ from slacktide.market.spec import (
     parts_of,
 )
 
-_SYNTHETIC: dict[str, tuple[str, Callable[[str], Any], Any]] = {
-    "days": ("days", float, 30.0),
-    "seed": ("seed", int, 0),
-    "slot": ("slot_hours", parse_duration_hours, None),
-    "pools": ("pools", int, 1),
-    "notice": ("notice_hours", parse_notice_hours, 0.0),
+_SYNTHETIC: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "days": ("days", float),
+    "seed": ("seed", int),
+    "slot": ("slot_hours", parse_duration_hours),
+    "pools": ("pools", int),
+    "notice": ("notice_hours", parse_notice_hours),
 }
-"""Options of a synthetic market: what `synthesize` calls each, how it is read, and what it usually is."""
-
+"""Options of a synthetic market: what `synthesize` calls each, and how it is read."""
 
 MARKET_KEYS = ("traces", "moves", "notice")  # all keys of a market file, and of its parts
 TRACE_KEYS = ("file", "gpu", "prefix", "notice")
@@ -232,25 +231,19 @@ def _synthetic(spec: str) -> Market:
     from slacktide.market.synthetic import DEFAULT_PROFILE, profile, synthesize
 
     name, _, query = spec.partition(":")[2].partition("?")
-    given = dict(parse_qsl(query, keep_blank_values=True))
-    for key in given:
+    options: dict[str, Any] = {"days": 30.0, "seed": 0}
+    for key, text in dict(parse_qsl(query, keep_blank_values=True)).items():
         if key not in _SYNTHETIC:
             raise InputError(f"{spec}: {unknown_name('an option', key, _SYNTHETIC)}")
-    made = profile(name or DEFAULT_PROFILE)
-    return synthesize(made, **{_SYNTHETIC[key][0]: _option(spec, key, given.get(key)) for key in _SYNTHETIC})
-
-
-def _option(spec: str, key: str, text: str | None) -> Any:
-    _, read, usual = _SYNTHETIC[key]
-    if text is None:
-        return usual
-    try:
-        return read(text)
-    except InputError as error:
-        raise InputError(f"{spec}: {key}: {error}") from None
-    except ValueError:
-        number = "a whole number" if read is int else "a number"
-        raise InputError(f"{spec}: {key} must be {number}, got {shown(text)}") from None
+        option, read = _SYNTHETIC[key]
+        try:
+            options[option] = read(text)
+        except InputError as error:
+            raise InputError(f"{spec}: {key}: {error}") from None
+        except ValueError:
+            number = "a whole number" if read is int else "a number"
+            raise InputError(f"{spec}: {key} must be {number}, got {shown(text)}") from None
+    return synthesize(profile(name or DEFAULT_PROFILE), **options)
 
 
 _SAME_SLOT = 1e-9  # slot lengths that differ by less than this share are one
@@ -266,9 +259,15 @@ def joined(markets: Sequence[Market], source: str, moves: Moves | None = None) -
     slot_hours = max(pool.slot_hours for market in markets for pool in market.pools)
     alike = [resample(market, slot_hours) for market in markets]
     pools = tuple(pool for market in alike for pool in market.pools)
-    sentences = (*_said(markets), *_slots_said(markets, slot_hours), *_span_said(pools, source))
+    sentences = _sentences(markets)
+    lengths = (pool.slot_hours for market in markets for pool in market.pools)
+    if not all(math.isclose(length, slot_hours, rel_tol=_SAME_SLOT) for length in lengths):
+        sentences.append(
+            f"Traces with different slots were resampled to the longest, {60 * slot_hours:g} min."
+        )
+    sentences += _common_time(pools, source)
     uncounted = tuple(name for market in markets for name in market.uncounted)
-    return Market(pools, source, sentences, Moves() if moves is None else moves, uncounted)
+    return Market(pools, source, tuple(sentences), Moves() if moves is None else moves, uncounted)
 
 
 def moves_said(market: Market) -> Market:
@@ -290,7 +289,7 @@ def _check_names(markets: Sequence[Market], source: str) -> None:
             origin[name] = market.source
 
 
-def _said(markets: Sequence[Market]) -> list[str]:
+def _sentences(markets: Sequence[Market]) -> list[str]:
     """Return the sentences of all markets: once what all of them say, else with the market that says it."""
     every = set.intersection(*(set(market.assumptions) for market in markets))
     own = [
@@ -302,14 +301,7 @@ def _said(markets: Sequence[Market]) -> list[str]:
     return [sentence for sentence in markets[0].assumptions if sentence in every] + own
 
 
-def _slots_said(markets: Sequence[Market], slot_hours: float) -> list[str]:
-    lengths = (pool.slot_hours for market in markets for pool in market.pools)
-    if all(math.isclose(length, slot_hours, rel_tol=_SAME_SLOT) for length in lengths):
-        return []
-    return [f"Traces with different slots were resampled to the longest, {60 * slot_hours:g} min."]
-
-
-def _span_said(pools: Sequence[Pool], source: str) -> list[str]:
+def _common_time(pools: Sequence[Pool], source: str) -> list[str]:
     """Say which time all pools know of, unless they begin and end together; raises InputError for none."""
     last, first = max(pools, key=lambda pool: pool.start), min(pools, key=lambda pool: pool.end)
     if last.start >= first.end:

@@ -11,7 +11,7 @@ from slacktide.core.errors import InputError
 from slacktide.core.units import format_duration
 from slacktide.market.formats.market_bytes import TableNotes
 from slacktide.market.formats.samples import ASSUMED_SPOT_GPUS, MAX_SPOT_GPUS, MAX_USD_PER_GPU_HOUR
-from slacktide.market.live.base import PriceFeed, open_feed, without_settings
+from slacktide.market.live.base import PriceFeed, open_feed
 from slacktide.market.live.follower import FollowedTable, Follower, FollowStep
 
 SHORTEST_HOURS, LONGEST_HOURS = 1.0 / 60.0, 24.0
@@ -62,7 +62,7 @@ def follow(
     """
     source = open_feed(request.feed) if feed is None else feed
     notes = TableNotes(
-        feed=without_settings(request.feed),
+        feed=request.feed.partition("?")[0],  # without its settings, which may hold private addresses
         zones=request.zones,
         slot_hours=request.every_hours,
         spot_gpus=request.spot_gpus,

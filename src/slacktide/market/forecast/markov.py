@@ -223,7 +223,7 @@ def state_of(levels: StateCuts, model: Model, level: Ints, age_bin: Ints, price:
 
 
 def transitions(levels: StateCuts, model: Model) -> tuple[Ints, Ints, Ints, Floats]:
-    """Return edges between states: the first and last by [part of the day, state]; by edge, end and chance."""
+    """Return edges between states: first, last by [part of the day, state]; of each its end and chance."""
     bins, prices = len(levels.bins), len(model.prices)
     widths = np.diff(np.array(levels.bins)).astype(np.float64)
     states = len(levels.usable) * bins * prices

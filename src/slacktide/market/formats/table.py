@@ -12,11 +12,11 @@ which accepts what only looked odd and finds the line of what is wrong.
 from __future__ import annotations
 
 import json
-import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
+from math import isclose
 from pathlib import Path
 from typing import Any
 
@@ -97,16 +97,15 @@ def _from_parquet(data: bytes, path: str, options: ReadOptions) -> Market:
         # Single rows do not show how far apart they are.
         options = replace(options, slot_hours=note.slot_hours)
     market = regular(samples, options)
-    pools = tuple(_exact(pool, note.slot_hours) for pool in market.pools)
+    pools, written = market.pools, note.slot_hours
+    if written is not None:
+        # Times are in whole microseconds, so they may be just off the slot length that was written.
+        pools = tuple(
+            replace(pool, slot_hours=written) if isclose(written, pool.slot_hours, rel_tol=1e-6) else pool
+            for pool in pools
+        )
     assumptions = (*note.assumptions, *market.assumptions)
     return replace(market, pools=pools, assumptions=assumptions, moves=note.moves)
-
-
-def _exact(pool: Pool, written: float | None) -> Pool:
-    """Take the slot length that was written where the times, in whole microseconds, are just off it."""
-    if written is None or not math.isclose(written, pool.slot_hours, rel_tol=1e-6):
-        return pool
-    return replace(pool, slot_hours=written)
 
 
 def write_table(market: Market, path: str | Path) -> None:
@@ -219,7 +218,10 @@ def _arrow_samples(table: Any, path: str, place: Callable[[int], SamplePlace]) -
     spot, on_demand = (table[name].to_numpy() for name in COLUMNS[3:])
     counted = COUNT_COLUMN in table.column_names
     gpus = table[COUNT_COLUMN].to_numpy() if counted else np.full(len(table), ASSUMED_SPOT_GPUS)
-    if not (all(name and name == name.strip() for name in names) and _possible(gpus, spot, on_demand)):
+    prices = (_within(usd, MAX_USD_PER_GPU_HOUR) for usd in (spot, on_demand))
+    if not (all(name and name == name.strip() for name in names) and _within(gpus, MAX_SPOT_GPUS)):
+        return None
+    if not all(prices):
         return None
     codes = pool.indices.to_numpy().astype(np.int64)
     micros = table["time_utc"].cast(pa.int64()).to_numpy()
@@ -243,7 +245,7 @@ def _stock(column: Any) -> Ints | None:
     """
     if not hasattr(column, "dictionary"):
         counts: Ints = column.fill_null(UNLIMITED_GPUS).to_numpy(zero_copy_only=False).astype(np.int64)
-        return counts if counts.min() >= 0 and counts.max() <= UNLIMITED_GPUS else None
+        return counts if _within(counts, UNLIMITED_GPUS) else None
     texts = column.dictionary.to_pylist()
     if not all(text == "" or (text.isascii() and text.isdigit() and len(text) < 10) for text in texts):
         return None
@@ -265,10 +267,9 @@ def _gpu_types(table: Any, codes: Ints, pools: int) -> tuple[str, ...] | None:
     return tuple(names[kind] for kind in of_pool)
 
 
-def _possible(gpus: Ints, spot: Floats, on_demand: Floats) -> bool:
+def _within(numbers: Ints | Floats, most: float) -> bool:
     # The comparisons are false for NaN, so they also refuse what is not a number.
-    prices = (bool(((usd >= 0) & (usd <= MAX_USD_PER_GPU_HOUR)).all()) for usd in (spot, on_demand))
-    return bool(gpus.min() >= 0 and gpus.max() <= MAX_SPOT_GPUS) and all(prices)
+    return bool(((numbers >= 0) & (numbers <= most)).all())
 
 
 def _arrow_table(market: Market) -> Any:
@@ -361,13 +362,10 @@ def _cast(table: Any) -> Any:
     return pa.table(encoded).unify_dictionaries()
 
 
-def _rows(table: Any) -> list[CellRow]:
-    columns = [_values(column) for column in table.columns]
-    records = zip(*columns, strict=True)
-    return [
-        CellRow(number, ["" if value is None else str(value) for value in record])
-        for number, record in enumerate(records, start=1)
-    ]
+def _rows(table: Any) -> Iterator[CellRow]:
+    rows = zip(*(_values(column) for column in table.columns), strict=True)
+    for number, row in enumerate(rows, start=1):
+        yield CellRow(number, ["" if value is None else str(value) for value in row])
 
 
 def _values(column: Any) -> list[Any]:

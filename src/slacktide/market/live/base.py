@@ -112,11 +112,6 @@ def _typed(text: str) -> str | int | float:
     return text
 
 
-def without_settings(spec: str) -> str:
-    """Return a feed's name as it is written down: settings may hold private addresses."""
-    return spec.partition("?")[0]
-
-
 AWS_REGION = re.compile(r"[a-z]+(?:-[a-z]+)+-\d+")
 """How the zones of AWS begin: `us-east-1a`, and `us-west-2-lax-1a`."""
 _ZONE = re.compile(r"[A-Za-z0-9._-]{1,64}")
