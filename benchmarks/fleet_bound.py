@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from slacktide.allocators.patient_spot import PatientSpot
+from slacktide.budget.classes import Member
 from slacktide.core.arrays import Floats
 from slacktide.core.speedup import Table, concave_hull
 from slacktide.core.types import Job
@@ -26,7 +27,7 @@ from slacktide.market.base import Market, Pool
 from slacktide.market.source import open_market
 from slacktide.results.fleet import FleetRun
 from slacktide.simulation.fleet.run import RunOptions, run_fleet
-from slacktide.simulation.fleet.scene import FleetScene, Member
+from slacktide.simulation.fleet.scene import FleetScene
 from slacktide_papers.fleet_bound.climb import Climb
 from slacktide_papers.fleet_bound.problem import Problem, trivial_hours
 from slacktide_papers.fleet_bound.scenes import problem_of

@@ -12,11 +12,12 @@ import numpy as np
 
 from benchmarks.stream_fleets import DATA
 from slacktide.budget.allowance import Allowance
+from slacktide.budget.classes import Member
 from slacktide.core.speedup import Amdahl, Power, Table
 from slacktide.core.types import Job
 from slacktide.market.base import Market, Pool
 from slacktide.market.source import open_market
-from slacktide.simulation.fleet.scene import FleetScene, Member
+from slacktide.simulation.fleet.scene import FleetScene
 
 WIDTHS = (1, 2, 4, 8, 16)
 RESTART_HOURS = 0.1

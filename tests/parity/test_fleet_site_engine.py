@@ -17,6 +17,7 @@ from slacktide.allocators.patient_spot import PatientSpot
 from slacktide.allocators.view import Admitting, Allocator, Decision, FleetView, Remembering, begin
 from slacktide.backends.replay import Replay
 from slacktide.budget.allowance import Allowance, Renewal
+from slacktide.budget.classes import Member
 from slacktide.core.errors import InfeasibleError
 from slacktide.core.quotes import UNLIMITED_GPUS
 from slacktide.core.register import Spec
@@ -35,7 +36,7 @@ from slacktide.physics.pace import USUAL_SPREAD
 from slacktide.policies.base import policies
 from slacktide.simulation.fleet.market_kernel import Orders
 from slacktide.simulation.fleet.run import RunOptions, run_fleet
-from slacktide.simulation.fleet.scene import FleetScene, Member
+from slacktide.simulation.fleet.scene import FleetScene
 from slacktide.simulation.pool_options import PoolOptions
 from tests import build
 

@@ -12,7 +12,7 @@ from slacktide.allocators.base import allocators
 from slacktide.allocators.each import each
 from slacktide.allocators.view import Allocator, AnyAllocator, FleetView, Wanted
 from slacktide.budget.allowance import Allowance
-from slacktide.budget.classes import JobClass
+from slacktide.budget.classes import JobClass, Member
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.stream import draw_stream
 from slacktide.checks.allocators.site_cases import site_cases
@@ -26,7 +26,7 @@ from slacktide.results.fleet import FleetRun, HeldStretches
 from slacktide.simulation import plain
 from slacktide.simulation.fleet.market_kernel import Orders
 from slacktide.simulation.fleet.run import RunOptions, run_events, run_fleet
-from slacktide.simulation.fleet.scene import FleetScene, Member
+from slacktide.simulation.fleet.scene import FleetScene
 from slacktide.simulation.pool_options import PoolOptions
 from slacktide_papers.baselines.on_demand_widths import OnDemandWidths
 from tests import build

@@ -11,13 +11,14 @@ import numpy as np
 
 from slacktide.allocators.prices import deadline_guarantees as promises
 from slacktide.allocators.site.job_tables import JobTables, Kinds, state_of, terms_of
+from slacktide.budget.classes import Member
 from slacktide.checks.allocators.site_cases import site_cases
 from slacktide.core.quotes import Quote
 from slacktide.core.types import Job, PoolChoice, Wish
 from slacktide.market.base import Market, Moves, Pool
 from slacktide.physics import progress as physics
 from slacktide.policies.pools import rescue
-from slacktide.simulation.fleet.scene import FleetScene, Member
+from slacktide.simulation.fleet.scene import FleetScene
 
 
 class Moment(NamedTuple):

@@ -9,11 +9,12 @@ import pytest
 
 from slacktide.allocators.prices.on_demand_quota import Windows, first_gap, most_needed
 from slacktide.allocators.shadow_prices import ShadowPrices
+from slacktide.budget.classes import Member
 from slacktide.checks.allocators.site_cases import site_cases
 from slacktide.core.types import Job
 from slacktide.market.base import Market
 from slacktide.simulation.fleet.run import RunOptions, run_fleet
-from slacktide.simulation.fleet.scene import FleetScene, Member
+from slacktide.simulation.fleet.scene import FleetScene
 from tests import build
 
 

@@ -10,11 +10,12 @@ import pytest
 from slacktide.allocators.shadow_prices import ShadowPrices
 from slacktide.allocators.view import BUDGET_SHORT
 from slacktide.budget.allowance import Allowance
+from slacktide.budget.classes import Member
 from slacktide.core.speedup import Amdahl, Power
 from slacktide.core.types import Job
 from slacktide.market.base import Market
 from slacktide.simulation.fleet.run import RunOptions, run_fleet
-from slacktide.simulation.fleet.scene import FleetScene, Member
+from slacktide.simulation.fleet.scene import FleetScene
 from tests import build
 from tests.parts_of_effort import examples
 

@@ -1,10 +1,10 @@
-"""What a stream is made of: classes of jobs that are alike and arrive at a rate."""
+"""Classes of jobs that are alike and arrive at a rate, and the jobs of a fleet, each of a class."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 
 import numpy as np
@@ -91,6 +91,77 @@ class JobTemplate:
     @property
     def name(self) -> str:
         return self.job.name
+
+    def member(self, submitted_hours: float, size: float) -> Member:
+        """Return a job of this class, whose work is so many times that of the mean job."""
+        return Member(
+            submitted_hours,
+            self.job,
+            size * self.job.work_gpu_hours,
+            weight=self.weight,
+            patience_hours=self.patience_hours,
+            kind=self.name,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A job of a fleet: when it comes, the template of its class, and its own figures."""
+
+    submitted_hours: float  # on the clock of the run
+    template: Job
+    """What it shares with its class; work, deadline and value are those of the class where it has none."""
+    work_gpu_hours: float | None = None
+    deadline_hours: float | None = None  # from its submission; infinite: none
+    value_usd: float | None = None
+    weight: float = 1.0
+    patience_hours: float = math.nan
+    """How long it may go without GPUs before it rents on demand; not a number: as the allocator thinks."""
+    name: str = ""
+    kind: str = ""  # its class
+    owner: str = ""
+
+    @property
+    def work(self) -> float:
+        return self.template.work_gpu_hours if self.work_gpu_hours is None else self.work_gpu_hours
+
+    @property
+    def value(self) -> float:
+        return self.template.value_usd if self.value_usd is None else self.value_usd
+
+    @property
+    def due_hours(self) -> float:
+        """Hours from its submission to its deadline; infinite without one."""
+        return self.template.deadline_hours if self.deadline_hours is None else self.deadline_hours
+
+    @property
+    def hard(self) -> bool:
+        """Whether being late is a failure."""
+        return self.due_hours < math.inf and self.worthless_hours <= self.due_hours
+
+    @property
+    def worthless_hours(self) -> float:
+        """When its result is worth nothing, from its submission: as much later as its class says."""
+        late = self.template.worthless_after_hours
+        if late is None or self.due_hours == math.inf:
+            return self.due_hours
+        own = self.template.deadline_hours
+        return self.due_hours * (late / own if own < math.inf else 1.0)
+
+    @property
+    def job(self) -> Job:
+        """The job as its own file would describe it."""
+        size = self.work / self.template.work_gpu_hours
+        phases = tuple(Phase(one.work_gpu_hours * size, one.speedup) for one in self.template.parts)
+        late = self.worthless_hours if self.worthless_hours > self.due_hours else None
+        return replace(
+            self.template,
+            name=self.name or self.template.name,
+            phases=phases,
+            deadline_hours=self.due_hours,
+            worthless_after_hours=late,
+            value_usd=self.value,
+        )
 
 
 def load_gpus(templates: Iterable[JobTemplate]) -> float:

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from slacktide.allocators.patient_spot import PatientSpot
+from slacktide.budget.classes import Member
 from slacktide.core.errors import InputError
 from slacktide.core.speedup import Amdahl
 from slacktide.core.types import Job
 from slacktide.market.base import Market
 from slacktide.simulation.fleet.run import run_fleet
-from slacktide.simulation.fleet.scene import FleetScene, Member
+from slacktide.simulation.fleet.scene import FleetScene
 from slacktide_papers.fleet_bound.problem import trivial_hours
 from slacktide_papers.fleet_bound.scenes import fleet_bound, fleet_bounds, problem_of
 from tests import build

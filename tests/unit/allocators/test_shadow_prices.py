@@ -15,7 +15,7 @@ from slacktide.allocators.prices.pacing import Pacing, WorkCostCurve
 from slacktide.allocators.shadow_prices import PricesRun, ShadowPrices
 from slacktide.allocators.view import FleetView, OldMemory
 from slacktide.budget.allowance import Allowance
-from slacktide.budget.classes import JobClass
+from slacktide.budget.classes import JobClass, Member
 from slacktide.budget.fleet import Fleet
 from slacktide.core.errors import InputError
 from slacktide.core.speedup import Amdahl, Linear, Power
@@ -23,7 +23,7 @@ from slacktide.core.types import Job
 from slacktide.market.base import Market as Pools
 from slacktide.market.base import Pool
 from slacktide.simulation.fleet.run import RunOptions, run_fleet
-from slacktide.simulation.fleet.scene import FleetScene, Member
+from slacktide.simulation.fleet.scene import FleetScene
 from tests import build
 from tests.parts_of_effort import examples
 

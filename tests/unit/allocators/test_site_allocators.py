@@ -11,7 +11,7 @@ import pytest
 from slacktide.allocators.base import allocators
 from slacktide.allocators.patient_spot import PatientSpot
 from slacktide.allocators.view import AnyAllocator, needs_market
-from slacktide.budget.classes import JobClass
+from slacktide.budget.classes import JobClass, Member
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.stream import Stream
 from slacktide.core.errors import InputError
@@ -20,7 +20,7 @@ from slacktide.core.types import Job
 from slacktide.market.base import Market, Pool
 from slacktide.results.fleet import FleetRun, HeldStretches
 from slacktide.simulation.fleet.run import RunOptions, run_events, run_fleet
-from slacktide.simulation.fleet.scene import FleetScene, Member
+from slacktide.simulation.fleet.scene import FleetScene
 from slacktide_papers.baselines.each_alone import EachAlone
 from slacktide_papers.baselines.earliest_deadline import EarliestDeadline
 from slacktide_papers.baselines.on_demand_widths import OnDemandWidths

@@ -65,7 +65,7 @@ def test_jobs_are_drawn_from_the_classes_over_one_period(tmp_path: Path) -> None
     drawn = arrivals(tmp_path, past=None, seed=3)
     assert drawn.jobs_from == "poisson arrivals and fixed sizes, seed 3"
     assert len(drawn.jobs) == pytest.approx(14 * 31, rel=0.2)
-    assert {(job.kind, job.work_gpu_hours) for job in drawn.jobs} == {(0, 3), (1, 6)}
+    assert {(job.kind, job.work_gpu_hours) for job in drawn.jobs} == {("bert", 3), ("release", 6)}
     assert drawn.jobs[-1].submitted_hours < drawn.hours == 744
     assert len(arrivals(tmp_path, past=None, count=7).jobs) == 7
     scene = fleet_scene(drawn, question(tmp_path).file, question(tmp_path).open_market())

@@ -8,20 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.budget.classes import JobClass
+from slacktide.budget.classes import JobTemplate, Member
 from slacktide.core.errors import FileError, InputError
 from slacktide.core.types import Job
 from slacktide.files.fleet.recorded_jobs import FleetJobs, read_fleet_jobs
 
 CLASSES = (
-    JobClass(Job(name="bert", work_gpu_hours=4, widths=(1, 2)), 1.0),
-    JobClass(Job(name="vit", work_gpu_hours=2, widths=(1, 2)), 1.0),
+    JobTemplate(Job(name="bert", work_gpu_hours=4, widths=(1, 2)), 1.0, weight=3.0, patience_hours=8.0),
+    JobTemplate(Job(name="vit", work_gpu_hours=2, widths=(1, 2)), 1.0, weight=3.0, patience_hours=8.0),
 )
 PAST = Path(__file__).parents[3] / "examples" / "team-month" / "past.csv"
 
 
 def read(
-    tmp_path: Path, text: str, classes: tuple[JobClass, ...] = CLASSES, sizes: str = "fixed"
+    tmp_path: Path, text: str, classes: tuple[JobTemplate, ...] = CLASSES, sizes: str = "fixed"
 ) -> FleetJobs:
     path = tmp_path / "past.csv"
     path.write_text(text, encoding="utf-8")
@@ -36,9 +36,10 @@ def test_the_documented_columns(tmp_path: Path) -> None:
     )
     first, second, third = found.jobs
     assert found.began is None
-    assert first == (1, 0, 5, 12, 600, 2, 0.5, "first", "ada")
-    assert second == (2.5, 1, 3, None, None, None, None, "", "")
-    assert third == (3, 1, 1, math.inf, 0, None, math.inf, "", "")
+    bert, vit = (template.job for template in CLASSES)
+    assert first == Member(1, bert, 5, 12, 600, 2, 0.5, "first", "bert", "ada")
+    assert second == Member(2.5, vit, 3, None, None, 3, 8, "", "vit", "")
+    assert third == Member(3, vit, 1, math.inf, 0, 3, math.inf, "", "vit", "")
 
 
 @pytest.mark.parametrize(
@@ -65,11 +66,11 @@ def test_work_is_read_from_durations_or_drawn(tmp_path: Path) -> None:
 
 
 def test_one_class_need_not_be_named(tmp_path: Path) -> None:
-    assert read(tmp_path, "submit_hours\n1\n", CLASSES[:1]).jobs[0].kind == 0
+    assert read(tmp_path, "submit_hours\n1\n", CLASSES[:1]).jobs[0].kind == "bert"
 
 
 def test_the_example_is_a_month() -> None:
-    kinds = [JobClass(Job(name=name, work_gpu_hours=1, widths=(1,)), 1) for name in
+    kinds = [JobTemplate(Job(name=name, work_gpu_hours=1, widths=(1,)), 1) for name in
              ("finetune", "sweep", "release", "evaluation")]  # fmt: skip
     jobs = read_fleet_jobs(PAST, kinds, sizes="fixed").jobs
     assert 700 < jobs[-1].submitted_hours < 744

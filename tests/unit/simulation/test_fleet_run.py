@@ -7,12 +7,13 @@ import pytest
 
 from slacktide.allocators.patient_spot import PatientSpot
 from slacktide.budget.allowance import Allowance
+from slacktide.budget.classes import Member
 from slacktide.core.errors import InputError
 from slacktide.core.speedup import Amdahl
 from slacktide.core.types import Job
 from slacktide.market.base import Market
 from slacktide.simulation.fleet.run import RunOptions, run_fleet
-from slacktide.simulation.fleet.scene import FleetScene, Member
+from slacktide.simulation.fleet.scene import FleetScene
 from tests import build
 
 

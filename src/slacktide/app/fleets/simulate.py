@@ -11,7 +11,7 @@ from slacktide.allocators.view import AnyAllocator
 from slacktide.app.fleets.budgets import budget_gpus, check_enough
 from slacktide.app.fleets.simulate_request import FleetArrivals, SimulateRequest, arrivals_of
 from slacktide.budget.allowance import Allowance
-from slacktide.budget.classes import JobTemplate, load_gpus
+from slacktide.budget.classes import Member, load_gpus
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.stream import Stream, draw_stream
 from slacktide.budget.widths import least_budget_gpus
@@ -19,13 +19,13 @@ from slacktide.core.errors import InputError
 from slacktide.core.own_class import Spec
 from slacktide.core.register import extension
 from slacktide.files.fleet.fleet import FleetFile
-from slacktide.files.fleet.recorded_jobs import FleetJob, read_jobs
+from slacktide.files.fleet.recorded_jobs import read_jobs
 from slacktide.market.base import Market
 from slacktide.results.fleet import FleetComparison, FleetMonth, JobFacts
 from slacktide.results.stream import StreamComparison
 from slacktide.simulation.fleet.comparison import compare_fleet, compare_streams
 from slacktide.simulation.fleet.run import Progress
-from slacktide.simulation.fleet.scene import FleetScene, Member
+from slacktide.simulation.fleet.scene import FleetScene
 
 DEFAULT_ALLOCATORS: tuple[str, ...] = (
     "fixed-width", "online-width", "one-width", "efficiency-band", "equi", "fifo", "srpt"
@@ -149,8 +149,9 @@ def simulate_fleet(request: SimulateRequest, *, progress: Progress | None = None
 
 def fleet_scene(arrivals: FleetArrivals, file: FleetFile, market: Market) -> FleetScene:
     """Set jobs of a fleet on their market, which begins anew where it is too short for them."""
-    jobs = enumerate(arrivals.jobs, 1)
-    members = tuple(_member(job, file.templates[job.kind], number) for number, job in jobs)
+    members = tuple(
+        replace(job, name=job.name or f"{job.kind}-{number}") for number, job in enumerate(arrivals.jobs, 1)
+    )
     home = market.pools[0]
     left_hours = (len(home) - arrivals.start) * home.slot_hours
     again = left_hours < members[-1].submitted_hours + DRAIN_HOURS
@@ -169,8 +170,9 @@ def _as_they_come(fleet: Fleet | None, arrivals: FleetArrivals) -> Fleet | None:
     """Return a fleet with its classes in the order in which their first jobs come; the others after them."""
     if fleet is None:
         return None
-    order = dict.fromkeys([*(job.kind for job in arrivals.jobs), *range(len(fleet.classes))])
-    return replace(fleet, classes=tuple(fleet.classes[kind] for kind in order))
+    by_name = {one.name: one for one in fleet.classes}
+    order = dict.fromkeys([*(job.kind for job in arrivals.jobs), *by_name])
+    return replace(fleet, classes=tuple(by_name[name] for name in order))
 
 
 def change_usd(budget_usd: float) -> float:
@@ -191,21 +193,6 @@ def budget_usd(allowance: Allowance, hours: float) -> float:
         total += period.budget_usd * min(1.0, (hours - now) / (period.until_hours - now))
         now = period.until_hours
     return total
-
-
-def _member(job: FleetJob, one: JobTemplate, number: int) -> Member:
-    return Member(
-        submitted_hours=job.submitted_hours,
-        template=one.job,
-        work_gpu_hours=job.work_gpu_hours,
-        deadline_hours=job.deadline_hours,
-        value_usd=job.value_usd,
-        weight=one.weight if job.weight is None else job.weight,
-        patience_hours=one.patience_hours if job.patience_hours is None else job.patience_hours,
-        name=job.name or f"{one.name}-{number}",
-        kind=one.name,
-        owner=job.owner,
-    )
 
 
 def _month(arrivals: FleetArrivals, scene: FleetScene, promised_gpus: float) -> FleetMonth:

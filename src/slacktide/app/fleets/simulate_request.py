@@ -12,12 +12,13 @@ from typing import NamedTuple
 from slacktide.allocators.view import AnyAllocator
 from slacktide.app.markets.market import MarketSpec
 from slacktide.budget.allowance import Allowance
+from slacktide.budget.classes import Member
 from slacktide.budget.stream import draw_stream
 from slacktide.core.errors import InputError, shown
 from slacktide.core.own_class import Spec
 from slacktide.files.fleet.fleet import FleetFile, read_fleet_file
 from slacktide.files.fleet.keys import short_budget
-from slacktide.files.fleet.recorded_jobs import FleetJob, FleetJobs, read_fleet_jobs
+from slacktide.files.fleet.recorded_jobs import FleetJobs, read_fleet_jobs
 from slacktide.market.base import Market
 
 OF_MACHINES = {
@@ -128,7 +129,7 @@ def without_market(option: str) -> InputError:
 class FleetArrivals(NamedTuple):
     """Jobs over a time, and the budget on their clock."""
 
-    jobs: tuple[FleetJob, ...]
+    jobs: tuple[Member, ...]
     jobs_from: str  # where they came from
     hours: float  # the time over which they came
     start: int  # the slot of the market in which hour 0 is
@@ -174,12 +175,11 @@ def _recorded(request: SimulateRequest) -> FleetJobs | None:
     if request.jobs is None:
         return None
     request.check_recorded()
-    classes = request.file.classes
-    return read_fleet_jobs(request.jobs, classes, sizes=request.size_law, seed=request.seed)
+    return read_fleet_jobs(request.jobs, request.file.templates, sizes=request.size_law, seed=request.seed)
 
 
-def _drawn(request: SimulateRequest, requested: float | None, period: float) -> tuple[FleetJob, ...]:
-    classes = request.file.classes
+def _drawn(request: SimulateRequest, requested: float | None, period: float) -> tuple[Member, ...]:
+    classes, templates = request.file.classes, request.file.templates
     if not classes:
         raise InputError(
             f"{request.file.path}: jobs must be drawn from classes, got a fleet file without any; name past "
@@ -196,7 +196,7 @@ def _drawn(request: SimulateRequest, requested: float | None, period: float) -> 
         classes, count, arrivals=request.arrival_law, sizes=request.size_law, seed=request.seed
     )
     rows = zip(stream.arrival_hours.tolist(), stream.class_index.tolist(), stream.size.tolist(), strict=True)
-    return tuple(FleetJob(hours, kind, size * classes[kind].work_gpu_hours) for hours, kind, size in rows)
+    return tuple(templates[kind].member(hours, size) for hours, kind, size in rows)
 
 
 def _requested_hours(request: SimulateRequest, period_hours: float) -> float | None:

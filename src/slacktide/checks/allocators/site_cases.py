@@ -12,7 +12,7 @@ import numpy as np
 
 from slacktide.allocators.view import AnyAllocator, FleetView
 from slacktide.budget.allowance import RENEWALS, Allowance
-from slacktide.budget.classes import JobClass
+from slacktide.budget.classes import JobClass, Member
 from slacktide.budget.fleet import Fleet
 from slacktide.checks.base import CheckFailed
 from slacktide.checks.cases import WIDTHS, random_pool, random_speedup, with_other_future
@@ -24,7 +24,7 @@ from slacktide.physics import progress as physics
 from slacktide.results.fleet import FleetRun
 from slacktide.simulation.fleet.market_kernel import Orders
 from slacktide.simulation.fleet.run import RunOptions, Watch, run_fleet
-from slacktide.simulation.fleet.scene import ANY_GPU, FleetScene, Member
+from slacktide.simulation.fleet.scene import ANY_GPU, FleetScene
 from slacktide.simulation.pool_options import PoolOptions
 
 SLOTS = 80  # how long a market is

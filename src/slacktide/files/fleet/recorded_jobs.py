@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
-from slacktide.budget.classes import JobClass
+from slacktide.budget.classes import JobClass, JobTemplate, Member
 from slacktide.budget.stream import Stream, draw_sizes
 from slacktide.core.errors import FileError, InputError, listed, shown, unknown_name
 from slacktide.core.yaml_tree import read_text
@@ -38,25 +37,11 @@ LEAST_AMOUNT, MOST_AMOUNT = 1e-9, 1e12
 """Work, durations and widths outside of these are slips, and sums of them would lose the others."""
 
 
-class FleetJob(NamedTuple):
-    """A job of the table; None means that its class decides."""
-
-    submitted_hours: float
-    kind: int  # which class of the fleet it is of
-    work_gpu_hours: float
-    deadline_hours: float | None = None  # from its submission; infinite: it has none, whatever its class says
-    value_usd: float | None = None
-    weight: float | None = None
-    patience_hours: float | None = None
-    name: str = ""
-    owner: str = ""
-
-
 @dataclass(frozen=True, slots=True)
 class FleetJobs:
     """The jobs of a table in the order of their submission."""
 
-    jobs: tuple[FleetJob, ...]
+    jobs: tuple[Member, ...]
     began: datetime | None = None
     """The date of hour 0, which is a midnight in UTC; None where the table counts hours without a date."""
 
@@ -82,7 +67,9 @@ def read_jobs(path: str | Path, classes: Sequence[JobClass], *, sizes: str, seed
     return Stream(hours - hours[0] + span / max(1, len(hours) - 1), kinds.astype(np.int64), size)
 
 
-def read_fleet_jobs(path: str | Path, classes: Sequence[JobClass], *, sizes: str, seed: int = 0) -> FleetJobs:
+def read_fleet_jobs(
+    path: str | Path, templates: Sequence[JobTemplate], *, sizes: str, seed: int = 0
+) -> FleetJobs:
     """Read the jobs of a fleet; where a table does not give work, it is drawn.
 
     Columns: when a job was submitted (`submit_hours`, or a date in `submit_utc` or `submitted`; those of a
@@ -90,20 +77,20 @@ def read_fleet_jobs(path: str | Path, classes: Sequence[JobClass], *, sizes: str
     `deadline_hours`, `value_usd`, `priority`, `patience_hours`, `name` and `owner`. An empty cell is as the
     class says. Raises FileError with the line of a mistake.
     """
-    if not classes:
+    if not templates:
         raise InputError(f"{path}: jobs must be of a class, got a fleet file without classes; add 'classes:'")
     own = (DEADLINE, VALUE, PRIORITY, PATIENCE, NAME, OWNER)
-    table = _JobTable(path, classes, MOMENT_COLUMNS, "were submitted", own)
+    table = _JobTable(path, templates, MOMENT_COLUMNS, "were submitted", own)
     if not table.rows:
         raise FileError("a table of jobs must have at least one, got none", path=path)
     drawn = None if table.size else draw_sizes(len(table.rows), sizes, seed=seed).tolist()
-    found, dated, lines = list[FleetJob](), set[bool](), dict[str, int]()
+    found, dated, lines = list[Member](), set[bool](), dict[str, int]()
     for number, row in enumerate(table.rows):
         hours, is_date = table.moment(row)
         dated.add(is_date)
         if len(dated) > 1:
             raise table.mistake(row, table.time, "be dates or numbers in all rows")
-        found.append(table.job(row, hours, drawn[number] if drawn else None))
+        found.append(table.job(row, templates, hours, drawn[number] if drawn else None))
     for row, job in zip(table.rows, found, strict=True):
         first = lines.setdefault(job.name, row.number) if job.name else row.number
         if first != row.number:
@@ -112,12 +99,12 @@ def read_fleet_jobs(path: str | Path, classes: Sequence[JobClass], *, sizes: str
     return _in_order(found, dated.pop(), table.path)
 
 
-def _in_order(jobs: list[FleetJob], dated: bool, path: str) -> FleetJobs:
+def _in_order(jobs: list[Member], dated: bool, path: str) -> FleetJobs:
     """Return jobs in the order of their submission; dates are counted from the midnight before the first."""
     jobs.sort(key=lambda job: job.submitted_hours)
     began = 24.0 * math.floor(jobs[0].submitted_hours / 24.0) if dated else 0.0
     _check_span(jobs[-1].submitted_hours - began, "a table of jobs", path)
-    moved = tuple(job._replace(submitted_hours=job.submitted_hours - began) for job in jobs)
+    moved = tuple(replace(job, submitted_hours=job.submitted_hours - began) for job in jobs)
     return FleetJobs(moved, datetime(1970, 1, 1, tzinfo=UTC) + timedelta(hours=began) if dated else None)
 
 
@@ -133,7 +120,7 @@ class _JobTable:
     def __init__(
         self,
         path: str | Path,
-        classes: Sequence[JobClass],
+        classes: Sequence[JobClass | JobTemplate],
         times: dict[str, float],
         came: str,
         own: Iterable[str] = (),
@@ -196,20 +183,22 @@ class _JobTable:
             raise self.mistake(row, self.time, "be >= 0")
         return hours, hours >= EPOCH_HOURS
 
-    def job(self, row: CellRow, hours: float, drawn: float | None) -> FleetJob:
+    def job(
+        self, row: CellRow, templates: Sequence[JobTemplate], hours: float, drawn: float | None
+    ) -> Member:
         """Return the job of a row, whose size was drawn where the table has none."""
         kind = self._kind(row)
-        size = self._size(row, kind) if drawn is None else drawn
-        return FleetJob(
-            hours,
-            kind,
-            size * self._classes[kind].work_gpu_hours,
-            self._optional(row, DEADLINE, none=math.inf),
-            self._optional(row, VALUE, none=0.0, least=0.0),
-            self._optional(row, PRIORITY, least=keys.LEAST_WEIGHT, most=keys.MOST_WEIGHT),
-            self._optional(row, PATIENCE, none=math.inf, least=0.0),
-            self._cell(row, NAME),
-            self._cell(row, OWNER),
+        member = templates[kind].member(hours, self._size(row, kind) if drawn is None else drawn)
+        weight = self._optional(row, PRIORITY, least=keys.LEAST_WEIGHT, most=keys.MOST_WEIGHT)
+        patience_hours = self._optional(row, PATIENCE, none=math.inf, least=0.0)
+        return replace(
+            member,
+            deadline_hours=self._optional(row, DEADLINE, none=math.inf),
+            value_usd=self._optional(row, VALUE, none=0.0, least=0.0),
+            weight=member.weight if weight is None else weight,
+            patience_hours=member.patience_hours if patience_hours is None else patience_hours,
+            name=self._cell(row, NAME),
+            owner=self._cell(row, OWNER),
         )
 
     def _cell(self, row: CellRow, name: str) -> str:
@@ -250,11 +239,11 @@ class _JobTable:
         """Return the work of a job as a multiple of its class's mean; 1 if the table does not say."""
         if self.size is None:
             return 1.0
-        amount, one = self._amount(row, self.size), self._classes[kind]
+        amount, job = self._amount(row, self.size), self._classes[kind].job
         if self.size == WORK:
-            return amount / one.work_gpu_hours
+            return amount / job.work_gpu_hours
         gpus = self._amount(row, WIDTH)
-        return amount / 3600.0 / sum(phase.work_gpu_hours / phase.speedup(gpus) for phase in one.phases)
+        return amount / 3600.0 / sum(phase.work_gpu_hours / phase.speedup(gpus) for phase in job.parts)
 
     def _amount(self, row: CellRow, name: str) -> float:
         found = self._number(row, name)

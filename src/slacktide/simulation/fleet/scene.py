@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
@@ -13,76 +12,17 @@ import numpy as np
 from slacktide.allocators.prices.site_rules import PoolOffers
 from slacktide.allocators.site.job_tables import JobTables, Kinds, kinds_of
 from slacktide.budget.allowance import Allowance
+from slacktide.budget.classes import Member
 from slacktide.budget.fleet import Fleet
 from slacktide.core.arrays import Floats, Ints, empty_columns
 from slacktide.core.errors import InputError
 from slacktide.core.quotes import UNLIMITED_GPUS
-from slacktide.core.types import Job, Phase
+from slacktide.core.types import Job
 from slacktide.market.base import Market, Pool
 from slacktide.policies.view import Places
 from slacktide.simulation.pool_options import PoolOptions
 
 ANY_GPU = "GPU"
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """A job of a fleet: when it comes, the template of its class, and its own figures."""
-
-    submitted_hours: float  # on the clock of the run
-    template: Job
-    """What it shares with its class; work, deadline and value are those of the class where it has none."""
-    work_gpu_hours: float | None = None
-    deadline_hours: float | None = None  # from its submission; infinite: none
-    value_usd: float | None = None
-    weight: float = 1.0
-    patience_hours: float = math.nan
-    """How long it may go without GPUs before it rents on demand; not a number: as the allocator thinks."""
-    name: str = ""
-    kind: str = ""  # its class
-    owner: str = ""
-
-    @property
-    def work(self) -> float:
-        return self.template.work_gpu_hours if self.work_gpu_hours is None else self.work_gpu_hours
-
-    @property
-    def value(self) -> float:
-        return self.template.value_usd if self.value_usd is None else self.value_usd
-
-    @property
-    def due_hours(self) -> float:
-        """Hours from its submission to its deadline; infinite without one."""
-        return self.template.deadline_hours if self.deadline_hours is None else self.deadline_hours
-
-    @property
-    def hard(self) -> bool:
-        """Whether being late is a failure."""
-        return self.due_hours < math.inf and self.worthless_hours <= self.due_hours
-
-    @property
-    def worthless_hours(self) -> float:
-        """When its result is worth nothing, from its submission: as much later as its class says."""
-        late = self.template.worthless_after_hours
-        if late is None or self.due_hours == math.inf:
-            return self.due_hours
-        own = self.template.deadline_hours
-        return self.due_hours * (late / own if own < math.inf else 1.0)
-
-    @property
-    def job(self) -> Job:
-        """The job as its own file would describe it."""
-        size = self.work / self.template.work_gpu_hours
-        phases = tuple(Phase(one.work_gpu_hours * size, one.speedup) for one in self.template.parts)
-        late = self.worthless_hours if self.worthless_hours > self.due_hours else None
-        return replace(
-            self.template,
-            name=self.name or self.template.name,
-            phases=phases,
-            deadline_hours=self.due_hours,
-            worthless_after_hours=late,
-            value_usd=self.value,
-        )
 
 
 class MarketQuotes(NamedTuple):
