@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from slacktide.checks import STORE_CHECKS, CheckFailed, check_store
-from slacktide.checks.history import history
+from slacktide.checks.history import HISTORY
 from slacktide.checks.store import Again, StoreCheck
 from slacktide.core.errors import BackendError
 from slacktide.journal.events import KINDS, Event, Record
@@ -33,7 +33,7 @@ def test_store_keeps_the_contract(kind: Kind, check: StoreCheck, tmp_path: Path)
 
 
 def test_the_history_has_every_kind_of_event() -> None:
-    assert {type(event).__name__ for event in history()} == set(KINDS)
+    assert {type(event).__name__ for event in HISTORY} == set(KINDS)
 
 
 class Forgetful(MemoryStore):

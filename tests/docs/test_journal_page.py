@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.checks.history import JOB, history
+from slacktide.checks.history import HISTORY, JOB
 from slacktide.journal.events import KINDS, Event
 from slacktide.journal.store.paths import journal_path
 from slacktide.journal.store.sqlite import SqliteStore
@@ -36,16 +36,16 @@ def test_its_queries_and_its_code_run(
 ) -> None:
     monkeypatch.setenv("SLACKTIDE_HOME", str(tmp_path))
     with SqliteStore(journal_path()) as store:
-        store.append(history())
+        store.append(HISTORY)
     (queries,), (code,) = (re.findall(rf"```{name}\n(.*?)```", PAGE, re.S) for name in ("sql", "python"))
     database = sqlite3.connect(journal_path())
     answers = [database.execute(query).fetchall() for query in queries.split(";") if query.strip()]
     database.close()
-    assert len(answers[0]) == min(20, len(history()))
+    assert len(answers[0]) == min(20, len(HISTORY))
     assert answers[1:] == [
         [(JOB, 0.15)],
         [(1, 3, 0, 'spot "lives" longer than a restart takes')],
         [(JOB, "cancelled", 9.2)],
     ]
     exec(compile(code, "journal.md", "exec"), {})
-    assert len(capsys.readouterr().out.splitlines()) == sum(event.job == JOB for event in history())
+    assert len(capsys.readouterr().out.splitlines()) == sum(event.job == JOB for event in HISTORY)

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slacktide.checks.history import history
+from slacktide.checks.history import HISTORY
 from slacktide.core.errors import InputError
 from slacktide.core.quotes import Quote
 from slacktide.core.types import JobState, JsonText
@@ -47,7 +47,7 @@ PLAIN: dict[Any, st.SearchStrategy[Any]] = {
 }
 
 
-DECIDED = next(event for event in history() if isinstance(event, Decided))
+DECIDED = next(event for event in HISTORY if isinstance(event, Decided))
 
 
 class Odd(str, enum.Enum):  # noqa: UP042 (its str() is not what it equals, which a StrEnum's is)

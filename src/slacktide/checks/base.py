@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 import numpy as np
 
@@ -49,20 +49,3 @@ def run_all(
         rng = np.random.default_rng(seed)
         for case in cases():
             check(plugin, case, rng)
-
-
-class Timed(Protocol):
-    """Something that was decided at a time."""
-
-    @property
-    def now_hours(self) -> float: ...
-
-
-def must_agree(one: Sequence[Timed], other: Sequence[Timed], until_hours: float, message: str) -> None:
-    """Raise CheckFailed with this message unless all that was decided up to a time is the same."""
-    left, right = ([each for each in all_of if each.now_hours <= until_hours] for all_of in (one, other))
-    # The first difference says more than two numbers of decisions, so it comes first.
-    for before, after in zip(left, right, strict=False):
-        if before != after:
-            raise CheckFailed(f"{message}, got {before} and {after}")
-    must(len(left) == len(right), f"{message}, got {len(left)} and {len(right)} decisions")

@@ -9,7 +9,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
@@ -53,7 +53,7 @@ class ProviderTrial:
         return self._others[-1]
 
     def renew(self) -> None:
-        """Go on as another controller, which knows nothing but the journal."""
+        """Continue as another controller, which knows nothing but the journal."""
         self.provider = self._make(self._renter)
 
     def request(self, ticket: str, spec: MachineKind) -> None:
@@ -70,11 +70,9 @@ class ProviderTrial:
             ) from error
 
     def end(self, *ids: str) -> None:
-        """End machines."""
         self._answer(lambda: self.provider.end(ids))
 
     def listed(self) -> Sequence[Machine]:
-        """List machines."""
         return self._answer(self.provider.machines)
 
     def surveyed(self, provider: Surveying) -> set[str]:
@@ -138,12 +136,8 @@ class ProviderTrial:
 @contextmanager
 def provider_trial(make: MakeProvider, spec: MachineKind) -> Iterator[ProviderTrial]:
     """Put a provider on trial, and end what it rented."""
-    with tempfile.TemporaryDirectory() as folder:
-        one = ProviderTrial(make, spec, Path(folder))
-        try:
-            yield one
-        finally:
-            one.close()
+    with tempfile.TemporaryDirectory() as folder, closing(ProviderTrial(make, spec, Path(folder))) as one:
+        yield one
 
 
 ProviderCheck: TypeAlias = Callable[[ProviderTrial], None]
@@ -201,14 +195,14 @@ def check_ending(one: ProviderTrial) -> None:
 def check_owners(one: ProviderTrial) -> None:
     """An owner sees its own machines only, and the same ticket of another one is another machine."""
     one.rent("1")
-    mine, other = one.alive("1"), one.another()
+    first, other = one.alive("1"), one.another()
     must(
         not other.listed(), f"an owner must see its own machines only, got {len(other.listed())} of another's"
     )
     other.rent("1")
-    theirs = other.alive("1")
-    must(theirs.id != mine.id, "a ticket of another owner must give another machine, got the same")
-    other.end(theirs.id)
+    second = other.alive("1")
+    must(second.id != first.id, "a ticket of another owner must give another machine, got the same")
+    other.end(second.id)
     other.until(lambda: not other.is_alive("1"), "a machine that was ended must not be listed as alive")
     must(one.is_alive("1"), "an owner's machine must outlive another's of the same ticket, got it ended")
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from slacktide.checks.base import CheckFailed
-from slacktide.checks.history import JOB, history
+from slacktide.checks.base import CheckFailed, must
+from slacktide.checks.history import HISTORY, JOB
 from slacktide.core.errors import InputError, SlacktideError
 from slacktide.journal.events import CancellationAsked, Event, Record
 from slacktide.journal.store.base import Snapshot, Store
@@ -29,12 +29,12 @@ MANY = 2500  # more events than a store is likely to fetch at once
 def gives_back_what_it_was_given(store: Store, again: Again | None) -> None:
     """Events of every kind come back unchanged, floats to the last bit, and as append said."""
     # By their repr, because 0.0 equals -0.0; taken before, because a store may keep the events it was given.
-    given = [repr(event) for event in history()]
-    said, found = store.append(history()), list(store.read())
+    given = [repr(event) for event in HISTORY]
+    said, found = store.append(HISTORY), list(store.read())
     _must_equal(said, found, "what append returns and what is read")
     _must_equal([repr(record.event) for record in found], given, "events")
-    if any(record.time_utc.utcoffset() is None for record in found):
-        raise CheckFailed(f"times must know their zone, got {found[0].time_utc}")
+    zoned = all(record.time_utc.utcoffset() is not None for record in found)
+    must(zoned, f"times must know their zone, got {found[0].time_utc}")
 
 
 def keeps_the_order(store: Store, again: Again | None) -> None:
@@ -42,15 +42,15 @@ def keeps_the_order(store: Store, again: Again | None) -> None:
     _must_equal(store.last_seq(), 0, "the last number of an empty journal")
     said = [record for size in (1, 0, 3, MANY) for record in store.append(_requested(size))]
     numbers = [record.seq for record in said]
-    if sorted(set(numbers)) != numbers or numbers[0] < 1:
-        raise CheckFailed(f"numbers must grow from 1 on, got {numbers[:10]}")
+    grow = sorted(set(numbers)) == numbers and numbers[0] >= 1
+    must(grow, f"numbers must grow from 1 on, got {numbers[:10]}")
     _must_equal(list(store.read()), said, "what append returned and what is read")
     _must_equal(store.last_seq(), numbers[-1], "the last number")
 
 
 def reads_on_from_a_number(store: Store, again: Again | None) -> None:
     """Reading after a number gives what came later, all of it and nothing else."""
-    said = store.append(history())
+    said = store.append(HISTORY)
     for index, record in enumerate(said):
         _must_equal(list(store.read(after=record.seq)), said[index + 1 :], f"events after {record.seq}")
     for beyond in (said[-1].seq + 1, said[-1].seq + 10**6):
@@ -59,7 +59,7 @@ def reads_on_from_a_number(store: Store, again: Again | None) -> None:
 
 def reads_one_job(store: Store, again: Again | None) -> None:
     """Reading one job gives its events alone; the empty name is the controller's."""
-    said = store.append(history())
+    said = store.append(HISTORY)
     for job in (JOB, "", "other", "no-such-job", "%"):
         wanted = [record for record in said if record.event.job == job]
         _must_equal(list(store.read(job=job)), wanted, f"events of job {job!r}")
@@ -82,8 +82,7 @@ def ends_though_one_appends_while_reading(store: Store, again: Again | None) -> 
     said = store.append(_requested(MANY))
     seen: list[Record] = []
     for record in store.read():
-        if len(seen) > len(said):
-            raise CheckFailed("reading must end with what stood there when it began, got later events")
+        must(len(seen) <= len(said), "reading must end with what stood there when it began, got later events")
         seen.append(record)
         if record.seq % 500 == 1:
             store.append(_requested(1))
@@ -106,18 +105,17 @@ def remembers(store: Store, again: Again | None) -> None:
     """What was written is there when the journal is opened again."""
     if again is None:
         return
-    said = store.append(history())
+    said = store.append(HISTORY)
     store.close()
     with again(store) as later:
         _must_equal(list(later.read()), said, "events after opening again")
         more = later.append(_requested(1))
-        if more[0].seq <= said[-1].seq:
-            raise CheckFailed(f"numbers must go on after {said[-1].seq}, got {more[0].seq}")
+        must(more[0].seq > said[-1].seq, f"numbers must go on after {said[-1].seq}, got {more[0].seq}")
 
 
 def keeps_a_snapshot(store: Store, again: Again | None) -> None:
     """The newest snapshot comes back to a reader of its form and to no other; events stay the same."""
-    said, newest = store.append(history()), Snapshot(2, "form", b"\0\xffnewest")
+    said, newest = store.append(HISTORY), Snapshot(2, "form", b"\0\xffnewest")
     _must_equal(store.latest("form"), None, "the snapshot of a journal that has none")
     for snapshot in (Snapshot(1, "form", b"older"), newest):
         store.snapshot(snapshot)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
@@ -40,17 +40,16 @@ class BackendTrial:
         self.backend = make(self._place)
 
     def enter(self, run: str = FOREVER, env: Mapping[str, str] | None = None) -> None:
-        """Let the back end get to know the job."""
+        """Enter the job, with the command that its workers run."""
         launch = LaunchSpec(job=JOB, run=run, workdir=str(self._folder), env=env or {}, grace_s=GRACE_S)
         self.backend.enter(replace(launch, secrets=tuple(SECRET)))
 
     def renew(self) -> None:
-        """Go on with another controller, which knows nothing but the journal."""
+        """Continue as another controller, which knows nothing but the journal."""
         self.backend.close()
         self.backend = self._make(self._place)
 
     def look(self) -> BackendStatus:
-        """Say what is."""
         return self.backend.look([JOB])[JOB]
 
     def until(self, condition: Callable[[BackendStatus], object], words: str) -> BackendStatus:
@@ -102,9 +101,5 @@ class BackendTrial:
 @contextmanager
 def trial(make: Make) -> Iterator[BackendTrial]:
     """Put a back end on trial in a folder that is removed afterwards."""
-    with tempfile.TemporaryDirectory() as folder:
-        one = BackendTrial(make, Path(folder))
-        try:
-            yield one
-        finally:
-            one.close()
+    with tempfile.TemporaryDirectory() as folder, closing(BackendTrial(make, Path(folder))) as one:
+        yield one

@@ -317,7 +317,6 @@ def cookie_of(headers: Mapping[str, str]) -> str:
 
 
 def _host(written: str) -> str:
-    """Return the name in a Host header, without its port."""
     name = written.lower()
     return name.rpartition(":")[0] if re.search(r":[0-9]*\Z", name) else name
 

@@ -182,7 +182,6 @@ class Routes:
                 yield Endpoint(handler=getattr(self, name), **getattr(method, MARK))
 
     async def _run_task(self, request: Request, verb: str, question: Any) -> Response:
-        """Have the task process answer a costly request."""
         plain = msgspec.to_builtins(question)
         run = partial(self._context.tasks.run, verb, plain, None)
         return await awaited(request, run, self._context.error_response)

@@ -88,9 +88,9 @@ class JournalReader:
         self._news: deque[Record] = deque()
         self.fold = StateCache(self.store, self._news.append)
         self.journal = Journal(self.store, path, state=self.fold)
-        self._stories = OfEachJob(self.store, DecisionHistory, MOST_HISTORIES)
-        self._courses = OfEachJob(self.store, Timeline, MOST_TIMELINES)
-        self._fleet_courses = FleetTimelines(self.store)
+        self._histories = OfEachJob(self.store, DecisionHistory, MOST_HISTORIES)
+        self._timelines = OfEachJob(self.store, Timeline, MOST_TIMELINES)
+        self._fleet_timelines = FleetTimelines(self.store)
         self._explaining = threading.Lock()
         self._keys = [threading.Lock() for _ in range(64)]
         """Held while a job is submitted with a key; many keys share one lock, by their hash."""
@@ -181,23 +181,23 @@ class JournalReader:
         with self.state() as state:
             status = listed(requests.record_of(state, job), state, in_charge=in_charge)
         with self._explaining:
-            return [self.paths.out_of(one) for one in explain(status, self._stories.of(job).events())]
+            return [self.paths.out_of(one) for one in explain(status, self._histories.of(job).events())]
 
     def course(self, job: str) -> dict[str, Any]:
         """Return the course of a job so far: points for pictures, and its last events."""
         in_charge = self.in_charge
         with self.state() as state:
             job_record = requests.record_of(state, job)
-            one, _ = self._rows.of(job_record, state, in_charge)
+            status, _ = self._rows.of(job_record, state, in_charge)
             over, submitted = not job_record.active, job_record.submitted
         with self._explaining:
-            course = self._courses.of(job)
-            points = drawn(course, one.spot_gpus, one.on_demand_gpus, over=over)
-            happenings = [*course.happenings]
+            timeline = self._timelines.of(job)
+            points = drawn(timeline, status.spot_gpus, status.on_demand_gpus, over=over)
+            happenings = [*timeline.happenings]
         return {
             "job": job,
-            "hours": one.hours,
-            "projected_hours": None if over else _projected_hours(one),
+            "hours": status.hours,
+            "projected_hours": None if over else _projected_hours(status),
             "points": values.plain(points),
             "happenings": [_happening(record, submitted, self.paths) for record in happenings],
         }
@@ -210,7 +210,7 @@ class JournalReader:
     def fleet_course(self, fleet: str) -> dict[str, Any]:
         """Return the course of a fleet so far; raises UnknownJobError where there is no such fleet."""
         with self._explaining:
-            moments = [*self._fleet_courses.of(fleet)]
+            moments = [*self._fleet_timelines.of(fleet)]
         with self.state() as state:
             if fleet not in state.fleets:
                 raise requests.UnknownJobError("a fleet", fleet, state.fleets)
@@ -313,10 +313,10 @@ def _happening(record: Record, submitted: Submitted, paths: ServerPaths) -> dict
     return {**document, "because": because(event.why)} if is_rule else document
 
 
-def _projected_hours(one: JobStatus) -> float | None:
+def _projected_hours(status: JobStatus) -> float | None:
     """Return when a job would be done at its pace so far; None while too little is done for an estimate."""
-    share = one.progress_gpu_hours / one.work_gpu_hours
-    return one.hours / share if LEAST_SHARE <= share < 1 else None
+    share = status.progress_gpu_hours / status.work_gpu_hours
+    return status.hours / share if LEAST_SHARE <= share < 1 else None
 
 
 def _details(record: JobRecord) -> dict[str, Any]:

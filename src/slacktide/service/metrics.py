@@ -28,8 +28,8 @@ Samples: TypeAlias = Iterable[tuple[Mapping[str, str], float]]  # labels, and a 
 class Histogram:
     """How often something took how long."""
 
-    def __init__(self, name: str, said: str, bounds_s: tuple[float, ...] = BOUNDS_S) -> None:
-        self._name, self._said, self._bounds_s = name, said, bounds_s
+    def __init__(self, name: str, meaning: str, bounds_s: tuple[float, ...] = BOUNDS_S) -> None:
+        self._name, self._meaning, self._bounds_s = name, meaning, bounds_s
         self._took: Counter[int] = Counter()
         self._sum_s = 0.0
 
@@ -38,7 +38,7 @@ class Histogram:
         self._sum_s += seconds
 
     def lines(self) -> Iterator[str]:
-        yield f"# HELP {self._name} {self._said}"
+        yield f"# HELP {self._name} {self._meaning}"
         yield f"# TYPE {self._name} histogram"
         sums = list(accumulate(self._took[place] for place in range(len(self._bounds_s) + 1)))
         for bound, total in zip((*map(str, self._bounds_s), "+Inf"), sums, strict=True):
@@ -103,8 +103,8 @@ def state_lines(state: JournalState, *, in_charge: bool) -> Iterator[str]:
         ),
         ("slacktide_machines", "gauge", "Machines with an open ticket.", [({}, len(state.tickets.open))]),
     )  # fmt: skip
-    for name, kind, said, samples in families:
-        yield from family(name, kind, said, samples)
+    for metric in families:
+        yield from family(*metric)
 
 
 def _by_job(values: Iterable[tuple[str, float]]) -> Samples:
@@ -119,8 +119,10 @@ def hook_lines(hooks: Sequence[HookStatus]) -> Iterator[str]:
         ("slacktide_alerts_dropped_total", "counter", "Alerts that a hook refused for good.", "dropped"),
         ("slacktide_alerts_waiting", "gauge", "Alerts that wait for a hook.", "waiting"),
     )
-    for name, kind, said, count in figures if hooks else ():
-        yield from family(name, kind, said, (({"hook": one.name}, getattr(one, count)) for one in hooks))
+    for name, kind, meaning, count in figures if hooks else ():
+        yield from family(
+            name, kind, meaning, (({"hook": hook.name}, getattr(hook, count)) for hook in hooks)
+        )
 
 
 def _labels(record: JobRecord, kind: str) -> dict[str, str]:
@@ -139,16 +141,16 @@ def _held(record: JobRecord) -> tuple[tuple[str, int], ...]:
 def _totals(state: JournalState, active: Iterable[JobRecord], unit: str, times: float = 1.0) -> Samples:
     sums: Counter[tuple[str, str]] = Counter()
     spent = [*state.ended.pools.items(), *((record.submitted.pool, spent_by(record)) for record in active)]
-    for pool, one in spent:
-        for kind, amount in _amounts(one, unit):
+    for pool, spending in spent:
+        for kind, amount in _amounts(spending, unit):
             sums[kind, pool] += amount  # type: ignore[assignment]
     for (kind, pool), amount in sums.items():
         yield {"capacity_type": kind, "pool": pool}, amount * times
 
 
-def family(name: str, kind: str, said: str, samples: Samples) -> Iterator[str]:
+def family(name: str, kind: str, meaning: str, samples: Samples) -> Iterator[str]:
     """Yield the samples of one metric in Prometheus' text form."""
-    yield f"# HELP {name} {said}"
+    yield f"# HELP {name} {meaning}"
     yield f"# TYPE {name} {kind}"
     for labels, value in samples:
         inside = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())

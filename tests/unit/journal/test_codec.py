@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slacktide.checks.history import history
+from slacktide.checks.history import HISTORY
 from slacktide.core.errors import InputError
 from slacktide.core.quotes import UNLIMITED_GPUS, Quote
 from slacktide.core.types import JobState
@@ -27,7 +27,7 @@ from slacktide.journal.events import (
 )
 
 NOT_TEXT: Any = b"host"
-DECIDED = next(event for event in history() if isinstance(event, Decided))
+DECIDED = next(event for event in HISTORY if isinstance(event, Decided))
 
 
 def to_tree(event: Event) -> dict[str, Any]:
@@ -168,7 +168,7 @@ def test_what_could_not_be_read_back_is_not_written(event: Event, words: str) ->
 
 
 def test_a_path_that_is_no_text_is_kept() -> None:
-    event = next(event for event in history() if isinstance(event, Submitted))
+    event = next(event for event in HISTORY if isinstance(event, Submitted))
     assert "\udcff" in event.path
     assert decode(encode(event)) == event
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.checks.history import JOB, history
+from slacktide.checks.history import HISTORY, JOB
 from slacktide.cli import run
 from slacktide.core.errors import BackendError, FileError
 from slacktide.journal.events import CancellationAsked, Event
@@ -166,7 +166,7 @@ def test_row_15_flipped_bytes_are_answered_and_never_a_traceback(
     path, random_ = tmp_path / "journal.db", random.Random(kind)
     if kind == "present":
         with SqliteStore(path) as store:
-            store.append(history())
+            store.append(HISTORY)
         whole = path.read_bytes()
     else:
         whole = (GOLDEN / f"{kind}.db").read_bytes()

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.checks.history import history
+from slacktide.checks.history import HISTORY
 from slacktide.core.errors import BackendError, FileError
 from slacktide.journal.events import CancellationAsked, Event
 from slacktide.journal.store import database
@@ -27,7 +27,7 @@ def journal(tmp_path: Path) -> Path:
     """A journal with a history in it, that nobody has open."""
     path = tmp_path / "journal.db"
     with SqliteStore(path) as store:
-        store.append(history())
+        store.append(HISTORY)
     return path
 
 
@@ -48,9 +48,9 @@ def test_the_table_can_be_searched_by_hand(journal: Path) -> None:
     database = sqlite3.connect(journal)
     rows = database.execute("SELECT seq, time_utc, job, kind, actor, at_hours, why FROM events").fetchall()
     database.close()
-    assert [row[0] for row in rows] == list(range(1, len(history()) + 1))
+    assert [row[0] for row in rows] == list(range(1, len(HISTORY) + 1))
     assert [row[2:] for row in rows] == [
-        (event.job, type(event).__name__, event.actor, event.at_hours, event.why) for event in history()
+        (event.job, type(event).__name__, event.actor, event.at_hours, event.why) for event in HISTORY
     ]
     assert all(row[1].endswith("Z") for row in rows)
 
@@ -309,7 +309,7 @@ for create in (True, False):
 def test_a_disk_that_is_read_only_is_told(journal: Path) -> None:
     if shutil.which("unshare") is None:
         pytest.skip("needs unshare to make a folder read-only")
-    script = ["sh", "-c", READ_ONLY, "sh", str(journal.parent), sys.executable, str(len(history()))]
+    script = ["sh", "-c", READ_ONLY, "sh", str(journal.parent), sys.executable, str(len(HISTORY))]
     before = journal.read_bytes()
     apart = ["unshare", "--map-root-user", "--mount", *script]
     done = subprocess.run(apart, capture_output=True, text=True, timeout=60, check=False)
@@ -335,7 +335,7 @@ def test_one_who_keeps_the_journal_is_reported(journal: Path) -> None:
     with SqliteStore(journal, patience_s=0.0) as store:
         with pytest.raises(BackendError, match=r"other processes must release .* got: database is locked"):
             store.append(asked(1))
-        assert len(list(store.read())) == len(history())  # readers do not wait for writers
+        assert len(list(store.read())) == len(HISTORY)  # readers do not wait for writers
         keeper.execute("ROLLBACK")
         assert len(store.append(asked(1))) == 1
     keeper.close()
@@ -437,7 +437,7 @@ def test_a_journal_gets_its_table_of_snapshots_with_the_first_one(journal: Path)
     assert tables(journal) == {"events", "snapshots"}
     with SqliteStore(journal, create=False) as store:
         assert store.latest("another") == Snapshot(4, "another", b"body")
-        assert len(list(store.read())) == len(history())
+        assert len(list(store.read())) == len(HISTORY)
 
 
 def test_a_snapshot_that_cannot_be_kept_leaves_the_journal_usable(journal: Path) -> None:
@@ -446,7 +446,7 @@ def test_a_snapshot_that_cannot_be_kept_leaves_the_journal_usable(journal: Path)
         store.snapshot(Snapshot(3, "form", b"body"))
         assert store.latest("form") is None
         store.append(asked(1))
-        assert store.last_seq() == len(history()) + 1
+        assert store.last_seq() == len(HISTORY) + 1
 
 
 def test_no_snapshot_is_written_to_a_journal_that_was_moved(journal: Path) -> None:

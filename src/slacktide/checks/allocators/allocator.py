@@ -37,7 +37,7 @@ from slacktide.budget.fleet import Fleet
 from slacktide.budget.stream import Stream, draw_stream
 from slacktide.budget.widths import least_budget_gpus
 from slacktide.checks.allocators.site_cases import SiteCase, site_cases
-from slacktide.checks.base import CheckFailed, Timed, must_agree, run_all
+from slacktide.checks.base import CheckFailed, must, run_all
 from slacktide.checks.cases import WIDTHS, random_speedup
 from slacktide.core.arrays import Ints
 from slacktide.core.errors import InputError
@@ -58,8 +58,8 @@ class AnyCase(Protocol):
         """Return the classes of the jobs."""
         ...
 
-    def decisions(self, allocator: AnyAllocator) -> Sequence[Timed]:
-        """Return all that an allocator decides."""
+    def run(self, allocator: AnyAllocator, watch: Watch | None = None) -> object:
+        """Run the case; `watch` is called with each view and what was decided."""
         ...
 
     def with_other_future(self, rng: np.random.Generator) -> tuple[AnyCase, float, str] | None:
@@ -67,12 +67,35 @@ class AnyCase(Protocol):
         ...
 
 
-class SeenDecision(NamedTuple):
-    """What was decided when, for whom."""
+class Decision(NamedTuple):
+    """What was decided when, for whom: widths, or pools with their GPUs of both kinds."""
 
     now_hours: float
-    ids: tuple[int, ...]
-    widths: tuple[int, ...]
+    ids: list[int]
+    decided: list[Any]
+
+
+def decisions(allocator: AnyAllocator, case: AnyCase) -> list[Decision]:
+    """Return all that an allocator decides."""
+    found: list[Decision] = []
+
+    def look(view: FleetView, decided: Ints | Orders) -> None:
+        found.append(Decision(view.now_hours, view.jobs.ids.tolist(), np.array(decided).tolist()))
+
+    case.run(allocator, look)
+    return found
+
+
+def must_agree(
+    one: Sequence[Decision], other: Sequence[Decision], message: str, until_hours: float = np.inf
+) -> None:
+    """Raise CheckFailed with this message unless all that was decided up to a time is the same."""
+    left, right = ([made for made in all_of if made.now_hours <= until_hours] for all_of in (one, other))
+    # The first difference says more than two numbers of decisions, so it comes first.
+    for before, after in zip(left, right, strict=False):
+        if before != after:
+            raise CheckFailed(f"{message}, got {before} and {after}")
+    must(len(left) == len(right), f"{message}, got {len(left)} and {len(right)} decisions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,16 +114,6 @@ class StreamCase:
             return run_events(self.stream, self.fleet, allocator, RunOptions(watch=watch))
         except InputError as error:
             raise CheckFailed(f"{error}, in {self}") from error
-
-    def decisions(self, allocator: AnyAllocator) -> list[SeenDecision]:
-        """Return all that an allocator decides."""
-        found: list[SeenDecision] = []
-
-        def look(view: FleetView, widths: Ints) -> None:
-            found.append(SeenDecision(view.now_hours, tuple(view.jobs.ids.tolist()), tuple(widths.tolist())))
-
-        self.run(allocator, look)
-        return found
 
     def with_other_future(self, rng: np.random.Generator) -> tuple[AnyCase, float, str] | None:
         """Return a case in which other jobs come from a job on, at other times."""
@@ -125,11 +138,11 @@ SiteCheck = Callable[[AnyAllocator, SiteCase, np.random.Generator], None]
 
 def decides_the_same_again(allocator: AnyAllocator, case: AnyCase, rng: np.random.Generator) -> None:
     """The same jobs get the same decisions, whatever ran before, also after pickling."""
-    first = case.decisions(allocator)
+    first = decisions(allocator, case)
     # Made after the first run, so that what that left behind in the allocator travels with the copy.
     twin: AnyAllocator = pickle.loads(pickle.dumps(allocator))
-    for again in (case.decisions(allocator), case.decisions(twin)):
-        must_agree(first, again, np.inf, f"the same jobs must get the same decisions in {case}")
+    for again in (allocator, twin):
+        must_agree(first, decisions(again, case), f"the same jobs must get the same decisions in {case}")
 
 
 def cannot_see_the_future(allocator: AnyAllocator, case: AnyCase, rng: np.random.Generator) -> None:
@@ -137,7 +150,7 @@ def cannot_see_the_future(allocator: AnyAllocator, case: AnyCase, rng: np.random
     if (found := case.with_other_future(rng)) is not None:
         other, until, beyond = found
         message = f"an allocator must not see the future beyond {beyond} in {case}"
-        must_agree(case.decisions(allocator), other.decisions(allocator), until, message)
+        must_agree(decisions(allocator, case), decisions(allocator, other), message, until)
 
 
 def goes_on_from_what_it_wrote_down(allocator: AnyAllocator, case: AnyCase, rng: np.random.Generator) -> None:
@@ -149,10 +162,10 @@ def goes_on_from_what_it_wrote_down(allocator: AnyAllocator, case: AnyCase, rng:
         return
     # Call 0 never comes: this one is never replaced, and only counts its calls.
     stayed = moving(allocator, case.fleet, at=0)
-    first = case.decisions(stayed)
+    first = decisions(stayed, case)
     moved = moving(allocator, case.fleet, at=int(rng.integers(1, stayed.calls + 1)))
     message = f"an allocator must continue from what it saved after {moved.at} calls in {case}"
-    must_agree(first, case.decisions(moved), np.inf, message)
+    must_agree(first, decisions(moved, case), message)
 
 
 class Moving:
@@ -219,8 +232,8 @@ def requests_only_what_is_allowed(
 def finishes_every_job(allocator: AnyAllocator, case: StreamCase, rng: np.random.Generator) -> None:
     """No job waits forever."""
     run = case.run(allocator)
-    if not np.isfinite(run.response_hours).all():
-        raise CheckFailed(f"every job must finish eventually, got one that never does in {case}")
+    finished = np.isfinite(run.response_hours).all()
+    must(finished, f"every job must finish eventually, got one that never does in {case}")
 
 
 def does_not_know_sizes(allocator: AnyAllocator, case: StreamCase, rng: np.random.Generator) -> None:
@@ -231,7 +244,7 @@ def does_not_know_sizes(allocator: AnyAllocator, case: StreamCase, rng: np.rando
     run = case.run(allocator)
     other = _larger(case, run, until)
     message = f"an allocator must not know the sizes of unfinished jobs at {until:g} h in {case}"
-    must_agree(case.decisions(allocator), other.decisions(allocator), until, message)
+    must_agree(decisions(allocator, case), decisions(allocator, other), message, until)
 
 
 def _larger(case: StreamCase, run: StreamRun, until: float) -> StreamCase:
@@ -287,8 +300,8 @@ def finishes_every_job_in_the_end(allocator: AnyAllocator, case: SiteCase, rng: 
     """While there is money no job waits forever on a market that has plenty of spot in the end."""
     calm = case.calmed()
     run = calm.run(allocator)
-    if not np.isfinite(run.finish_hours[run.admitted]).all():
-        raise CheckFailed(f"every job must finish eventually, got one that never does in {calm}")
+    finished = np.isfinite(run.finish_hours[run.admitted]).all()
+    must(finished, f"every job must finish eventually, got one that never does in {calm}")
 
 
 def keeps_hard_deadlines(allocator: AnyAllocator, case: SiteCase, rng: np.random.Generator) -> None:
@@ -329,8 +342,8 @@ def keeps_to_the_budget(allocator: AnyAllocator, case: SiteCase, rng: np.random.
     if not isinstance(begin(allocator, case.fleet), Admitting | Pricing):
         return
     most = case.run(allocator).most_spent_share
-    if most > 1.0 + ROUNDING_SHARE:
-        raise CheckFailed(f"no more than the budget must be spent, got {most:.6f} of it in {case}")
+    kept = most <= 1.0 + ROUNDING_SHARE
+    must(kept, f"no more than the budget must be spent, got {most:.6f} of it in {case}")
 
 
 def _site(view: FleetView) -> SiteView:

@@ -6,23 +6,21 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
-from slacktide.allocators.view import AnyAllocator, FleetView
+from slacktide.allocators.view import AnyAllocator
 from slacktide.budget.allowance import RENEWALS, Allowance
 from slacktide.budget.classes import JobClass, Member
 from slacktide.budget.fleet import Fleet
 from slacktide.checks.base import CheckFailed
 from slacktide.checks.cases import WIDTHS, random_pool, random_speedup, with_other_future
-from slacktide.core.arrays import Floats, Ints
+from slacktide.core.arrays import Floats
 from slacktide.core.errors import InputError
 from slacktide.core.types import TIME_TOLERANCE_HOURS, Job, JobState, Phase, PoolChoice
 from slacktide.market.base import Market, Moves, Pool
 from slacktide.physics import progress as physics
 from slacktide.results.fleet import FleetRun
-from slacktide.simulation.fleet.market_kernel import Orders
 from slacktide.simulation.fleet.run import RunOptions, Watch, run_fleet
 from slacktide.simulation.fleet.scene import ANY_GPU, FleetScene
 from slacktide.simulation.pool_options import PoolOptions
@@ -31,16 +29,6 @@ SLOTS = 80  # how long a market is
 ARRIVAL_SLOTS = 12  # in how many slots jobs come
 CALM_SLOTS = 400  # for how long a market stays calm at its end
 PLENTY_GPUS = 256  # as much spot as all jobs of a case could want
-
-
-class Ordered(NamedTuple):
-    """What was decided when, for whom."""
-
-    now_hours: float
-    ids: tuple[int, ...]
-    pool: tuple[int, ...]
-    spot_gpus: tuple[int, ...]
-    on_demand_gpus: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -84,17 +72,6 @@ class SiteCase:
             return run_fleet(self.scene, allocator, RunOptions(watch=watch), stop_hours=self.stop_hours)
         except InputError as error:
             raise CheckFailed(f"{error}, in {self}") from error
-
-    def decisions(self, allocator: AnyAllocator) -> list[Ordered]:
-        """Return all that an allocator decides."""
-        found: list[Ordered] = []
-
-        def look(view: FleetView, orders: Orders) -> None:
-            columns: tuple[Ints, ...] = (view.jobs.ids, *orders)
-            found.append(Ordered(view.now_hours, *(tuple(column.tolist()) for column in columns)))
-
-        self.run(allocator, look)
-        return found
 
     @property
     def on_demand_usd(self) -> float:

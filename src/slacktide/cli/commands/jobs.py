@@ -118,7 +118,6 @@ def jobs(journal: str | None, server: str | None, output: str, **given: Any) -> 
 
 
 def _filter(given: Mapping[str, Any]) -> JobFilter:
-    """Return the filter that the options of the command describe."""
     from slacktide.app.journal.listing import JobFilter, parse_since
 
     return JobFilter(

@@ -171,7 +171,6 @@ def forecast(source: str, pool: str | None, plot: str | None, output: str, **giv
 
 
 def _print_written(found: Market, out: str) -> None:
-    """Print what was written, and the assumptions made for it."""
     pools, slots = format_count(len(found), "pool"), sum(len(pool) for pool in found.pools)
     click.echo(f"wrote {out}: {pools}, {slots} slots of {found.pools[0].slot_hours * 60:.6g} min")
     for sentence in found.assumptions:
@@ -228,7 +227,6 @@ class FeedScreen:
         self._trouble = ""
 
     def show(self, step: FollowStep) -> None:
-        """Print a step."""
         at = f"{step.at_utc:%Y-%m-%d %H:%M:%S} UTC"
         if step.error is not None:
             self._trouble = str(step.error)

@@ -48,7 +48,6 @@ def controller(**given: Any) -> int:
 
 
 def _stay(running: Controller, stop: StopRequests) -> None:
-    """Run until stopped, and print what happens."""
     from slacktide.cli.shared.screens import ControllerScreen, reporting_stopped_workers
     from slacktide.report.live.screen import Lines
 

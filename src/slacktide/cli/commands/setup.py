@@ -132,7 +132,6 @@ def completion(context: click.Context, shell: str, install: bool) -> None:
 
 
 def _completion_script(shell: str, root: click.Command) -> str:
-    """Return the script with which a shell calls our command for completions."""
     from click.shell_completion import get_completion_class
 
     kind = get_completion_class(shell)
@@ -166,7 +165,6 @@ def demo(out: str) -> int:
 
 
 def _run_demo(folder: Path, job: Path) -> int:
-    """Run the job and end with its bill."""
     from slacktide.app.jobs.controller import Controller
     from slacktide.app.jobs.setup import Setup
     from slacktide.app.markets.market import MarketSpec

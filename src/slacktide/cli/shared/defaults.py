@@ -90,7 +90,6 @@ def _check_names(given: Mapping[str, SettingInFile], known: list[str], what: str
 
 
 def _root(context: click.Context) -> click.Group:
-    """Return the top command, `slacktide`."""
     root = context.find_root().command
     assert isinstance(root, click.Group)
     return root

@@ -21,7 +21,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 JOB = "/api/v1/jobs/{job}"
 MOST_WAIT_S = 60.0
 MARK = "address"  # the attribute by which a handler is known as one
-SMALL = 10**12  # larger numbers of events than any journal has, and small enough for SQLite
+LARGEST = 10**12  # no number of an event, a worker or an attempt is larger; small enough for SQLite
 
 
 def says(meaning: str, *, ge: float | None = None, le: float | None = None) -> Meta:

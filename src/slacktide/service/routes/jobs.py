@@ -24,7 +24,7 @@ from slacktide.service.journal_reader import Row
 from slacktide.service.routes import forms
 from slacktide.service.routes.endpoints import (
     JOB,
-    SMALL,
+    LARGEST,
     Query,
     answered,
     caller_of,
@@ -64,8 +64,8 @@ class LogsQuery(Query, frozen=True):
     """Which lines of logs, and how long to wait for more."""
 
     after: Annotated[str, says("The `next` of an earlier answer.")] = ""
-    rank: Annotated[int, says("Only this worker.", ge=0, le=SMALL)] | None = None
-    attempt: Annotated[int, says("Only this set of workers; 0 is the setup.", ge=0, le=SMALL)] | None = None
+    rank: Annotated[int, says("Only this worker.", ge=0, le=LARGEST)] | None = None
+    attempt: Annotated[int, says("Only this set of workers; 0 is the setup.", ge=0, le=LARGEST)] | None = None
     wait: Annotated[
         float, says("Seconds to wait for more while the job is running.", ge=0, le=LOGS_WAIT_S)
     ] = 0.0
@@ -87,7 +87,7 @@ class PlotQuery(Query, frozen=True):
 class PageQuery(Query, frozen=True):
     """Which events, and how they are written."""
 
-    after: Annotated[int, says("Only events with a higher number.", ge=0, le=SMALL)] | None = None
+    after: Annotated[int, says("Only events with a higher number.", ge=0, le=LARGEST)] | None = None
     limit: Annotated[int, says("At most this many.", ge=1, le=MOST_EVENTS)] = MOST_EVENTS
     form: Annotated[
         Literal["documented", "journal"],

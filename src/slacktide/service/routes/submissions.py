@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from pathlib import Path
 from typing import Annotated, Any
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -18,7 +20,7 @@ from slacktide.app.task_requests import (
     SubmitRequest,
 )
 from slacktide.core.errors import BackendError
-from slacktide.service.access import COOKIE, LASTING_S, error_body, refused
+from slacktide.service.access import COOKIE, LASTING_S, error_body
 from slacktide.service.handler_context import Routes
 from slacktide.service.routes import forms
 from slacktide.service.routes.endpoints import (
@@ -144,30 +146,33 @@ class SubmissionRoutes(Routes):
 
     async def _kept(self, request: Request, cache: UploadCache) -> Response:
         """Keep a file that is sent, piece by piece."""
-        said, sender = request.path_params["sha256"], caller_of(request).name
-        await self._reader.run(cache.has, said)
+        named, sender = request.path_params["sha256"], caller_of(request).name
+        await self._reader.run(cache.has, named)
         with self._context.senders.one(sender):
-            return await self._written(request, cache, said, sender)
+            draft = await self._reader.run(cache.draft)
+            try:
+                digest = await self._written(request, draft, cache.most_bytes)
+                await self._reader.run(cache.keep, draft, digest, named, sender)
+            except OSError as error:
+                raise BackendError(
+                    f"the disk of the server must take an upload, got: {error.strerror}; notify its operator"
+                ) from error
+            finally:
+                draft.unlink(missing_ok=True)
+        note(self._context.say, request, f"uploaded {named[:12]}")
+        return JSONResponse({"sha256": named}, 201)
 
-    async def _written(self, request: Request, cache: UploadCache, said: str, sender: str) -> Response:
-        draft, digest, held = await self._reader.run(cache.draft), hashlib.sha256(), 0
-        try:
-            with draft.open("wb") as file:
-                async for piece in request.stream():
-                    held += len(piece)
-                    if held > cache.most_bytes:
-                        return refused(413, f"a body must have at most {cache.most_bytes} bytes, got more")
-                    digest.update(piece)
-                    await self._reader.run(file.write, piece)
-            await self._reader.run(cache.keep, draft, digest.hexdigest(), said, sender)
-        except OSError as error:
-            raise BackendError(
-                f"the disk of the server must take an upload, got: {error.strerror}; notify its operator"
-            ) from error
-        finally:
-            draft.unlink(missing_ok=True)
-        note(self._context.say, request, f"uploaded {said[:12]}")
-        return JSONResponse({"sha256": said}, 201)
+    async def _written(self, request: Request, draft: Path, most_bytes: int) -> str:
+        """Write a body into a file, and return the SHA-256 of what came."""
+        digest, length = hashlib.sha256(), 0
+        with draft.open("wb") as file:
+            async for piece in request.stream():
+                length += len(piece)
+                if length > most_bytes:
+                    raise HTTPException(413, f"a body must have at most {most_bytes} bytes, got more")
+                digest.update(piece)
+                await self._reader.run(file.write, piece)
+        return digest.hexdigest()
 
     @endpoint("GET", SESSION, forms.SessionAnswer, role=None)
     async def session(self, request: Request) -> Response:

@@ -10,7 +10,7 @@ import pytest
 
 from slacktide.app.alerts.alert import Alert
 from slacktide.app.alerts.watch import KEPT_TIMES, Watch, WatchedFleet, crossed
-from slacktide.checks.history import history
+from slacktide.checks.history import HISTORY
 from slacktide.core.quotes import Quote
 from slacktide.core.types import JobState
 from slacktide.journal import events
@@ -102,7 +102,7 @@ def test_a_feed_is_told_once_until_it_is_well_again() -> None:
 
 
 def test_a_machine_that_leaked_is_told_with_what_it_costs() -> None:
-    (found,) = alerts(*(event for event in history() if isinstance(event, events.Leaked)))
+    (found,) = alerts(*(event for event in HISTORY if isinstance(event, events.Leaked)))
     assert (found.kind, found.job) == ("machine-leaked", "")
     assert "machine i-1 (4 spot GPUs in zone-a, $0.30/h) has no owner and still costs money" in found.text
     assert found.details["machine"] == "i-1"
@@ -175,7 +175,7 @@ def test_levels_are_passed_once(before: float, after: float, level: float | None
 
 
 def test_the_same_is_told_from_whatever_was_kept() -> None:
-    given = [*history(), submitted(text=f"{FILE}max_cost: 10 usd\n", fleet=FLEET), health("late"),
+    given = [*HISTORY, submitted(text=f"{FILE}max_cost: 10 usd\n", fleet=FLEET), health("late"),
              lived(1.0, 60.0, 6.0), ended("failed")]  # fmt: skip
     whole, kind = alerts(*given), form(Watch)
     assert len(whole) >= 5

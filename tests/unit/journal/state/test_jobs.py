@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from slacktide.checks.history import history
+from slacktide.checks.history import HISTORY
 from slacktide.journal.events import CancellationAsked, Ended, Event, Record, Submitted
 from slacktide.journal.state.jobs import BLOCK_JOBS, KEPT_ENDED
 from slacktide.journal.state.journal_state import JobRecord, JournalState
@@ -24,7 +24,7 @@ MOST_BYTES = 512
 @pytest.fixture(scope="module")
 def life() -> list[Event]:
     """Return the events of one job from its submission to its end."""
-    events = history()
+    events = HISTORY
     job = next(event.job for event in events if isinstance(event, Submitted))
     own = [event for event in events if event.job == job and not isinstance(event, Ended | CancellationAsked)]
     return [*own, Ended(job=job, at_hours=own[-1].at_hours, status="succeeded", finish_hours=1.0)]

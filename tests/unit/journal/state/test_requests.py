@@ -7,13 +7,13 @@ import dataclasses
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slacktide.checks.history import history
+from slacktide.checks.history import HISTORY
 from slacktide.journal.events import Event, SubmissionAsked, SubmissionRefused, Submitted
 from slacktide.journal.state.journal_state import RequestAnswer
 from slacktide.journal.state.snapshots import keep, known, read_state
 from slacktide.journal.store.memory import MemoryStore
 
-SUBMITTED = next(event for event in history() if isinstance(event, Submitted))
+SUBMITTED = next(event for event in HISTORY if isinstance(event, Submitted))
 
 
 def asked(key: str, text: str = "name: a") -> SubmissionAsked:

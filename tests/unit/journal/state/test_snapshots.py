@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slacktide.backends.replay import Replay
-from slacktide.checks.history import history
+from slacktide.checks.history import HISTORY
 from slacktide.engine.engine import Engine
 from slacktide.journal.events import CancellationAsked, ClockSet, Event, Record
 from slacktide.journal.state import snapshots
@@ -52,7 +52,7 @@ def told(count: int) -> list[Event]:
 def kept() -> tuple[MemoryStore, Snapshot, JournalState]:
     """A journal with a history, and a snapshot of all of it."""
     store = MemoryStore()
-    store.append(history())
+    store.append(HISTORY)
     state = folded(store.read())
     keep(store, state)
     found = store.latest(present_form())
@@ -105,7 +105,7 @@ def test_the_form_is_the_same_in_a_process_that_has_imported_nothing_else() -> N
 @given(st.data())
 def test_a_damaged_snapshot_is_as_good_as_none(data: st.DataObject) -> None:
     store = MemoryStore()
-    store.append(history())
+    store.append(HISTORY)
     state = folded(store.read())
     keep(store, state)
     found = store.latest(present_form())
