@@ -41,4 +41,4 @@ Columns = TypeVar("Columns", bound=tuple[Any, ...])
 def empty_columns(kind: type[Columns], rows: int) -> Columns:
     """Return a NamedTuple of arrays with room for some rows; zeros, whole ones where a field is of `Ints`."""
     kinds = (np.int64 if "Ints" in str(field) else np.float64 for field in kind.__annotations__.values())
-    return kind(*(np.zeros(rows, dtype=each) for each in kinds))
+    return kind(*(np.zeros(rows, dtype=dtype) for dtype in kinds))

@@ -68,12 +68,12 @@ class ChildProcess:
         with selectors.DefaultSelector() as selector:
             selector.register(self._process.stdout, selectors.EVENT_READ)
             selector.select(patience_s)
-        found = bytearray(self._rest)
+        received = bytearray(self._rest)
         with suppress(BlockingIOError):
             while piece := os.read(self._process.stdout.fileno(), PIECE_BYTES):
-                found += piece
+                received += piece
             self.closed_output = True
-        *lines, self._rest = bytes(found).split(b"\n")
+        *lines, self._rest = bytes(received).split(b"\n")
         return [json.loads(line) for line in lines]
 
     def close(self, patience_s: float = END_S) -> None:

@@ -106,10 +106,12 @@ def make_private_folder(folder: Path) -> None:
 def is_our_own_folder(folder: Path) -> bool:
     """Whether this is a folder of ours, no link, that no other user may write into."""
     try:
-        found = folder.lstat()
+        status = folder.lstat()
     except OSError:
         return False
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & _OTHERS_WRITE
+    return (
+        stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & _OTHERS_WRITE
+    )
 
 
 def keep_from_others(path: Path) -> None:
@@ -118,9 +120,9 @@ def keep_from_others(path: Path) -> None:
     The file is not opened for that: closing it again would take away the locks that SQLite has on it.
     """
     with suppress(OSError):  # not there, or not ours to change
-        found = path.lstat()
-        if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and found.st_mode & _OTHERS:
-            path.chmod(stat.S_IMODE(found.st_mode) & ~_OTHERS)
+        status = path.lstat()
+        if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and status.st_mode & _OTHERS:
+            path.chmod(stat.S_IMODE(status.st_mode) & ~_OTHERS)
 
 
 def make_durable(path: Path) -> None:

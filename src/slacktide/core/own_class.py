@@ -1,4 +1,4 @@
-"""Classes of users' own, named as `module:Class` or `file.py:Class`: found, loaded, and seen to fit.
+"""Users' own classes, named as `module:Class` or `file.py:Class`: found, loaded and checked.
 
 A name is first looked up as a file next to the one that names it (a job file, or the folder of a command),
 then among the modules that Python can import. A file found so is named by its full path from there on, so
@@ -72,15 +72,15 @@ def load(place: str, kind: str) -> type[Any]:
     if not where or not name:
         raise InputError(f"{one_of(kind)} of your own must be named module:Class, got {shown(place)}")
     module = _module(where, kind)
-    found = getattr(module, name, None)
-    if found is None:
+    cls = getattr(module, name, None)
+    if cls is None:
         members = [value for value in vars(module).values() if inspect.isclass(value)]
-        classes = sorted(cls.__name__ for cls in members if cls.__module__ == module.__name__)
+        classes = sorted(member.__name__ for member in members if member.__module__ == module.__name__)
         known = f"its classes: {listed(classes)}" if classes else "it has no classes of its own"
         raise InputError(f"{where} must have a class {shown(name)}, got none; {known}")
-    if not inspect.isclass(found):
-        raise InputError(f"{shown(place)} must be a class, got {type(found).__name__}")
-    return found
+    if not inspect.isclass(cls):
+        raise InputError(f"{shown(place)} must be a class, got {type(cls).__name__}")
+    return cls
 
 
 def check_decides(cls: type[Any], kind: str, view: str) -> None:
@@ -153,7 +153,7 @@ def _loaded_as(source: Source, path: Path) -> ModuleType:
 
 
 def sources() -> tuple[Source, ...]:
-    """Return the files of users' own that were loaded so far."""
+    """Return the users' own files that were loaded so far."""
     return tuple(_loaded.values())
 
 

@@ -47,9 +47,9 @@ class Register(Generic[Plugin]):
         verbs: tuple[str, ...] = (),
         papers: tuple[str, ...] = (),
     ) -> None:
-        """Make a register; `view` is what classes of users' own decide by, `verbs` are methods of theirs.
+        """Make a register; `view` is what users' own classes decide by, `verbs` are methods they must have.
 
-        Where both are empty, none of users' own are taken. `papers` are names of the papers' package: files
+        Where both are empty, users' own classes are refused. `papers` are names of the papers' package: files
         and journals may have them, so a message can say what is missing where it is not installed.
         """
         self.kind = kind

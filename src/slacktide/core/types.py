@@ -7,8 +7,8 @@ a frozen dataclass that checks itself once, at the door.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Annotated, Literal, NamedTuple, TypeAlias
 
@@ -164,7 +164,7 @@ class Job:
     """Hours without progress after workers were only lost; None means the same as a restart."""
     checkpoint_hours: float = 0.0
     """Productive hours between checkpoints; 0 means that a forced loss costs no work, infinity that there
-    are none: whatever changes its workers begins it anew."""
+    are none: any change of its workers starts it over."""
     value_usd: float = 0.0
     """What a result in time is worth."""
     worthless_after_hours: float | None = None
@@ -249,7 +249,7 @@ class Job:
 
     @property
     def money_usd(self) -> float:
-        """What it may cost at the most; infinite where nothing was said."""
+        """What it may cost at most; infinite where no limit is given."""
         return math.inf if self.max_cost_usd is None else self.max_cost_usd
 
     @property
@@ -268,6 +268,11 @@ class Job:
         if self.deadline_hours == math.inf:
             return False
         return self.worthless_after_hours is None or self.worthless_after_hours <= self.deadline_hours
+
+    def with_speedups(self, change: Callable[[Speedup], Speedup]) -> Job:
+        """Return the job with another speedup in place of each of its own."""
+        phases = tuple(replace(phase, speedup=change(phase.speedup)) for phase in self.phases)
+        return replace(self, speedup=change(self.speedup), phases=phases)
 
     def value_at(self, finish_hours: float) -> float:
         """Return what a result at this time is worth, in USD."""

@@ -15,7 +15,7 @@ from slacktide.core.errors import InputError, shown
 MAX_GPUS = 4096  # the widest job we accept; a typing mistake must not allocate all memory
 MAX_DURATION_HOURS = 87_600.0  # ten years: a longer duration is a typing mistake
 MAX_WORK_GPU_HOURS = 1e9  # more than the largest training runs known, by far
-MAX_SPREAD = 9.0  # who is off by more than a factor of ten knows nothing
+MAX_SPREAD = 9.0  # an estimate that may be off by more than a factor of ten is none
 MAX_USD = 1e12  # more than anybody will spend here
 MAX_GB = 1e6  # a petabyte: more than any checkpoint
 MAX_GBIT_PER_S = 1e6  # faster than any network between two machines
@@ -76,7 +76,7 @@ class Work(NamedTuple):
     """What a job has to do, as far as is known."""
 
     gpu_hours: float
-    spread: float | None  # how far that may be off, as a share; None where nothing was said
+    spread: float | None  # how far that may be off, as a share; None where that is not given
 
 
 class Budget(NamedTuple):
@@ -135,7 +135,7 @@ def parse_work_gpu_hours(text: str) -> float:
 
 
 def parse_work(text: str) -> Work:
-    """Read work with how far it may be off, such as `40 gpu-hours +-30%`; without that it is not said."""
+    """Read work with how far it may be off, such as `40 gpu-hours +-30%`; without that the spread is None."""
     amount, sign, spread = text.replace("±", "+-").partition("+-")
     hours = parse_work_gpu_hours(amount)
     if not sign:

@@ -36,7 +36,7 @@ class GrowingWait:
         return max(at_least, wait * (LEAST_SHARE + (1.0 - LEAST_SHARE) * self._draw()))
 
     def reset(self) -> None:
-        """Begin anew: it worked."""
+        """Start over: it worked."""
         self.failures = 0
 
 
@@ -64,7 +64,7 @@ class RetryTable:
         self._until[key] = now_hours + hours
 
     def reset(self, key: Hashable) -> None:
-        """Begin anew with something: it worked."""
+        """Start over with something: it worked."""
         self._waits.pop(key, None)
         self._until.pop(key, None)
 

@@ -122,10 +122,10 @@ def items(tree: Tree, what: str) -> tuple[Tree, ...]:
 
 def number(text: str) -> float:
     """Read a plain decimal number; raises InputError on anything else, infinity included."""
-    found = float(text) if _NUMBER.fullmatch(text) else math.nan
-    if not math.isfinite(found):
+    parsed = float(text) if _NUMBER.fullmatch(text) else math.nan
+    if not math.isfinite(parsed):
         raise InputError(f"must be a number, got {shown(text)}")
-    return found
+    return parsed
 
 
 def plain(tree: Tree) -> Any:

@@ -2,7 +2,7 @@
 
 A try that was refused, and a machine that was taken back, say how much there was at most; a machine that came
 says how much there was at least. Each is believed for a while, or until the next is seen. At all other times
-a number is assumed, and that is said.
+a number is assumed, and the market says so.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BELIEVED_HOURS = 1.0
 """How long what was seen is taken to last: after an hour about half of it is still true (the autocorrelation
 of availability in measured zones is .46 to .69 at one hour)."""
 MOST_RECENT = 256  # how many of the last tries are looked at to say how it is now
-MOST_LISTED = 6  # pools of which it is said what was seen; of more, the sentences would bury the rest
+MOST_LISTED = 6  # pools of which sentences say what was seen; more would bury the rest
 
 
 class SeenSpot(NamedTuple):
@@ -51,7 +51,7 @@ class PoolRecord:
 
 def gpus_at(record: PoolRecord | None, at_utc: datetime, assumed_gpus: int) -> int:
     """Return the spot GPUs that a pool is taken to have at a moment, by what was seen of it until then."""
-    until = [] if record is None else [one for one in record.seen[-MOST_RECENT:] if one.at_utc <= at_utc]
+    until = [] if record is None else [seen for seen in record.seen[-MOST_RECENT:] if seen.at_utc <= at_utc]
     if not until or at_utc - until[-1].at_utc >= timedelta(hours=BELIEVED_HOURS):
         return assumed_gpus
     last = until[-1]
@@ -91,17 +91,17 @@ def learned(market: Market, records: Mapping[str, PoolRecord]) -> Market:
 def learned_pool(pool: Pool, record: PoolRecord) -> Pool:
     """Return a pool with what was seen in place of what was assumed."""
     gpus = np.array(pool.spot_gpus)
-    ends = [one.at_utc for one in record.seen[1:]]
-    for one, following in zip(record.seen, [*ends, None], strict=True):
-        begin = _slots(pool, one.at_utc)
+    ends = [seen.at_utc for seen in record.seen[1:]]
+    for seen, following in zip(record.seen, [*ends, None], strict=True):
+        begin = _slots(pool, seen.at_utc)
         end = begin + BELIEVED_HOURS / pool.slot_hours
         end = end if following is None else min(end, _slots(pool, following))
         first, last = max(0, math.floor(begin)), max(0, math.ceil(end))
         part = gpus[first:last]
-        np.clip(part, one.at_least_gpus, max(one.at_least_gpus, one.at_most_gpus), out=part)
+        np.clip(part, seen.at_least_gpus, max(seen.at_least_gpus, seen.at_most_gpus), out=part)
     return replace(pool, spot_gpus=gpus)
 
 
 def _slots(pool: Pool, at_utc: datetime) -> float:
-    """Return where a moment lies, in slots since the pool's first one began."""
+    """Return the slots from the pool's beginning to a moment."""
     return (at_utc - pool.start).total_seconds() / 3600.0 / pool.slot_hours

@@ -72,7 +72,7 @@ class Pool:
     gpu: str = ""
     """The GPU type, such as H100; empty where the source does not say."""
     on_demand_gpus: Ints | None = None
-    """On-demand GPUs that can be had, slot by slot; None: as many as anybody wants, at all times."""
+    """On-demand GPUs that can be had, slot by slot; None: unlimited at all times."""
     notice_hours: float = 0.0
     """How long before it takes spot back the pool warns the job that holds it; 0: it does not."""
     key: int = field(init=False, repr=False, default_factory=new_key)
@@ -111,7 +111,7 @@ class Pool:
             ) from None
 
     def __reduce__(self) -> tuple[type[Pool], tuple[object, ...]]:
-        """Be made anew in another process: a plain copy's arrays could be written to."""
+        """Be rebuilt when it is unpickled: a plain copy's arrays could be written to."""
         series = (self.spot_usd_per_gpu_hour, self.on_demand_usd_per_gpu_hour, self.spot_gpus)
         more = (self.start, self.gpu, self.on_demand_gpus, self.notice_hours)
         return Pool, (self.name, self.slot_hours, *series, *more)
@@ -295,7 +295,7 @@ def digest(market: Market, until: datetime | None = None) -> str:
 
 
 def _digest(market: Market, until: datetime | None) -> str:
-    found = hashlib.sha256()
+    hashed = hashlib.sha256()
     for pool in sorted(market.pools, key=lambda pool: pool.name):
         slots = len(pool)
         if until is not None:
@@ -303,10 +303,10 @@ def _digest(market: Market, until: datetime | None) -> str:
             slots = max(0, min(slots, math.ceil(ahead - SAME_BORDER)))
         if slots:
             for part in _parts(pool, slots, None if until is not None else pool.slot_hours):
-                found.update(part)
+                hashed.update(part)
     if market.moves != Moves():  # those that are assumed were not part of a digest before there were any
-        found.update(repr(market.moves).encode())
-    return found.hexdigest()
+        hashed.update(repr(market.moves).encode())
+    return hashed.hexdigest()
 
 
 def _parts(pool: Pool, slots: int, slot_hours: float | None) -> Iterator[bytes]:

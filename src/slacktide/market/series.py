@@ -109,7 +109,7 @@ def _ordered(samples: Samples, options: ReadOptions) -> Ints:
 
 
 def _without_duplicates(samples: Samples, order: Ints, options: ReadOptions) -> Ints:
-    """Keep one row of each pool and time; raises FileError unless it is said which one."""
+    """Keep one row of each pool and time; raises FileError unless the options say which."""
     twice = _inside_pools(samples, order) & (np.diff(samples.micros[order]) == 0)
     if not twice.any():
         return order

@@ -203,15 +203,15 @@ def _speed(text: str) -> float:
 def _pairs(tree: Tree, mistakes: Mistakes) -> tuple[tuple[str, str, float], ...]:
     if not isinstance(tree, Series):
         raise InputError(f"must be a list of {{from: …, to: …, cost: …}}, got {describe(tree)}")
-    found: dict[frozenset[str], tuple[str, str, float]] = {}
+    pairs: dict[frozenset[str], tuple[str, str, float]] = {}
     for which, item in enumerate(tree.items, start=1):
         fields = Fields.of_item(item, mistakes, PAIR_KEYS, f"moves.pairs[{which}]")
         if fields is None:
             continue
         pair = _pair(fields)
-        if found.setdefault(frozenset(pair[:2]), pair) is not pair:
+        if pairs.setdefault(frozenset(pair[:2]), pair) is not pair:
             mistakes.add(item.place, f"moves.pairs[{which}]: two regions must come once, got them again")
-    return tuple(found.values())
+    return tuple(pairs.values())
 
 
 def _pair(fields: Fields) -> tuple[str, str, float]:

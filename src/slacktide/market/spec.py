@@ -1,4 +1,4 @@
-"""Names of markets (a file, a synthetic market, several with commas between), and how one is to be read."""
+"""Names of markets (a file, a synthetic market, several with commas between), and how to read one."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class Profile:
     on_demand_usd_per_gpu_hour: float = 10.32
     spot_share: float = 0.22  # mean spot price between jumps, as a share of on demand
     move_share: float = 0.003  # typical relative size of a price move; there is one every few hours
-    jumps_per_day: float = 0.03  # how often the price doubles or trebles
+    jumps_per_day: float = 0.03  # how often the price doubles or triples
     fade_hours: float = 12.0  # after so long, about a third of a jump is left
 
 

@@ -45,7 +45,7 @@ class Past(LazySequence[Quote]):
     on_demand_usd_per_gpu_hour: Floats
     spot_gpus: Ints
     on_demand_gpus: Ints | None = None
-    """On-demand GPUs that could be had; None: as many as anybody wants."""
+    """On-demand GPUs that could be had; None: unlimited."""
 
     @classmethod
     def of(cls, pool: Pool, first_hours: float = 0.0) -> Past:
@@ -178,14 +178,14 @@ class Tape:
         )  # fmt: skip
 
     def _drop_held(self) -> None:
-        """Forget what was held, leaving nought behind."""
+        """Forget what was held, leaving zeros behind."""
         if self._slots > self.came:
             for column in self._columns:
                 column[self.came : self._slots] = 0
             self._slots = self.came
 
     def _make_room(self, slots: int) -> None:
-        """Move to a larger buffer where needed; what is not used of it is nought, never a quote."""
+        """Move to a larger buffer where needed; what is not used of it is zero, never a quote."""
         if slots <= len(self._columns[0]):
             return
         larger = _room(2 * slots)
@@ -234,7 +234,7 @@ class Tapes:
         return len(self.tapes)
 
     def add(self, tape: Tape, foresight: Foresight) -> None:
-        """Take in a pool that has come into being."""
+        """Take in another pool."""
         self.tapes.append(tape)
         self._foresights.append(foresight)
 

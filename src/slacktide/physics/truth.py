@@ -22,7 +22,7 @@ HALF = 0.5  # the share of the work after which a pace that changes does so
 
 @dataclass(frozen=True, slots=True)
 class Paced:
-    """A speedup that was measured to be another than said: by a factor, and by another for each doubling."""
+    """A speedup that differs from what the file says: by a factor, and by another one for each doubling."""
 
     said: Speedup
     factor: float
@@ -76,10 +76,7 @@ AS_SAID = Truth()
 
 def at_pace(job: Job, factor: float, exponent: float) -> Job:
     """Return a job whose every speedup is another by a factor, and by a power of the width."""
-    if not job.phases:
-        return dataclasses.replace(job, speedup=Paced(job.speedup, factor, exponent))
-    parts = [dataclasses.replace(one, speedup=Paced(one.speedup, factor, exponent)) for one in job.phases]
-    return dataclasses.replace(job, phases=tuple(parts))
+    return job.with_speedups(lambda speedup: Paced(speedup, factor, exponent))
 
 
 @dataclass(frozen=True, slots=True)

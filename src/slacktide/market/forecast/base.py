@@ -136,7 +136,7 @@ _kept: LruCache[_Begun, Learner] = LruCache(MOST_KEPT)
 
 
 class OnTape:
-    """Forecasts of one who has seen nothing but a tape."""
+    """Forecasts from nothing but a tape."""
 
     def __init__(self, forecaster: Forecaster, tape: Tape, horizon: int) -> None:
         self._forecaster, self._tape, self._horizon = forecaster, tape, horizon

@@ -3,7 +3,7 @@
 Recursive least squares for all horizons at once. A series is scaled by the most seen so far. In every slot
 the same features serve every horizon, so one gain is computed per slot, kept until the slots it forecast have
 come, and then corrects the coefficients of each horizon; that is exactly least squares with forgetting for
-each of them, for the price of one. All coefficients begin at nought, which means "stays as it is": without
+each of them, for the price of one. All coefficients begin at zero, which means "stays as it is": without
 history this is persistence, and it departs from it only as far as the data pull.
 
 Plain loops throughout, so that plain and compiled code round alike.
@@ -31,7 +31,7 @@ BELIEVE_PRICE = 0.98
 """Prices mostly stand still, and a mean is then always a little wrong: used only where it was better."""
 MEAN_HOURS = (2.0, 8.0, 24.0)  # time constants of the running means that the present is compared with
 PRIOR = 0.3
-"""How freely coefficients leave nought: their first covariance. Results hardly change from 0.1 to 1."""
+"""How freely coefficients leave zero: their first covariance. Results hardly change from 0.1 to 1."""
 DOUBT = 0.05
 """A level is said to change only with odds this far beyond even: nearer, little is won, and the odds are
 only estimates."""
@@ -47,7 +47,7 @@ class Harmonic:
     """Forecast by a regression on the recent past and the time of day, learned online.
 
     The usual choice: fast, good from a few days of history on, and persistence before that, since
-    every coefficient begins at nought. Availability is forecast as its median (the chance of
+    every coefficient begins at zero. Availability is forecast as its median (the chance of
     reaching each of several levels is regressed), because a market that offers all or nothing is
     never half there; the price as its mean. Each horizon is dropped for persistence while
     persistence has been the better one of late. Regression with forgetting as in any textbook on
@@ -108,7 +108,7 @@ class _Online:
         self._slot_hours, self._first_hour = slot_hours, hour_of_day
         self._slots = 0
         self._models = how.models(slot_hours)
-        self._memories = tuple(blank(how.reach_slots, how.harmonics, one.levels) for one in self._models)
+        self._memories = tuple(blank(how.reach_slots, how.harmonics, model.levels) for model in self._models)
         self._ahead = np.zeros((2, how.reach_slots))
         self._on_demand_usd = 0.0
 
@@ -213,10 +213,10 @@ def correct(fixed: SeriesShape, memory: SeriesMemory, value: float) -> None:
         for level in range(marks):
             row = memory.coefficients[ahead - 1, level]
             error = mark(value, level, fixed.levels) - mark(memory.values[then], level, fixed.levels)
-            for one in range(features):
-                error -= row[one] * memory.features[then, one]
-            for one in range(features):
-                row[one] += memory.gains[then, one] * error
+            for feature in range(features):
+                error -= row[feature] * memory.features[then, feature]
+            for feature in range(features):
+                row[feature] += memory.gains[then, feature] * error
 
 
 @compilable
@@ -272,8 +272,8 @@ def guess(fixed: SeriesShape, memory: SeriesMemory, value: float) -> None:
         for level in range(marks):
             now = mark(value, level, fixed.levels)
             total = now
-            for one in range(features):
-                total += memory.coefficients[ahead, level, one] * row[one]
+            for feature in range(features):
+                total += memory.coefficients[ahead, level, feature] * row[feature]
             reached += 1 if total > 0.5 + (DOUBT if now < 0.5 else -DOUBT) else 0
             present += 1 if now > 0.5 else 0
         if fixed.levels == 0:

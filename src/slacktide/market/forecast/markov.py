@@ -47,13 +47,11 @@ class StateCuts:
 
     def level(self, spot_gpus: Ints) -> Ints:
         """Return the level of each count of obtainable GPUs."""
-        found: Ints = np.searchsorted(np.array(self.usable), spot_gpus, side="right") - 1
-        return found
+        return np.asarray(np.searchsorted(np.array(self.usable), spot_gpus, side="right") - 1)
 
     def bin(self, ages: Ints) -> Ints:
         """Return the bin of each age in slots, counted from 1."""
-        found: Ints = np.searchsorted(np.array(self.bins), ages, side="right") - 1
-        return found
+        return np.asarray(np.searchsorted(np.array(self.bins), ages, side="right") - 1)
 
 
 class SpellCounts(NamedTuple):
@@ -119,8 +117,8 @@ def likeness(counts: list[SpellCounts]) -> float:
     """
     all_of_them = together(counts)
     common = all_of_them.ended.sum(2) / np.maximum(all_of_them.seen.sum(2), 1.0)
-    expected = np.array([(one.seen.sum(2) * common).sum(1) for one in counts])
-    ended = np.array([one.ended.sum((1, 2)) for one in counts])
+    expected = np.array([(pool.seen.sum(2) * common).sum(1) for pool in counts])
+    ended = np.array([pool.ended.sum((1, 2)) for pool in counts])
     beyond = float(((ended - expected) ** 2 - expected).sum())
     most = float((expected**2).sum())
     return float(np.clip(most / beyond, *LIKENESS_RANGE)) if beyond > 0 else LIKENESS_RANGE[1]

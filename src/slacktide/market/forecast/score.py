@@ -68,11 +68,11 @@ class Scores:
 def named(specs: Iterable[Spec | Forecaster]) -> dict[str, Forecaster]:
     """Make forecasters from what a user wrote; those of one kind get their parameters into the name."""
     made = [forecasters.make(spec) for spec in specs]
-    names = [forecasters.name_of(one) for one in made]
-    parameters = [repr(one).partition("(")[2].rpartition(")")[0] for one in made]
+    names = [forecasters.name_of(forecaster) for forecaster in made]
+    parameters = [repr(forecaster).partition("(")[2].rpartition(")")[0] for forecaster in made]
     return {
-        name if names.count(name) == 1 else f"{name} {more}": one
-        for name, more, one in zip(names, parameters, made, strict=True)
+        name if names.count(name) == 1 else f"{name} {more}": forecaster
+        for name, more, forecaster in zip(names, parameters, made, strict=True)
     }
 
 
@@ -98,9 +98,9 @@ def score(
             f"must come true within the pool, which has {len(pool)} slots; use a longer market or a "
             "lower horizon"
         )
-    rivals = {name: one for name, one in wanted.items() if not isinstance(one, Persistence)}
-    everyone: dict[str, Forecaster] = {"persistence": Persistence(), **rivals}
-    scores = [_errors(name, one, pool, horizon, made) for name, one in everyone.items()]
+    compared: dict[str, Forecaster] = {"persistence": Persistence()}
+    compared |= {name: rival for name, rival in wanted.items() if not isinstance(rival, Persistence)}
+    scores = [_errors(name, forecaster, pool, horizon, made) for name, forecaster in compared.items()]
     return Scores(pool.name, pool.slot_hours, horizon, len(made), with_skill(scores))
 
 
@@ -109,14 +109,14 @@ def overall(each: Sequence[Scores]) -> Scores:
     first = each[0]
     together = [
         Score(
-            one.forecaster,
-            one.knows_the_future,
+            score.forecaster,
+            score.knows_the_future,
             _mean(scores.scores[place].price_error_usd for scores in each),
             _mean(scores.scores[place].gpus_error for scores in each),
             _mean(scores.scores[place].enough_share for scores in each),
             notes=tuple(note for scores in each for note in scores.scores[place].notes),
         )
-        for place, one in enumerate(first.scores)
+        for place, score in enumerate(first.scores)
     ]
     slots = sum(scores.slots for scores in each)
     return Scores("all pools", first.slot_hours, first.horizon, slots, with_skill(together))
@@ -127,11 +127,11 @@ def with_skill(scores: Sequence[Score]) -> tuple[Score, ...]:
     base = scores[0]
     return tuple(
         replace(
-            one,
-            price_skill=_skill(one.price_error_usd, base.price_error_usd),
-            gpus_skill=_skill(one.gpus_error, base.gpus_error),
+            score,
+            price_skill=_skill(score.price_error_usd, base.price_error_usd),
+            gpus_skill=_skill(score.gpus_error, base.gpus_error),
         )
-        for one in scores
+        for score in scores
     )
 
 
@@ -152,8 +152,8 @@ def _errors(name: str, forecaster: Forecaster, pool: Pool, horizon: int, made: I
 
 def _skill(errors: Sequence[float], base: Sequence[float]) -> tuple[float | None, ...]:
     return tuple(
-        None if theirs <= ALMOST_EXACT else 1.0 - mine / theirs
-        for mine, theirs in zip(errors, base, strict=True)
+        None if base_error <= ALMOST_EXACT else 1.0 - error / base_error
+        for error, base_error in zip(errors, base, strict=True)
     )
 
 

@@ -105,7 +105,7 @@ def count_known(state: Ints, slot_hours: float) -> AgeCounts:
 def prior(slot_hours: float, gpu: str = "") -> Floats:
     """Return the hazard per slot of each bin before anything was seen of a GPU type; [down or up, bin]."""
     known = CLASSES.get(gpu.casefold())
-    per_hour = [PRIOR_PER_HOUR[one] for one in (PRIOR_PER_HOUR if known is None else (known,))]
+    per_hour = [PRIOR_PER_HOUR[name] for name in (PRIOR_PER_HOUR if known is None else (known,))]
     return np.asarray(np.minimum(0.5, np.mean(per_hour, axis=0) * slot_hours))
 
 

@@ -85,7 +85,7 @@ def json_object(data: bytes, path: str) -> dict[str, Any]:
     """Return the object a JSON file holds; raises FileError if it is broken or something else."""
     text = utf8_text(data, path)
     try:
-        found = json.loads(text)
+        document = json.loads(text)
     except json.JSONDecodeError as error:
         raise FileError(
             f"must be well-formed JSON, got: {error.msg}", path=path, line=error.lineno, column=error.colno
@@ -96,9 +96,9 @@ def json_object(data: bytes, path: str) -> dict[str, Any]:
         ) from None
     except RecursionError:
         raise FileError("must be JSON nested a few levels deep, got too many", path=path) from None
-    if not isinstance(found, dict):
-        raise FileError(f"must be a JSON object, got {kind_of(found)}", path=path)
-    return found
+    if not isinstance(document, dict):
+        raise FileError(f"must be a JSON object, got {kind_of(document)}", path=path)
+    return document
 
 
 def kind_of(value: Any) -> str:

@@ -154,7 +154,7 @@ class Cell(NamedTuple):
         return int(number)
 
     def stock(self) -> int:
-        """Return a count; blank means as many as anybody wants."""
+        """Return a count; blank means unlimited."""
         return self.gpus() if self.text.strip() else UNLIMITED_GPUS
 
     def micros(self) -> int:

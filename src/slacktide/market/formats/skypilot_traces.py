@@ -22,12 +22,12 @@ from slacktide.market.spec import ReadOptions
 
 def read_skypilot(path: str, data: bytes, options: ReadOptions) -> Market:
     """Read a trace as one pool named like the file; raises FileError with the entry of what is wrong."""
-    found = json_object(data, path)
+    document = json_object(data, path)
     options.refuse("a SkyPilot trace", ("spot_gpus", "gpus_per_instance"))
-    gap_seconds = _gap_seconds(found, path)
-    counts = _counts(found, path)
+    gap_seconds = _gap_seconds(document, path)
+    counts = _counts(document, path)
     name = Path(path).name.split(".")[0]
-    gpu = gpu_named_in(name, *(value for value in found["metadata"].values() if isinstance(value, str)))
+    gpu = gpu_named_in(name, *(value for value in document["metadata"].values() if isinstance(value, str)))
     spot, on_demand, sentences = _prices(gpu, options, path)
     pool = Pool(
         name,
@@ -52,10 +52,10 @@ def write_skypilot(pool: Pool, path: str | Path) -> None:
     write_whole(path, json.dumps(trace).encode())
 
 
-def _gap_seconds(found: dict[str, Any], path: str) -> float:
-    metadata = found.get("metadata")
+def _gap_seconds(document: dict[str, Any], path: str) -> float:
+    metadata = document.get("metadata")
     if not isinstance(metadata, dict):
-        came = kind_of(metadata) if "metadata" in found else f"no such key in {sorted(found)}"
+        came = kind_of(metadata) if "metadata" in document else f"no such key in {sorted(document)}"
         raise FileError(f"metadata must be an object with gap_seconds, got {came}", path=path)
     gap = metadata.get("gap_seconds")
     if isinstance(gap, bool) or not isinstance(gap, int | float) or not (math.isfinite(gap) and gap > 0):
@@ -63,10 +63,10 @@ def _gap_seconds(found: dict[str, Any], path: str) -> float:
     return gap
 
 
-def _counts(found: dict[str, Any], path: str) -> Ints:
-    counts = found.get("data")
+def _counts(document: dict[str, Any], path: str) -> Ints:
+    counts = document.get("data")
     if not isinstance(counts, list) or not counts:
-        came = "an empty array" if counts == [] else kind_of(counts) if "data" in found else "no such key"
+        came = "an empty array" if counts == [] else kind_of(counts) if "data" in document else "no such key"
         raise FileError(f"data must be an array of counts, got {came}", path=path)
     if all(type(count) is int and 0 <= count <= MAX_SPOT_GPUS for count in counts):
         return np.array(counts, dtype=np.int64)  # a trace may be long, and cells take their time

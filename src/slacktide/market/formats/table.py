@@ -2,11 +2,11 @@
 
 Columns, in any order: `time_utc, pool, spot_gpus, spot_usd_per_gpu_hour, on_demand_usd_per_gpu_hour`, and
 perhaps `gpu`, the GPU type of the pool, and `on_demand_gpus`, how many GPUs can be had on demand. A table in
-CSV without `spot_gpus` has prices only, and what is assumed instead is said. One that is kept by `market
-follow` has notes next to it, and may end in a row that is not whole.
+CSV without `spot_gpus` has prices only, and its market says what is assumed instead. One that `market follow`
+writes has notes next to it, and may end in a row that is not whole.
 Parquet also keeps the assumptions and the exact slot, which CSV cannot.
-CSV is read by Arrow; whatever Arrow or a check of its columns balks at is read again row by row,
-which accepts what only looked odd and finds the line of what is wrong.
+CSV is read by Arrow; what Arrow or a check of its columns refuses is read again row by row, which accepts
+what only looked odd and finds the line of what is wrong.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def rows_samples(data: bytes, path: str) -> Samples:
 
 
 def _find_mistake(data: bytes, path: str) -> None:
-    """Raise FileError for the first broken row, reading row by row only the pieces that Arrow balks at."""
+    """Raise FileError for the first broken row, reading row by row only the pieces that Arrow refuses."""
     text = utf8_text(data, path)
     header, start, line = first_line(data), data.find(b"\n") + 1, 2
     if not start or not is_header(header) or '"' in text:

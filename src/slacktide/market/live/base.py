@@ -127,12 +127,12 @@ def checked_zones(zones: Sequence[str]) -> tuple[str, ...]:
 
 def aws_region(zone: str) -> str:
     """Return the region of a zone of AWS; a region is its own."""
-    found = AWS_REGION.match(zone)
-    if found is None:
+    region = AWS_REGION.match(zone)
+    if region is None:
         raise FeedRefused(
             f"a zone of AWS must be like us-east-1a, or a region like us-east-1, got {shown(zone)}"
         )
-    return found[0]
+    return region[0]
 
 
 def is_requested(zones: Sequence[str], region: str, zone: str = "") -> bool:

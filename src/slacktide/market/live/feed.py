@@ -131,8 +131,8 @@ class Feed:
         if not self._stale_trouble:
             since = self.market.pools[0].start + timedelta(hours=tape.begin_hours(tape.came - 1))
             why = (read_notes(self._path) or NO_NOTES).trouble
-            said = f"prices must keep coming, got none after {since:%Y-%m-%d %H:%M} UTC"
-            return f"{self._path}: {said}{f' ({why})' if why else ''}; {KEPT}"
+            rule = f"prices must keep coming, got none after {since:%Y-%m-%d %H:%M} UTC"
+            return f"{self._path}: {rule}{f' ({why})' if why else ''}; {KEPT}"
         return self._stale_trouble
 
     def among(self, names: tuple[str, ...], slot: int, start_slot: int, own: int) -> MarketView:

@@ -42,7 +42,7 @@ FIRST_WAIT_S, LONGEST_WAIT_S = 2.0, 900.0  # before a source that failed is trie
 
 
 def is_sound(price: Price) -> bool:
-    """Whether a price can be written down: sources, and feeds of users' own, say anything."""
+    """Whether a price can be written down: a source, or a user's own feed, may report anything."""
     names = (price.pool, price.gpu)
     plain = all(
         text.isprintable() and not set(text) & set(',"') and len(text) <= LONGEST_NAME for text in names
@@ -139,8 +139,8 @@ class FollowedTable:
         except OSError as error:
             with suppress(OSError):  # what is left is a piece of a row, which readers pass over
                 os.ftruncate(self._file, size)
-            said = error.strerror or str(error)
-            raise FileError(f"must be writable, got: {said}; make room for it", path=self.path) from error
+            reason = error.strerror or str(error)
+            raise FileError(f"must be writable, got: {reason}; make room for it", path=self.path) from error
         self.last_micros.update({price.pool: micros for micros, price in rows})
 
     def note(self, notes: TableNotes) -> None:
@@ -294,7 +294,7 @@ class Follower:
         return FollowStep(at_utc=now_utc, rows=len(rows), latest=latest, wait_s=next_slot_s + LATE_S)
 
     def _priced(self, answer: Prices) -> tuple[tuple[Price, ...], tuple[str, ...]]:
-        """Return the prices that have one on demand, or are given one, and what is to be noted."""
+        """Return the prices that have one on demand, or are given one, and the notes for the table."""
         usd = self._on_demand_usd
         given = [
             price if price.on_demand_per_gpu_hour is not None else price._replace(on_demand_per_gpu_hour=usd)

@@ -139,12 +139,8 @@ def places_of(job: Job, gpu: str, market: Market) -> tuple[UsablePool, ...]:
 
 def job_at(job: Job, place: UsablePool) -> Job:
     """Return a job as it is in one place: its widths there, and how fast it is."""
-    if place.speed == 1.0:
-        return replace(job, widths=place.widths, pools=())
-    phases = tuple(replace(one, speedup=Scaled(one.speedup, place.speed)) for one in job.phases)
-    return replace(
-        job, widths=place.widths, pools=(), phases=phases, speedup=Scaled(job.speedup, place.speed)
-    )
+    here = replace(job, widths=place.widths, pools=())
+    return here if place.speed == 1.0 else here.with_speedups(lambda speedup: Scaled(speedup, place.speed))
 
 
 def _choice(pool: Pool, choices: tuple[PoolChoice, ...]) -> PoolChoice | None:
