@@ -28,7 +28,7 @@ class Period(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What may be spent in each period; raises InputError when a number cannot be meant."""
+    """What may be spent in each period; raises InputError for an impossible number."""
 
     usd: float = math.inf
     period_hours: float = HOURS_PER_MONTH

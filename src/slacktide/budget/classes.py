@@ -26,7 +26,7 @@ _IGNORED = tuple(
 class JobClass:
     """A template of jobs and how often one comes; the template's work is that of the mean job.
 
-    Raises InputError when the rate cannot be meant, or when the template has what a stream ignores, such as
+    Raises InputError for an impossible rate, or when the template has what a stream ignores, such as
     a deadline.
     """
 
@@ -178,7 +178,7 @@ def width_array(widths: tuple[int, ...]) -> Floats:
 
 
 def speedups_at(speedup: Speedup, widths: Floats) -> Floats:
-    """Evaluate a speedup at many widths at once; those that are not exactly ours one by one."""
+    """Evaluate a speedup at many widths: at once where it is of our own forms, else one by one."""
     if type(speedup) not in CONCAVE:
         return np.array([float(speedup(width)) for width in widths.tolist()])
     found: Floats

@@ -77,7 +77,7 @@ class Fitted:
 def fit_speedups(points: Sequence[tuple[float, float]]) -> Fitted:
     """Fit every form to measured widths and rates, which may be in any unit.
 
-    Raises InputError with fewer than two widths, or where a width or rate cannot be meant.
+    Raises InputError with fewer than two widths, or for an impossible width or rate.
     """
     measured = normalised(points)
     if len(measured) < 2:

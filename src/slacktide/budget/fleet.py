@@ -39,7 +39,7 @@ class Stages(NamedTuple):
 class Fleet:
     """What an allocator may know from the start.
 
-    Raises InputError when a number cannot be meant.
+    Raises InputError for an impossible number.
     """
 
     classes: tuple[JobClass, ...]
@@ -73,7 +73,7 @@ class Fleet:
         for one in self.classes:
             for phase in one.phases:
                 widths = width_array(one.widths)
-                rate[row, widths.astype(np.int64)] = _checked(speedups_at(phase.speedup, widths), one)
+                rate[row, widths.astype(np.int64)] = speedups_at(phase.speedup, widths)
                 row += 1
         allowed = np.where(rate > 0, np.arange(widest + 1), 0)
         return Stages(
@@ -84,11 +84,3 @@ class Fleet:
             narrower=np.maximum.accumulate(allowed, axis=1),
             least=np.repeat([one.widths[0] for one in self.classes], phases).astype(np.int64),
         )
-
-
-def _checked(rates: Floats, one: JobClass) -> Floats:
-    if not (np.isfinite(rates).all() and (rates > 0).all()):
-        raise InputError(
-            f"class {shown(one.name)}: the speedup must be > 0 at every width, got {rates.min():g}"
-        )
-    return rates

@@ -24,8 +24,8 @@ PARETO_SHAPE = 2.2
 class Stream:
     """Jobs in the order of their arrival; three arrays of one length, read-only.
 
-    Time 0 is when one begins to look, and the last arrival is when one stops: averages over time are
-    taken over the hours between. Raises InputError when a number cannot be meant.
+    Averages over time are taken over the hours from time 0 to the last arrival. Raises InputError for an
+    impossible number.
     """
 
     arrival_hours: Floats
@@ -138,8 +138,8 @@ def draw_stream(
 ) -> Stream:
     """Draw the arrivals of a stream; the same seed draws the same stream.
 
-    Each job is of a class with the probability that the rates give it. Raises InputError for a number or
-    a name that cannot be meant.
+    Each job is of a class with the probability that the rates give it. Raises InputError for an
+    impossible number and for an unknown name.
     """
     if count < 1:
         raise InputError(f"a stream must have at least one job, got {count}")

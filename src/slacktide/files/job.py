@@ -344,8 +344,8 @@ def named_in(job: JobText) -> Named:
     if not isinstance(job.tree, Section):
         return Named("", False)
     policy = job.tree.entries.get("policy")
-    said = walk(policy.value) if policy else ()
-    words = [word for key, tree in said for word in (key, tree.text if isinstance(tree, Scalar) else "")]
+    written = walk(policy.value) if policy else ()
+    words = [word for key, tree in written for word in (key, tree.text if isinstance(tree, Scalar) else "")]
     speedups = [tree for key, tree in walk(job.tree) if key == "speedup" and isinstance(tree, Section)]
     return Named(next(filter(is_place, words), ""), any("csv" in one.entries for one in speedups))
 

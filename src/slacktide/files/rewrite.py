@@ -65,15 +65,15 @@ def leaves_to_class(keys: Collection[str]) -> bool:
 
 def with_usual(text: str, others: str) -> str:
     """Return a job file's text with the keys that only the other text has added to it."""
-    root, said = _composed(text), _entries(_composed(text)).keys()
+    root, present = _composed(text), _entries(_composed(text)).keys()
     if not isinstance(root, yaml.MappingNode):
         return text
     # `work` and `phases` exclude each other: either one in the file replaces both of the class.
-    sized = bool({"work", "phases"} & said)
+    sized = bool({"work", "phases"} & present)
     more = [
         (_text(name), value)
         for name, value in _entries(_composed(others)).items()
-        if name not in said and not (sized and name in ("work", "phases"))
+        if name not in present and not (sized and name in ("work", "phases"))
     ]
     root.value = [*root.value, *more]
     return _written(root)

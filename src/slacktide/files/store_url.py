@@ -89,9 +89,9 @@ def _options(parts: SplitResult) -> dict[str, str]:
     known = OPTIONS[parts.scheme]
     pairs = parse_qsl(parts.query, keep_blank_values=True)
     if any(name not in known for name, _ in pairs) or len(dict(pairs)) != len(pairs):
-        said = f"only {', '.join(known)}, each once," if known else "nothing"
+        allowed = f"only {', '.join(known)}, each once," if known else "nothing"
         raise InputError(
-            f"{said} may follow the '?' of a {parts.scheme} URL, got something else; "
+            f"{allowed} may follow the '?' of a {parts.scheme} URL, got something else; "
             "give credentials in the environment"
         )
     return dict(pairs)

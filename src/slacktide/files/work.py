@@ -223,7 +223,7 @@ def _choice(
 
 
 def _union(choices: Sequence[PoolChoice]) -> Resources:
-    """Put choices together. The reference is the first of speed 1, or the first where none has it."""
+    """Put choices together. The reference is the first of speed 1, or the first of all."""
     reference = next((choice for choice in choices if choice.speed == 1.0), choices[0])
     widths = sorted({width for choice in choices for width in choice.widths})
     return Resources(reference.gpu, tuple(widths), tuple(choices))

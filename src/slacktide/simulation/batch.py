@@ -1,6 +1,6 @@
 """Many starts of one policy, or of the clairvoyant, in one pool: compiled where it can be, plain elsewhere.
 
-The compiled loop is the twin of `plain.run`; that both agree is tested.
+The compiled loop does the same as `plain.run`; a test holds them against each other.
 """
 
 from __future__ import annotations
@@ -124,7 +124,8 @@ def run_starts(
 def can_compile(policy: Policy, pool: Pool) -> bool:
     """Whether a policy, and any policy it wraps, is a rule that can be compiled for a pool.
 
-    Warnings depend on what is held, which a compiled rule does not see: policies that heed them run plainly.
+    Warnings depend on what is held, which a compiled rule does not see: policies that react to them run
+    plainly.
     """
     inner = innermost(policy)
     is_rule = isinstance(inner, RulePolicy | PreparedPolicy)

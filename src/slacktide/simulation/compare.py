@@ -136,8 +136,9 @@ def compare_over_pools(
     rows = _rows(options, run_sweep(sweep, wanted, spread, progress))
     best = [_best(job, rows, name) for name in (*makers, IN_THE_POOL, OVER_POOLS)]
     parts = [row.part for row in best]
-    mine = [part for part in parts if part.policy is not None]
-    middle = _median_run(([part for part in mine if part.pool is None] or mine)[-1:])
+    of_policies = [part for part in parts if part.policy is not None]
+    moving = [part for part in of_policies if part.pool is None]
+    middle = _median_run((moving or of_policies)[-1:])
     ahead = next(one.ahead for one in where if one.pool.name == middle.pool)
     left_out = ", ".join(pool.name for at, pool in enumerate(options.pools) if at not in covered)
     return Comparison(
@@ -254,11 +255,11 @@ def _worth(job: Job, one: PolicySummary) -> tuple[float, float]:
     return (one.on_time_share, -one.mean_cost_usd)
 
 
-def summarise(name: str, mine: Sequence[Sequence[Run]], yardstick_usd: float) -> PolicySummary:
+def summarise(name: str, parts: Sequence[Sequence[Run]], yardstick_usd: float) -> PolicySummary:
     """Sum up the runs of one policy, given what the clairvoyant paid in all."""
 
     def all_of(figure: str) -> Floats:
-        return np.concatenate([column(runs, figure) for runs in mine])
+        return np.concatenate([column(runs, figure) for runs in parts])
 
     costs = all_of("cost_usd")
     paid = sum(costs.tolist())

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
 
 from slacktide.budget.allowance import Allowance
 from slacktide.budget.classes import JobClass, JobTemplate
@@ -127,13 +126,13 @@ def parse_fleet(text: str, *, path: str | Path = "<text>") -> FleetFile:
     mistakes.check()
     assert written is not None, "a file without a budget is a mistake"
     return FleetFile(
-        classes=tuple(one.plain for one in classes),
+        classes=tuple(plain for plain, _ in classes),
         budget=written.text,
         budget_gpus=gpus,
         allowance=written.allowance,
         market=market,
         on_demand_gpus=on_demand,
-        templates=tuple(one.template for one in classes),
+        templates=tuple(template for _, template in classes),
         usd_per_gpu_hour=usd,
         stream=stream,
         policy=policy,
@@ -170,16 +169,12 @@ def gpus_of(budget: Budget, usd_per_gpu_hour: float | None) -> float:
     return gpus
 
 
-class ReadClass(NamedTuple):
-    """A class of a fleet file."""
+def _class_list(tree: Tree, mistakes: Mistakes, market: bool) -> tuple[tuple[JobClass, JobTemplate], ...]:
+    """Read each class: the part that counts in a stream on demand at one price, and all of it, for a market.
 
-    plain: JobClass  # the part that counts in a stream served on demand at one price
-    template: JobTemplate  # all of it, for a fleet on a market
-
-
-def _class_list(tree: Tree, mistakes: Mistakes, market: bool) -> tuple[ReadClass, ...]:
-    """Read the classes; without a market, deadlines and the other keys that only count there are mistakes."""
-    found, lines = list[ReadClass](), dict[str, int]()
+    Without a market, deadlines and the other keys that only count there are mistakes.
+    """
+    found, lines = list[tuple[JobClass, JobTemplate]](), dict[str, int]()
     for place, item in enumerate(items(tree, "a list of classes, each starting with '- '"), start=1):
         if not isinstance(item, Section):
             mistakes.add(item.place, f"classes: must be mappings of keys to values, got {describe(item)}")
@@ -190,7 +185,7 @@ def _class_list(tree: Tree, mistakes: Mistakes, market: bool) -> tuple[ReadClass
         gpus = _class_resources(fields, market)
         plain = _job_class(fields, gpus)
         if plain is not None:
-            found.append(ReadClass(plain, _template(fields, plain, gpus)))
+            found.append((plain, _template(fields, plain, gpus)))
         if entry and isinstance(entry.value, Scalar):
             first = lines.setdefault(name, entry.place.line)
             if first != entry.place.line:
@@ -239,9 +234,9 @@ def _arrivals(fields: Fields) -> float:
 
 
 def _per_hour(text: str) -> float:
-    if not (found := number(text)) <= MAX_PER_HOUR:
+    if not (arrivals := number(text)) <= MAX_PER_HOUR:
         raise InputError(f"must be <= {MAX_PER_HOUR:g}, got {shown(text)}")
-    return found
+    return arrivals
 
 
 def _widths(tree: Tree, _: Mistakes) -> tuple[int, ...]:

@@ -153,7 +153,7 @@ def orders_of(decision: Decision, view: FleetView) -> Orders:
 
 
 def _check(orders: Orders, pools: int) -> None:
-    """Raise InputError where a pool or a count cannot be meant: compiled code trusts them."""
+    """Raise InputError for an impossible pool or count: compiled code trusts them."""
     if ((orders.pool < 0) | (orders.pool >= pools)).any():
         raise InputError(f"a wish must be for one of {pools} pools, got {orders.pool.tolist()}")
     if ((orders.spot_gpus < 0) | (orders.on_demand_gpus < 0)).any():

@@ -58,7 +58,7 @@ class World(Protocol):
         ...
 
     def read(self, decision: Decision, view: FleetView) -> Any:
-        """Return as columns what jobs are to hold; raises InputError for what cannot be meant."""
+        """Return as columns what jobs are to hold; raises InputError for an impossible decision."""
         ...
 
     def hold(self, wanted: Any) -> None:

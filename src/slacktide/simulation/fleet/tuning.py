@@ -50,7 +50,8 @@ def _fixed_width(fleet: Fleet) -> list[Knob]:
 
 
 def _one_width(fleet: Fleet) -> list[Knob]:
-    return [Knob(lambda gpus: OneWidth(int(gpus)), 1, _widest(fleet), True)]
+    widest = max(one.widths[-1] for one in fleet.classes)
+    return [Knob(lambda gpus: OneWidth(int(gpus)), 1, widest, True)]
 
 
 KNOBS: Mapping[str, Callable[[Fleet], list[Knob]]] = {
@@ -84,10 +85,7 @@ def _most_gpus(fleet: Fleet) -> float:
     return float((arrivals * fastest * hours).sum())
 
 
-def _widest(fleet: Fleet) -> int:
-    return max(one.widths[-1] for one in fleet.classes)
-
-
+TOLERANCE = 1e-3  # how far from a target spending may be, as a share of it
 LOOKS = 9  # values of a knob that are tried where spending need not rise with it ...
 LOOK_FAR = 3.0
 """... up to this multiple of the target ..."""
@@ -110,7 +108,7 @@ class Tuner:
         return self.runs[value]
 
     def nearest(
-        self, average_gpus: float, start: float, *, tolerance: float = 1e-3, tries: int = 12
+        self, average_gpus: float, start: float, *, tolerance: float = TOLERANCE, tries: int = 12
     ) -> tuple[float, StreamRun]:
         """Return the value, and its run, whose realised average is nearest to a target.
 
@@ -134,13 +132,13 @@ class Tuner:
             return self.nearest(average_gpus, average_gpus, tolerance=1e-6, tries=60)[1]
         return self.best_within(average_gpus)
 
-    def best_within(self, average_gpus: float, *, tolerance: float = 1e-3) -> StreamRun | None:
+    def best_within(self, average_gpus: float) -> StreamRun | None:
         """Return the soonest run that spends no more than a target; None where all spend more.
 
         With nodes spending need not rise with the knob, so the range is looked through first; then the
         best run's way to the next one that spends too much is halved a few times.
         """
-        most = average_gpus * (1.0 + tolerance)
+        most = average_gpus * (1.0 + TOLERANCE)
         for value in np.geomspace(self.knob.low, min(self.knob.high, LOOK_FAR * average_gpus), LOOKS):
             self.run(float(value))
         for _ in range(HALVINGS):

@@ -71,12 +71,13 @@ def versions() -> dict[str, str]:
 
 def check_versions(wanted: Mapping[str, str]) -> str:
     """Return what differs on this node in a sentence; empty when results will be the same."""
-    mine = versions()
+    installed = versions()
     for name, version in wanted.items():
-        if mine.get(name, version if name in ALIKE else "none") != version:
+        here = installed.get(name, "none")
+        if here != version and not (here == "none" and name in ALIKE):
             return (
                 f"every node must have {name} {version}, as the sweep's own process, got "
-                f"{mine.get(name, 'none')} on {platform.node()}; install it there, or start the cluster with "
+                f"{here} on {platform.node()}; install it there, or start the cluster with "
                 "this Python environment"
             )
     return ""

@@ -76,7 +76,7 @@ def do(key: str, fetch: Callable[[], bytes], task: bytes) -> bytes:
             f"with {Path(sys.executable).name} on every node, or put a policy of your own into one file"
         )
         return pickle.dumps(Failure(BackendError, missing, {}))
-    except Exception:  # a mistake in the code: said with its place, which only this process knows
+    except Exception:  # a mistake in the code: reported with its place, which only this process knows
         return pickle.dumps(Failure(RuntimeError, traceback.format_exc(), {}))
 
 

@@ -164,7 +164,7 @@ def _resampled(history: markov.History, likeness: float, rng: np.random.Generato
     """Learn from history with days weighted at random: the Bayesian bootstrap.
 
     One model, taken for certain, would make futures too much alike: how long spells last is known from few of
-    them. Weights go by whole days, since the slots of a day are no independent witnesses.
+    them. Weights go by whole days, since the slots of a day are not independent.
     """
     counts = [
         markov.count(history.levels, gpus, hours, _weights(len(gpus), history.slot_hours, rng))

@@ -65,28 +65,30 @@ def look_ahead(
     known, spare_usd = _clairvoyant(
         planned, futures, lambda done, of: report((steps - 2) * of + done, steps * of)
     )
-    mine, chosen = tried[0], policies[0]
-    shown = _shown(mine, futures)
-    pool, first, first_gpus = _first(mine, futures, shown[0])
+    first_tried, chosen = tried[0], policies[0]
+    shown = _shown(first_tried, futures)
+    pool, first, first_gpus = _first(first_tried, futures, shown[0])
     made = JobPlan(
         job=planned.job,
         market=planned.start.market.source,
         pool=pool,
-        policy=mine.policy,
+        policy=first_tried.policy,
         outlooks=tuple(one.outlook() for one in (*tried, known)),
-        pools=tuple(bills) or _bill(mine),
+        pools=tuple(bills) or _bill(first_tried),
         first=first,
         first_gpus=first_gpus,
         gpus=held_over_time(planned.job, options.slot_hours, shown),
-        assumptions=_assumptions(mine, futures, chosen),
+        assumptions=_assumptions(first_tried, futures, chosen),
         moving=None if options.stays else moving(options, tried, ranked, known),
         clairvoyant_spare_usd=spare_usd,
         begin_slot=planned.start.slot,
         begin_utc=planned.start.place.time(planned.start.slot),
-        by_deadline=against_deadline(mine.planned, chosen),
-        by_width=against_width(mine.planned, chosen),
+        by_deadline=against_deadline(first_tried.planned, chosen),
+        by_width=against_width(first_tried.planned, chosen),
         wrong_work=if_work_is_wrong(
-            mine.planned.jobs, planned.paths, lambda truths: mine.planned.run(futures, mine.ready, truths)
+            first_tried.planned.jobs,
+            planned.paths,
+            lambda truths: first_tried.planned.run(futures, first_tried.ready, truths),
         ),
     )
     report(steps, steps)
@@ -158,8 +160,8 @@ def _assumptions(tried: TriedPolicy, futures: PoolFutures, policy: Policy) -> tu
     if tried.history is None:
         return assumptions.over_pools(tried.planned, futures)
     needing = float(np.mean(column(tried.runs, "on_demand_gpu_hours") > 0.0))
-    said = assumptions.in_one_pool(tried.planned, futures, len(tried.history), needing)
-    return *_without_checkpoints(tried, futures, policy), *said
+    sentences = assumptions.in_one_pool(tried.planned, futures, len(tried.history), needing)
+    return *_without_checkpoints(tried, futures, policy), *sentences
 
 
 def _clairvoyant(

@@ -253,8 +253,8 @@ class PlannedJob(NamedTuple):
 
     def _staying(self, futures: PoolFutures) -> tuple[list[Pool], int]:
         """Return the pool of a policy that stays, as it is in each future, and where the future begins."""
-        mine = self.stays_in or self.start.pool
-        pools = [next(pool for pool in future.pools if pool.name == mine) for future in futures.options]
+        name = self.stays_in or self.start.pool
+        pools = [next(pool for pool in future.pools if pool.name == name) for future in futures.options]
         return pools, _start(pools[0], futures)
 
     def _in(self, future: PoolOptions) -> PoolOptions:
