@@ -9,12 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-from slacktide.backends.local import Kind, Launch, LocalProcesses
+from slacktide.backends.base import LaunchSpec
+from slacktide.backends.local import Launch, LocalProcesses
 from slacktide.backends.process_table import scan
+from slacktide.journal.events import Capacity
 
 TRIES = 15
 PAUSE_S = 0.001
-SPOT: Kind = "spot"
+SPOT: Capacity = "spot"
 NAMES = ("start", "replace", "stop", "bare processes, start and stop")
 
 
@@ -22,14 +24,9 @@ def main() -> None:
     """Print medians for a few widths; the tick that drives it comes every millisecond here."""
     with tempfile.TemporaryDirectory() as folder:
         processes = LocalProcesses(Path(folder) / "root", "benchmark")
-        launch = Launch(
-            job_id="job",
-            run="exec sleep 600",
-            workdir=Path(folder),
-            checkpoint_dir=Path(folder) / "checkpoints",
-            grace_s=5.0,
-        )
-        processes.register(launch)
+        spec = LaunchSpec(job="job", run="exec sleep 600", grace_s=5.0)
+        saved = Path(folder) / "checkpoints"
+        processes.register(Launch(spec=spec, workdir=Path(folder), checkpoint_dir=saved))
         attempt = 0
         for width in (1, 4, 8):
             attempt = _measure(processes, width, attempt)

@@ -14,9 +14,11 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from slacktide.backends.local import Kind, Launch, LocalProcesses, ProcessStatus
+from slacktide.backends.base import LaunchSpec
+from slacktide.backends.local import Launch, LocalProcesses, ProcessStatus
 from slacktide.backends.machines.agent.messages import Host
 from slacktide.backends.machines.machine_workers import MachineWorkers
+from slacktide.journal.events import Capacity
 from slacktide.testing.local_agents import LocalAgents
 
 TRIES = 3
@@ -24,7 +26,7 @@ PAUSE_S = 0.002
 SETTLE_S = 0.5
 """How long workers work between two changes."""
 PATIENCE_S = 120.0
-SPOT: Kind = "spot"
+SPOT: Capacity = "spot"
 CHANGES = ((2, 1), (1, 2))
 OVER_MACHINES = ((3, 1), (1, 3))
 """Changes for machines with two GPUs each."""
@@ -125,7 +127,8 @@ class _Job:
         self._workers, self._attempt, self._pool = workers, 0, ""
         work = place / "work"
         work.mkdir()
-        launch = Launch(job_id="job", run=run, workdir=work, checkpoint_dir=place / "saved", grace_s=10.0)
+        spec = LaunchSpec(job="job", run=run, grace_s=10.0)
+        launch = Launch(spec=spec, workdir=work, checkpoint_dir=place / "saved")
         self._workers.register(launch)
 
     def change(self, before: int, after: int, *, anew: bool) -> Took:
@@ -150,7 +153,7 @@ class _Job:
         return Took(time.monotonic() - began, math.nan if places_sent_s is None else places_sent_s)
 
     def _works(self, seen: ProcessStatus) -> bool:
-        return seen.attempt == self._attempt and seen.spoken and not seen.reforming
+        return seen.attempt == self._attempt and seen.own_report and not seen.reforming
 
     def _until(self, over: Callable[[ProcessStatus], bool]) -> ProcessStatus:
         give_up = time.monotonic() + PATIENCE_S

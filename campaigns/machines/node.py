@@ -14,10 +14,11 @@ from campaigns.machines.truth import Crew, Truth, Work
 from slacktide.backends.local.processes import LocalProcesses
 from slacktide.backends.machines.agent.lease import GUARD_WAITS_S, AgentLease
 from slacktide.backends.machines.agent.messages import AgentAnswer, AgentMessage
-from slacktide.backends.machines.agent.serve import Agent, AgentMachine
+from slacktide.backends.machines.agent.serve import Agent
 from slacktide.backends.workers.job_folder import LogFile
-from slacktide.backends.workers.launch import Kind, Launch, Phase, ProcessStatus, SetPart
+from slacktide.backends.workers.launch import Launch, Phase, ProcessStatus, SetPart
 from slacktide.core.errors import InputError
+from slacktide.journal.events import Capacity
 
 GRACE_S = 2.0
 START_S = 1.0
@@ -28,7 +29,7 @@ class Wanted(NamedTuple):
     """What was last ordered of a job."""
 
     attempt: int
-    kinds: tuple[Kind, ...]
+    kinds: tuple[Capacity, ...]
     part: SetPart | None
     since_s: float
     void: bool = False
@@ -44,14 +45,14 @@ class Workers(LocalProcesses):
 
     def register(self, launch: Launch) -> None:
         """Know how to start a job."""
-        self._refusals.pop(launch.job_id, None)
+        self._refusals.pop(launch.job, None)
 
     def refuse(self, job_id: str, why: str) -> None:
         """Know why not."""
         self._refusals[job_id] = why
 
     def hold(
-        self, job_id: str, attempt: int, kinds: tuple[Kind, ...], not_before: float = 0.0,
+        self, job_id: str, attempt: int, kinds: tuple[Capacity, ...], not_before: float = 0.0,
         part: SetPart | None = None, pool: str = "",
     ) -> None:  # fmt: skip
         """Order workers."""
@@ -137,7 +138,7 @@ def observation(
     void = here and wanted is not None and wanted.void
     stopped = (crew.told or crew.lost or void) if crew is not None else bool(wanted and wanted.void)
     rank_0 = crew is not None and 0 in crew.ranks
-    spoken = rank_0 and crew is not None and work.attempt == crew.attempt and work.said_at is not None
+    spoken = rank_0 and crew is not None and work.attempt == crew.attempt and work.reported_at is not None
     failed = crew is not None and crew.failed and not stopped
     pending = wanted is not None and not wanted.void and not (crew and crew.attempt == wanted.attempt)
     return ProcessStatus(
@@ -160,8 +161,8 @@ def observation(
         done_share=work.done_s / work.total_s if spoken else 0.0,
         checkpointed_share=work.safe_s / work.total_s if spoken else 0.0,
         saved="said",
-        said_s=now - work.said_at if spoken and work.said_at is not None else None,
-        spoken=spoken,
+        reported_s=now - work.reported_at if spoken and work.reported_at is not None else None,
+        own_report=spoken,
         metrics={},
         began_s=None if crew is None else now - crew.began_s,
         silent_s=0.0,
@@ -211,10 +212,9 @@ class Node:
 
     def start_agent(self) -> None:
         """Let there be an agent that knows nothing but what is on the machine."""
-        machine = AgentMachine(
-            Workers(self), Note(self, self._lease_s), self.now, {"CUDA_VISIBLE_DEVICES": ""}
-        )
-        self.agent = Agent(self._root / self._owner, machine)
+        workers, lease = Workers(self), Note(self, self._lease_s)
+        environ = {"CUDA_VISIBLE_DEVICES": ""}
+        self.agent = Agent(self._root / self._owner, workers, lease, now=self.now, environ=environ)
 
     def begin(self, job: str, wanted: Wanted) -> None:
         """Start workers."""

@@ -11,7 +11,7 @@ import random
 from dataclasses import dataclass, field
 
 from campaigns.finding import Finding
-from slacktide.backends.workers.launch import Kind
+from slacktide.journal.events import Capacity
 
 CHECKPOINT_S = 5.0
 FAILS_SHARE = 0.5
@@ -24,7 +24,7 @@ class Crew:
 
     job: str
     attempt: int
-    kinds: tuple[Kind, ...]
+    kinds: tuple[Capacity, ...]
     ranks: tuple[int, ...]
     world: int
     began_s: float
@@ -60,7 +60,7 @@ class Work:
     attempt: int = 0
     """The last attempt whose ranks were all alive."""
     newest: int = 0
-    said_at: float | None = None
+    reported_at: float | None = None
     finished: bool = False
 
 
@@ -120,7 +120,7 @@ class Truth:
         if any(crew.told for crew in crews):
             return
         work.done_s = min(work.total_s, work.done_s + seconds * crews[0].world)
-        work.said_at = now
+        work.reported_at = now
         if now - work.saved_at >= CHECKPOINT_S or work.done_s >= work.total_s:
             work.safe_s, work.saved_at = work.done_s, now
         if work.done_s >= work.total_s:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from slacktide.backends.base import LaunchSpec
 from slacktide.backends.workers.environment import job_variables, note_variables, rank_variables
 from slacktide.backends.workers.job_folder import Intent, KeptRank
 from slacktide.backends.workers.launch import Launch
@@ -13,7 +14,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "reference" / "worker.md"
 
 def test_every_variable_of_a_worker_is_documented(tmp_path: Path) -> None:
     text = PAGE.read_text(encoding="utf-8")
-    launch = Launch(job_id="j", run="true", workdir=tmp_path, checkpoint_dir=tmp_path, grace_s=1.0)
+    spec = LaunchSpec(job="j", run="true", grace_s=1.0)
+    launch = Launch(spec=spec, workdir=tmp_path, checkpoint_dir=tmp_path)
     intent = Intent(
         attempt=1, kinds=("spot",), master_port=1, devices=("0",), grace_s=1.0, kept=(KeptRank(0, 1, 0),)
     )

@@ -57,13 +57,13 @@ class WorkerFailure(NamedTuple):
 
 
 class JobProgress(NamedTuple):
-    """What a job says of its own work; the engine decides what that means in GPU-hours."""
+    """What a job reports of its own work; the engine decides what that means in GPU-hours."""
 
     done_share: float
     checkpointed_share: float
     """The part that a worker killed without notice would not lose."""
     at_hours: float = -math.inf
-    """When the workers of this attempt last said so; minus infinity while only earlier ones have."""
+    """When the workers of this attempt last reported it; minus infinity while only earlier ones have."""
     saved: SavedEvidence = "said"
     """How `checkpointed_share` is known."""
 
@@ -82,7 +82,7 @@ class BackendStatus(NamedTuple):
     taken_spot_gpus: int = 0
     """Lost since the attempt began although Slacktide did not end them: a loss, not a failure."""
     progress: JobProgress | None = None
-    """None: nothing was ever said, so the engine estimates by physics."""
+    """None: nothing was ever reported, so the engine estimates by physics."""
     finished: bool | None = None
     """Whether all workers ended with 0, without a request to stop, and reported that all is done where they
     report anything; None: not known, so the work ends when physics says so."""

@@ -49,7 +49,7 @@ SHAPES = ((2, HIDDEN), (HIDDEN,), (HIDDEN, ARMS), (ARMS,))
 SIZES = [math.prod(shape) for shape in SHAPES]
 EXIT_REFUSED, EXIT_LOST, EXIT_STOPPED = 2, 75, 143
 REPORT_SECONDS, POLL_SECONDS = 0.25, 0.02
-GREETING = 7131.0  # how a worker of this file begins to speak
+GREETING = 7131.0  # the first number that a worker of this file sends
 
 
 class BadTrainingInput(Exception):
@@ -74,7 +74,7 @@ class RankPlace(NamedTuple):
 
     @classmethod
     def here(cls) -> RankPlace:
-        """Read the place from the environment; raises Refused when it makes no sense."""
+        """Read the place from the environment; raises BadTrainingInput when it makes no sense."""
         names = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_PORT": "29500", "SLACKTIDE_ATTEMPT": "0"}
         texts = {name: os.environ.get(name, default) for name, default in names.items()}
         if not all(text.isdecimal() for text in texts.values()):
@@ -169,12 +169,12 @@ class Team:
         self._peers = [self._enter()] if place.rank else self._gather()
 
     def close(self) -> None:
-        """Part from the others."""
+        """Close the connections."""
         for peer in self._peers:
             peer.close()
 
     def _gather(self) -> list[socket.socket]:
-        """Let every other rank in; anybody else who knocks is sent away."""
+        """Let every other rank in; any other connection is closed."""
         found: dict[int, socket.socket] = {}
         if self._place.width == 1:
             return []
@@ -253,7 +253,7 @@ class Team:
     def newest(self, step: int) -> int | None:
         """Return the rank that has done most steps, by what each reports; None: none has a state."""
         mine = np.zeros(self._place.width)
-        self.share(mine)  # rank 0 speaks first: who was sent away finds the connection closed
+        self.share(mine)  # rank 0 sends first: who was refused finds the connection closed
         mine[self._place.rank] = step + 1
         steps = self.total(mine)
         return int(steps.argmax()) if steps.max() > 0 else None
@@ -394,7 +394,7 @@ class Shelf:
             old.unlink(missing_ok=True)
 
     def newest(self) -> TrainingState | None:
-        """Return the newest whole checkpoint; raises Refused when it is another job's."""
+        """Return the newest whole checkpoint; raises BadTrainingInput when it is another job's."""
         for path in sorted(self._folder.glob("step-*.ckpt"), reverse=True):
             data = path.read_bytes()
             if hashlib.sha256(data[32:]).digest() == data[:32]:
@@ -485,8 +485,7 @@ class TrainingRun:
     """The training in one set of workers."""
 
     def __init__(self, options: Options, place: RankPlace, stop: Stop, state: TrainingState | None) -> None:
-        self.state = state
-        """After the last whole step; None before there is one to go on from."""
+        self.state = state  # after the last whole step; None before there is one to go on from
         self._options, self._place, self._stop = options, place, stop
         self._pace_s = options.pace_s(place.width)
         self._record = None if place.rank else TrainingRecord(options)
@@ -505,7 +504,7 @@ class TrainingRun:
                 self._record.save(self.state)
 
     def _agree(self, team: Team) -> TrainingState:
-        """Go on from the newest state in anybody's memory, else from rank 0's checkpoint."""
+        """Go on from the newest state in any worker's memory, else from rank 0's checkpoint."""
         source = team.newest(-1 if self.state is None else self.state.step)
         fresh = self._record is not None and (source is None or self.state is None)
         found = self._record.begin() if fresh and self._record else None
@@ -522,7 +521,7 @@ class TrainingRun:
             # From the last step's end, not from now: what the exchange took is no part of a GPU's time.
             until_s = max(until_s + self._pace_s, time.monotonic())
             self._stop.rest(until_s)
-            # One element more says whether anybody has to leave, so that all leave after the same step.
+            # One element more says whether any worker has to leave, so that all leave after the same step.
             total = team.total(np.append(slope, float(self._stop.changing)))
             changing = bool(total[-1])
             state = self.state = updated(state, total[:-1] / BATCH)

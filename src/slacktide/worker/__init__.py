@@ -1,4 +1,4 @@
-"""For training scripts: say how far the work is, save whole checkpoints, hear of a stop.
+"""For training scripts: report progress, save whole checkpoints, and be notified of a stop.
 
     from slacktide import worker
 
@@ -99,8 +99,8 @@ class Resizing:
             place: dict[str, Any] = json.loads(Path(f"{notes}.place").read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return None
-        mine = int(os.environ.get("SLACKTIDE_ATTEMPT") or 0)
-        if place["attempt"] > mine or "SLACKTIDE_ADDED" in os.environ:
+        own_attempt = int(os.environ.get("SLACKTIDE_ATTEMPT") or 0)
+        if place["attempt"] > own_attempt or "SLACKTIDE_ADDED" in os.environ:
             return place
         self._read = state.st_ino, state.st_mtime_ns
         return None
@@ -325,8 +325,8 @@ def settle(draft: Path, target: Path) -> None:
 
 def keep(path: Path) -> None:
     """Let a file, or a folder with all that is in it, survive a loss of power; raises OSError."""
-    for each in (*path.rglob("*"), path):
-        _sync(each)
+    for part in (*path.rglob("*"), path):
+        _sync(part)
 
 
 def _sync(path: Path) -> None:

@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from slacktide.backends.base import BackendPlace, BackendStatus, LaunchSpec
-from slacktide.backends.local import Kind, Launch, Local, LocalProcesses, ProcessStatus
+from slacktide.backends.local import Launch, Local, LocalProcesses, ProcessStatus
 from slacktide.backends.process_table import SeenProcess, scan
 from slacktide.core.types import Order
+from slacktide.journal.events import Capacity
 from tests.parts_of_files import pids_below
 
 PATIENCE_S = 60.0
@@ -52,15 +53,12 @@ class Stage:
 
     def register(self, run: str, job_id: str = "job", **more: Any) -> None:
         """Make a job known, with ordinary folders and an hour of grace."""
-        given: dict[str, Any] = {
-            "workdir": self.folder,
-            "checkpoint_dir": self.folder / "checkpoints",
-            "grace_s": 3600.0,
-            **more,
-        }
-        self.processes.register(Launch(job_id=job_id, run=run, **given))
+        own: dict[str, Any] = {"workdir": self.folder, "checkpoint_dir": self.folder / "checkpoints"}
+        own |= {name: more.pop(name) for name in (*own, "secrets") if name in more}
+        spec = LaunchSpec(job=job_id, run=run, **{"grace_s": 3600.0, **more})
+        self.processes.register(Launch(spec=spec, **own))
 
-    def hold(self, attempt: int, kinds: Sequence[Kind], **more: Any) -> None:
+    def hold(self, attempt: int, kinds: Sequence[Capacity], **more: Any) -> None:
         self.processes.hold("job", attempt, tuple(kinds), **more)
 
     def look(self) -> ProcessStatus:
@@ -84,11 +82,11 @@ class Stage:
     def strays(self) -> list[tuple[str, int, int]]:
         """Return the job, attempt and rank of every process that is to go and has not gone."""
         going = [(name, one) for name, job in self.processes._jobs.items() for one in job.going]
+        present = [(name, one, worker) for name, one in going for worker in one.workers if worker.present]
         return [
             (name, one.attempt, worker.rank)
-            for name, one in going
-            for worker in one.workers
-            for _ in worker.pids
+            for name, one, worker in present
+            for _ in range(1 if worker.alive else len(worker.leftovers))
         ]
 
     def ticks(self, count: int = 20) -> None:

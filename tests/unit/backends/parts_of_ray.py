@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from slacktide.backends import process_table
+from slacktide.backends.base import LaunchSpec
 from slacktide.backends.machines.agent.messages import AgentAnswer, AgentMessage, AgentTask, Host, LaunchPack
 from slacktide.backends.ray.backend import RayLink
 from slacktide.backends.workers.launch import Launch, SetPart
@@ -37,10 +38,8 @@ def pack() -> LaunchPack:
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w") as archive:
         archive.writestr("greeting", "hello\n")
-    launch = Launch(
-        job_id="job", run=SLEEPS, workdir=Path("/nowhere"), grace_s=5.0, checkpoint_dir=Path("/nowhere"),
-        secrets={"TOKEN": "s3cret"},
-    )  # fmt: skip
+    spec, nowhere = LaunchSpec(job="job", run=SLEEPS, grace_s=5.0), Path("/nowhere")
+    launch = Launch(spec=spec, workdir=nowhere, checkpoint_dir=nowhere, secrets={"TOKEN": "s3cret"})
     return LaunchPack(launch, made.getvalue())
 
 
@@ -84,11 +83,11 @@ class Controller:
         self.step()
         said = self.numbers[self.wanted]
 
-        def heeded() -> bool:
+        def accepted() -> bool:
             last = self.answers.get(self.wanted)
-            return last is not None and last.heeded and last.number > said and not last.lacking
+            return last is not None and last.accepted and last.number > said and not last.lacking
 
-        self.until(heeded)
+        self.until(accepted)
         return self.answers[self.wanted]
 
     def until_running(self) -> None:

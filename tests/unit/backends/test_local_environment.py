@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from slacktide.backends.base import LaunchSpec
 from slacktide.backends.local import Launch
 from slacktide.backends.workers.environment import (
     handed_down,
@@ -38,10 +39,9 @@ def test_a_machine_without_gpus_gives_none() -> None:
     assert least_used((), ["0"], 3) == ()
 
 
-def launch(**envs: str) -> Launch:
-    return Launch(
-        job_id="job", run="true", workdir=Path("/"), checkpoint_dir=Path("/c"), grace_s=1.5, envs=envs
-    )
+def launch(**variables: str) -> Launch:
+    spec = LaunchSpec(job="job", run="true", grace_s=1.5, env=variables)
+    return Launch(spec=spec, workdir=Path("/"), checkpoint_dir=Path("/c"))
 
 
 def test_the_user_decides_about_threads_and_the_machine_about_gpus() -> None:

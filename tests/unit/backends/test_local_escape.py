@@ -94,11 +94,13 @@ def test_a_new_controller_finds_it_whether_its_worker_lives_or_has_ended(
 INNER = """
 import os, signal, time
 from pathlib import Path
+from slacktide.backends.base import LaunchSpec
 from slacktide.backends.local import Launch, LocalProcesses
 inner = LocalProcesses(Path("inner"), "inner-owner")
 here = Path(".").absolute()
 run = "echo $$ > pid.part; mv pid.part pid; exec sleep 1000"
-inner.register(Launch(job_id="job", run=run, workdir=here, checkpoint_dir=here / "c", grace_s=3600.0))
+spec = LaunchSpec(job="job", run=run, grace_s=3600.0)
+inner.register(Launch(spec=spec, workdir=here, checkpoint_dir=here / "c"))
 inner.hold("job", 1, ("spot",))
 while not Path("pid").exists():
     inner.tick()
@@ -137,7 +139,7 @@ def test_they_are_found_by_the_outer_marker_alone_when_nothing_else_is_left(
 
 def test_a_worker_gets_its_variables_and_signals_as_if_nothing_stood_in_between(stage: Stage) -> None:
     show = "env -0 > env.part; grep SigIgn /proc/self/status > signals; mv env.part env"
-    stage.register(show, envs={"LANG": "C", "ODD": "a\nb=c é"})
+    stage.register(show, env={"LANG": "C", "ODD": "a\nb=c é"})
     stage.hold(1, ["spot"])
     stage.until((stage.folder / "env").exists)
     names = {entry.split(b"=")[0] for entry in (stage.folder / "env").read_bytes().split(b"\0")}

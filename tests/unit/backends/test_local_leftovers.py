@@ -258,12 +258,14 @@ RUN = (
 CONTROLLER = """
 import random, sys, time
 from pathlib import Path
+from slacktide.backends.base import LaunchSpec
 from slacktide.backends.local import Launch, LocalProcesses
 
 root, owner, run, attempt = Path(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4])
 random.seed(sys.argv[5])
 processes = LocalProcesses(root / "root", owner)
-processes.register(Launch(job_id="job", run=run, workdir=root, checkpoint_dir=root / "c", grace_s=0.1))
+spec = LaunchSpec(job="job", run=run, grace_s=0.1)
+processes.register(Launch(spec=spec, workdir=root, checkpoint_dir=root / "c"))
 while True:
     attempt += 1
     (root / "journal.part").write_text(str(attempt))

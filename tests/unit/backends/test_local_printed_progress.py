@@ -49,12 +49,12 @@ def test_only_the_last_match_counts_and_only_growth_is_a_sign_of_life(tmp_path: 
     assert tail.progress.reports == 0
     say(log, "loading\nstep 1/10\nstep 2/10\nevaluating\nstep 3")
     tail.poll(2.0)
-    assert (tail.progress.done_share, tail.said_at, tail.grown_at) == (0.2, 2.0, 2.0)
+    assert (tail.progress.done_share, tail.reported_at, tail.grown_at) == (0.2, 2.0, 2.0)
     say(log, "/10\n")
     tail.poll(3.0)
     say(log, "step 3/10\n")
     tail.poll(4.0)
-    assert (tail.progress.done_share, tail.said_at, tail.grown_at) == (0.3, 4.0, 3.0)
+    assert (tail.progress.done_share, tail.reported_at, tail.grown_at) == (0.3, 4.0, 3.0)
 
 
 def test_another_attempt_prints_into_another_file(tmp_path: Path) -> None:
@@ -62,8 +62,8 @@ def test_another_attempt_prints_into_another_file(tmp_path: Path) -> None:
     say(first, "step 8/10\n")
     os.utime(first, (time.time() - 600, time.time() - 600))
     tail.follow(first, 1000.0)
-    assert tail.said_at is not None
-    assert 399 < tail.said_at < 401, "what was there before us is dated by the file"
+    assert tail.reported_at is not None
+    assert 399 < tail.reported_at < 401, "what was there before us is dated by the file"
     tail.follow(second, 1000.0)
     tail.poll(1001.0)
     assert tail.progress.done_share == 0.8
@@ -92,7 +92,7 @@ def test_a_pattern_that_takes_long_is_given_up(tmp_path: Path, monkeypatch: pyte
     tail.follow(log, 0.0)
     say(log, "step 1/10\n")
     tail.poll(1.0)
-    assert (tail.given_up, tail.said_at) == (True, None), "progress is estimated from now on"
+    assert (tail.given_up, tail.reported_at) == (True, None), "progress is estimated from now on"
     tail.poll(2.0)
 
 
@@ -103,4 +103,4 @@ def test_a_log_that_the_job_replaced_by_something_else_is_not_waited_for(tmp_pat
     (tmp_path / "link").symlink_to("/dev/zero")
     tail.follow(tmp_path / "link", 0.0)
     tail.poll(1.0)
-    assert tail.said_at is None
+    assert tail.reported_at is None

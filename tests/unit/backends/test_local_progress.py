@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from slacktide.backends.workers import progress
-from slacktide.backends.workers.progress import ReportedProgress, Tail, said
+from slacktide.backends.workers.progress import ReportedProgress, Tail, parse_report
 
 
 def say(path: Path, text: str) -> None:
@@ -37,12 +37,12 @@ def path(tmp_path: Path) -> Path:
     ids=range(6),
 )
 def test_shares(fact: object, done: float, checkpointed: float) -> None:
-    assert said(json.dumps(fact).encode(), ReportedProgress())[:2] == (done, checkpointed)
+    assert parse_report(json.dumps(fact).encode(), ReportedProgress())[:2] == (done, checkpointed)
 
 
 def test_metrics_stay_until_they_are_said_anew() -> None:
-    first = said(b'{"done": 0.1, "metrics": {"loss": 2, "rate": 5}}', ReportedProgress())
-    second = said(b'{"metrics": {"loss": 1.5, "bad": NaN, "word": "x", "yes": true}}', first)
+    first = parse_report(b'{"done": 0.1, "metrics": {"loss": 2, "rate": 5}}', ReportedProgress())
+    second = parse_report(b'{"metrics": {"loss": 1.5, "bad": NaN, "word": "x", "yes": true}}', first)
     assert second == ReportedProgress(0.1, 0.1, {"loss": 1.5, "rate": 5.0}, reports=1, saved="assumed")
 
 
@@ -145,7 +145,7 @@ class Counted:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.bytes = self.lines = 0
-        pread, said_before = os.pread, progress.said
+        pread, said_before = os.pread, progress.parse_report
 
         def reading(handle: int, count: int, at: int) -> bytes:
             found = pread(handle, count, at)
@@ -157,7 +157,7 @@ class Counted:
             return said_before(line, before)
 
         monkeypatch.setattr("slacktide.backends.workers.progress.os.pread", reading)
-        monkeypatch.setattr(progress, "said", saying)
+        monkeypatch.setattr(progress, "parse_report", saying)
 
 
 MOST_LINES = progress.AT_MOST_LINES + 2 * progress.TRIES
@@ -202,7 +202,6 @@ def test_a_progress_file_of_gigabytes_costs_a_bounded_look_and_its_last_word_cou
     assert tail.progress.metrics == {"loss": 1.5}
     assert cost.lines <= MOST_LINES
     assert cost.bytes <= progress.SEARCHED_BYTES + 100 * progress.LONGEST_LINE_BYTES
-    assert tail.skipped_bytes > 2 << 30
     cost.bytes = 0
     say(path, '{"done": 0.8}\n')
     tail.poll(1.0)

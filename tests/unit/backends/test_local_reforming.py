@@ -17,14 +17,14 @@ import pytest
 from numpy.typing import NDArray
 
 from slacktide.backends.checkpoints.folder import read_stamp
-from slacktide.backends.local import Kind
 from slacktide.backends.workers import job_folder
 from slacktide.backends.workers import job_folder as folder
+from slacktide.journal.events import Capacity
 
 from .conftest import Stage, wait_for
 
-SPOT: Kind = "spot"
-ON_DEMAND: Kind = "on-demand"
+SPOT: Capacity = "spot"
+ON_DEMAND: Capacity = "on-demand"
 SCRIPT = """
 import os, sys, time
 from slacktide import worker
@@ -45,7 +45,7 @@ sys.exit(0)
 RUN = f"exec $SLACKTIDE_PYTHON -c '{SCRIPT}'"
 
 
-def begin(stage: Stage, *kinds: Kind, **more: Any) -> None:
+def begin(stage: Stage, *kinds: Capacity, **more: Any) -> None:
     """Begin the first attempt, and wait until every worker works."""
     stage.register(RUN, **more)
     stage.hold(1, kinds)
@@ -63,7 +63,7 @@ def until_working(stage: Stage, attempt: int, width: int) -> None:
     stage.until(lambda: is_working(stage, attempt, width))
 
 
-def resize(stage: Stage, attempt: int, *kinds: Kind) -> None:
+def resize(stage: Stage, attempt: int, *kinds: Capacity) -> None:
     stage.hold(attempt, kinds)
     until_working(stage, attempt, len(kinds))
 
@@ -131,9 +131,9 @@ def test_others_work_on_until_those_who_are_added_are_ready(stage: Stage) -> Non
     ],
 )
 def test_all_are_started_anew_where_not_all_can_stay(
-    stage: Stage, kinds: list[Kind], pool: str, unable: str
+    stage: Stage, kinds: list[Capacity], pool: str, unable: str
 ) -> None:
-    stage.register(RUN, envs={"UNABLE": unable} if unable else {})
+    stage.register(RUN, env={"UNABLE": unable} if unable else {})
     stage.hold(1, [SPOT, SPOT])
     until_working(stage, 1, 2)
     before = pids(stage)
@@ -203,7 +203,7 @@ def test_a_store_has_what_each_attempt_saved(stage: Stage) -> None:
         stage.time_s += 0.01
         stage.processes.tick()
 
-    stage.register(RUN, checkpoint_url=f"file://{store}", envs={"SAVES": "1"})
+    stage.register(RUN, checkpoint_url=f"file://{store}", env={"SAVES": "1"})
     before: list[int | None] = []
     for attempt, width in ((1, 2), (2, 1)):
         stage.hold(attempt, [SPOT] * width)
@@ -285,12 +285,14 @@ def test_the_next_controller_ends_who_is_not_wanted_once(
 CONTROLLER = """
 import random, sys, time
 from pathlib import Path
+from slacktide.backends.base import LaunchSpec
 from slacktide.backends.local import Launch, LocalProcesses
 
 root, owner, run, attempt = Path(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4])
 random.seed(sys.argv[5])
 processes = LocalProcesses(root / "root", owner)
-processes.register(Launch(job_id="job", run=run, workdir=root, checkpoint_dir=root / "c", grace_s=5.0))
+spec = LaunchSpec(job="job", run=run, grace_s=5.0)
+processes.register(Launch(spec=spec, workdir=root, checkpoint_dir=root / "c"))
 processes.sweep({"job": attempt} if attempt else {})
 width = 1
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from slacktide.backends.base import LaunchSpec
 from slacktide.backends.local import Launch
 from slacktide.backends.workers import job_folder
 from slacktide.backends.workers import job_folder as folder
@@ -45,7 +46,7 @@ def test_workers_are_counted_by_kind_while_they_live(stage: Stage) -> None:
 
 
 def test_a_worker_is_told_who_it_is(stage: Stage) -> None:
-    stage.register("env -0 > env-$RANK.part && mv env-$RANK.part env-$RANK", envs={"COLOUR": "red"})
+    stage.register("env -0 > env-$RANK.part && mv env-$RANK.part env-$RANK", env={"COLOUR": "red"})
     stage.hold(1, ["spot", "on-demand"])
     stage.until_phase("exited")
     first, second = (_variables(stage.folder / f"env-{rank}") for rank in (0, 1))
@@ -219,7 +220,7 @@ def test_silence_is_counted_from_the_first_word_on(stage: Stage) -> None:
     stage.time_s += 5000
     assert stage.look().silent_s == 0, "who never reports cannot fall silent"
     (stage.folder / "speak").touch()
-    stage.until(lambda: stage.look().said_s is not None)
+    stage.until(lambda: stage.look().reported_s is not None)
     stage.time_s += 7
     assert stage.look().silent_s == 7
 
@@ -230,7 +231,7 @@ def test_progress_is_read_from_what_the_job_prints(stage: Stage) -> None:
     stage.hold(1, ["spot"])
     stage.until(lambda: stage.look().done_share == 0.5)
     seen = stage.look()
-    assert (seen.spoken, seen.saved, seen.checkpointed_share) == (True, "unknown", 0.0)
+    assert (seen.own_report, seen.saved, seen.checkpointed_share) == (True, "unknown", 0.0)
     (stage.folder / "go").touch()
     seen = stage.until_phase("exited")
     assert (seen.done_share, seen.finished) == (0.9, True), "what is printed need not reach its end"
@@ -307,14 +308,8 @@ def test_secrets_reach_the_worker_and_nothing_else(stage: Stage) -> None:
     files = [path for path in (stage.folder / "root").rglob("*") if path.is_file()]
     assert files
     assert not [path for path in files if b"hush-hush" in path.read_bytes()]
-    launch = Launch(
-        job_id="x",
-        run="true",
-        workdir=Path(),
-        checkpoint_dir=Path(),
-        grace_s=1,
-        secrets={"TOKEN": "hush-hush"},
-    )
+    spec, secrets = LaunchSpec(job="x", run="true", grace_s=1), {"TOKEN": "hush-hush"}
+    launch = Launch(spec=spec, workdir=Path(), checkpoint_dir=Path(), secrets=secrets)
     assert "hush-hush" not in repr(launch)
 
 
@@ -338,7 +333,7 @@ def test_odd_texts_arrive_as_they_are(stage: Stage, text: str) -> None:
     place = stage.folder / f"dir {text}".replace("/", "")
     place.mkdir()
     stage.register(
-        'printf %s "$ODD" > out', envs={"ODD": text}, workdir=place, checkpoint_dir=place / text / "c"
+        'printf %s "$ODD" > out', env={"ODD": text}, workdir=place, checkpoint_dir=place / text / "c"
     )
     stage.hold(1, ["spot"])
     assert stage.until_phase("exited").exit_codes == (0,)
@@ -361,7 +356,7 @@ def test_run_is_bash_where_there_is_one(stage: Stage) -> None:
 
 
 def test_a_users_path_does_not_keep_us_from_taking_notes(stage: Stage) -> None:
-    stage.register("exit 4", envs={"PATH": "/nowhere", "IFS": "/", "ENV": "/nowhere"})
+    stage.register("exit 4", env={"PATH": "/nowhere", "IFS": "/", "ENV": "/nowhere"})
     stage.hold(1, ["spot"])
     assert stage.until_phase("exited").exit_codes == (4,)
 
@@ -378,8 +373,8 @@ def test_what_cannot_run_is_refused_at_the_door(stage: Stage) -> None:
         "workdir must be a folder": {"workdir": stage.folder / "missing"},
         "checkpoint folder must be writable": {"checkpoint_dir": stage.folder / "file" / "c"},
         "grace_s must be": {"grace_s": float("nan")},
-        "zero byte": {"envs": {"A": "x\0y"}},
-        "variable's name": {"envs": {"A-B": "x"}},
+        "zero byte": {"env": {"A": "x\0y"}},
+        "variable's name": {"env": {"A-B": "x"}},
         "at most": {"secrets": {"BIG": "x" * 200_000}},
     }
     for words, given in refused.items():

@@ -22,10 +22,8 @@ def test_jobs_see_neither_the_controllers_environment_nor_each_others_secrets(
 ) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", CANARY)
     monkeypatch.setenv("SECOND_TOKEN", CANARY)
-    stage.register(
-        SHOW, envs={"NAME": "first"}, secrets={"FIRST_TOKEN": "hush-1"}, setup="env -0 > setup.env"
-    )
-    stage.register(SHOW, "other", envs={"NAME": "second"}, secrets={"SECOND_TOKEN": "hush-2"})
+    stage.register(SHOW, env={"NAME": "first"}, secrets={"FIRST_TOKEN": "hush-1"}, setup="env -0 > setup.env")
+    stage.register(SHOW, "other", env={"NAME": "second"}, secrets={"SECOND_TOKEN": "hush-2"})
     stage.hold(1, ["spot"])
     stage.processes.hold("other", 1, ("spot",))
     stage.until(lambda: (stage.folder / "first").exists() and (stage.folder / "second").exists())
@@ -42,7 +40,7 @@ def test_jobs_see_neither_the_controllers_environment_nor_each_others_secrets(
 
 
 def test_secrets_are_in_no_command_line_and_in_no_file(stage: Stage) -> None:
-    stage.register(SHOW.replace("env -0", "true"), envs={"NAME": "ready"}, secrets={"TOKEN": "hush-hush"})
+    stage.register(SHOW.replace("env -0", "true"), env={"NAME": "ready"}, secrets={"TOKEN": "hush-hush"})
     stage.hold(1, ["spot", "on-demand"])
     stage.until(lambda: (stage.folder / "ready").exists() and len(stage.marked()) >= 4)
     living = [seen.process.pid for seen in stage.marked()]

@@ -144,7 +144,7 @@ class Resized(Site):
     def free_gpus(self) -> int:
         """How many GPUs others could have."""
         workers = self.backend.machine_workers
-        return sum(len(one.devices) for one in workers._free(self.backend.seconds()))
+        return sum(map(len, workers._free(self.backend.now_s()).values()))
 
     def attempts(self) -> set[int]:
         """Return the attempts as whose workers those who live were started."""

@@ -147,21 +147,34 @@ def an_actor_that_dies_is_started_again(controller: Controller, here: Processes)
     unbroken(controller, here, workers)
 
 
+def bridge_pid(link: RayLink) -> int | None:
+    """Return the process that is the client of Ray; None while there is none."""
+    return None if link._bridge is None else link._bridge.pid
+
+
+def is_replaced(link: RayLink, bridge: int) -> bool:
+    return bridge_pid(link) not in {None, bridge} and not link.trouble
+
+
 def a_bridge_that_dies_is_started_again(controller: Controller, here: Processes) -> None:
-    workers, bridge = here.workers(), controller.link.bridge_pid
+    workers, bridge = here.workers(), bridge_pid(controller.link)
     assert bridge is not None
     os.kill(bridge, signal.SIGKILL)
     wait_for(lambda: "was lost" in controller.link.trouble)
     assert all(host.alive for host in controller.link.hosts()), "nobody said that a node is gone"
-    controller.until(lambda: controller.link.bridge_pid not in {None, bridge} and not controller.link.trouble)
+    controller.until(
+        lambda: bridge_pid(controller.link) not in {None, bridge} and not controller.link.trouble
+    )
     unbroken(controller, here, workers)
 
 
 def a_bridge_that_stands_still_is_replaced(controller: Controller, here: Processes) -> None:
-    workers, bridge = here.workers(), controller.link.bridge_pid
+    workers, bridge = here.workers(), bridge_pid(controller.link)
     assert bridge is not None
     os.kill(bridge, signal.SIGSTOP)
-    controller.until(lambda: controller.link.bridge_pid not in {None, bridge} and not controller.link.trouble)
+    controller.until(
+        lambda: bridge_pid(controller.link) not in {None, bridge} and not controller.link.trouble
+    )
     unbroken(controller, here, workers)
 
 

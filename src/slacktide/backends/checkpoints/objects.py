@@ -67,8 +67,8 @@ class Objects:
         if self._local and not os.path.isdir(self._root):  # a disk that is not mounted is no empty store
             raise FileNotFoundError(f"{self._root} must be a folder that exists, found none; make it")
         selector = fs.FileSelector(f"{self._base}/{part}", allow_not_found=True)
-        found = [info for info in self._store.get_file_info(selector) if info.type == fs.FileType.File]
-        return [StoredObject(one.base_name, one.size, (one.mtime_ns or 0) / 1e9) for one in found]
+        files = [info for info in self._store.get_file_info(selector) if info.type == fs.FileType.File]
+        return [StoredObject(file.base_name, file.size, (file.mtime_ns or 0) / 1e9) for file in files]
 
     def read(self, path: str) -> bytes:
         """Return a small object."""

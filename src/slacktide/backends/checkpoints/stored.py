@@ -24,13 +24,13 @@ from slacktide.files.store_url import parse_url
 
 SILENT_S = 120.0
 """Longer than it takes to give up on a store that is down: a child that is silent for this long hangs."""
-Kind: TypeAlias = Literal["save", "load"]
+Action: TypeAlias = Literal["save", "load"]
 
 
-class Outcome(NamedTuple):
+class CopyResult(NamedTuple):
     """What became of a request."""
 
-    kind: Kind
+    kind: Action
     attempt: int
     checkpoint: CheckpointCopy | None = None  # None after a load: the store holds nothing
     failure: str = ""  # why it was not carried out; empty when it was
@@ -38,7 +38,7 @@ class Outcome(NamedTuple):
 
 
 class _Request(NamedTuple):
-    kind: Kind
+    kind: Action
     folder: str
     attempt: int
     share: float = 0.0
@@ -58,7 +58,7 @@ class Mover:
     _child: ChildProcess = field(init=False, repr=False)
     _under_way: _Request | None = field(default=None, init=False)
     _next: _Request | None = field(default=None, init=False)
-    _unsent: list[Outcome] = field(default_factory=list, init=False)
+    _unsent: list[CopyResult] = field(default_factory=list, init=False)
     """Requests that could not be handed to a child, until the next poll reports them."""
     _last_sign_s: float = field(default=0.0, init=False)
     """When the child last wrote anything, or was given a request."""
@@ -86,7 +86,7 @@ class Mover:
         """Make a folder ready for an attempt: bring the newest checkpoint unless the folder has it."""
         self._request(_Request("load", str(folder), attempt))
 
-    def poll(self) -> list[Outcome]:
+    def poll(self) -> list[CopyResult]:
         """Return what was done or failed since the last poll, and begin what waits."""
         unsent, self._unsent = self._unsent, []
         outcomes = [*unsent, *self._answers(), *self._lost()]
@@ -117,9 +117,9 @@ class Mover:
             self._child.close(0.0)
             self._under_way = None
             why = f"the process that copies could not be started: {error.strerror or error}"
-            self._unsent.append(Outcome(request.kind, request.attempt, failure=why))
+            self._unsent.append(CopyResult(request.kind, request.attempt, failure=why))
 
-    def _answers(self) -> list[Outcome]:
+    def _answers(self) -> list[CopyResult]:
         outcomes = []
         for message in self._child.receive():
             self._last_sign_s = time.monotonic()
@@ -129,7 +129,7 @@ class Mover:
                 self._under_way = None
         return outcomes
 
-    def _lost(self) -> list[Outcome]:
+    def _lost(self) -> list[CopyResult]:
         """Clear a child away that has died or hangs; return the failure of what it had under way."""
         code = self._child.exit_code
         silent_s = time.monotonic() - self._last_sign_s
@@ -141,12 +141,12 @@ class Mover:
             return []
         why = f"it ended with {code}" if code is not None else f"it did nothing for {silent_s:.0f} seconds"
         lost = f"the process that copies was lost: {why}"
-        return [Outcome(request.kind, request.attempt, failure=lost)]
+        return [CopyResult(request.kind, request.attempt, failure=lost)]
 
 
-def _outcome(request: _Request, message: dict[str, Any]) -> Outcome:
+def _outcome(request: _Request, message: dict[str, Any]) -> CopyResult:
     copy = message.get("checkpoint")
-    return Outcome(
+    return CopyResult(
         request.kind,
         request.attempt,
         CheckpointCopy(**copy) if copy else None,
@@ -168,28 +168,25 @@ class StoredCheckpoints:
     """What the store of one job holds, as far as it is known here."""
 
     def __init__(self, launch: Launch, owner: str, note: Path) -> None:
-        assert launch.checkpoint_url is not None
-        self.url = launch.checkpoint_url
-        self.trouble = ""
-        """Why the store cannot be used just now; empty when it can."""
+        spec = launch.spec
+        assert spec.checkpoint_url is not None
+        self.url = spec.checkpoint_url
+        self.trouble = ""  # why the store cannot be used just now; empty when it can
         self.safe_share = read_note(note) or 0.0
         """How much work the newest checkpoint in the store holds."""
-        self.over = 0
-        """The last attempt whose last save is over, whatever came of it."""
+        self.over = 0  # the last attempt whose last save is over, whatever came of it
         self._note = note
-        self._folder, self._worked = launch.checkpoint_dir, launch.worked
-        self._patience_s = launch.grace_s + LAST_SAVE_S
+        self._folder, self._worked = launch.checkpoint_dir, spec.worked
+        self._patience_s = spec.grace_s + LAST_SAVE_S
         self._mover = Mover(
             url=self.url,
             owner=owner,
-            job=launch.job_id,
-            keep=launch.checkpoint_keep,
-            env=_credentials(launch),
+            job=spec.job,
+            keep=spec.checkpoint_keep,
+            env={name: value for name, value in launch.variables.items() if name.startswith(CREDENTIALS)},
         )
-        self._ready = 0
-        """The attempt for which the folder holds the newest checkpoint."""
-        self._base_share = self.safe_share
-        """What the folder held when that attempt began."""
+        self._ready = 0  # the attempt for which the folder holds the newest checkpoint
+        self._base_share = self.safe_share  # what the folder held when that attempt began
         self._not_before = -math.inf
         self._ending, self._give_up_at = 0, math.inf
         """The attempt whose workers have gone, and until when its last save is waited for."""
@@ -204,28 +201,28 @@ class StoredCheckpoints:
             else:
                 self._saved(outcome, now)
 
-    def ready(self, attempt: int, said_share: float, now: float) -> bool:
+    def ready(self, attempt: int, reported_share: float, now: float) -> bool:
         """Whether the workers of an attempt may start; brings the newest checkpoint until they may.
 
-        `said_share` is what was last reported to be saved.
+        `reported_share` is what was last reported to be saved.
         """
         if self._ready != attempt and not self._mover.busy and now >= self._not_before:
-            self._worked |= said_share > 0.0
-            self._base_share = said_share
+            self._worked |= reported_share > 0.0
+            self._base_share = reported_share
             self._mover.load(self._folder, attempt)
         return self._ready == attempt
 
-    def keep(self, attempt: int, said_share: float | None, now: float) -> None:
-        """Copy what workers say that they have saved, unless the store has it; None: they said nothing."""
-        if said_share in (None, self.safe_share) or self._mover.busy or now < self._not_before:
+    def keep(self, attempt: int, reported_share: float | None, now: float) -> None:
+        """Copy what workers report to have saved, unless the store has it; None: they reported nothing."""
+        if reported_share in (None, self.safe_share) or self._mover.busy or now < self._not_before:
             return
-        self._mover.save(self._folder, attempt, said_share or 0.0)
+        self._mover.save(self._folder, attempt, reported_share or 0.0)
 
-    def finish(self, attempt: int, said_share: float | None, now: float) -> None:
+    def finish(self, attempt: int, reported_share: float | None, now: float) -> None:
         """Copy what workers left who have all gone, and wait for that, but not forever."""
         if self.over == attempt:
             return
-        share = self._base_share if said_share is None else said_share
+        share = self._base_share if reported_share is None else reported_share
         if self._ending != attempt:
             self._ending, self._give_up_at = attempt, now + self._patience_s
             self._save_last(attempt, share)
@@ -255,7 +252,7 @@ class StoredCheckpoints:
         else:  # they left nothing, or a user removed it: what the store has stays
             self.over = attempt
 
-    def _failed(self, outcome: Outcome, now: float) -> None:
+    def _failed(self, outcome: CopyResult, now: float) -> None:
         verb = "loaded from" if outcome.kind == "load" else "saved to"
         reason = " ".join(outcome.failure.split())[:LONGEST_REASON]
         self.trouble = f"checkpoints could not be {verb} {self.url}: {reason}; retrying"
@@ -263,7 +260,7 @@ class StoredCheckpoints:
         if outcome.fenced and outcome.attempt == self._ending:
             self.over = outcome.attempt
 
-    def _loaded(self, outcome: Outcome, now: float) -> None:
+    def _loaded(self, outcome: CopyResult, now: float) -> None:
         found = outcome.checkpoint
         if found is None and self._worked and not has_files(self._folder):
             self._not_before = now + RETRY_S
@@ -277,7 +274,7 @@ class StoredCheckpoints:
             self._base_share = found.done_share
         self._acknowledge(0.0 if found is None else found.done_share)
 
-    def _saved(self, outcome: Outcome, now: float) -> None:
+    def _saved(self, outcome: CopyResult, now: float) -> None:
         assert outcome.checkpoint is not None
         self.trouble, self._not_before = "", now + REST_S
         self._acknowledge(outcome.checkpoint.done_share)
@@ -296,8 +293,3 @@ def read_note(path: Path) -> float | None:
         return float(read_text(path))
     except (OSError, ValueError):
         return None
-
-
-def _credentials(launch: Launch) -> dict[str, str]:
-    own = {**launch.envs, **launch.secrets}
-    return {name: value for name, value in own.items() if name.startswith(CREDENTIALS)}

@@ -95,7 +95,7 @@ class Vault:
         """
         self._next_number(attempt)
         before = self._content()
-        known = {key: one for key, one in self._known.items() if one.sha256 in before}
+        known = {key: stored for key, stored in self._known.items() if stored.sha256 in before}
         found, files, copied = self._copied(Path(folder), known, before)
         if not files:
             raise BackendError(f"{folder}: a checkpoint must have files, got an empty folder")
@@ -111,7 +111,7 @@ class Vault:
             written_utc=datetime.now(UTC).isoformat(timespec="milliseconds"),
         )
         self._publish(Number(attempt, number, secrets.token_hex(4)), manifest)
-        self._known = {(name, found.files[name]): one for name, one in files.items()}
+        self._known = {(name, found.files[name]): stored for name, stored in files.items()}
         return _copy_of(manifest, copied)
 
     def restore(self, folder: Path, attempt: int) -> CheckpointCopy | None:
@@ -155,8 +155,8 @@ class Vault:
 
     def _manifests(self) -> list[tuple[Number, float]]:
         """Return all manifests, and when each was written."""
-        found = [(number_of(one.name), one.written_s) for one in self._objects.entries("manifests")]
-        return [(number, written_s) for number, written_s in found if number is not None]
+        entries = [(number_of(entry.name), entry.written_s) for entry in self._objects.entries("manifests")]
+        return [(number, written_s) for number, written_s in entries if number is not None]
 
     def _read(self, number: Number) -> Manifest:
         manifest = decode(self._objects.read(number.path), number.path)
@@ -185,10 +185,10 @@ class Vault:
             return {}
         sizes = self._sizes()
         files = {} if newest is None else newest.files
-        return {one.sha256: one for one in files.values() if sizes.get(one.blob) == one.bytes}
+        return {stored.sha256: stored for stored in files.values() if sizes.get(stored.blob) == stored.bytes}
 
     def _sizes(self) -> dict[str, int]:
-        return {one.name: one.bytes for one in self._objects.entries("blobs")}
+        return {blob.name: blob.bytes for blob in self._objects.entries("blobs")}
 
     def _copied(
         self, folder: Path, known: dict[tuple[str, FileState], Stored], before: Mapping[str, Stored]
@@ -204,7 +204,7 @@ class Vault:
                 known.update(zip(new, stored, strict=True))
                 if disk.listing(folder) == found:
                     files = {name: known[name, look] for name, look in found.files.items()}
-                    return found, files, sum(content[one].bytes for one in content.keys() - before.keys())
+                    return found, files, sum(content[new].bytes for new in content.keys() - before.keys())
             except (FileNotFoundError, _Changed):
                 if not folder.is_dir():
                     raise
@@ -230,7 +230,7 @@ class Vault:
     def _check_there(self, files: Mapping[str, Stored]) -> None:
         """See that the store has all blobs, whole, before a manifest names them."""
         sizes = self._sizes()
-        lost = [name for name, one in files.items() if sizes.get(one.blob) != one.bytes]
+        lost = [name for name, stored in files.items() if sizes.get(stored.blob) != stored.bytes]
         if lost:
             raise BackendError(f"the store must hold what was copied to it, found no content of {lost[0]!r}")
 
@@ -239,13 +239,13 @@ class Vault:
         named: set[str] = set()
         for number in numbers:
             manifest = self._read(number)
-            named |= {one.blob for one in manifest.files.values()}
+            named |= {stored.blob for stored in manifest.files.values()}
             self._publish(number._replace(retired=True), manifest)
             self._objects.remove(number.path)
         return named
 
     def _named(self, numbers: Iterable[Number]) -> set[str]:
-        return {one.blob for number in numbers for one in self._read(number).files.values()}
+        return {stored.blob for number in numbers for stored in self._read(number).files.values()}
 
     def _worked_in(self, folder: Path) -> int:
         """Return the attempt of this job that last worked in a folder; -1: none did, or nothing is there."""

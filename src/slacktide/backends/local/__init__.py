@@ -2,6 +2,6 @@
 
 from slacktide.backends.local.processes import Local, LocalProcesses
 from slacktide.backends.workers.job_folder import LogFile
-from slacktide.backends.workers.launch import Kind, Launch, Phase, ProcessStatus
+from slacktide.backends.workers.launch import Launch, Phase, ProcessStatus
 
-__all__ = ["Kind", "Launch", "Local", "LocalProcesses", "LogFile", "Phase", "ProcessStatus"]
+__all__ = ["Launch", "Local", "LocalProcesses", "LogFile", "Phase", "ProcessStatus"]

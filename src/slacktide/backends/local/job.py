@@ -10,15 +10,16 @@ from pathlib import Path
 
 from slacktide.backends.checkpoints.stored import StoredCheckpoints, read_note
 from slacktide.backends.process_table import MARKER
-from slacktide.backends.workers import environment, job_folder, reforming
+from slacktide.backends.workers import environment, reforming
 from slacktide.backends.workers import job_folder as folder
 from slacktide.backends.workers.job_table import RETRY_S, OrderedJob
-from slacktide.backends.workers.launch import TAKE_S, Kind, Launch, SetPart, WorkerOrder, script_of
+from slacktide.backends.workers.launch import TAKE_S, Launch, SetPart, WorkerOrder, script_of
 from slacktide.backends.workers.progress import PrintedProgress, Tail
 from slacktide.backends.workers.reforming import Reforming
 from slacktide.backends.workers.worker import Worker, attempt_end_s, spawn
 from slacktide.backends.workers.worker_set import JobSetup, WorkerSet
 from slacktide.core.errors import InputError
+from slacktide.journal.events import Capacity
 
 SIGN_S = 5.0
 """How often to leave a sign that workers were seen alive, for the case that no controller is there at their
@@ -38,8 +39,7 @@ class LocalJob(OrderedJob[WorkerSet]):
     ) -> None:
         """Run a job with few of the controller's variables, on the GPUs that `pick_devices` chooses."""
         super().__init__(place, owner)
-        self.intent: folder.Intent | None = None
-        """What the set of workers was written down as."""
+        self.intent: folder.Intent | None = None  # what the set of workers was written down as
         self.reforming: Reforming | None = None
         """How far the set has come, if it was made from another one."""
         self.moved = False
@@ -52,8 +52,7 @@ class LocalJob(OrderedJob[WorkerSet]):
         """Its checkpoints in a store, where its file names one."""
         self.damaged: int | None = None
         """The attempt whose note of what it was to be cannot be read."""
-        self.began_at = now
-        """When the set of workers was begun."""
+        self.began_at = now  # when the set of workers was begun
         self.before_gone_s: float | None = None
         """When the attempt before this set had gone, where an earlier controller saw to both."""
         self.prefix = f"{owner}/{place.name}"
@@ -64,7 +63,6 @@ class LocalJob(OrderedJob[WorkerSet]):
         self._sign_at = -math.inf
 
     def open(self, now: float) -> None:
-        """Read what there is in the folder; raises InputError or OSError when it is not ours to read."""
         if self.tail is None:
             super().open(now)
             self.tail = Tail(folder.progress_path(self.place), now)
@@ -74,11 +72,11 @@ class LocalJob(OrderedJob[WorkerSet]):
         """Learn what is to be started, from the next start on; what could not be started is tried at once."""
         super().enter(launch)
         self.retry_at = -math.inf
-        if launch.progress_log is None:
+        if launch.spec.progress_log is None:
             self.printed = None
-        elif self.printed is None or self.printed.pattern != launch.progress_log:
-            self.printed = PrintedProgress(launch.progress_log)
-        if self.stored is None and launch.checkpoint_url is not None:
+        elif self.printed is None or self.printed.pattern != launch.spec.progress_log:
+            self.printed = PrintedProgress(launch.spec.progress_log)
+        if self.stored is None and launch.spec.checkpoint_url is not None:
             owner = launch.checkpoint_owner or self.owner
             self.stored = StoredCheckpoints(launch, owner, folder.stored_path(self.place))
 
@@ -114,12 +112,12 @@ class LocalJob(OrderedJob[WorkerSet]):
         if self.reforming:
             self.reforming.advance(now, go=self._may_go)
         if self.reforming is None or not self.reforming.under_way:
-            for leaving in filter(lambda one: not one.stopping, self.going):
-                leaving.stop(now)
+            for leaving in self.going:
+                if not leaving.stopping:
+                    leaving.stop(now)
         self.clear_trouble(now)
 
     def take(self, spot_left: int, notice_s: float, now: float) -> None:
-        """Let the market take the highest-ranked spot workers beyond some; the others have to end too."""
         self.void_if_taken(spot_left)
         worker_set = self.current
         if worker_set is None:
@@ -137,9 +135,9 @@ class LocalJob(OrderedJob[WorkerSet]):
         """End all workers within this time, and let none of the last order begin; say if any lived."""
         if self.order and self.order.kinds:
             self.order = self.order.voided()
-        sets = [one for one in self.sets if one.present]
-        for one in sets:
-            one.take([worker.rank for worker in one.workers], patience_s, now)
+        sets = [worker_set for worker_set in self.sets if worker_set.present]
+        for worker_set in sets:
+            worker_set.take([worker.rank for worker in worker_set.workers], patience_s, now)
         self.setup.stop(now)
         return bool(sets)
 
@@ -163,16 +161,17 @@ class LocalJob(OrderedJob[WorkerSet]):
 
     def note_before(self, attempt: int) -> None:
         """Find out when the attempt before this one had gone; nothing of it may live any more."""
-        older = [one for one in folder.attempts(self.place) if one < attempt]
+        older = [number for number in folder.attempts(self.place) if number < attempt]
         intent = folder.read_intent(self.place, older[-1]) if older else None
         if intent is not None and self.reforming is None:
             self.before_gone_s = attempt_end_s(self._stem(intent, rank) for rank in intent.rank_numbers)
 
     def not_adopted(self, attempt: int, *, lives: bool) -> None:
         """Distinguish an attempt that was never begun, and may be now, from one whose note cannot be read."""
-        if folder.has_intent(self.place, attempt):
+        home = folder.attempt_folder(self.place, attempt)
+        if os.path.lexists(home / "attempt.json"):
             self.damaged = attempt
-        elif not lives and not folder.is_begun(self.place, attempt):
+        elif not lives and not any(home.glob("rank-*")):
             self.formed = attempt
 
     def worker_set_of(self, intent: folder.Intent, taken_over: Mapping[tuple[int, int], int]) -> WorkerSet:
@@ -188,7 +187,7 @@ class LocalJob(OrderedJob[WorkerSet]):
         home = folder.attempt_folder(self.place, intent.attempt)
         return WorkerSet(intent.attempt, workers, home / "stop", intent.grace_s)
 
-    def _worker(self, intent: folder.Intent, rank: int, kind: Kind) -> Worker:
+    def _worker(self, intent: folder.Intent, rank: int, kind: Capacity) -> Worker:
         attempt, former_rank = intent.origin(rank)
         return Worker(rank, kind, f"{self.prefix}/{attempt}/{former_rank}", self._stem(intent, rank))
 
@@ -198,12 +197,11 @@ class LocalJob(OrderedJob[WorkerSet]):
         return folder.attempt_folder(self.place, attempt) / f"rank-{former_rank}"
 
     def is_formed_for(self, current: WorkerSet, order: WorkerOrder) -> bool:
-        """Say whether the workers that there are were written down as the order wants them."""
         kinds, ranks = (self.intent.kinds, self.intent.ranks) if self.intent else ((), ())
         return (order.kinds, order.part.ranks if order.part else ()) == (kinds, ranks)
 
     def _poll(self, now: float) -> None:
-        """See who ended, and only then read what they said last: before that it may not have been all."""
+        """See who ended, and only then read the last reports: before that they may not have been all."""
         self.setup.poll(now)
         for worker_set in self.sets:
             worker_set.poll(now)
@@ -230,19 +228,19 @@ class LocalJob(OrderedJob[WorkerSet]):
         if worker_set is None or not self._saves:
             return
         if not worker_set.gone:
-            stored.keep(worker_set.attempt, self._said_share(), now)
+            stored.keep(worker_set.attempt, self._reported_share(), now)
         elif self.finishing:
-            stored.finish(worker_set.attempt, self._said_share(), now)
+            stored.finish(worker_set.attempt, self._reported_share(), now)
         elif self.order is None or not self.order.kinds or worker_set.succeeded:
             stored.rest()
 
-    def _said_share(self) -> float | None:
-        """Return what the workers of this attempt say that they have saved; None while they say nothing.
+    def _reported_share(self) -> float | None:
+        """Return what the workers of this attempt report to have saved; None while they report nothing.
 
         What is printed does not say what is saved; whatever is in the folder goes with what is done.
         """
         source = self.printed or self.tail
-        if source is None or source.said_at is None or source.said_at < self.began_at:
+        if source is None or source.reported_at is None or source.reported_at < self.began_at:
             return None
         progress = source.progress
         return progress.done_share if progress.saved == "unknown" else progress.checkpointed_share
@@ -300,22 +298,23 @@ class LocalJob(OrderedJob[WorkerSet]):
             if self.stored and order.part and 0 not in order.part.ranks:
                 self.stored.disown()  # it is another machine's workers who save
             part = order.part or _whole(self._pick_devices(len(order.kinds)))
-            self._form(order, part, launch, now)
+            intent = self._intended(order, part, launch)
+            self._write(intent, now)
+            self._replace_set(self.worker_set_of(intent, {}), intent, now)
         self._fill(launch, variables)
 
     @property
     def _last_share(self) -> float:
-        """What was last said to be saved, by whichever attempt."""
+        """What was last reported to be saved, by whichever attempt."""
         return self.tail.progress.checkpointed_share if self.tail else 0.0
 
-    def _form(self, order: WorkerOrder, part: SetPart, launch: Launch, now: float) -> None:
-        """Write down the attempt before anything of it is started."""
-        intent = folder.Intent(
+    def _intended(self, order: WorkerOrder, part: SetPart, launch: Launch) -> folder.Intent:
+        return folder.Intent(
             attempt=order.attempt,
             kinds=order.kinds,
             devices=part.devices,
             master_port=part.master_port,
-            grace_s=launch.grace_s,
+            grace_s=launch.spec.grace_s,
             home=os.path.realpath(self.place),
             ranks=part.ranks,
             addresses=part.addresses,
@@ -323,11 +322,10 @@ class LocalJob(OrderedJob[WorkerSet]):
             script=script_of(launch),
             former=part.former,
         )
-        self._write(intent, now)
-        self._replace_set(self.worker_set_of(intent, {}), intent, now)
 
     def _write(self, intent: folder.Intent, now: float) -> None:
-        job_folder.make_private(folder.attempt_folder(self.place, intent.attempt))
+        """Write down an attempt before anything of it is started."""
+        folder.make_private(folder.attempt_folder(self.place, intent.attempt))
         folder.write_intent(self.place, intent)
         self.newest = self.formed = intent.attempt
         self.before_gone_s, self.began_at, self.moved = None, now, False
@@ -351,23 +349,24 @@ class LocalJob(OrderedJob[WorkerSet]):
         if self.intent is None or not self.intent.ranks:
             return True
         order = self.order
-        mine = order is not None and order.attempt == self.intent.attempt
-        return mine and order is not None and order.part is not None and order.part.go
+        if order is None or order.attempt != self.intent.attempt or order.part is None:
+            return False
+        return order.part.go
 
     def _reform(self, worker_set: WorkerSet, order: WorkerOrder, now: float) -> bool:
         """Let workers go on in the set that was ordered, where they can; False: all have to be ended."""
-        before, stay = self.intent, self._staying(worker_set, order, now)
-        if not stay or before is None:
+        before, launch, stay = self.intent, self.launch, self._staying(worker_set, order, now)
+        if not stay or before is None or launch is None:
             return False
         if self._not_yet(order, now):
             return not worker_set.halved and now < self.held_at + before.grace_s + TAKE_S
         part = order.part or self._whole_with(before, order, stay)
-        intent = reforming.successor(before, order.attempt, order.kinds, stay, part)
+        intent = reforming.successor(before, self._intended(order, part, launch), stay)
         try:
             self._write(intent, now)
         except (OSError, InputError):
             return False
-        leaving = self._set(before, [one for one in worker_set.workers if one not in stay.values()])
+        leaving = self._set(before, [worker for worker in worker_set.workers if worker not in stay.values()])
         self._take_over(intent, stay, now)
         if leaving.workers:
             self.going.append(leaving)
@@ -399,8 +398,8 @@ class LocalJob(OrderedJob[WorkerSet]):
         if (intent.pool, intent.script) != (order.pool, script_of(launch)):
             return {}
         if order.part is not None:
-            mine = order.part.former == worker_set.attempt and bool(intent.ranks)
-            return reforming.named(worker_set, order.part.kept) if mine else {}
+            is_former = order.part.former == worker_set.attempt and bool(intent.ranks)
+            return reforming.named(worker_set, order.part.kept) if is_former else {}
         return {} if intent.ranks else reforming.staying(worker_set, order.kinds)
 
     def _take_over(self, intent: folder.Intent, stay: Mapping[int, Worker], now: float) -> None:
@@ -418,15 +417,16 @@ class LocalJob(OrderedJob[WorkerSet]):
         worker_set, intent = self.current, self.intent
         if worker_set is None or intent is None or not worker_set.lacking:
             return
-        for worker in filter(lambda worker: worker.awaited, worker_set.workers):
-            own = {
-                **environment.rank_variables(intent, worker.rank),
-                **environment.note_variables(intent, worker.stem),
-                MARKER: worker.marker,
-            }
-            log = Path(f"{worker.stem}.log")
-            stop = worker.stem.with_name("stop")
-            worker.began(spawn(worker.stem, stop, log, launch.workdir, launch.run, {**variables, **own}))
+        for worker in worker_set.workers:
+            if worker.awaited:
+                all_variables = {
+                    **variables,
+                    **environment.rank_variables(intent, worker.rank),
+                    **environment.note_variables(intent, worker.stem),
+                    MARKER: worker.marker,
+                }
+                log, stop = Path(f"{worker.stem}.log"), worker.stem.with_name("stop")
+                worker.began(spawn(worker.stem, stop, log, launch.workdir, launch.spec.run, all_variables))
 
 
 def _whole(devices: tuple[str, ...]) -> SetPart:

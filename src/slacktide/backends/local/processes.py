@@ -17,21 +17,16 @@ from slacktide.backends.workers import environment, reforming
 from slacktide.backends.workers import job_folder as folder
 from slacktide.backends.workers.environment import CAPACITY
 from slacktide.backends.workers.job_table import JobTable
-from slacktide.backends.workers.launch import (
-    STRAY_GRACE_S,
-    Kind,
-    Phase,
-    ProcessStatus,
-    is_name,
-)
+from slacktide.backends.workers.launch import STRAY_GRACE_S, Phase, ProcessStatus, is_name
 from slacktide.backends.workers.progress import ReportedProgress
 from slacktide.backends.workers.worker import VANISHED, Worker
 from slacktide.backends.workers.worker_backend import WorkerBackend
 from slacktide.backends.workers.worker_set import WorkerSet
 from slacktide.core.errors import InputError
+from slacktide.journal.events import Capacity
 
 DONE_SHARE = 1.0 - 1e-6
-"""What a job must have said to be done, where it says anything: sums of steps may miss 1 by a few bits."""
+"""The share that a job must have reported, where it reports any: sums of steps may miss 1 by a few bits."""
 
 
 def status_of(job: LocalJob, now: float) -> ProcessStatus:
@@ -40,16 +35,16 @@ def status_of(job: LocalJob, now: float) -> ProcessStatus:
     workers = worker_set.workers if worker_set else ()
     present, lost = _present(job), [worker.kind for worker in workers if worker.lost]
     source = job.printed or tail
-    progress, said_at = (source.progress, source.said_at) if source else (ReportedProgress(), None)
-    grown_at = now if source is None or said_at is None else max(job.began_at, source.grown_at)
+    progress, reported_at = (source.progress, source.reported_at) if source else (ReportedProgress(), None)
+    grown_at = now if source is None or reported_at is None else max(job.began_at, source.grown_at)
     never = (None,) * len(order.kinds) if order and not worker_set else ()
-    ended_well = _ended_well(job)
+    phase, ended_well = _phase(job), _ended_well(job)
     failed = worker_set.failed_rank if worker_set and not job.is_void and not job.moved else None
     # What is printed need not reach its end: only a job that reports itself is held to its word.
-    done = said_at is None or job.printed is not None or progress.done_share >= DONE_SHARE
+    done = reported_at is None or job.printed is not None or progress.done_share >= DONE_SHARE
     return ProcessStatus(
         attempt=job.attempt,
-        phase=_phase(job),
+        phase=phase,
         spot_gpus=present.count("spot"),
         on_demand_gpus=present.count("on-demand"),
         pending_gpus=_pending(job),
@@ -61,14 +56,14 @@ def status_of(job: LocalJob, now: float) -> ProcessStatus:
         finished=ended_well and done,
         unfinished=ended_well and not done,
         stopped=_stopped(job),
-        gone=not job.going and _phase(job) in ("none", "exited"),
+        gone=not job.going and phase in ("none", "exited"),
         gone_s=worker_set.gone_s if worker_set and not job.finishing else None,
         before_gone_s=job.before_gone_s,
         done_share=progress.done_share,
         checkpointed_share=min(progress.checkpointed_share, job.safe_share),
         saved=progress.saved,
-        said_s=None if said_at is None else now - said_at,
-        spoken=worker_set is not None and said_at is not None and _is_ours(job, said_at),
+        reported_s=None if reported_at is None else now - reported_at,
+        own_report=worker_set is not None and reported_at is not None and _is_own_report(job, reported_at),
         metrics=tail.metrics if tail else {},
         began_s=now - job.began_at if worker_set and worker_set.attempt else None,
         silent_s=now - grown_at if worker_set and worker_set.present else 0.0,
@@ -84,7 +79,8 @@ def status_of(job: LocalJob, now: float) -> ProcessStatus:
 
 
 def _notice_s(job: LocalJob, now: float) -> float | None:
-    return min((left for one in job.sets if (left := one.notice_s(now)) is not None), default=None)
+    notices = [worker_set.notice_s(now) for worker_set in job.sets]
+    return min((left_s for left_s in notices if left_s is not None), default=None)
 
 
 def _trouble(job: LocalJob) -> str:
@@ -98,16 +94,16 @@ def _places_sent_s(job: LocalJob, now: float) -> float | None:
     return None if places_sent_at is None else now - places_sent_at
 
 
-def _is_ours(job: LocalJob, said_at: float) -> bool:
-    """Say whether the set has said something: one that was made from another, after it was."""
+def _is_own_report(job: LocalJob, reported_at: float) -> bool:
+    """Say whether this set has reported it: one that was made from another, only after it was."""
     formed_at = job.reforming.formed_at if job.reforming else None
-    return said_at >= job.began_at if formed_at is None else said_at > formed_at
+    return reported_at >= job.began_at if formed_at is None else reported_at > formed_at
 
 
 def _present(job: LocalJob) -> list[str]:
     """Return the kinds of all workers that are there, of whichever attempt; a set-up holds no GPU."""
-    sets = [one for one in job.sets if one.attempt]
-    return [worker.kind for one in sets for worker in one.workers if worker.present]
+    sets = [worker_set for worker_set in job.sets if worker_set.attempt]
+    return [worker.kind for worker_set in sets for worker in worker_set.workers if worker.present]
 
 
 def _pending(job: LocalJob) -> int:
@@ -121,14 +117,14 @@ def _pending(job: LocalJob) -> int:
 
 
 def _ended_well(job: LocalJob) -> bool:
-    """Say whether all ended with 0, untold, and all that they said was read after that."""
+    """Say whether all ended with 0, without a request, and all reports were read after that."""
     behind = job.tail is not None and job.tail.behind
     over = job.current is not None and job.current.succeeded and not job.finishing
     return over and not behind and not job.is_void
 
 
 def _stopped(job: LocalJob) -> bool:
-    """Say whether the attempt that is spoken of will never finish because it was stopped."""
+    """Say whether the attempt of this status will never finish because it was stopped."""
     if job.current is not None:
         return job.current.stopped or job.is_void or (job.moved and not job.current.succeeded)
     order = job.order
@@ -190,22 +186,13 @@ class LocalProcesses(JobTable[LocalJob]):
         return sum(job.fence(patience_s, self._now()) for job in self._jobs.values()) > 0
 
     def tick(self) -> None:
-        """Take the next steps for all jobs; what goes wrong with one is that one's trouble."""
         now = self._now()
         self._advance(lambda _, job: job.advance(now))
 
     def look(self, job_id: str) -> ProcessStatus:
-        """Return what the last tick saw of a job; raises InputError for what is no job's name."""
         return status_of(self._known(job_id), self._now())
 
     def sweep(self, keep: Mapping[str, int]) -> None:
-        """Take charge of what an earlier controller left: keep these attempts, end all else.
-
-        Kept workers are watched and signalled as if we had started them, and the missing ones of a set
-        that was only half begun are started when the same attempt is held again. An attempt that was
-        requested to stop is not kept. To be called before the first order: a job that has one is not touched,
-        for its workers are ours. What is to go gets SIGTERM now, and SIGKILL from a later tick.
-        """
         marked = _marked(self._owner)
 
         def adopt(job_id: str, job: LocalJob) -> None:
@@ -221,14 +208,12 @@ class LocalProcesses(JobTable[LocalJob]):
                 job.stored.close()
 
     def _pick_devices(self, workers: int) -> tuple[str, ...]:
-        intents = (
-            job.intent for job in self._jobs.values() if job.intent and job.current and not job.current.gone
-        )
-        used = (device for intent in intents for device in intent.devices)
+        held = [job.intent for job in self._jobs.values() if job.current and not job.current.gone]
+        used = (device for intent in held if intent for device in intent.devices)
         return environment.least_used(environment.machine_devices(self._environ), used, workers)
 
 
-Marked: TypeAlias = Mapping[str, Mapping[int, Kind]]
+Marked: TypeAlias = Mapping[str, Mapping[int, Capacity]]
 """Ranks that live and their kinds, by the part of the job they belong to: an attempt's number, or `setup`."""
 
 
@@ -237,9 +222,9 @@ Marked: TypeAlias = Mapping[str, Mapping[int, Kind]]
 # begin finds the stop note and leaves.
 
 
-def _marked(owner: str) -> dict[str, dict[str, dict[int, Kind]]]:
+def _marked(owner: str) -> dict[str, dict[str, dict[int, Capacity]]]:
     """Return what of an owner's lives on this machine, by job."""
-    found: dict[str, dict[str, dict[int, Kind]]] = defaultdict(lambda: defaultdict(dict))
+    found: dict[str, dict[str, dict[int, Capacity]]] = defaultdict(lambda: defaultdict(dict))
     for seen in scan():
         parts = (seen.marker or "").split("/")
         if len(parts) == 4 and parts[0] == owner and parts[3].isdecimal() and is_name(parts[1]):
@@ -272,12 +257,12 @@ def _sweep_job(job: LocalJob, kept: int | None, living: Marked, now: float) -> N
                 job.not_adopted(kept, lives=str(kept) in living)
                 if not any(part.isdecimal() for part in living):
                     job.note_before(kept)
-        living = _unclaimed(job, living, filter(None, (job.current, *job.going)))
+        living = _unclaimed(job, living, job.sets)
         left = _noted(job, living)
     except (OSError, InputError):
         _end_all(job, _marked_only(job, living), explained, now)
         raise
-    living = _unclaimed(job, living, (worker_set for _, worker_set in left))
+    living = _unclaimed(job, living, left)
     _end_all(job, [*left, *_marked_only(job, living)], explained, now)
 
 
@@ -291,53 +276,46 @@ def _unclaimed(job: LocalJob, living: Marked, sets: Iterable[WorkerSet]) -> Mark
     return {part: ranks for part, ranks in rest.items() if ranks}
 
 
-def _noted(job: LocalJob, living: Marked) -> list[tuple[str, WorkerSet]]:
+def _noted(job: LocalJob, living: Marked) -> list[WorkerSet]:
     """Return everything on disk that may not have ended."""
-    attempts = [
-        (str(attempt), folder.read_intent(job.place, attempt)) for attempt in folder.attempts(job.place)
-    ]
     taken_over = folder.taken_over(job.place)
-    noted = [(part, job.worker_set_of(intent, taken_over)) for part, intent in attempts if intent]
+    intents = (folder.read_intent(job.place, attempt) for attempt in folder.attempts(job.place))
+    sets = [job.worker_set_of(intent, taken_over) for intent in intents if intent]
     setup = job.setup.left(STRAY_GRACE_S)
     if setup:
-        noted.append(("setup", setup))
+        sets.append(setup)
     return [
-        (part, worker_set)
-        for part, worker_set in noted
-        if part in living or any(worker.exit_code is None for worker in worker_set.workers)
+        worker_set
+        for worker_set in sets
+        if _part(worker_set) in living or any(worker.exit_code is None for worker in worker_set.workers)
     ]
 
 
-def _marked_only(job: LocalJob, living: Marked) -> list[tuple[str, WorkerSet]]:
+def _marked_only(job: LocalJob, living: Marked) -> list[WorkerSet]:
     """Return sets for processes of which only the marker is known."""
-    return [(part, _nameless(job, part, ranks)) for part, ranks in living.items()]
+    sets = []
+    for part, ranks in living.items():
+        attempt = int(part) if part.isdecimal() else 0
+        home = folder.attempt_folder(job.place, attempt)
+        workers = [
+            Worker(rank, kind, f"{job.prefix}/{part}/{rank}", home / f"rank-{rank}")
+            for rank, kind in sorted(ranks.items())
+        ]
+        for worker in workers:
+            worker.exit_code = VANISHED
+        sets.append(WorkerSet(attempt, workers, home / "stop", STRAY_GRACE_S))
+    return sets
 
 
-def _nameless(job: LocalJob, part: str, ranks: Mapping[int, Kind]) -> WorkerSet:
-    attempt = int(part) if part.isdecimal() else 0
-    home = folder.attempt_folder(job.place, attempt)
-    workers = [
-        Worker(rank, kind, f"{job.prefix}/{part}/{rank}", home / f"rank-{rank}")
-        for rank, kind in sorted(ranks.items())
-    ]
-    for worker in workers:
-        worker.exit_code = VANISHED
-    return WorkerSet(attempt, workers, home / "stop", STRAY_GRACE_S)
-
-
-def _end_all(job: LocalJob, left: Iterable[tuple[str, WorkerSet]], explained: set[str], now: float) -> None:
+def _end_all(job: LocalJob, left: Iterable[WorkerSet], explained: set[str], now: float) -> None:
     """End what is not explained; what is on disk comes first, as it knows more."""
-    for part, worker_set in left:
-        if part not in explained:
-            explained.add(part)
-            _end(job, worker_set, now)
-
-
-def _end(job: LocalJob, worker_set: WorkerSet, now: float) -> None:
-    worker_set.stop(now)
-    worker_set.poll(now)
-    if not worker_set.gone:
-        job.going.append(worker_set)
+    for worker_set in left:
+        if _part(worker_set) not in explained:
+            explained.add(_part(worker_set))
+            worker_set.stop(now)
+            worker_set.poll(now)
+            if not worker_set.gone:
+                job.going.append(worker_set)
 
 
 def _part(worker_set: WorkerSet) -> str:

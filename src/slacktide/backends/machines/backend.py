@@ -16,7 +16,6 @@ from typing import NamedTuple
 from slacktide.backends.base import BackendStatus, PoolRoom
 from slacktide.backends.machines.agent.messages import Host, Link
 from slacktide.backends.machines.machine_workers import MEET_S, MachineWorkers
-from slacktide.backends.workers.launch import Kind
 from slacktide.backends.workers.worker_backend import WorkerBackend
 from slacktide.core.errors import BackendError
 from slacktide.core.types import Order
@@ -59,23 +58,22 @@ class HandedMachineLog:
 
 
 class ReconcilerThread:
-    """Steps a keeper again and again; all calls come from the thread that owns the journal."""
+    """Steps a reconciler again and again; all calls come from the thread that owns the journal."""
 
     def __init__(
         self, renting: Renting, diary: MachineLog, now_hours: Callable[[], float],
         now: Callable[[], float] = time.monotonic, *, waits: bool = False,
     ) -> None:  # fmt: skip
-        """Keep by a diary; with `waits` a poll returns when the keeper can go no further without the next."""
+        """Write to a diary; with `waits` a poll returns when the reconciler needs the next one to go on."""
         self._diary, self._now_hours, self._now, self._waits = diary, now_hours, now, waits
         self._handed = HandedMachineLog(_copy(diary.tickets()))
-        self._keeper = Reconciler(renting.provider, self._handed, renting.rules)
-        self._wishes: queue.SimpleQueue[ReconcileRequest | None] = queue.SimpleQueue()
+        self._reconciler = Reconciler(renting.provider, self._handed, renting.rules)
+        self._requests: queue.SimpleQueue[ReconcileRequest | None] = queue.SimpleQueue()
         self._results: queue.SimpleQueue[Stock] = queue.SimpleQueue()
         self._stepping = False
         self._stepped_at = -math.inf
         self._last: ReconcileRequest | None = None
-        self.stock = Stock(listed=False)
-        """What there was at the last step that got an answer."""
+        self.stock = Stock(listed=False)  # what there was at the last step that got an answer
         self.trouble = ""
         threading.Thread(target=self._go_round, daemon=True, name="slacktide-keeper").start()
 
@@ -85,25 +83,20 @@ class ReconcilerThread:
         while not self._results.empty():
             self._take(self._results.get())
         now = self._now()
-        wish = ReconcileRequest(dict(want), use, self._now_hours())
-        pause_s = STEP_S if self._last is not None and wish[:2] == self._last[:2] else SOON_S
+        request = ReconcileRequest(dict(want), use, self._now_hours())
+        pause_s = STEP_S if self._last is not None and request[:2] == self._last[:2] else SOON_S
         if not self._stepping and now - self._stepped_at >= pause_s:
-            self._last, self._stepping, self._stepped_at = wish, True, now
+            self._last, self._stepping, self._stepped_at = request, True, now
             self._handed.seen = _copy(self._diary.tickets())
-            self._wishes.put(wish)
-        if self._waits:
-            self._settle()
-        return self.stock
-
-    def _settle(self) -> None:
-        """Wait until the keeper has come to a note, or to the end of its step."""
-        while self._stepping and self._handed.notes.empty() and self._results.empty():
+            self._requests.put(request)
+        while self._waits and self._stepping and self._handed.notes.empty() and self._results.empty():
             time.sleep(0)
+        return self.stock
 
     def close(self) -> None:
         """Let the thread end; what it waits for is refused, so that it makes no more requests."""
         self._handed.closed = True
-        self._wishes.put(None)
+        self._requests.put(None)
         while not self._handed.notes.empty():
             _, done = self._handed.notes.get()
             done.set_exception(BackendError("the controller has ended"))
@@ -127,15 +120,15 @@ class ReconcilerThread:
             self.stock = stock
 
     def _go_round(self) -> None:
-        while (wish := self._wishes.get()) is not None:
+        while (request := self._requests.get()) is not None:
             try:
-                self._results.put(self._keeper.step(wish.want, wish.now_hours, wish.use))
+                self._results.put(self._reconciler.step(request.want, request.now_hours, request.use))
             except Exception as error:  # a plug-in may raise anything; nothing is lost, for it is tried again
                 self._results.put(Stock(trouble=f"the machines could not be kept: {error}", listed=False))
 
 
 def _at(fact: Fact, hours: float) -> Fact:
-    """Return a fact with the time at which it is written down: the keeper's step may have begun before."""
+    # The time at which it is written down: the step that found it may have begun before.
     return dataclasses.replace(fact, at_hours=max(fact.at_hours, hours))
 
 
@@ -157,7 +150,7 @@ class NodeAccess(NamedTuple):
     token: str = ""  # the file with the token for that
     now: Callable[[], float] = time.monotonic  # seconds of a monotonic clock, which is never set
     threads: bool = True
-    """Whether anything goes on between two calls; if not, the caller has to call `peers.talk.turn`."""
+    """Whether anything goes on between two calls; if not, the caller has to call `machines.loop.turn`."""
 
 
 @dataclass(slots=True)
@@ -165,7 +158,6 @@ class MachineBackend(WorkerBackend):
     """Workers on machines; its kinds say how those are reached."""
 
     machine_workers: MachineWorkers = field(init=False)
-    _now: Callable[[], float] = field(init=False)
     _renting: Renting | None = field(init=False, default=None)
     _keeping: ReconcilerThread | None = field(init=False, default=None)
     _full_at: dict[MachineKind, float] = field(init=False, default_factory=dict)
@@ -178,7 +170,7 @@ class MachineBackend(WorkerBackend):
 
     def __post_init__(self) -> None:
         given = self.node_access()
-        self._now, self._began_at, self._threads = given.now, given.now(), given.threads
+        self.now_s, self._began_at, self._threads = given.now, given.now(), given.threads
         self.workers = self.machine_workers = MachineWorkers(
             self.place.folder, self.place.owner, given.link, given.lease_s, given.now, threads=given.threads
         )
@@ -189,12 +181,7 @@ class MachineBackend(WorkerBackend):
     def node_access(self) -> NodeAccess:
         """Return how machines are reached; nothing is to be connected to yet."""
 
-    def seconds(self) -> float:
-        """Read the clock by which machines are spoken with."""
-        return self._now()
-
-    def hold_workers(self, order: Order, kinds: tuple[Kind, ...], not_before: float) -> None:
-        """Have workers of these kinds, in the order of their ranks, started from this time on."""
+    def hold_workers(self, order: Order, kinds: tuple[Capacity, ...], not_before: float) -> None:
         pool = order.pool if self._renting is None else self._renting.pool(order.pool)
         self._pools[order.job] = pool
         self._swept.pop(order.job, None)
@@ -230,7 +217,7 @@ class MachineBackend(WorkerBackend):
     @property
     def _full(self) -> set[tuple[Capacity, str]]:
         """The kinds of machines, with their pools, that could lately not be had."""
-        now = self._now()
+        now = self.now_s()
         return {(spec.kind, spec.pool) for spec, at in self._full_at.items() if now - at < FULL_S}
 
     @property
@@ -258,27 +245,26 @@ class MachineBackend(WorkerBackend):
         """Rent and give back, and return the machines that have ended by their provider's word."""
         if self._keeping is None:
             self._keeping = ReconcilerThread(
-                renting, self.place.diary, self.place.now_hours, self._now, waits=not self._threads
+                renting, self.place.diary, self.place.now_hours, self.now_s, waits=not self._threads
             )
         needs = list(self._needs())
         stock = self._keeping.poll(renting.wanted(needs), self._use())
         machines = self.machine_workers.machines
         tickets = {machine.host.id: self._ticket(machine.host, stock) for machine in machines.all()}
         machines.ours = [host for host, ticket in tickets.items() if ticket in stock.machines]
-        self._full_at |= dict.fromkeys(stock.full, self._now())
+        self._full_at |= dict.fromkeys(stock.full, self.now_s())
         self.machine_workers.full = [pool for kind, pool in self._full if kind == "spot"]
         self.machine_workers.waits_for = renting.lacking(needs) or self._keeping.trouble or self._why(needs)
         return [host for host, ticket in tickets.items() if ticket in stock.gone]
 
     def _why(self, needs: Sequence[Need]) -> str:
         """Say which machines that are needed could lately not be had."""
-        full = next((need for need in needs if need[:2] in self._full), None)
-        return (
-            "" if full is None else f"there is no {full.kind} machine to be had in pool {full.pool} just now"
-        )
+        for need in needs:
+            if need[:2] in self._full:
+                return f"there is no {need.kind} machine to be had in pool {need.pool} just now"
+        return ""
 
     def _needs(self) -> Iterator[Need]:
-        """Yield the GPUs that orders want, by kind and pool."""
         assert self._renting is not None
         for order in self._swept.values():
             pool = self._renting.pool(order.pool)
@@ -291,7 +277,7 @@ class MachineBackend(WorkerBackend):
     def _use(self) -> Use:
         """Say which machines have joined, which are of no use any more, and which carry workers."""
         assert self._keeping is not None
-        machines, now = self.machine_workers.machines, self._now()
+        machines, now = self.machine_workers.machines, self.now_s()
         stock, ready = self._keeping.stock, set()
         unfit: dict[str, str] = {}
         tickets = {machine.host.id: self._ticket(machine.host, stock) for machine in machines.all()}
@@ -301,7 +287,7 @@ class MachineBackend(WorkerBackend):
             ticket = tickets[machine.host.id]
             if not ticket:
                 continue
-            if machine.heeded_at > 0.0 and machine.host.alive:
+            if machine.accepted_at > 0.0 and machine.host.alive:
                 ready.add(ticket)
             if self.machine_workers.is_busy(machine.host.id):
                 busy.add(ticket)
@@ -313,7 +299,7 @@ class MachineBackend(WorkerBackend):
 
     def _unmet(self, met: set[str]) -> set[str]:
         """Return the machines that had joined before this controller began, and that it has not met yet."""
-        if self._now() - self._began_at > MEET_S:
+        if self.now_s() - self._began_at > MEET_S:
             return set()
         joined = (name for name, ticket in self.place.diary.tickets().open.items() if ticket.machine)
         return {name for name in joined if name not in met}
@@ -322,10 +308,9 @@ class MachineBackend(WorkerBackend):
         """Return with which ticket a machine was rented: by its word, its id, or an address of its own."""
         if host.ticket:
             return host.ticket
-        machines = stock.machines.items()
-        by_id = [ticket for ticket, machine in machines if machine.id == host.id]
-        by_address = [ticket for ticket, machine in machines if machine.address == host.address]
-        alone = (
-            sum(machine.host.address == host.address for machine in self.machine_workers.machines.all()) == 1
-        )
-        return next(iter(by_id), "") or (by_address[0] if alone and len(by_address) == 1 else "")
+        for ticket, machine in stock.machines.items():
+            if machine.id == host.id:
+                return ticket
+        by_address = [ticket for ticket, machine in stock.machines.items() if machine.address == host.address]
+        addresses = [known.host.address for known in self.machine_workers.machines.all()]
+        return by_address[0] if len(by_address) == addresses.count(host.address) == 1 else ""

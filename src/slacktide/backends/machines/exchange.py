@@ -100,10 +100,11 @@ class MessageLoop:
         now = self._now()
         with self._lock:
             self._hosts = hosts
-            for one in received:
-                self._receive(one, now)
+            for answer in received:
+                self._receive(answer, now)
             up = [host.id for host in hosts if host.alive]
-            due = [(name, self._next(name, now)) for name in up if self._is_due(name, now)]
+            lines = [name for name in up if name in self._lines and self._lines[name].is_due(now)]
+            due = [(name, self._next(name, now)) for name in lines]
         for name, message in due:
             self.link.send(name, message)
 
@@ -123,19 +124,16 @@ class MessageLoop:
             return
         line.token = received.answer.token
         line.answered = max(line.answered, received.answer.number)
-        if not received.answer.heeded:
+        if not received.answer.accepted:
             line.fresh = True  # it knows us now: repeat the message at once
         self._answers.append((received, now))
-
-    def _is_due(self, name: str, now: float) -> bool:
-        return name in self._lines and self._lines[name].is_due(now)
 
     def _next(self, name: str, now: float) -> AgentMessage:
         line = self._lines[name]
         line.sent, line.sent_at, line.fresh = line.sent + 1, now, False
-        said = line.message._replace(number=line.sent, life=self._life, last_token=line.token)
+        numbered = line.message._replace(number=line.sent, life=self._life, last_token=line.token)
         line.message = line.message._replace(packs={})
-        return said
+        return numbered
 
 
 FORGET_S = 3600.0  # how long a machine is remembered that is not listed any more
@@ -149,8 +147,8 @@ class KnownMachine:
     last_answer_at: float  # when it last answered; when this controller began, while it has not
     met_at: float  # when it was first listed
     listed_at: float
-    heeded_at: float = -math.inf  # when it last answered that it did what the message said
-    answered: int = 0  # the number of the last message that was heeded
+    accepted_at: float = -math.inf  # when it last answered that it obeyed a message
+    answered: int = 0  # the number of the last message that was accepted
     devices: tuple[str, ...] = ()
     notice_s: float | None = None
     lacking: tuple[str, ...] = ()
@@ -191,18 +189,20 @@ class KnownMachines:
                 machine = KnownMachine(host=host, last_answer_at=self._began_at, met_at=now, listed_at=now)
                 self._machines[host.id] = machine
             machine.host, machine.listed_at = host, now
-        for name in [one.host.id for one in self.all() if now - one.listed_at > FORGET_S]:
-            del self._machines[name]
-        return [found for one, at in self.loop.answers() if (found := self._accept(one, at)) is not None]
+        for machine in self.all():
+            if now - machine.listed_at > FORGET_S:
+                del self._machines[machine.host.id]
+        accepted = [self._accept(answer, at) for answer, at in self.loop.answers()]
+        return list(filter(None, accepted))
 
     def _accept(self, received: HostAnswer, at: float) -> tuple[KnownMachine, AgentAnswer] | None:
         machine, answer = self._machines.get(received.host), received.answer
         if machine is None:
             return None
         machine.last_answer_at = max(machine.last_answer_at, at)
-        if not answer.heeded or answer.number <= machine.answered:
+        if not answer.accepted or answer.number <= machine.answered:
             return None
-        machine.answered, machine.heeded_at = answer.number, at
+        machine.answered, machine.accepted_at = answer.number, at
         machine.devices, machine.notice_s = answer.devices, answer.notice_s
         machine.lacking, machine.ports = answer.lacking, dict(answer.ports)
         return machine, answer
@@ -217,8 +217,8 @@ class KnownMachines:
             machine.requested[self.loop.sent(machine.host.id) + 1] = logs
 
     def is_fit(self, machine: KnownMachine, now: float) -> bool:
-        """Say whether new workers may be begun there: it is up, hears us, and is not about to be taken."""
-        listening = now - machine.heeded_at < max(self._lease_s / 2.0, 2.0 * REPEAT_S)
+        """Say whether new workers may be begun there: it is up, answers us, and is not about to be taken."""
+        listening = now - machine.accepted_at < max(self._lease_s / 2.0, 2.0 * REPEAT_S)
         mine = machine.host.id not in self.gone and (self.ours is None or machine.host.id in self.ours)
         return machine.host.alive and listening and machine.notice_s is None and mine
 

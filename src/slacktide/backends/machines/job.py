@@ -11,30 +11,22 @@ from typing import TypeAlias
 from slacktide.backends.machines.agent.messages import LaunchPack
 from slacktide.backends.machines.exchange import KnownMachine, KnownMachines
 from slacktide.backends.machines.machine_set import (
+    OVER_FILE,
     SET_FILE,
     GpuSeat,
     MachinePart,
     MachineSet,
     SetForm,
-    is_over,
     read_set,
 )
 from slacktide.backends.machines.status_report import LastReport, LastReportFile
-from slacktide.backends.workers import job_folder
 from slacktide.backends.workers import job_folder as folder
 from slacktide.backends.workers.job_table import OrderedJob
-from slacktide.backends.workers.launch import (
-    READY_S,
-    TAKE_S,
-    Kind,
-    Launch,
-    ProcessStatus,
-    WorkerOrder,
-    script_of,
-)
+from slacktide.backends.workers.launch import READY_S, TAKE_S, Launch, ProcessStatus, WorkerOrder, script_of
 from slacktide.backends.workers.worker_backend import failure_of
 from slacktide.core import machine_clock as boot
 from slacktide.core.errors import BackendError, InputError
+from slacktide.journal.events import Capacity
 
 WAIT_S = 10.0  # how long to wait for machines before that is reported as trouble
 
@@ -43,7 +35,7 @@ Packing: TypeAlias = "Future[tuple[str, LaunchPack]]"
 """A working folder on its way to being what travels, with its name."""
 
 
-Placing: TypeAlias = Callable[[Sequence[Kind], str, Collection[str], float], tuple[GpuSeat, ...] | None]
+Placing: TypeAlias = Callable[[Sequence[Capacity], str, Collection[str], float], tuple[GpuSeat, ...] | None]
 """Returns where workers of these kinds can be placed in a pool just now, where others of the set are on some
 machines; None: there are not enough."""
 
@@ -63,12 +55,10 @@ class RemoteJob(OrderedJob[MachineSet]):
         self._machines, self._seats, self._start_packing = machines, seats, start_packing
         self.joining: MachineSet | None = None
         """The set in which workers are to go on, while no machine has received any of it."""
-        self.unplaced: tuple[Kind, ...] = ()
-        """For whom there were not enough machines."""
-        self.said = LastReport()
-        self._said_file = LastReportFile(place)
-        self.pack: tuple[str, LaunchPack] | None = None
-        """What travels to machines, with its name."""
+        self.unplaced: tuple[Capacity, ...] = ()  # for whom there were not enough machines
+        self.last_report = LastReport()
+        self._report_file = LastReportFile(place)
+        self.pack: tuple[str, LaunchPack] | None = None  # what travels to machines, with its name
         self._packing: Packing | None = None
         self._packed_for = 0
         self._lacked = False
@@ -78,25 +68,24 @@ class RemoteJob(OrderedJob[MachineSet]):
         self._waiting_since: float | None = None
 
     def open(self, now: float) -> None:
-        """Read what there is in the folder; raises InputError or OSError when it is not ours."""
         super().open(now)
-        if self.said.at is None:
-            self.said = self._said_file.read(now)
+        if self.last_report.at is None:
+            self.last_report = self._report_file.read(now)
 
     def sweep(self, kept: int | None, now: float) -> None:
         """Take up what an earlier controller wrote down: one attempt is kept, all else is to end."""
         self.open(now)
-        homes = {one: folder.attempt_folder(self.place, one) for one in folder.attempts(self.place)}
-        found = {attempt: read_set(home, attempt) for attempt, home in homes.items()}
-        written = [machine_set for machine_set in found.values() if machine_set is not None]
-        if kept in homes and found[kept] is None and not (homes[kept] / SET_FILE).exists():
+        homes = {number: folder.attempt_folder(self.place, number) for number in folder.attempts(self.place)}
+        if kept in homes and not (homes[kept] / SET_FILE).exists():
             self.formed = kept  # no machine ever received it
+        sets = (read_set(home, attempt) for attempt, home in homes.items())
+        written = [machine_set for machine_set in sets if machine_set is not None]
         for machine_set in written:
             for later in written:
                 machine_set.hand_on(later.form)
             if machine_set.attempt == kept:
                 self.current = machine_set
-            elif not is_over(machine_set.home):
+            elif not (machine_set.home / OVER_FILE).exists():
                 self._send_away(machine_set)
         for machine_set in self.going:
             if self.current is None or self.current.form.former != machine_set.attempt:
@@ -115,14 +104,11 @@ class RemoteJob(OrderedJob[MachineSet]):
         self.joining = self._waiting_since = None
 
     def take(self, spot_left: int, notice_s: float, now: float) -> None:
-        """Let the market take the highest-ranked spot workers beyond some; the others have to end too."""
         self.void_if_taken(spot_left)
         machine_set = self.current
-        if (
-            machine_set is not None
-            and machine_set.form.kinds.count("spot") > spot_left
-            and not machine_set.over
-        ):
+        if machine_set is None or machine_set.over:
+            return
+        if machine_set.form.kinds.count("spot") > spot_left:
             machine_set.spot_left, machine_set.notice_s = spot_left, notice_s
             self._stop(machine_set)
 
@@ -159,21 +145,21 @@ class RemoteJob(OrderedJob[MachineSet]):
             part.gone_s = None if seen.gone_s is None else boot.seconds() - seen.gone_s
         if machine_set is not self.current:
             return
-        if seen.spoken and seen.said_s is not None:
-            self._take_report(machine_set, part, now - seen.said_s, now)
+        if seen.own_report and seen.reported_s is not None:
+            self._take_report(machine_set, part, now - seen.reported_s, now)
         if machine_set.began_at is None:
-            began = [one.seen.began_s if one.seen else None for one in machine_set.parts.values()]
+            began = [other.seen and other.seen.began_s for other in machine_set.parts.values()]
             if None not in began:
-                machine_set.began_at = now - min(one for one in began if one is not None)
+                machine_set.began_at = now - min(ago_s for ago_s in began if ago_s is not None)
 
     def _take_report(self, machine_set: MachineSet, part: MachinePart, at: float, now: float) -> None:
-        """Believe rank 0's machine, and another one only where that has said nothing."""
-        said, seen = self.said, part.seen
+        """Take the report of rank 0's machine, and of another one only where that has sent none."""
+        last, seen = self.last_report, part.seen
         assert seen is not None
-        if said.attempt == machine_set.attempt and said.part != part.host and 0 not in part.ranks:
+        if last.attempt == machine_set.attempt and last.part != part.host and 0 not in part.ranks:
             return
         grown_at = now - seen.silent_s
-        self.said = LastReport(
+        self.last_report = LastReport(
             seen.done_share, seen.checkpointed_share, seen.saved, seen.metrics,
             at, grown_at, machine_set.attempt, part.host,
         )  # fmt: skip
@@ -185,10 +171,10 @@ class RemoteJob(OrderedJob[MachineSet]):
         self._lead_on()
         for machine_set in self.sets:
             self._watch(machine_set, self._machines, now)
-        self._said_file.keep(self.said, now)
-        for machine_set in [one for one in self.going if one.over and one.drained(now)]:
-            machine_set.write_over()
-            self.going.remove(machine_set)
+        self._report_file.keep(self.last_report, now)
+        for leaving in [leaving for leaving in self.going if leaving.over and leaving.drained(now)]:
+            leaving.write_over()
+            self.going.remove(leaving)
         if self.order is not None:
             self._pursue(self.checked(self.order), now)
         self.clear_trouble(now)
@@ -244,14 +230,11 @@ class RemoteJob(OrderedJob[MachineSet]):
         return BackendError(f"the folder of job {self.place.name} must be writable, got: {error}")
 
     def is_formed_for(self, current: MachineSet, order: WorkerOrder) -> bool:
-        """Say whether a set was written down as the order wants it."""
         return order.kinds == current.form.kinds
 
     def _pursue(self, order: WorkerOrder, now: float) -> None:
         machine_set = self.current
-        if machine_set is not None and (
-            machine_set.attempt != order.attempt or order.void or not order.kinds
-        ):
+        if machine_set and (machine_set.attempt != order.attempt or order.void or not order.kinds):
             if self._goes_on(machine_set, order, now):
                 return
             self.joining = None
@@ -282,7 +265,7 @@ class RemoteJob(OrderedJob[MachineSet]):
         self._write(self._made(form), now)
 
     def _placed(
-        self, kinds: tuple[Kind, ...], pool: str, used: Collection[str], now: float
+        self, kinds: tuple[Capacity, ...], pool: str, used: Collection[str], now: float
     ) -> tuple[GpuSeat, ...] | None:
         """Find machines for workers, or note for how long there have not been enough."""
         seats = self._seats(kinds, pool, used, now)
@@ -299,7 +282,7 @@ class RemoteJob(OrderedJob[MachineSet]):
     def _write(self, made: MachineSet, now: float) -> None:
         """Write down a set, which machines receive from now on; raises BackendError."""
         try:
-            job_folder.make_private(made.home)
+            folder.make_private(made.home)
             made.write()
         except (OSError, InputError) as error:
             raise self.not_startable(made.attempt, error, now) from error
@@ -312,13 +295,10 @@ class RemoteJob(OrderedJob[MachineSet]):
         launch = self.launch
         if order.void or not order.kinds or launch is None or now < order.not_before:
             return False
-        if (
-            machine_set.stopping
-            or machine_set.broken
-            or not machine_set.form.is_started_as(order.pool, launch)
-        ):
+        started_as = machine_set.form.pool, machine_set.form.script
+        if machine_set.stopping or machine_set.broken or started_as != (order.pool, script_of(launch)):
             return False
-        soon = now < self.held_at + launch.grace_s + TAKE_S
+        soon = now < self.held_at + launch.spec.grace_s + TAKE_S
         if not machine_set.reported:
             return soon
         stay = machine_set.staying(order.kinds)

@@ -11,6 +11,7 @@ import shutil
 import stat
 import zipfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from slacktide.backends.machines.agent.messages import SHARED, LaunchPack
@@ -27,9 +28,14 @@ IGNORE_FILE = ".slacktideignore"
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # one time for all files, so that the same files make the same zip
 
 
-def packed(launch: Launch, shared: str | None) -> tuple[str, LaunchPack]:
+def packed(launch: Launch, owner: str) -> tuple[str, LaunchPack]:
     """Return a job with its working folder, and a name for that; raises InputError or OSError."""
-    pack = LaunchPack(launch, zipped(launch.workdir), shared)
+    shared = None
+    if launch.spec.checkpoints and launch.spec.checkpoint_url is None:
+        shared = owner
+        (launch.checkpoint_dir / SHARED).write_text(shared, encoding="ascii")
+    # An agent has a name of its own on every machine, but a job's checkpoints are to be found on all.
+    pack = LaunchPack(replace(launch, checkpoint_owner=owner), zipped(launch.workdir), shared)
     return hashlib.sha256(pickle.dumps(pack)).hexdigest()[:24], pack
 
 
@@ -77,7 +83,7 @@ def _ignored(folder: Path) -> tuple[str, ...]:
 def _is_left(root: Path, path: Path, patterns: tuple[str, ...]) -> bool:
     """Say whether a name, or its way from the folder on, is one that does not travel."""
     whole = str(path.relative_to(root))
-    return any(fnmatch.fnmatch(path.name, one) or fnmatch.fnmatch(whole, one) for one in patterns)
+    return any(fnmatch.fnmatch(name, pattern) for name in (path.name, whole) for pattern in patterns)
 
 
 def check_shared(pack: LaunchPack) -> None:
@@ -91,7 +97,7 @@ def check_shared(pack: LaunchPack) -> None:
         found = ""
     if found != pack.shared:
         raise InputError(
-            f"the checkpoint folder of job {pack.launch.job_id} must be the same on all machines, or in a "
+            f"the checkpoint folder of job {pack.launch.job} must be the same on all machines, or in a "
             f"store, got a machine that does not see {folder}; write checkpoint: {{url: s3://...}}"
         )
 

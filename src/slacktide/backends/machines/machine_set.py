@@ -9,72 +9,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from slacktide.backends.machines.agent.messages import AgentTask, Host, LogName
-from slacktide.backends.workers import job_folder
 from slacktide.backends.workers import job_folder as folder
-from slacktide.backends.workers.launch import (
-    Kind,
-    Launch,
-    ProcessStatus,
-    SetPart,
-    lower_ranks_first,
-    script_of,
-)
-
-
-class FreeHost(NamedTuple):
-    """What a machine has to give."""
-
-    host: Host
-    devices: tuple[str, ...]  # one for each GPU that is free; empty names where GPUs cannot be seen
-
-
-def fits(host: Host, kind: Kind, pool: str) -> bool:
-    """Say whether a machine may serve as this kind in this pool; a label cannot hold every name of a pool."""
-    return host.kind in (None, kind) and host.pool in (None, pool, pool.replace("/", "."))
-
-
-def place(
-    kinds: Sequence[Kind], pool: str, free: Sequence[FreeHost], used: Collection[str] = ()
-) -> tuple[GpuSeat, ...] | None:
-    """Return a seat for every rank; None where there are not enough. Others of the set are on `used`."""
-    left = {one.host.id: list(one.devices) for one in free}
-    seats: list[GpuSeat] = []
-    for kind in kinds:
-        found = [one for one in free if fits(one.host, kind, pool) and left[one.host.id]]
-        if not found:
-            return None
-        # Machines in use first, then those that can serve as nothing else, then large ones.
-        in_use = {*used, *(seat.host for seat in seats)}
-        best = min(
-            found,
-            key=lambda one: (
-                one.host.id not in in_use,
-                one.host.kind is None,
-                -len(left[one.host.id]),
-                one.host.id,
-            ),
-        )
-        seats.append(GpuSeat(best.host.id, best.host.address, left[best.host.id].pop(0)))
-    return tuple(seats)
-
-
-def missing(kinds: Sequence[Kind], pool: str, free: Sequence[FreeHost]) -> Mapping[Kind, int]:
-    """Return how many GPUs of each kind are not to be had, those that serve as either counted for each."""
-    found: dict[Kind, int] = {}
-    for kind in dict.fromkeys(kinds):
-        there = sum(len(one.devices) for one in free if fits(one.host, kind, pool))
-        if kinds.count(kind) > there:
-            found[kind] = kinds.count(kind) - there
-    return found
-
-
-SET_FILE = "set.json"
+from slacktide.backends.workers.launch import ProcessStatus, SetPart, lower_ranks_first
+from slacktide.journal.events import Capacity
 
 
 class GpuSeat(NamedTuple):
@@ -83,6 +26,45 @@ class GpuSeat(NamedTuple):
     host: str
     address: str
     device: str  # its GPU as CUDA names it; empty on a machine whose GPUs cannot be seen
+
+
+FreeGpus: TypeAlias = Mapping[Host, Sequence[str]]
+"""The GPUs that are free on each machine, by name; empty names where GPUs cannot be seen."""
+
+
+def fits(host: Host, kind: Capacity, pool: str) -> bool:
+    """Say whether a machine may serve as this kind in this pool; a label cannot hold every name of a pool."""
+    return host.kind in (None, kind) and host.pool in (None, pool, pool.replace("/", "."))
+
+
+def place(
+    kinds: Sequence[Capacity], pool: str, free: FreeGpus, used: Collection[str] = ()
+) -> tuple[GpuSeat, ...] | None:
+    """Return a seat for every rank; None where there are not enough. Others of the set are on `used`."""
+    left = {host: list(devices) for host, devices in free.items()}
+    seats: list[GpuSeat] = []
+    for kind in kinds:
+        hosts = [host for host in left if fits(host, kind, pool) and left[host]]
+        if not hosts:
+            return None
+        # Machines in use first, then those that can serve as nothing else, then large ones.
+        in_use = {*used, *(seat.host for seat in seats)}
+        best = min(hosts, key=lambda host: (host.id not in in_use, not host.kind, -len(left[host]), host.id))
+        seats.append(GpuSeat(best.id, best.address, left[best].pop(0)))
+    return tuple(seats)
+
+
+def missing(kinds: Sequence[Capacity], pool: str, free: FreeGpus) -> Mapping[Capacity, int]:
+    """Return how many GPUs of each kind are lacking; machines that serve as either count for each."""
+    lacking: dict[Capacity, int] = {}
+    for kind in dict.fromkeys(kinds):
+        there = sum(len(devices) for host, devices in free.items() if fits(host, kind, pool))
+        if kinds.count(kind) > there:
+            lacking[kind] = kinds.count(kind) - there
+    return lacking
+
+
+SET_FILE = "set.json"
 
 
 class StayingWorker(NamedTuple):
@@ -98,7 +80,7 @@ class SetForm(NamedTuple):
     """What a set is to be, as it is written down."""
 
     attempt: int
-    kinds: tuple[Kind, ...]
+    kinds: tuple[Capacity, ...]
     seats: tuple[GpuSeat, ...]  # by rank
     port: int = 0  # where all ranks meet; 0: not known yet, so no machine has been requested to start
     launch: str = ""
@@ -109,15 +91,11 @@ class SetForm(NamedTuple):
 
     def began(self, rank: int) -> tuple[int, int]:
         """Return the attempt and rank with which the worker of a rank was started."""
-        found = (one[2:] for one in self.kept if one.rank == rank)
+        found = (worker[2:] for worker in self.kept if worker.rank == rank)
         return next(found, (self.attempt, rank))
 
-    def is_started_as(self, pool: str, launch: Launch) -> bool:
-        """Say whether it was started with this command in this pool."""
-        return (self.pool, self.script) == (pool, script_of(launch))
-
     def successor(
-        self, attempt: int, kinds: tuple[Kind, ...], stay: Mapping[int, int], new_seats: Sequence[GpuSeat]
+        self, attempt: int, kinds: tuple[Capacity, ...], stay: Mapping[int, int], new_seats: Sequence[GpuSeat]
     ) -> SetForm:
         """Return the form of a set that takes workers over where they are; its port is not known yet.
 
@@ -133,27 +111,6 @@ class SetForm(NamedTuple):
             kept=tuple(StayingWorker(rank, former, *self.began(former)) for rank, former in stay.items()),
         )
 
-    def write(self, home: Path) -> None:
-        """Put it on disk; raises OSError."""
-        fact = {"format": 1, **self._asdict(), "seats": [list(seat) for seat in self.seats]}
-        job_folder.write_durably(home / SET_FILE, json.dumps(fact))
-
-
-def read_form(home: Path, attempt: int) -> SetForm | None:
-    """Return the form that an earlier controller wrote; None when nothing is there that makes sense."""
-    try:
-        fact = json.loads(job_folder.read_text(home / SET_FILE))
-        kinds: Iterable[Kind] = ("spot" if kind == "spot" else "on-demand" for kind in fact["kinds"])
-        seats = tuple(GpuSeat(*map(str, seat)) for seat in fact["seats"])
-        form = SetForm(
-            attempt, tuple(kinds), seats, int(fact["port"]), str(fact["launch"]),
-            str(fact.get("pool", "")), str(fact.get("script", "")), int(fact.get("former", 0)),
-            tuple(StayingWorker(*map(int, one)) for one in fact.get("kept", ())),
-        )  # fmt: skip
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return form if form.seats and len(form.kinds) == len(form.seats) else None
-
 
 OVER_FILE = "over"
 DRAIN_S = 10.0  # how long after its end to wait for the last of what a part printed
@@ -165,8 +122,8 @@ class MachinePart:
 
     host: str
     ranks: tuple[int, ...]
-    seen: ProcessStatus | None = None  # what its agent last said of this attempt
-    seen_at: float = 0.0  # when it said so
+    seen: ProcessStatus | None = None  # what its agent last reported of this attempt
+    seen_at: float = 0.0  # when it reported that
     number: int = 0  # in answer to which message
     away: bool = False  # whether its machine is down
     noticed: bool = False  # whether its machine was warned that it will be taken
@@ -176,12 +133,12 @@ class MachinePart:
     gone_at: float | None = None  # when that message came
     drained: bool = False  # whether all that it printed was copied
     handed_on: bool = False
-    """Whether others of its machine were taken over by another set, of which that speaks from then on."""
+    """Whether others of its machine were taken over by another set; its agent then reports on that one."""
     left: bool = False  # whether those that were not taken over have gone
 
     @property
     def gone(self) -> bool:
-        """Whether nothing of it is left, by its agent's word or because its lease has run out."""
+        """Whether nothing of it is left, by its agent's report or because its lease has run out."""
         return self.lost or self.left or (self.seen is not None and self.seen.gone)
 
     @property
@@ -243,10 +200,7 @@ class MachineSet:
     @property
     def succeeded(self) -> bool:
         """Whether all workers ended with 0, and none by request."""
-        return all(
-            not part.broken and part.seen is not None and _ended_well(part.seen)
-            for part in self.parts.values()
-        )
+        return not self.broken and self._all_report(lambda seen: seen.finished or seen.unfinished)
 
     @property
     def failure(self) -> ProcessStatus | None:
@@ -263,13 +217,13 @@ class MachineSet:
 
     @property
     def reported(self) -> bool:
-        """Whether every machine has said something of it to this controller."""
-        return all(part.seen is not None for part in self.parts.values())
+        """Whether every machine has reported something of it to this controller."""
+        return self._all_report(lambda seen: True)
 
     @property
     def able(self) -> bool:
         """Whether all workers live and can go on in another set."""
-        return all(part.seen is not None and part.seen.able for part in self.parts.values())
+        return self._all_report(lambda seen: seen.able)
 
     @property
     def has_ended(self) -> bool:
@@ -280,23 +234,23 @@ class MachineSet:
     @property
     def places_sent(self) -> bool:
         """Whether all workers received their places in it, where some were taken over."""
-        return all(
-            part.seen is not None and part.seen.places_sent_s is not None for part in self.parts.values()
-        )
+        return self._all_report(lambda seen: seen.places_sent_s is not None)
 
     @property
     def reforming(self) -> bool:
         """Whether workers that were taken over are on the way into it."""
         if not self.form.former or self.stopping or not self.announced:
             return False
-        taken = (part.seen is not None and not part.seen.reforming for part in self.parts.values())
-        return not (self.places_sent and all(taken))
+        return not (self.places_sent and self._all_report(lambda seen: not seen.reforming))
+
+    def _all_report(self, holds: Callable[[ProcessStatus], bool]) -> bool:
+        return all(part.seen is not None and holds(part.seen) for part in self.parts.values())
 
     def kept(self, part: MachinePart) -> list[StayingWorker]:
         """Return those of a part's workers that were taken over."""
-        return [one for one in self.form.kept if one.rank in part.ranks]
+        return [worker for worker in self.form.kept if worker.rank in part.ranks]
 
-    def staying(self, kinds: Sequence[Kind]) -> dict[int, int]:
+    def staying(self, kinds: Sequence[Capacity]) -> dict[int, int]:
         """Return the ranks of workers that stay, by their new ranks; empty where all have to be started anew.
 
         Rank 0 has to stay where it is, because it saves and all others know where to find it.
@@ -310,7 +264,7 @@ class MachineSet:
         """Give up the workers that another set takes over, if it does."""
         if new.former != self.attempt:
             return
-        ranks = {one.former_rank for one in new.kept}
+        ranks = {worker.former_rank for worker in new.kept}
         hosts = {seat.host for seat in new.seats}
         for host, part in list(self.parts.items()):
             part.ranks = tuple(rank for rank in part.ranks if rank not in ranks)
@@ -327,7 +281,7 @@ class MachineSet:
             if part.seen is not None
         )
 
-    def kinds(self, part: MachinePart) -> tuple[Kind, ...]:
+    def kinds(self, part: MachinePart) -> tuple[Capacity, ...]:
         """Return the kinds of a part's workers."""
         return tuple(self.form.kinds[rank] for rank in part.ranks)
 
@@ -343,27 +297,24 @@ class MachineSet:
             self.form.port,
             devices if all(devices) else (),
             self.form.former,
-            tuple((one.rank, one.former_rank) for one in self.kept(part)),
+            tuple((worker.rank, worker.former_rank) for worker in self.kept(part)),
             self.go,
         )
         kinds = () if self.stopping else self.kinds(part)
         spot_left = None
         if self.spot_left is not None:
-            spot_left = sum(rank in part.ranks for rank in self._spot_ranks[: self.spot_left])
+            spot_ranks = [rank for rank, kind in enumerate(self.form.kinds) if kind == "spot"]
+            spot_left = sum(rank in part.ranks for rank in spot_ranks[: self.spot_left])
         return AgentTask(
             self.home.parent.name, self.attempt, kinds, in_set, self.form.launch, spot_left, self.notice_s
         )
-
-    @property
-    def _spot_ranks(self) -> list[int]:
-        return [rank for rank, kind in enumerate(self.form.kinds) if kind == "spot"]
 
     def logs(self, part: MachinePart) -> list[LogName]:
         """Return the logs that are to be copied from a machine."""
         job = self.home.parent.name
         setup = [(job, 0, 0)] if part is self.setup_part else []
-        before = {(job, self.form.former, one.former_rank) for one in self.kept(part)}
-        first = {(job, *one[2:]) for one in self.kept(part)}
+        before = {(job, self.form.former, worker.former_rank) for worker in self.kept(part)}
+        first = {(job, *worker[2:]) for worker in self.kept(part)}
         return [*setup, *sorted(before | first), *((job, self.attempt, rank) for rank in part.ranks)]
 
     @property
@@ -380,7 +331,8 @@ class MachineSet:
 
     def write(self) -> None:
         """Write down what it is to be, before any machine receives it; raises OSError."""
-        self.form.write(self.home)
+        fact = {"format": 1, **self.form._asdict()}
+        folder.write_durably(self.home / SET_FILE, json.dumps(fact))
 
     def write_over(self) -> None:
         """Note that nothing of it is left; the next controller need not look for it."""
@@ -389,18 +341,17 @@ class MachineSet:
 
 def read_set(home: Path, attempt: int) -> MachineSet | None:
     """Return a set that an earlier controller wrote down; None when nothing is there that makes sense."""
-    form = read_form(home, attempt)
-    if form is None:
+    try:
+        fact = json.loads(folder.read_text(home / SET_FILE))
+        kinds: Iterable[Capacity] = ("spot" if kind == "spot" else "on-demand" for kind in fact["kinds"])
+        seats = tuple(GpuSeat(*map(str, seat)) for seat in fact["seats"])
+        form = SetForm(
+            attempt, tuple(kinds), seats, int(fact["port"]), str(fact["launch"]),
+            str(fact.get("pool", "")), str(fact.get("script", "")), int(fact.get("former", 0)),
+            tuple(StayingWorker(*map(int, worker)) for worker in fact.get("kept", ())),
+        )  # fmt: skip
+    except (OSError, ValueError, KeyError, TypeError):
         return None
-    found = MachineSet(form, home, adopted=True)
-    found.stopping = folder.age_ns(home / "stop") is not None
-    return found
-
-
-def is_over(home: Path) -> bool:
-    """Say whether an earlier controller saw the end of a set."""
-    return (home / OVER_FILE).exists()
-
-
-def _ended_well(observed: ProcessStatus) -> bool:
-    return observed.finished or observed.unfinished
+    if not form.seats or len(form.kinds) != len(form.seats):
+        return None
+    return MachineSet(form, home, adopted=True, stopping=folder.age_ns(home / "stop") is not None)

@@ -1,23 +1,20 @@
 """The workers of many jobs on many machines: placed, started, watched, stopped, and found again.
 
-It has the calls of `LocalProcesses`, whose docstrings say what they mean. What machines receive is written
-down before it is sent, and a message is always the whole of what is wanted, so a controller that dies is
-followed by one that reads what was written and says it again.
+What machines receive is written down before it is sent, and a message is always the whole of what is wanted,
+so a controller that dies is followed by one that reads what was written and sends it again.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 from slacktide.backends.base import PoolRoom
 from slacktide.backends.machines.agent.messages import (
-    SHARED,
     AgentAnswer,
     AgentMessage,
     AgentTask,
@@ -30,7 +27,7 @@ from slacktide.backends.machines.exchange import KnownMachine, KnownMachines, Me
 from slacktide.backends.machines.job import WAIT_S, Packing, RemoteJob
 from slacktide.backends.machines.launch_package import packed
 from slacktide.backends.machines.machine_set import (
-    FreeHost,
+    FreeGpus,
     GpuSeat,
     MachinePart,
     MachineSet,
@@ -41,9 +38,10 @@ from slacktide.backends.machines.machine_set import (
 from slacktide.backends.machines.status_report import status_of
 from slacktide.backends.workers import job_folder as folder
 from slacktide.backends.workers.job_table import JobTable
-from slacktide.backends.workers.launch import Kind, Launch, ProcessStatus, WorkerOrder, is_name
+from slacktide.backends.workers.launch import Launch, ProcessStatus, WorkerOrder, is_name
 from slacktide.backends.workers.worker_backend import ON_DEMAND, SPOT
 from slacktide.core.units import format_count
+from slacktide.journal.events import Capacity
 
 
 class LogCopies:
@@ -53,13 +51,9 @@ class LogCopies:
         self._root = root
         self._offsets: dict[LogName, int] = {}
 
-    def offsets(self, names: Iterable[LogName]) -> dict[LogName, int]:
-        """Return how many bytes of each log are here, or were left out."""
-        return {name: self._offset(name) for name in names}
-
     def add(self, name: LogName, part: LogPart) -> None:
         """Append a part that continues what is here; what came before is passed over. Raises OSError."""
-        known = self._offset(name)
+        known = self.offset(name)
         text, left_out = part.text, part.after - known
         if left_out < 0:
             text = text[-left_out:]
@@ -83,7 +77,8 @@ class LogCopies:
                 path.unlink()
         self._offsets[name] = 0
 
-    def _offset(self, name: LogName) -> int:
+    def offset(self, name: LogName) -> int:
+        """Return how many bytes of a log are here, or were left out."""
         if name not in self._offsets:
             self._offsets[name] = self._on_disk(name)
         return self._offsets[name]
@@ -118,14 +113,13 @@ class MachineWorkers(JobTable[RemoteJob]):
     ) -> None:  # fmt: skip
         """Look after the jobs under `root`, whose folders are the controller's; raises InputError.
 
-        Without threads it hears and says something only when `peers.talk.turn` is called.
+        Without threads it receives and sends messages only when `machines.loop.turn` is called.
         """
         super().__init__(root, owner, now)
         self.machines = KnownMachines(MessageLoop(link, now, threads=threads), lease_s, now())
         self._began_at, self._threads = now(), threads
-        self._mirror = LogCopies(self._root)
-        self._setups: dict[str, str] = {}
-        """Whose set-up was last copied, by job."""
+        self._copies = LogCopies(self._root)
+        self._setups: dict[str, str] = {}  # whose set-up was last copied, by job
         self._packers = ThreadPoolExecutor(1, thread_name_prefix="slacktide-pack")
         self._swept = False
         self.full: Collection[str] | None = None
@@ -152,13 +146,10 @@ class MachineWorkers(JobTable[RemoteJob]):
                 self.machines.post(machine, self._message_for(machine))
 
     def look(self, job_id: str) -> ProcessStatus:
-        """Return what the last tick saw of a job."""
         job = self._known(job_id)
-        return status_of(job, job.said, self._now())
+        return status_of(job, job.last_report, self._now())
 
     def sweep(self, keep: Mapping[str, int]) -> None:
-        """Take charge of what an earlier controller left: keep these attempts, end all else."""
-
         def adopt(job_id: str, job: RemoteJob) -> None:
             if job.order is None and job.current is None:
                 job.sweep(keep.get(job_id), self._now())
@@ -173,11 +164,11 @@ class MachineWorkers(JobTable[RemoteJob]):
 
         A machine that serves as either kind counts for both. Until one has answered nothing is known.
         """
-        up = [machine for machine in self.machines.all() if machine.host.alive and machine.heeded_at > 0.0]
-        up = [
-            machine for machine in up if self.machines.ours is None or machine.host.id in self.machines.ours
-        ]
-        if not up and self.machines.ours is None and self._now() - self._began_at < MEET_S:
+        up = [machine for machine in self.machines.all() if machine.host.alive and machine.accepted_at > 0.0]
+        ours = self.machines.ours
+        if ours is not None:
+            up = [machine for machine in up if machine.host.id in ours]
+        elif not up and self._now() - self._began_at < MEET_S:
             return PoolRoom()
         spot, on_demand = (
             sum(len(_gpus(machine)) for machine in up if fits(machine.host, kind, pool))
@@ -185,7 +176,7 @@ class MachineWorkers(JobTable[RemoteJob]):
         )
         return PoolRoom(spot, on_demand)
 
-    def wanted(self) -> dict[str, tuple[Kind, ...]]:
+    def wanted(self) -> dict[str, tuple[Capacity, ...]]:
         """Return the workers that are ordered for each job."""
         orders = ((name, job.order) for name, job in self._jobs.items())
         return {name: order.kinds for name, order in orders if order and order.kinds and not order.void}
@@ -205,7 +196,7 @@ class MachineWorkers(JobTable[RemoteJob]):
         """Take in an answer; logs first: what ended before the answer was made has printed all by then."""
         for log, text in answer.logs.items():
             try:
-                self._mirror.add(log, text)
+                self._copies.add(log, text)
             except OSError as error:
                 self._job(log[0]).trouble = f"logs must be writable, got: {error}"
         for machine_set, part in self._parts(machine.host.id):
@@ -226,24 +217,21 @@ class MachineWorkers(JobTable[RemoteJob]):
 
     # ---------------------------------------------------------------- placing
 
-    def _free(self, now: float) -> list[FreeHost]:
-        """Return what fit machines have to give."""
-        free: list[FreeHost] = []
+    def _free(self, now: float) -> FreeGpus:
+        free = {}
         for machine in self.machines.all():
             if self.machines.is_fit(machine, now):
-                names = _gpus(machine)
+                names = free[machine.host] = _gpus(machine)
                 for machine_set, part in self._parts(machine.host.id):
                     for rank in _seated(machine_set, part):
                         device = machine_set.form.seats[rank].device
                         if device in names:
                             names.remove(device)
-                free.append(FreeHost(machine.host, tuple(names)))
         return free
 
     def _place(
-        self, kinds: Sequence[Kind], pool: str, used: Collection[str], now: float
+        self, kinds: Sequence[Capacity], pool: str, used: Collection[str], now: float
     ) -> tuple[GpuSeat, ...] | None:
-        """Return where workers can be placed just now, where others of the set are on `used`."""
         return place(kinds, pool, self._free(now), used)
 
     def _report_wait(self, name: str, job: RemoteJob, now: float) -> None:
@@ -255,29 +243,23 @@ class MachineWorkers(JobTable[RemoteJob]):
             job.fall_short(lacking[SPOT])
         words = " and ".join(f"{format_count(count, kind + ' GPU')}" for kind, count in lacking.items())
         up = sum(self.machines.is_fit(machine, now) for machine in self.machines.all())
-        job.trouble = (
-            self.waits_for
-            or self.machines.loop.link.trouble
-            or (
-                f"job {name} waits for {words or 'machines'} in pool {job.order.pool}; "
-                f"{format_count(up, 'machine')} can be reached"
-            )
+        waits = (
+            f"job {name} waits for {words or 'machines'} in pool {job.order.pool}; "
+            f"{format_count(up, 'machine')} can be reached"
         )
+        job.trouble = self.waits_for or self.machines.loop.link.trouble or waits
 
     def _will_not_come(self, pool: str) -> bool:
         """Say whether more spot will not come: all machines are known, and none can be rented."""
         if self.full is not None:
             return pool in self.full
         up = [machine for machine in self.machines.all() if machine.host.alive]
-        return (
-            bool(up)
-            and all(machine.heeded_at > 0.0 for machine in up)
-            and not self.machines.loop.link.trouble
-        )
+        all_known = bool(up) and all(machine.accepted_at > 0.0 for machine in up)
+        return all_known and not self.machines.loop.link.trouble
 
     def _pack(self, launch: Launch) -> Packing:
         """Have the working folder made ready to travel, and mark the checkpoint folder for recognition."""
-        packing = self._packers.submit(_packed, launch, self._owner)
+        packing = self._packers.submit(packed, launch, self._owner)
         if not self._threads:
             wait([packing])
         return packing
@@ -301,39 +283,29 @@ class MachineWorkers(JobTable[RemoteJob]):
         return AgentMessage(
             0,
             tasks=tuple(tasks.values()),
-            packs={key: pack for name in machine.lacking for key, pack in self._found(name)},
-            read=self._mirror.offsets(read),
+            packs=dict(pack for launch in machine.lacking for pack in self._packs_for(launch)),
+            read={name: self._copies.offset(name) for name in read},
             reserve=tuple(reserve),
         )
 
-    def _found(self, launch: str) -> list[tuple[str, LaunchPack]]:
-        """Return what a machine lacks, where we have it."""
+    def _packs_for(self, launch: str) -> list[tuple[str, LaunchPack]]:
         return [job.pack for job in self._jobs.values() if job.lacks(launch) and job.pack is not None]
 
     def _follow_setup(self, job: str, machine_set: MachineSet) -> None:
         host = machine_set.setup_part.host if machine_set.setup_part else self._setups.get(job, "")
         if self._setups.setdefault(job, host) != host:
             self._setups[job] = host
-            self._mirror.restart((job, 0, 0))
+            self._copies.restart((job, 0, 0))
 
 
 def _seated(machine_set: MachineSet, part: MachinePart) -> list[int]:
     """Return the ranks that use a GPU of a machine, or are about to; who is taken over counts once."""
     if part.gone or (machine_set.stopping and not machine_set.announced):
         return []
-    counted = () if machine_set.announced else [one.rank for one in machine_set.kept(part)]
+    counted = () if machine_set.announced else [worker.rank for worker in machine_set.kept(part)]
     return [rank for rank in part.ranks if rank not in counted]
 
 
 def _gpus(machine: KnownMachine) -> list[str]:
-    """Return the GPUs of a machine by their names; empty ones where they cannot be seen."""
+    """Return the names of a machine's GPUs; empty ones where they cannot be seen."""
     return list(machine.devices[: machine.host.gpus]) or [""] * machine.host.gpus
-
-
-def _packed(launch: Launch, owner: str) -> tuple[str, LaunchPack]:
-    shared = None
-    if launch.checkpoints and launch.checkpoint_url is None:
-        shared = owner
-        (launch.checkpoint_dir / SHARED).write_text(shared, encoding="ascii")
-    # An agent has a name of its own on every machine, but a job's checkpoints are to be found on all.
-    return packed(replace(launch, checkpoint_owner=owner), shared)

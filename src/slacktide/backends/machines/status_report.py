@@ -15,17 +15,18 @@ from typing import NamedTuple
 from slacktide.backends.machines.machine_set import MachinePart, MachineSet
 from slacktide.backends.workers.job_folder import read_text
 from slacktide.backends.workers.job_table import OrderedJob
-from slacktide.backends.workers.launch import Kind, Phase, ProcessStatus
+from slacktide.backends.workers.launch import Phase, ProcessStatus
 from slacktide.backends.workers.worker_backend import ON_DEMAND, SPOT
 from slacktide.core import machine_clock as boot
 from slacktide.core.types import SavedEvidence
+from slacktide.journal.events import Capacity
 
 WRITE_S = 1.0  # how often it is written down at the most
 SAVED: dict[str, SavedEvidence] = {"said": "said", "assumed": "assumed", "unknown": "unknown"}
 
 
 class LastReport(NamedTuple):
-    """The last that a job said of its own work, of whichever attempt."""
+    """The last report of a job on its own work, by whichever attempt."""
 
     done_share: float = 0.0
     checkpointed_share: float = 0.0
@@ -45,15 +46,15 @@ class LastReportFile:
         self._kept = LastReport()
         self._kept_at = -math.inf
 
-    def keep(self, said: LastReport, now: float) -> None:
+    def keep(self, report: LastReport, now: float) -> None:
         """Write down what is new, now and then."""
-        fresh = said[:4] != self._kept[:4] or said.attempt != self._kept.attempt
-        if said.at is None or not fresh or now - self._kept_at < WRITE_S:
+        fresh = report[:4] != self._kept[:4] or report.attempt != self._kept.attempt
+        if report.at is None or not fresh or now - self._kept_at < WRITE_S:
             return
-        self._kept, self._kept_at = said, now
+        self._kept, self._kept_at = report, now
         fact = {
-            **said._asdict(), "metrics": dict(said.metrics), "at": time.time() - (now - said.at),
-            "grown_at": time.time() - (now - said.grown_at),
+            **report._asdict(), "metrics": dict(report.metrics), "at": time.time() - (now - report.at),
+            "grown_at": time.time() - (now - report.grown_at),
         }  # fmt: skip
         draft = self._path.with_name(f".{self._path.name}")
         with suppress(OSError):
@@ -76,23 +77,25 @@ class LastReportFile:
         return self._kept
 
 
-def status_of(job: OrderedJob[MachineSet], said: LastReport, now: float) -> ProcessStatus:
+def status_of(job: OrderedJob[MachineSet], report: LastReport, now: float) -> ProcessStatus:
     """Say what there was at the last tick."""
     machine_set, order = job.current, job.order
     sets = job.sets
-    present = [kind for one in sets for part in one.parts.values() for kind in _present(job, one, part)]
+    present = [kind for held in sets for part in held.parts.values() for kind in _present(job, held, part)]
     lost = _lost(machine_set) if machine_set is not None and not job.is_void else []
     if machine_set is None and order is not None:
         lost = [*repeat(SPOT, order.short_spot)]
     failed = machine_set.failure if machine_set is not None else None
-    ended_well = (
-        machine_set is not None and machine_set.succeeded and machine_set.drained(now) and not job.is_void
-    )
-    unfinished = ended_well and machine_set is not None and _says_less(machine_set, said)
-    gone = not job.going and _phase(job, now) in ("none", "exited")
+    began_at = machine_set.began_at if machine_set is not None else None
+    ended_well = unfinished = False
+    if machine_set is not None and machine_set.succeeded and machine_set.drained(now):
+        ended_well = not job.is_void
+        unfinished = ended_well and _says_less(machine_set, report)
+    phase = _phase(job, now)
+    gone = not job.going and phase in ("none", "exited")
     return ProcessStatus(
         attempt=job.attempt,
-        phase=_phase(job, now),
+        phase=phase,
         spot_gpus=present.count("spot"),
         on_demand_gpus=present.count("on-demand"),
         pending_gpus=_pending(job),
@@ -107,16 +110,14 @@ def status_of(job: OrderedJob[MachineSet], said: LastReport, now: float) -> Proc
         gone=gone,
         gone_s=_gone_s(machine_set) if machine_set is not None and gone else None,
         before_gone_s=None,
-        done_share=said.done_share,
-        checkpointed_share=said.checkpointed_share,
-        saved=said.saved,
-        said_s=None if said.at is None else max(0.0, now - said.at),
-        spoken=machine_set is not None and said.attempt == machine_set.attempt,
-        metrics=said.metrics,
-        began_s=None
-        if machine_set is None or machine_set.began_at is None
-        else max(0.0, now - machine_set.began_at),
-        silent_s=_silent_s(machine_set, said, now) if present else 0.0,
+        done_share=report.done_share,
+        checkpointed_share=report.checkpointed_share,
+        saved=report.saved,
+        reported_s=None if report.at is None else max(0.0, now - report.at),
+        own_report=machine_set is not None and report.attempt == machine_set.attempt,
+        metrics=report.metrics,
+        began_s=None if began_at is None else max(0.0, now - began_at),
+        silent_s=_silent_s(machine_set, report, now) if present else 0.0,
         setup_exit=failed.setup_exit if failed else None,
         newest_attempt=job.newest,
         trouble=job.trouble or _trouble(machine_set),
@@ -131,32 +132,32 @@ def _notice_s(sets: Sequence[MachineSet], now: float) -> float | None:
 
     Of workers that the market takes while their machines stay, their machines say so.
     """
-    found = []
-    for part in (part for one in sets for part in one.parts.values() if not part.gone):
+    left_s = []
+    for part in (part for machine_set in sets for part in machine_set.parts.values() if not part.gone):
         if part.noticed:
-            found.append(part.taken_at - now)
+            left_s.append(part.taken_at - now)
         if part.seen is not None and part.seen.notice_s is not None:
-            found.append(part.seen.notice_s - (now - part.seen_at))
-    return max(0.0, min(found)) if found else None
+            left_s.append(part.seen.notice_s - (now - part.seen_at))
+    return max(0.0, min(left_s)) if left_s else None
 
 
-def _present(job: OrderedJob[MachineSet], machine_set: MachineSet, part: MachinePart) -> list[Kind]:
+def _present(job: OrderedJob[MachineSet], machine_set: MachineSet, part: MachinePart) -> list[Capacity]:
     """Return the kinds of a part's workers that are there, by the last word of its machine."""
     observed = part.seen
     if part.lost or part.away or part.left or not machine_set.announced:
         return []
-    if part.handed_on:  # its machine speaks of all its workers together, once it speaks of the new set
+    if part.handed_on:  # its agent reports on all its workers together, once it reports on the new set
         there = job.current.parts.get(part.host) if job.current else None
         return list(machine_set.kinds(part)) if there is None or there.seen is None else []
     if observed is None:
-        kept = [machine_set.form.kinds[one.rank] for one in machine_set.kept(part)]
+        kept = [machine_set.form.kinds[worker.rank] for worker in machine_set.kept(part)]
         return list(machine_set.kinds(part)) if machine_set.adopted else kept
     return [*repeat(SPOT, observed.spot_gpus), *repeat(ON_DEMAND, observed.on_demand_gpus)]
 
 
-def _lost(machine_set: MachineSet) -> list[Kind]:
+def _lost(machine_set: MachineSet) -> list[Capacity]:
     """Return the kinds of workers that were lost with their machine, or vanished there."""
-    found: list[Kind] = []
+    found: list[Capacity] = []
     for part in machine_set.parts.values():
         observed = part.seen
         if part.missed:
@@ -181,9 +182,9 @@ def _pending(job: OrderedJob[MachineSet]) -> int:
 def _pending_of(machine_set: MachineSet, part: MachinePart) -> int:
     if part.seen is not None:
         return part.seen.pending_gpus
-    return (
-        0 if machine_set.adopted and machine_set.announced else len(part.ranks) - len(machine_set.kept(part))
-    )
+    if machine_set.adopted and machine_set.announced:
+        return 0
+    return len(part.ranks) - len(machine_set.kept(part))
 
 
 def _places_sent_s(machine_set: MachineSet | None, now: float) -> float | None:
@@ -198,11 +199,11 @@ def _places_sent_s(machine_set: MachineSet | None, now: float) -> float | None:
     return min(ago) if len(ago) == len(machine_set.parts) else None
 
 
-def _says_less(machine_set: MachineSet, said: LastReport) -> bool:
-    """Say whether the last that the workers of a set said is that less than all is done."""
-    if said.attempt != machine_set.attempt or said.part is None:
+def _says_less(machine_set: MachineSet, report: LastReport) -> bool:
+    """Say whether the workers of a set last reported that less than all is done."""
+    if report.attempt != machine_set.attempt or report.part is None:
         return False
-    part = machine_set.parts.get(said.part)
+    part = machine_set.parts.get(report.part)
     return part is not None and part.seen is not None and part.seen.unfinished
 
 
@@ -217,11 +218,11 @@ def _gone_s(machine_set: MachineSet) -> float | None:
     return min(max(ends), boot.seconds()) if ends else None
 
 
-def _silent_s(machine_set: MachineSet | None, said: LastReport, now: float) -> float:
+def _silent_s(machine_set: MachineSet | None, report: LastReport, now: float) -> float:
     """Return for how long nothing new was reported; 0 where nothing ever was."""
-    if machine_set is None or machine_set.began_at is None or said.at is None:
+    if machine_set is None or machine_set.began_at is None or report.at is None:
         return 0.0
-    return max(0.0, now - max(machine_set.began_at, said.grown_at))
+    return max(0.0, now - max(machine_set.began_at, report.grown_at))
 
 
 def _trouble(machine_set: MachineSet | None) -> str:

@@ -1,6 +1,6 @@
 """The back end of a Ray cluster, and its link to the nodes, through a bridge process that may die.
 
-The bridge is watched: when it has ended, or says nothing for some seconds, it is killed and started again.
+The bridge is watched: when it has ended, or sends nothing for some seconds, it is killed and started again.
 Nothing here waits for Ray, for the bridge or for a node.
 """
 
@@ -33,9 +33,9 @@ BEGIN_S = 30.0  # how long Python may take to start on a busy machine
 REFUSED = ("InvalidAuthToken", "Unauthenticated", "AuthenticationError")
 """What Ray prints when a token is wrong or missing, while it goes on trying."""
 KEPT_LINES = 50
-SILENT_S = 5.0  # a bridge that has said nothing for this long is killed
+SILENT_S = 5.0  # a bridge that has sent nothing for this long is killed
 CONNECT_S = 60.0  # one that has no connection after this long is killed, too
-HEAD_S = 5.0  # when the nodes could not be listed for this long, the head is said not to answer
+HEAD_S = 5.0  # when the nodes could not be listed for this long, the head is reported not to answer
 DEAD_KEPT_S = 600.0  # for how long nodes that are gone stay listed
 IDLE_S = 1800.0
 """After this long without a controller the agents of a journal end; the next controller starts them."""
@@ -54,7 +54,7 @@ class Start(NamedTuple):
 
 
 class BridgeProcess:
-    """A bridge process and the threads that speak with it."""
+    """A bridge process and the threads that exchange frames with it."""
 
     def __init__(self, start: Start, on_frame: Callable[[BridgeProcess, Beat | Reply], None]) -> None:
         self._start, self._on_frame = start, on_frame
@@ -91,7 +91,7 @@ class BridgeProcess:
 
     @property
     def silent_s(self) -> float:
-        """For how long it has said nothing; at first it is given time to begin."""
+        """For how long it has sent nothing; at first it is given time to begin."""
         if self._last_frame_at is None:
             return max(0.0, self.age_s - BEGIN_S)
         return time.monotonic() - self._last_frame_at
@@ -164,7 +164,7 @@ class RayLink:
             return list(self._hosts.values())
 
     def send(self, host: str, message: AgentMessage) -> None:
-        """Say this to the agent of a node. What was said before and has not been delivered is dropped."""
+        """Send this to the agent of a node. A message that has not been delivered yet is dropped."""
         with self._lock:
             bridge = self._bridge
         if bridge is not None:
@@ -193,12 +193,6 @@ class RayLink:
                     "--num-gpus, or with the label slacktide-gpus"
                 )
             return self._beat.trouble
-
-    @property
-    def bridge_pid(self) -> int | None:
-        """The process that is the client of Ray; None while there is none."""
-        with self._lock:
-            return None if self._bridge is None else self._bridge.pid
 
     def close(self) -> None:
         """End the bridge; agents and workers stay."""
@@ -249,7 +243,7 @@ class RayLink:
         return f"the connection to the Ray cluster at {self._start.address} was lost; it is made again"
 
     def _receive(self, bridge: BridgeProcess, frame: Beat | Reply) -> None:
-        """Take over what a bridge says, if it still is the one."""
+        """Take over what a bridge sends, if it still is the current one."""
         answer: AgentAnswer | None = pickle.loads(frame.frame) if isinstance(frame, Reply) else None
         with self._lock:
             if bridge is not self._bridge:

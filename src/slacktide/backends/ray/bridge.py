@@ -54,8 +54,7 @@ class NodeMessenger:
         self._package, self._reply = package, reply
         self._next: bytes | None = None
         self._ended = False
-        self.error = ""
-        """Why there was no answer to the last message; empty when there was one."""
+        self.error = ""  # why there was no answer to the last message; empty when there was one
         self._changed = threading.Condition()
         self._actor: Any = None
         threading.Thread(target=self._exchange_all, daemon=True, name=f"to-{host.id[:12]}").start()
@@ -142,12 +141,11 @@ def _last_line(error: Exception) -> str:
 class Bridge:
     """The client of Ray: lists nodes, and has a messenger for each."""
 
-    def __init__(self, address: str, owner: str, lease_s: float, idle_s: float, out: IO[bytes]) -> None:
-        self._address, self._owner, self._lease_s, self._idle_s = address, owner, lease_s, idle_s
+    def __init__(self, owner: str, lease_s: float, idle_s: float, out: IO[bytes]) -> None:
+        self._owner, self._lease_s, self._idle_s = owner, lease_s, idle_s
         self._out, self._writing = out, threading.Lock()
         self._messengers: dict[str, NodeMessenger] = {}
-        self._early: dict[str, bytes] = {}
-        """Messages to nodes that have not been listed yet."""
+        self._early: dict[str, bytes] = {}  # messages to nodes that have not been listed yet
         self._changing = threading.Lock()
         self._listed_at: float | None = None
         self._package = packed()
@@ -270,7 +268,7 @@ def main(address: str, owner: str, lease_s: str, idle_s: str) -> None:
     """Carry messages until there are no more."""
     out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever Ray prints
-    bridge = Bridge(address, owner, float(lease_s), float(idle_s), out)
+    bridge = Bridge(owner, float(lease_s), float(idle_s), out)
     threading.Thread(target=bridge.read_messages, args=(sys.stdin.buffer,), daemon=True).start()
     threading.Thread(target=bridge.beat, daemon=True).start()
     trouble = connect(address)

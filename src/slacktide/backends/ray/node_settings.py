@@ -1,6 +1,6 @@
-"""What a link and its bridge process share: how nodes and clients are set up, and what is said over pipes.
+"""What a link and its bridge process share: how nodes and clients are set up, and what is sent over pipes.
 
-What is said to agents, and what they answer, stays packed on the way: only both ends read it.
+What is sent to agents, and what they answer, stays packed on the way: only both ends read it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 from slacktide.backends.machines.agent.messages import Host
-from slacktide.backends.workers.launch import Kind
+from slacktide.journal.events import Capacity
 
 MARKET, POOL, TICKET, GPUS = "market", "pool", "slacktide-ticket", "slacktide-gpus"
 """The labels of a node: what it is rented as, where, with which ticket, and its GPUs where Ray itself knows
@@ -27,7 +27,7 @@ def host_of(node: Mapping[str, Any]) -> Host:
     kind = labels.get(MARKET) or labels.get(RAYS_MARKET)
     return Host(
         id=node["NodeID"],
-        kind=next((known for known in get_args(Kind) if known == kind), None),
+        kind=next((known for known in get_args(Capacity) if known == kind), None),
         pool=labels.get(POOL),
         gpus=_gpus(labels, node.get("Resources") or {}),
         address=node.get("NodeManagerAddress", ""),
@@ -37,8 +37,8 @@ def host_of(node: Mapping[str, Any]) -> Host:
 
 
 def _gpus(labels: Mapping[str, str], resources: Mapping[str, float]) -> int:
-    said = labels.get(GPUS, "")
-    return int(said) if said.isdecimal() else int(resources.get("GPU", 0))
+    label = labels.get(GPUS, "")
+    return int(label) if label.isdecimal() else int(resources.get("GPU", 0))
 
 
 LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
@@ -71,17 +71,17 @@ def client_environ(base: Mapping[str, str], address: str, token: Path | None) ->
 
 
 class Sending(NamedTuple):
-    """To the bridge: say this to the agent of a node."""
+    """To the bridge: send this to the agent of a node."""
 
     host: str
-    frame: bytes  # a packed `Say`
+    frame: bytes  # a packed `AgentMessage`
 
 
 class Reply(NamedTuple):
     """From the bridge: what an agent answered."""
 
     host: str
-    frame: bytes  # a packed `Answer`
+    frame: bytes  # a packed `AgentAnswer`
 
 
 class Beat(NamedTuple):

@@ -53,15 +53,14 @@ def job_variables(base: Mapping[str, str], launch: Launch, progress: Path) -> di
         "OMP_NUM_THREADS": "1",
         **handed_down(base),
         "PYTHONUNBUFFERED": "1",
-        **launch.envs,
-        **launch.secrets,
+        **launch.variables,
         **_outer(base),
-        "SLACKTIDE_JOB_ID": launch.job_id,
+        "SLACKTIDE_JOB_ID": launch.job,
         "SLACKTIDE_CHECKPOINT_DIR": os.path.abspath(launch.checkpoint_dir),
         "SLACKTIDE_PROGRESS": os.path.abspath(progress),
-        "SLACKTIDE_GRACE_SECONDS": f"{launch.grace_s:g}",
+        "SLACKTIDE_GRACE_SECONDS": f"{launch.spec.grace_s:g}",
         "SLACKTIDE_PYTHON": sys.executable,
-        "SKYPILOT_TASK_ID": launch.job_id,
+        "SKYPILOT_TASK_ID": launch.job,
     }
 
 

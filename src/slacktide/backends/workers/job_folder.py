@@ -31,9 +31,9 @@ from typing import NamedTuple
 
 from slacktide.backends.base import PIECE_BYTES
 from slacktide.backends.process_table import Process
-from slacktide.backends.workers.launch import Kind
 from slacktide.core.errors import BackendError, InputError
 from slacktide.core.files import PRIVATE_FILE, make_durable, replace_file
+from slacktide.journal.events import Capacity
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _BEGUN = ("attempt-*", "progress.jsonl", "setup.pid")
@@ -139,7 +139,7 @@ class Intent:
 
     attempt: int
     generation: int = 1  # how many sets of workers the oldest process of this attempt has been one of
-    kinds: tuple[Kind, ...]  # by rank
+    kinds: tuple[Capacity, ...]  # by rank
     devices: tuple[str, ...]  # the GPU of each rank as CUDA names it; empty on a machine without
     master_port: int
     grace_s: float
@@ -167,9 +167,8 @@ class Intent:
 
     def origin(self, rank: int) -> tuple[int, int]:
         """Return under which attempt and rank the worker of a rank registered, or will."""
-        return next(
-            ((one.attempt, one.former_rank) for one in self.kept if one.rank == rank), (self.attempt, rank)
-        )
+        kept = (worker[1:] for worker in self.kept if worker.rank == rank)
+        return next(kept, (self.attempt, rank))
 
 
 class ExitNote(NamedTuple):
@@ -205,16 +204,6 @@ def write_intent(folder: Path, intent: Intent) -> None:
     write_durably(target / "attempt.json", json.dumps({"format": 1, **asdict(intent)}))
 
 
-def has_intent(folder: Path, attempt: int) -> bool:
-    """Say whether anything was written down of what an attempt was to be, though it may make no sense."""
-    return os.path.lexists(attempt_folder(folder, attempt) / "attempt.json")
-
-
-def is_begun(folder: Path, attempt: int) -> bool:
-    """Say whether any worker of an attempt has left a trace."""
-    return any(attempt_folder(folder, attempt).glob("rank-*"))
-
-
 def read_intent(folder: Path, attempt: int) -> Intent | None:
     """Return what an attempt was to be; None when nothing, or nothing that makes sense, is written down."""
     try:
@@ -234,7 +223,7 @@ def read_intent(folder: Path, attempt: int) -> Intent | None:
             home=str(fact.get("home", "")),
             ranks=tuple(map(int, fact.get("ranks", ()))),
             addresses=tuple(map(str, fact.get("addresses", ()))),
-            kept=tuple(KeptRank(*map(int, one)) for one in fact.get("kept", ())),
+            kept=tuple(KeptRank(*map(int, worker)) for worker in fact.get("kept", ())),
             former=int(fact.get("former", 0)),
             pool=str(fact.get("pool", "")),
             script=str(fact.get("script", "")),
@@ -243,7 +232,7 @@ def read_intent(folder: Path, attempt: int) -> Intent | None:
         return None
 
 
-def _kind(text: object) -> Kind:
+def _kind(text: object) -> Capacity:
     if text == "spot":
         return "spot"
     if text == "on-demand":
@@ -254,7 +243,7 @@ def _kind(text: object) -> Kind:
 def taken_over(folder: Path) -> dict[tuple[int, int], int]:
     """Return the attempt that each worker which changed its set is now of, by where it registered."""
     intents = (read_intent(folder, attempt) for attempt in attempts(folder))
-    return {one[1:]: intent.attempt for intent in intents if intent for one in intent.kept}
+    return {worker[1:]: intent.attempt for intent in intents if intent for worker in intent.kept}
 
 
 def read_process(stem: Path) -> Process | None:
@@ -343,6 +332,11 @@ def _line(path: Path) -> str | None:
     return text[:-1] if text.endswith("\n") else None
 
 
+def open_plain_file(path: str, flags: int) -> int:
+    """Open a file that a job may have replaced, for `open`: no link is followed and no pipe is waited for."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
+
+
 class LogFile(NamedTuple):
     """Where the output of a worker is."""
 
@@ -356,7 +350,7 @@ class LogFile(NamedTuple):
         The last may have no end yet. What the job put in the place of its log is not followed or waited for.
         """
         try:
-            with open(self.path, "rb", opener=_opened) as file:
+            with open(self.path, "rb", opener=open_plain_file) as file:
                 file.seek(after)
                 while piece := file.readline(PIECE_BYTES):
                     yield piece
@@ -377,7 +371,3 @@ def logs_in(place: Path) -> list[LogFile]:
         ranks = ((path.stem.removeprefix("rank-"), path) for path in paths)
         found += sorted(LogFile(attempt, int(rank), path) for rank, path in ranks if rank.isdecimal())
     return found
-
-
-def _opened(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)

@@ -13,7 +13,6 @@ from typing import Any, Generic, Protocol, TypeVar
 from slacktide.backends.workers import job_folder as folder
 from slacktide.backends.workers.job_folder import LogFile, logs_in
 from slacktide.backends.workers.launch import (
-    Kind,
     Launch,
     ProcessStatus,
     SetPart,
@@ -23,6 +22,7 @@ from slacktide.backends.workers.launch import (
     is_name,
 )
 from slacktide.core.errors import BackendError, InputError
+from slacktide.journal.events import Capacity
 
 RETRY_S = 1.0  # how long to wait after the system could not start something
 
@@ -48,14 +48,11 @@ class OrderedJob(ABC, Generic[S]):
         self.refusal = "the command of the job is not known yet"
         """Why there is no launch, while there is none."""
         self.order: WorkerOrder | None = None
-        self.current: S | None = None
-        """The set of workers that there is, of whichever attempt."""
+        self.current: S | None = None  # the set of workers that there is, of whichever attempt
         self.going: list[S] = []
         """What an earlier controller left and no order explains, and workers that leave while others stay."""
-        self.newest = 0
-        """The highest attempt that was ever begun here."""
-        self.trouble = ""
-        """What went wrong at the last step that was tried."""
+        self.newest = 0  # the highest attempt that was ever begun here
+        self.trouble = ""  # what went wrong at the last step that was tried
         self.formed: int | None = None
         """The attempt that is ours to begin though it has a folder already."""
         self.retry_at = self.held_at = -math.inf
@@ -121,8 +118,9 @@ class OrderedJob(ABC, Generic[S]):
     def void_if_taken(self, spot_left: int) -> None:
         """Void the order where none of it has begun and the market takes some of its spot workers."""
         order = self.order
-        if order and (self.current is None or self.current.attempt != order.attempt):
-            self.order = order.after_take(spot_left)
+        has_begun = self.current is not None and order is not None and self.current.attempt == order.attempt
+        if order is not None and not has_begun and order.kinds.count("spot") > spot_left:
+            self.order = order.voided()
 
     def startable(self, now: float) -> Launch:
         """Return what is to be started; raises BackendError where that is not known."""
@@ -178,6 +176,8 @@ class JobTable(ABC, Generic[J]):
     def sweep(self, keep: Mapping[str, int]) -> None:
         """Take charge of what an earlier controller left: keep these attempts, end all else.
 
+        Kept workers are watched as if we had started them; the missing ones of a set that was only half begun
+        are started when the same attempt is held again. An attempt that was requested to stop is not kept.
         To be called before the first order: a job that has one is not touched, for its workers are ours.
         """
 
@@ -201,13 +201,13 @@ class JobTable(ABC, Generic[J]):
 
         Raises InputError for what cannot be run, BackendError when our own folder cannot be written.
         """
-        job = self._known(launch.job_id)
+        job = self._known(launch.job)
         try:
             folder.own(job.place, self._owner)
             job.open(self._now())
         except OSError as error:
             raise BackendError(
-                f"the folder of job {launch.job_id} must be writable, got: {error}; check disk and rights"
+                f"the folder of job {launch.job} must be writable, got: {error}; check disk and rights"
             ) from error
         check_launch(launch)
         job.enter(replace(launch, workdir=Path(os.path.abspath(launch.workdir))))
@@ -221,7 +221,7 @@ class JobTable(ABC, Generic[J]):
         self,
         job_id: str,
         attempt: int,
-        kinds: tuple[Kind, ...],
+        kinds: tuple[Capacity, ...],
         not_before: float = -math.inf,
         part: SetPart | None = None,
         pool: str = "",

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
+from slacktide.backends.base import LaunchSpec
 from slacktide.core.errors import InputError
 from slacktide.core.types import SavedEvidence
-
-Kind: TypeAlias = Literal["spot", "on-demand"]  # what a worker's GPU is rented as
+from slacktide.journal.events import Capacity
 
 LONGEST_TEXT_BYTES = 100_000
 """An argument or variable of a new process may have 128 KiB on Linux; some room is left for our own."""
@@ -30,25 +30,25 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """A job as the machine needs to know it."""
+    """A job as its machine needs to know it: with folders that are there, and the values of its secrets."""
 
-    job_id: str  # letters, digits, dots, dashes and underscores, at most 80: it names a folder
-    run: str  # shell text of the user, started once per worker
-    setup: str | None = None  # shell text that has to succeed once before the first worker is started
+    spec: LaunchSpec
     workdir: Path
     checkpoint_dir: Path  # made when it is missing; the same for all attempts
-    grace_s: float  # how long a worker may take to end after SIGTERM before SIGKILL ends it
-    checkpoints: bool = True  # whether it makes any, which must then be found wherever it goes on
-    checkpoint_url: str | None = None
-    """The store to which checkpoints are copied, and from which they are brought."""
     checkpoint_owner: str = ""
-    """Whose the checkpoints are in that store; empty: the owner's whose workers these are."""
-    checkpoint_keep: int = 2  # how many checkpoints the store keeps
-    worked: bool = False  # whether the job has done work already, which must not be begun anew
-    progress_log: str | None = None  # the pattern that finds progress in what rank 0 prints
-    envs: Mapping[str, str] = field(default_factory=dict)
+    """Whose the checkpoints are in a store; empty: the owner's whose workers these are."""
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Variables like `envs`, but never printed and never written to disk."""
+    """Variables that are never printed and never written to disk."""
+
+    @property
+    def job(self) -> str:
+        """The job's name: letters, digits, dots, dashes and underscores, for it names a folder."""
+        return self.spec.job
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """The variables that the job declares."""
+        return {**self.spec.env, **self.secrets}
 
 
 class SetPart(NamedTuple):
@@ -70,7 +70,7 @@ class WorkerOrder(NamedTuple):
     """The workers that a job is to hold."""
 
     attempt: int
-    kinds: tuple[Kind, ...]  # by rank; none: no workers at all
+    kinds: tuple[Capacity, ...]  # by rank; none: no workers at all
     not_before: float
     pool: str = ""  # where the GPUs are rented
     part: SetPart | None = None  # which part of a larger set this is; None: these are all of its workers
@@ -82,10 +82,6 @@ class WorkerOrder(NamedTuple):
     def voided(self) -> WorkerOrder:
         """Return the order with nothing that may begin any more."""
         return self._replace(void=True)
-
-    def after_take(self, spot_left: int) -> WorkerOrder:
-        """Return what is left of it when the market takes spot workers before any has begun."""
-        return self._replace(void=self.void or self.kinds.count("spot") > spot_left)
 
 
 Phase: TypeAlias = Literal["none", "setting-up", "starting", "running", "stopping", "exited"]
@@ -117,8 +113,9 @@ class ProcessStatus(NamedTuple):
     failed_rank: int | None
     """The first worker that ended with anything but 0 without a request to stop, while no other was lost."""
     failed_code: int | None  # what that one exited with
-    finished: bool  # all ended with 0, untold, and the job said that all is done if it ever says how much is
-    unfinished: bool  # all ended with 0, untold, but the job last said that less is done
+    finished: bool
+    """All ended with 0, without a request to stop, and the job reported all done if it reports at all."""
+    unfinished: bool  # all ended with 0, without a request to stop, but the job last reported less
     stopped: bool
     """The attempt was requested to stop, by anyone, or lost workers, or is not that of the order."""
     gone: bool  # nothing of the job is left on the machine
@@ -128,8 +125,8 @@ class ProcessStatus(NamedTuple):
     done_share: float
     checkpointed_share: float
     saved: SavedEvidence  # how that is known
-    said_s: float | None  # seconds since the job last said how much is done; None when it never has
-    spoken: bool  # whether it was the workers of this attempt who said so
+    reported_s: float | None  # seconds since the job last reported how much is done; None when it never has
+    own_report: bool  # whether the workers of this attempt reported it
     metrics: Mapping[str, float]
     began_s: float | None  # seconds since the attempt's workers were started; None when they were not
     silent_s: float
@@ -152,12 +149,12 @@ class ProcessStatus(NamedTuple):
 
 def script_of(launch: Launch) -> str:
     """Return a digest of what the workers of a set have in common; no value of a variable goes into it."""
-    names = sorted({*launch.envs, *launch.secrets})
-    parts = [launch.run, str(launch.workdir), str(launch.checkpoint_dir), f"{launch.grace_s:g}", *names]
+    folders = [str(launch.workdir), str(launch.checkpoint_dir)]
+    parts = [launch.spec.run, *folders, f"{launch.spec.grace_s:g}", *sorted(launch.variables)]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
-def lower_ranks_first(kinds: Sequence[Kind], staying: Sequence[Kind | None]) -> dict[int, int]:
+def lower_ranks_first(kinds: Sequence[Capacity], staying: Sequence[Capacity | None]) -> dict[int, int]:
     """Return who of a set stays in one of these kinds: new ranks with the former ones.
 
     `staying` has the kind of each former worker, None where it cannot stay. Workers stay what they are rented
@@ -166,8 +163,8 @@ def lower_ranks_first(kinds: Sequence[Kind], staying: Sequence[Kind | None]) -> 
     """
     stay: dict[int, int] = {}
     for rank, kind in enumerate(kinds):
-        alike = (former for former, its in enumerate(staying) if its == kind)
-        former = next((one for one in alike if one not in stay.values()), None)
+        alike = (former for former, its in enumerate(staying) if its == kind and former not in stay.values())
+        former = next(alike, None)
         if former is not None:
             stay[rank] = former
     leave, come = len(staying) - len(stay), len(kinds) - len(stay)
@@ -189,12 +186,12 @@ def is_name(name: str) -> bool:
 
 def check_launch(launch: Launch) -> None:
     """Refuse what could not be started, and make the checkpoint folder; raises InputError."""
-    check_name("a job id", launch.job_id)
-    if not (math.isfinite(launch.grace_s) and launch.grace_s >= 0):
-        raise InputError(f"grace_s must be a number >= 0, got {launch.grace_s}")
-    _check_text("run", launch.run)
-    _check_text("setup", launch.setup or "")
-    for name, value in {**launch.envs, **launch.secrets}.items():
+    check_name("a job id", launch.job)
+    if not (math.isfinite(launch.spec.grace_s) and launch.spec.grace_s >= 0):
+        raise InputError(f"grace_s must be a number >= 0, got {launch.spec.grace_s}")
+    _check_text("run", launch.spec.run)
+    _check_text("setup", launch.spec.setup or "")
+    for name, value in launch.variables.items():
         if not _VARIABLE.fullmatch(name):
             raise InputError(f"a variable's name must be letters, digits and underscores, got {name!r}")
         _check_text(f"variable {name}", value)

@@ -2,7 +2,7 @@
 
 A job may write what and as much as it likes; the process that watches it has other jobs to look after. So a
 look reads a bounded part of what is new, parses a bounded number of lines and keeps a bounded number of
-metrics. Of what is passed over it looks for one thing, the last line that says how much is done.
+metrics. In what is passed over it looks for one thing, the last line that says how much is done.
 """
 
 from __future__ import annotations
@@ -13,26 +13,30 @@ import os
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from slacktide.backends.workers.job_folder import open_plain_file
 from slacktide.core.types import SavedEvidence
 
 LONGEST_LINE_BYTES = 1 << 16  # longer lines are not read
 AT_MOST_BYTES = 1 << 20  # how much of what was added is read at a look; of more than this only the end
 AT_MOST_LINES = 1000  # how many lines are parsed at a look; of more than these only the last ones
-SEARCHED_BYTES = 1 << 26  # how far back the last word on what is done is looked for among what is passed over
-TRIES = 100  # how many lines among these are tried that look as if they said it
+SEARCHED_BYTES = 1 << 26  # how far back the last report is looked for in what is passed over
+TRIES = 100  # how many lines among these are tried that look like a report
 MOST_METRICS = 64
 LONGEST_NAME = 64
 UNREAD = "unread_lines"  # the metric that says how many lines were not read, where some were not
 
 _DONE = b'"done"'
+_BROKEN = (ValueError, TypeError, OverflowError, RecursionError)  # what reading a broken line may raise
 
 
 class ReportedProgress(NamedTuple):
-    """The last that was said."""
+    """The last report."""
 
     done_share: float = 0.0
     checkpointed_share: float = 0.0  # the work that a worker killed without notice would not lose
@@ -42,13 +46,13 @@ class ReportedProgress(NamedTuple):
 
 
 class Follower(ABC):
-    """Follows a file that a job writes, and knows when it last said anything, and anything more."""
+    """Follows a file that a job writes, and knows when it last reported anything, and anything more."""
 
     def __init__(self, progress: ReportedProgress) -> None:
         self.progress = progress
         self.grown_at = -math.inf
         """When more was last found to be done than ever in this attempt, on the caller's clock."""
-        self.said_at: float | None = None
+        self.reported_at: float | None = None
         """When it was last found to say how much is done; None while it never has."""
         self._most_share = -1.0
 
@@ -64,7 +68,7 @@ class Follower(ABC):
         except OSError:  # it is missing, or the job keeps it from being read
             return
         if self.progress.reports > reports:
-            self.said_at = now
+            self.reported_at = now
             if self.progress.done_share > self._most_share:
                 self.grown_at, self._most_share = now, self.progress.done_share
 
@@ -81,7 +85,7 @@ class Follower(ABC):
         reports = self.progress.reports
         self.poll(now)
         if self.progress.reports > reports:
-            self.grown_at = self.said_at = now - silent_s
+            self.grown_at = self.reported_at = now - silent_s
 
 
 class Tail(Follower):
@@ -92,15 +96,11 @@ class Tail(Follower):
         self.path = path
         self.broken_lines = 0
         """Lines that could not be read, or were too many; what came too fast to be counted counts as one."""
-        self.skipped_bytes = 0
-        """What came faster than it could be read."""
-        self.behind = False
-        """Whether the file was longer than what was read of it."""
+        self.behind = False  # whether the file was longer than what was read of it
         self._inode = 0
         self._offset = 0
         self._rest = b""
-        self._inside = False
-        """Whether the next bytes are of a line that is too long."""
+        self._inside = False  # whether the next bytes are of a line that is too long
         self.catch_up(path, now)
 
     @property
@@ -128,7 +128,6 @@ class Tail(Follower):
         """Go on at a later place, inside whatever line is there, with the last word from before it."""
         begin = self._offset - len(self._rest)
         self._take(last_report(handle, max(begin, to - SEARCHED_BYTES), to + LONGEST_LINE_BYTES))
-        self.skipped_bytes += to - begin
         self.broken_lines += 1
         self._offset, self._rest, self._inside = to, b"", True
 
@@ -142,19 +141,15 @@ class Tail(Follower):
         if len(self._rest) > LONGEST_LINE_BYTES:
             self._rest, self._inside = b"", True
             self.broken_lines += 1
-        self._take(self._read_of(lines))
-
-    def _read_of(self, lines: Sequence[bytes]) -> Iterable[bytes]:
-        """Return the lines to read, in order: the last ones, and the last word before them."""
         passed, taken = lines[:-AT_MOST_LINES], lines[-AT_MOST_LINES:]
         self.broken_lines += len(passed)
-        return [*_last_of(reversed(passed)), *taken]
+        self._take([*_last_of(reversed(passed)), *taken])
 
     def _take(self, lines: Iterable[bytes]) -> None:
         for line in filter(None, map(bytes.strip, lines)):
             try:
-                self.progress = said(line, self.progress)
-            except (ValueError, TypeError, OverflowError, RecursionError):
+                self.progress = parse_report(line, self.progress)
+            except _BROKEN:
                 self.broken_lines += 1
 
 
@@ -176,26 +171,16 @@ def last_report(handle: int, begin: int, end: int) -> list[bytes]:
 
 def _last_of(lines: Iterable[bytes]) -> list[bytes]:
     """Return the first of some lines that says how much is done; only a few are tried."""
-    tries = TRIES
-    for line in lines:
-        if _DONE in line and len(line) <= LONGEST_LINE_BYTES:
-            if _is_report(line):
+    likely = (line for line in lines if _DONE in line and len(line) <= LONGEST_LINE_BYTES)
+    for line in islice(likely, TRIES):
+        with suppress(*_BROKEN):
+            if parse_report(line, ReportedProgress()).reports:
                 return [line]
-            tries -= 1
-            if not tries:
-                break
     return []
 
 
-def _is_report(line: bytes) -> bool:
-    try:
-        return said(line, ReportedProgress()).reports > 0
-    except (ValueError, TypeError, OverflowError, RecursionError):
-        return False
-
-
-def said(line: bytes, before: ReportedProgress) -> ReportedProgress:
-    """Return what a line says, on top of what was said before; raises ValueError or TypeError if broken.
+def parse_report(line: bytes, before: ReportedProgress) -> ReportedProgress:
+    """Return a report updated by a line; raises ValueError or TypeError if the line is broken.
 
     A line without `done` only brings metrics. Shares are clipped to [0, 1]; metrics that are no finite
     numbers are left out, and so are those with long names and those that come when there are many already.
@@ -218,11 +203,8 @@ def _with(known: Mapping[str, float], reported: Mapping[str, object]) -> Mapping
     """Return metrics updated with a report, as far as there is room for them."""
     metrics = dict(known)
     for name, value in reported.items():
-        if (
-            _is_number(value)
-            and len(name) <= LONGEST_NAME
-            and (name in metrics or len(metrics) < MOST_METRICS)
-        ):
+        has_room = name in metrics or len(metrics) < MOST_METRICS
+        if _is_number(value) and len(name) <= LONGEST_NAME and has_room:
             metrics[name] = float(value)  # type: ignore[arg-type]
     return metrics
 
@@ -251,8 +233,7 @@ class PrintedProgress(Follower):
     def __init__(self, pattern: str) -> None:
         super().__init__(ReportedProgress(saved="unknown"))
         self.pattern = pattern
-        self.given_up = False
-        """Whether the pattern took too long."""
+        self.given_up = False  # whether the pattern took too long
         self._search = re.compile(pattern.encode()).search
         self._path: Path | None = None
         self._offset = 0
@@ -276,16 +257,13 @@ class PrintedProgress(Follower):
             self.progress = self.progress._replace(done_share=share, reports=self.progress.reports + 1)
 
     def _added(self, path: Path) -> bytes:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        try:
-            size = os.fstat(handle).st_size
+        with open(path, "rb", buffering=0, opener=open_plain_file) as file:
+            size = os.fstat(file.fileno()).st_size
             if size < self._offset:
                 self._offset, self._rest = 0, b""
             if size - self._offset > PRINTED_BYTES:
                 self._offset, self._rest = size - PRINTED_BYTES, b""
-            added = os.pread(handle, PRINTED_BYTES, self._offset)
-        finally:
-            os.close(handle)
+            added = os.pread(file.fileno(), PRINTED_BYTES, self._offset)
         self._offset += len(added)
         return added
 
@@ -295,15 +273,12 @@ class PrintedProgress(Follower):
             short = line[:PRINTED_LINE_BYTES]
             found = self._search(short)
             if time.monotonic() - began > SLOW_S:
-                self._give_up()
+                self.given_up, self.reported_at, self.progress = True, None, ReportedProgress(saved="unknown")
                 return None
             share = None if found is None else share_of(found, short)
             if share is not None:
                 return share
         return None
-
-    def _give_up(self) -> None:
-        self.given_up, self.said_at, self.progress = True, None, ReportedProgress(saved="unknown")
 
 
 def share_of(found: re.Match[bytes], line: bytes) -> float | None:

@@ -17,9 +17,10 @@ from pathlib import Path
 
 from slacktide.backends.workers import environment, job_folder
 from slacktide.backends.workers.job_folder import Intent, KeptRank
-from slacktide.backends.workers.launch import READY_S, TAKE_S, Kind, SetPart, lower_ranks_first
+from slacktide.backends.workers.launch import READY_S, TAKE_S, lower_ranks_first
 from slacktide.backends.workers.worker import Worker
 from slacktide.backends.workers.worker_set import WorkerSet
+from slacktide.journal.events import Capacity
 
 
 def can_spare(worker_set: WorkerSet, ranks: Collection[int]) -> bool:
@@ -28,7 +29,7 @@ def can_spare(worker_set: WorkerSet, ranks: Collection[int]) -> bool:
     return bool(others) and _whole(worker_set) and all(_is_free(worker) for worker in others)
 
 
-def staying(worker_set: WorkerSet, kinds: tuple[Kind, ...]) -> dict[int, Worker]:
+def staying(worker_set: WorkerSet, kinds: tuple[Capacity, ...]) -> dict[int, Worker]:
     """Return who gets which rank of a changed set; empty where all have to be started anew."""
     if not _whole(worker_set):
         return {}
@@ -36,7 +37,7 @@ def staying(worker_set: WorkerSet, kinds: tuple[Kind, ...]) -> dict[int, Worker]
     if any(not worker.signaled for worker in worker_set.workers if worker not in free):
         return {}
     former = [worker.kind if worker in free else None for worker in worker_set.workers]
-    return {rank: worker_set.workers[one] for rank, one in lower_ranks_first(kinds, former).items()}
+    return {rank: worker_set.workers[before] for rank, before in lower_ranks_first(kinds, former).items()}
 
 
 def named(worker_set: WorkerSet, kept: Collection[tuple[int, int]]) -> dict[int, Worker]:
@@ -66,22 +67,10 @@ def _is_free(worker: Worker) -> bool:
     return worker.alive and worker.process is not None and not worker.signaled and not worker.dying
 
 
-def successor(
-    before: Intent, attempt: int, kinds: tuple[Kind, ...], stay: Mapping[int, Worker], part: SetPart
-) -> Intent:
-    """Return what this machine's part of a set is to be that takes these workers over."""
-    return replace(
-        before,
-        attempt=attempt,
-        former=before.attempt,
-        generation=before.generation + 1,
-        kinds=kinds,
-        devices=part.devices,
-        master_port=part.master_port,
-        ranks=part.ranks,
-        addresses=part.addresses,
-        kept=tuple(KeptRank(rank, *before.origin(worker.rank)) for rank, worker in stay.items()),
-    )
+def successor(before: Intent, new: Intent, stay: Mapping[int, Worker]) -> Intent:
+    """Return what a set is to be, or this machine's part of it, that takes these workers over."""
+    kept = tuple(KeptRank(rank, *before.origin(worker.rank)) for rank, worker in stay.items())
+    return replace(new, former=before.attempt, generation=before.generation + 1, kept=kept)
 
 
 def is_able(worker: Worker) -> bool:
@@ -94,12 +83,10 @@ class Reforming:
 
     def __init__(self, worker_set: WorkerSet, intent: Intent, home: Path, since: float, now: float) -> None:
         """Take up what is on disk: an earlier controller may have come some way."""
-        self.formed_at: float | None = None
-        """When all were seen to have taken their places."""
+        self.formed_at: float | None = None  # when all were seen to have taken their places
         self.places_sent_at: float | None = None
         """When all had received them: the old set stops working then."""
-        self.trouble = ""
-        """Why the set had to be ended; empty when it had not."""
+        self.trouble = ""  # why the set had to be ended; empty when it had not
         self._worker_set, self._intent, self._home, self._since = worker_set, intent, home, since
         if self._all("taken"):
             self.places_sent_at = self.formed_at = since

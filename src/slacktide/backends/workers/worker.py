@@ -18,10 +18,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from slacktide.backends import process_table
-from slacktide.backends.process_table import Process, as_subreaper, left_behind, relatives
+from slacktide.backends.process_table import Process, as_subreaper, left_behind
 from slacktide.backends.workers import job_folder as folder
-from slacktide.backends.workers.launch import Kind
 from slacktide.core import machine_clock as boot
+from slacktide.journal.events import Capacity
 
 SCRIPT = r"""
 # The names are long because the user's variables are exported: one of the same name would be changed.
@@ -96,7 +96,8 @@ def spawn(stem: Path, stop: Path, log: Path, workdir: Path, run: str, environ: M
     """
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
     try:
-        texts = [str(stem.parent), stem.name, stop.name, str(workdir), _shell(), run]
+        shell = shutil.which("bash") or _SH  # bash where it is, as users of SkyPilot expect
+        texts = [str(stem.parent), stem.name, stop.name, str(workdir), shell, run]
         command = as_subreaper([_SH, "-c", SCRIPT, "slacktide-worker", *texts])
         return os.posix_spawn(
             command[0],
@@ -114,11 +115,6 @@ def spawn(stem: Path, stop: Path, log: Path, workdir: Path, run: str, environ: M
 def exit_code(status: int) -> int:
     """Return a status as a shell reports it (128 and the signal) in our form: minus the signal."""
     return 128 - status if 128 < status <= 128 + 64 else status
-
-
-def _shell() -> str:
-    """Return bash where it is, as users of SkyPilot expect, else the system's shell."""
-    return shutil.which("bash") or _SH
 
 
 def _files(output: int) -> Sequence[tuple[int, ...] | tuple[int, int, str, int, int]]:
@@ -157,38 +153,32 @@ class Worker:
     have gone.
     """
 
-    def __init__(self, rank: int, kind: Kind, marker: str, stem: Path) -> None:
+    def __init__(self, rank: int, kind: Capacity, marker: str, stem: Path) -> None:
         self.rank = rank
-        self.kind: Kind = kind
+        self.kind: Capacity = kind
         self.marker = marker
         self.stem = stem
         self.child: int | None = None
         """Its pid while it is a child of ours that was not waited for: no other process can have this pid."""
-        self.process: process_table.Process | None = None
-        """As it registered itself."""
+        self.process: Process | None = None  # as it registered itself
         self.exit_code: int | None = None
-        self.ended_ns = 0
-        """When it ended by the wall clock, once it has."""
+        self.ended_ns = 0  # when it ended by the wall clock, once it has
         self.stop_noted = False
         """Whether its own note says that a stop had been requested, by any sender."""
-        self.signaled = False
-        """Whether we signaled it to end while it lived."""
+        self.signaled = False  # whether we signaled it to end while it lived
         self.lost = False
         """Whether it ended without a word: its machine, or what stands for that, was taken from it."""
         self.gone_s: float | None = None
         """When it and all that it started had gone, on the machine's own clock."""
         self.kill_at = math.inf
-        self.leftovers: list[process_table.Process] = []
-        self.cleared = False
-        """Whether it has ended and nothing of it was found any more."""
-        self._signaled_processes: set[process_table.Process] = set()
+        self.leftovers: list[Process] = []
+        self.cleared = False  # whether it has ended and nothing of it was found any more
+        self._signaled_processes: set[Process] = set()
         self._seen_s: float | None = None
         """When it was last seen alive, on the machine's own clock: its pid's session was its own then."""
         self._ended_s: float | None = None
-        self._outlived = False
-        """Whether anything of it was found after its end."""
-        self._below: set[process_table.Process] = set()
-        """All that was ever found to be its own."""
+        self._outlived = False  # whether anything of it was found after its end
+        self._below: set[Process] = set()  # all that was ever found to be its own
 
     @property
     def awaited(self) -> bool:
@@ -220,11 +210,6 @@ class Worker:
         """The leader of its session and process group."""
         return self.process.pid if self.process else self.child
 
-    @property
-    def pids(self) -> list[int]:
-        """What of it lived when last polled: its leader, or what outlived that."""
-        return [self.pid] if self.alive and self.pid else [process.pid for process in self.leftovers]
-
     def began(self, pid: int) -> None:
         """Take note of a child of ours."""
         self.child = pid
@@ -244,14 +229,14 @@ class Worker:
 
     def send_signal(self, number: signal.Signals, seen: Iterable[process_table.SeenProcess]) -> None:
         """Signal its whole process group if it lived just now, and those of its processes that left it."""
-        mine = self._relatives(seen)
+        relatives = self._relatives(seen)
         if self.alive and self.pid is not None:
             self.signaled = True
             process_table.send_group(self.pid, number)
-        for other in mine:
+        for other in relatives:
             if not self.alive or other.group != self.pid:
                 process_table.send(other.process, number)
-        self._signaled_processes.update(other.process for other in mine)
+        self._signaled_processes.update(other.process for other in relatives)
 
     def clear(self, now: float, grace_s: float, seen: Iterable[process_table.SeenProcess]) -> None:
         """Look for what outlived it, and end that: SIGTERM unless it had one before, patience, SIGKILL."""
@@ -272,7 +257,7 @@ class Worker:
 
     def _relatives(self, seen: Iterable[process_table.SeenProcess]) -> list[process_table.SeenProcess]:
         """Return what is ours of all processes, and remember it: later nothing may lead from us to them."""
-        found = relatives(seen, self._owns, self._below)
+        found = process_table.relatives(seen, self._owns, self._below)
         self._below.update(other.process for other in found)
         return found
 
@@ -333,7 +318,8 @@ def _end_by_signs(stem: Path, process: Process | None, seen_s: float | None) -> 
     `seen_s` is when we saw it ourselves. The age of what it printed and reported covers the time between
     looks.
     """
-    last_s = max([*_ages(folder.signs(stem)), *_given(seen_s)], default=boot.seconds())
+    seen = [] if seen_s is None else [seen_s]
+    last_s = max([*_ages(folder.signs(stem)), *seen], default=boot.seconds())
     # Where boots have no ids it is not known, and taken for one of this boot.
     before = process is not None and bool(boot.boot_id()) and process.boot != boot.boot_id()
     return min(last_s, _BOOTED_S) if before else last_s
@@ -356,12 +342,8 @@ def _by_wall(written_ns: int | None) -> float:
 
 
 def _ages(signs: Iterable[Path]) -> list[float]:
-    """Return when those of these files were written that there are."""
+    """Return when these files were written, as far as they exist."""
     return [_by_wall(written_ns) for path in signs if (written_ns := folder.age_ns(path))]
-
-
-def _given(seen_s: float | None) -> Iterable[float]:
-    return () if seen_s is None else (seen_s,)
 
 
 def _uptime_s() -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 from pathlib import Path
@@ -16,13 +16,14 @@ from typing import Any
 
 from slacktide.backends.base import BackendPlace, BackendStatus, JobProgress, LaunchSpec, Log, WorkerFailure
 from slacktide.backends.workers.job_table import JobTable
-from slacktide.backends.workers.launch import STRAY_GRACE_S, Kind, Launch, ProcessStatus
+from slacktide.backends.workers.launch import STRAY_GRACE_S, Launch, ProcessStatus
 from slacktide.core import machine_clock as boot
 from slacktide.core.errors import BackendError, InputError
 from slacktide.core.types import Order
+from slacktide.journal.events import Capacity
 
-SPOT: Kind = "spot"
-ON_DEMAND: Kind = "on-demand"
+SPOT: Capacity = "spot"
+ON_DEMAND: Capacity = "on-demand"
 NOT_FOUND = (126, 127)  # what a shell says of a command that is not there or may not be run
 SLACK_S = 0.5  # added to the grace where a stop must be over in time: signals and looks take time too
 
@@ -32,19 +33,17 @@ class WorkerBackend:
     """A back end that starts workers; who holds them, and where, its kinds say."""
 
     place: BackendPlace
+    now_s: Callable[[], float] = field(init=False, default=time.monotonic)
+    """Reads the clock by which workers are started, which is never set."""
     workers: JobTable[Any] = field(init=False)
     _grace_s: dict[str, float] = field(default_factory=dict, init=False)
     _orders: dict[str, Order] = field(default_factory=dict, init=False)
     _times: dict[tuple[str, str], tuple[object, float]] = field(default_factory=dict, init=False)
     """The market's time of what happened to a job, and to what it was that it happened."""
 
-    def hold_workers(self, order: Order, kinds: tuple[Kind, ...], not_before: float) -> None:
+    def hold_workers(self, order: Order, kinds: tuple[Capacity, ...], not_before: float) -> None:
         """Have workers of these kinds, in the order of their ranks, started from this time on."""
         self.workers.hold(order.job, order.attempt, kinds, not_before, pool=order.pool)
-
-    def seconds(self) -> float:
-        """Read the clock by which workers are started."""
-        return time.monotonic()
 
     def enter(self, launch: LaunchSpec) -> None:
         """Get to know a job; raises InputError when it has no command or its folders cannot be used.
@@ -63,11 +62,11 @@ class WorkerBackend:
         if order.attempt < max(1, self._orders.get(order.job, order).attempt):
             return  # before the first attempt there is nothing to stop either
         self._orders[order.job] = order
-        kinds: tuple[Kind, ...] = ()
+        kinds: tuple[Capacity, ...] = ()
         if not order.ending and self.place.now_hours() < order.until_hours:
             # On-demand workers get the low ranks: rank 0 often does more, and they are not taken away.
             kinds = (*repeat(ON_DEMAND, order.on_demand_gpus), *repeat(SPOT, order.spot_gpus))
-        self.hold_workers(order, kinds, self.seconds() + order.delay_s)
+        self.hold_workers(order, kinds, self.now_s() + order.delay_s)
 
     def look(self, jobs: Sequence[str]) -> Mapping[str, BackendStatus]:
         """Move starts, stops and kills on, end what is held for too long, and read what workers reported."""
@@ -112,18 +111,9 @@ class WorkerBackend:
                 "none; put it back, make an empty one to start over, or cancel the job"
             )
         return Launch(
-            job_id=launch.job,
-            run=launch.run,
-            setup=launch.setup,
+            spec=launch,
             workdir=Path(launch.workdir),
             checkpoint_dir=own if launch.checkpoint_dir is None else Path(launch.checkpoint_dir),
-            grace_s=launch.grace_s,
-            checkpoints=launch.checkpoints,
-            checkpoint_url=launch.checkpoint_url,
-            checkpoint_keep=launch.checkpoint_keep,
-            worked=launch.worked,
-            progress_log=launch.progress_log,
-            envs=launch.env,
             secrets={name: values[name] for name in launch.secrets},
         )
 
@@ -174,28 +164,26 @@ class WorkerBackend:
         return self._when(math.inf if seen.places_sent_s is None else seen.places_sent_s)
 
     def _since_hours(self, job: str, seen: ProcessStatus) -> float:
-        """Return when the workers were started on the market's clock."""
         if seen.began_s is None:
             return math.inf
         return self._found_first(("began", job), seen.attempt, self._when(max(0.0, seen.began_s)))
 
     def _until_hours(self, job: str, seen: ProcessStatus) -> float:
-        """Return when the last worker had gone on the market's clock, by how long ago that was."""
         if seen.gone_s is None:
             return math.inf
         about = seen.attempt, seen.gone_s
         return self._found_first(("gone", job), about, self._gone_hours(seen.gone_s))
 
     def _found_first(self, key: tuple[str, str], about: object, hours: float) -> float:
-        """Return the time that was found first for the same event, so that every look says the same."""
+        """Return the time that was found first for the same event, so that every look reports the same."""
         if key not in self._times or self._times[key][0] != about:
             self._times[key] = about, hours
         return self._times[key][1]
 
     def _progress(self, seen: ProcessStatus) -> JobProgress | None:
-        if seen.said_s is None:
+        if seen.reported_s is None:
             return None
-        at_hours = self._when(seen.said_s) if seen.spoken else -math.inf
+        at_hours = self._when(seen.reported_s) if seen.own_report else -math.inf
         return JobProgress(seen.done_share, seen.checkpointed_share, at_hours, seen.saved)
 
 
@@ -204,8 +192,8 @@ def failure_of(seen: ProcessStatus) -> WorkerFailure | None:
     if seen.setup_exit not in (None, 0):
         return WorkerFailure(0, int(seen.setup_exit or 0), True, f"the setup exited with {seen.setup_exit}")
     if seen.unfinished:
-        said = f"it last reported {seen.done_share:.6g} done; report 1 at the end"
-        return WorkerFailure(0, 0, what=f"exited with 0 before its work was done: {said}")
+        reported = f"it last reported {seen.done_share:.6g} done; report 1 at the end"
+        return WorkerFailure(0, 0, what=f"exited with 0 before its work was done: {reported}")
     rank, code = seen.failed_rank, seen.failed_code
     if rank is None or code is None:
         return None

@@ -33,10 +33,8 @@ class WorkerSet:
         self._stop_path = stop_path
         self._stopped_ns: int | None = None
         """When the attempt was requested to stop, by the clock of files."""
-        self._failing = False
-        """Whether a failure was seen when the workers were last polled."""
-        self._taken_at = math.inf
-        """When spot workers that the market takes are killed."""
+        self._failing = False  # whether a failure was seen when the workers were last polled
+        self._taken_at = math.inf  # when spot workers that the market takes are killed
         self._reload()
 
     @property
@@ -89,8 +87,8 @@ class WorkerSet:
 
     def notice_s(self, now: float) -> float | None:
         """Return how long workers have left that the market takes; None where it takes none that is there."""
-        here = self._taken_at < math.inf and any(one.present and one.kind == "spot" for one in self.workers)
-        return max(0.0, self._taken_at - now) if here else None
+        spot_left = any(worker.present and worker.kind == "spot" for worker in self.workers)
+        return max(0.0, self._taken_at - now) if spot_left and self._taken_at < math.inf else None
 
     def poll(self, now: float) -> None:
         """See who ended, end those with whom patience is over, and clear up behind those who ended."""
@@ -98,9 +96,11 @@ class WorkerSet:
         # Who was killed and has not died yet is lost as well, and not ended by our word.
         if self.broken and not self.stopping and not any(worker.dying for worker in self.workers):
             self.stop(now)
-        overdue = [worker for worker in self.workers if worker.alive and worker.kill_at <= now]
-        self._send_signal(overdue, signal.SIGKILL)
-        self._clear([worker for worker in self.workers if self._to_clear(worker, now)], now)
+        self._kill_overdue(self.workers, now)
+        ended = [worker for worker in self.workers if self._to_clear(worker, now)]
+        seen = list(process_table.scan()) if ended else []
+        for worker in ended:
+            worker.clear(now, self._grace_s, seen)
 
     def stop(self, now: float) -> None:
         """Request all to end."""
@@ -132,8 +132,13 @@ class WorkerSet:
 
     def _signal_some(self, workers: Collection[Worker], now: float) -> None:
         """Kill those with whom patience is over, and request the others to end, once."""
-        self._send_signal([one for one in workers if one.alive and one.kill_at <= now], signal.SIGKILL)
-        self._send_signal([one for one in workers if one.alive and not one.signaled], signal.SIGTERM)
+        self._kill_overdue(workers, now)
+        unsignaled = [worker for worker in workers if worker.alive and not worker.signaled]
+        self._send_signal(unsignaled, signal.SIGTERM)
+
+    def _kill_overdue(self, workers: Collection[Worker], now: float) -> None:
+        overdue = [worker for worker in workers if worker.alive and worker.kill_at <= now]
+        self._send_signal(overdue, signal.SIGKILL)
 
     def _note_taken(self, ranks: Collection[int], notice_s: float, now: float) -> None:
         if ranks:
@@ -195,11 +200,6 @@ class WorkerSet:
         worker.leftovers = [process for process in worker.leftovers if process_table.alive(process)]
         return not worker.leftovers or worker.kill_at <= now
 
-    def _clear(self, workers: Collection[Worker], now: float) -> None:
-        seen = list(process_table.scan()) if workers else []
-        for worker in workers:
-            worker.clear(now, self._grace_s, seen)
-
     def _send_signal(self, workers: Collection[Worker], number: signal.Signals) -> None:
         seen = list(process_table.scan()) if workers else []
         for worker in workers:
@@ -218,11 +218,6 @@ class JobSetup:
         self._stop_path = place / "setup.stop"
         self._worker_set: WorkerSet | None = None
         self._attempt: int | None = None
-
-    @property
-    def log(self) -> Path:
-        """Where its output is."""
-        return Path(f"{self._stem}.log")
 
     @property
     def present(self) -> bool:
@@ -262,13 +257,13 @@ class JobSetup:
 
     def done(self, launch: Launch, variables: Mapping[str, str], attempt: int, now: float) -> bool:
         """Say whether it has succeeded; begin it if it does not run. Raises OSError if that fails."""
-        if launch.setup is None:
+        if launch.spec.setup is None:
             return True
-        self.adopt(launch.grace_s, now)
+        self.adopt(launch.spec.grace_s, now)
         if self.exit_code == 0 and not self.stopped:
             return True
         if not self.present and self._attempt != attempt:
-            self._begin(launch, launch.setup, variables)
+            self._begin(launch, launch.spec.setup, variables)
             self._attempt = attempt
         self.failed_for = None if self.present else attempt
         return False
@@ -276,9 +271,10 @@ class JobSetup:
     def _begin(self, launch: Launch, text: str, variables: Mapping[str, str]) -> None:
         for note in ("pid", "exit", "stop", "left"):
             Path(f"{self._stem}.{note}").unlink(missing_ok=True)
-        worker_set = self._formed(launch.grace_s)
+        worker_set = self._formed(launch.spec.grace_s)
         environ = {**variables, MARKER: self._marker}
-        pid = spawn(self._stem, self._stop_path, self.log, launch.workdir, text, environ)
+        log = Path(f"{self._stem}.log")
+        pid = spawn(self._stem, self._stop_path, log, launch.workdir, text, environ)
         worker_set.workers[0].began(pid)
         self._worker_set = worker_set
 

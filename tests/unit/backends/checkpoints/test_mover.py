@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.backends.checkpoints.stored import Mover, Outcome
+from slacktide.backends.checkpoints.stored import CopyResult, Mover
 from slacktide.backends.checkpoints.vault import Vault
 from slacktide.core.errors import InputError
 from slacktide.files.store_url import open_store
@@ -33,9 +33,9 @@ def movers() -> Iterator[Callable[..., Mover]]:
         mover.close()
 
 
-def finished(mover: Mover, count: int = 1) -> list[Outcome]:
+def finished(mover: Mover, count: int = 1) -> list[CopyResult]:
     """Wait until a mover has said this much."""
-    found: list[Outcome] = []
+    found: list[CopyResult] = []
     until = time.monotonic() + LONG_S
     while len(found) < count and time.monotonic() < until:
         found += mover.poll()
@@ -51,7 +51,7 @@ def test_a_save_and_a_load(movers: Callable[..., Mover], store: Path, work: Path
     assert time.monotonic() - began < 1.0
     assert mover.busy
     empty, done = finished(mover, 2)
-    assert empty == Outcome("load", 1)
+    assert empty == CopyResult("load", 1)
     assert done.checkpoint is not None
     assert (done.kind, done.checkpoint.done_share, done.checkpoint.copied_bytes) == ("save", 0.5, 18)
     assert not mover.busy

@@ -1,8 +1,8 @@
-"""What a controller says to the agent of a machine, and what that answers.
+"""What a controller sends to the agent of a machine, and what that answers.
 
-A controller always says the whole of what a machine is to do, never a change: a message that is lost or comes
-twice does no harm, and whatever the last one does not name is to end. Times are given as seconds ago, because
-no two machines have one clock.
+A message is always the whole of what a machine is to do, never a change: one that is lost or comes twice does
+no harm, and whatever the last one does not name is to end. Times are given as seconds ago, because no two
+machines have one clock.
 
 An agent obeys only a controller that has lately received an answer of it: a message names the last answer,
 and if the agent gave that longer ago than its lease, or does not know it, it answers and does nothing else.
@@ -17,7 +17,8 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import IO, Any, NamedTuple, Protocol, TypeAlias
 
-from slacktide.backends.workers.launch import Kind, Launch, ProcessStatus, SetPart
+from slacktide.backends.workers.launch import Launch, ProcessStatus, SetPart
+from slacktide.journal.events import Capacity
 
 LogName: TypeAlias = tuple[str, int, int]
 """Job, attempt and rank; attempt 0 is the set-up of the job on that machine."""
@@ -29,7 +30,7 @@ class AgentTask(NamedTuple):
 
     job: str
     attempt: int  # fencing token: it only grows, and what comes with an older one comes too late
-    kinds: tuple[Kind, ...]  # of these workers; none: all are to end
+    kinds: tuple[Capacity, ...]  # of these workers; none: all are to end
     part: SetPart
     launch: str  # by which name the agent knows what is to be started; it says so when it does not know it
     spot_left: int | None = None
@@ -56,7 +57,7 @@ class AgentMessage(NamedTuple):
     life: str = ""  # the controller's name, which no other has, nor the same one after it was started anew
     last_token: str = ""  # the `token` of the last answer that came from this machine; empty: none has
     tasks: tuple[AgentTask, ...] = ()
-    packs: Mapping[str, LaunchPack] = {}  # what the agent said that it lacks
+    packs: Mapping[str, LaunchPack] = {}  # what the agent reported as lacking
     read: Mapping[LogName, int] = {}
     """How many bytes of each log the controller has; the answer brings what came after."""
     reserve: tuple[str, ...] = ()
@@ -75,7 +76,7 @@ class AgentAnswer(NamedTuple):
 
     number: int
     token: str  # names this answer; a controller that repeats it has received it
-    heeded: bool = False  # whether the agent did what was said; if not, nothing that follows means anything
+    accepted: bool = False  # whether the agent obeyed the message; if not, the rest means nothing
     jobs: Mapping[str, ProcessStatus] = {}
     """What there is of each job here; `gone_s` and `before_gone_s` are seconds ago."""
     logs: Mapping[LogName, LogPart] = {}
@@ -83,7 +84,6 @@ class AgentAnswer(NamedTuple):
     ports: Mapping[str, int] = {}
     devices: tuple[str, ...] = ()
     """The GPUs of the machine as CUDA names them; empty where it has none that can be seen."""
-    fenced: int = 0  # how often the agent ended its workers because no message came for too long
     notice_s: float | None = None  # how long the machine has left, where its cloud has warned it
 
 
@@ -116,7 +116,7 @@ class Host(NamedTuple):
     """A machine as the link to it knows it."""
 
     id: str  # a name that no other machine ever has, nor the same one after it was started anew
-    kind: Kind | None  # what it is rented as; None: not known, so it may serve as either
+    kind: Capacity | None  # what it is rented as; None: not known, so it may serve as either
     pool: str | None  # none: not known, so it may serve as any
     gpus: int
     address: str  # at which other machines reach it
@@ -126,7 +126,7 @@ class Host(NamedTuple):
 
 
 class HostAnswer(NamedTuple):
-    """An answer, and whose it is."""
+    """An answer, and the machine that it came from."""
 
     host: str
     answer: AgentAnswer
@@ -140,7 +140,7 @@ class Link(Protocol):
         ...
 
     def send(self, host: str, message: AgentMessage) -> None:
-        """Say this to the agent of a machine. What was said before and has not been delivered is dropped."""
+        """Send this to the agent of a machine. A message that has not been delivered yet is dropped."""
         ...
 
     def answers(self) -> Sequence[HostAnswer]:

@@ -19,7 +19,6 @@ import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 from slacktide.backends.local.processes import LocalProcesses
 from slacktide.backends.machines.agent.lease import AgentLease
@@ -35,6 +34,7 @@ from slacktide.backends.machines.agent.messages import (
 )
 from slacktide.backends.machines.launch_package import check_shared, unpacked
 from slacktide.backends.workers.environment import free_port, machine_devices
+from slacktide.backends.workers.job_folder import open_plain_file
 from slacktide.backends.workers.launch import ProcessStatus
 from slacktide.core import machine_clock as boot
 from slacktide.core.errors import BackendError, InputError
@@ -54,39 +54,33 @@ VARIABLE = "SLACKTIDE_METADATA"
 VENDOR = Path("/sys/class/dmi/id/sys_vendor")
 
 
-class AgentMachine(NamedTuple):
-    """What an agent works with on its machine; a simulated machine has its own."""
-
-    processes: LocalProcesses
-    lease: AgentLease
-    now: Callable[[], float] = time.monotonic
-    environ: Mapping[str, str] = os.environ
-
-
 class Agent:
     """Holds workers on this machine for one journal."""
 
-    def __init__(self, folder: Path, machine: AgentMachine, address: str = "127.0.0.1") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        processes: LocalProcesses,
+        lease: AgentLease,
+        address: str = "127.0.0.1",
+        now: Callable[[], float] = time.monotonic,
+        environ: Mapping[str, str] = os.environ,
+    ) -> None:
         """Keep notes and files in a folder of the owner's alone; other machines reach this one at
         `address`."""
-        self._folder, self._address = folder, address
-        self._processes, self._lease, self._now, self._environ = machine
+        self._folder, self._processes, self._lease = folder, processes, lease
+        self._address, self._now, self._environ = address, now, environ
         self._packs: dict[str, LaunchPack] = {}
-        self._entered: dict[str, str] = {}
-        """By job, the launch that was entered."""
+        self._entered: dict[str, str] = {}  # by job, the launch that was entered
         self._tasks: dict[str, AgentTask] = {}
         self._ports: dict[str, int] = {}
-        self._fenced = 0
         self._met = False
         self._acknowledged_at = self._now()
         """When the last answer was given that its controller is known to have received."""
         self._life = secrets.token_hex(4)
-        self._given: dict[str, float] = {}
-        """When each of the last answers was given, by its token."""
-        self._last = "", 0
-        """Of the last message that was heeded, whose it was and its number."""
-        self._lives: set[str] = set()
-        """The controllers that others came after."""
+        self._given: dict[str, float] = {}  # when each of the last answers was given, by its token
+        self._last = "", 0  # the controller and the number of the last message that was accepted
+        self._lives: set[str] = set()  # the controllers that others came after
         self._lock = threading.Lock()
         self._notice_s: float | None = None
 
@@ -121,28 +115,25 @@ class Agent:
             return AgentAnswer(
                 number=message.number,
                 token=self._token(),
-                heeded=True,
+                accepted=True,
                 jobs={job: _ago(self._processes.look(job)) for job in self._tasks},
                 logs=self._read(message.read),
                 lacking=tuple(dict.fromkeys(lacking)),
                 ports=dict(self._ports),
                 devices=machine_devices(self._environ),
-                fenced=self._fenced,
                 notice_s=self._notice_s,
             )
 
     def tick(self) -> None:
         """Move starts, stops and kills on, and end all after a lease without a message."""
         with self._lock:
-            if self._now() - self._acknowledged_at > self._lease.seconds and self._processes.fence(
-                FENCE_PATIENCE_S
-            ):
-                self._fenced += 1
+            expired = self._now() - self._acknowledged_at > self._lease.seconds
+            if expired and self._processes.fence(FENCE_PATIENCE_S):
                 self._acknowledged_at = self._now()
             self._processes.tick()
 
     def _is_overtaken(self, message: AgentMessage) -> bool:
-        """Say whether a later message, or another controller, was heeded before this one came."""
+        """Say whether a later message, or another controller, was accepted before this one came."""
         life, number = self._last
         if message.life == life:
             return message.number <= number
@@ -152,7 +143,6 @@ class Agent:
         return True
 
     def _token(self) -> str:
-        """Return the name of an answer that is given now."""
         token = f"{self._life}-{secrets.token_hex(4)}"
         self._given[token] = self._now()
         while len(self._given) > TOKENS_KEPT:
@@ -193,12 +183,9 @@ class Agent:
         try:
             check_shared(pack)
             workdir = unpacked(pack, self._folder / "work" / task.job / task.launch)
-            kept = (
-                pack.launch.checkpoint_dir
-                if pack.shared
-                else self._folder / "jobs" / task.job / "checkpoints"
-            )
-            self._processes.register(replace(pack.launch, workdir=workdir, checkpoint_dir=kept))
+            own = self._folder / "jobs" / task.job / "checkpoints"
+            checkpoint_dir = pack.launch.checkpoint_dir if pack.shared else own
+            self._processes.register(replace(pack.launch, workdir=workdir, checkpoint_dir=checkpoint_dir))
             self._entered[task.job] = task.launch
         except (InputError, BackendError, OSError, zipfile.BadZipFile) as error:
             self._processes.refuse(task.job, str(error))
@@ -240,17 +227,13 @@ def _ago(observed: ProcessStatus) -> ProcessStatus:
 def _part(path: Path, after: int) -> LogPart:
     """Return a bounded part of a log; nothing where it is gone or is no plain file any more."""
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
-        return LogPart(after, b"")
-    with open(handle, "rb") as file:
-        try:
+        with open(path, "rb", opener=open_plain_file) as file:
             size = file.seek(0, os.SEEK_END)
             begin = after if size - after <= LOG_BEHIND_BYTES else size - LOG_BYTES
             file.seek(begin)
             return LogPart(begin, file.read(LOG_BYTES))
-        except OSError:
-            return LogPart(after, b"")
+    except OSError:
+        return LogPart(after, b"")
 
 
 def metadata_service(environ: Mapping[str, str] = os.environ, vendor: Path = VENDOR) -> str:
@@ -277,8 +260,8 @@ def watch_notices(report: Callable[[float | None], None], url: str) -> None:
 def main(root: str, owner: str, lease_s: str, address: str = "127.0.0.1") -> None:
     """Answer until the input ends; workers go on, for as long as the lease."""
     folder = Path(root) / owner
-    machine = AgentMachine(LocalProcesses(folder / "jobs", owner), AgentLease(folder, owner, float(lease_s)))
-    agent = Agent(folder, machine, address)
+    processes = LocalProcesses(folder / "jobs", owner)
+    agent = Agent(folder, processes, AgentLease(folder, owner, float(lease_s)), address)
     agent.watch()
     if url := metadata_service():
         watch_notices(agent.expect_end, url)
