@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 ON_DEMAND = "on-demand"
 NOTHING = "–"
 
+count = format_count
+
 
 def plain(text: str, limit: int = 0) -> str:
     """Return text on one line without control characters, cut to a length if one is given.
@@ -151,11 +153,6 @@ def ratio(times: float) -> str:
 def percent(share: float) -> str:
     """Write a share as whole percent."""
     return f"{share:.0%}".replace("%", " %")
-
-
-def count(number: int, noun: str) -> str:
-    """Write a count with its noun, in the plural when it needs one."""
-    return format_count(number, noun)
 
 
 def usd_span(low: float, high: float) -> str:

@@ -161,11 +161,9 @@ class MachineUse:
     first_progress_hours: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     """From the order of a set of workers to their first report, in hours of the wall clock."""
 
-    def first_progress(self, pool: str = "") -> Spread:
-        """Return how long workers took in a pool, or in all, from their order to their first report."""
-        found = self.first_progress_hours
-        pools = (pool,) if pool else tuple(found)
-        return Spread.of(hours for name in pools for hours in found.get(name, ()))
+    def first_progress(self, pool: str) -> Spread:
+        """Return how long workers took in a pool from their order to their first report."""
+        return Spread.of(self.first_progress_hours.get(pool, ()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from slacktide.report import words
 from slacktide.report.figures.drawing import sheet, style
 from slacktide.report.figures.drawing.scene import scene
 from slacktide.report.figures.drawing.sheet import Row
-from slacktide.report.figures.drawing.style import INK, Look, drawable, drawing, looks, save_picture
+from slacktide.report.figures.drawing.style import INK, Look, drawable, looks, save_picture
 from slacktide.report.figures.panels.parts import aside, headline, usd_ticks
 from slacktide.report.figures.run import PANELS, panel_rows, stacked, titled
 from slacktide.results.run import CLAIRVOYANT, OVER_POOLS
@@ -46,8 +46,8 @@ def plot_backtest(comparison: Comparison, path: str | os.PathLike[str]) -> None:
 
 def cost_svg(comparison: Comparison) -> str:
     """Return the bills of all starts as SVG to stand inside a page."""
-    with drawing():
-        return sheet.as_svg(stacked(scene(comparison.detail), _bars(comparison), []), "cost", says=SAYS)
+    shown = scene(comparison.detail)
+    return sheet.as_svg(lambda: stacked(shown, _bars(comparison), []), "cost", says=SAYS)
 
 
 def _bars(comparison: Comparison) -> list[Row]:

@@ -14,7 +14,7 @@ from slacktide.report import words
 from slacktide.report.figures.budget import ROUND_HOURS
 from slacktide.report.figures.drawing import style
 from slacktide.report.figures.drawing.sheet import DOTS_PER_IN, Row, as_svg, stack
-from slacktide.report.figures.drawing.style import FAINT, INK, PALETTE, drawable, drawing, log_scale, looks
+from slacktide.report.figures.drawing.style import FAINT, INK, PALETTE, drawable, log_scale, looks
 from slacktide.report.text.tables import fleet as sentences
 from slacktide.results.fleet import IN_TIME, outcomes
 
@@ -36,9 +36,8 @@ def plot_fleet(found: FleetComparison, path: str | os.PathLike[str]) -> None:
 
 def fleet_svg(found: FleetComparison) -> str:
     """Return the picture as SVG to stand inside a page."""
-    with drawing():
-        says = "Money spent against the budget, GPUs held against offered, and response times"
-        return as_svg(_figure(found, []), "fleet", says=says)
+    says = "Money spent against the budget, GPUs held against offered, and response times"
+    return as_svg(lambda: _figure(found, []), "fleet", says=says)
 
 
 def _title(found: FleetComparison) -> list[str]:
@@ -64,7 +63,6 @@ def _figure(found: FleetComparison, title: list[str]) -> Figure:
 
 
 def _places(found: FleetComparison) -> Floats:
-    """Return which moments are drawn."""
     count = len(found.story.moments.hours)
     places: Floats = np.unique(np.linspace(0, count - 1, min(count, CORNERS)).astype(int))
     return places
@@ -143,7 +141,6 @@ def _averaged(column: Floats | Ints, per: int) -> Floats:
 
 
 def _price(ax: Axes, found: FleetComparison) -> None:
-    """Draw what an hour of a job's waiting was worth."""
     moments, places = found.story.moments, _places(found)
     ax.plot(moments.hours[places], moments.usd_per_job_hour[places], color=PALETTE[0], lw=1.2)
     ax.set_ylim(bottom=0)

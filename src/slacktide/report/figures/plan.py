@@ -10,7 +10,7 @@ import numpy as np
 
 from slacktide.core.units import format_duration
 from slacktide.report.figures.drawing import sheet, style
-from slacktide.report.figures.drawing.style import FAINT, INK, PALETTE, drawable, drawing, looks, save_picture
+from slacktide.report.figures.drawing.style import FAINT, INK, PALETTE, drawable, looks, save_picture
 from slacktide.report.figures.panels.market import pool_letter, pool_look
 from slacktide.report.figures.panels.parts import usd_ticks
 from slacktide.report.words import in_pool
@@ -33,16 +33,13 @@ def plot_plan(plan: JobPlan, path: str | os.PathLike[str]) -> None:
 
 def plan_svg(plan: JobPlan) -> str:
     """Return the picture as SVG to stand inside a page."""
-    with drawing():
-        return sheet.as_svg(_figure(plan, titled=False), "plan", says=SAYS)
+    return sheet.as_svg(lambda: _figure(plan, titled=False), "plan", says=SAYS)
 
 
 def _figure(plan: JobPlan, *, titled: bool) -> Figure:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=SIZE_IN)
-    FigureCanvasAgg(figure)
     # Where a job may move, names of policies have pools, and names of pools stand on the right.
     left, right, gap = (0.15, 0.97, 0.24) if plan.moving is None else (0.21, 0.86, 0.3)
     top = 0.86 if titled else 0.95

@@ -12,7 +12,7 @@ from slacktide.report import words
 from slacktide.report.figures.drawing import sheet
 from slacktide.report.figures.drawing.scene import Scene, scene, whereabouts
 from slacktide.report.figures.drawing.sheet import Row
-from slacktide.report.figures.drawing.style import Look, drawable, drawing, looks, save_picture, short_names
+from slacktide.report.figures.drawing.style import Look, drawable, looks, save_picture, short_names
 from slacktide.report.figures.panels import holdings, market, progress
 from slacktide.report.figures.panels.parts import key_below, key_in
 
@@ -50,8 +50,7 @@ def plot_run(runs: Sequence[RunResult], path: str | os.PathLike[str]) -> None:
 def panel_svg(runs: Sequence[RunResult], panel: str) -> str:
     """Return one of PANELS as SVG to stand inside a page."""
     shown = scene(runs)
-    with drawing():
-        return sheet.as_svg(stacked(shown, panel_rows(shown, panel), []), panel, says=PANELS[panel])
+    return sheet.as_svg(lambda: stacked(shown, panel_rows(shown, panel), []), panel, says=PANELS[panel])
 
 
 def stacked(scene: Scene, rows: Sequence[Row], lines: list[str]) -> Figure:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from slacktide.report.figures.drawing.style import FAINT, INK, Look, log_scale, 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.transforms import Bbox
 
     from slacktide.results.stream import StreamComparison
 
@@ -116,7 +117,6 @@ def _curves(axes: Axes, found: StreamComparison, known: dict[str, Look]) -> None
 
 
 def _wastes(axes: Axes, found: StreamComparison) -> None:
-    """Draw what part of the bill did no work."""
     names = list(short_names([row.policy for row in found.rows], 24).values())
     places, left = np.arange(len(names)), np.zeros(len(names))
     for label, part, colour in WASTES:
@@ -135,17 +135,6 @@ def _wastes(axes: Axes, found: StreamComparison) -> None:
     axes.grid(axis="x")
 
 
-class _Box(NamedTuple):
-    left: float
-    bottom: float
-    right: float
-    top: float
-
-    def meets(self, other: _Box) -> bool:
-        apart = self.right < other.left or other.right < self.left
-        return not (apart or self.top < other.bottom or other.top < self.bottom)
-
-
 def name_points(ax: Axes, points: Mapping[str, tuple[float, float]], colours: Mapping[str, str]) -> None:
     """Write each name right of its point, or left, below or above it where that hides another one.
 
@@ -157,25 +146,31 @@ def name_points(ax: Axes, points: Mapping[str, tuple[float, float]], colours: Ma
     for name, at in points.items():
         x, y = ax.transData.transform(at) / per_pt
         choices = [_box(x, y, len(name) * WIDTH_PT, side) for side in ("left", "right", "below", "above")]
-        inside = [box for box in choices if box.right * per_pt < frame.x1 and box.left * per_pt > frame.x0]
-        free = [box for box in inside if not any(box.meets(other) for other in taken)]
+        inside = [box for box in choices if box.x1 * per_pt < frame.x1 and box.x0 * per_pt > frame.x0]
+        free = [box for box in inside if not any(box.overlaps(other) for other in taken)]
         box = (free or inside or choices)[0]
         taken.append(box)
-        offset = box.left - x, (box.bottom + box.top) / 2 - y
+        offset = box.x0 - x, (box.y0 + box.y1) / 2 - y
         ax.annotate(
             name, at, offset, textcoords="offset points", va="center", size=SIZE_PT, color=colours[name]
         )
 
 
-def _around(ax: Axes, at: tuple[float, float], per_pt: float) -> _Box:
+def _around(ax: Axes, at: tuple[float, float], per_pt: float) -> Bbox:
+    from matplotlib.transforms import Bbox
+
     x, y = ax.transData.transform(at) / per_pt
-    return _Box(x - GAP_PT / 2, y - GAP_PT / 2, x + GAP_PT / 2, y + GAP_PT / 2)
+    return Bbox.from_bounds(x - GAP_PT / 2, y - GAP_PT / 2, GAP_PT, GAP_PT)
 
 
-def _box(x: float, y: float, width: float, side: str) -> _Box:
+def _box(x: float, y: float, width: float, side: str) -> Bbox:
     """Return the room of a name whose point lies at this side of it."""
-    if side in ("left", "right"):
-        left = x + GAP_PT if side == "left" else x - GAP_PT - width
-        return _Box(left, y - HEIGHT_PT / 2, left + width, y + HEIGHT_PT / 2)
-    bottom = y + GAP_PT if side == "below" else y - GAP_PT - HEIGHT_PT
-    return _Box(x - width / 2, bottom, x + width / 2, bottom + HEIGHT_PT)
+    from matplotlib.transforms import Bbox
+
+    left, bottom = {
+        "left": (x + GAP_PT, y - HEIGHT_PT / 2),
+        "right": (x - GAP_PT - width, y - HEIGHT_PT / 2),
+        "below": (x - width / 2, y + GAP_PT),
+        "above": (x - width / 2, y - GAP_PT - HEIGHT_PT),
+    }[side]
+    return Bbox.from_bounds(left, bottom, width, HEIGHT_PT)

@@ -67,12 +67,11 @@ class Frame:
         else:
             yield from (line_of(one, glyphs, width) for one in self.standings)
         if self.note:
-            yield _cut(f" {self.note}", "bold yellow")
-        yield from (_cut(row) for row in _last_rows(self.lines, width))
+            yield trimmed(Text(f" {self.note}", "bold yellow"))
+        yield from (trimmed(Text(row)) for row in _last_rows(self.lines, width))
 
 
 def _whole(view: Frame, one: Standing, glyphs: Glyphs, width: int) -> RenderableType:
-    """Draw one job in full, in a frame of its own."""
     return Panel(
         Group(*rows_of(one, glyphs, width - 4)),
         box=box.ROUNDED,
@@ -106,10 +105,6 @@ def _last_rows(lines: Sequence[str], width: int) -> list[str]:
     )
     rows = [row for line in lines[-LAST_LINES:] for row in fit.wrap(line)]
     return rows[-LAST_ROWS:]
-
-
-def _cut(line: str, style: str = "") -> Text:
-    return trimmed(Text(line, style))
 
 
 def _price(one: Standing, glyphs: Glyphs, room: int) -> tuple[str, Text]:

@@ -53,7 +53,6 @@ def as_json(plan: JobPlan) -> dict[str, Any]:
 
 
 def _add_moving(document: dict[str, Any], plan: JobPlan, moving: Moving) -> None:
-    """Add what is said only of a job that may move."""
     document["first_decision"]["tries"] = plan.first.wishes
     figures = "spot_gpus", "spot_usd", "stay_usd", "held_share"
     document["pools"] = [{"name": one.pool, **picked(one, *figures)} for one in moving.pools]

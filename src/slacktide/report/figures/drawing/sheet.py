@@ -9,7 +9,7 @@ from datetime import datetime
 from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
-from slacktide.report.figures.drawing.style import FAINT, GREY, INK, NAMELESS, time_axis
+from slacktide.report.figures.drawing.style import FAINT, GREY, INK, NAMELESS, drawing, time_axis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,13 +46,11 @@ def stack(rows: Sequence[Row], lines: list[str], *, start: datetime, end_hours: 
 
     `lines` is the title, an empty line, and what stands smaller below it; nothing for no title.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     drawn = _with_ticks(list(rows))
     height = _title_in(lines) + sum(row.above_in + row.height_in + row.below_in for row in drawn) + 0.05
     figure = Figure(figsize=(WIDTH_IN, height))
-    FigureCanvasAgg(figure)
     _write_title(figure, lines, height)
     top = height - _title_in(lines)
     for row in drawn:
@@ -65,14 +63,15 @@ def stack(rows: Sequence[Row], lines: list[str], *, start: datetime, end_hours: 
     return figure
 
 
-def as_svg(figure: Figure, name: str, *, says: str) -> str:
-    """Return a picture as SVG to stand inside a page, with words for those who cannot see it.
+def as_svg(make: Callable[[], Figure], name: str, *, says: str) -> str:
+    """Draw a figure in our style as SVG inside a page, with words for those who cannot see it.
 
     Ink and greys become CSS variables, so that the page decides between light and dark. It has neither styles
     nor scripts and loads nothing from outside, so that it may stand in a page with a strict content policy.
     """
     out = io.StringIO()
-    figure.savefig(out, format="svg", transparent=True, metadata=NAMELESS["svg"])
+    with drawing():
+        make().savefig(out, format="svg", transparent=True, metadata=NAMELESS["svg"])
     return _inline(out.getvalue(), name, says)
 
 
@@ -83,13 +82,11 @@ def _with_ticks(stack: list[Row]) -> list[Row]:
 
 
 def _box(bottom_in: float, height_in: float, figure_in: float) -> tuple[float, float, float, float]:
-    """Return the place of a panel as shares of the figure."""
     width = 1.0 - (LEFT_IN + RIGHT_IN) / WIDTH_IN
     return LEFT_IN / WIDTH_IN, bottom_in / figure_in, width, height_in / figure_in
 
 
 def _title_in(lines: list[str]) -> float:
-    """Return the room a title needs."""
     return (0.25 if lines else 0.0) + sum(_line_in(lines, place) for place in range(len(lines)))
 
 

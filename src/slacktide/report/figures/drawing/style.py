@@ -131,12 +131,9 @@ def save_picture(make: Callable[[], Figure], path: str | os.PathLike[str], dots_
 
     Raises InputError for an ending that is not known, and FileError when the file cannot be written.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
     kind, buffer = picture_format(path), io.BytesIO()
     with drawing():
         figure = make()
-        FigureCanvasAgg(figure)
         figure.set_facecolor(PAPER)
         figure.savefig(buffer, format=kind, dpi=dots_per_in, metadata=NAMELESS[kind])
     write_whole(path, buffer.getvalue())

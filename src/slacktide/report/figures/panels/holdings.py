@@ -67,7 +67,6 @@ def holdings_key(ax: Axes, scene: Scene) -> None:
 
 
 def _most(scene: Scene) -> float:
-    """Return the most spot GPUs that a run could have had."""
     offers = [offered_to(run) for run in scene.runs] if scene.pools else [scene.offered()]
     return max(float(gpus.values.max()) for gpus in offers)
 

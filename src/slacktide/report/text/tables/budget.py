@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from slacktide.budget.widths import ClassPlan, FleetPlan, WidthShare
 
 MAX_CLASSES = 24  # classes with a line of their own, those that spend most; the rest are counted in one
-ROOM = 160  # characters in a line of the frontier, unless given
 RUNS = 4  # stretches of equal width that are written out; of more, those in the middle are left out
 ALIKE = 1.02  # real widths closer than this ratio are written as one
 NAMED = 6  # how many classes or points a sentence names; the rest are counted
@@ -143,7 +142,7 @@ def _money(answer: WidthPlan, gpus: float, mentioned: str = "") -> str:
     return f" ({', '.join(left)})"
 
 
-def frontier_page(answer: WidthPlan, requested: RequestedBudget, room: int = ROOM) -> list[Any]:
+def frontier_page(answer: WidthPlan, requested: RequestedBudget, room: int) -> list[Any]:
     """Return things to print: the budget, and the frontier with the widths of the classes along it."""
     table = frontier(answer, room)
     legend = ["widths in GPUs; a|b: two widths share the class's jobs; a→b: from phase to phase"]
@@ -153,7 +152,7 @@ def frontier_page(answer: WidthPlan, requested: RequestedBudget, room: int = ROO
     return printable(head(answer, requested), [table], legend)
 
 
-def frontier(answer: WidthPlan, room: int = ROOM) -> Grid:
+def frontier(answer: WidthPlan, room: int) -> Grid:
     """Return plans along the frontier, this budget's pointed out, with the classes that fit."""
     plans = sorted((*answer.rows(), answer.plan), key=lambda plan: plan.budget_gpus)
     shown = most_expensive(answer.plan)[:MAX_CLASSES]

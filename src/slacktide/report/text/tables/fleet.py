@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -266,87 +266,54 @@ def _change(first: FleetRow, other: Budgeted, usd: float, name: str, jobs: int) 
 
 def notes(found: FleetComparison) -> list[str]:
     """Say what the figures rest on, and where they are odd."""
-    month = found.month
     return [
         "mean response and p95 are of jobs without a deadline; deadlines met are hard and soft ones; spent "
         "is all that the jobs cost until the last one was done",
-        *_tuning(found),
-        *_unequal(found),
-        *_missed(found),
-        *_overspent(found),
-        *([_again(month)] if month.again else []),
-        *_dates(month),
-        *_cut(month),
+        *_about_allocators(found),
+        *_about_time(found.month),
     ]
 
 
-def _tuning(found: FleetComparison) -> list[str]:
-    return [
-        f"{row.policy}: the best of {row.tried} settings in hindsight, "
-        + (f"interpolated between {' and '.join(row.settings)}" if len(row.settings) > 1 else row.settings[0])
-        for row in found.rows
-        if row.settings
-    ]
-
-
-def _unequal(found: FleetComparison) -> list[str]:
-    return [
-        f"{row.policy} gets only as close as {format_usd(row.measured.spent_usd)}, so its line is not at the "
-        "common spend"
-        for row in found.rows
-        if abs(row.measured.spent_usd / found.common_usd - 1.0) > SPEND_OFF
-    ]
-
-
-def _missed(found: FleetComparison) -> list[str]:
-    lines = []
+def _about_allocators(found: FleetComparison) -> Iterator[str]:
     for row in found.rows:
-        if row.measured.late >= 0.5:
-            late = words.count(round(row.measured.late), "hard deadline")
-            lines.append(f"{row.policy} missed {late} of jobs that it accepted")
-        if row.measured.unfinished >= 0.5:
-            left = words.count(round(row.measured.unfinished), "job")
-            lines.append(f"{row.policy} left {left} without a deadline undone: they are not in its mean")
-    return lines
+        if row.settings:
+            between = "interpolated between " if len(row.settings) > 1 else ""
+            settings = between + " and ".join(row.settings)
+            yield f"{row.policy}: the best of {row.tried} settings in hindsight, {settings}"
+    for row in found.rows:
+        if abs(row.measured.spent_usd / found.common_usd - 1.0) > SPEND_OFF:
+            spent = format_usd(row.measured.spent_usd)
+            yield f"{row.policy} gets only as close as {spent}, so its line is not at the common spend"
+    for row in found.rows:
+        if late := round(row.measured.late):
+            yield f"{row.policy} missed {words.count(late, 'hard deadline')} of jobs that it accepted"
+        if left := round(row.measured.unfinished):
+            undone = words.count(left, "job")
+            yield f"{row.policy} left {undone} without a deadline undone: they are not in its mean"
+    for row in found.rows:
+        if row.run.most_spent_share > 1.0 + SPEND_OFF:
+            share = words.percent(row.run.most_spent_share)
+            yield f"{row.policy} does not keep the budget: it spent up to {share} of what a period allows"
 
 
-def _overspent(found: FleetComparison) -> list[str]:
-    return [
-        f"{row.policy} does not keep the budget: it spent up to {words.percent(row.run.most_spent_share)} of "
-        "what a period allows"
-        for row in found.rows
-        if row.run.most_spent_share > 1.0 + SPEND_OFF
-    ]
-
-
-def _again(month: FleetMonth) -> str:
-    return (
-        "the market ends before the jobs do, so after its end it starts again from its first slot; this run "
-        f"began at its {words.long_time(month.market_start)}"
-    )
-
-
-def _dates(month: FleetMonth) -> list[str]:
-    if month.start == month.market_start:
-        return []
-    return [
-        f"hour 0 of the jobs, {words.long_time(month.start)}, is set on the market's "
-        f"{words.long_time(month.market_start)}"
-    ]
-
-
-def _cut(month: FleetMonth) -> list[str]:
-    lines = []
+def _about_time(month: FleetMonth) -> Iterator[str]:
+    market_start = words.long_time(month.market_start)
+    if month.again:
+        yield (
+            "the market ends before the jobs do, so after its end it starts again from its first slot; this "
+            f"run began at its {market_start}"
+        )
+    if month.start != month.market_start:
+        yield f"hour 0 of the jobs, {words.long_time(month.start)}, is set on the market's {market_start}"
     if month.left_out:
         later = words.count(month.left_out, "job")
-        lines.append(f"left out: {later} that came after {words.rounded(month.hours)}; --hours takes more")
+        yield f"left out: {later} that came after {words.rounded(month.hours)}; --hours takes more"
     share = month.hours / month.period_hours
     if share < 1.0 - LOAD_OFF:
-        lines.append(
+        yield (
             f"the jobs cover {words.percent(share)} of a period of the budget: an allocator that spreads its "
             "money over all of it spends less than it could"
         )
-    return lines
 
 
 def prices_seen(found: FleetComparison) -> bool:

@@ -62,7 +62,6 @@ def text(hedge: Hedge, state: str) -> str:
 
 
 def _order(hedge: Hedge) -> list[int]:
-    """Return the places of the arms, the greatest weight first."""
     return [int(place) for place in np.argsort(-hedge.weights, kind="stable")]
 
 

@@ -52,7 +52,6 @@ def _one(found: Market) -> list[Any]:
 
 
 def _several(found: Market) -> list[Any]:
-    """Show the pools side by side, and what moves between them cost."""
     most = largest_gpus(found)
     return [
         grid.as_rich(comparison(side_by_side(found), most), title=_title(found)),

@@ -95,7 +95,6 @@ def last_words(plan: JobPlan) -> str:
 
 
 def _means(chosen: Outlook) -> str:
-    """Give the means with their standard errors."""
     said = [f"{_mean(chosen.futures)} over simulated futures"]
     if chosen.history is not None:
         said.append(f"{_mean(chosen.history)} from recent starts")
@@ -199,7 +198,6 @@ def policies(plan: JobPlan) -> Grid:
 
 
 def _curves(plan: JobPlan) -> str:
-    """Say what other deadlines and widths would change."""
     said = [*deadline_words(plan), *width_words(plan)]
     head = "What would change the cost, on average (with its standard error):"
     return "\n".join((head, *said)) if said else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from slacktide.core.units import format_usd
@@ -62,10 +63,26 @@ def notes(found: StreamComparison) -> list[str]:
     return [
         "average GPUs: all that was paid for until the last job was done, over the time when jobs arrived; "
         "a policy given by name only was tuned to spend the budget, as closely as it can",
-        *_realism(found),
-        *_rates(found),
-        *_overspending(found),
+        *_odd(found),
     ]
+
+
+def _odd(found: StreamComparison) -> Iterator[str]:
+    fleet, stream = found.fleet, found.stream
+    whole_nodes = fleet.node_gpus > 1 or fleet.provisioning_hours > 0
+    if whole_nodes or any(one.restart_hours for one in fleet.classes):
+        yield (
+            "fixed widths are optimal where single GPUs start instantly and restarts are free; where nodes "
+            "must be waited for or filled, or jobs restart, another policy can be below 1.000"
+        )
+    expected = sum(one.arrivals_per_hour for one in fleet.classes)
+    came = len(stream) / stream.hours if stream.hours else expected
+    if abs(came / expected - 1) > RATE_OFF:
+        yield f"the fleet file says {words.rate(expected)} jobs, but {words.rate(came)} arrived"
+    for row in found.rows:
+        more = row.run.average_gpus / fleet.budget_gpus - 1
+        if more > SPEND_OFF:
+            yield f"{words.plain(row.policy, 60)} spent {words.percent(more)} more than the budget"
 
 
 def _fragments(row: StreamRow) -> str:
@@ -84,32 +101,3 @@ def _spend(run: StreamRun, usd_per_gpu_hour: float | None) -> str:
     if usd_per_gpu_hour is None:
         return words.gpus(run.average_gpus)
     return f"{words.gpus(run.average_gpus)} ({format_usd(run.average_gpus * usd_per_gpu_hour)}/h)"
-
-
-def _realism(found: StreamComparison) -> list[str]:
-    fleet = found.fleet
-    ideal = fleet.node_gpus == 1 and fleet.provisioning_hours == 0
-    if ideal and not any(one.restart_hours for one in fleet.classes):
-        return []
-    return [
-        "fixed widths are optimal where single GPUs start instantly and restarts are free; where nodes must "
-        "be waited for or filled, or jobs restart, another policy can be below 1.000"
-    ]
-
-
-def _rates(found: StreamComparison) -> list[str]:
-    said = sum(one.arrivals_per_hour for one in found.fleet.classes)
-    came = len(found.stream) / found.stream.hours if found.stream.hours else said
-    if abs(came / said - 1) <= RATE_OFF:
-        return []
-    return [f"the fleet file says {words.rate(said)} jobs, but {words.rate(came)} arrived"]
-
-
-def _overspending(found: StreamComparison) -> list[str]:
-    budget = found.fleet.budget_gpus
-    over = [row for row in found.rows if row.run.average_gpus > budget * (1 + SPEND_OFF)]
-    return [
-        f"{words.plain(row.policy, 60)} spent {words.percent(row.run.average_gpus / budget - 1)} more than "
-        "the budget"
-        for row in over
-    ]
