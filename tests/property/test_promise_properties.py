@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from slacktide.allocators.prices import deadline_guarantees as promises
-from slacktide.allocators.site.job_tables import JobTables, Kinds, state_of, terms_of
+from slacktide.allocators.site.job_tables import JobTables, Kinds, SiteMoment, state_of, terms_of
 from slacktide.budget.classes import Member
 from slacktide.checks.allocators.site_cases import site_cases
 from slacktide.core.quotes import Quote
@@ -38,6 +38,12 @@ class Moment(NamedTuple):
     def hours(self) -> float:
         """How long it is until the next border."""
         return self.scene.slot_hours
+
+    @property
+    def site(self) -> SiteMoment:
+        """The same as compiled rules read it."""
+        prices = self.scene.quotes.at(0)
+        return SiteMoment(self.kinds, self.lives, prices, self.now_hours, self.hours, self.hours)
 
 
 def moments(count: int) -> Iterator[Moment]:
@@ -81,9 +87,7 @@ def _split(kinds: Kinds, pool: int, rng: np.random.Generator) -> tuple[int, int]
 def safe(one: Moment) -> bool:
     """Return what the fleet's promise says."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        return promises.is_safe(
-            one.kinds, one.lives, 0, one.now_hours, one.hours, one.pool, one.spot, one.on_demand
-        )
+        return promises.is_safe(one.site, 0, one.pool, one.spot, one.on_demand)
 
 
 def test_in_one_pool_the_promise_is_the_guard_of_a_job_alone() -> None:
@@ -142,7 +146,7 @@ def test_spot_that_is_kept_may_be_worse_than_spot_that_is_lost() -> None:
     scene = FleetScene(market, (Member(0.0, job),))
     assert scene.kinds.move_hours[0, 0, 1] > 2.0
     held = Moment(scene, scene.kinds, scene.job_tables(), 0.0, [0, 1], 0, 1, 0)
-    lost, _, _ = promises.at_the_border(held.kinds, held.lives, 0, 0.0, 0.5, 0, 1, 0)
+    lost, _, _ = promises.at_the_border(held.site, 0, 0, 1, 0)
     assert promises.can_be_rescued(held.kinds, held.lives, 0, lost, 0.5)
     assert not safe(held)
     assert safe(held._replace(spot=0))
@@ -157,11 +161,10 @@ def test_a_rescue_is_in_time_wherever_one_is_and_costs_no_more_than_that_of_a_jo
         own = state._replace(pool=one.pools.index(int(state.pool)))
         with np.errstate(divide="ignore", invalid="ignore"):
             alone = rescue.rescue(rescue.file_terms(places), places, quotes(one), own, one.now_hours)
-            pool, gpus = promises.rescue(one.kinds, one.lives, 0, state, one.now_hours, usd)
+            pool, gpus, most = promises.rescue(one.site, 0, state, one.now_hours)
             finish = physics.finish_in(
                 terms_of(one.kinds, one.lives, 0, pool), state, one.now_hours, pool, gpus
             )
-            most = promises.rescue_usd(one.kinds, one.lives, 0, state, one.now_hours, usd)
             can = promises.can_be_rescued(one.kinds, one.lives, 0, state, one.now_hours)
         limit = one.lives.deadline_hours[0] + promises.LATE_HOURS
         keeps = (pool, gpus) == (state.pool, state.on_demand_gpus) and not state.spot_gpus
@@ -181,11 +184,11 @@ def test_what_is_kept_for_a_rescue_is_enough_at_any_later_moment_of_waiting() ->
         jobs.spot_gpus[0] = jobs.on_demand_gpus[0] = 0
         jobs.pause_hours[0], jobs.checkpointed_gpu_hours[0] = 0.0, jobs.progress_gpu_hours[0]
         state, usd = state_of(jobs, 0), one.scene.quotes.at(0).on_demand_usd
-        kept = promises.rescue_usd(one.kinds, jobs, 0, state, one.now_hours, usd)
+        kept = promises.rescue(one.site, 0, state, one.now_hours).most_usd
         for later in np.linspace(one.now_hours, jobs.deadline_hours[0], 7):
             if not promises.can_be_rescued(one.kinds, jobs, 0, state, later):
                 break
-            pool, gpus = promises.rescue(one.kinds, jobs, 0, state, later, usd)
+            pool, gpus, _ = promises.rescue(one.site, 0, state, later)
             finish = physics.finish_in(terms_of(one.kinds, jobs, 0, pool), state, later, pool, gpus)
             cost = usd[pool] * gpus * (finish - later) + promises.move_usd(one.kinds, 0, state, pool)
             assert cost <= kept + 1e-9

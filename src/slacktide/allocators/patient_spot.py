@@ -11,19 +11,16 @@ from slacktide.allocators.base import allocators, at_least_one
 from slacktide.allocators.prices.deadline_guarantees import held_on, is_hard
 from slacktide.allocators.prices.site_rules import (
     DEADLINE_GPUS,
-    PoolOffers,
     Wishes,
     can_wait,
-    hours_until_border,
     least,
+    moment_of,
     not_held,
-    prices_of,
-    site_of,
     take_on_demand,
     take_spot,
     widest,
 )
-from slacktide.allocators.site.job_tables import JobTables, Kinds, state_of
+from slacktide.allocators.site.job_tables import JobTables, Kinds, SiteMoment, state_of
 from slacktide.allocators.view import FleetView, Wanted
 from slacktide.core.compiled import compilable, compiled
 from slacktide.core.errors import InputError
@@ -51,40 +48,28 @@ class PatientSpot:
             raise InputError(f"wait_hours must be >= 0, got {self.wait_hours:g}")
 
     def decide(self, view: FleetView) -> Wanted:
-        site = site_of(view, "patient-spot")
-        wishes = Wishes.none(site)
-        compiled(share_out)(
-            site.kinds, site.jobs, prices_of(site), view.now_hours, hours_until_border(view),
-            self.width, self.wait_hours, wishes,
-        )  # fmt: skip
+        moment = moment_of(view, "patient-spot")
+        wishes = Wishes.none(moment.jobs)
+        compiled(share_out)(moment, self.width, self.wait_hours, wishes)
         return wishes.wanted
 
 
 @compilable
-def share_out(
-    kinds: Kinds,
-    jobs: JobTables,
-    prices: PoolOffers,
-    now_hours: float,
-    hours: float,
-    width: int,
-    wait_hours: float,
-    wishes: Wishes,
-) -> None:
+def share_out(moment: SiteMoment, width: int, wait_hours: float, wishes: Wishes) -> None:
     """Serve jobs in the order in which they came; what is held is kept."""
-    free = not_held(jobs, prices)
+    kinds, jobs, free = moment.kinds, moment.jobs, not_held(moment)
     for job in range(len(jobs.kind)):
         free[jobs.pool[job]] += jobs.spot_gpus[job]
         hard = is_hard(jobs, job)
-        if take_spot(kinds, jobs, job, now_hours, hours, DEADLINE_GPUS if hard else width, free, wishes):
+        if take_spot(moment, job, DEADLINE_GPUS if hard else width, free, wishes):
             continue
         if hard:
-            if not can_wait(kinds, jobs, job, now_hours, hours) or behind(kinds, jobs, job, now_hours):
-                take_on_demand(kinds, jobs, job, now_hours, prices, wishes)
+            if not can_wait(moment, job) or behind(kinds, jobs, job, moment.now_hours):
+                take_on_demand(moment, job, wishes)
         elif jobs.on_demand_gpus[job] > 0:
             wishes.on_demand_gpus[job] = jobs.on_demand_gpus[job]
-        elif now_hours - jobs.spot_until_hours[job] >= wait_hours - TIME_TOLERANCE_HOURS:
-            kind, at = jobs.kind[job], cheapest(kinds, jobs, job, prices)
+        elif moment.now_hours - jobs.spot_until_hours[job] >= wait_hours - TIME_TOLERANCE_HOURS:
+            kind, at = jobs.kind[job], cheapest(moment, job)
             gpus = max(widest(kinds, kind, at, width), least(kinds, kind, at))
             wishes.pool[job], wishes.on_demand_gpus[job] = at, gpus
 
@@ -92,7 +77,7 @@ def share_out(
 @compilable
 def behind(kinds: Kinds, jobs: JobTables, job: int, now_hours: float) -> bool:
     """Whether a job is behind the straight line to its deadline, or catching up on demand in time for it."""
-    if held_on(jobs, kinds, job, state_of(jobs, job), now_hours) < np.inf:
+    if held_on(kinds, jobs, job, state_of(jobs, job), now_hours) < np.inf:
         return True
     work = jobs.ends_gpu_hours[job, kinds.phases[jobs.kind[job]] - 1]
     passed = now_hours - jobs.submitted_hours[job]
@@ -101,11 +86,11 @@ def behind(kinds: Kinds, jobs: JobTables, job: int, now_hours: float) -> bool:
 
 
 @compilable
-def cheapest(kinds: Kinds, jobs: JobTables, job: int, prices: PoolOffers) -> int:
+def cheapest(moment: SiteMoment, job: int) -> int:
     """Return the pool that a job may be in with the cheapest on-demand GPUs; of equals, where it is."""
+    jobs, usd = moment.jobs, moment.prices.on_demand_usd
     best = jobs.pool[job]
-    for at in range(len(prices.on_demand_usd)):
-        may = kinds.fastest[jobs.kind[job], at] > 0
-        if may and prices.on_demand_usd[at] < prices.on_demand_usd[best]:
+    for at in range(len(usd)):
+        if moment.kinds.fastest[jobs.kind[job], at] > 0 and usd[at] < usd[best]:
             best = at
     return int(best)

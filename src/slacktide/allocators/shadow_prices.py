@@ -22,7 +22,7 @@ from slacktide.allocators.prices.budget_reserve import (
     keep_to_budget,
     reserves,
 )
-from slacktide.allocators.prices.cost_tables import CostTables, MarketRates, TableBook
+from slacktide.allocators.prices.cost_tables import MarketRates, TableBook
 from slacktide.allocators.prices.deadline_guarantees import can_be_rescued, is_hard
 from slacktide.allocators.prices.on_demand_quota import (
     Windows,
@@ -33,10 +33,10 @@ from slacktide.allocators.prices.on_demand_quota import (
     rescue_windows,
 )
 from slacktide.allocators.prices.pacing import Pacing, Promised
-from slacktide.allocators.prices.site_rules import PoolOffers, hours_until_border, prices_of, site_of
+from slacktide.allocators.prices.site_rules import moment_of, site_of
 from slacktide.allocators.prices.spot_auction import Tuning, WayCosts, clear, find_ways, gain_usd
 from slacktide.allocators.prices.spot_statistics import SpotStatistics, loss_rate
-from slacktide.allocators.site.job_tables import state_of, terms_of, work_of
+from slacktide.allocators.site.job_tables import PoolOffers, SiteMoment, state_of, terms_of, work_of
 from slacktide.allocators.view import BUDGET_SHORT, FleetView, OldMemory, SiteView, Standing, Wanted
 from slacktide.budget.fleet import Fleet
 from slacktide.core.arrays import Floats, Ints
@@ -108,25 +108,24 @@ class PricesRun:
     # ---------------------------------------------------------------- decisions
 
     def decide(self, view: FleetView) -> Wanted:
-        site = _site(view)
-        prices = prices_of(site)
+        site, moment = _site(view), _moment(view)
+        prices = moment.prices
         fresh = site.slot > self.slot
         if fresh:
             self._learn(view, prices)
-        tables, rows = self._tables(site, prices)
-        tuning = self._tuning(rows)
-        count = len(site.jobs.kind)
-        ways = WayCosts.empty(count, len(prices.spot_usd), len(tables.widths))
-        hours = hours_until_border(view)
-        compiled(find_ways)(site.kinds, site.jobs, prices, tables, tuning, view.now_hours, hours, ways)
+        tuning = self._tuning(site, prices)
+        widths, count = tuning.tables.widths, len(site.jobs.kind)
+        ways = WayCosts.empty(count, len(prices.spot_usd), len(widths))
+        compiled(find_ways)(moment, tuning, ways)
         pools, picked = np.zeros(count, dtype=np.int64), np.full(count, -1, dtype=np.int64)
-        rent, usual = np.zeros(len(prices.spot_usd)), np.array(tuning.rent_usd)
-        compiled(clear)(ways, tables.widths, prices, usual, rent, pools, picked)
-        held = _held(site, tables.widths, ways, pools, picked)
+        rent = np.zeros(len(prices.spot_usd))
+        compiled(clear)(ways, widths, prices, tuning.rent_usd, rent, pools, picked)
+        held = _held(site, widths, ways, pools, picked)
         compiled(keep_to_quota)(site.jobs, site.on_demand_gpus, ways, held)
+        left_usd = site.money.left_usd if self.given.reserve else math.inf
         kept = compiled(keep_to_budget)(
-            site.kinds, site.jobs, prices, view.now_hours, hours, site.slot_hours, self._left_usd(site),
-            site.money.until_hours - view.now_hours, ways, _gains(ways, tables.widths, pools, picked), held,
+            moment, left_usd, site.money.until_hours - view.now_hours, ways,
+            _gains(ways, widths, pools, picked), held,
         )  # fmt: skip
         if fresh:
             self.beliefs.last_rent_usd = [
@@ -136,11 +135,8 @@ class PricesRun:
                 )
             ]
         self.standing = Standing(kept, self.hour_usd, tuple(rent.tolist()))
-        explained = _Explanation(self, view, prices, tables, rows, ways, held, rent)
+        explained = _Explanation(self, view, moment, tuning, ways, held, rent)
         return Wanted(held.on_demand_gpus, held.spot_gpus, pool=held.pool, why=explained.reason)
-
-    def _left_usd(self, site: SiteView) -> float:
-        return site.money.left_usd if self.given.reserve else math.inf
 
     def _learn(self, view: FleetView, prices: PoolOffers) -> None:
         """Take in what is seen at the first decision of a slot."""
@@ -153,8 +149,8 @@ class PricesRun:
 
     # ---------------------------------------------------------------- what jobs will cost
 
-    def _tables(self, site: SiteView, prices: PoolOffers) -> tuple[CostTables, Ints]:
-        """Return what jobs will cost, and the row of each; worked out anew now and then."""
+    def _tuning(self, site: SiteView, prices: PoolOffers) -> Tuning:
+        """Return what jobs will cost, and what that was worked out of: anew now and then."""
         if self.market is None or self.slot >= self.next_table_slot:
             self.market, self.usual_rent_usd = self._market(site, prices), list(self.beliefs.rent_usd)
             self.next_table_slot = self.slot + max(1, round(TABLE_HOURS / site.slot_hours))
@@ -164,7 +160,10 @@ class PricesRun:
         due = np.isfinite(site.jobs.deadline_hours)
         # By what files say: a job of another pace is, to these tables, one with more or less work.
         rows = self.book.rows(site.kinds, site.jobs.said_kind, work_of(site.kinds, site.jobs), due)
-        return self.book.tables, rows
+        return Tuning(
+            self.book.tables, rows, self.market, np.array(self.usual_rent_usd), self.given.tenure_hours,
+            self.given.patience_share,
+        )  # fmt: skip
 
     def _market(self, site: SiteView, prices: PoolOffers) -> MarketRates:
         beliefs = self.beliefs
@@ -177,19 +176,6 @@ class PricesRun:
             hour_usd=self.hour_usd,
         )
 
-    def _tuning(self, rows: Ints) -> Tuning:
-        assert self.market is not None
-        return Tuning(
-            row=rows,
-            hour_usd=self.market.hour_usd,
-            offer_rate=self.market.offer_rate,
-            rent_usd=np.array(self.usual_rent_usd),
-            table_usd=self.market.spot_usd,
-            table_on_demand_usd=self.market.on_demand_usd,
-            tenure_hours=self.given.tenure_hours,
-            patience_share=self.given.patience_share,
-        )
-
     # ---------------------------------------------------------------- promises
 
     def admit(self, view: FleetView) -> Refusal | None:
@@ -197,29 +183,27 @@ class PricesRun:
 
         Nor where the fleet may not hold as many of them as all rescues may need at one moment.
         """
-        site = _site(view)
-        jobs, prices = site.jobs, prices_of(site)
-        job = len(jobs.kind) - 1
+        site, moment = _site(view), _moment(view)
+        jobs, job = site.jobs, len(site.jobs.kind) - 1
         if not compiled(is_hard)(jobs, job):
             return None
         state = compiled(state_of)(jobs, job)
         if not compiled(can_be_rescued)(site.kinds, jobs, job, state, view.now_hours):
             return self._too_soon(view)
-        if site.on_demand_gpus < UNLIMITED_GPUS and (full := self._too_many(view)) is not None:
+        if site.on_demand_gpus < UNLIMITED_GPUS and (full := self._too_many(site, moment)) is not None:
             return full
         if not self.given.reserve:
             return None
-        usd = compiled(reserves)(site.kinds, jobs, view.now_hours, prices.on_demand_usd)
+        usd = compiled(reserves)(moment)
         free = site.money.left_usd - float(usd[:-1].sum())
         if float(usd[-1]) <= free:
             return None
-        return self._too_expensive(view, prices, float(usd[-1]), free)
+        return self._too_expensive(view, moment.prices, float(usd[-1]), free)
 
-    def _too_many(self, view: FleetView) -> Refusal | None:
+    def _too_many(self, site: SiteView, moment: SiteMoment) -> Refusal | None:
         """Say from when on there are on-demand GPUs enough for a rescue in addition to those of others."""
-        site = _site(view)
         jobs, quota, job = site.jobs, site.on_demand_gpus, len(site.jobs.kind) - 1
-        windows = compiled(rescue_windows)(site.kinds, jobs, view.now_hours, site.slot_hours)
+        windows = compiled(rescue_windows)(moment)
         gpus, start, end = (int(windows.gpus[job]), *(float(one[job]) for one in windows[:2]))
         if gpus > quota:
             why = f"this job may need {gpus} on-demand GPUs, should spot be gone; the fleet may hold {quota}"
@@ -301,9 +285,8 @@ class _Explanation:
 
     run: PricesRun
     view: FleetView
-    prices: PoolOffers
-    tables: CostTables
-    rows: Ints
+    moment: SiteMoment
+    tuning: Tuning
     ways: WayCosts
     held: Holdings
     rent_usd: Floats
@@ -320,8 +303,8 @@ class _Explanation:
             length = money.until_hours - money.since_hours
             signals["period_share"] = (self.view.now_hours - money.since_hours) / length
         if held.why[place] == SHORT:
-            usd = compiled(reserves)(site.kinds, site.jobs, self.view.now_hours, self.prices.on_demand_usd)
-            signals |= {"rescue_usd": float(usd[place]), "left_usd": money.left_usd}
+            rescue_usd = float(compiled(reserves)(self.moment)[place])
+            signals |= {"rescue_usd": rescue_usd, "left_usd": money.left_usd}
         if self.rent_usd[pool] > 0.0:
             signals["scarcity_usd"] = float(self.rent_usd[pool])
         if spot > 0:
@@ -333,18 +316,15 @@ class _Explanation:
 
     def _narrower(self, place: int, pool: int, spot: int) -> dict[str, float]:
         """Say what the next narrower width would change."""
-        site = _site(self.view)
-        rates = self.tables.rate[self.rows[place]]
-        at = int(np.searchsorted(self.tables.widths, spot))
+        kinds, jobs, tables = self.moment.kinds, self.moment.jobs, self.tuning.tables
+        rates = tables.rate[self.tuning.row[place]]
+        at = int(np.searchsorted(tables.widths, spot))
         below = [way for way in range(at) if rates[way] > 0.0]
         if not below or rates[at] <= 0.0:
             return {}
-        other, work = (
-            below[-1],
-            float(work_of(site.kinds, site.jobs)[place] - site.jobs.progress_gpu_hours[place]),
-        )
-        gpus = int(self.tables.widths[other])
-        price = float(self.prices.spot_usd[pool])
+        other, work = below[-1], float(work_of(kinds, jobs)[place] - jobs.progress_gpu_hours[place])
+        gpus = int(tables.widths[other])
+        price = float(self.moment.prices.spot_usd[pool])
         slower = work / rates[other] - work / rates[at]
         saves = price * (spot * work / rates[at] - gpus * work / rates[other])
         return {"narrower_gpus": float(gpus), "later_hours": float(slower), "saved_usd": float(saves)}
@@ -352,6 +332,10 @@ class _Explanation:
 
 def _site(view: FleetView) -> SiteView:
     return site_of(view, "shadow-prices")
+
+
+def _moment(view: FleetView) -> SiteMoment:
+    return moment_of(view, "shadow-prices")
 
 
 def _held(site: SiteView, widths: Ints, ways: WayCosts, pools: Ints, picked: Ints) -> Holdings:

@@ -11,18 +11,15 @@ from slacktide.allocators.base import allocators, at_least_one
 from slacktide.allocators.prices.deadline_guarantees import is_hard, is_safe
 from slacktide.allocators.prices.site_rules import (
     DEADLINE_GPUS,
-    PoolOffers,
     Wishes,
-    hours_until_border,
     least,
+    moment_of,
     not_held,
-    prices_of,
     roomiest,
-    site_of,
     take_on_demand,
     take_spot,
 )
-from slacktide.allocators.site.job_tables import JobTables, Kinds, state_of, terms_of
+from slacktide.allocators.site.job_tables import SiteMoment, state_of, terms_of
 from slacktide.allocators.view import FleetView, Wanted
 from slacktide.core.arrays import Ints
 from slacktide.core.compiled import compilable, compiled
@@ -52,54 +49,34 @@ class EachAlone:
         at_least_one("width", self.width)
 
     def decide(self, view: FleetView) -> Wanted:
-        site = site_of(view, "each-alone")
-        wishes = Wishes.none(site)
-        compiled(serve)(
-            site.kinds, site.jobs, prices_of(site), view.now_hours, hours_until_border(view),
-            site.slot_hours, self.width, wishes,
-        )  # fmt: skip
+        moment = moment_of(view, "each-alone")
+        wishes = Wishes.none(moment.jobs)
+        compiled(serve)(moment, self.width, wishes)
         return wishes.wanted
 
 
 @compilable
-def serve(
-    kinds: Kinds,
-    jobs: JobTables,
-    prices: PoolOffers,
-    now_hours: float,
-    hours: float,
-    slot_hours: float,
-    width: int,
-    wishes: Wishes,
-) -> None:
+def serve(moment: SiteMoment, width: int, wishes: Wishes) -> None:
     """Ask the policy of each job in the order in which they came."""
-    free = not_held(jobs, prices)
+    jobs, free = moment.jobs, not_held(moment)
     for job in range(len(jobs.kind)):
         free[jobs.pool[job]] += jobs.spot_gpus[job]
         if jobs.deadline_hours[job] == np.inf:
-            take_spot(kinds, jobs, job, now_hours, hours, width, free, wishes)
-        elif hours < slot_hours and jobs.spot_gpus[job] + jobs.on_demand_gpus[job] > 0:
+            take_spot(moment, job, width, free, wishes)
+        elif moment.hours < moment.slot_hours and jobs.spot_gpus[job] + jobs.on_demand_gpus[job] > 0:
             # A policy decides once a slot, and what it decided then is safe until the slot ends.
             wishes.spot_gpus[job] = jobs.spot_gpus[job]
             wishes.on_demand_gpus[job] = jobs.on_demand_gpus[job]
             free[jobs.pool[job]] -= jobs.spot_gpus[job]
         else:
-            progress_uniformly(kinds, jobs, job, prices, now_hours, hours, slot_hours, free, wishes)
+            progress_uniformly(moment, job, free, wishes)
 
 
 @compilable
-def progress_uniformly(
-    kinds: Kinds,
-    jobs: JobTables,
-    job: int,
-    prices: PoolOffers,
-    now_hours: float,
-    hours: float,
-    slot_hours: float,
-    free: Ints,
-    wishes: Wishes,
-) -> None:
+def progress_uniformly(moment: SiteMoment, job: int, free: Ints, wishes: Wishes) -> None:
     """Decide about a job by uniform progress, for a slot from now on, behind the guard."""
+    kinds, jobs, prices = moment.kinds, moment.jobs, moment.prices
+    now_hours, slot_hours = moment.now_hours, moment.slot_hours
     state = state_of(jobs, job)
     at = state.pool if state.spot_gpus + state.on_demand_gpus > 0 else roomiest(kinds, jobs, job, free)
     terms = terms_of(kinds, jobs, job, at)
@@ -111,8 +88,8 @@ def progress_uniformly(
     )  # fmt: skip
     choice = uniform_progress(PaceParameters(False), sight)
     some, more = cut(terms, quote, choice.spot_gpus, choice.on_demand_gpus)
-    if is_hard(jobs, job) and not is_safe(kinds, jobs, job, now_hours, hours, at, some, more):
-        take_on_demand(kinds, jobs, job, now_hours, prices, wishes)
+    if is_hard(jobs, job) and not is_safe(moment, job, at, some, more):
+        take_on_demand(moment, job, wishes)
         return
     free[at] -= some
     wishes.pool[job], wishes.spot_gpus[job], wishes.on_demand_gpus[job] = at, some, more

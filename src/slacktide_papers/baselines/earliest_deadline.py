@@ -8,17 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from slacktide.allocators.base import allocators, at_least_one
-from slacktide.allocators.prices.site_rules import (
-    PoolOffers,
-    Wishes,
-    can_wait,
-    hours_until_border,
-    prices_of,
-    site_of,
-    take_on_demand,
-    take_spot,
-)
-from slacktide.allocators.site.job_tables import JobTables, Kinds
+from slacktide.allocators.prices.site_rules import Wishes, can_wait, moment_of, take_on_demand, take_spot
+from slacktide.allocators.site.job_tables import SiteMoment
 from slacktide.allocators.view import FleetView, Wanted
 from slacktide.core.arrays import Ints
 from slacktide.core.compiled import compilable, compiled
@@ -42,31 +33,20 @@ class EarliestDeadline:
         at_least_one("width", self.width)
 
     def decide(self, view: FleetView) -> Wanted:
-        site = site_of(view, "earliest-deadline")
-        wishes = Wishes.none(site)
-        compiled(serve)(
-            np.argsort(site.jobs.deadline_hours, kind="stable"), site.kinds, site.jobs, prices_of(site),
-            view.now_hours, hours_until_border(view), self.width, wishes,
-        )  # fmt: skip
+        moment = moment_of(view, "earliest-deadline")
+        wishes = Wishes.none(moment.jobs)
+        order = np.argsort(moment.jobs.deadline_hours, kind="stable")
+        compiled(serve)(order, moment, self.width, wishes)
         return wishes.wanted
 
 
 @compilable
-def serve(
-    order: Ints,
-    kinds: Kinds,
-    jobs: JobTables,
-    prices: PoolOffers,
-    now_hours: float,
-    hours: float,
-    width: int,
-    wishes: Wishes,
-) -> None:
+def serve(order: Ints, moment: SiteMoment, width: int, wishes: Wishes) -> None:
     """Serve jobs in an order, each from what those before it left."""
-    free = prices.spot_gpus.copy()
+    free = moment.prices.spot_gpus.copy()
     for job in order:
-        if take_spot(kinds, jobs, job, now_hours, hours, width, free, wishes):
+        if take_spot(moment, job, width, free, wishes):
             continue
-        late = jobs.deadline_hours[job] <= now_hours
-        if late or not can_wait(kinds, jobs, job, now_hours, hours):
-            take_on_demand(kinds, jobs, job, now_hours, prices, wishes)
+        late = moment.jobs.deadline_hours[job] <= moment.now_hours
+        if late or not can_wait(moment, job):
+            take_on_demand(moment, job, wishes)

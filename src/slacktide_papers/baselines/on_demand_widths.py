@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from slacktide.allocators.base import allocators
-from slacktide.allocators.prices.site_rules import PoolOffers, Wishes, prices_of, site_of, take_on_demand
-from slacktide.allocators.site.job_tables import JobTables, Kinds, state_of, terms_of
+from slacktide.allocators.prices.site_rules import Wishes, moment_of, take_on_demand
+from slacktide.allocators.site.job_tables import SiteMoment, state_of, terms_of
 from slacktide.allocators.view import FleetView, Wanted
 from slacktide.core.compiled import compilable, compiled
 from slacktide.core.errors import InputError
@@ -35,50 +35,40 @@ class OnDemandWidths:
             raise InputError(f"usd_per_job_hour must be >= 0, got {self.usd_per_job_hour:g}")
 
     def decide(self, view: FleetView) -> Wanted:
-        site = site_of(view, "on-demand-widths")
-        wishes = Wishes.none(site)
-        compiled(rent)(
-            site.kinds, site.jobs, prices_of(site), view.now_hours, self.usd_per_job_hour, wishes,
-        )  # fmt: skip
+        moment = moment_of(view, "on-demand-widths")
+        wishes = Wishes.none(moment.jobs)
+        compiled(rent)(moment, self.usd_per_job_hour, wishes)
         return wishes.wanted
 
 
 @compilable
-def rent(
-    kinds: Kinds,
-    jobs: JobTables,
-    prices: PoolOffers,
-    now_hours: float,
-    usd_per_job_hour: float,
-    wishes: Wishes,
-) -> None:
+def rent(moment: SiteMoment, usd_per_job_hour: float, wishes: Wishes) -> None:
     """Keep what jobs hold and start those that hold nothing."""
+    jobs = moment.jobs
     for job in range(len(jobs.kind)):
         if jobs.deadline_hours[job] < np.inf:
-            take_on_demand(kinds, jobs, job, now_hours, prices, wishes)
+            take_on_demand(moment, job, wishes)
         elif jobs.on_demand_gpus[job] > 0:
             wishes.on_demand_gpus[job] = jobs.on_demand_gpus[job]
         else:
-            worth = usd_per_job_hour * jobs.weight[job]
-            at, gpus = worthwhile(kinds, jobs, job, prices, worth)
+            at, gpus = worthwhile(moment, job, usd_per_job_hour * jobs.weight[job])
             wishes.pool[job], wishes.on_demand_gpus[job] = at, gpus
 
 
 @compilable
-def worthwhile(
-    kinds: Kinds, jobs: JobTables, job: int, prices: PoolOffers, usd_per_job_hour: float
-) -> tuple[int, int]:
+def worthwhile(moment: SiteMoment, job: int, usd_per_job_hour: float) -> tuple[int, int]:
     """Return the pool and the width of the least rent plus worth of the hours that the job takes."""
+    kinds, jobs, on_demand_usd = moment.kinds, moment.jobs, moment.prices.on_demand_usd
     state = state_of(jobs, job)
     least, pool, gpus = np.inf, state.pool, 0
-    for at in range(len(prices.on_demand_usd)):
+    for at in range(len(on_demand_usd)):
         if kinds.fastest[jobs.kind[job], at] == 0:
             continue
         terms = terms_of(kinds, jobs, job, at)
         for width in range(1, len(terms.fit)):
             if terms.fit[width] == width:
                 hours = finish_in(terms, state, 0.0, at, width, 0)
-                usd = (usd_per_job_hour + prices.on_demand_usd[at] * width) * hours
+                usd = (usd_per_job_hour + on_demand_usd[at] * width) * hours
                 if usd < least:
                     least, pool, gpus = usd, at, width
     return pool, gpus

@@ -14,10 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slacktide.allocators.prices.deadline_guarantees import at_the_border, is_hard, rescue_usd
-from slacktide.allocators.prices.site_rules import PoolOffers
+from slacktide.allocators.prices.deadline_guarantees import at_the_border, is_hard, rescue
 from slacktide.allocators.prices.spot_auction import WayCosts
-from slacktide.allocators.site.job_tables import JobTables, Kinds, state_of
+from slacktide.allocators.site.job_tables import JobTables, Kinds, SiteMoment, state_of
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.compiled import compilable
 
@@ -36,87 +35,80 @@ class Holdings(NamedTuple):
 
 
 @compilable
-def reserves(kinds: Kinds, jobs: JobTables, now: float, on_demand_usd: Floats) -> Floats:
+def reserves(moment: SiteMoment) -> Floats:
     """Return what the rescue of each job may cost from now on at the most; 0 without a hard deadline."""
-    found = np.zeros(len(jobs.kind))
-    for job in range(len(found)):
+    jobs = moment.jobs
+    usd = np.zeros(len(jobs.kind))
+    for job in range(len(usd)):
         if is_hard(jobs, job):
-            found[job] = rescue_usd(kinds, jobs, job, state_of(jobs, job), now, on_demand_usd)
-    return found
+            usd[job] = rescue(moment, job, state_of(jobs, job), moment.now_hours).most_usd
+    return usd
 
 
 @compilable
-def needs(
-    kinds: Kinds, jobs: JobTables, prices: PoolOffers, now: float, hours: float, slot_hours: float, job: int,
-    pool: int, spot: int, on_demand: int,
-) -> tuple[float, float]:  # fmt: skip
+def needs(moment: SiteMoment, job: int, pool: int, spot: int, on_demand: int) -> tuple[float, float]:
     """Return what a job pays until the next border with this, and what must be kept for it then."""
+    kinds, jobs, prices = moment.kinds, moment.jobs, moment.prices
+    hours, slot_hours = moment.hours, moment.slot_hours
     hourly = prices.spot_usd[pool] * spot + prices.on_demand_usd[pool] * on_demand
     moves = pool != jobs.pool[job] and spot + on_demand > 0 and jobs.progress_gpu_hours[job] > 0.0
     moved = kinds.move_usd[jobs.kind[job], jobs.pool[job], pool] if moves else 0.0
     whole = kinds.whole_slots[jobs.kind[job]] > 0
     if not is_hard(jobs, job):
         return hourly * (slot_hours if whole else hours) + moved, 0.0
-    state, held, kept = at_the_border(kinds, jobs, job, now, hours, pool, spot, on_demand)
+    state, held, kept = at_the_border(moment, job, pool, spot, on_demand)
     paid = hourly * (slot_hours if whole and held > 0.0 else held) + moved
     if state.finish_hours < np.inf:
         return paid, 0.0
     # Who keeps its spot has less work left, but perhaps a checkpoint to carry to where it is rescued.
-    most = max(
-        rescue_usd(kinds, jobs, job, state, now + hours, prices.on_demand_usd),
-        rescue_usd(kinds, jobs, job, kept, now + hours, prices.on_demand_usd),
-    )
-    return paid, most + (slot_hours * most_hourly(kinds, jobs, prices, job) if whole else 0.0)
+    border = moment.now_hours + hours
+    most = max(rescue(moment, job, state, border).most_usd, rescue(moment, job, kept, border).most_usd)
+    return paid, most + (slot_hours * most_hourly(moment, job) if whole else 0.0)
 
 
 @compilable
 def beginning_usd(
-    kinds: Kinds, jobs: JobTables, prices: PoolOffers, hours: float, renewed_hours: float, job: int, pool:
-    int, spot: int, on_demand: int,
-) -> float:  # fmt: skip
+    moment: SiteMoment, renewed_hours: float, job: int, pool: int, spot: int, on_demand: int
+) -> float:
     """Return what a job that begins costs from the next border on, until it has worked as long as it paused.
 
     Without it, a little money is shared by many jobs that begin, it ends while they all pause, and in the
     next period again. Money that is renewed before then is not counted.
     """
+    jobs, prices = moment.jobs, moment.prices
     hourly = prices.spot_usd[pool] * spot + prices.on_demand_usd[pool] * on_demand
     pause = jobs.pause_hours[job]
     if spot != jobs.spot_gpus[job] or on_demand != jobs.on_demand_gpus[job] or pool != jobs.pool[job]:
-        pause = kinds.restart_hours[jobs.kind[job]]
-    return float(hourly * max(0.0, min(BEGUN_PAUSES * pause, renewed_hours) - hours))
+        pause = moment.kinds.restart_hours[jobs.kind[job]]
+    return float(hourly * max(0.0, min(BEGUN_PAUSES * pause, renewed_hours) - moment.hours))
 
 
 @compilable
-def most_hourly(kinds: Kinds, jobs: JobTables, prices: PoolOffers, job: int) -> float:
+def most_hourly(moment: SiteMoment, job: int) -> float:
     """Return what the fastest on-demand width costs an hour: a last slot may be paid in full."""
+    on_demand_usd, fastest = moment.prices.on_demand_usd, moment.kinds.fastest[moment.jobs.kind[job]]
     most = 0.0
-    for pool in range(len(prices.on_demand_usd)):
-        most = max(most, prices.on_demand_usd[pool] * kinds.fastest[jobs.kind[job], pool])
+    for pool in range(len(on_demand_usd)):
+        most = max(most, on_demand_usd[pool] * fastest[pool])
     return most
 
 
 @compilable
 def keep_to_budget(
-    kinds: Kinds, jobs: JobTables, prices: PoolOffers, now: float, hours: float, slot_hours: float, left_usd:
-    float, renewed_hours: float, ways: WayCosts, gains: Floats, held: Holdings,
-) -> float:  # fmt: skip
+    moment: SiteMoment, left_usd: float, renewed_hours: float, ways: WayCosts, gains: Floats, held: Holdings
+) -> float:
     """Take back what the money does not reach for, the least worth it first; return what is kept in reserve.
 
     Jobs without a hard deadline give way first. Then those wait that could, and those are rescued at once
     that had hoped to get there by spot. There is new money in `renewed_hours`.
     """
-    count = len(jobs.kind)
+    jobs, count = moment.jobs, len(moment.jobs.kind)
     paid, kept, begun = np.zeros(count), np.zeros(count), np.zeros(count)
     for job in range(count):
-        paid[job], kept[job] = needs(
-            kinds, jobs, prices, now, hours, slot_hours, job, held.pool[job], held.spot_gpus[job],
-            held.on_demand_gpus[job],
-        )  # fmt: skip
+        pool, spot, on_demand = held.pool[job], held.spot_gpus[job], held.on_demand_gpus[job]
+        paid[job], kept[job] = needs(moment, job, pool, spot, on_demand)
         if not is_hard(jobs, job):
-            begun[job] = beginning_usd(
-                kinds, jobs, prices, hours, renewed_hours, job, held.pool[job], held.spot_gpus[job],
-                held.on_demand_gpus[job],
-            )  # fmt: skip
+            begun[job] = beginning_usd(moment, renewed_hours, job, pool, spot, on_demand)
     if paid.sum() + kept.sum() + begun.sum() <= left_usd:
         return float(kept.sum())
     for job in np.argsort(gains):
@@ -133,25 +125,21 @@ def keep_to_budget(
         pool, gpus = jobs.pool[job], 0
         if ways.forced[job]:
             pool, gpus = ways.without_pool[job], ways.without_gpus[job]
-        _take_if_cheaper(kinds, jobs, prices, now, hours, slot_hours, job, pool, gpus, paid, kept, held)
+        _take_if_cheaper(moment, job, pool, gpus, paid, kept, held)
         if jobs.on_demand_gpus[job] > 0 and not ways.forced[job]:
             # What was kept for a job on its way on demand is what it costs to go on like that.
-            _take_if_cheaper(
-                kinds, jobs, prices, now, hours, slot_hours, job, jobs.pool[job], jobs.on_demand_gpus[job],
-                paid, kept, held,
-            )  # fmt: skip
+            _take_if_cheaper(moment, job, jobs.pool[job], jobs.on_demand_gpus[job], paid, kept, held)
     if paid.sum() + kept.sum() > left_usd:
-        _cover_some(kinds, jobs, left_usd, paid, kept, held)
+        _cover_some(moment.kinds, jobs, left_usd, paid, kept, held)
     return float(kept.sum())
 
 
 @compilable
 def _take_if_cheaper(
-    kinds: Kinds, jobs: JobTables, prices: PoolOffers, now: float, hours: float, slot_hours: float, job: int,
-    pool: int, gpus: int, paid: Floats, kept: Floats, held: Holdings,
-) -> None:  # fmt: skip
+    moment: SiteMoment, job: int, pool: int, gpus: int, paid: Floats, kept: Floats, held: Holdings
+) -> None:
     """Give a job on-demand GPUs of a pool, or none, if less money is needed for it like that."""
-    pays, keeps = needs(kinds, jobs, prices, now, hours, slot_hours, job, pool, 0, gpus)
+    pays, keeps = needs(moment, job, pool, 0, gpus)
     if pays + keeps < paid[job] + kept[job]:
         paid[job], kept[job] = pays, keeps
         held.pool[job], held.spot_gpus[job], held.on_demand_gpus[job] = pool, 0, gpus

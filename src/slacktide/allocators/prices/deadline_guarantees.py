@@ -7,16 +7,25 @@ What a rescue may cost at the most is kept in reserve. All of this goes by the p
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from slacktide.allocators.site.job_tables import JobTables, Kinds, safe_terms_of, state_of
-from slacktide.core.arrays import Floats
+from slacktide.allocators.site.job_tables import JobTables, Kinds, SiteMoment, safe_terms_of, state_of
 from slacktide.core.compiled import compilable, inlined
 from slacktide.core.types import TIME_TOLERANCE_HOURS, JobState
 from slacktide.physics.progress import finish_in, lose, pass_time
 
 LATE_HOURS = 0.5 * TIME_TOLERANCE_HOURS
 """A finish this long after a deadline is in time: it is the same moment."""
+
+
+class FleetRescue(NamedTuple):
+    """On demand from now on: where, how wide, and what being in time may cost by any way that is open."""
+
+    pool: int
+    gpus: int
+    most_usd: float
 
 
 @inlined
@@ -27,7 +36,7 @@ def is_hard(jobs: JobTables, job: int) -> bool:
 
 
 @compilable
-def held_on(jobs: JobTables, kinds: Kinds, job: int, state: JobState, now_hours: float) -> float:
+def held_on(kinds: Kinds, jobs: JobTables, job: int, state: JobState, now_hours: float) -> float:
     """Return when a job that holds only on-demand GPUs is done if it keeps them; infinite otherwise."""
     if state.on_demand_gpus == 0 or state.spot_gpus > 0:
         return np.inf
@@ -42,20 +51,25 @@ def move_usd(kinds: Kinds, kind: int, state: JobState, pool: int) -> float:
 
 
 @compilable
-def rescue(
-    kinds: Kinds, jobs: JobTables, job: int, state: JobState, now_hours: float, on_demand_usd: Floats
-) -> tuple[int, int]:
-    """Return the pool and the width of the cheapest way to be in time on demand; else of the soonest end.
+def rescue(moment: SiteMoment, job: int, state: JobState, now_hours: float) -> FleetRescue:
+    """Return the cheapest way to be in time on demand from a state on, else that of the soonest end.
 
     A job that is on time with the on-demand GPUs that it holds keeps them: so what its rescue costs is known
-    once it has begun.
+    once it has begun. The narrowest way is the cheapest, but while a job waits the narrow ones close first:
+    it may cost as much as the most expensive one. Where none is open any more, at the pace that is
+    safe to count on, it is what the soonest end costs: that is what it gets.
     """
+    kinds, jobs, on_demand_usd = moment.kinds, moment.jobs, moment.prices.on_demand_usd
     # What begins may not count on the tolerance: what goes on does, or rounding would end it.
-    limit = jobs.deadline_hours[job]
-    if held_on(jobs, kinds, job, state, now_hours) <= limit + LATE_HOURS:
-        return state.pool, state.on_demand_gpus
-    kind, least, soonest = jobs.kind[job], np.inf, np.inf
-    pool, gpus = state.pool, 0
+    deadline = jobs.deadline_hours[job]
+    limit = deadline + LATE_HOURS
+    finish = held_on(kinds, jobs, job, state, now_hours)
+    if finish <= limit:
+        usd = on_demand_usd[state.pool] * state.on_demand_gpus * (finish - now_hours)
+        return FleetRescue(state.pool, state.on_demand_gpus, usd)
+    kind, pool, gpus = jobs.kind[job], state.pool, 0
+    least, soonest, most = np.inf, np.inf, 0.0
+    latest, hastily = np.inf, 0.0
     for at in range(len(on_demand_usd)):
         if kinds.fastest[kind, at] == 0:
             continue
@@ -65,49 +79,22 @@ def rescue(
                 continue
             finish = finish_in(terms, state, now_hours, at, width, 0)
             usd = on_demand_usd[at] * width * (finish - now_hours) + move_usd(kinds, kind, state, at)
-            if finish <= limit and usd < least:
+            if finish <= deadline and usd < least:
                 least, pool, gpus = usd, at, width
             elif least == np.inf and finish < soonest:
                 soonest, pool, gpus = finish, at, width
-    return pool, gpus
-
-
-@compilable
-def rescue_usd(
-    kinds: Kinds, jobs: JobTables, job: int, state: JobState, now_hours: float, on_demand_usd: Floats
-) -> float:
-    """Return what it may cost at the most from now on to be in time on demand, by any way still open.
-
-    The narrowest way is the cheapest, but while a job waits the narrow ones close first. Where none is open
-    any more, at the pace that is safe to count on, it is what the soonest end costs: that is what it gets.
-    """
-    limit = jobs.deadline_hours[job] + LATE_HOURS
-    finish = held_on(jobs, kinds, job, state, now_hours)
-    if finish <= limit:
-        return float(on_demand_usd[state.pool] * state.on_demand_gpus * (finish - now_hours))
-    kind, most = jobs.kind[job], 0.0
-    soonest, hastily = np.inf, 0.0
-    for at in range(len(on_demand_usd)):
-        if kinds.fastest[kind, at] == 0:
-            continue
-        terms = safe_terms_of(kinds, jobs, job, at)
-        for width in range(1, len(terms.fit)):
-            if terms.fit[width] != width:
-                continue
-            finish = finish_in(terms, state, now_hours, at, width, 0)
-            usd = on_demand_usd[at] * width * (finish - now_hours) + move_usd(kinds, kind, state, at)
             if finish <= limit:
                 most = max(most, usd)
-            elif finish < soonest:
-                soonest, hastily = finish, usd
-    return most if most > 0.0 or now_hours >= limit else hastily
+            elif finish < latest:
+                latest, hastily = finish, usd
+    return FleetRescue(pool, gpus, most if most > 0.0 or now_hours >= limit else hastily)
 
 
 @compilable
 def can_be_rescued(kinds: Kinds, jobs: JobTables, job: int, state: JobState, now_hours: float) -> bool:
     """Whether on-demand GPUs alone still finish a job in time from a moment on."""
     limit = jobs.deadline_hours[job] + LATE_HOURS
-    if held_on(jobs, kinds, job, state, now_hours) <= limit:
+    if held_on(kinds, jobs, job, state, now_hours) <= limit:
         return True
     for at in range(kinds.fastest.shape[1]):
         width = kinds.fastest[jobs.kind[job], at]
@@ -120,28 +107,22 @@ def can_be_rescued(kinds: Kinds, jobs: JobTables, job: int, state: JobState, now
 
 @compilable
 def at_the_border(
-    kinds: Kinds,
-    jobs: JobTables,
-    job: int,
-    now_hours: float,
-    hours: float,
-    pool: int,
-    spot: int,
-    on_demand: int,
+    moment: SiteMoment, job: int, pool: int, spot: int, on_demand: int
 ) -> tuple[JobState, float, JobState]:
     """Return a job at the next border, all its spot gone, for how long it held GPUs, and with its spot."""
-    terms = safe_terms_of(kinds, jobs, job, pool)
-    after, passed = pass_time(terms, state_of(jobs, job), now_hours, hours, pool, spot, on_demand)
+    terms, state = safe_terms_of(moment.kinds, moment.jobs, job, pool), state_of(moment.jobs, job)
+    after, passed = pass_time(terms, state, moment.now_hours, moment.hours, pool, spot, on_demand)
     return lose(terms, after, 0), passed.hours if spot + on_demand > 0 else 0.0, after
 
 
 @compilable
-def is_far(kinds: Kinds, jobs: JobTables, job: int, next_hours: float) -> bool:
+def is_far(moment: SiteMoment, job: int) -> bool:
     """Whether a deadline is so far away that whatever is held until the next border is safe.
 
     As if all work since the last checkpoint were lost, and the job as far away from its rescue as can be.
     Never before its pace was measured: until then it may not wait.
     """
+    kinds, jobs = moment.kinds, moment.jobs
     if jobs.measure_gpus[job].max() > 0:
         return False
     kind, here = jobs.kind[job], jobs.pool[job]
@@ -150,32 +131,25 @@ def is_far(kinds: Kinds, jobs: JobTables, job: int, next_hours: float) -> bool:
         np.inf, False,
     )  # fmt: skip
     travels = kinds.move_hours[kind].max()
-    return can_be_rescued(kinds, jobs, job, nothing, next_hours + travels)
+    return can_be_rescued(kinds, jobs, job, nothing, moment.now_hours + moment.hours + travels)
 
 
 @compilable
-def is_safe(
-    kinds: Kinds,
-    jobs: JobTables,
-    job: int,
-    now_hours: float,
-    hours: float,
-    pool: int,
-    spot: int,
-    on_demand: int,
-) -> bool:
+def is_safe(moment: SiteMoment, job: int, pool: int, spot: int, on_demand: int) -> bool:
     """Whether a job that holds this until the next border is in time whatever the market does then.
 
     Also where it takes nothing: who has lost all work has nothing to carry to another pool, and who has not
     may have. Nothing is safe before the pace was measured but to measure it.
     """
+    kinds, jobs = moment.kinds, moment.jobs
     if spot + on_demand < jobs.measure_gpus[job, pool]:
         return False
-    terms = safe_terms_of(kinds, jobs, job, pool)
-    after, _ = pass_time(terms, state_of(jobs, job), now_hours, hours, pool, spot, on_demand)
+    terms, border = safe_terms_of(kinds, jobs, job, pool), moment.now_hours + moment.hours
+    state = state_of(jobs, job)
+    after, _ = pass_time(terms, state, moment.now_hours, moment.hours, pool, spot, on_demand)
     if after.finish_hours < np.inf:
         return bool(after.finish_hours <= jobs.deadline_hours[job] + LATE_HOURS)
-    if not can_be_rescued(kinds, jobs, job, lose(terms, after, 0), now_hours + hours):
+    if not can_be_rescued(kinds, jobs, job, lose(terms, after, 0), border):
         return False
     moves = spot > 0 and kinds.fastest.shape[1] > 1
-    return not moves or can_be_rescued(kinds, jobs, job, after, now_hours + hours)
+    return not moves or can_be_rescued(kinds, jobs, job, after, border)

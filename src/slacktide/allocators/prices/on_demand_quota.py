@@ -14,7 +14,7 @@ import numpy as np
 from slacktide.allocators.prices.budget_reserve import FULL, Holdings
 from slacktide.allocators.prices.deadline_guarantees import LATE_HOURS, is_hard
 from slacktide.allocators.prices.spot_auction import WayCosts
-from slacktide.allocators.site.job_tables import JobTables, Kinds, safe_terms_of
+from slacktide.allocators.site.job_tables import JobTables, Kinds, SiteMoment, safe_terms_of
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.compiled import compilable
 from slacktide.physics.progress import work_hours
@@ -29,15 +29,15 @@ class Windows(NamedTuple):
 
 
 @compilable
-def rescue_windows(kinds: Kinds, jobs: JobTables, now_hours: float, slot_hours: float) -> Windows:
+def rescue_windows(moment: SiteMoment) -> Windows:
     """Return the windows of rescues, as if all work since the last checkpoint were lost."""
-    count = len(jobs.kind)
+    jobs, count = moment.jobs, len(moment.jobs.kind)
     begin, end, gpus = np.zeros(count), np.zeros(count), np.zeros(count, dtype=np.int64)
     for job in range(count):
         if is_hard(jobs, job):
             end[job] = jobs.deadline_hours[job] + LATE_HOURS
-            needs, gpus[job] = rescue_needs(kinds, jobs, job)
-            begin[job] = max(now_hours, end[job] - needs - slot_hours)
+            needs, gpus[job] = rescue_needs(moment.kinds, jobs, job)
+            begin[job] = max(moment.now_hours, end[job] - needs - moment.slot_hours)
     return Windows(begin, end, gpus)
 
 

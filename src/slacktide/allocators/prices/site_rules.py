@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from slacktide.allocators.prices.deadline_guarantees import is_hard, is_safe, rescue
-from slacktide.allocators.site.job_tables import JobTables, Kinds, state_of
+from slacktide.allocators.site.job_tables import JobTables, Kinds, PoolOffers, SiteMoment, state_of
 from slacktide.allocators.view import FleetView, SiteView, Wanted
-from slacktide.core.arrays import Floats, Ints
+from slacktide.core.arrays import Ints
 from slacktide.core.compiled import compilable
 from slacktide.core.errors import InputError
 from slacktide.core.types import TIME_TOLERANCE_HOURS
@@ -22,15 +22,6 @@ def site_of(view: FleetView, name: str) -> SiteView:
     if view.site is None:
         raise InputError(f"{name} must be given a market, got a stream without one; name 'market:'")
     return view.site
-
-
-class PoolOffers(NamedTuple):
-    """What each pool offers to all jobs: [pool]."""
-
-    spot_usd: Floats
-    on_demand_usd: Floats
-    spot_gpus: Ints
-    on_demand_gpus: Ints
 
 
 def prices_of(site: SiteView) -> PoolOffers:
@@ -46,11 +37,13 @@ def prices_of(site: SiteView) -> PoolOffers:
     )
 
 
-def hours_until_border(view: FleetView) -> float:
-    """Return how long it is until the market changes; a whole slot is kept whole, to the last bit."""
-    assert view.site is not None
-    hours = view.site.next_hours - view.now_hours
-    return view.site.slot_hours if abs(hours - view.site.slot_hours) <= TIME_TOLERANCE_HOURS else hours
+def moment_of(view: FleetView, name: str) -> SiteMoment:
+    """Return what compiled rules read of a view; raises InputError where the allocator has no market."""
+    site = site_of(view, name)
+    hours = site.next_hours - view.now_hours
+    # A whole slot is kept whole, to the last bit.
+    hours = site.slot_hours if abs(hours - site.slot_hours) <= TIME_TOLERANCE_HOURS else hours
+    return SiteMoment(site.kinds, site.jobs, prices_of(site), view.now_hours, hours, site.slot_hours)
 
 
 class Wishes(NamedTuple):
@@ -61,9 +54,9 @@ class Wishes(NamedTuple):
     on_demand_gpus: Ints
 
     @classmethod
-    def none(cls, site: SiteView) -> Wishes:
+    def none(cls, jobs: JobTables) -> Wishes:
         """Return wishes that let every job wait where it is."""
-        return cls(site.jobs.pool.copy(), *np.zeros((2, len(site.jobs.kind)), dtype=np.int64))
+        return cls(jobs.pool.copy(), *np.zeros((2, len(jobs.kind)), dtype=np.int64))
 
     @property
     def wanted(self) -> Wanted:
@@ -72,9 +65,9 @@ class Wishes(NamedTuple):
 
 
 @compilable
-def not_held(jobs: JobTables, prices: PoolOffers) -> Ints:
+def not_held(moment: SiteMoment) -> Ints:
     """Return the spot in each pool that no job holds."""
-    free = prices.spot_gpus.copy()
+    free, jobs = moment.prices.spot_gpus.copy(), moment.jobs
     for job in range(len(jobs.pool)):
         free[jobs.pool[job]] -= jobs.spot_gpus[job]
     return free
@@ -96,12 +89,6 @@ def least(kinds: Kinds, kind: int, pool: int) -> int:
 
 
 @compilable
-def held_spot(kinds: Kinds, jobs: JobTables, job: int) -> int:
-    """Return the spot that a job can go on with; what the market left it may be no width of its own."""
-    return widest(kinds, jobs.kind[job], jobs.pool[job], jobs.spot_gpus[job])
-
-
-@compilable
 def roomiest(kinds: Kinds, jobs: JobTables, job: int, free: Ints) -> int:
     """Return the pool that a job may be in with the most spot left; of equals, where it is."""
     best = jobs.pool[job]
@@ -112,30 +99,22 @@ def roomiest(kinds: Kinds, jobs: JobTables, job: int, free: Ints) -> int:
 
 
 @compilable
-def take_spot(
-    kinds: Kinds,
-    jobs: JobTables,
-    job: int,
-    now_hours: float,
-    hours: float,
-    width: int,
-    free: Ints,
-    wishes: Wishes,
-) -> bool:
+def take_spot(moment: SiteMoment, job: int, width: int, free: Ints, wishes: Wishes) -> bool:
     """Give a job spot up to a width of what is left, its own included; return whether it has any.
 
     Who holds some stays where it is, and a wider set is worth a restart only where it is twice as wide. A job
     with a hard deadline takes only what is safe until the next border.
     """
+    kinds, jobs = moment.kinds, moment.jobs
     kind, here = jobs.kind[job], jobs.pool[job]
-    kept = held_spot(kinds, jobs, job)
+    # What the market left of its spot may be no width of its own.
+    kept = widest(kinds, kind, here, jobs.spot_gpus[job])
     at = here if min(kept, free[here]) > 0 else roomiest(kinds, jobs, job, free)
     kept = kept if at == here else 0
     most = widest(kinds, kind, at, min(free[at], max(width, least(kinds, kind, at))))
     hard = is_hard(jobs, job)
     for gpus in (most if most >= 2 * kept else kept, kept, most):
-        fits = 0 < gpus <= free[at]
-        if fits and (not hard or is_safe(kinds, jobs, job, now_hours, hours, at, gpus, 0)):
+        if 0 < gpus <= free[at] and (not hard or is_safe(moment, job, at, gpus, 0)):
             free[at] -= gpus
             wishes.pool[job], wishes.spot_gpus[job] = at, gpus
             return True
@@ -143,19 +122,13 @@ def take_spot(
 
 
 @compilable
-def can_wait(kinds: Kinds, jobs: JobTables, job: int, now_hours: float, hours: float) -> bool:
+def can_wait(moment: SiteMoment, job: int) -> bool:
     """Whether a job may hold nothing until the next border."""
-    if not is_hard(jobs, job):
-        return True
-    return is_safe(kinds, jobs, job, now_hours, hours, jobs.pool[job], 0, 0)
+    return not is_hard(moment.jobs, job) or is_safe(moment, job, moment.jobs.pool[job], 0, 0)
 
 
 @compilable
-def take_on_demand(
-    kinds: Kinds, jobs: JobTables, job: int, now_hours: float, prices: PoolOffers, wishes: Wishes
-) -> None:
+def take_on_demand(moment: SiteMoment, job: int, wishes: Wishes) -> None:
     """Give a job the cheapest on-demand GPUs that are in time, else those with which it is done soonest."""
-    state = state_of(jobs, job)
-    wishes.pool[job], wishes.on_demand_gpus[job] = rescue(
-        kinds, jobs, job, state, now_hours, prices.on_demand_usd
-    )
+    way = rescue(moment, job, state_of(moment.jobs, job), moment.now_hours)
+    wishes.pool[job], wishes.on_demand_gpus[job] = way.pool, way.gpus

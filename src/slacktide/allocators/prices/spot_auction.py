@@ -11,10 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slacktide.allocators.prices.cost_tables import NEVER, CostTables, at_work, between
+from slacktide.allocators.prices.cost_tables import NEVER, CostTables, MarketRates, at_work, between
 from slacktide.allocators.prices.deadline_guarantees import LATE_HOURS, is_far, is_hard, is_safe, rescue
-from slacktide.allocators.prices.site_rules import PoolOffers
-from slacktide.allocators.site.job_tables import JobTables, Kinds, state_of
+from slacktide.allocators.site.job_tables import PoolOffers, SiteMoment, state_of
 from slacktide.core.arrays import Bools, Floats, Ints
 from slacktide.core.compiled import compilable
 
@@ -25,14 +24,12 @@ LEAST_GAIN_USD = 1e-9
 
 
 class Tuning(NamedTuple):
-    """What the allocator knows and was given in addition to the tables."""
+    """What the allocator knows and was given."""
 
+    tables: CostTables
     row: Ints  # [job]: its row in the tables
-    hour_usd: float  # what an hour of waiting is worth
-    offer_rate: float
+    market: MarketRates  # what the tables were made of
     rent_usd: Floats  # [pool]: the mean rent lately, which the tables have in their price
-    table_usd: float  # the price of a spot GPU-hour in the tables, with its rent
-    table_on_demand_usd: float
     tenure_hours: float  # how long a rent that differs from the mean is taken to last
     patience_share: float  # on demand after this share of the hours of waiting that it costs more than spot
 
@@ -64,41 +61,37 @@ class WayCosts(NamedTuple):
 
 
 @compilable
-def find_ways(
-    kinds: Kinds, jobs: JobTables, prices: PoolOffers, tables: CostTables, tuning: Tuning, now: float, hours:
-    float, ways: WayCosts,
-) -> None:  # fmt: skip
+def find_ways(moment: SiteMoment, tuning: Tuning, ways: WayCosts) -> None:
     """Work out what each way costs each job."""
+    jobs = moment.jobs
     for job in range(len(jobs.kind)):
-        deadline = jobs.deadline_hours[job]
         hard = is_hard(jobs, job)
-        due = hard or (now < deadline < np.inf and is_worth_it(kinds, jobs, tables, tuning, now, job))
-        far = not hard or is_far(kinds, jobs, job, now + hours)
-        idle_safe = far or is_safe(kinds, jobs, job, now, hours, jobs.pool[job], 0, 0)
-        hour = hour_usd(kinds, jobs, tables, tuning, now, job)
+        ahead = moment.now_hours < jobs.deadline_hours[job] < np.inf
+        due = hard or (ahead and is_worth_it(moment, tuning, job))
+        far = not hard or is_far(moment, job)
+        hour = hour_usd(moment, tuning, job)
         if due:
-            _due_without(kinds, jobs, prices, tables, tuning, now, hours, ways, job, far, idle_safe)
+            _due_without(moment, tuning, ways, job, far)
         else:
-            _open_without(kinds, jobs, prices, tables, tuning, now, ways, job, hour)
-        _on_spot(kinds, jobs, prices, tables, tuning, now, hours, ways, job, due, far, hour)
+            _open_without(moment, tuning, ways, job, hour)
+        _on_spot(moment, tuning, ways, job, due, far, hour)
 
 
 @compilable
-def is_worth_it(
-    kinds: Kinds, jobs: JobTables, tables: CostTables, tuning: Tuning, now: float, job: int
-) -> bool:
+def is_worth_it(moment: SiteMoment, tuning: Tuning, job: int) -> bool:
     """Whether to be in time for a soft deadline costs no more than to take spot as it comes and be late."""
-    row, work, deadline = tuning.row[job], work_left(kinds, jobs, job), jobs.deadline_hours[job]
+    jobs, tables, market, now = moment.jobs, tuning.tables, tuning.market, moment.now_hours
+    row, work, deadline = tuning.row[job], work_left(moment, job), jobs.deadline_hours[job]
     in_time = due_usd(tables, tables.due_idle_usd[row], row, (deadline - now) / tables.step_hours, work)
-    restart = kinds.restart_hours[jobs.kind[job]]
+    restart = moment.kinds.restart_hours[jobs.kind[job]]
     for way in range(len(tables.widths)):
         rate = tables.rate[row, way]
         if rate <= 0.0:
             continue
         run = restart + work / rate
         paid = at_work(tables.work_gpu_hours[row], tables.spot_usd[row, way], work)
-        paid += restart * tuning.table_usd * tables.widths[way] - tuning.hour_usd * work / rate
-        late = now + 1.0 / tuning.offer_rate + run - deadline
+        paid += restart * market.spot_usd * tables.widths[way] - market.hour_usd * work / rate
+        late = now + 1.0 / market.offer_rate + run - deadline
         lost = late / (jobs.worthless_hours[job] - deadline)
         if paid + jobs.value_usd[job] * min(max(lost, 0.0), 1.0) < in_time:
             return False
@@ -106,19 +99,18 @@ def is_worth_it(
 
 
 @compilable
-def hour_usd(
-    kinds: Kinds, jobs: JobTables, tables: CostTables, tuning: Tuning, now: float, job: int
-) -> float:
+def hour_usd(moment: SiteMoment, tuning: Tuning, job: int) -> float:
     """Return what an hour of a job's time is worth: after a soft deadline, what its result loses.
 
     Where on demand for the rest of the work would cost more than the result is still worth, no more than of
     any other job.
     """
+    jobs, tables, market, now = moment.jobs, tuning.tables, tuning.market, moment.now_hours
     deadline, worthless = jobs.deadline_hours[job], jobs.worthless_hours[job]
-    usual = tuning.hour_usd * jobs.weight[job]
+    usual = market.hour_usd * jobs.weight[job]
     if deadline <= now < worthless:
-        row, work = tuning.row[job], work_left(kinds, jobs, job)
-        extra, gpu_hours = tuning.table_on_demand_usd - tuning.table_usd, np.inf
+        row, work = tuning.row[job], work_left(moment, job)
+        extra, gpu_hours = market.on_demand_usd - market.spot_usd, np.inf
         for way in range(len(tables.widths)):
             if tables.rate[row, way] > 0.0:
                 gpu_hours = min(gpu_hours, work * tables.widths[way] / tables.rate[row, way])
@@ -129,15 +121,17 @@ def hour_usd(
 
 
 @compilable
-def work_left(kinds: Kinds, jobs: JobTables, job: int) -> float:
+def work_left(moment: SiteMoment, job: int) -> float:
     """Return the work that a job has left; never quite nothing."""
-    work = jobs.ends_gpu_hours[job, kinds.phases[jobs.kind[job]] - 1]
+    jobs = moment.jobs
+    work = jobs.ends_gpu_hours[job, moment.kinds.phases[jobs.kind[job]] - 1]
     return max(float(work - jobs.progress_gpu_hours[job]), 1e-9)
 
 
 @compilable
-def pace(kinds: Kinds, jobs: JobTables, job: int, pool: int, width: int) -> float:
+def pace(moment: SiteMoment, job: int, pool: int, width: int) -> float:
     """Return the mean progress per hour over the rest of a job's work; 0 where the width is not allowed."""
+    kinds, jobs = moment.kinds, moment.jobs
     kind = jobs.kind[job]
     if width >= kinds.fit.shape[2] or kinds.fit[kind, pool, width] != width:
         return 0.0
@@ -149,12 +143,13 @@ def pace(kinds: Kinds, jobs: JobTables, job: int, pool: int, width: int) -> floa
         if end > done:
             hours += (end - done) / kinds.rate[kind, pool, phase, width]
             done = end
-    return work_left(kinds, jobs, job) / max(hours, 1e-12)
+    return work_left(moment, job) / max(hours, 1e-12)
 
 
 @compilable
-def pause_hours(kinds: Kinds, jobs: JobTables, job: int, pool: int, same: bool) -> float:
+def pause_hours(moment: SiteMoment, job: int, pool: int, same: bool) -> float:
     """Return the hours without progress before a job goes on with something."""
+    kinds, jobs = moment.kinds, moment.jobs
     if same:
         return float(jobs.pause_hours[job])
     kind, here = jobs.kind[job], jobs.pool[job]
@@ -174,37 +169,38 @@ def due_usd(tables: CostTables, values: Floats, row: int, steps: float, work: fl
 
 @compilable
 def _on_spot(
-    kinds: Kinds, jobs: JobTables, prices: PoolOffers, tables: CostTables, tuning: Tuning, now: float, hours:
-    float, ways: WayCosts, job: int, due: bool, far: bool, hour: float,
-) -> None:  # fmt: skip
-    kind, row, here, work = jobs.kind[job], tuning.row[job], jobs.pool[job], work_left(kinds, jobs, job)
+    moment: SiteMoment, tuning: Tuning, ways: WayCosts, job: int, due: bool, far: bool, hour: float
+) -> None:
+    kinds, jobs, prices = moment.kinds, moment.jobs, moment.prices
+    tables, market = tuning.tables, tuning.market
+    kind, row, here, work = jobs.kind[job], tuning.row[job], jobs.pool[job], work_left(moment, job)
     idle = jobs.spot_gpus[job] + jobs.on_demand_gpus[job] == 0
-    steps = (jobs.deadline_hours[job] - now) / tables.step_hours if due else 0.0
+    steps = (jobs.deadline_hours[job] - moment.now_hours) / tables.step_hours if due else 0.0
     for pool in range(len(prices.spot_usd)):
         for way in range(len(tables.widths)):
             width = tables.widths[way]
-            speed = pace(kinds, jobs, job, pool, width)
+            speed = pace(moment, job, pool, width)
             if speed <= 0.0 or tables.rate[row, way] <= 0.0:
                 continue
             same = jobs.spot_gpus[job] == width and jobs.on_demand_gpus[job] == 0 and pool == here
-            if not far and not is_safe(kinds, jobs, job, now, hours, pool, width, 0):
+            if not far and not is_safe(moment, job, pool, width, 0):
                 continue
-            pause = pause_hours(kinds, jobs, job, pool, same)
+            pause = pause_hours(moment, job, pool, same)
             usual, run = tables.rate[row, way], pause + work / speed
             lasts = tuning.tenure_hours * (1.0 - math.exp(-run / tuning.tenure_hours))
-            paid = hour + tuning.table_usd * width
+            paid = hour + market.spot_usd * width
             if ways.forced[job]:
                 # Until the next border on spot, then the rest of the rescue.
-                held = min(run, hours)
+                held = min(run, moment.hours)
                 share = max(0.0, 1.0 - max(0.0, held - pause) * speed / work)
-                usd = tuning.table_usd * width * held + share * ways.without_usd[job]
+                usd = market.spot_usd * width * held + share * ways.without_usd[job]
             elif due:
                 # A pause is work that is done once more; another pace is more or less of it.
                 usd = due_usd(tables, tables.due_spot_usd[row, :, way], row, steps, (run * usual))
             else:
                 usd = at_work(tables.work_gpu_hours[row], tables.spot_usd[row, way], work)
                 usd += pause * paid + paid * (work / speed - work / usual)
-            extra = prices.spot_usd[pool] + tuning.rent_usd[pool] - tuning.table_usd
+            extra = prices.spot_usd[pool] + tuning.rent_usd[pool] - market.spot_usd
             usd += extra * width * lasts
             if pool != here and jobs.progress_gpu_hours[job] > 0.0:
                 usd += kinds.move_usd[kind, here, pool]
@@ -215,16 +211,14 @@ def _on_spot(
 
 
 @compilable
-def _due_without(
-    kinds: Kinds, jobs: JobTables, prices: PoolOffers, tables: CostTables, tuning: Tuning, now: float, hours:
-    float, ways: WayCosts, job: int, far: bool, idle_safe: bool,
-) -> None:  # fmt: skip
+def _due_without(moment: SiteMoment, tuning: Tuning, ways: WayCosts, job: int, far: bool) -> None:
     """Find the best for a job with a deadline ahead without spot: to wait, or on demand."""
-    row, here, work = tuning.row[job], jobs.pool[job], work_left(kinds, jobs, job)
-    if not idle_safe:
-        pool, gpus = rescue(kinds, jobs, job, state_of(jobs, job), now, prices.on_demand_usd)
+    jobs, prices, tables, now = moment.jobs, moment.prices, tuning.tables, moment.now_hours
+    row, here, work = tuning.row[job], jobs.pool[job], work_left(moment, job)
+    if not far and not is_safe(moment, job, here, 0, 0):
+        pool, gpus, _ = rescue(moment, job, state_of(jobs, job), now)
         same = jobs.on_demand_gpus[job] == gpus and jobs.spot_gpus[job] == 0 and pool == here
-        run = pause_hours(kinds, jobs, job, pool, same) + work / pace(kinds, jobs, job, pool, gpus)
+        run = pause_hours(moment, job, pool, same) + work / pace(moment, job, pool, gpus)
         ways.forced[job] = True
         in_time = now + run <= jobs.deadline_hours[job] + LATE_HOURS
         # Spot that is safe comes before a rescue that would be late.
@@ -237,50 +231,48 @@ def _due_without(
     for pool in range(len(prices.spot_usd)):
         for way in range(len(tables.widths)):
             width = tables.widths[way]
-            speed = pace(kinds, jobs, job, pool, width)
+            speed = pace(moment, job, pool, width)
             if speed <= 0.0 or tables.rate[row, way] <= 0.0:
                 continue
             same = jobs.on_demand_gpus[job] == width and jobs.spot_gpus[job] == 0 and pool == here
-            run = pause_hours(kinds, jobs, job, pool, same) + work / speed
+            run = pause_hours(moment, job, pool, same) + work / speed
             amount = run * tables.rate[row, way]
             usd = due_usd(tables, tables.due_on_demand_usd[row, :, way], row, steps, amount)
-            usd += (prices.on_demand_usd[pool] - tuning.table_on_demand_usd) * width * run
-            if usd < best and (far or is_safe(kinds, jobs, job, now, hours, pool, 0, width)):
+            usd += (prices.on_demand_usd[pool] - tuning.market.on_demand_usd) * width * run
+            if usd < best and (far or is_safe(moment, job, pool, 0, width)):
                 best = usd
                 ways.without_pool[job], ways.without_gpus[job] = pool, width
     ways.without_usd[job] = best
 
 
 @compilable
-def _open_without(
-    kinds: Kinds, jobs: JobTables, prices: PoolOffers, tables: CostTables, tuning: Tuning, now: float, ways:
-    WayCosts, job: int, hour: float,
-) -> None:  # fmt: skip
+def _open_without(moment: SiteMoment, tuning: Tuning, ways: WayCosts, job: int, hour: float) -> None:
     """Find the best for a job without a deadline without spot: to wait for it, or on demand.
 
     On demand when the wait that is to be expected is worth more than what it costs more, or, as it is not
     known how long the wait will be, after a share of the hours that are worth as much (ski rental).
     """
-    kind, row, here, work = jobs.kind[job], tuning.row[job], jobs.pool[job], work_left(kinds, jobs, job)
-    restart = kinds.restart_hours[kind]
+    jobs, prices, tables, market = moment.jobs, moment.prices, tuning.tables, tuning.market
+    row, here, work = tuning.row[job], jobs.pool[job], work_left(moment, job)
+    restart = moment.kinds.restart_hours[jobs.kind[job]]
     spot, spot_paid, demand = NEVER, NEVER, NEVER
     best_pool, best_gpus = here, 0
     for pool in range(len(prices.spot_usd)):
         for way in range(len(tables.widths)):
             width = tables.widths[way]
-            speed = pace(kinds, jobs, job, pool, width)
+            speed = pace(moment, job, pool, width)
             if speed <= 0.0 or tables.rate[row, way] <= 0.0:
                 continue
             same = jobs.on_demand_gpus[job] == width and jobs.spot_gpus[job] == 0 and pool == here
-            pause, usual = pause_hours(kinds, jobs, job, pool, same), tables.rate[row, way]
+            pause, usual = pause_hours(moment, job, pool, same), tables.rate[row, way]
             paid = hour + prices.on_demand_usd[pool] * width
             usd = at_work(tables.work_gpu_hours[row], tables.on_demand_usd[row, way], work)
             usd += pause * paid + paid * (work / speed - work / usual)
-            usd += (prices.on_demand_usd[pool] - tuning.table_on_demand_usd) * width * work / usual
+            usd += (prices.on_demand_usd[pool] - market.on_demand_usd) * width * work / usual
             if usd < demand:
                 demand, best_pool, best_gpus = usd, pool, width
             later = at_work(tables.work_gpu_hours[row], tables.spot_usd[row, way], work)
-            later += restart * (hour + tuning.table_usd * width)
+            later += restart * (hour + market.spot_usd * width)
             spot = min(spot, later)
             # Rents steer decisions, but no money is paid for them.
             spot_paid = min(spot_paid, later - tuning.rent_usd[pool] * width * (restart + work / speed))
@@ -289,10 +281,10 @@ def _open_without(
     if not math.isnan(jobs.patience_hours[job]):
         patience = jobs.patience_hours[job]
     ways.patience_hours[job] = patience
-    ways.without_usd[job] = hour / tuning.offer_rate + spot
+    ways.without_usd[job] = hour / market.offer_rate + spot
     ways.without_pool[job], ways.without_gpus[job] = here, 0
-    waited = now - max(jobs.spot_until_hours[job], jobs.submitted_hours[job])
-    if waited >= patience or worth_hours < 1.0 / tuning.offer_rate:
+    waited = moment.now_hours - max(jobs.spot_until_hours[job], jobs.submitted_hours[job])
+    if waited >= patience or worth_hours < 1.0 / market.offer_rate:
         ways.without_usd[job] = demand
         ways.without_pool[job], ways.without_gpus[job] = best_pool, best_gpus
 

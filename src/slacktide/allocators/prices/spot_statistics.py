@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from slacktide.allocators.prices.site_rules import PoolOffers
+from slacktide.allocators.site.job_tables import PoolOffers
 from slacktide.allocators.view import FleetView, SiteView
 from slacktide.core.arrays import Bools, Floats
 

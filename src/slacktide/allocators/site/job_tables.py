@@ -1,4 +1,4 @@
-"""Jobs of a fleet as tables: what kinds of jobs there are, and what each is in each pool."""
+"""Jobs of a fleet and what pools offer, as tables that compiled rules read."""
 
 from __future__ import annotations
 
@@ -85,28 +85,6 @@ def _fill(kinds: Kinds, kind: int, one: Places, at: Sequence[int], terms: Sequen
         kinds.fastest[kind, pool] = place.fastest
 
 
-@inlined
-def terms_at(
-    kinds: Kinds, kind: int, pool: int, ends: Floats, submitted_hours: float, deadline_hours: float
-) -> Terms:
-    """Return a job in a pool as bare numbers; `ends` is the progress at which each of its phases is over."""
-    phases = kinds.phases[kind]
-    return Terms(
-        ends[phases - 1],
-        submitted_hours,
-        deadline_hours,
-        kinds.restart_hours[kind],
-        kinds.shrink_hours[kind],
-        kinds.checkpoint_hours[kind],
-        kinds.move_hours[kind, :, pool],
-        kinds.after_deadline[kind],
-        kinds.fastest[kind, pool],
-        ends[:phases],
-        kinds.rate[kind, pool, :phases],
-        kinds.fit[kind, pool],
-    )
-
-
 class JobTables(NamedTuple):
     """Jobs of a fleet as columns: what each is, holds and has done; compiled code reads it."""
 
@@ -150,29 +128,54 @@ def work_of(kinds: Kinds, jobs: JobTables) -> Floats:
     return work
 
 
+class PoolOffers(NamedTuple):
+    """What each pool offers to all jobs: [pool]."""
+
+    spot_usd: Floats
+    on_demand_usd: Floats
+    spot_gpus: Ints
+    on_demand_gpus: Ints
+
+
+class SiteMoment(NamedTuple):
+    """The jobs of a fleet and what pools offer at a moment, as compiled rules read it."""
+
+    kinds: Kinds
+    jobs: JobTables
+    prices: PoolOffers
+    now_hours: float
+    hours: float  # until the market changes
+    slot_hours: float
+
+
 @inlined
 def terms_of(kinds: Kinds, jobs: JobTables, job: int, pool: int) -> Terms:
     """Return a job in a pool as bare numbers, at the pace that is believed."""
-    return terms_at(
-        kinds,
-        jobs.kind[job],
-        pool,
-        jobs.ends_gpu_hours[job],
-        jobs.submitted_hours[job],
-        jobs.deadline_hours[job],
-    )
+    return _terms_at_pace_of(kinds, jobs, jobs.kind[job], job, pool)
 
 
 @inlined
 def safe_terms_of(kinds: Kinds, jobs: JobTables, job: int, pool: int) -> Terms:
     """Return a job in a pool as bare numbers, as slow as it may turn out to be."""
-    return terms_at(
-        kinds,
-        jobs.safe_kind[job],
-        pool,
-        jobs.ends_gpu_hours[job],
+    return _terms_at_pace_of(kinds, jobs, jobs.safe_kind[job], job, pool)
+
+
+@inlined
+def _terms_at_pace_of(kinds: Kinds, jobs: JobTables, kind: int, job: int, pool: int) -> Terms:
+    phases, ends = kinds.phases[kind], jobs.ends_gpu_hours[job]
+    return Terms(
+        ends[phases - 1],
         jobs.submitted_hours[job],
         jobs.deadline_hours[job],
+        kinds.restart_hours[kind],
+        kinds.shrink_hours[kind],
+        kinds.checkpoint_hours[kind],
+        kinds.move_hours[kind, :, pool],
+        kinds.after_deadline[kind],
+        kinds.fastest[kind, pool],
+        ends[:phases],
+        kinds.rate[kind, pool, :phases],
+        kinds.fit[kind, pool],
     )
 
 

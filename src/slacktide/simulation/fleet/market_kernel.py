@@ -19,8 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from slacktide.allocators.prices.deadline_guarantees import is_hard
-from slacktide.allocators.prices.site_rules import PoolOffers
-from slacktide.allocators.site.job_tables import JobTables, Kinds, state_of, terms_of
+from slacktide.allocators.site.job_tables import JobTables, Kinds, PoolOffers, state_of, terms_of
 from slacktide.core.arrays import Floats, Ints, empty_columns
 from slacktide.core.compiled import compilable
 from slacktide.core.quotes import Quote

@@ -9,8 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from slacktide.allocators.each import claimed
-from slacktide.allocators.prices.site_rules import PoolOffers
-from slacktide.allocators.site.job_tables import JobTables, Kinds, state_of, work_of
+from slacktide.allocators.site.job_tables import JobTables, Kinds, PoolOffers, state_of, work_of
 from slacktide.allocators.site.spot import Claim, Spot
 from slacktide.allocators.view import Decision, FleetView, JobColumns, SiteView, Wanted
 from slacktide.core.arrays import Ints

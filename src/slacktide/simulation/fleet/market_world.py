@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from slacktide.allocators.prices.site_rules import PoolOffers
-from slacktide.allocators.site.job_tables import JobTables, work_of
+from slacktide.allocators.site.job_tables import JobTables, PoolOffers, work_of
 from slacktide.allocators.view import (
     Admitting,
     Allocator,

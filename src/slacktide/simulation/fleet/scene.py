@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slacktide.allocators.prices.site_rules import PoolOffers
-from slacktide.allocators.site.job_tables import JobTables, Kinds, kinds_of
+from slacktide.allocators.site.job_tables import JobTables, Kinds, PoolOffers, kinds_of
 from slacktide.budget.allowance import Allowance
 from slacktide.budget.classes import Member
 from slacktide.budget.fleet import Fleet
