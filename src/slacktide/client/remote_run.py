@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from slacktide.app.jobs.submission import Submission
-from slacktide.app.journal.listing import LEAST_SHARE, SHOWN_SLOTS
+from slacktide.app.journal.listing import SHOWN_SLOTS, projected
 from slacktide.client.http import ServerError
 from slacktide.client.remote import RemoteJournal
 from slacktide.core.errors import InputError
@@ -68,7 +68,7 @@ class RemoteRun:
             health=row["health"],
             hours=row["hours"],
             projected_hours=course["projected_hours"],
-            projected_usd=row["cost_usd"] / share if LEAST_SHARE <= share < 1 else None,
+            projected_usd=projected(row["cost_usd"], share),
             quotes=quotes(points, row["hours"]),
             spot_gpus=row["spot_gpus"],
             on_demand_gpus=row["on_demand_gpus"],

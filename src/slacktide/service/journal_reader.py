@@ -23,7 +23,7 @@ from slacktide.app.jobs.submission import FleetText
 from slacktide.app.journal.fleets import FleetTimelines, fleets
 from slacktide.app.journal.fleets import drawn as fleet_drawn
 from slacktide.app.journal.journal import Journal
-from slacktide.app.journal.listing import LEAST_SHARE, RecordedEvent, held_by, listed, terms_of
+from slacktide.app.journal.listing import RecordedEvent, held_by, listed, projected, terms_of
 from slacktide.app.journal.logs import LogLine
 from slacktide.app.journal.timeline import (
     MOST_HISTORIES,
@@ -194,10 +194,11 @@ class JournalReader:
             timeline = self._timelines.of(job)
             points = drawn(timeline, status.spot_gpus, status.on_demand_gpus, over=over)
             happenings = [*timeline.happenings]
+        done_share = status.progress_gpu_hours / status.work_gpu_hours
         return {
             "job": job,
             "hours": status.hours,
-            "projected_hours": None if over else _projected_hours(status),
+            "projected_hours": None if over else projected(status.hours, done_share),
             "points": values.plain(points),
             "happenings": [_happening(record, submitted, self.paths) for record in happenings],
         }
@@ -311,12 +312,6 @@ def _happening(record: Record, submitted: Submitted, paths: ServerPaths) -> dict
     document = events_wire.as_json(record._replace(event=event), submitted)
     is_rule = isinstance(event, Decided) and event.why and " " not in event.why
     return {**document, "because": because(event.why)} if is_rule else document
-
-
-def _projected_hours(status: JobStatus) -> float | None:
-    """Return when a job would be done at its pace so far; None while too little is done for an estimate."""
-    share = status.progress_gpu_hours / status.work_gpu_hours
-    return status.hours / share if LEAST_SHARE <= share < 1 else None
 
 
 def _details(record: JobRecord) -> dict[str, Any]:

@@ -41,7 +41,7 @@ def test_one_period_is_simulated_and_later_jobs_are_left_out(tmp_path: Path) -> 
     got = arrivals(tmp_path)
     assert (len(got.jobs), got.left_out, got.hours) == (5, 1, 744)
     assert got.allowance == Allowance(600, 730, "calendar", datetime(2025, 1, 1, tzinfo=UTC))
-    assert got.jobs_from == "recorded in past.csv"
+    assert question(tmp_path).jobs_from == "recorded in past.csv"
 
 
 def test_a_time_may_be_asked_for_in_hours_or_in_periods(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_a_table_shorter_than_a_period_is_simulated_as_it_is(tmp_path: Path) -> 
 
 def test_jobs_are_drawn_from_the_classes_over_one_period(tmp_path: Path) -> None:
     drawn = arrivals(tmp_path, past=None, seed=3)
-    assert drawn.jobs_from == "poisson arrivals and fixed sizes, seed 3"
+    assert question(tmp_path, past=None, seed=3).jobs_from == "poisson arrivals and fixed sizes, seed 3"
     assert len(drawn.jobs) == pytest.approx(14 * 31, rel=0.2)
     assert {(job.kind, job.work_gpu_hours) for job in drawn.jobs} == {("bert", 3), ("release", 6)}
     assert drawn.jobs[-1].submitted_hours < drawn.hours == 744

@@ -8,12 +8,11 @@ The journal itself is not written to: what a receiver answered is no fact about 
 from __future__ import annotations
 
 import json
-import os
 import re
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,8 +20,8 @@ from typing import Any
 
 from slacktide.app.alerts.alert import Alert
 from slacktide.core.errors import BackendError, FileError
-from slacktide.core.files import PRIVATE_FILE, keep_from_others, make_private_folder
-from slacktide.journal.store.database import transaction
+from slacktide.core.files import keep_from_others
+from slacktide.journal.store.database import connected, make_private, transaction
 from slacktide.journal.store.paths import hidden_sibling
 from slacktide.report.wire import values
 
@@ -70,12 +69,10 @@ class Outbox:
         self.path = hidden_sibling(journal, "alerts")
         self._lock = threading.Lock()
         if create:
-            _make_private(self.path)
+            make_private(self.path)
+            keep_from_others(self.path)
         with self._as_our_errors():
-            self._database = sqlite3.connect(
-                f"{self.path.as_uri()}?mode={'rw' if create else 'ro'}", uri=True, timeout=PATIENCE_S,
-                isolation_level=None, check_same_thread=False,
-            )  # fmt: skip
+            self._database = connected(self.path, create, PATIENCE_S)
             self._check(create)
 
     def close(self) -> None:
@@ -175,16 +172,6 @@ class Outbox:
         except sqlite3.DatabaseError as error:
             must = "must be an intact file of waiting alerts, got something else; restore it, or remove it"
             raise FileError(must, path=self.path) from error
-
-
-def _make_private(path: Path) -> None:
-    try:
-        make_private_folder(path.parent)
-        with suppress(FileExistsError):
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, PRIVATE_FILE))
-    except OSError as error:
-        raise FileError(f"must be writable, got: {error.strerror}", path=path) from error
-    keep_from_others(path)
 
 
 def _now() -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from slacktide.allocators.base import allocators
 from slacktide.allocators.view import AnyAllocator
@@ -83,25 +82,20 @@ def simulate_stream(request: SimulateRequest, *, progress: Progress | None = Non
     Raises as `simulate`, and FileError for a table of jobs that cannot be read.
     """
     request.check_options()
-    stream, source = _stream(request)
     policies = request.policies or usual_allocators(request.file.policy)
-    found = simulate(stream, _fleet(request), policies, progress=progress)
-    return replace(found, jobs_from=source, usd_per_gpu_hour=request.file.usd_per_gpu_hour)
+    result = simulate(_stream(request), _fleet(request), policies, progress=progress)
+    return replace(result, jobs_from=request.jobs_from, usd_per_gpu_hour=request.file.usd_per_gpu_hour)
 
 
-def _stream(request: SimulateRequest) -> tuple[Stream, str]:
-    """Read or draw the stream, and say in words where it came from."""
-    file, seed = request.file, request.seed
-    sizes, arrivals = request.size_law, request.arrival_law
+def _stream(request: SimulateRequest) -> Stream:
+    classes, sizes, seed = request.file.classes, request.size_law, request.seed
     if request.jobs is not None:
         request.check_recorded()
-        stream = read_jobs(request.jobs, file.classes, sizes=sizes, seed=seed)
-        return stream, f"recorded in {Path(request.jobs).name}"
+        return read_jobs(request.jobs, classes, sizes=sizes, seed=seed)
     count = USUAL_JOBS if request.count is None else request.count
     if count > MAX_JOBS:
         raise InputError(f"--count must be <= {MAX_JOBS}, got {count}")
-    stream = draw_stream(file.classes, count, arrivals=arrivals, sizes=sizes, seed=seed)
-    return stream, f"{arrivals} arrivals and {sizes} sizes, seed {seed}"
+    return draw_stream(classes, count, arrivals=request.arrival_law, sizes=sizes, seed=seed)
 
 
 def _fleet(request: SimulateRequest) -> Fleet:
@@ -136,7 +130,7 @@ def simulate_fleet(request: SimulateRequest, *, progress: Progress | None = None
     scene = fleet_scene(arrivals, request.file, market)
     policies = request.policies or usual_policies(request.file.policy)
     allowance = scene.allowance
-    month = _month(arrivals, scene, load_gpus(request.file.templates))
+    month = _month(request, arrivals, scene)
     spend, change = budget_usd(allowance, arrivals.hours), change_usd(allowance.usd)
     found = compare_fleet(scene, policies, spend, change, month, progress)
     if not request.bound:
@@ -195,11 +189,11 @@ def budget_usd(allowance: Allowance, hours: float) -> float:
     return total
 
 
-def _month(arrivals: FleetArrivals, scene: FleetScene, promised_gpus: float) -> FleetMonth:
+def _month(request: SimulateRequest, arrivals: FleetArrivals, scene: FleetScene) -> FleetMonth:
     home = scene.pools[0]
     return FleetMonth(
         jobs=tuple(_facts(member) for member in scene.members),
-        jobs_from=arrivals.jobs_from,
+        jobs_from=request.jobs_from,
         hours=arrivals.hours,
         start=scene.allowance.start,
         allowance=scene.allowance,
@@ -207,7 +201,7 @@ def _month(arrivals: FleetArrivals, scene: FleetScene, promised_gpus: float) -> 
         market_start=home.time(scene.start),
         slot_hours=scene.slot_hours,
         again=scene.again,
-        promised_gpus=promised_gpus,
+        promised_gpus=load_gpus(request.file.templates),
         brought_gpus=sum(member.work for member in scene.members) / arrivals.hours,
         left_out=arrivals.left_out,
     )

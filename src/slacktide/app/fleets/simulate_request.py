@@ -84,6 +84,13 @@ class SimulateRequest:
                 if getattr(given, name):
                     raise without_market(option)
 
+    @property
+    def jobs_from(self) -> str:
+        """Where the jobs come from, in words: a file, or how they are drawn."""
+        if self.jobs is not None:
+            return f"recorded in {Path(self.jobs).name}"
+        return f"{self.arrival_law} arrivals and {self.size_law} sizes, seed {self.seed}"
+
     def check_recorded(self) -> None:
         """Raise InputError for what has no meaning with a table of past jobs."""
         for name, given in (("count", self.count), ("arrivals", self.arrivals)):
@@ -130,7 +137,6 @@ class FleetArrivals(NamedTuple):
     """Jobs over a time, and the budget on their clock."""
 
     jobs: tuple[Member, ...]
-    jobs_from: str  # where they came from
     hours: float  # the time over which they came
     start: int  # the slot of the market in which hour 0 is
     allowance: Allowance  # its start is the date of hour 0
@@ -157,9 +163,8 @@ def arrivals_of(request: SimulateRequest, market: Market) -> FleetArrivals:
         # All of them are taken where their number was given.
         limit = requested if requested is not None or request.count is not None else period
         jobs = _drawn(request, requested, period)
-        jobs_from = f"{request.arrival_law} arrivals and {request.size_law} sizes, seed {request.seed}"
     else:
-        jobs, jobs_from = recorded.jobs, f"recorded in {Path(str(request.jobs)).name}"
+        jobs = recorded.jobs
         limit = requested or (period if jobs[-1].submitted_hours >= NEARLY * period else None)
     kept = jobs if limit is None else tuple(job for job in jobs if job.submitted_hours < limit)
     if not kept:
@@ -168,7 +173,7 @@ def arrivals_of(request: SimulateRequest, market: Market) -> FleetArrivals:
     last = kept[-1].submitted_hours
     # All jobs stand for a time: each for one mean gap, the last one too.
     hours = limit or max(last * (len(kept) + 1) / len(kept), 1.0)
-    return FleetArrivals(kept, jobs_from, hours, start, allowance, left_out)
+    return FleetArrivals(kept, hours, start, allowance, left_out)
 
 
 def _recorded(request: SimulateRequest) -> FleetJobs | None:

@@ -91,6 +91,11 @@ def status_of(record: JobRecord, state: JournalState, *, in_charge: bool) -> str
     return BLOCKED if record.progress.blocked and not held_by(record).gpus else record.status
 
 
+def projected(amount: float, done_share: float) -> float | None:
+    """Return what an amount comes to when all work is done; None while too little is done for an estimate."""
+    return amount / done_share if LEAST_SHARE <= done_share < 1 else None
+
+
 def policy_of(record: JobRecord) -> str:
     """Return the policy of a job as users write it."""
     return policy_name(record.submitted.policy)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from slacktide.app.journal.listing import (
-    LEAST_SHARE,
     SHOWN_SLOTS,
     elapsed_hours,
     health_of,
     held_by,
     policy_of,
+    projected,
     status_of,
 )
 from slacktide.core.quotes import Quote
@@ -38,7 +38,7 @@ class Standings:
         state, held = record.progress.state if one is None else one.state, held_by(record)
         hours, measured = elapsed_hours(record, now_hours), as_measured(record, context.job)
         alone_usd = self._whole_usd(job, context, measured)
-        projected = _projected(measured, hours, state.progress_gpu_hours, bill.cost_usd, alone_usd)
+        finish_hours, usd = _projected(measured, hours, state.progress_gpu_hours, bill.cost_usd, alone_usd)
         estimated = record.progress.estimated
         if one is not None:  # whether real workers never reported; in a dry run there are none
             estimated = one.priced.stretch.estimated and record.holding.held is not None
@@ -50,8 +50,8 @@ class Standings:
             status=status_of(record, engine.state, in_charge=True),
             health=health_of(record, now_hours, context.job.deadline_hours),
             hours=hours,
-            projected_hours=projected[0],
-            projected_usd=projected[1],
+            projected_hours=finish_hours,
+            projected_usd=usd,
             quotes=_quotes(context, context.slot(record.began_hours + hours)),
             spot_gpus=held.spot_gpus,
             on_demand_gpus=held.on_demand_gpus,
@@ -83,11 +83,11 @@ def _projected(
     possible, with the rest of the work paid on demand.
     """
     share = progress_gpu_hours / job.work_gpu_hours
-    if not LEAST_SHARE <= share < 1:
+    finish, usd = projected(hours, share), projected(cost_usd, share)
+    if finish is None or usd is None:
         return None, None
-    finish = hours / share
     if not job.hard or finish <= job.deadline_hours or alone_usd is None:
-        return finish, cost_usd / share
+        return finish, usd
     soonest = hours + job.work_hours(job.fastest_width) * (1 - share)
     return max(soonest, job.deadline_hours), cost_usd + alone_usd * (1 - share)
 
@@ -95,4 +95,4 @@ def _projected(
 def _quotes(context: JobContext, slot: int) -> list[Quote]:
     """Return what the market offered in the last slots, the present one last, also before the job began."""
     first = max(0, slot - SHOWN_SLOTS + 1)
-    return [context.quote(each) for each in range(first, slot + 1)]
+    return list(map(context.quote, range(first, slot + 1)))

@@ -26,7 +26,7 @@ from slacktide.journal.events import (
     WorkerFailed,
 )
 from slacktide.journal.store.base import Store
-from slacktide.report.text.sentences.why import NO_NEW_DECISION
+from slacktide.report.text.sentences.why import NO_NEW_DECISION, wanted
 from slacktide.results.course import Course, CoursePoint
 from slacktide.results.run import Lap
 
@@ -84,7 +84,7 @@ class Timeline:
 
 def _is_repeated(last: Event, event: Event) -> bool:
     if isinstance(last, Decided) and isinstance(event, Decided):
-        same = same_decision(last, event) and (last.ending, last.attempt) == (event.ending, event.attempt)
+        same = wanted(last) == wanted(event) and (last.ending, last.attempt) == (event.ending, event.attempt)
         return same and not event.moved_from
     return isinstance(last, PaceRevised) and isinstance(event, PaceRevised)
 
@@ -98,20 +98,13 @@ def drawn(live: Timeline, spot_gpus: int, on_demand_gpus: int, *, over: bool) ->
 
 
 class DecisionHistory:
-    """Those of a job's events that its explanation needs: as good as all of them, however many there are.
-
-    Of decisions it keeps those to move, and of the rest the newest row of equal ones, by its ends, with the
-    one before it.
-    """
+    """Those of a job's events that its explanation needs: as good as all of them, however many there are."""
 
     def __init__(self) -> None:
         self.seq = 0
         """The last event that was read."""
         self._kept: dict[int, Event] = {}
-        self._row: list[int] = []
-        """The one before the newest row of equal decisions, if any, and the ends of that row."""
-        self._left: int | None = None
-        """The last decision that no policy made, where it came after all others."""
+        self._decisions: list[tuple[int, Decided]] = []
 
     def apply(self, record: Record) -> None:
         event = record.event
@@ -119,38 +112,28 @@ class DecisionHistory:
             self._kept[record.seq] = event
         self.seq = record.seq
         if isinstance(event, Decided) and event.ending is None:
-            self._decided(record.seq, event)
+            self._decisions = _needed([*self._decisions, (record.seq, event)])
+            if event.moved_from:
+                self._kept[record.seq] = event
 
     def events(self) -> list[Event]:
-        return [self._kept[seq] for seq in sorted(self._kept)]
-
-    def _decided(self, seq: int, event: Decided) -> None:
-        self._kept[seq] = event
-        newest = self._kept[self._row[-1]] if self._row else None
-        if event.why == NO_NEW_DECISION:
-            before, self._left = self._left, seq
-            self._forget(before)
-        elif self._left is None and isinstance(newest, Decided) and same_decision(newest, event):
-            last, self._row[-1] = self._row[-1], seq
-            self._forget(last)
-        else:
-            before = self._row[-1] if self._left is None and self._row else self._left
-            old, self._row = self._row, [*([] if before is None else [before]), seq, seq]
-            self._left = None
-            for one in old:
-                self._forget(one)
-
-    def _forget(self, seq: int | None) -> None:
-        event = None if seq is None else self._kept.get(seq)
-        if seq is None or not isinstance(event, Decided) or event.moved_from:
-            return
-        if seq not in self._row and seq != self._left:
-            del self._kept[seq]
+        events = {**self._kept, **dict(self._decisions)}
+        return [events[seq] for seq in sorted(events)]
 
 
-def same_decision(one: Decided, other: Decided) -> bool:
-    first, second = ((each.why, each.pool, each.spot_gpus, each.on_demand_gpus) for each in (one, other))
-    return first == second
+def _needed(decisions: list[tuple[int, Decided]]) -> list[tuple[int, Decided]]:
+    """Return the newest row of equal decisions by its ends, the one before it, and the last one after it.
+
+    After it come only decisions that no policy made.
+    """
+    end = len(decisions)
+    while end and decisions[end - 1][1].why == NO_NEW_DECISION:
+        end -= 1
+    begin = end
+    while begin and wanted(decisions[begin - 1][1]) == wanted(decisions[end - 1][1]):
+        begin -= 1
+    places = {begin - 1, begin, end - 1, len(decisions) - 1}
+    return [decision for place, decision in enumerate(decisions) if place in places]
 
 
 Followed = TypeVar("Followed", bound=Timeline | DecisionHistory)

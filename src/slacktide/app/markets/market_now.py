@@ -11,7 +11,6 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from slacktide.app.markets.market import MarketSpec, open_named, with_spot_seen
 from slacktide.core.arrays import Floats
 from slacktide.core.errors import InputError
 from slacktide.core.types import Job
-from slacktide.engine.job.journal_market import standing
+from slacktide.engine.job.journal_market import open_written, standing
 from slacktide.journal.events import SiteOpened
 from slacktide.journal.state.snapshots import read_state
 from slacktide.journal.store.sqlite import SqliteStore
@@ -68,13 +67,7 @@ def journal_market(journal: Path, usual: MarketSpec) -> tuple[Market, SiteOpened
 
 def _opened(written: str) -> Market:
     options: dict[str, Any] = json.loads(written)
-    return open_named(**options) if is_feed(options["spec"]) else _record(written)
-
-
-@lru_cache(maxsize=1)
-def _record(written: str) -> Market:
-    """Open a recorded market once for all requests: it does not change while jobs are on it."""
-    return open_named(**json.loads(written))
+    return open_named(**options) if is_feed(options["spec"]) else open_written(written)[0]
 
 
 def _offers(pool: Pool, site: SiteOpened | None, live: bool, request: MarketRequest) -> dict[str, Any]:

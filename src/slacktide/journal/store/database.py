@@ -110,7 +110,7 @@ def opened(path: Path, create: bool, patience_s: float) -> sqlite3.Connection:
     if not create and not path.exists():
         raise FileError(f"the journal must exist, got nothing there; submit a job, or {ANOTHER}", path=path)
     if create:
-        _make_private(path)
+        make_private(path)
     with translated_errors(path):
         _refuse_a_log_alone(path)
         database = connected(path, create, patience_s)
@@ -129,7 +129,7 @@ def opened(path: Path, create: bool, patience_s: float) -> sqlite3.Connection:
     return database
 
 
-def _make_private(path: Path) -> None:
+def make_private(path: Path) -> None:
     """Make the folder and an empty file that no other user may read, where there are none.
 
     SQLite gives its other files the rights of this one, but makes it as open as the umask says.

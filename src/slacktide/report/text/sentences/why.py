@@ -68,7 +68,7 @@ def _ending(event: Ended, began: float) -> str:
 def _decision(decided: Sequence[Decided], status: JobStatus, began: float, *, last: bool) -> list[str]:
     newest = same = decided[-1]
     for event in reversed(decided):
-        if _wanted(event) != _wanted(newest):
+        if wanted(event) != wanted(newest):
             break
         same = event
     held = words.holding(newest.spot_gpus, newest.on_demand_gpus)
@@ -81,12 +81,12 @@ def _decision(decided: Sequence[Decided], status: JobStatus, began: float, *, la
     said = [f"{whose}{_grounds(newest.why)}"]
     said += _signals(newest.signals)
     said += _moves(decided, began)
-    wanted = newest.wanted_spot_gpus, newest.wanted_on_demand_gpus
+    gpus = newest.wanted_spot_gpus, newest.wanted_on_demand_gpus
     if newest.missed:
         where = words.plain(newest.wanted_pool, 60)
-        said.append(f"It wanted {words.holding(*wanted)} in {where}, but there was {lacked(newest)}.")
-    elif wanted != (newest.spot_gpus, newest.on_demand_gpus):
-        said.append(f"It wanted {words.holding(*wanted)}, but no more were available.")
+        said.append(f"It wanted {words.holding(*gpus)} in {where}, but there was {lacked(newest)}.")
+    elif gpus != (newest.spot_gpus, newest.on_demand_gpus):
+        said.append(f"It wanted {words.holding(*gpus)}, but no more were available.")
     return said
 
 
@@ -107,7 +107,8 @@ def _moves(decided: Sequence[Decided], began: float) -> list[str]:
     return [f"It moved {times}, last {when} after the start to {where}: {journey(last)}."]
 
 
-def _wanted(event: Decided) -> tuple[str, str, int, int]:
+def wanted(event: Decided) -> tuple[str, str, int, int]:
+    """Return what makes two decisions one: the rule, and what it wanted."""
     return event.why, event.pool, event.spot_gpus, event.on_demand_gpus
 
 
