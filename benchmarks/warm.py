@@ -19,7 +19,7 @@ from slacktide.backends.local import Launch, LocalProcesses, ProcessStatus
 from slacktide.backends.machines.agent.messages import Host
 from slacktide.backends.machines.machine_workers import MachineWorkers
 from slacktide.journal.events import Capacity
-from slacktide.testing.local_agents import LocalAgents
+from tests.parts_of_agents import LocalAgents
 
 TRIES = 3
 PAUSE_S = 0.002

@@ -11,7 +11,7 @@ from slacktide.backends.machines.backend import MachineBackend, NodeAccess
 from slacktide.checks import BACKEND_CHECKS
 from slacktide.checks import trial as trials
 from slacktide.checks.backend import BackendCheck
-from slacktide.testing.local_agents import LocalAgents
+from tests.parts_of_agents import LocalAgents
 
 LEASE_S = 60.0
 HOSTS = (

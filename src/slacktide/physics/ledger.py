@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import reduce
+from operator import add
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -182,6 +183,10 @@ class StretchSums:
     def gpu_hours(self) -> float:
         """All that was held and paid."""
         return self.spot_gpu_hours + self.on_demand_gpu_hours
+
+    def plus(self, other: StretchSums) -> StretchSums:
+        """Return both together."""
+        return StretchSums(*map(add, astuple(self), astuple(other)))
 
 
 def added(bill: StretchSums, one: Priced) -> StretchSums:

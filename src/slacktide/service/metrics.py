@@ -10,7 +10,8 @@ from typing import TypeAlias
 
 from slacktide.app.alerts.outbox import HookStatus
 from slacktide.app.journal.listing import elapsed_hours, held_by, status_of, task_of
-from slacktide.journal.state.journal_state import JobRecord, JobSpending, JournalState, spent_by
+from slacktide.journal.state.journal_state import JobRecord, JournalState
+from slacktide.physics.ledger import StretchSums
 
 BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 STEP_BOUNDS_S = (
@@ -77,7 +78,7 @@ def state_lines(state: JournalState, *, in_charge: bool) -> Iterator[str]:
         for one in state.jobs.at_hand.values()
         if one.ended is None or now - one.ended.at_hours < RECENT_HOURS
     ]
-    costs = ((_labels(one, kind), usd) for one in recent for kind, usd in _amounts(spent_by(one), "usd"))
+    costs = ((_labels(one, kind), usd) for one in recent for kind, usd in _amounts(one.money.bill, "usd"))
     gpus = ((_labels(one, kind), count) for one in recent for kind, count in _held(one))
     done = ((one.job, one.progress.state.progress_gpu_hours / task_of(one)[0]) for one in recent)
     elapsed = ((one.job, 3600.0 * elapsed_hours(one, now)) for one in recent)
@@ -129,7 +130,7 @@ def _labels(record: JobRecord, kind: str) -> dict[str, str]:
     return {"job": record.job, "capacity_type": kind, "pool": record.paid_pool}
 
 
-def _amounts(spent: JobSpending, unit: str) -> tuple[tuple[str, float], ...]:
+def _amounts(spent: StretchSums, unit: str) -> tuple[tuple[str, float], ...]:
     return ("spot", getattr(spent, f"spot_{unit}")), ("on-demand", getattr(spent, f"on_demand_{unit}"))
 
 
@@ -140,9 +141,9 @@ def _held(record: JobRecord) -> tuple[tuple[str, int], ...]:
 
 def _totals(state: JournalState, active: Iterable[JobRecord], unit: str, times: float = 1.0) -> Samples:
     sums: Counter[tuple[str, str]] = Counter()
-    spent = [*state.ended.pools.items(), *((record.submitted.pool, spent_by(record)) for record in active)]
-    for pool, spending in spent:
-        for kind, amount in _amounts(spending, unit):
+    running = [(record.submitted.pool, record.money.bill) for record in active]
+    for pool, sums_of_pool in (*state.ended.pools.items(), *running):
+        for kind, amount in _amounts(sums_of_pool, unit):
             sums[kind, pool] += amount  # type: ignore[assignment]
     for (kind, pool), amount in sums.items():
         yield {"capacity_type": kind, "pool": pool}, amount * times

@@ -16,10 +16,11 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from slacktide.backends.process_table import alive, scan
+from slacktide.backends.process_table import alive, process_of, scan
 from slacktide.backends.ray.actor import HOME
 from slacktide.backends.ray.cluster_note import (
     CLUSTER,
@@ -31,8 +32,9 @@ from slacktide.backends.ray.cluster_note import (
     of_node,
     read_note,
     workers_of,
+    write_note,
 )
-from slacktide.backends.ray.node_settings import LOOPBACK, QUIET, token_environ
+from slacktide.backends.ray.node_settings import LOOPBACK, MARKET, QUIET, token_environ
 from slacktide.core.errors import BackendError, InputError, UnknownNameError
 from slacktide.core.files import PRIVATE_FILE, make_private_folder, write_private
 
@@ -146,7 +148,7 @@ def _keeper(path: Path, folder: Path, spot: int, on_demand: int, gpus: int) -> s
         **token_environ(base, folder / "token"), **LOOPBACK, **QUIET,
         "RAY_TMPDIR": str(folder), HOME: str(folder / "agents"), CLUSTER: cluster,
     }  # fmt: skip
-    command = [sys.executable, "-m", "slacktide.testing.ray_keeper", str(path), cluster, str(folder)]
+    command = [sys.executable, "-m", "slacktide.testing.local_cluster", str(path), cluster, str(folder)]
     with open(folder / LOG, "ab", opener=_private) as log:
         return subprocess.Popen(
             [*command, str(spot), str(on_demand), str(gpus)],
@@ -182,3 +184,67 @@ def _locked(path: Path) -> Iterator[None]:
 
 def _private(name: str, flags: int) -> int:
     return os.open(name, flags, PRIVATE_FILE)
+
+
+# ---------------------------------------------------------------- the process that keeps the nodes
+
+OBJECT_STORE_BYTES = 80 << 20
+HEALTH = {
+    "health_check_initial_delay_ms": 0,
+    "health_check_period_ms": 500,
+    "health_check_timeout_ms": 5000,
+    "health_check_failure_threshold": 4,
+}
+"""A node that is gone refuses each check, and is known to be gone after two seconds; Ray's own defaults take
+half a minute. One that is only slow, on a busy machine, has time to answer."""
+WATCH_S = 1.0
+
+
+def keep(note_path: Path, cluster: str, folder: Path, wanted: dict[str, int], gpus: int) -> None:
+    """Start a head and the nodes, and stay; the cluster's note says what was started, as soon as it was.
+
+    All nodes listen on loopback only: `ray start` would listen on all addresses.
+    """
+    note = ClusterNote(id=cluster, folder=folder, keeper=process_of(os.getpid()), wanted=wanted)
+    write_note(note_path, note)
+
+    from ray.cluster_utils import Cluster
+
+    common = {"object_store_memory": OBJECT_STORE_BYTES, "include_log_monitor": False}
+    made: Any = Cluster(
+        initialize_head=True,
+        head_node_args={
+            "num_cpus": 0, "num_gpus": 0, "include_dashboard": False, "no_monitor": True,
+            "_system_config": HEALTH, **common,
+        },
+    )  # fmt: skip
+    started = [made.head_node]
+    note = replace(note, address=made.address)
+    for kind, count in wanted.items():
+        for number in range(1, count + 1):
+            write_note(note_path, note)
+            node = made.add_node(num_cpus=1, num_gpus=gpus, labels={MARKET: kind}, **common)
+            started.append(node)
+            note = replace(note, nodes=(*note.nodes, _noted(node, f"{kind}-{number}", kind, gpus)))
+    write_note(note_path, replace(note, ready=True))
+    _stay(started)
+
+
+def _noted(node: Any, name: str, kind: str, gpus: int) -> LocalNode:
+    (raylet,) = node.all_processes["raylet"]
+    return LocalNode(name=name, id=node.node_id, kind=kind, gpus=gpus, raylet=process_of(raylet.process.pid))
+
+
+def _stay(started: list[Any]) -> None:
+    """Stay with the nodes, and let those that have died go."""
+    while True:
+        for node in started:
+            for processes in list(node.all_processes.values()):
+                for one in processes:
+                    one.process.poll()
+        time.sleep(WATCH_S)
+
+
+if __name__ == "__main__":
+    spot, on_demand, each = (int(text) for text in sys.argv[4:7])
+    keep(Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]), {"spot": spot, "on-demand": on_demand}, each)

@@ -20,7 +20,7 @@ from slacktide.core.types import Order
 from slacktide.journal.state.tickets import MachineKind, MemoryMachineLog
 from slacktide.providers.base import Renter, Renting, Rules
 from slacktide.testing.fake_provider import Cloud, Fake, Faults
-from slacktide.testing.local_agents import LocalAgents
+from tests.parts_of_agents import LocalAgents
 
 from .conftest import wait_for
 

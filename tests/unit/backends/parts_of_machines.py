@@ -15,7 +15,7 @@ from slacktide.backends.base import BackendPlace, BackendStatus, LaunchSpec
 from slacktide.backends.machines.agent.messages import AgentMessage, Host, HostAnswer
 from slacktide.backends.machines.backend import NodeAccess
 from slacktide.core.types import Order
-from slacktide.testing.local_agents import LocalAgents
+from tests.parts_of_agents import LocalAgents
 from tests.parts_of_files import pids_below
 
 from .conftest import wait_for

@@ -7,18 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from slacktide.journal.events import (
-    ClockAnchored,
-    ClockJumped,
-    ClockSet,
-    Decided,
-    Joined,
-    Lived,
-    PaceRevised,
-    Record,
-    Rented,
-    Returned,
-)
+from slacktide.journal import events
+from slacktide.journal.events import Record
 from slacktide.journal.state.tickets import MachineKind
 from slacktide.physics.ledger import Stretch
 from slacktide.providers.base import Machine
@@ -54,11 +44,11 @@ class RealTime:
         """
         last, self._last = self._last, record
         if last is not None:
-            if self.speed is not None and self.speed <= 1.0 and not isinstance(record.event, ClockSet):
+            if self.speed is not None and self.speed <= 1.0 and not isinstance(record.event, events.ClockSet):
                 self.hours += max(0.0, record.event.at_hours - last.event.at_hours) / self.speed
             else:
                 self.hours += between(last.time_utc, record.time_utc)
-        if isinstance(record.event, ClockSet):
+        if isinstance(record.event, events.ClockSet):
             self.speed = record.event.speed
         return self.hours
 
@@ -90,15 +80,15 @@ def machine_bill(records: Iterable[Record], until_utc: datetime | None = None) -
     for record in records:
         last_utc = record.time_utc
         match record.event:
-            case ClockSet() | ClockAnchored() | ClockJumped() as event if not event.job:
+            case events.ClockSet() | events.ClockAnchored() | events.ClockJumped() as event if not event.job:
                 time.advance(record)  # also where the wall's clock was set while machines are rented
-            case Rented() as event:
+            case events.Rented() as event:
                 cost = MachineCost(
                     ticket=event.ticket, machine=None, capacity=event.capacity, pool=event.pool,
                     gpus=event.gpus, usd_per_hour=event.usd_per_hour, rented_utc=record.time_utc, hours=0.0,
                 )  # fmt: skip
                 lines[event.ticket] = _MachineLine(cost, time.advance(record))
-            case Joined() | Returned() as event if event.ticket in lines:
+            case events.Joined() | events.Returned() as event if event.ticket in lines:
                 line = lines[event.ticket]
                 if line.cost.returned_utc is None:
                     hours = time.advance(record) - line.rented_hours
@@ -110,8 +100,10 @@ def machine_bill(records: Iterable[Record], until_utc: datetime | None = None) -
     return MachineBill(tuple(line.cost for line in lines.values()), end_utc)
 
 
-def _updated(cost: MachineCost, event: Joined | Returned, utc: datetime, hours: float) -> MachineCost:
-    if isinstance(event, Joined):
+def _updated(
+    cost: MachineCost, event: events.Joined | events.Returned, utc: datetime, hours: float
+) -> MachineCost:
+    if isinstance(event, events.Joined):
         first = cost.joined_utc is None
         return replace(cost, machine=event.machine, joined_utc=utc, boot_hours=hours) if first else cost
     late = between(datetime.fromisoformat(event.ended_utc), utc) if event.ended_utc else 0.0
@@ -145,21 +137,21 @@ class _Fold:
 
     def apply(self, record: Record) -> None:
         match record.event:
-            case ClockSet() as event:
+            case events.ClockSet() as event:
                 self.speed = event.speed
                 self._forget(math.inf)
                 for rent in self.rents.values():
                     rent.from_hours = -math.inf
-            case Rented() as event:
+            case events.Rented() as event:
                 self.rents[event.ticket] = _Rent(event.pool, event.capacity, event.gpus, event.at_hours)
-            case Returned() as event if event.ticket in self.rents:
+            case events.Returned() as event if event.ticket in self.rents:
                 self.rents[event.ticket].to_hours = event.at_hours
                 self._forget(event.at_hours - KEPT_HOURS)
-            case Decided() as event:
+            case events.Decided() as event:
                 self.pools[event.job] = event.pool
-            case Lived() as event:
+            case events.Lived() as event:
                 self._lived(event.priced.stretch)
-            case PaceRevised() as event:
+            case events.PaceRevised() as event:
                 self._revised(event)
 
     def _forget(self, before_hours: float) -> None:
@@ -181,7 +173,7 @@ class _Fold:
             and rent.to_hours > one.from_hours
         )
 
-    def _revised(self, event: PaceRevised) -> None:
+    def _revised(self, event: events.PaceRevised) -> None:
         """Take one start more out of the mean that the engine keeps of them."""
         count, hours = event.pace.restarts, event.pace.restarts * event.pace.restart_hours
         counted, before = self.starts.get(event.job, (0.0, 0.0))

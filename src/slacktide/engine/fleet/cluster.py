@@ -10,7 +10,7 @@ from slacktide.allocators.view import FleetView, needs_sizes
 from slacktide.budget.cluster import UNUSED, Cluster
 from slacktide.core.types import TIME_TOLERANCE_HOURS
 from slacktide.engine.job.job_context import JobContext
-from slacktide.engine.pending_decisions import PendingDecision, Shown, columns, whole
+from slacktide.engine.pending_decisions import PendingDecision, view_of_all, whole
 from slacktide.engine.step_context import StepContext
 from slacktide.journal.events import ClusterSized, Kept
 from slacktide.journal.state.fleet_record import FleetRecord, HeldSpan
@@ -28,31 +28,28 @@ def cluster_view(
     leaving_gpus: int = 0,
 ) -> FleetView:
     """Show a fleet with this many nodes that can be used, but for GPUs in use by workers that leave."""
-    run, held = context.fleets.run(fleet), sum(decision.state.gpus for decision in pending)
-    jobs, plain = [decision.record for decision in pending], columns(pending, context.job_context)
+    run, jobs = context.fleets.run(fleet), [decision.record for decision in pending]
+    plain = view_of_all(pending, now_hours - fleet.began_hours, context.spot, context.job_context)
     phases = [
         run.phase(one.record, one.state.progress_gpu_hours, context.job_context(one.record).terms)
         for one in pending
     ]
-    owns = run.owns_machines
-    return FleetView(
-        now_hours=now_hours - fleet.began_hours,
+    view = plain._replace(
         fleet=run.fleet,
-        jobs=plain._replace(
+        jobs=plain.jobs._replace(
             ids=whole([job.number for job in jobs]),
             kind=whole([run.kind(job) for job in jobs]),
             number=whole([job.number_of_class for job in jobs]),
             phase=whole(phases),
-            submitted_hours=plain.submitted_hours - fleet.began_hours,
-            work_gpu_hours=plain.work_gpu_hours if needs_sizes(run.allocator) else None,
+            submitted_hours=plain.jobs.submitted_hours - fleet.began_hours,
+            work_gpu_hours=plain.jobs.work_gpu_hours if needs_sizes(run.allocator) else None,
         ),
-        due=range(len(pending)),
-        ready_gpus=max(0, ready_nodes * cluster.node_gpus - leaving_gpus) if owns else held,
-        rented_gpus=cluster.rented * cluster.node_gpus if owns else held,
         spent_gpu_hours=fleet.spent_gpu_hours + sum(map(_open_gpu_hours, pending)),
-        spot=context.spot,
-        shown=Shown(pending, context.job_context),
     )
+    if not run.owns_machines:
+        return view
+    ready_gpus = max(0, ready_nodes * cluster.node_gpus - leaving_gpus)
+    return view._replace(ready_gpus=ready_gpus, rented_gpus=cluster.rented * cluster.node_gpus)
 
 
 def _open_gpu_hours(decision: PendingDecision) -> float:

@@ -20,7 +20,7 @@ from slacktide.engine.changes import lived
 from slacktide.engine.fleet.fleets import KindTables
 from slacktide.engine.job.account import has_all
 from slacktide.engine.job.job_context import JobContext
-from slacktide.engine.pending_decisions import PendingDecision, Shown, columns, whole
+from slacktide.engine.pending_decisions import PendingDecision, view_of_all, whole
 from slacktide.engine.step_context import StepContext
 from slacktide.journal.events import Lived, Submitted
 from slacktide.journal.state.fleet_record import FleetRecord, key_of
@@ -61,10 +61,10 @@ def site_view(
         known=moment,
         on_demand_gpus=run.on_demand_gpus,
     )
-    return FleetView(
-        now_hours=hours,
+    view = view_of_all(pending, hours, spot, context.job_context)
+    return view._replace(
         fleet=run.fleet,
-        jobs=columns(pending, context.job_context)._replace(
+        jobs=view.jobs._replace(
             ids=whole([decision.record.number for decision in pending]),
             kind=jobs.said_kind,
             number=whole([decision.record.number_of_class for decision in pending]),
@@ -74,12 +74,9 @@ def site_view(
             pause_hours=jobs.pause_hours,
             work_gpu_hours=work_of(kinds, jobs),
         ),
-        due=range(len(pending)),
         ready_gpus=gpus,
         rented_gpus=gpus,
         spent_gpu_hours=fleet.spent_gpu_hours,
-        spot=spot,
-        shown=Shown(pending, context.job_context),
         site=site,
     )
 

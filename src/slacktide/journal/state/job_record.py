@@ -9,30 +9,8 @@ from typing import NamedTuple, Self
 from slacktide.core.quotes import Quote, Sighting
 from slacktide.core.types import JobState, Order, Wish
 from slacktide.core.units import MAX_GPUS
-from slacktide.journal.events import (
-    Blocked,
-    CancellationAsked,
-    Decided,
-    Ended,
-    Ending,
-    Event,
-    Health,
-    HealthChanged,
-    Held,
-    Learned,
-    Lived,
-    Lost,
-    PaceRevised,
-    Preempted,
-    PreemptionAsked,
-    Released,
-    Restarted,
-    Resumed,
-    Stalled,
-    Submitted,
-    Unblocked,
-    WorkerFailed,
-)
+from slacktide.journal import events
+from slacktide.journal.events import Event, Submitted
 from slacktide.physics.ledger import Stretch, StretchSums, added
 from slacktide.physics.pace import Pace
 from slacktide.physics.tariff import Meter, Tariff, price
@@ -106,7 +84,7 @@ class ProgressRecord:
 
     state: JobState = field(default_factory=JobState)  # the job where its open stretch begins, or at its end
     pace: Pace | None = None  # what is believed of its speed; None while nothing was measured
-    health: Health = "on-time"
+    health: events.Health = "on-time"
     blocked: str = ""  # what keeps it from going on; empty when nothing does
     memory: tuple[float, ...] = ()  # what its policy keeps from one decision to the next
     learned: bool = False
@@ -138,8 +116,8 @@ class RequestRecord:
     """What users want of a job, and whether its workers are being let go."""
 
     cancelled: bool = False  # whether a user requested that it be ended
-    preemption: PreemptionAsked | None = None
-    ending: Ending | None = None
+    preemption: events.PreemptionAsked | None = None
+    ending: events.Ending | None = None
     ending_why: str = ""  # why its workers are being let go for good, where they are
     released: bool = False
 
@@ -151,7 +129,7 @@ class JobRecord:
     job: str
     submitted: Submitted
     began_hours: float  # when it was submitted
-    ended: Ended | None = None
+    ended: events.Ended | None = None
     fleet: str = ""  # the fleet that it is of; empty for a job by itself
     number: int = 0  # how many jobs of its fleet came before it
     number_of_class: int = 0  # ... and how many of its class
@@ -227,40 +205,40 @@ def apply(record: JobRecord, event: Event) -> None:
     """Take one more event of a job into account."""
     holding, progress, requests = record.holding, record.progress, record.requests
     match event:
-        case Decided():
+        case events.Decided():
             _decided(record, event)
-        case Lived():
+        case events.Lived():
             _lived(record, event)
-        case Preempted():
+        case events.Preempted():
             _preempted(record, event)
-        case Lost():
+        case events.Lost():
             _lose(progress, event.lost_gpu_hours, event.checkpointed_gpu_hours)
             moved = event.checkpointed_gpu_hours > progress.safe_at_loss_gpu_hours + 1e-9
             progress.losses_in_row = 1 if moved else progress.losses_in_row + 1
             progress.safe_at_loss_gpu_hours = event.checkpointed_gpu_hours
-        case WorkerFailed() | Stalled():
+        case events.WorkerFailed() | events.Stalled():
             _lose(progress, event.lost_gpu_hours, event.checkpointed_gpu_hours)
             moved = event.checkpointed_gpu_hours > progress.safe_at_failure_gpu_hours + 1e-9
             progress.failures += 1
             progress.failures_in_row = 1 if moved else progress.failures_in_row + 1
             progress.safe_at_failure_gpu_hours = event.checkpointed_gpu_hours
-        case Restarted() if holding.order is not None:
+        case events.Restarted() if holding.order is not None:
             _new_attempt(record, event.attempt, event.at_hours, progress.state.pool)
             holding.order = holding.order._replace(attempt=event.attempt, delay_s=event.delay_s)
             holding.starts += 1
-        case Ended():
+        case events.Ended():
             record.ended, progress.blocked = event, ""
             holding.held, holding.order, holding.begun, requests.ending = None, None, None, None
-        case Released():  # it waits for the next controller
+        case events.Released():  # it waits for the next controller
             holding.order, holding.begun, requests.ending, requests.released = None, None, None, True
             # None stays None: in a dry run the back end never says what is held.
             holding.held = None if holding.held is None else NOTHING
-        case Held():
+        case events.Held():
             holding.held = Holding(event.spot_gpus, event.on_demand_gpus)
             holding.held_attempt = event.attempt
-        case PreemptionAsked():
+        case events.PreemptionAsked():
             requests.preemption = event
-        case CancellationAsked():
+        case events.CancellationAsked():
             requests.cancelled = True
         case _:
             _learn(progress, event)
@@ -269,21 +247,21 @@ def apply(record: JobRecord, event: Event) -> None:
 def _learn(progress: ProgressRecord, event: Event) -> None:
     """Take in what an event says of a job's progress and outlook; other events change nothing."""
     match event:
-        case Resumed():
+        case events.Resumed():
             progress.lost_gpu_hours += event.lost_gpu_hours - event.expected_gpu_hours
             progress.reported_gpu_hours, progress.expected_lost_gpu_hours = event.after_gpu_hours, 0.0
             progress.unreported = False
-        case Blocked() | Unblocked():
-            progress.blocked = event.why if isinstance(event, Blocked) else ""
-        case HealthChanged():
+        case events.Blocked() | events.Unblocked():
+            progress.blocked = event.why if isinstance(event, events.Blocked) else ""
+        case events.HealthChanged():
             progress.health = event.health
-        case Learned():
+        case events.Learned():
             progress.learned = True
-        case PaceRevised():
+        case events.PaceRevised():
             progress.pace = event.pace
 
 
-def _preempted(record: JobRecord, event: Preempted) -> None:
+def _preempted(record: JobRecord, event: events.Preempted) -> None:
     see(record, event)
     holding = record.holding
     holding.preemptions += event.spot_left < event.spot_before
@@ -294,7 +272,7 @@ def _preempted(record: JobRecord, event: Preempted) -> None:
         holding.held = holding.held._replace(spot_gpus=min(holding.held.spot_gpus, event.spot_left))
 
 
-def _decided(record: JobRecord, event: Decided) -> None:
+def _decided(record: JobRecord, event: events.Decided) -> None:
     holding, progress, gpus = record.holding, record.progress, event.spot_gpus + event.on_demand_gpus
     if event.attempt != holding.attempt and gpus > 0:
         holding.starts += 1
@@ -332,7 +310,7 @@ def _lose(progress: ProgressRecord, lost_gpu_hours: float, safe_gpu_hours: float
         progress.reported_gpu_hours = max(progress.reported_gpu_hours, safe_gpu_hours + lost_gpu_hours)
 
 
-def _lived(record: JobRecord, event: Lived) -> None:
+def _lived(record: JobRecord, event: events.Lived) -> None:
     one, holding, progress, money = event.priced.stretch, record.holding, record.progress, record.money
     holding.moves += event.state.pool != progress.state.pool and money.bill.gpu_hours > 0.0
     progress.state = event.state
@@ -357,11 +335,11 @@ def without_gpus(record: JobRecord, one: Stretch) -> tuple[float, float]:
     return idle_hours, one.to_hours if one.spot_gpus else record.holding.spot_until_hours
 
 
-def see(record: JobRecord, event: Decided | Preempted) -> None:
+def see(record: JobRecord, event: events.Decided | events.Preempted) -> None:
     """Keep what an event shows of pools, for a job that knows only what it tried."""
     if record.submitted.sight != "tried":
         return
-    if isinstance(event, Preempted):
+    if isinstance(event, events.Preempted):
         if event.actor == "market" and record.holding.order is not None:
             _sighted(record, event, record.holding.order.pool, event.spot_left, event.spot_left)
         return

@@ -12,33 +12,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from slacktide.core.errors import InputError
-from slacktide.journal.events import (
-    ClockAnchored,
-    ClockSet,
-    Closed,
-    ClusterSized,
-    Decided,
-    Ended,
-    Event,
-    FeedTroubled,
-    Joined,
-    JournalMade,
-    Kept,
-    Leaked,
-    Learned,
-    Lived,
-    Opened,
-    Preempted,
-    Reclaimed,
-    Record,
-    Remembered,
-    Rented,
-    Returned,
-    SiteOpened,
-    SubmissionAsked,
-    SubmissionRefused,
-    Submitted,
-)
+from slacktide.journal import events
+from slacktide.journal.events import Event, Record, Submitted
 from slacktide.journal.state.fleet_record import FleetRecord, key_of
 from slacktide.journal.state.job_record import (
     BEING_STOPPED,
@@ -52,6 +27,7 @@ from slacktide.journal.state.job_record import (
 )
 from slacktide.journal.state.jobs import Jobs
 from slacktide.journal.state.tickets import Tickets
+from slacktide.physics.ledger import StretchSums
 
 
 class RequestAnswer(NamedTuple):
@@ -97,16 +73,16 @@ class RequestAnswers(Mapping[str, RequestAnswer]):
 class Requests:
     """All requests of a journal, by their keys."""
 
-    waiting: dict[str, SubmissionAsked] = field(default_factory=dict)
+    waiting: dict[str, events.SubmissionAsked] = field(default_factory=dict)
     """Those without an answer, in the order they came."""
     answers: RequestAnswers = field(default_factory=RequestAnswers)
 
     def apply(self, event: Event) -> None:
         """Take an event into account; of two requests with one key the first one counts."""
         match event:
-            case SubmissionAsked() if event.key not in self.answers:
+            case events.SubmissionAsked() if event.key not in self.answers:
                 self.waiting.setdefault(event.key, event)
-            case SubmissionRefused():
+            case events.SubmissionRefused():
                 self._answered(event.key, RequestAnswer(why=event.why, exit_code=event.exit_code))
             case Submitted() if event.key:
                 self._answered(event.key, RequestAnswer(job=event.job))
@@ -117,7 +93,7 @@ class Requests:
 
 
 class PoolNews(NamedTuple):
-    """The last of each in one pool, on the market's clock; None: it never happened."""
+    """What befell jobs in one pool last, on the market's clock; None: it never happened."""
 
     taken_hours: float | None = None
     taken_gpus: int = 0  # how many spot GPUs the market took back then
@@ -125,44 +101,24 @@ class PoolNews(NamedTuple):
     refused_gpus: int = 0  # how many spot GPUs were wanted then; there were fewer
 
 
-@dataclass(slots=True)
-class PoolsNews:
-    """A fold over the events of jobs."""
-
-    pools: dict[str, PoolNews] = field(default_factory=dict)
-
-    def apply(self, event: Preempted | Decided, pool: str) -> None:
-        """Take an event of a job into account that was in this pool."""
-        if isinstance(event, Preempted):
-            if event.actor == "market" and event.spot_left < event.spot_before:
-                gpus = event.spot_before - event.spot_left
-                self._note(pool, taken_hours=event.at_hours, taken_gpus=gpus)
-        elif event.wanted_spot_gpus > 0 and _is_refused(event):
-            where, gpus = event.wanted_pool or event.pool, event.wanted_spot_gpus
-            self._note(where, refused_hours=event.at_hours, refused_gpus=gpus)
-
-    def _note(self, pool: str, **news: float | int) -> None:
-        self.pools[pool] = self.pools.get(pool, PoolNews())._replace(**news)  # type: ignore[arg-type]
+def note_pool(news: dict[str, PoolNews], event: Event, pool: str) -> None:
+    """Take an event of a job that was in this pool into the news of all pools."""
+    match event:
+        case events.Preempted(actor="market") if event.spot_left < event.spot_before:
+            taken = event.spot_before - event.spot_left
+            before = news.get(pool, PoolNews())
+            news[pool] = before._replace(taken_hours=event.at_hours, taken_gpus=taken)
+        case events.Decided() if event.wanted_spot_gpus > 0 and _is_refused(event):
+            pool, refused = event.wanted_pool or event.pool, event.wanted_spot_gpus
+            before = news.get(pool, PoolNews())
+            news[pool] = before._replace(refused_hours=event.at_hours, refused_gpus=refused)
 
 
-def _is_refused(event: Decided) -> bool:
+def _is_refused(event: events.Decided) -> bool:
     """Whether the spot of the first wish was not there; on-demand GPUs that are not there are no spot."""
     if event.missed:
         return 0 not in event.unstocked
     return event.wanted_spot_gpus > event.spot_gpus
-
-
-class JobSpending(NamedTuple):
-    """What jobs of one pool cost, and held."""
-
-    spot_usd: float = 0.0
-    on_demand_usd: float = 0.0
-    spot_gpu_hours: float = 0.0
-    on_demand_gpu_hours: float = 0.0
-
-    def plus(self, other: JobSpending) -> JobSpending:
-        """Return both together."""
-        return JobSpending(*(one + more for one, more in zip(self, other, strict=True)))
 
 
 @dataclass(slots=True)
@@ -170,20 +126,14 @@ class EndedSums:
     """How many jobs ended how, and what they cost."""
 
     states: dict[str, int] = field(default_factory=dict)  # how many ended in each state
-    pools: dict[str, JobSpending] = field(default_factory=dict)
-    """What they spent, by the pool in which they were submitted."""
+    pools: dict[str, StretchSums] = field(default_factory=dict)
+    """What they cost, by the pool in which they were submitted."""
 
     def add(self, record: JobRecord) -> None:
         """Count a job that has just ended."""
         self.states[record.status] = self.states.get(record.status, 0) + 1
         pool = record.submitted.pool
-        self.pools[pool] = self.pools.get(pool, JobSpending()).plus(spent_by(record))
-
-
-def spent_by(record: JobRecord) -> JobSpending:
-    """Return what one job has spent so far."""
-    bill = record.money.bill
-    return JobSpending(bill.spot_usd, bill.on_demand_usd, bill.spot_gpu_hours, bill.on_demand_gpu_hours)
+        self.pools[pool] = self.pools.get(pool, StretchSums()).plus(record.money.bill)
 
 
 @dataclass(slots=True)
@@ -192,13 +142,13 @@ class JournalState:
 
     jobs: Jobs = field(default_factory=Jobs)
     id: str = ""  # the journal's own name; empty in journals of before
-    clock: ClockSet | None = None
-    anchor: ClockAnchored | None = None  # where the clock was last said to stand
+    clock: events.ClockSet | None = None
+    anchor: events.ClockAnchored | None = None  # where the clock was last said to stand
     feed_trouble: str = ""  # what is wrong with the market's feed; empty when nothing is
-    site: SiteOpened | None = None
+    site: events.SiteOpened | None = None
     """The market of all jobs, from the first job on this clock on; none in journals of before."""
     now_hours: float = 0.0  # the latest time that any event names
-    controller: Opened | None = None
+    controller: events.Opened | None = None
     backend: str = "local"  # the back end that the last controller ran its jobs on
     machines: str = ""  # the machines file that the last controller rented by; empty: it rented none
     requests: Requests = field(default_factory=Requests)
@@ -209,7 +159,7 @@ class JournalState:
     """The jobs that have ended and whose outcome the learner has still to learn."""
     ended: EndedSums = field(default_factory=EndedSums)  # what all jobs that have ended came to
     fleets: dict[str, FleetRecord] = field(default_factory=dict)  # the fleets of this clock, by their names
-    news: PoolsNews = field(default_factory=PoolsNews)  # what befell jobs in each pool last, on this clock
+    news: dict[str, PoolNews] = field(default_factory=dict)  # by pool, on this clock
     tickets: Tickets = field(default_factory=Tickets)  # the machines that are rented, which outlive the clock
 
     def apply(self, record: Record) -> None:
@@ -218,35 +168,39 @@ class JournalState:
             raise InputError(f"events must come in order, got {record.seq} after {self.seq}")
         self.seq = record.seq
         event = record.event
-        if isinstance(event, ClockSet):
+        if isinstance(event, events.ClockSet):
             self.clock, self.now_hours, self.site, self.fleets = event, event.at_hours, None, {}
-            self.anchor, self.feed_trouble, self.news = None, "", PoolsNews()
+            self.anchor, self.feed_trouble, self.news = None, "", {}
             self.tickets.set_clock(event.at_hours)
         self.now_hours = max(self.now_hours, event.at_hours)
         self.requests.apply(event)
-        if isinstance(event, Opened | Closed):
-            self.controller = event if isinstance(event, Opened) else None
-            if isinstance(event, Opened):
-                self.backend, self.machines = event.backend, event.machines
-            for job_record in self.active:
-                job_record.requests.released = False
-        elif isinstance(event, JournalMade):
-            self.id = self.id or event.id
-        elif isinstance(event, ClockAnchored):
-            self.anchor = event
-        elif isinstance(event, FeedTroubled):
-            self.feed_trouble = event.why
-        elif isinstance(event, SiteOpened):
-            self.site = event
-        elif isinstance(event, Submitted):
-            self._submitted(event)
-        elif isinstance(event, Rented | Joined | Returned | Leaked | Reclaimed):
-            self.tickets.apply(event)
-        elif isinstance(event, ClusterSized | Kept | Remembered):
-            if event.fleet in self.fleets:  # a reader of one job's events knows no fleets
-                self.fleets[event.fleet].apply(self.seq, event)
-        elif event.job in self.jobs:
-            self._of_job(self.jobs.opened(event.job), event)
+        match event:
+            case events.Opened() | events.Closed():
+                self._in_charge(event)
+            case events.JournalMade():
+                self.id = self.id or event.id
+            case events.ClockAnchored():
+                self.anchor = event
+            case events.FeedTroubled():
+                self.feed_trouble = event.why
+            case events.SiteOpened():
+                self.site = event
+            case Submitted():
+                self._submitted(event)
+            case events.Rented() | events.Joined() | events.Returned() | events.Leaked() | events.Reclaimed():
+                self.tickets.apply(event)
+            case events.ClusterSized() | events.Kept() | events.Remembered():
+                if event.fleet in self.fleets:  # a reader of one job's events knows no fleets
+                    self.fleets[event.fleet].apply(self.seq, event)
+            case _ if event.job in self.jobs:
+                self._of_job(self.jobs.opened(event.job), event)
+
+    def _in_charge(self, event: events.Opened | events.Closed) -> None:
+        self.controller = None
+        if isinstance(event, events.Opened):
+            self.controller, self.backend, self.machines = event, event.backend, event.machines
+        for record in self.active:
+            record.requests.released = False
 
     def _submitted(self, event: Submitted) -> None:
         record = self.jobs.add(JobRecord.of(event))
@@ -263,19 +217,17 @@ class JournalState:
         fleet.present += (event.job,)
 
     def _of_job(self, record: JobRecord, event: Event) -> None:
-        if isinstance(event, Decided | Preempted):
-            self.news.apply(
-                event, record.submitted.pool if record.holding.order is None else record.holding.order.pool
-            )
-        was_active = record.active
+        order = record.holding.order
+        note_pool(self.news, event, record.submitted.pool if order is None else order.pool)
+        was_active, fleet = record.active, self.fleets.get(record.fleet)
         apply(record, event)
-        fleet = self.fleets.get(record.fleet)
-        if fleet is not None and isinstance(event, Lived):
-            fleet.apply(self.seq, event)
-        if isinstance(event, Learned):
-            self.unlearned = _without(self.unlearned, event.job)
-        if isinstance(event, Ended) and was_active:
-            self._ended(record, fleet)
+        match event:
+            case events.Lived() if fleet is not None:
+                fleet.apply(self.seq, event)
+            case events.Learned():
+                self.unlearned = _without(self.unlearned, event.job)
+            case events.Ended() if was_active:
+                self._ended(record, fleet)
         if not record.active:
             self.jobs.put_away(record.job)
 

@@ -130,7 +130,7 @@ class ServerRoutes(Routes):
     def _with_news(self, found: dict[str, Any]) -> dict[str, Any]:
         """Add to each pool the last losses and refusals of jobs in it."""
         with self._reader.state() as state:
-            news = [state.news.pools.get(pool["name"], PoolNews()) for pool in found["pools"]]
+            news = [state.news.get(pool["name"], PoolNews()) for pool in found["pools"]]
             trouble = self._reader.paths.out_of(state.feed_trouble)
         now = self._context.engine.now_hours()
 

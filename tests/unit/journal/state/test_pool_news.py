@@ -5,7 +5,7 @@ from __future__ import annotations
 from slacktide.core.quotes import Quote
 from slacktide.core.types import JobState
 from slacktide.journal.events import Decided, Preempted
-from slacktide.journal.state.journal_state import PoolNews, PoolsNews
+from slacktide.journal.state.journal_state import PoolNews, note_pool
 
 
 def preempted(actor: str) -> Preempted:
@@ -23,21 +23,21 @@ def decided(wanted: int, given: int, **more: object) -> Decided:
 
 
 def test_what_the_market_took_is_told_and_what_a_user_asked_for_is_not() -> None:
-    news = PoolsNews()
-    news.apply(preempted("user"), "near")
-    assert news.pools == {}
-    news.apply(preempted("market"), "near")
-    assert news.pools == {"near": PoolNews(taken_hours=2.0, taken_gpus=3)}
+    news: dict[str, PoolNews] = {}
+    note_pool(news, preempted("user"), "near")
+    assert news == {}
+    note_pool(news, preempted("market"), "near")
+    assert news == {"near": PoolNews(taken_hours=2.0, taken_gpus=3)}
 
 
 def test_spot_that_was_wanted_and_not_there_is_a_refusal() -> None:
-    news = PoolsNews()
-    news.apply(decided(4, 4), "near")
-    news.apply(decided(4, 0, missed=1, wanted_pool="far", unstocked=(0,)), "near")
-    assert news.pools == {}, "it was on demand that was lacking"
-    news.apply(decided(4, 2), "near")
-    news.apply(decided(8, 2, missed=1, wanted_pool="far"), "near")
-    assert news.pools == {
+    news: dict[str, PoolNews] = {}
+    note_pool(news, decided(4, 4), "near")
+    note_pool(news, decided(4, 0, missed=1, wanted_pool="far", unstocked=(0,)), "near")
+    assert news == {}, "it was on demand that was lacking"
+    note_pool(news, decided(4, 2), "near")
+    note_pool(news, decided(8, 2, missed=1, wanted_pool="far"), "near")
+    assert news == {
         "near": PoolNews(refused_hours=3.0, refused_gpus=4),
         "far": PoolNews(refused_hours=3.0, refused_gpus=8),
     }

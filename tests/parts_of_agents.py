@@ -1,4 +1,4 @@
-"""A link to agents that are processes of this machine, over pipes: for tests, and to try things out."""
+"""A link to agents that are processes of this machine, over pipes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CLOSE_S = 10.0
 
 
 class LocalAgents:
-    """A link to agents that it starts itself, one for each machine that it is given."""
+    """A link to agents that are processes of this machine, over pipes."""
 
     def __init__(self, hosts: Sequence[Host], root: Path, owner: str, lease_s: float) -> None:
         """Start the agents; each keeps its files in a folder of its own under `root`."""
