@@ -71,38 +71,29 @@ class Clock:
             why=why,
         )
 
-    def wall_jump_s(self) -> float:
-        """Return by how much the wall clock was set since the last call; 0 when it was not."""
-        jumped = self._ahead_s() - self._wall_ahead_s
-        if abs(jumped) < JUMP_S:
-            return 0.0
-        self._wall_ahead_s += jumped
-        return jumped
+    def jumped_wall(self) -> ClockJumped | None:
+        """Return an event when the wall clock was set since the last call."""
+        jumped_s, now = self._ahead_s() - self._wall_ahead_s, self.hours()
+        if abs(jumped_s) < JUMP_S:
+            return None
+        self._wall_ahead_s += jumped_s
+        how = f"the wall clock was set {'forward' if jumped_s > 0 else 'back'} by {abs(jumped_s):.0f} s"
+        why = f"{how}; the market's clock and the bills ignore it"
+        return ClockJumped(at_hours=now, from_hours=now, why=why)
+
+    def slowed_down(self, slot_hours: float) -> ClockAnchored | None:
+        """Return an event when the market's clock has waited for more than a slot since the last one."""
+        if self.waited_hours <= slot_hours:
+            return None
+        slot_s = slot_hours * 3600.0 / self.speed
+        how = f"at speed {self.speed:g} a slot takes {slot_s:.2g} s, less than a few steps take"
+        return self.anchor(f"{how}: the market's clock waits for the steps")
 
     def _running(self) -> float:
         return self._from_hours + (self._seconds() - self._from_s) * self.speed / 3600.0
 
     def _ahead_s(self) -> float:
         return self._wall().timestamp() - self._seconds()
-
-
-def jumped_wall(clock: Clock) -> ClockJumped | None:
-    """Return an event when the wall clock was set since the last call."""
-    jumped_s, now = clock.wall_jump_s(), clock.hours()
-    if not jumped_s:
-        return None
-    how = f"the wall clock was set {'forward' if jumped_s > 0 else 'back'} by {abs(jumped_s):.0f} s"
-    why = f"{how}; the market's clock and the bills ignore it"
-    return ClockJumped(at_hours=now, from_hours=now, why=why)
-
-
-def slowed_down(clock: Clock, slot_hours: float) -> ClockAnchored | None:
-    """Return an event when the market's clock has waited for more than a slot since the last one."""
-    if clock.waited_hours <= slot_hours:
-        return None
-    slot_s = slot_hours * 3600.0 / clock.speed
-    how = f"at speed {clock.speed:g} a slot takes {slot_s:.2g} s, less than a few steps take"
-    return clock.anchor(f"{how}: the market's clock waits for the steps")
 
 
 def resumed_hours(

@@ -32,8 +32,6 @@ from slacktide.providers.base import (
 
 LAST = datetime.max.replace(tzinfo=UTC)
 USD_TOLERANCE = 1e-9  # what sums of prices may be off by
-
-
 NOT_WANTED = "not wanted any more"
 MINUTES = 60.0
 
@@ -249,15 +247,12 @@ class ReconcileStep:
         running = {one.id: one for one in self._strays() if one.alive}
         since, known = self.memory.stray_hours, self._tickets.leaked
         self.memory.stray_hours = {name: since.get(name, self.now_hours) for name in running}
-        new = [
-            self._leaked(one) for name, one in running.items() if name not in known and self._is_overdue(name)
-        ]
+        limit_hours, hours = self.rules.leaked_after_hours, self.memory.stray_hours
+        overdue = [name for name in running if self.now_hours - hours[name] > limit_hours]
+        new = [self._leaked(running[name]) for name in overdue if name not in known]
         over = [Reclaimed(at_hours=self.now_hours, machine=name) for name in known if name not in running]
         if new or over:
             self.diary.note(*new, *over)
-
-    def _is_overdue(self, machine: str) -> bool:
-        return self.now_hours - self.memory.stray_hours[machine] > self.rules.leaked_after_hours
 
     def _leaked(self, machine: Machine) -> Leaked:
         hours = self.now_hours - self.memory.stray_hours[machine.id]
@@ -272,15 +267,12 @@ class ReconcileStep:
     # ---------------------------------------------------------------- asking
 
     def _request_open(self) -> None:
+        retries = self.memory.retries
         for ticket in list(self._open.values()):
             unlisted = ticket.id not in self._of and not ticket.machine
-            if unlisted and self._may_request(ticket.id, ticket.spec):
+            keys = (("rent", ticket.id), ("full", ticket.spec[:2]))
+            if unlisted and not self.silent and all(retries.is_due(key, self.now_hours) for key in keys):
                 self._request(ticket.id, ticket.spec)
-
-    def _may_request(self, name: str, spec: MachineKind) -> bool:
-        retries = self.memory.retries
-        keys = (("rent", name), ("full", spec[:2]))
-        return not self.silent and all(retries.is_due(key, self.now_hours) for key in keys)
 
     def _request(self, name: str, spec: MachineKind) -> None:
         """Request the machine of a ticket that has been written down; a final no closes it."""
@@ -311,10 +303,9 @@ class ReconcileStep:
     def _open_what_is_missing(self, want: Mapping[MachineKind, int]) -> None:
         for spec, count in want.items():
             have = sum(ticket.spec == spec for ticket in self._open.values())
-            for _ in range(count - have):
-                if not self._may_open(spec):
-                    break
+            while have < count and self._may_open(spec):
                 self._open_one(spec)
+                have += 1
 
     def _may_open(self, spec: MachineKind) -> bool:
         retries, key = self.memory.retries, spec[:2]

@@ -8,7 +8,7 @@ import pytest
 
 from slacktide.core import machine_clock as boot
 from slacktide.core.errors import InputError
-from slacktide.engine.clock import Clock, jumped_wall, resumed_hours, slowed_down
+from slacktide.engine.clock import Clock, resumed_hours
 from slacktide.journal.events import ClockAnchored, ClockSet
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -44,14 +44,14 @@ def test_a_wall_clock_that_is_set_moves_nothing_and_is_told_once() -> None:
     time.pass_s(5.0)
     time.wall_s += 1200.0
     assert clock.hours() == pytest.approx(5.0)
-    jumped = jumped_wall(clock)
+    jumped = clock.jumped_wall()
     assert jumped is not None
     assert "forward by 1200 s" in jumped.why
-    assert jumped_wall(clock) is None
+    assert clock.jumped_wall() is None
     time.wall_s -= 7200.0
     time.pass_s(1.0)
     assert clock.hours() == pytest.approx(6.0)
-    jumped = jumped_wall(clock)
+    jumped = clock.jumped_wall()
     assert jumped is not None
     assert "back by 7200 s" in jumped.why
 
@@ -89,10 +89,10 @@ def test_a_fast_market_waits_for_slow_steps_and_says_so() -> None:
         time.pass_s(1.0)  # an hour of the market
         assert clock.hours() == pytest.approx(seen[-1] + 0.2)
     assert seen == pytest.approx([0.2 * number for number in range(10)])
-    slowed = slowed_down(clock, 0.6)
+    slowed = clock.slowed_down(0.6)
     assert slowed is not None
     assert "waits for the steps" in slowed.why
-    assert slowed_down(clock, 0.6) is None
+    assert clock.slowed_down(0.6) is None
     assert time.resumed(slowed) == pytest.approx(clock.hours())
 
 

@@ -22,7 +22,7 @@ from slacktide.backends.base import BackendPlace, backends
 from slacktide.backends.base import RentsMachines as RentingBackend
 from slacktide.core.errors import BackendError, InputError, SlacktideError
 from slacktide.core.types import JobState
-from slacktide.engine.clock import Clock, jumped_wall, slowed_down
+from slacktide.engine.clock import Clock
 from slacktide.engine.engine import POLL_S, STEPS_A_SLOT, Engine, EngineMachineLog, live
 from slacktide.engine.job.job_context import JobContext, context_from_file, context_of
 from slacktide.engine.job.journal_market import check_resumable, make_journal
@@ -208,8 +208,8 @@ class Controller:
     def _clock_events(self) -> list[Event]:
         if not self.state.active:
             return []
-        jumped = jumped_wall(self.clock)
-        slowed = slowed_down(self.clock, STEPS_A_SLOT * self.engine.most_hours)
+        jumped = self.clock.jumped_wall()
+        slowed = self.clock.slowed_down(STEPS_A_SLOT * self.engine.most_hours)
         return [event for event in (jumped, slowed) if event is not None]
 
     def _retry_sometimes(self) -> None:

@@ -62,12 +62,6 @@ def between(begin: datetime, end: datetime) -> float:
     return max(0.0, (end - begin).total_seconds() / 3600.0)
 
 
-@dataclass(slots=True)
-class _MachineLine:
-    cost: MachineCost
-    rented_hours: float
-
-
 def machine_bill(records: Iterable[Record], until_utc: datetime | None = None) -> MachineBill:
     """Return the bill of all machines in the records of a journal.
 
@@ -76,28 +70,29 @@ def machine_bill(records: Iterable[Record], until_utc: datetime | None = None) -
     was closed because there was no capacity, or because the provider refused it, costs nothing. Where the
     provider said when a machine ended, it costs no longer than that, however late it was noticed.
     """
-    time, lines, last_utc = RealTime(), dict[str, _MachineLine](), None
+    time, lines, last_utc = RealTime(), dict[str, MachineCost](), None
+    rented_hours: dict[str, float] = {}  # when each ticket was opened, in real hours
     for record in records:
         last_utc = record.time_utc
         match record.event:
             case events.ClockSet() | events.ClockAnchored() | events.ClockJumped() as event if not event.job:
                 time.advance(record)  # also where the wall's clock was set while machines are rented
             case events.Rented() as event:
-                cost = MachineCost(
+                lines[event.ticket] = MachineCost(
                     ticket=event.ticket, machine=None, capacity=event.capacity, pool=event.pool,
                     gpus=event.gpus, usd_per_hour=event.usd_per_hour, rented_utc=record.time_utc, hours=0.0,
                 )  # fmt: skip
-                lines[event.ticket] = _MachineLine(cost, time.advance(record))
+                rented_hours[event.ticket] = time.advance(record)
             case events.Joined() | events.Returned() as event if event.ticket in lines:
                 line = lines[event.ticket]
-                if line.cost.returned_utc is None:
-                    hours = time.advance(record) - line.rented_hours
-                    line.cost = _updated(line.cost, event, record.time_utc, hours)
+                if line.returned_utc is None:
+                    hours = time.advance(record) - rented_hours[event.ticket]
+                    lines[event.ticket] = _updated(line, event, record.time_utc, hours)
     end_utc = until_utc or last_utc
-    for line in lines.values():
-        if line.cost.returned_utc is None and end_utc is not None:
-            line.cost = replace(line.cost, hours=time.at(end_utc) - line.rented_hours)
-    return MachineBill(tuple(line.cost for line in lines.values()), end_utc)
+    for ticket, line in lines.items():
+        if line.returned_utc is None and end_utc is not None:
+            lines[ticket] = replace(line, hours=time.at(end_utc) - rented_hours[ticket])
+    return MachineBill(tuple(lines.values()), end_utc)
 
 
 def _updated(

@@ -56,8 +56,6 @@ from slacktide.policies.view import Places
 from slacktide.simulation.playback import Playback, Setting
 
 DEFAULT_ALLOCATOR = "fixed-width"
-
-
 MARKET_ALLOCATOR = "shadow-prices"  # the usual one of a fleet that names a market
 
 
@@ -81,15 +79,6 @@ class LiveFleet:
     on_demand_gpus: int = UNLIMITED_GPUS  # how many on-demand GPUs its jobs may hold at a time; on a market
     templates: Mapping[str, JobTemplate] = field(default_factory=dict)
     """The classes by name, as far as jobs on a market heed them."""
-    _tables: KindTables | None = field(default=None, init=False)
-
-    @property
-    def tables(self) -> KindTables:
-        """The kinds of its jobs as tables."""
-        assert self.market is not None
-        if self._tables is None:
-            self._tables = KindTables(self.market.names)
-        return self._tables
 
     def renewed_hours(self, fleet: FleetRecord, now_hours: float) -> float:
         """Return when money was last renewed, on the market's clock; never where it is all the time."""
@@ -278,6 +267,8 @@ class FleetMarket:
         known = Setting(neighbours=tuple(others))
         self._playback = None if feed is not None else Playback(first, start_slot, known)
         self.names = tuple(pool.name for pool in market.pools)
+        self.tables = KindTables(self.names)
+        """The kinds of jobs that are on it."""
         self.slot_hours = first.slot_hours
 
     @property
@@ -309,8 +300,6 @@ def fleet_market(first: Submitted) -> FleetMarket:
 
 
 SHARE_DIGITS = 9  # phases that are the same share of the work up to this many digits are the same
-
-
 SPARE_KINDS = 32
 """Tables are made anew without the kinds of jobs that are gone once there are more of those than this."""
 

@@ -42,7 +42,7 @@ def site_view(
     assert market is not None
     others, on_demand = spot.outside([decision.record.job for decision in pending])
     paces = [context.belief(decision) for decision in pending]
-    kinds, jobs = lives_of(pending, job_contexts, paces, run.tables, fleet.origin_hours, run.templates)
+    kinds, jobs = lives_of(pending, job_contexts, paces, market.tables, fleet.origin_hours, run.templates)
     hours = market.hours(now_hours, fleet.origin_hours)
     slot = market.slot(hours)
     moment, gpus = market.at(slot), int(jobs.gpus.sum())

@@ -85,18 +85,15 @@ def _words(market: Mapping[str, Any]) -> str:
 
 def open_written(written: str) -> tuple[Market, Feed | None]:
     """Open the market that a submission names, with its feed where it is still being written."""
-    if is_feed(json.loads(written)["spec"]):
+    spec = json.loads(written)["spec"]
+    if is_feed(spec):
         feed = shared_feed(written)
         return feed.market, feed
-    return _recorded(written), None
+    return _recorded(written, _stamp(spec)), None
 
 
-def _recorded(written: str) -> Market:
-    return _opened(written, _stamp(json.loads(written)["spec"]))
-
-
-@lru_cache(maxsize=8)
-def _opened(written: str, stamp: tuple[int, ...]) -> Market:
+@lru_cache(maxsize=8)  # until its file changes
+def _recorded(written: str, stamp: tuple[int, ...]) -> Market:
     return open_market(**json.loads(written))
 
 
@@ -121,7 +118,8 @@ def digest_now(written: str, start_utc: str) -> str:
     """Return the digest of a market as it can be opened now; raises InputError where it cannot."""
     options = json.loads(written)
     spec = options["spec"]
-    return digest_of(open_feed(**options) if is_feed(spec) else _recorded(written), spec, start_utc)
+    market = open_feed(**options) if is_feed(spec) else _recorded(written, _stamp(spec))
+    return digest_of(market, spec, start_utc)
 
 
 def check_unchanged(site: SiteOpened | None, market: Market) -> None:

@@ -9,8 +9,6 @@ from slacktide.core.errors import FileError
 from slacktide.core.files import state_dir
 
 ANOTHER = "name another with --journal"
-
-
 LONGEST_NAME_BYTES = 240
 """File systems take 255, and the names of the files next to a journal are a little longer than its own."""
 RUNS = ".runs"
