@@ -1,4 +1,4 @@
-"""Journals of before are read as ever: `slacktide jobs`, `cost` and `events` print the same, byte for byte.
+"""Older journals are read as ever: `slacktide jobs`, `cost` and `events` print the same, byte for byte.
 
 The journals stand for those that users have: `journals/README.md` says what is in each and how it was made.
 """

@@ -15,7 +15,7 @@ ROOT = FOLDER.parents[1]
 H100, V100 = (f"synthetic:{name}?days=12&slot=1h&seed=4" for name in ("h100", "v100"))
 EXAMPLES = {"llama-lora": H100, "one-v100": V100, "soft-deadline": H100, "discrete-widths": H100}
 JOURNALS = {"finished": "finished", "cancelled": "cancelled", "stream": "two", "whole-slots": "whole-slots"}
-"""Journals of before, and one job of each."""
+"""Older journals, and one job of each."""
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from typing import Literal, TypeAlias, get_args
 
 from slacktide.core.errors import FileError, InputError, UnknownNameError, shown
 from slacktide.core.files import keep_from_others, write_private
-from slacktide.journal.codec.json_forms import Misfit, form
+from slacktide.journal.codec.json_forms import FormMismatch, form
 from slacktide.journal.store.paths import hidden_sibling
 
 Role: TypeAlias = Literal["read", "submit"]
@@ -109,7 +109,7 @@ class Tokens:
         try:
             rows = json.loads(self.path.read_bytes()) if stamp else []
             found: tuple[Token, ...] = form(tuple[Token, ...]).read(rows)
-        except (OSError, ValueError, Misfit, RecursionError):
+        except (OSError, ValueError, FormMismatch, RecursionError):
             raise FileError(
                 "must be an intact file of tokens, got something else; restore it, or remove it "
                 "and add tokens again",

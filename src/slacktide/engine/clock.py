@@ -112,7 +112,7 @@ def resumed_hours(
         passed_s, from_hours = seconds() - anchor.boot_s, anchor.at_hours
     elif anchor is not None:
         passed_s, from_hours = _since(anchor.utc, wall()), anchor.at_hours
-    else:  # a journal of before
+    else:  # an older journal
         passed_s, from_hours = _since(was_set.epoch_utc, wall()), was_set.at_hours
     return max(latest_hours, from_hours + max(0.0, passed_s) * was_set.speed / 3600.0)
 

@@ -265,7 +265,7 @@ def _lost_all(context: StepContext, record: JobRecord, account: StretchAccount) 
 
 
 def has_no_trace(order: Order, facts: BackendStatus) -> bool:
-    """Whether nothing is left of a set of workers, neither they nor word of them."""
+    """Whether nothing is left of a set of workers: no process, and no report of what became of them."""
     word = facts.newest_attempt >= order.attempt or facts.stopped or facts.finished is not False
     there = facts.spot_gpus or facts.on_demand_gpus
     return not (word or there) and math.isinf(facts.since_hours) and math.isinf(facts.until_hours)

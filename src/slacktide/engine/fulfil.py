@@ -35,10 +35,11 @@ class Fulfilment(NamedTuple):
 def fulfil(
     context: StepContext, decision: PendingDecision, wish: Allocation, known_missed: int = 0
 ) -> list[Event]:
-    """Say what a job is to hold of what it wants, and take that out of what is left for others.
+    """Decide how much of a wish a job gets, and take that out of what is left for others.
 
     A new set of workers begins where the holding changes, and where some were just taken. Raises InputError
-    for a wish in a pool that the job may not use. The first `known_missed` wishes are known to be in vain.
+    for a wish in a pool that the job may not use. The first `known_missed` wishes were tried
+    already.
     """
     record, state = decision.record, decision.state
     job_context, spot, on_demand, missed, unstocked = fulfilment(context, decision, wish, known_missed)
@@ -63,16 +64,15 @@ def fulfil(
     events: list[Event] = [event]
     if context.status(record.job).finished is not None and record.holding.held is None:
         # The first order to a back end that says what is held: nothing is yet.
-        at_hours, gpus = begun.from_hours, order.gpus
         events.append(
             Held(
                 job=record.job,
-                at_hours=at_hours,
+                at_hours=begun.from_hours,
                 attempt=attempt,
                 spot_gpus=0,
                 on_demand_gpus=0,
-                pending_gpus=gpus,
-            )
+                pending_gpus=order.gpus,
+            )  # fmt: skip
         )
     return [*events, *_health(context, decision, job_context, order, wish.reason)]
 
@@ -94,10 +94,10 @@ def _journey(job_context: JobContext, record: JobRecord, state: JobState, order:
 def fulfilment(
     context: StepContext, decision: PendingDecision, wish: Allocation, known_missed: int = 0
 ) -> Fulfilment:
-    """Try wishes in order until a pool has what is wanted; a job that stays gets what there is.
+    """Try wishes in order until a pool has what is wanted; a job that cannot move gets what there is.
 
-    Where none is had whole and the last one lacks on-demand GPUs only, what there is of it is given. So it is
-    of the one wish for a job of a fleet on a market: its allocator saw what every pool has.
+    Where no wish can be fulfilled and the last one lacks on-demand GPUs only, the job gets what there is of it,
+    as a job of a fleet on a market does of its one wish: its allocator saw what every pool has.
     """
     job_context = context.job_context(decision.record)
     if not job_context.may_move:

@@ -98,8 +98,8 @@ class SiteOpened(Event):
     market: JsonText  # what to open the market with, as JSON: source and options
     start_utc: str  # the market's own time at `at_hours`, when one of its slots begins
     digest: str = ""
-    """SHA-256 of the market's numbers as it was opened, of a feed those before `start_utc`; empty in journals
-    of before."""
+    """SHA-256 of the market's numbers as it was opened, of a feed those before `start_utc`; empty in older
+    journals."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +110,7 @@ class SubmissionAsked(Event):
     text: str  # the job file as it was read, without the values of its secrets
     path: str
     envs: Mapping[str, str] = field(default_factory=dict)
-    """Variables taken over from the submitter, in journals of before; now they are kept elsewhere."""
+    """Variables taken over from the submitter, in older journals; now they are kept elsewhere."""
     policy: JsonText = ""  # the policy that is wanted, as JSON; empty: the controller's, else the job file's
     pool: str = ""  # the pool that is wanted; empty: the cheapest one
     job_class: str = ""
@@ -145,11 +145,11 @@ class Submitted(Event):
     """The fleet file of the stream that the job is one of, as it was read; empty for a job by itself."""
     fleet_path: str = ""
     fleet_class: str = ""
-    """Which of the fleet's classes the job is of; in journals of before only its file says so."""
+    """Which of the fleet's classes the job is of; in older journals only its file says so."""
     envs: Mapping[str, str] = field(default_factory=dict)
-    """Variables taken over from the submitter, in journals of before; now they are kept elsewhere."""
+    """Variables taken over from the submitter, in older journals; now they are kept elsewhere."""
     work_gpu_hours: float = 0.0
-    """What is to be done, so that a list of jobs need not read their files; 0 in journals of before."""
+    """What is to be done, so that a list of jobs need not read their files; 0 in older journals."""
     deadline_hours: float = math.inf  # from the submission on; infinite for a job without a deadline
     key: str = ""  # the request that this answers; empty where the controller's own process handed the job in
     pools: tuple[str, ...] = ()
@@ -246,7 +246,7 @@ class Unblocked(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeedTroubled(Event):
-    """The market's feed misbehaves, and `why`: its last good rows are used; empty: it is well again."""
+    """The market's feed misbehaves, and `why`: its last good rows are used; empty: the trouble is over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,8 @@
 """Machines of Amazon EC2: one instance for each ticket, which carries its owner's id and ends without us.
 
 A pool is `zone/instance type`, such as `us-east-1a/p4d.24xlarge`. An instance is requested with a client
-token made from owner and ticket, so asking again gives no second one. It joins the cluster by itself and is
-terminated, not stopped, when it shuts down: when what it joined is gone, or after its longest life.
+token made from owner and ticket, so a repeated request gives no second one. It joins the cluster by itself
+and is terminated, not stopped, when it shuts down: when what it joined is gone, or after its longest life.
 """
 
 from __future__ import annotations

@@ -194,8 +194,8 @@ class ReconcileStep:
             newest = list(reversed(mine))
             leaving = sorted(newest, key=lambda one: one.joined_hours is not None)
             spare = [ticket for ticket in leaving if ticket.id not in self.use.busy]
-            much = max(0, len(mine) - want.get(spec, 0))
-            going += [self._returned(ticket.id, NOT_WANTED, "not-wanted") for ticket in spare[:much]]
+            excess = max(0, len(mine) - want.get(spec, 0))
+            going += [self._returned(ticket.id, NOT_WANTED, "not-wanted") for ticket in spare[:excess]]
         if going:
             self.diary.note(*going)
 
@@ -264,7 +264,7 @@ class ReconcileStep:
             stray_hours=hours, why=f"{why}, and it still runs {_minutes(hours)} after it was to be ended",
         )  # fmt: skip
 
-    # ---------------------------------------------------------------- asking
+    # ---------------------------------------------------------------- requesting
 
     def _request_open(self) -> None:
         retries = self.memory.retries
@@ -319,7 +319,7 @@ class ReconcileStep:
         """Say which limit one more machine would pass; nothing where it would pass none.
 
         Counted are open tickets, machines that are listed without one, and those of tickets that were closed
-        so lately that a late list may not show them.
+        so recently that a late list may not show them.
         """
         rules, tickets, strays = self.rules, self._tickets, self._strays()
         listed = {machine.ticket for machine in strays}

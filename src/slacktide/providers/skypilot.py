@@ -1,7 +1,7 @@
 """Machines by SkyPilot: one cluster of one node for each ticket, on any cloud that SkyPilot has access to.
 
 A pool is `infra/accelerator`, such as `aws/us-east-1/A100`, or `H100` for any cloud. The cluster's name says
-whose it is, for which ticket and what it is: it is the key by which asking twice gives one cluster, and
+whose it is, for which ticket and what it is: it is the key by which a repeated request gives one cluster, and
 nothing has to be kept here. A launch takes minutes: renting hands it to SkyPilot's server and returns, and if
 it fails, the list says why. Tried on a stand-in with SkyPilot 0.14's signatures; it was never run on a real
 cloud.

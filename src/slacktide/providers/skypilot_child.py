@@ -24,7 +24,7 @@ WRONG = (
     "InvalidCloudConfigs", "InvalidCloudCredentials", "InvalidSkyPilotConfigError", "NoCloudAccessError",
     "NoWorkspaceAccessError", "PermissionDeniedError", "UserRequestRejectedByPolicy",
 )  # fmt: skip
-"""Errors of SkyPilot that asking again does not help against."""
+"""Errors of SkyPilot for which trying again does not help."""
 
 
 class Story(NamedTuple):

@@ -30,7 +30,7 @@ from slacktide.app.tokens import Role, Tokens, digest
 from slacktide.backends.machines.launch_package import MOST_BYTES
 from slacktide.core.errors import FileError, SlacktideError
 from slacktide.core.files import keep_from_others, write_private
-from slacktide.journal.codec.json_forms import Misfit, form
+from slacktide.journal.codec.json_forms import FormMismatch, form
 from slacktide.journal.store.paths import hidden_sibling
 
 CALLERS = 10_000  # callers that are remembered; the one whose last request is the oldest is forgotten first
@@ -168,7 +168,7 @@ def _read(file: Path) -> dict[str, Session]:
     keep_from_others(file)
     try:
         found: dict[str, Session] = dict(form(dict[str, Session]).read(json.loads(file.read_bytes())))
-    except (OSError, ValueError, Misfit, RecursionError):
+    except (OSError, ValueError, FormMismatch, RecursionError):
         return {}
     return found
 

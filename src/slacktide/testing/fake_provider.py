@@ -159,7 +159,7 @@ class Cloud:
         raise NoCapacity(f"{spec.pool} is full")
 
     def end(self, ids: Sequence[str]) -> None:
-        """End machines, whosever they are."""
+        """End machines of any owner."""
         now = self._call()
         for name in ids:
             if name in self._living:

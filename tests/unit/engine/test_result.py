@@ -1,4 +1,4 @@
-"""What a journal tells of a run, journals of before included, adds up to its bill and can be shown."""
+"""What a journal tells of a run, older journals included, adds up to its bill and can be shown."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ NAMES = sorted(path.stem for path in JOURNALS.glob("*.db"))
 
 @pytest.fixture(params=NAMES)
 def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """A copy of a journal of before."""
+    """A copy of an older journal."""
     return Path(shutil.copy(JOURNALS / f"{request.param}.db", tmp_path))
 
 

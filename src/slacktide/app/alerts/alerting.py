@@ -23,7 +23,7 @@ from slacktide.app.alerts.watch import Watch
 from slacktide.core.errors import SlacktideError
 from slacktide.core.waits import GrowingWait
 from slacktide.engine.job.blocked_jobs import said
-from slacktide.journal.codec.json_forms import Misfit, form
+from slacktide.journal.codec.json_forms import FormMismatch, form
 from slacktide.journal.store.base import Store
 from slacktide.journal.store.sqlite import SqliteStore
 
@@ -195,7 +195,7 @@ def _read(body: str) -> Watch:
     """Return what was kept; nothing where another version did: then the journal is looked through again."""
     try:
         watch: Watch = form(Watch).read(json.loads(body))
-    except (ValueError, TypeError, Misfit):
+    except (ValueError, TypeError, FormMismatch):
         return Watch()
     return watch
 

@@ -36,7 +36,7 @@ class BillPricing(NamedTuple):
 
 
 def pricing_of(submitted: Submitted, site: SiteOpened | None) -> BillPricing:
-    """Say how a job is priced that was submitted on a site; none in journals of before."""
+    """Say how a job is priced that was submitted on a site; none in older journals."""
     job = submitted_file(submitted).job
     tariff = tariff_of(job.billing, submitted.slot_hours)
     try:
@@ -55,7 +55,7 @@ def _quotes(submitted: Submitted) -> Callable[[str, int], Quote]:
 
 
 def sites_of(records: Iterable[Record]) -> dict[str, SiteOpened | None]:
-    """Return the site on which each job was submitted; none for those of before."""
+    """Return the site on which each job was submitted; none in older journals."""
     site: SiteOpened | None = None
     sites: dict[str, SiteOpened | None] = {}
     for record in records:

@@ -252,7 +252,7 @@ def check_member(submitted: Submitted) -> None:
 
 
 def class_of(submitted: Submitted) -> str:
-    """Return the class that a job names; in journals of before only its file says so."""
+    """Return the class that a job names; in older journals only its file says so."""
     if submitted.fleet_class:
         return submitted.fleet_class
     return parse_job(submitted.text, path=submitted.path).fleet_class or ""

@@ -68,7 +68,7 @@ def make_journal(store: Store) -> None:
 
 
 def check_resumable(state: JournalState) -> None:
-    """Raise InputError where jobs go on that stand on no common market, as in journals of before."""
+    """Raise InputError where jobs go on that stand on no common market, as in older journals."""
     if state.active and state.site is None:
         names = ", ".join(record.job for record in state.active)
         raise InputError(
@@ -125,7 +125,7 @@ def digest_now(written: str, start_utc: str) -> str:
 def check_unchanged(site: SiteOpened | None, market: Market) -> None:
     """Raise InputError where the market that was opened is not the one on which a journal's jobs stand.
 
-    Journals of before do not say which that was.
+    Older journals do not say which that was.
     """
     if site is None or not site.digest:
         return

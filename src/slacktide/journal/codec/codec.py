@@ -17,7 +17,7 @@ from datetime import datetime
 from typing import Any, NoReturn
 
 from slacktide.core.errors import InputError
-from slacktide.journal.codec.json_forms import JsonForm, Misfit, form
+from slacktide.journal.codec.json_forms import FormMismatch, JsonForm, form
 from slacktide.journal.codec.old_journals import JSON_TEXTS, with_values
 from slacktide.journal.events import KINDS, Event
 
@@ -29,7 +29,7 @@ CRC = "crc"  # the key of the checksum, next to the fields of an event
 
 
 def plain(event: Event) -> Event:
-    """Return an event as it will be read back: itself, or its twin in plain values.
+    """Return an event as it will be read back: itself, or an equal one of plain values.
 
     Raises InputError when a field does not hold what its type says, and for kinds that could not be read
     back; so what is returned can be written and read again without a trial.
@@ -39,8 +39,8 @@ def plain(event: Event) -> Event:
         raise InputError(f"an event must be of a kind in slacktide.journal.events.KINDS, got {event!r:.80}")
     try:
         kept: Event = _form(name).plain(event)
-    except Misfit as misfit:
-        raise InputError(f"{name}: {misfit}") from None
+    except FormMismatch as mismatch:
+        raise InputError(f"{name}: {mismatch}") from None
     return kept
 
 
@@ -65,8 +65,8 @@ def from_tree(tree: object) -> Event:
         del fields[KIND]
         fields.pop(FORM, None)
         event: Event = _form(name).read(fields)
-    except Misfit as misfit:
-        _refuse(f"{name}: {misfit}")
+    except FormMismatch as mismatch:
+        _refuse(f"{name}: {mismatch}")
     return event
 
 
@@ -139,5 +139,5 @@ def _form(name: str) -> JsonForm:
     return form(kind)
 
 
-def _refuse(misfit: str) -> NoReturn:
-    raise InputError(f"{misfit}; it was damaged, or written by a newer Slacktide: use that one")
+def _refuse(mismatch: str) -> NoReturn:
+    raise InputError(f"{mismatch}; it was damaged, or written by a newer Slacktide: use that one")

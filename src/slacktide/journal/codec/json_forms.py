@@ -23,36 +23,36 @@ LEAST_WHOLE, MOST_WHOLE = -(2**63), 2**63 - 1
 """Whole numbers are kept to 64 bits: every reader of JSON and SQLite can hold them."""
 
 
-class Misfit(Exception):
+class FormMismatch(Exception):
     """A value that is not what the type says; says where, what must hold and what came."""
 
     def __init__(self, expected: str, value: object, where: str = "") -> None:
         super().__init__(f"{where or 'it'} must be {expected}, got {value!r:.60}")
         self.expected, self.value, self.where = expected, value, where
 
-    def inside(self, name: str) -> Misfit:
+    def inside(self, name: str) -> FormMismatch:
         """Return the same, seen from one level further out."""
-        return Misfit(self.expected, self.value, f"{name}.{self.where}" if self.where else name)
+        return FormMismatch(self.expected, self.value, f"{name}.{self.where}" if self.where else name)
 
 
 class JsonForm(NamedTuple):
     """The ways of a value of one type into JSON and back.
 
-    `plain` and `read` raise Misfit. What `plain` lets through is read back equal, so a writer need not
+    `plain` and `read` raise FormMismatch. What `plain` lets through is read back equal, so a writer need not
     read it to know.
     """
 
     plain: Callable[[Any], Any]
-    """Returns a value as it will be read back: itself where it is so already, else its plain twin."""
+    """Returns a value as it will be read back: itself, or an equal value of plain types."""
     text: Callable[[Any], str]  # writes a plain value
     read: Callable[[Any], Any]  # takes what a reader of JSON made of the text
     is_plain: str = ""  # Python that is true of `$` only if `plain($) is $`; empty where that must be called
     shown: str = ""  # Python for what an f-string shows as `text($)`; empty where that must be called
-    copied: bool = False  # whether `plain` always makes a twin, because a value may change after it was given
+    copied: bool = False  # whether `plain` always copies, because a value may change after it was given
 
 
-def _twin(value: Any) -> Any:
-    """Return the plain twin of a NumPy scalar, and anything else as it is."""
+def _without_numpy(value: Any) -> Any:
+    """Return a NumPy scalar as a plain number, and anything else as it is."""
     # By shape, which avoids importing NumPy.
     return value.item() if getattr(value, "ndim", None) == 0 else value
 
@@ -64,13 +64,13 @@ def _plain_text(value: Any) -> str:
         # The bytes of a path that are no text come as such surrogates; others could come back as one letter.
         str.encode(value, "utf-8", "surrogateescape")
     except (TypeError, UnicodeEncodeError):
-        raise Misfit("text", value) from None
+        raise FormMismatch("text", value) from None
     return str.__str__(value)
 
 
 def _read_text(value: Any) -> str:
     if not isinstance(value, str):
-        raise Misfit("text", value)
+        raise FormMismatch("text", value)
     return value
 
 
@@ -85,44 +85,40 @@ def _json_text(value: Any) -> str:
     try:
         return _as_dumped(_plain_text(value))
     except (ValueError, RecursionError):
-        raise Misfit("JSON", value) from None
+        raise FormMismatch("JSON", value) from None
 
 
 def _whole(value: Any) -> int:
     if type(value) is int and LEAST_WHOLE <= value <= MOST_WHOLE:
         return value
-    number = _twin(value)
+    number = _without_numpy(value)
     if isinstance(number, bool) or not isinstance(number, int) or not LEAST_WHOLE <= number <= MOST_WHOLE:
-        raise Misfit("a whole number", value)
-    if number != value:  # a time, whose twin is its number
-        raise Misfit("a whole number", value)
+        raise FormMismatch("a whole number", value)
+    if number != value:  # a time, whose plain form is its number
+        raise FormMismatch("a whole number", value)
     return int.__int__(number)
 
 
 def _truth(value: Any) -> bool:
-    truth = _twin(value)
+    truth = _without_numpy(value)
     if not isinstance(truth, bool):
-        raise Misfit("true or false", value)
+        raise FormMismatch("true or false", value)
     return truth
 
 
 def _number(value: Any) -> float:
     if type(value) is float and not math.isnan(value):
         return value
-    number = _twin(value)
+    number = _without_numpy(value)
     if isinstance(number, bool) or not isinstance(number, int | float):
-        raise Misfit("a number", value)
+        raise FormMismatch("a number", value)
     try:
         exact = float(number)
     except OverflowError:
         exact = math.nan
     if exact != number or exact != value:  # NaN, whole numbers that a float cannot hold, a time's number
-        raise Misfit("a number", value)
+        raise FormMismatch("a number", value)
     return exact
-
-
-def _number_text(value: float) -> str:
-    return INFINITE_TEXTS.get(value) or float.__repr__(value)
 
 
 def _read_number(value: Any) -> float:
@@ -145,7 +141,7 @@ WHOLE = JsonForm(_whole, int.__repr__, _whole, f"type($) is int and {LEAST_WHOLE
 TRUTH = JsonForm(_truth, json.dumps, _truth, "type($) is bool", "true if $ else false")
 NUMBER = JsonForm(
     _number,
-    _number_text,
+    lambda value: INFINITE_TEXTS.get(value) or float.__repr__(value),
     _read_number,
     "type($) is float and $ == $",
     "$ if $ - $ == 0.0 else infinite[$]",  # infinity less itself is no number
@@ -160,7 +156,7 @@ def choice(choices: tuple[str, ...]) -> JsonForm:
     def check(value: Any) -> str:
         word = str.__str__(value) if isinstance(value, str) else None
         if word not in choices:
-            raise Misfit(f"one of {', '.join(choices)}", value)
+            raise FormMismatch(f"one of {', '.join(choices)}", value)
         return word
 
     return JsonForm(
@@ -210,7 +206,7 @@ def _sequence(kind: type[tuple[Any, ...]] | type[list[Any]], inner: JsonForm) ->
 
     def plain(value: Any) -> Any:
         if not isinstance(value, kind):
-            raise Misfit(f"a {kind.__name__}", value)
+            raise FormMismatch(f"a {kind.__name__}", value)
         kept = kind(map(inner.plain, value))
         same = kind is tuple and type(value) is tuple and all(map(is_, kept, value))
         return value if same else kept
@@ -220,7 +216,7 @@ def _sequence(kind: type[tuple[Any, ...]] | type[list[Any]], inner: JsonForm) ->
 
     def read(value: Any) -> Any:
         if not isinstance(value, list):
-            raise Misfit("a list", value)
+            raise FormMismatch("a list", value)
         return kind(map(inner.read, value))
 
     return JsonForm(plain, text, read, copied=inner.copied or kind is list)
@@ -231,13 +227,13 @@ def _table(inner: JsonForm) -> JsonForm:
 
     def plain(value: Any) -> dict[str, Any]:
         if not isinstance(value, Mapping):
-            raise Misfit("a mapping", value)
+            raise FormMismatch("a mapping", value)
         try:
             kept = {plain_text(name): plain_inner(each) for name, each in value.items()}
-        except Misfit:  # once more, to say where
+        except FormMismatch:  # once more, to say where
             kept = {plain_text(name): inside(name, plain_inner, each) for name, each in value.items()}
         if len(kept) < len(value):
-            raise Misfit("of names that differ as texts", value)
+            raise FormMismatch("of names that differ as texts", value)
         return kept
 
     def text(value: dict[str, Any]) -> str:
@@ -245,10 +241,10 @@ def _table(inner: JsonForm) -> JsonForm:
 
     def read(value: Any) -> dict[str, Any]:
         if not isinstance(value, dict):
-            raise Misfit("an object", value)
+            raise FormMismatch("an object", value)
         try:
             return {name: inner.read(each) for name, each in value.items()}
-        except Misfit:  # once more, to say where
+        except FormMismatch:  # once more, to say where
             return {name: inside(name, inner.read, each) for name, each in value.items()}
 
     return JsonForm(plain, text, read, copied=True)
@@ -276,7 +272,7 @@ def _object(made: Any) -> JsonForm:
     needed = tuple(name for name, optional in fields.items() if not optional)
     shape = Shape(made, forms, needed, any(one.copied for one in forms.values()))
     source = "\n".join((*_plain_source(shape), *_text_source(shape), *_read_source(shape)))
-    scope: dict[str, Any] = {**SCOPE, "Misfit": Misfit, "made": made}
+    scope: dict[str, Any] = {**SCOPE, "FormMismatch": FormMismatch, "made": made}
     scope["slow_plain"], scope["slow_read"] = partial(_slow_plain, shape), partial(_slow_read, shape)
     for number, one in enumerate(forms.values()):
         scope |= {f"plain_{number}": one.plain, f"text_{number}": one.text, f"read_{number}": one.read}
@@ -285,11 +281,11 @@ def _object(made: Any) -> JsonForm:
 
 
 def inside(name: str, way: Callable[[Any], Any], value: Any) -> Any:
-    """Go a way with a value; a Misfit then says that it was inside this name."""
+    """Go a way with a value; a FormMismatch then says that it was inside this name."""
     try:
         return way(value)
-    except Misfit as misfit:
-        raise misfit.inside(name) from None
+    except FormMismatch as mismatch:
+        raise mismatch.inside(name) from None
 
 
 def _fields(made: Any) -> dict[str, bool]:
@@ -306,7 +302,7 @@ def _fields(made: Any) -> dict[str, bool]:
 
 def _slow_plain(shape: Shape, value: Any) -> Any:
     if type(value) is not shape.made:
-        raise Misfit(f"a {shape.made.__name__}", value)
+        raise FormMismatch(f"a {shape.made.__name__}", value)
     kept = {name: inside(name, form.plain, getattr(value, name)) for name, form in shape.forms.items()}
     same = all(getattr(value, name) is each for name, each in kept.items())
     return value if same else shape.made(**kept)
@@ -314,11 +310,11 @@ def _slow_plain(shape: Shape, value: Any) -> Any:
 
 def _slow_read(shape: Shape, tree: Any) -> Any:
     if not isinstance(tree, dict):
-        raise Misfit("an object", tree)
+        raise FormMismatch("an object", tree)
     if unknown := [name for name in tree if name not in shape.forms]:
-        raise Misfit(f"among the fields of {shape.made.__name__}", tree[unknown[0]], unknown[0])
+        raise FormMismatch(f"among the fields of {shape.made.__name__}", tree[unknown[0]], unknown[0])
     if missing := [name for name in shape.needed if name not in tree]:
-        raise Misfit("there", None, missing[0])
+        raise FormMismatch("there", None, missing[0])
     return shape.made(**{name: inside(name, shape.forms[name].read, each) for name, each in tree.items()})
 
 
@@ -337,7 +333,7 @@ def _plain_source(shape: Shape) -> list[str]:
         "        try:",
         f"            if {' and '.join(tests) or True}:",
         f"                return {_made(shape, values) if shape.copied else 'value'}",
-        "        except Misfit:",
+        "        except FormMismatch:",
         "            pass",
         "    return slow_plain(value)",
     ]
@@ -366,7 +362,7 @@ def _read_source(shape: Shape) -> list[str]:
         "        try:",
         *(f"            {line}" for line in lines),
         f"            return {_made(shape, [f'x{number}' for number in range(len(shape.forms))])}",
-        "        except (KeyError, Misfit):",
+        "        except (KeyError, FormMismatch):",
         "            pass",
         "    return slow_read(tree)",
     ]

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from slacktide.journal.codec.json_forms import Misfit
+from slacktide.journal.codec.json_forms import FormMismatch
 
 Tree: TypeAlias = dict[str, Any]
 Find: TypeAlias = Callable[[str, str, int], Tree | None]
@@ -30,7 +30,7 @@ COMMON = ("kind", "job", "at_hours", "actor", "why")  # what every event has
 
 
 def with_values(tree: Tree) -> Tree:
-    """Return an event of form 1 or 2 with its JSON texts as values; raises Misfit for other text."""
+    """Return an event of form 1 or 2 with its JSON texts as values; raises FormMismatch for other text."""
     found = tree.copy()
     for name in JSON_TEXTS.get(tree["kind"], ()):
         if name in tree:
@@ -40,11 +40,11 @@ def with_values(tree: Tree) -> Tree:
 
 def _meant(name: str, text: Any) -> Any:
     if not isinstance(text, str):
-        raise Misfit("text", text, name)
+        raise FormMismatch("text", text, name)
     try:
         return json.loads(text) if text else None
     except (ValueError, RecursionError):
-        raise Misfit("JSON", text, name) from None
+        raise FormMismatch("JSON", text, name) from None
 
 
 @dataclass(slots=True)

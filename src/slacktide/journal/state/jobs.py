@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, ValuesView
 from dataclasses import dataclass, field
 from typing import Any
 
-from slacktide.journal.codec.json_forms import Misfit, form
+from slacktide.journal.codec.json_forms import FormMismatch, form
 from slacktide.journal.state.job_record import JobRecord
 
 KEPT_ENDED = 256  # how many jobs that ended last are kept at hand: most readers want these
@@ -27,7 +27,7 @@ AT_HAND = -1  # the place of a job that is not packed
 
 @dataclass(slots=True, eq=False)
 class Jobs(Mapping[str, JobRecord]):
-    """Every job of a journal by its id; who holds one that has ended holds it as it was then."""
+    """Every job of a journal by its id; the record of a job that has ended does not change any more."""
 
     places: dict[str, int] = field(default_factory=dict)
     """In the order they came, the block in which each is packed."""
@@ -100,7 +100,7 @@ class Jobs(Mapping[str, JobRecord]):
     def _pack(self, names: list[str]) -> None:
         try:
             inside = ", ".join(f"{json.dumps(name)}: {_text(self.at_hand[name])}" for name in names)
-        except Misfit:
+        except FormMismatch:
             return  # what could not be read back stays as it is
         packed = base64.b64encode(zlib.compress(f"{{{inside}}}".encode("ascii"), 9)).decode("ascii")
         for name in names:

@@ -141,12 +141,12 @@ class JournalState:
     """Every job of a journal, and its clock."""
 
     jobs: Jobs = field(default_factory=Jobs)
-    id: str = ""  # the journal's own name; empty in journals of before
+    id: str = ""  # the journal's own name; empty in older journals
     clock: events.ClockSet | None = None
     anchor: events.ClockAnchored | None = None  # where the clock was last said to stand
     feed_trouble: str = ""  # what is wrong with the market's feed; empty when nothing is
     site: events.SiteOpened | None = None
-    """The market of all jobs, from the first job on this clock on; none in journals of before."""
+    """The market of all jobs, from the first job on this clock on; none in older journals."""
     now_hours: float = 0.0  # the latest time that any event names
     controller: events.Opened | None = None
     backend: str = "local"  # the back end that the last controller ran its jobs on

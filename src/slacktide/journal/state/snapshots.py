@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from typing import Any, get_args, get_type_hints
 
 from slacktide.journal.codec import codec, json_forms, old_journals
-from slacktide.journal.codec.json_forms import Misfit, form
+from slacktide.journal.codec.json_forms import FormMismatch, form
 from slacktide.journal.events import Record
 from slacktide.journal.state.journal_state import JournalState
 from slacktide.journal.store.base import Snapshot, Store
@@ -47,7 +47,7 @@ def known(store: Store) -> JournalState:
         return JournalState()
     try:
         state: JournalState = form(JournalState).read(json.loads(zlib.decompress(found.body)))
-    except (zlib.error, ValueError, TypeError, RecursionError, Misfit):
+    except (zlib.error, ValueError, TypeError, RecursionError, FormMismatch):
         return JournalState()
     return state if state.seq == found.seq else JournalState()
 
@@ -56,7 +56,7 @@ def keep(store: Store, state: JournalState) -> None:
     """Leave a snapshot of the state in its journal."""
     try:
         text = form(JournalState).text(form(JournalState).plain(state))
-    except Misfit:
+    except FormMismatch:
         return  # a state that could not be read back is not kept
     # Compressed it is a tenth, and carries a checksum.
     store.snapshot(Snapshot(state.seq, present_form(), zlib.compress(text.encode("ascii"), 1)))

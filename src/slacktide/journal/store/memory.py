@@ -1,4 +1,4 @@
-"""A journal that lasts as long as the process: the twin of the one on disk, for tests and trials."""
+"""A journal in memory that behaves like the one on disk and lasts as long as the process: for tests."""
 
 from __future__ import annotations
 

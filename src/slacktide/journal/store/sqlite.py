@@ -143,7 +143,7 @@ class SqliteStore(Store):
             with self._lock, translated_errors(self.path):
                 row = self._database.execute(SELECT_SNAPSHOT, (form,)).fetchone()
         except SlacktideError:
-            return None  # a journal of before has no such table; any worse trouble shows when events are read
+            return None  # an older journal has no such table; any worse trouble shows when events are read
         return None if row is None else Snapshot(*row)
 
     def close(self) -> None:

@@ -61,7 +61,7 @@ def _fields(event: Event, began: float, first: int) -> dict[str, Any]:
         case events.Preempted():
             own["slot"] = event.slot - first
         case events.Submitted():
-            own["envs"] = dict.fromkeys(event.envs)  # a journal of before holds their values, too
+            own["envs"] = dict.fromkeys(event.envs)  # an older journal holds their values, too
             for name in _unsaid(event):
                 del own[name]
         case events.SubmissionAsked():
@@ -72,7 +72,7 @@ def _fields(event: Event, began: float, first: int) -> dict[str, Any]:
 
 
 def _unsaid(event: events.Submitted) -> tuple[str, ...]:
-    """Return the fields that a journal of before does not have, where they are absent."""
+    """Return the fields that an older journal does not have, where they are absent."""
     absent = {
         "work_gpu_hours": event.work_gpu_hours == 0,
         "deadline_hours": event.work_gpu_hours == 0,
