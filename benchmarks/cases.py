@@ -139,7 +139,7 @@ def _engine(ever_jobs: int, *, on_disk: bool = False) -> Engine:
     from slacktide.engine.engine import Engine
     from slacktide.engine.job.job_context import make_context
     from slacktide.journal.events import Ended, Event, Submitted
-    from slacktide.journal.store.memory import MemoryStore
+    from slacktide.journal.store.base import MemoryStore
     from slacktide.market.source import open_market
 
     def submitted(job: str) -> Submitted:

@@ -15,8 +15,7 @@ from slacktide.engine.bills.audit import audit
 from slacktide.engine.engine import Engine
 from slacktide.engine.job.job_context import JobContext, make_context
 from slacktide.journal.events import Submitted
-from slacktide.journal.store.base import Store
-from slacktide.journal.store.memory import MemoryStore
+from slacktide.journal.store.base import MemoryStore, Store
 from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.market.base import Market
 from slacktide.market.source import open_market

@@ -18,8 +18,7 @@ from slacktide.backends.replay import Replay
 from slacktide.engine.engine import Engine
 from slacktide.journal.events import Event, Lived, Submitted
 from slacktide.journal.state.snapshots import keep, read_state
-from slacktide.journal.store.base import Snapshot
-from slacktide.journal.store.memory import MemoryStore
+from slacktide.journal.store.base import MemoryStore, Snapshot
 from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.market.source import open_market
 

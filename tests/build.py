@@ -10,7 +10,7 @@ import numpy as np
 
 from slacktide.core.types import Job
 from slacktide.journal.events import Event, Record, Submitted
-from slacktide.journal.store.memory import MemoryStore
+from slacktide.journal.store.base import MemoryStore
 from slacktide.market.base import Market, Pool
 from slacktide.market.formats import table
 from slacktide.market.formats.market_bytes import read_bytes

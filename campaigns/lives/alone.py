@@ -13,7 +13,7 @@ from slacktide.engine.engine import Engine
 from slacktide.engine.job.job_context import JobContext, make_context
 from slacktide.journal.events import CancellationAsked, Event, Lived, PreemptionAsked, Submitted
 from slacktide.journal.state.journal_state import JobRecord
-from slacktide.journal.store.memory import MemoryStore
+from slacktide.journal.store.base import MemoryStore
 from slacktide.market.base import Market, Pool
 from slacktide.physics.ledger import Priced
 from slacktide.policies.base import policies

@@ -18,7 +18,7 @@ from slacktide.core.types import Job, Phase
 from slacktide.engine.fleet.fleets import LiveFleet
 from slacktide.engine.job.job_context import JobContext, make_context
 from slacktide.journal.events import ClusterSized, Kept, Lived, Submitted
-from slacktide.journal.store.memory import MemoryStore
+from slacktide.journal.store.base import MemoryStore
 from slacktide.market.base import Market
 from slacktide.physics.ledger import Priced
 from slacktide.policies.base import policies

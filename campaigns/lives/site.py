@@ -14,7 +14,7 @@ from slacktide.engine.engine import Engine
 from slacktide.engine.job.job_context import JobContext, make_context
 from slacktide.journal.events import Submitted
 from slacktide.journal.state.journal_state import JournalState
-from slacktide.journal.store.memory import MemoryStore
+from slacktide.journal.store.base import MemoryStore
 from slacktide.market.base import Market, Pool
 from slacktide.policies.base import policies
 from slacktide.policies.view import Policy, View

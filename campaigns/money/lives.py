@@ -14,7 +14,7 @@ from slacktide.backends.replay import Replay
 from slacktide.core.types import Job
 from slacktide.engine.engine import Engine
 from slacktide.journal.events import CancellationAsked, Event, PreemptionAsked, Record
-from slacktide.journal.store.memory import MemoryStore
+from slacktide.journal.store.base import MemoryStore
 
 LAST_SLOT = 8 * SLOTS
 """By then every job of a site has ended: all are submitted within the first slots."""

@@ -12,8 +12,7 @@ from slacktide.checks.history import HISTORY
 from slacktide.checks.store import Again, StoreCheck
 from slacktide.core.errors import BackendError
 from slacktide.journal.events import KINDS, Event, Record
-from slacktide.journal.store.base import Snapshot, Store
-from slacktide.journal.store.memory import MemoryStore
+from slacktide.journal.store.base import MemoryStore, Snapshot, Store
 from slacktide.journal.store.sqlite import SqliteStore
 
 Kind = tuple[Callable[[Path], Store], Again | None]

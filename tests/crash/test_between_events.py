@@ -12,7 +12,7 @@ from slacktide.engine.bills.audit import audit
 from slacktide.engine.engine import Engine
 from slacktide.engine.job.job_context import JobContext, make_context
 from slacktide.journal.events import Decided, Event, Lived, Sight
-from slacktide.journal.store.memory import MemoryStore
+from slacktide.journal.store.base import MemoryStore
 from slacktide.market.source import open_market
 from slacktide.policies.base import policies
 from slacktide.simulation.pool_options import PoolOptions

@@ -64,7 +64,7 @@ def test_the_child_ends_with_whoever_asked(tmp_path: Path) -> None:
     code = (
         "import os, signal\n"
         "from slacktide.core.child_process import ChildProcess\n"
-        "child = ChildProcess('slacktide.providers.ray_cluster_child')\n"
+        "child = ChildProcess('slacktide.providers.ray_cluster')\n"
         "child.send({'id': 1, 'address': '127.0.0.1:9'})\n"
         "print(child.pid, flush=True)\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"

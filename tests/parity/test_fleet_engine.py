@@ -24,7 +24,7 @@ from slacktide.engine.job.job_context import JobContext, make_context
 from slacktide.journal.events import Kept, Lived, Remembered, Submitted
 from slacktide.journal.state.journal_state import JournalState
 from slacktide.journal.state.snapshots import keep, read_state
-from slacktide.journal.store.memory import MemoryStore
+from slacktide.journal.store.base import MemoryStore
 from slacktide.market.base import Market, Pool
 from slacktide.physics import ledger
 from slacktide.physics.tariff import tariff_of

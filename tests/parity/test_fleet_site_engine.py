@@ -29,7 +29,7 @@ from slacktide.engine.job.job_context import JobContext, make_context
 from slacktide.journal.events import Event, Lived, Record, Submitted
 from slacktide.journal.state.journal_state import JournalState
 from slacktide.journal.state.snapshots import read_state
-from slacktide.journal.store.memory import MemoryStore
+from slacktide.journal.store.base import MemoryStore
 from slacktide.market.base import Market, Moves, Pool
 from slacktide.physics import ledger
 from slacktide.physics.pace import USUAL_SPREAD

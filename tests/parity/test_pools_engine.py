@@ -17,7 +17,7 @@ from slacktide.engine.engine import Engine
 from slacktide.engine.job.job_context import JobContext, make_context
 from slacktide.journal.events import Decided, Lived, Preempted, Sight, Submitted
 from slacktide.journal.state.journal_state import JournalState
-from slacktide.journal.store.memory import MemoryStore
+from slacktide.journal.store.base import MemoryStore
 from slacktide.market.base import Market, with_notice
 from slacktide.market.formats.table import write_table
 from slacktide.market.live.feed import Feed

@@ -24,7 +24,7 @@ from slacktide.core.quotes import Quote
 from slacktide.core.types import JobState, JsonText
 from slacktide.journal.codec.codec import FORM, KIND, PRESENT_FORM, decode, encode, plain, text
 from slacktide.journal.events import KINDS, Decided, Event
-from slacktide.journal.store.memory import MemoryStore
+from slacktide.journal.store.base import MemoryStore
 from tests.parts_of_effort import examples
 
 TEXTS = st.text(st.characters(codec="utf-8") | st.characters(min_codepoint=0xDC80, max_codepoint=0xDCFF))

@@ -10,7 +10,7 @@ from campaigns.lives.site import SLOT_HOURS, SLOTS
 from slacktide.backends.replay import Replay
 from slacktide.engine.engine import Engine
 from slacktide.journal.state.snapshots import keep, known
-from slacktide.journal.store.memory import MemoryStore
+from slacktide.journal.store.base import MemoryStore
 from slacktide.physics import ledger
 from slacktide.physics.tariff import tariff_of
 

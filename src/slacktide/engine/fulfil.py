@@ -64,16 +64,11 @@ def fulfil(
     events: list[Event] = [event]
     if context.status(record.job).finished is not None and record.holding.held is None:
         # The first order to a back end that says what is held: nothing is yet.
-        events.append(
-            Held(
-                job=record.job,
-                at_hours=begun.from_hours,
-                attempt=attempt,
-                spot_gpus=0,
-                on_demand_gpus=0,
-                pending_gpus=order.gpus,
-            )  # fmt: skip
-        )
+        nothing_yet = Held(
+            job=record.job, at_hours=begun.from_hours, attempt=attempt, spot_gpus=0, on_demand_gpus=0,
+            pending_gpus=order.gpus,
+        )  # fmt: skip
+        events.append(nothing_yet)
     return [*events, *_health(context, decision, job_context, order, wish.reason)]
 
 
@@ -96,8 +91,8 @@ def fulfilment(
 ) -> Fulfilment:
     """Try wishes in order until a pool has what is wanted; a job that cannot move gets what there is.
 
-    Where no wish can be fulfilled and the last one lacks on-demand GPUs only, the job gets what there is of it,
-    as a job of a fleet on a market does of its one wish: its allocator saw what every pool has.
+    Where no wish can be fulfilled and the last one lacks on-demand GPUs only, the job gets what there is of
+    it, as a job of a fleet on a market does of its one wish: its allocator saw what every pool has.
     """
     job_context = context.job_context(decision.record)
     if not job_context.may_move:

@@ -18,7 +18,7 @@ from slacktide.cli import run
 from slacktide.core.errors import BackendError, UnknownNameError
 from slacktide.core.quotes import Quote
 from slacktide.journal.events import ClockSet, Kept, Record
-from slacktide.journal.store.memory import MemoryStore
+from slacktide.journal.store.base import MemoryStore
 from slacktide.physics.ledger import Priced, Stretch
 from slacktide.physics.tariff import Charge
 

@@ -15,7 +15,7 @@ from slacktide.cli import run
 from slacktide.core.quotes import Quote
 from slacktide.journal.events import ClockSet, Decided, Event, Held, Kept, Lived
 from slacktide.journal.state.snapshots import read_state
-from slacktide.journal.store.memory import MemoryStore
+from slacktide.journal.store.base import MemoryStore
 from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.physics.ledger import Priced, Stretch
 from slacktide.physics.tariff import Charge

@@ -11,7 +11,7 @@ from slacktide.app.journal.timeline import MOST_HISTORIES, DecisionHistory, OfEa
 from slacktide.core.quotes import Quote
 from slacktide.core.types import JobState
 from slacktide.journal.events import Decided, Ended, Event, Preempted, WorkerFailed
-from slacktide.journal.store.memory import MemoryStore
+from slacktide.journal.store.base import MemoryStore
 from slacktide.report.text.sentences.why import NO_NEW_DECISION, why
 from slacktide.results.status import JobStatus
 from tests import build

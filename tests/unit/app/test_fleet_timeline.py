@@ -5,7 +5,7 @@ from __future__ import annotations
 from slacktide.app.journal.fleets import FleetTimelines
 from slacktide.app.journal.timeline import MOST_POINTS
 from slacktide.journal.events import ClockSet, Remembered
-from slacktide.journal.store.memory import MemoryStore
+from slacktide.journal.store.base import MemoryStore
 
 
 def remembered(hours: float, fleet: str = "f") -> Remembered:

@@ -11,7 +11,7 @@ from slacktide.app.jobs.submission import Submission
 from slacktide.app.journal.costs import machine_costs, site_cost
 from slacktide.journal.events import ClockSet, Joined, Rented, Returned
 from slacktide.journal.state.snapshots import read_state
-from slacktide.journal.store.memory import MemoryStore
+from slacktide.journal.store.base import MemoryStore
 
 from .parts_of_admission import Desk, write_job
 

@@ -26,9 +26,8 @@ from slacktide.files import job as job_file
 from slacktide.journal.events import ClockSet, Event, Record, SubmissionAsked, SubmissionRefused, Submitted
 from slacktide.journal.state.journal_state import JournalState, RequestAnswer
 from slacktide.journal.state.snapshots import read_state
-from slacktide.journal.store.base import Store
+from slacktide.journal.store.base import MemoryStore, Store
 from slacktide.journal.store.env_values import job_values
-from slacktide.journal.store.memory import MemoryStore
 from slacktide.journal.store.sqlite import SqliteStore
 from tests import build
 

@@ -14,7 +14,7 @@ from slacktide.core.quotes import UNLIMITED_GPUS
 from slacktide.engine.engine import Engine
 from slacktide.engine.job.availability import spot_seen
 from slacktide.journal.events import Capacity, Cause, Event, FeedTroubled, Joined, Record, Rented, Returned
-from slacktide.journal.store.memory import MemoryStore
+from slacktide.journal.store.base import MemoryStore
 from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.market.availability import PoolRecord, SeenSpot, learned
 from slacktide.market.formats.market_bytes import TableNotes, write_notes

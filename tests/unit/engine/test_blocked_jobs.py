@@ -15,7 +15,7 @@ from slacktide.core.types import Allocation, Job
 from slacktide.engine.engine import Engine
 from slacktide.engine.job.job_context import JobContext, make_context
 from slacktide.journal.events import Blocked, CancellationAsked, Event, Submitted, Unblocked
-from slacktide.journal.store.memory import MemoryStore
+from slacktide.journal.store.base import MemoryStore
 from slacktide.market.base import Market
 from slacktide.policies.base import policies
 from slacktide.policies.view import View

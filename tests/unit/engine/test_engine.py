@@ -32,7 +32,7 @@ from slacktide.journal.events import (
     Submitted,
     WorkerFailed,
 )
-from slacktide.journal.store.memory import MemoryStore
+from slacktide.journal.store.base import MemoryStore
 from slacktide.market.base import Market, Pool
 from slacktide.physics.ledger import Stretch
 from slacktide.policies.base import policies

@@ -20,7 +20,7 @@ from slacktide.engine.fleet.fleets import FleetMarket, LiveFleet
 from slacktide.engine.job.job_context import JobContext, make_context
 from slacktide.files.job import parse_job
 from slacktide.journal.events import CancellationAsked, Decided, Lived, PreemptionAsked, Remembered, Submitted
-from slacktide.journal.store.memory import MemoryStore
+from slacktide.journal.store.base import MemoryStore
 from slacktide.market.base import Market
 from slacktide.physics import ledger
 from slacktide.physics.tariff import tariff_of

@@ -22,7 +22,7 @@ from slacktide.engine.engine import Engine
 from slacktide.engine.fleet.fleets import FleetMarket, LiveFleet
 from slacktide.engine.job.job_context import JobContext, make_context
 from slacktide.journal.events import Decided, HealthChanged, PaceRevised, Submitted
-from slacktide.journal.store.memory import MemoryStore
+from slacktide.journal.store.base import MemoryStore
 from slacktide.market.base import Market
 from slacktide.physics import progress as physics
 from slacktide.physics.pace import USUAL_SPREAD, mean_factor

@@ -18,7 +18,7 @@ from slacktide.engine.engine import Engine
 from slacktide.engine.fleet.fleets import LiveFleet, check_member, open_fleet
 from slacktide.files.fleet.fleet import parse_fleet
 from slacktide.journal.events import CancellationAsked, ClusterSized, Decided, Kept, Lived, Opened, Submitted
-from slacktide.journal.store.memory import MemoryStore
+from slacktide.journal.store.base import MemoryStore
 from slacktide.physics import ledger
 from slacktide.physics.tariff import tariff_of
 from tests import build

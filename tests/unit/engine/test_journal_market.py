@@ -19,7 +19,7 @@ from slacktide.engine.engine import Engine
 from slacktide.engine.job.journal_market import standing
 from slacktide.files.job import parse_job
 from slacktide.journal.events import ClockSet, SiteOpened, Submitted
-from slacktide.journal.store.memory import MemoryStore
+from slacktide.journal.store.base import MemoryStore
 from slacktide.market.base import EPOCH
 from slacktide.market.source import open_market
 from tests import build

@@ -15,7 +15,7 @@ from slacktide.journal.codec.codec import text
 from slacktide.journal.codec.old_journals import JSON_TEXTS
 from slacktide.journal.events import Decided, Ended, Event, Lived, Preempted, Submitted
 from slacktide.journal.state.snapshots import read_state
-from slacktide.journal.store.memory import MemoryStore
+from slacktide.journal.store.base import MemoryStore
 from slacktide.journal.store.sqlite import SqliteStore
 from tests import build
 

@@ -16,7 +16,7 @@ from slacktide.core.types import Allocation, Job, Wish
 from slacktide.engine.engine import Engine
 from slacktide.engine.job.job_context import make_context
 from slacktide.journal.events import Decided
-from slacktide.journal.store.memory import MemoryStore
+from slacktide.journal.store.base import MemoryStore
 from slacktide.market.base import Market, Pool
 from slacktide.policies.base import policies
 from slacktide.policies.deadline_guard import DeadlineGuard

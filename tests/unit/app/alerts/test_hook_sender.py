@@ -16,7 +16,7 @@ from slacktide.app.alerts.sending import Answer
 from slacktide.core.errors import FileError
 from slacktide.core.waits import GrowingWait
 from slacktide.journal.events import FeedTroubled, JournalMade
-from slacktide.journal.store.memory import MemoryStore
+from slacktide.journal.store.base import MemoryStore
 
 from .parts_of_alerts import alert
 

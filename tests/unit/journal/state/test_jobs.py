@@ -14,8 +14,7 @@ from slacktide.journal.events import CancellationAsked, Ended, Event, Record, Su
 from slacktide.journal.state.jobs import BLOCK_JOBS, KEPT_ENDED
 from slacktide.journal.state.journal_state import JobRecord, JournalState
 from slacktide.journal.state.snapshots import keep, known
-from slacktide.journal.store.base import now_utc
-from slacktide.journal.store.memory import MemoryStore
+from slacktide.journal.store.base import MemoryStore, now_utc
 
 MOST_BYTES = 512
 """What a job that has ended may take: its id and key, and its share of a block."""

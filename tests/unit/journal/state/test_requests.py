@@ -11,7 +11,7 @@ from slacktide.checks.history import HISTORY
 from slacktide.journal.events import Event, SubmissionAsked, SubmissionRefused, Submitted
 from slacktide.journal.state.journal_state import RequestAnswer
 from slacktide.journal.state.snapshots import keep, known, read_state
-from slacktide.journal.store.memory import MemoryStore
+from slacktide.journal.store.base import MemoryStore
 
 SUBMITTED = next(event for event in HISTORY if isinstance(event, Submitted))
 

@@ -30,8 +30,7 @@ from slacktide.journal.state.snapshots import (
     present_form,
     read_state,
 )
-from slacktide.journal.store.base import Snapshot, Store
-from slacktide.journal.store.memory import MemoryStore
+from slacktide.journal.store.base import MemoryStore, Snapshot, Store
 from slacktide.journal.store.sqlite import SqliteStore
 
 JOURNALS = Path(__file__).parents[3] / "golden" / "journals"

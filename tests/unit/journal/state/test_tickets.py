@@ -5,7 +5,7 @@ from __future__ import annotations
 from slacktide.journal.events import ClockSet, Joined, Rented, Returned
 from slacktide.journal.state.snapshots import keep, known, read_state
 from slacktide.journal.state.tickets import MachineKind
-from slacktide.journal.store.memory import MemoryStore
+from slacktide.journal.store.base import MemoryStore
 
 
 def rented(ticket: str, at_hours: float) -> Rented:

@@ -20,7 +20,7 @@ from slacktide.core.errors import InputError
 from slacktide.core.quotes import UNLIMITED_GPUS, Quote
 from slacktide.engine.bills.audit import audit
 from slacktide.engine.engine import Engine
-from slacktide.journal.store.memory import MemoryStore
+from slacktide.journal.store.base import MemoryStore
 from slacktide.market.live.feed import Feed, open_feed, troubles
 from slacktide.market.spec import feed_path
 from tests.parts_of_reach import find_numbers
