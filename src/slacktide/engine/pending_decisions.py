@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -11,14 +13,16 @@ from slacktide.allocators.site.spot import Spot
 from slacktide.allocators.view import FleetView, JobColumns
 from slacktide.core.arrays import Ints
 from slacktide.core.quotes import Sighting
-from slacktide.core.types import JobState
+from slacktide.core.types import TIME_TOLERANCE_HOURS, JobState
 from slacktide.core.units import MAX_GPUS
 from slacktide.engine.job.job_context import JobContext
-from slacktide.journal.events import Event
+from slacktide.engine.job.journal_market import hours_since
+from slacktide.journal.events import Event, Submitted
 from slacktide.journal.state.journal_state import Begun, JobRecord
 from slacktide.physics import progress as physics
 from slacktide.physics.pace import KNOWN, Pace, prior
-from slacktide.policies.view import View
+from slacktide.policies.view import View, look
+from slacktide.simulation.playback import TriedMoment
 
 
 class PendingDecision(NamedTuple):
@@ -49,12 +53,48 @@ class Shown:
     def view(self, place: int, spot: Spot) -> View:
         """Return its view; what others hold by this account is gone from what it is offered."""
         decision = self._pending[place]
-        record, begun, context = decision.record, decision.begun, self._context_of(decision.record)
-        return context.view(
-            record.job, decision.state, begun.slot, begun.from_hours, record.progress.memory,
-            spot.by_others(record.job), believed_of(context, decision), _seen(decision),
-            spot.on_demand_by_others(record.job), decision.notice_hours,
-        )  # fmt: skip
+        return view_of(self._context_of(decision.record), decision, spot)
+
+
+def view_of(context: JobContext, decision: PendingDecision, spot: Spot) -> View:
+    """Return what the policy of a job may know; what others hold of spot is gone from what it is offered."""
+    record, begun, state = decision.record, decision.begun, decision.state
+    moment = context.moment(begun.slot, state.pool)
+    moment = moment.sharing(spot.by_others(record.job), spot.on_demand_by_others(record.job))
+    moment = moment.warned(decision.notice_hours)
+    places = context.pools.places if context.may_move else None
+    slot, pace = begun.slot - context.start_slot, believed_of(context, decision)
+    memory = record.progress.memory
+    view = look(context.job, moment, state, slot, context.slot_hours, memory, record.job, pace, places)
+    if places is not None and context.sight == "tried":
+        seen = _seen(decision)
+        sightings = [_since_start(context, seen.get(name, ())) for name in context.pool_names]
+        tried = TriedMoment(moment, sightings)
+        view = dataclasses.replace(view, pools=tried, known=tried)
+    return _from_within(context, view, begun)
+
+
+def first_view(context: JobContext, submitted: Submitted) -> View:
+    """Return what the policy of a job is shown when it decides for the first time, as it is submitted."""
+    slot = context.start_slot
+    begun = Begun(slot, submitted.at_hours, context.quote(slot))
+    return view_of(context, PendingDecision(JobRecord.of(submitted), JobState(), begun), Spot())
+
+
+def _since_start(context: JobContext, seen: Iterable[Sighting]) -> list[Sighting]:
+    """Return what was seen of a pool, its hours counted from when the job's first slot began."""
+    hours = partial(hours_since, origin_hours=context.origin_hours, slot_hours=context.slot_hours)
+    return [sighting._replace(at_hours=hours(sighting.at_hours)) for sighting in seen]
+
+
+def _from_within(context: JobContext, view: View, begun: Begun) -> View:
+    """Return the view of a whole slot as seen from a moment of it, its hours counted from submission."""
+    waited = begun.from_hours - context.begins(begun.slot)
+    early = context.terms.submitted_hours - context.origin_hours
+    if max(waited, early) < TIME_TOLERANCE_HOURS:
+        return view
+    now = view.now_hours + (waited if waited >= TIME_TOLERANCE_HOURS else 0.0) - early
+    return dataclasses.replace(view, now_hours=now, next_hours=view.next_hours - early)
 
 
 def _seen(decision: PendingDecision) -> Mapping[str, tuple[Sighting, ...]]:

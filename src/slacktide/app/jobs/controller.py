@@ -21,7 +21,6 @@ from slacktide.app.journal.journal import Journal
 from slacktide.backends.base import BackendPlace, backends
 from slacktide.backends.base import RentsMachines as RentingBackend
 from slacktide.core.errors import BackendError, InputError, SlacktideError
-from slacktide.core.types import JobState
 from slacktide.engine.clock import Clock
 from slacktide.engine.engine import POLL_S, STEPS_A_SLOT, Engine, EngineMachineLog, live
 from slacktide.engine.job.job_context import JobContext, context_from_file, context_of
@@ -29,6 +28,7 @@ from slacktide.engine.job.journal_market import check_resumable, make_journal
 from slacktide.engine.job.launch_spec import secrets_of
 from slacktide.engine.job.placement import placed
 from slacktide.engine.job.policy_learning import begin_learning, drop_lesson, foresee
+from slacktide.engine.pending_decisions import first_view
 from slacktide.files.job import JobFile, submitted_file
 from slacktide.journal.events import (
     Closed,
@@ -381,10 +381,7 @@ class Intake:
 def rehearse(context: JobContext, submitted: Submitted) -> None:
     """Let a job's policy decide once, for nothing, so that the first real decision comes at once."""
     if not submitted.fleet:
-        decision_of(
-            context.policy,
-            context.view(submitted.job, JobState(), context.start_slot, submitted.at_hours, ()),
-        )
+        decision_of(context.policy, first_view(context, submitted))
 
 
 def check_alone(submission: Submission, state: JournalState) -> None:

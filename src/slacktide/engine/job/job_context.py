@@ -5,18 +5,16 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
-from slacktide.core.quotes import Quote, Sighting
+from slacktide.core.quotes import Quote
 from slacktide.core.types import TIME_TOLERANCE_HOURS, Job, JobState
 from slacktide.engine.job.blocked_jobs import Troubles
 from slacktide.engine.job.journal_market import (
     check_unchanged,
-    hours_since,
     job_in,
     open_written,
     own_slot,
@@ -27,17 +25,14 @@ from slacktide.journal.events import Sight, Submitted
 from slacktide.journal.state.journal_state import JobRecord, JournalState
 from slacktide.market.base import Market, Pool
 from slacktide.market.live.feed import Feed
-from slacktide.market.tape import ALONE, MarketView
+from slacktide.market.tape import MarketView
 from slacktide.physics import progress as physics
-from slacktide.physics.pace import KNOWN, Pace
 from slacktide.physics.tariff import Tariff, tariff_of
 from slacktide.policies.base import policies
-from slacktide.policies.view import Policy, View, look
+from slacktide.policies.view import Policy
 from slacktide.simulation.plain import guarded
-from slacktide.simulation.playback import Playback, Setting, TriedMoment
+from slacktide.simulation.playback import Playback, Setting
 from slacktide.simulation.pool_options import PoolOptions
-
-NOTHING_SEEN: Mapping[str, tuple[Sighting, ...]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +145,7 @@ class JobContext:
             return quote_in(self.market_pool, self.home, slot)
         if not self.may_move:
             return self.feed.quote(self.market_pool.name, slot)
-        return self._moment(slot, self.here)[self.here].quote
+        return self.moment(slot, self.here)[self.here].quote
 
     def own_slot(self, slot: int) -> int:
         """Return the slot of this pool that runs when a slot of the job's first pool begins."""
@@ -164,37 +159,6 @@ class JobContext:
         spot = max(on_demand, float(past.spot_usd_per_gpu_hour.max()))
         return Quote(spot, on_demand, 0)
 
-    def view(
-        self,
-        name: str,
-        state: JobState,
-        slot: int,
-        from_hours: float,
-        memory: tuple[float, ...],
-        by_others: Mapping[str, int] = ALONE,
-        pace: Pace = KNOWN,
-        seen: Mapping[str, tuple[Sighting, ...]] = NOTHING_SEEN,
-        on_demand_by_others: Mapping[str, int] = ALONE,
-        notice_hours: float | None = None,
-    ) -> View:
-        """Return what the policy may know at a moment of a slot; `by_others` is spot that others hold.
-
-        `seen` is what was learned of pools that are only tried, `notice_hours` the warning that it got.
-        """
-        moment = self._moment(slot, state.pool).sharing(by_others, on_demand_by_others).warned(notice_hours)
-        places = self.pools.places if self.may_move else None
-        own = slot - self.start_slot
-        view = look(self.job, moment, state, own, self.slot_hours, memory, name, pace, places)
-        if places is not None and self.sight == "tried":
-            tried = TriedMoment(moment, [self._sightings(seen.get(name, ())) for name in self.pool_names])
-            view = dataclasses.replace(view, pools=tried, known=tried)
-        return self._shortened(view, slot, from_hours)
-
-    def _sightings(self, seen: Iterable[Sighting]) -> list[Sighting]:
-        """Return what was seen of a pool, its hours counted from when the job's first slot began."""
-        hours = partial(hours_since, origin_hours=self.origin_hours, slot_hours=self.slot_hours)
-        return [sighting._replace(at_hours=hours(sighting.at_hours)) for sighting in seen]
-
     @property
     def warns(self) -> bool:
         """Whether the market, as it was recorded, warns of losses in this pool."""
@@ -207,16 +171,8 @@ class JobContext:
         waited = from_hours - self.begins(slot)
         return hours if hours is None or waited < TIME_TOLERANCE_HOURS else hours - waited
 
-    def _shortened(self, view: View, slot: int, from_hours: float) -> View:
-        """Return the view of a whole slot as seen from a moment of it, its hours counted from submission."""
-        waited = from_hours - self.begins(slot)
-        early = self.terms.submitted_hours - self.origin_hours
-        if max(waited, early) < TIME_TOLERANCE_HOURS:
-            return view
-        now = view.now_hours + (waited if waited >= TIME_TOLERANCE_HOURS else 0.0) - early
-        return dataclasses.replace(view, now_hours=now, next_hours=view.next_hours - early)
-
-    def _moment(self, slot: int, own: int) -> MarketView:
+    def moment(self, slot: int, own: int) -> MarketView:
+        """Return the market as it stands in one of its slots, to a job that is in one of the pools."""
         if self.feed is not None:
             if self.may_move:
                 return self.feed.among(self.pool_names, slot, self.start_slot, own)
