@@ -14,7 +14,7 @@ from slacktide.backends.replay import Replay
 from slacktide.cli import run
 from slacktide.core.errors import InputError
 from slacktide.engine.engine import Engine
-from slacktide.engine.job.journal_market import _opened
+from slacktide.engine.job.journal_market import _recorded
 from slacktide.journal.events import SiteOpened
 from slacktide.journal.store.base import Store
 from slacktide.journal.store.sqlite import SqliteStore
@@ -42,7 +42,7 @@ def market(tmp_path: Path) -> Path:
 
 def in_another_process() -> None:
     """Forget the markets that this process has open."""
-    _opened.cache_clear()
+    _recorded.cache_clear()
     feed._shared.clear()
 
 
