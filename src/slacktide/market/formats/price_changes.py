@@ -10,22 +10,24 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from slacktide.core.errors import FileError, InputError
 from slacktide.core.files import utf8_text
+from slacktide.core.quotes import UNLIMITED_GPUS
 from slacktide.market.base import Market
 from slacktide.market.formats.default_prices import AWS_LIST, MachineType, gpu_of, instance
 from slacktide.market.formats.market_bytes import json_object, kind_of
 from slacktide.market.formats.samples import (
     ASSUMED_SPOT_GPUS,
+    COUNT_COLUMN,
+    GPU_COLUMN,
     Cell,
     CellRow,
+    Record,
     SamplePlace,
-    Samples,
     cells_of,
     header_of,
     rows_of,
+    samples_of,
 )
 from slacktide.market.series import from_events
 from slacktide.market.spec import ReadOptions
@@ -60,26 +62,14 @@ def _event_market(events: Iterable[PriceEvent], path: str, options: ReadOptions)
                 raise row.place.error(str(error), path) from None
     gpus = ASSUMED_SPOT_GPUS if options.spot_gpus is None else options.spot_gpus
     slot_hours = EVENT_SLOT_HOURS if options.slot_hours is None else options.slot_hours
-    market = from_events(_samples(rows, path, machines, gpus), options, slot_hours)
+    records = list[Record]()
+    for number, row in enumerate(rows):
+        machine, gpu = machines[row.instance_type], gpu_of(row.instance_type)
+        usd, on_demand_usd = row.usd_per_hour / machine.gpus, machine.on_demand_usd_per_gpu_hour
+        records.append(Record(number, row.micros, row.pool, gpus, usd, on_demand_usd, UNLIMITED_GPUS, gpu))
+    samples = samples_of(records, (COUNT_COLUMN, GPU_COLUMN), path, lambda number: rows[number].place)
+    market = from_events(samples, options, slot_hours)
     return replace(market, assumptions=_sentences(machines, gpus, options), uncounted=tuple(market))
-
-
-def _samples(rows: list[PriceEvent], path: str, machines: dict[str, MachineType], gpus: int) -> Samples:
-    pools: dict[str, int] = {}
-    codes = [pools.setdefault(row.pool, len(pools)) for row in rows]
-    types = {row.pool: gpu_of(row.instance_type) for row in rows}
-    own = [machines[row.instance_type] for row in rows]
-    return Samples(
-        path,
-        tuple(pools),
-        np.array(codes, dtype=np.int64),
-        np.array([row.micros for row in rows], dtype=np.int64),
-        np.full(len(rows), gpus, dtype=np.int64),
-        np.array([row.usd_per_hour / machine.gpus for row, machine in zip(rows, own, strict=True)]),
-        np.array([machine.on_demand_usd_per_gpu_hour for machine in own]),
-        lambda row: rows[row].place,
-        tuple(types[pool] for pool in pools),
-    )
 
 
 def _sentences(machines: dict[str, MachineType], gpus: int, options: ReadOptions) -> tuple[str, ...]:

@@ -205,6 +205,13 @@ def plain_samples(
     records = list(records_of(names, rows, path, place))
     if not records:
         raise FileError("a table must have rows below its header, got none", path=path)
+    return samples_of(records, names, path, place)
+
+
+def samples_of(
+    records: Sequence[Record], names: Sequence[str], path: str, place: Callable[[int], SamplePlace]
+) -> Samples:
+    """Make samples of the rows of a file with these columns; `place` finds a row by its number."""
     numbers, micros, pools, gpus, spot, on_demand, stock, _ = zip(*records, strict=True)
     types = {record.pool: record.gpu for record in records}
     codes = {pool: code for code, pool in enumerate(types)}
