@@ -16,9 +16,9 @@ from slacktide.core.quotes import Quote
 from slacktide.market.base import Pool
 from slacktide.market.forecast.base import Forecaster, forecasters
 from slacktide.market.forecast.harmonic import Harmonic
-from slacktide.market.forecast.seasonal import Seasonal
 from slacktide_papers.forecasters.arima import Arima
 from slacktide_papers.forecasters.noisy_truth import NoisyTruth
+from slacktide_papers.forecasters.seasonal import Seasonal
 from tests.parts_of_effort import examples
 
 UNKIND = 6

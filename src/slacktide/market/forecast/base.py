@@ -72,7 +72,7 @@ forecasters: Register[Forecaster] = Register(
     "forecaster",
     packages=("slacktide.market.forecast",),
     entry_points="slacktide.forecasters",
-    papers=("arima", "noisy-truth"),
+    papers=("arima", "noisy-truth", "seasonal"),
 )
 """All known forecasters; `@forecasters.register` adds one."""
 

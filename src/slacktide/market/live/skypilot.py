@@ -8,11 +8,11 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import ClassVar
 from urllib.parse import urlsplit
 
-from slacktide.core.errors import shown
+from slacktide.core.errors import FileError, shown
+from slacktide.core.files import read_at_most
 from slacktide.market.live.base import (
     FeedRefused,
     FeedUnreachable,
@@ -92,15 +92,9 @@ class Skypilot:
         if self._remote:
             return SOURCE.get_bytes(place, {})
         try:
-            with Path(os.path.expanduser(place)).open("rb") as file:
-                data = file.read(MAX_BYTES + 1)
-        except OSError as error:
-            raise FeedRefused(
-                f"{SOURCE} must be readable at {place}, got: {error.strerror or error}"
-            ) from None
-        if len(data) > MAX_BYTES:
-            raise FeedRefused(f"{SOURCE} must have at most {MAX_BYTES >> 20} MiB, got more at {place}")
-        return data
+            return read_at_most(os.path.expanduser(place), MAX_BYTES, f"{MAX_BYTES >> 20} MiB")
+        except FileError as error:
+            raise FeedRefused(f"{SOURCE}: {error}") from None
 
     def _meant(self, row: Mapping[str, str]) -> bool:
         kind = self.what.partition("/")[2]

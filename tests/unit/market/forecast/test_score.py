@@ -9,9 +9,9 @@ from slacktide.core.errors import InputError
 from slacktide.market.base import Pool
 from slacktide.market.forecast.persistence import Persistence
 from slacktide.market.forecast.score import Score, Scores, named, overall, score, with_skill
-from slacktide.market.forecast.seasonal import Seasonal
 from slacktide.report.text.tables.forecasts import best, verdicts
 from slacktide_papers.forecasters.noisy_truth import NoisyTruth
+from slacktide_papers.forecasters.seasonal import Seasonal
 from tests import build
 
 

@@ -203,7 +203,7 @@ def test_skypilot_reads_its_catalog_from_an_address_or_a_folder(tmp_path: Path) 
         assert server.asked[0][0] == "/v7/aws/vms.csv"
         everything = Skypilot("aws/H100", server.url).prices(["us-east-1a"])
     assert told(everything.prices) == [wanted[0], ("us-east-1a/p5.4xlarge", 3.5, 12.29)]
-    with pytest.raises(FeedRefused, match="must be readable"):
+    with pytest.raises(FeedRefused, match="must be a readable file"):
         Skypilot("gcp/H100", str(tmp_path)).prices([])
 
 

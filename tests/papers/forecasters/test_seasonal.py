@@ -8,7 +8,7 @@ import pytest
 from slacktide.core.errors import InputError
 from slacktide.market.base import Pool
 from slacktide.market.forecast.base import GPUS, forecast_table
-from slacktide.market.forecast.seasonal import Seasonal
+from slacktide_papers.forecasters.seasonal import Seasonal
 from tests import build
 
 
