@@ -182,7 +182,7 @@ def fair_usd(scene: FleetScene, rows: HeldStretches, job: int, by_slot: bool) ->
     for slot, pool in np.unique(places, axis=0):
         here = (rows.job == job) & (rows.slot == slot) & (rows.pool == pool)
         hours = rows.to_hours[here] - rows.from_hours[here]
-        offer = scene.quotes.at(slot)
+        offer = scene.offers(slot)
         for gpus, price in ((rows.spot_gpus, offer.spot_usd), (rows.on_demand_gpus, offer.on_demand_usd)):
             most = gpus[here].max() * scene.slot_hours
             usd += price[pool] * (most if by_slot else float((gpus[here] * hours).sum()))

@@ -42,7 +42,7 @@ class Moment(NamedTuple):
     @property
     def site(self) -> SiteMoment:
         """The same as compiled rules read it."""
-        prices = self.scene.quotes.at(0)
+        prices = self.scene.offers(0)
         return SiteMoment(self.kinds, self.lives, prices, self.now_hours, self.hours, self.hours)
 
 
@@ -108,7 +108,7 @@ def test_in_one_pool_the_promise_is_the_guard_of_a_job_alone() -> None:
 
 def quotes(one: Moment) -> list[Quote]:
     """Return what the pools of a job offer at the start."""
-    offer = one.scene.quotes.at(0)
+    offer = one.scene.offers(0)
     return [Quote(float(offer.spot_usd[at]), float(offer.on_demand_usd[at]), 9) for at in one.pools]
 
 
@@ -157,7 +157,7 @@ def test_a_rescue_is_in_time_wherever_one_is_and_costs_no_more_than_that_of_a_jo
     in_time = 0
     for one in moments(150):
         places, state = one.scene.places(0), state_of(one.lives, 0)
-        usd = one.scene.quotes.at(0).on_demand_usd
+        usd = one.scene.offers(0).on_demand_usd
         own = state._replace(pool=one.pools.index(int(state.pool)))
         with np.errstate(divide="ignore", invalid="ignore"):
             alone = rescue.rescue(rescue.file_terms(places), places, quotes(one), own, one.now_hours)
@@ -183,7 +183,7 @@ def test_what_is_kept_for_a_rescue_is_enough_at_any_later_moment_of_waiting() ->
         jobs = one.lives
         jobs.spot_gpus[0] = jobs.on_demand_gpus[0] = 0
         jobs.pause_hours[0], jobs.checkpointed_gpu_hours[0] = 0.0, jobs.progress_gpu_hours[0]
-        state, usd = state_of(jobs, 0), one.scene.quotes.at(0).on_demand_usd
+        state, usd = state_of(jobs, 0), one.scene.offers(0).on_demand_usd
         kept = promises.rescue(one.site, 0, state, one.now_hours).most_usd
         for later in np.linspace(one.now_hours, jobs.deadline_hours[0], 7):
             if not promises.can_be_rescued(one.kinds, jobs, 0, state, later):

@@ -71,7 +71,7 @@ def test_spot_is_never_sold_twice(seed: int) -> None:
             rows = (held.slot == slot) & (held.pool == pool)
             for moment in held.from_hours[rows]:
                 there = rows & (held.from_hours <= moment) & (moment < held.to_hours - 1e-9)
-                assert held.spot_gpus[there].sum() <= where.quotes.at(int(slot)).spot_gpus[pool]
+                assert held.spot_gpus[there].sum() <= where.offers(int(slot)).spot_gpus[pool]
 
 
 def test_jobs_must_come_in_order() -> None:

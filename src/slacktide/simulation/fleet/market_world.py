@@ -100,10 +100,7 @@ class MarketWorld:
         """Go to the next slot of the market; spot that it no longer offers is taken back."""
         self.slot += 1
         self.now_hours = self.slot * self.scene.slot_hours
-        scene = self.scene
-        # Where the market begins anew, the tables hold it once, from the start of the run on.
-        at = self.slot % len(scene.quotes.spot_usd) if scene.again else self.slot
-        self.offer = scene.quotes.at(at)
+        self.offer = self.scene.offers(self.slot)
         self.pasts.append(self.offer)
         if self.active:
             self._fn("take_back")(self._active(), self.kinds, self.jobs, self.orders, self.sums, self.offer)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 
@@ -22,25 +21,6 @@ from slacktide.policies.view import Places
 from slacktide.simulation.pool_options import PoolOptions
 
 ANY_GPU = "GPU"
-
-
-class MarketQuotes(NamedTuple):
-    """What every pool offers in each slot from the start of a run on: [slot, pool]."""
-
-    spot_usd: Floats
-    on_demand_usd: Floats
-    spot_gpus: Ints
-    on_demand_gpus: Ints
-
-    def at(self, slot: int) -> PoolOffers:
-        """Return what is offered in a slot; after the last one only on demand, at its last price."""
-        if slot < len(self.spot_usd):
-            return PoolOffers(
-                self.spot_usd[slot], self.on_demand_usd[slot], self.spot_gpus[slot], self.on_demand_gpus[slot]
-            )
-        last = len(self.spot_usd) - 1
-        none = np.zeros_like(self.spot_gpus[last])
-        return PoolOffers(self.spot_usd[last], self.on_demand_usd[last], none, none + UNLIMITED_GPUS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,13 +93,23 @@ class FleetScene:
         return self._own_places[number]
 
     @cached_property
-    def quotes(self) -> MarketQuotes:
-        """What is offered from the start on; once round where the market begins anew."""
+    def quotes(self) -> PoolOffers:
+        """What is offered from the start on, by [slot, pool]; once round where the market begins anew."""
         slots = len(self.pools[0]) if self.again else len(self.pools[0]) - self.start
         columns = [_columns(pool, self.pools[0], self.start, slots, self.again) for pool in self.pools]
-        return MarketQuotes(
+        return PoolOffers(
             *(np.ascontiguousarray(np.stack(column, axis=1)) for column in zip(*columns, strict=True))
         )
+
+    def offers(self, slot: int) -> PoolOffers:
+        """Return what is offered in a slot; after the market's end only on demand, at its last price."""
+        slots = len(self.quotes.spot_usd)
+        row = slot % slots if self.again else min(slot, slots - 1)
+        offers = PoolOffers(*(column[row] for column in self.quotes))
+        if self.again or slot < slots:
+            return offers
+        none = np.zeros_like(offers.spot_gpus)
+        return offers._replace(spot_gpus=none, on_demand_gpus=none + UNLIMITED_GPUS)
 
     def job_tables(self) -> JobTables:
         number = {id(job): place for place, job in enumerate(self.templates)}
