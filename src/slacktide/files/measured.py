@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from slacktide.core.errors import FileError, listed, shown, unknown_name
 from slacktide.core.speedup import LEAST_RATE, MOST_RATE, is_rate
 from slacktide.core.yaml_tree import read_text
-from slacktide.market.formats.samples import rows_of
+from slacktide.market.formats.samples import Cell, CellRow, SamplePlace, cells_of, rows_of
 
 WIDTH_COLUMNS = ("gpus", "n_gpus", "num_gpus", "n_acc", "workers")  # usual names of the column of widths
 RATE_COLUMNS = ("throughput", "speedup", "rate")
@@ -43,24 +43,7 @@ class MeasuredSeries(NamedTuple):
     """Width and rate in any unit, by width; what was measured more than once is averaged."""
 
 
-class _Row(NamedTuple):
-    path: str
-    line: int
-    cells: dict[str, str]
-
-    def refused(self, name: str, must: str) -> FileError:
-        return FileError(f"{name} {must}, got {shown(self.cells[name])}", path=self.path, line=self.line)
-
-    def number(self, name: str) -> float:
-        text = self.cells[name]
-        try:
-            # float() would also read 1_000, which other programs do not.
-            found = float(text) if "_" not in text else math.nan
-        except ValueError:
-            found = math.nan
-        if not math.isfinite(found):
-            raise self.refused(name, "must be a number")
-        return found
+Row: TypeAlias = dict[str, Cell]  # the cells of a record by column
 
 
 class _Columns(NamedTuple):
@@ -69,30 +52,30 @@ class _Columns(NamedTuple):
     inverted: bool
 
 
-def read_measured(path: str | Path, choice: RowSelection | None = None) -> tuple[MeasuredSeries, ...]:
+def read_measured(path: str | Path, choice: RowSelection) -> tuple[MeasuredSeries, ...]:
     """Read measured rates, one series for each group; raises FileError with the line of a mistake."""
-    wanted, place = choice or RowSelection(), str(path)
+    place = str(path)
     rows = _rows(read_text(path), place)
-    columns = _columns(rows[0].cells, wanted, place)
-    chosen = _chosen(rows, wanted.where, place)
+    columns = _columns(rows[0], choice, place)
+    chosen = _chosen(rows, choice.where, place)
 
-    def key(row: _Row) -> tuple[str, ...]:
-        return tuple(row.cells[name] for name in wanted.group)
+    def key(row: Row) -> tuple[str, ...]:
+        return tuple(row[name].text for name in choice.group)
 
     series = []
     for values, members in groupby(sorted(chosen, key=key), key=key):
         group = list(members)
-        _check_alike(group, columns, wanted, place)
+        _check_alike(group, columns, choice, place)
         rates: dict[int, list[float]] = {}
         for row in group:
             width, rate = _rate(row, columns)
             rates.setdefault(width, []).append(rate)
         points = tuple((float(width), math.fsum(same) / len(same)) for width, same in sorted(rates.items()))
-        series.append(MeasuredSeries(dict(zip(wanted.group, values, strict=True)), points))
+        series.append(MeasuredSeries(dict(zip(choice.group, values, strict=True)), points))
     return tuple(series)
 
 
-def _rows(text: str, path: str) -> list[_Row]:
+def _rows(text: str, path: str) -> list[Row]:
     records = rows_of(text.removeprefix("\ufeff"), path)
     header = next(records, None)
     if header is None:
@@ -106,10 +89,8 @@ def _rows(text: str, path: str) -> list[_Row]:
             raise FileError(message, path=path, line=header.number)
     found = []
     for line, cells in records:
-        if len(cells) != len(names):
-            message = f"a row must have {len(names)} cells like the header, got {len(cells)}"
-            raise FileError(message, path=path, line=line)
-        found.append(_Row(path, line, dict(zip(names, (cell.strip() for cell in cells), strict=True))))
+        row = CellRow(line, [cell.strip() for cell in cells])
+        found.append(cells_of(row, names, path, SamplePlace(line)))
     if not found:
         raise FileError("a table must have rows below its header, got none", path=path)
     return found
@@ -140,43 +121,44 @@ def _one(found: list[str], example: str, known: list[str], path: str) -> str:
     return found[0]
 
 
-def _chosen(rows: list[_Row], where: Mapping[str, str], path: str) -> list[_Row]:
+def _chosen(rows: list[Row], where: Mapping[str, str], path: str) -> list[Row]:
     chosen = rows
     for name, value in where.items():
-        values = sorted({row.cells[name] for row in chosen})
-        chosen = [row for row in chosen if row.cells[name] == value]
+        values = sorted({row[name].text for row in chosen})
+        chosen = [row for row in chosen if row[name].text == value]
         if not chosen:
             listed = ", ".join(values[:_LISTED]) + (", …" if len(values) > _LISTED else "")
             raise FileError(f"{name} must be one of {listed}, got {shown(value)}", path=path)
     return chosen
 
 
-def _check_alike(rows: list[_Row], columns: _Columns, choice: RowSelection, path: str) -> None:
+def _check_alike(rows: list[Row], columns: _Columns, choice: RowSelection, path: str) -> None:
     """Raise FileError rather than average different things: two models, two kinds of GPU."""
     explained = {columns.width, columns.speed, *choice.group, *choice.where, *REPEAT_COLUMNS}
-    first: dict[str, _Row] = {}
+    first: dict[str, Row] = {}
     for row in rows:
-        other = first.setdefault(row.cells[columns.width], row)
+        width = row[columns.width]
+        other = first.setdefault(width.text, row)
         differing = next(
-            (name for name in row.cells if name not in explained and row.cells[name] != other.cells[name]),
-            None,
+            (name for name in row if name not in explained and row[name].text != other[name].text), None
         )
         if differing is not None:
-            both = f"{shown(other.cells[differing])} and {shown(row.cells[differing])}"
-            raise FileError(
-                f"rows of one width must be repeats, got {row.cells[columns.width]} GPUs in lines "
-                f"{other.line} and {row.line} with {differing} {both}; choose one, or group by {differing}",
-                path=path,
-                line=row.line,
+            both = f"{shown(other[differing].text)} and {shown(row[differing].text)}"
+            lines = f"{other[differing].place.line} and {width.place.line}"
+            raise width.place.error(
+                f"rows of one width must be repeats, got {width.text} GPUs in lines {lines} with {differing} "
+                f"{both}; choose one, or group by {differing}",
+                path,
             )
 
 
-def _rate(row: _Row, columns: _Columns) -> tuple[int, float]:
-    width = row.number(columns.width)
-    if not 1 <= width <= MAX_MEASURED_GPUS or width != int(width):
-        raise row.refused(columns.width, f"must be a whole number in 1..{MAX_MEASURED_GPUS}")
-    if not (speed := row.number(columns.speed)) > 0:
-        raise row.refused(columns.speed, "must be > 0")
-    if not is_rate(rate := 1 / speed if columns.inverted else speed):
-        raise row.refused(columns.speed, f"must be a rate in {LEAST_RATE:g}..{MOST_RATE:g}")
-    return int(width), rate
+def _rate(row: Row, columns: _Columns) -> tuple[int, float]:
+    width, speed = row[columns.width], row[columns.speed]
+    gpus, amount = width.number(), speed.number()
+    if not 1 <= gpus <= MAX_MEASURED_GPUS or gpus != int(gpus):
+        raise width.error(f"must be a whole number in 1..{MAX_MEASURED_GPUS}")
+    if not amount > 0:
+        raise speed.error("must be > 0")
+    if not is_rate(rate := 1 / amount if columns.inverted else amount):
+        raise speed.error(f"must be a rate in {LEAST_RATE:g}..{MOST_RATE:g}")
+    return int(gpus), rate

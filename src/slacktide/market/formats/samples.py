@@ -141,14 +141,14 @@ class Cell(NamedTuple):
 
     def usd(self) -> float:
         """Return an amount of money per hour: finite and not negative."""
-        number = self._number()
+        number = self.number()
         if not 0 <= number <= MAX_USD_PER_GPU_HOUR:
             raise self.error(f"must be a number in 0..{MAX_USD_PER_GPU_HOUR:g}")
         return number
 
     def gpus(self) -> int:
         """Return a count: whole and not negative."""
-        number = self._number()
+        number = self.number()
         if not 0 <= number <= MAX_SPOT_GPUS or number != int(number):
             raise self.error("must be a whole number >= 0")
         return int(number)
@@ -167,7 +167,8 @@ class Cell(NamedTuple):
             raise self.error("must be a time such as 2025-10-04T00:10:00Z")
         return micros
 
-    def _number(self) -> float:
+    def number(self) -> float:
+        """Return a finite number."""
         try:
             # float() would also read 1_000, which no other reader of tables does.
             number = float(self.text) if "_" not in self.text else math.nan
