@@ -21,7 +21,7 @@ from slacktide.results.run import COLUMNS
 from slacktide.simulation import batch, plain
 from slacktide.simulation.plain import guarded
 from slacktide.simulation.playback import USUAL, Setting
-from slacktide.solvers.clairvoyant.clairvoyant import clairvoyant_table
+from slacktide.solvers.clairvoyant.clairvoyant import yardstick
 from slacktide_papers.forecasters.noisy_truth import NoisyTruth
 
 MARKET = "synthetic:h100?days=60&slot=30m"
@@ -107,8 +107,8 @@ def print_quality(pools: Sequence[Pool]) -> None:
     soft = Job(**usual, widths=tuple(range(1, 9)), value_usd=600.0, worthless_after_hours=18.0)  # type: ignore[arg-type]
     for name, job in (("hard", hard), ("soft", soft)):
         starts = [list(range(0, len(pool) - 25, 4)) for pool in pools]
-        yardstick = [clairvoyant_table(job, pool, slots) for pool, slots in zip(pools, starts, strict=True)]
-        paid = float(np.concatenate(yardstick)[:, COST].mean())
+        best = [yardstick(job, pool, slots).table for pool, slots in zip(pools, starts, strict=True)]
+        paid = float(np.concatenate(best)[:, COST].mean())
         print(f"\n{name} deadline, {sum(map(len, starts))} starts; clairvoyant {paid:.2f} USD")
         print(f"{'policy':<46} {'forecast':<12} {'USD':>8} {'over':>6} {'utility':>8} {'in time':>8}")
         for policy, setting in contenders():

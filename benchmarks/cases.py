@@ -78,10 +78,10 @@ def batch_prepared() -> Task:
 def clairvoyant() -> Task:
     """Solve a job for the clairvoyant, from many starts."""
     from slacktide.market.source import open_market
-    from slacktide.solvers.clairvoyant.clairvoyant import clairvoyant_table
+    from slacktide.solvers.clairvoyant.clairvoyant import yardstick
 
     pool, starts = open_market(SHORT_MARKET).pools[0], range(CLAIRVOYANT_STARTS)
-    return Task(partial(clairvoyant_table, _job(), pool, starts), len(starts), "start")
+    return Task(partial(yardstick, _job(), pool, starts), len(starts), "start")
 
 
 def _job() -> Job:

@@ -11,7 +11,7 @@ from slacktide.core.compiled import compiled
 from slacktide.core.speedup import Amdahl, Linear
 from slacktide.core.types import Job
 from slacktide.market.base import Pool
-from slacktide.solvers.clairvoyant.clairvoyant import ACCURACY, clairvoyant_table, solve_with
+from slacktide.solvers.clairvoyant.clairvoyant import ACCURACY, solve_with, yardstick
 from slacktide.solvers.clairvoyant.forward_run import solve_starts
 from slacktide.solvers.clairvoyant.frame import frame
 from tests.oracles import milp
@@ -38,8 +38,8 @@ def seconds(call: Callable[[], object]) -> float:
 
 def compare(name: str, job: Job, pool: Pool) -> None:
     """Print the speed of one job three ways."""
-    clairvoyant_table(job, pool, (0,))  # machine code is loaded or made outside the measurement
-    batch = seconds(lambda: clairvoyant_table(job, pool, range(STARTS))) / STARTS
+    yardstick(job, pool, (0,))  # machine code is loaded or made outside the measurement
+    batch = seconds(lambda: yardstick(job, pool, range(STARTS))) / STARTS
     # Plain Python would take minutes on this grid: it is measured on one a tenth as fine.
     coarse = frame(job, pool.slot_hours, 10 * ACCURACY, may_be_exact=False)
     slow = seconds(lambda: solve_with(solve_starts, coarse, job, pool, (0,)))
@@ -71,10 +71,10 @@ def main() -> None:
         slots, slot_hours = 1300, 195 / 3600
         job = Job(work_gpu_hours=48.0, deadline_hours=70.0, widths=(1,), restart_hours=restart)
         long = market(slots + 5, 1, slot_hours, stays=0.97)
-        took = seconds(lambda job=job, long=long: clairvoyant_table(job, long, range(5))) / 5  # type: ignore[misc]
+        took = seconds(lambda job=job, long=long: yardstick(job, long, range(5))) / 5  # type: ignore[misc]
         print(f"70 h of 195-s slots x 1 GPU, restart {60 * restart:.0f} min: {1e3 * took:.0f} ms each")
     wide = Job(work_gpu_hours=250.0, deadline_hours=48.0, widths=tuple(range(1, 17)), restart_hours=0.05)
-    took = seconds(lambda: clairvoyant_table(wide, market(120, 16, 0.5), range(10))) / 10
+    took = seconds(lambda: yardstick(wide, market(120, 16, 0.5), range(10))) / 10
     print(f"96 slots x 16 GPUs, linear: {1e3 * took:.0f} ms each")
 
 

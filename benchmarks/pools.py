@@ -36,7 +36,7 @@ from slacktide.simulation import plain
 from slacktide.simulation.plain import run_over_pools
 from slacktide.simulation.playback import Setting
 from slacktide.simulation.pool_options import PoolOptions
-from slacktide.solvers.pools.optimum import least_usd
+from slacktide.solvers.pools.optimum import optimum as best_plan
 from slacktide_papers.baselines.eager_failover import EagerFailover
 from slacktide_papers.baselines.sky_nomad import SkyNomad
 
@@ -143,7 +143,7 @@ def optimum(market: Market, job: Job, starts: Sequence[int]) -> float:
     """Return the least that all starts together could have cost."""
     ground = PoolOptions.of(job, "", market)
     jobs, hours, usd, _ = ground.places
-    return sum(least_usd(jobs, ground.pools, start, hours, usd) for start in starts)
+    return sum(best_plan(jobs, ground.pools, start, hours, usd).least_usd for start in starts)
 
 
 def row(title: str, shares: Iterable[float], after: str = "") -> None:

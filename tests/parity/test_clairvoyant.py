@@ -22,7 +22,7 @@ from slacktide.policies.on_demand import OnDemand
 from slacktide.policies.view import View
 from slacktide.simulation import plain
 from slacktide.solvers.clairvoyant import clairvoyant as solver
-from slacktide.solvers.clairvoyant.clairvoyant import clairvoyant, clairvoyant_table
+from slacktide.solvers.clairvoyant.clairvoyant import clairvoyant, yardstick
 from slacktide.solvers.clairvoyant.forward_run import solve_starts
 from slacktide.solvers.clairvoyant.frame import frame
 from slacktide.solvers.slotted import Slotted, live_slot, slotted
@@ -238,8 +238,8 @@ def utilities(job: Job, table: Floats) -> Floats:
 @pytest.mark.parametrize("kind", ["hard", "soft", "shrink", "whole-slots", "power"])
 def test_half_the_cell_changes_little(kind: str) -> None:
     job, pool, starts = large_job(kind), large_market(1), range(0, 96, 8)
-    coarse = utilities(job, clairvoyant_table(job, pool, starts))
-    fine = utilities(job, clairvoyant_table(job, pool, starts, accuracy=0.5 * solver.ACCURACY))
+    coarse = utilities(job, yardstick(job, pool, starts).table)
+    fine = utilities(job, yardstick(job, pool, starts, accuracy=0.5 * solver.ACCURACY).table)
     on_demand = plain.run(job, pool, OnDemand()).cost_usd
     assert np.abs(fine - coarse).max() < 1e-3 * min(job.value_usd, on_demand)
 
@@ -261,7 +261,7 @@ def test_exact_grid_equals_a_very_fine_one() -> None:
 @pytest.mark.parametrize("name", sorted(set(policies) - {"deadline-guard"}))
 def test_no_policy_beats_the_clairvoyant(name: str, kind: str) -> None:
     job, pool, starts = large_job(kind), large_market(3), (0, 50)
-    best = utilities(job, clairvoyant_table(job, pool, starts))
+    best = utilities(job, yardstick(job, pool, starts).table)
     policy = DeadlineGuard(policies.make(name))
     got = np.array([plain.run(job, pool, policy, start=start).utility_usd for start in starts])
     assert (got <= best + 5e-4 * np.maximum(job.value_usd - best, 1.0)).all()
@@ -280,18 +280,18 @@ def test_plain_equals_compiled() -> None:
 @pytest.mark.parametrize("kind", ["hard", "soft", "shrink"])
 def test_values_computed_again_are_the_same(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     job, pool, starts = large_job(kind), large_market(4), range(0, 96, 32)
-    at_once = clairvoyant_table(job, pool, starts, accuracy=1 / 500)
+    at_once = yardstick(job, pool, starts, accuracy=1 / 500).table
     assert frame(job, 0.5, 1 / 500).segment == LARGE_SLOTS
     monkeypatch.setattr("slacktide.solvers.clairvoyant.frame.STORED_NUMBERS", 600_000)
     numbers = frame(job, 0.5, 1 / 500)
     assert numbers.segment == 7
     assert numbers.last == 500
-    np.testing.assert_array_equal(clairvoyant_table(job, pool, starts, accuracy=1 / 500), at_once)
+    np.testing.assert_array_equal(yardstick(job, pool, starts, accuracy=1 / 500).table, at_once)
 
 
 def test_table_equals_single_plans_and_their_replay() -> None:
     job, pool = large_job("shrink"), large_market(5)
-    table = clairvoyant_table(job, pool, (0, 40))
+    table = yardstick(job, pool, (0, 40)).table
     for start, row in zip((0, 40), table, strict=True):
         plan = clairvoyant(job, pool, start)
         run = plain.run(job, pool, Replay(plan), start=start)
@@ -313,7 +313,7 @@ def test_long_pause_over_many_slots() -> None:
     assert plan.exact
     assert plan.on_time
     assert plan.estimate_usd == pytest.approx(plan.utility_usd, abs=1e-6)
-    gridded = clairvoyant_table(
+    gridded = yardstick(
         Job(work_gpu_hours=12.0, deadline_hours=20.0, widths=(1,), restart_hours=0.2000001), pool, (0,)
-    )
+    ).table
     assert gridded[0, 0] == pytest.approx(plan.cost_usd, rel=1e-3)

@@ -18,7 +18,7 @@ from slacktide.physics import ledger
 from slacktide.physics.progress import lose, terms
 from slacktide.physics.tariff import Meter, tariff_of
 from slacktide.solvers.slotted import slotted
-from slacktide.solvers.window.programme import FREE, LINE_BINDS, OUT_OF_REACH, plan_window, window_plan
+from slacktide.solvers.window.programme import FREE, LINE_BINDS, OUT_OF_REACH, plan_window
 from tests.oracles import window_milp
 from tests.oracles.window_milp import Window
 from tests.parts_of_effort import examples
@@ -180,13 +180,23 @@ def test_highs_finds_what_enumeration_finds() -> None:
             assert theirs == pytest.approx(mine, abs=1e-4), window
 
 
+def planned(
+    job: Job, quotes: Sequence[Quote], reserve: float, done: float, slot: int
+) -> list[tuple[int, int]]:
+    """Plan slots of an hour for a job that holds nothing, compiled."""
+    rows: Floats = np.array([quote[:3] for quote in quotes], dtype=np.float64)
+    plan = np.zeros((len(rows), 2))
+    state = JobState(progress_gpu_hours=done)
+    compiled(plan_window)(slotted(job, 1.0), state, slot, rows, reserve, plan)
+    return [(int(spot), int(on_demand)) for spot, on_demand in plan]
+
+
 def usual(
     quotes: Sequence[Quote], *, reserve: float = 1.2, done: float = 0.0, slot: int = 0
 ) -> list[tuple[int, int]]:
     """Plan for a job of 1 to 4 GPUs, 40 GPU-hours in 20 hours, that holds nothing."""
     job = Job(work_gpu_hours=40.0, deadline_hours=20.0, widths=(1, 2, 3, 4), restart_hours=0.1)
-    plan = window_plan(job, 1.0, JobState(progress_gpu_hours=done), slot, quotes, reserve)
-    return list(zip(plan.spot_gpus.tolist(), plan.on_demand_gpus.tolist(), strict=True))
+    return planned(job, quotes, reserve, done, slot)
 
 
 def test_cheap_spot_is_banked_beyond_the_line() -> None:
@@ -208,8 +218,7 @@ def test_what_cannot_be_caught_up_is_tried_with_all() -> None:
 def test_of_equal_plans_on_demand_comes_late() -> None:
     """Two of three slots reach the line: the first may wait for spot that nobody forecast."""
     job = Job(work_gpu_hours=40.0, deadline_hours=20.0, widths=(2,))
-    plan = window_plan(job, 1.0, JobState(progress_gpu_hours=2.0), 0, [Quote(0.0, 2.0, 0)] * 3, 1.0)
-    assert plan.on_demand_gpus.tolist() == [0, 2, 2]
+    assert planned(job, [Quote(0.0, 2.0, 0)] * 3, 1.0, 2.0, 0) == [(0, 0), (0, 2), (0, 2)]
 
 
 def test_a_window_past_the_deadline_is_empty() -> None:

@@ -28,9 +28,11 @@ class Each:
     def decide(self, view: FleetView) -> dict[str, Allocation]:
         left, wanted = view.spot.copy(), dict[str, Allocation]()
         # What a job is offered changes as those before it are served, how much time it has does not.
-        for place, _ in sorted(((place, slack_hours(view.row(place))) for place in view.due), key=_by_slack):
+        slack = {place: slack_hours(view.row(place)) for place in view.due}
+        for place in sorted(slack, key=slack.__getitem__):
             row = view.row(place, left)
-            wish = _late(row) or self.policy_of(row.id).decide(row)
+            late = after_deadline(row) if row.places is None else late_over_pools(row)
+            wish = late or self.policy_of(row.id).decide(row)
             left.hold(claimed(row, wish))
             wanted[row.id] = wish
         return wanted
@@ -44,14 +46,6 @@ def each(policy: Policy) -> Each:
 def slack_hours(view: View) -> float:
     """Return how long a job could hold nothing and still be in time; infinite without a deadline."""
     return physics.latest_start(terms_of(view.job), view.state.checkpointed_gpu_hours) - view.now_hours
-
-
-def _by_slack(one: tuple[int, float]) -> float:
-    return one[1]
-
-
-def _late(view: View) -> Allocation | None:
-    return after_deadline(view) if view.places is None else late_over_pools(view)
 
 
 def claimed(view: View, wish: Allocation) -> Claim:

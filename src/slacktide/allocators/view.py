@@ -1,6 +1,6 @@
 """What an allocator is shown of all jobs of a run at once, and what it answers with.
 
-`allocate.each` makes an allocator of policies for one job. The simulator or the engine hands it a
+`allocators.each` makes an allocator of policies for one job. The simulator or the engine hands it a
 `FleetView`.
 """
 

@@ -19,8 +19,7 @@ from slacktide.checks.cases import Case, cases, with_other_future
 from slacktide.core.types import Allocation, JobState
 from slacktide.physics import progress as physics
 from slacktide.policies.deadline_guard import DeadlineGuard
-from slacktide.policies.decision import decision_of
-from slacktide.policies.view import Policy, View, look
+from slacktide.policies.view import Policy, View, decision_of, look
 from slacktide.simulation import batch, plain
 from slacktide.simulation.playback import Playback
 from slacktide.solvers.slotted import deadline_slots

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from slacktide.core.arrays import Floats
-from slacktide.core.compiled import inlined
+from slacktide.core.compiled import compilable, compiled, inlined
 from slacktide.core.quotes import Quote
 from slacktide.core.register import Register
 from slacktide.core.types import FINISH_FAST, STOP, TIME_TOLERANCE_HOURS, Allocation, Job, JobState, Reason
@@ -150,6 +150,22 @@ class RulePolicy(Protocol):
         ...
 
 
+@compilable
+def inner(parameters: tuple[Any, ...], sight: Sight) -> RuleChoice:
+    """Stand for the wrapped rule in a rule round it: `rule_round` puts the real one here."""
+    return RuleChoice(0, 0, 0)
+
+
+def rule_round(
+    outer: Callable[..., RuleChoice], policy: Policy, context: Context
+) -> tuple[Callable[..., RuleChoice], tuple[Any, ...]]:
+    """Return a rule round a policy's own, compiled; raises TypeError when the policy has none."""
+    if not isinstance(policy, RulePolicy):
+        raise TypeError(f"{policy!r} has no rule to compile")
+    function, parameters = policy.rule(context)
+    return compiled(outer, inner=function), parameters
+
+
 @runtime_checkable
 class PreparedPolicy(Protocol):
     """A policy whose compiled rule must be worked out for each start of a run."""
@@ -176,6 +192,15 @@ class ForeseeingPolicy(PreparedPolicy, Protocol):
     def coarser(self) -> Policy:
         """Return a quicker form of it that decides nearly as well."""
         ...
+
+
+def roams(policy: Policy) -> bool:
+    """Whether a policy chooses the pool that a job is in.
+
+    A class says so with an attribute, `roams = True`; what wraps another policy does what that one does.
+    """
+    inner = getattr(policy, "inner", None)
+    return roams(inner) if isinstance(inner, Policy) else bool(getattr(policy, "roams", False))
 
 
 def heeds_warnings(policy: Policy) -> bool:

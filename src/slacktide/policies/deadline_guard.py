@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from slacktide.core.compiled import compilable, compiled, inlined
+from slacktide.core.compiled import compilable, inlined
 from slacktide.core.errors import InputError, shown
 from slacktide.core.types import Allocation, Reason, Wish
 from slacktide.physics.pace import MEASURED_HOURS, Z, is_measured, margin_factor, safe
@@ -24,20 +24,23 @@ from slacktide.physics.progress import (
     rescue_width,
     work_hours,
 )
-from slacktide.policies.base import Context, RuleChoice, RulePolicy, Sight, policies, sight, signals
-from slacktide.policies.decision import decision_of
+from slacktide.policies.base import (
+    Context,
+    RuleChoice,
+    RulePolicy,
+    Sight,
+    inner,
+    policies,
+    rule_round,
+    sight,
+    signals,
+)
 from slacktide.policies.pools.rescue import guarded_wishes, terms_in
-from slacktide.policies.view import Policy, View
+from slacktide.policies.view import Policy, View, decision_of
 
 GUARDED, MEASURING = 1000, 1001
 """Choice.why of decisions that the guard took; smaller numbers are the inner policy's."""
 REASONS = {GUARDED: "deadline-guard", MEASURING: "measure-first"}
-
-
-@compilable
-def inner(parameters: tuple[Any, ...], sight: Sight) -> RuleChoice:
-    """Stand for the guarded rule; `compiled(guarded, inner=...)` puts the real one here."""
-    return RuleChoice(0, 0, 0)
 
 
 @inlined
@@ -155,11 +158,7 @@ class DeadlineGuard:
         return Allocation(int(kept.spot_gpus), int(kept.on_demand_gpus), wanted.pool, reason, wanted.memory)
 
     def rule(self, context: Context) -> tuple[Callable[..., RuleChoice], tuple[Any, ...]]:
-        """Return the compiled rule; raises TypeError when the inner policy has none."""
-        if not isinstance(self.inner, RulePolicy):
-            raise TypeError(f"{self.inner!r} has no rule to compile")
-        function, parameters = self.inner.rule(context)
-        return compiled(guarded, inner=function), parameters
+        return rule_round(guarded, self.inner, context)
 
     def reasons(self) -> tuple[str, ...]:
         return self.inner.reasons() if isinstance(self.inner, RulePolicy) else ()

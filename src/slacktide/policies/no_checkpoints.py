@@ -9,20 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from slacktide.core.compiled import compilable, compiled, inlined
+from slacktide.core.compiled import compilable, inlined
 from slacktide.core.types import TIME_TOLERANCE_HOURS, Allocation, Job, Reason
 from slacktide.physics.progress import finish_in
-from slacktide.policies.base import Context, RuleChoice, RulePolicy, Sight, sight, signals
-from slacktide.policies.decision import decision_of
-from slacktide.policies.view import Policy, View
+from slacktide.policies.base import Context, RuleChoice, RulePolicy, Sight, inner, rule_round, sight, signals
+from slacktide.policies.view import Policy, View, decision_of
 
 KEPT = 2000  # Choice.why of a holding that was kept; smaller numbers are the inner policy's
-
-
-@compilable
-def inner(parameters: tuple[Any, ...], sight: Sight) -> RuleChoice:
-    """Stand for the wrapped rule; `compiled(unbroken, inner=...)` puts the real one here."""
-    return RuleChoice(0, 0, 0)
 
 
 @inlined
@@ -62,11 +55,7 @@ class Unbroken:
         return Allocation(int(kept.spot_gpus), int(kept.on_demand_gpus), None, reason, wanted.memory)
 
     def rule(self, context: Context) -> tuple[Callable[..., RuleChoice], tuple[Any, ...]]:
-        """Return the compiled rule; raises TypeError when the inner policy has none."""
-        if not isinstance(self.inner, RulePolicy):
-            raise TypeError(f"{self.inner!r} has no rule to compile")
-        function, parameters = self.inner.rule(context)
-        return compiled(unbroken, inner=function), parameters
+        return rule_round(unbroken, self.inner, context)
 
     def reasons(self) -> tuple[str, ...]:
         return self.inner.reasons() if isinstance(self.inner, RulePolicy) else ()

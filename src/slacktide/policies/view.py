@@ -5,12 +5,14 @@ A policy knows no simulator, no engine and no clock: its caller passes it a `Vie
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from slacktide.core.arrays import Floats
-from slacktide.core.errors import InputError, UnknownNameError, shown
+from slacktide.core.errors import InputError, PolicyError, SlacktideError, UnknownNameError, shown
 from slacktide.core.quotes import Quote, Sighting
 from slacktide.core.types import TIME_TOLERANCE_HOURS, Allocation, Job, JobState
 from slacktide.market.tape import MarketView, Past, PoolView
@@ -61,7 +63,7 @@ class View:
     memory: tuple[float, ...] = ()
     """What this policy put into its last allocation's memory; empty in the first slot."""
     pace: Pace = KNOWN
-    """What is believed of the job's speed; `job` is what its file says, `policy.base.sight` has both."""
+    """What is believed of the job's speed; `job` is what its file says, `policies.base.sight` has both."""
     known: Known | None = None
     """Where `past` and `forecast` come from; None in a view made by hand that has neither."""
     places: Places | None = None
@@ -119,6 +121,27 @@ class Policy(Protocol):
     def decide(self, view: View) -> Allocation:
         """Return what to hold until the next slot, and why; the same view always gets the same answer."""
         ...
+
+
+def decision_of(policy: Policy, view: View) -> Allocation:
+    """Return what a policy wants; raises PolicyError where it fails, or returns something else."""
+    try:
+        wanted = policy.decide(view)
+    except SlacktideError:
+        raise
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{Path(last.filename).name}, line {last.lineno}, in slot {view.slot}"
+        raise PolicyError(
+            f"policy {type(policy).__name__} must decide without an error, got {type(error).__name__}: "
+            f"{error} ({where})"
+        ) from error
+    if not isinstance(wanted, Allocation):
+        raise PolicyError(
+            f"policy {type(policy).__name__} must return an Allocation, got {shown(repr(wanted))} in slot "
+            f"{view.slot}"
+        )
+    return wanted
 
 
 def look(

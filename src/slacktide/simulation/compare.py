@@ -24,7 +24,7 @@ from slacktide.journal.events import Sight
 from slacktide.market.base import Market, Pool
 from slacktide.market.pools.statistics import stock_outs_said
 from slacktide.physics.truth import AS_SAID, Truths
-from slacktide.policies.pools.roams import roams
+from slacktide.policies.base import roams
 from slacktide.policies.view import Policy
 from slacktide.results.comparison import Comparison, PolicySummary
 from slacktide.results.run import CLAIRVOYANT, IN_THE_POOL, OVER_POOLS, AllRuns, Run, column

@@ -23,9 +23,8 @@ from slacktide.physics.tariff import Meter, tariff_of
 from slacktide.physics.truth import AS_SAID, Truth
 from slacktide.policies.base import past_deadline
 from slacktide.policies.deadline_guard import DeadlineGuard
-from slacktide.policies.decision import decision_of
 from slacktide.policies.no_checkpoints import keeping
-from slacktide.policies.view import Policy, View, look
+from slacktide.policies.view import Policy, View, decision_of, look
 from slacktide.results.run import Run, SlotRecord, stays_of
 from slacktide.simulation.playback import USUAL, Playback, Setting, TriedMoment
 from slacktide.simulation.pool_options import Obtained, PoolOptions, obtain

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from slacktide.allocators.site.spot import Spot
-from slacktide.allocators.streams.class_estimates import Knowledge
-from slacktide.allocators.streams.learned_speedup import LearnedSpeedup, thinned
+from slacktide.allocators.streams.class_estimates import Knowledge, LearnedSpeedup, thinned
 from slacktide.allocators.streams.online_width import OnlineRun, OnlineWidth
 from slacktide.allocators.streams.repayment import Repaying, committed_gpu_hours, left_gpu_hours
 from slacktide.allocators.view import (

@@ -15,9 +15,9 @@ from slacktide.core.types import PoolChoice
 from slacktide.journal.events import Sight
 from slacktide.market.base import Market
 from slacktide.physics.truth import RandomTruth
+from slacktide.policies.base import roams
 from slacktide.policies.deadline_guard import DeadlineGuard
 from slacktide.policies.pools.roaming_horizon import RoamingHorizon
-from slacktide.policies.pools.roams import roams
 from slacktide.policies.uniform_progress import UniformProgress
 from slacktide.results.comparison import Comparison
 from slacktide.results.run import IN_THE_POOL, OVER_POOLS, Stay

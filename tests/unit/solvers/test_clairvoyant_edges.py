@@ -8,7 +8,7 @@ import pytest
 from slacktide.core.errors import InputError
 from slacktide.core.types import Job
 from slacktide.market.base import Pool
-from slacktide.solvers.clairvoyant.clairvoyant import COLUMNS, clairvoyant, clairvoyant_table
+from slacktide.solvers.clairvoyant.clairvoyant import COLUMNS, clairvoyant, yardstick
 from tests.oracles import milp
 
 
@@ -67,8 +67,8 @@ def test_checkpoints_and_greatest_cost_do_not_count() -> None:
 def test_a_start_must_leave_the_deadline() -> None:
     job = Job(work_gpu_hours=2.0, deadline_hours=3.0, widths=(1,))
     market = pool([1.0] * 4, [1] * 4)
-    assert clairvoyant_table(job, market, (0, 1)).shape == (2, len(COLUMNS))
-    assert clairvoyant_table(job, market, ()).shape == (0, len(COLUMNS))
+    assert yardstick(job, market, (0, 1)).table.shape == (2, len(COLUMNS))
+    assert yardstick(job, market, ()).table.shape == (0, len(COLUMNS))
     with pytest.raises(InputError, match=r"lie in 0\.\.1, got slot 2"):
         clairvoyant(job, market, 2)
 

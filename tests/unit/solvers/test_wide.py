@@ -15,7 +15,6 @@ from slacktide.market.source import open_market
 from slacktide.simulation.batch import run_in_detail
 from slacktide.solvers.clairvoyant.clairvoyant import (
     clairvoyant,
-    clairvoyant_table,
     effort_s,
     fits,
     yardstick,
@@ -126,7 +125,7 @@ def test_narrow_jobs_are_solved_on_the_grid_however_many_starts() -> None:
     assert fits(job, MARKET.slot_hours, 1e-3, effort_s(100_000))
     found = yardstick(job, MARKET, range(20))
     assert found.spare_usd is None
-    assert (found.table == clairvoyant_table(job, MARKET, list(range(20)))).all()
+    assert (found.table == yardstick(job, MARKET, list(range(20))).table).all()
 
 
 def test_progress_is_told_start_by_start() -> None:

@@ -47,9 +47,9 @@ from slacktide.journal.store.lease import JournalLease
 from slacktide.journal.store.paths import machine_files_of, real_path, runs_of
 from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.market.base import Pool
-from slacktide.policies.decision import decision_of
 from slacktide.policies.selection.policy_set import fresh
 from slacktide.policies.selection.state_file import LearnedStateFile, default_path
+from slacktide.policies.view import decision_of
 
 if TYPE_CHECKING:
     from slacktide.app.alerts.alerting import Alerting

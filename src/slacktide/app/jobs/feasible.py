@@ -10,7 +10,7 @@ from slacktide.core.types import Job
 from slacktide.core.units import MAX_GPUS
 from slacktide.market.base import Market
 from slacktide.market.pools.places import UsablePool, job_at
-from slacktide.policies.pools.roams import roams
+from slacktide.policies.base import roams
 from slacktide.policies.view import Policy
 from slacktide.simulation.pool_options import PoolOptions
 

@@ -46,8 +46,7 @@ from slacktide.journal.events import Sight, SiteOpened, SubmissionAsked, Submitt
 from slacktide.market.base import Market, Pool
 from slacktide.market.pools.places import places_of
 from slacktide.market.spec import is_feed
-from slacktide.policies.base import policies
-from slacktide.policies.pools.roams import roams
+from slacktide.policies.base import policies, roams
 from slacktide.policies.selection.policy_set import AUTO
 
 ANY_OF_A_CLASS = "{resources: {accelerators: 'GPU:1'}, work: 1 gpu-hours, class: of-the-fleet}"

@@ -12,8 +12,7 @@ import numpy as np
 from slacktide.core.arrays import Floats
 from slacktide.core.errors import FileError, InputError, shown
 from slacktide.policies.selection import rate as rates
-from slacktide.policies.selection.hedge import Hedge, Open, Tally
-from slacktide.policies.selection.history import Leader, RegretPoint, Trail
+from slacktide.policies.selection.hedge import Hedge, Leader, Open, RegretPoint, Tally, Trail
 
 FORMAT = "slacktide-learn"
 VERSION = 1

@@ -30,11 +30,12 @@ import numpy as np
 
 from slacktide.core.arrays import Floats
 from slacktide.core.errors import InputError, UnknownNameError, shown
-from slacktide.policies.selection.history import Leader, Trail
 from slacktide.policies.selection.rate import Adaptive, LearningRate
 
 GRAIN = 2.0**-32  # utilities are rounded to this, so that sums over two million jobs are exact
 REMEMBERED = 256  # how many ended jobs are known by name, to say that one was ended twice
+MOST_POINTS = 400  # when there are more, every second one is dropped
+WORTH_DRAWING = 0.01  # weights below this are not kept: a hundred of them would not be seen
 
 
 class Open(NamedTuple):
@@ -62,6 +63,40 @@ class Regret(NamedTuple):
     expected: float
     realised: float
     bound: float  # what `expected` cannot pass, for the jobs as they came
+
+
+class Leader(NamedTuple):
+    """An arm that came to have the greatest weight, and after how many jobs."""
+
+    jobs: int
+    arm: str
+
+
+class RegretPoint(NamedTuple):
+    """The learner after a number of jobs."""
+
+    jobs: int
+    regret: float
+    bound: float
+    weights: dict[int, float]  # by place of the arm, where worth drawing
+
+
+class Trail:
+    """Points in time, evenly thinned as they become many."""
+
+    def __init__(self, points: list[RegretPoint] | None = None, stride: int = 1) -> None:
+        self.points = [] if points is None else points
+        self.stride = stride
+
+    def add(self, jobs: int, regret: float, bound: float, weights: Floats) -> None:
+        """Keep a point, unless it falls between those that are kept."""
+        if jobs % self.stride:
+            return
+        seen = np.flatnonzero(weights >= WORTH_DRAWING)
+        self.points.append(RegretPoint(jobs, regret, bound, {int(arm): float(weights[arm]) for arm in seen}))
+        if len(self.points) > MOST_POINTS:
+            self.stride *= 2
+            self.points = [point for point in self.points if point.jobs % self.stride == 0]
 
 
 class Hedge:
@@ -164,7 +199,7 @@ class Hedge:
         return Regret(self.arms[best], most - tally.expected, most - tally.realised, bound)
 
     def changing(self) -> AbstractContextManager[Hedge]:
-        """Return itself to be changed: a state in memory needs no lock (compare `saved.Saved`)."""
+        """Return itself to be changed: a state in memory needs no lock (compare `LearnedStateFile`)."""
         return nullcontext(self)
 
     def _add(self, drawn: Open, earned: Floats) -> None:

@@ -13,12 +13,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from slacktide.core.types import Allocation, Job, JobState
-from slacktide.policies.base import ForeseeingPolicy
+from slacktide.policies.base import ForeseeingPolicy, roams
 from slacktide.policies.base import policies as register
 from slacktide.policies.deadline_guard import label
-from slacktide.policies.decision import decision_of
-from slacktide.policies.pools.roams import roams
-from slacktide.policies.view import Policy, look
+from slacktide.policies.view import Policy, decision_of, look
 from slacktide.results.plan import JobPlan, Outcomes, Outlook, PoolBill
 from slacktide.results.run import CLAIRVOYANT, OVER_POOLS, Run, column
 from slacktide.simulation import batch

@@ -50,9 +50,8 @@ from slacktide.core.compiled import compiled
 from slacktide.core.errors import InputError, shown
 from slacktide.core.types import Job
 from slacktide.market.base import Pool
-from slacktide.solvers.clairvoyant.buffers import BEAM, empty_edge, empty_labels, empty_values
-from slacktide.solvers.clairvoyant.forward_run import solve_starts
-from slacktide.solvers.clairvoyant.frame import NEVER, JobFrame, empty_future, frame
+from slacktide.solvers.clairvoyant.forward_run import BEAM, empty_labels, empty_values, solve_starts
+from slacktide.solvers.clairvoyant.frame import NEVER, JobFrame, empty_edge, empty_future, frame
 from slacktide.solvers.clairvoyant.wide import WideSolver
 from slacktide.solvers.slotted import deadline_slots
 
@@ -64,7 +63,7 @@ COLUMNS = (
     "cost_usd", "finish_hours", "spot_gpu_hours", "on_demand_gpu_hours",
     "preemptions", "lost_gpu_hours", "slots",
 )  # fmt: skip
-"""The columns of `clairvoyant_table`, the same as those of the batch back-test."""
+"""The columns of a yardstick's table, the same as those of the batch back-test."""
 
 EFFORT_S = 10.0
 """About what all starts of one job may take together, in seconds of CPU, before its work is priced ..."""
@@ -122,11 +121,6 @@ def clairvoyant(job: Job, pool: Pool, start: int = 0, *, accuracy: float = ACCUR
     plan = _plan(job, pool, start, spot, on_demand, table[0])
     estimate = _estimate(numbers, job, float(promised[0]), plan.utility_usd)
     return replace(plan, estimate_usd=estimate, exact=numbers.exact)
-
-
-def clairvoyant_table(job: Job, pool: Pool, starts: Sequence[int], *, accuracy: float = ACCURACY) -> Floats:
-    """Solve a job from many starts, compiled; one row per start, columns as in COLUMNS."""
-    return yardstick(job, pool, starts, accuracy=accuracy).table
 
 
 def yardstick(

@@ -318,3 +318,9 @@ def empty_future(frame: Numbers) -> Future:
     late = math.ceil(longest / terms.slot_hours) + 3
     slots = terms.deadline_slots + late
     return Future(np.empty(slots), np.empty(slots), np.empty(slots, dtype=np.int64), np.zeros(late + 1))
+
+
+def empty_edge(frame: JobFrame) -> Edge:
+    """Allocate the edge of what a hard deadline allows."""
+    shape = (frame.terms.deadline_slots + 1, len(frame.pauses.left_hours), len(frame.spot))
+    return Edge(np.zeros(shape), np.zeros(shape), np.zeros(shape, dtype=np.int64))

@@ -57,7 +57,7 @@ class BestPlan(NamedTuple):
 
     spot_gpus: Ints
     on_demand_gpus: Ints
-    row: Floats  # as a row of `clairvoyant_table`
+    row: Floats  # of a yardstick's table
     spare_usd: float
 
 

@@ -88,18 +88,6 @@ def optimum(
     return _lived(jobs, board, quotes, plan, least, move_hours, move_usd)
 
 
-def least_usd(
-    jobs: Sequence[Job], pools: Sequence[Pool], start: int, move_hours: Floats, move_usd: Floats
-) -> float:
-    """Return only what the best plan costs, for a hard deadline; infinite where none is in time."""
-    board = lay_out(jobs, pools[0].slot_hours, move_hours, move_usd)
-    quotes = quotes_of(pools, start, board.slots)
-    end = at_deadline(board, quotes)
-    first = compiled(sweep)(board, quotes, end, np.empty((0, *end.shape)), board.slots)
-    least = float(first[0, 0, 0, 0])
-    return least if least < 0.5 * NEVER_USD else math.inf
-
-
 def _late_hours(board: Board) -> float:
     """Return how long all the work may take from the deadline on."""
     lowest = board.most_hours - (board.points - 1) * board.cell_hours

@@ -4,7 +4,7 @@ A label is a way to a state (slot, holding, pause left) with its progress and co
 the labels of each slot are moved to all its holdings. A label is dropped when
 
 - it cannot beat the best plan known, even at the price of work that makes the Lagrangian bound tightest;
-- it cannot beat it even if no pause were to come (`steps`: that bound knows whole GPUs);
+- it cannot beat it even if no pause were to come: that bound knows whole GPUs (see `StepWorths`);
 - a rival in the same state has done no less and paid no more;
 - a rival in any state has done more, by all that a restart could cost it, and paid no more: it can
   follow whatever the other will do and not fall behind.
@@ -20,7 +20,6 @@ from slacktide.core.arrays import Floats, Ints
 from slacktide.core.compiled import compilable
 from slacktide.solvers.slotted import kind_of_move
 from slacktide.solvers.window.frame import WindowFrame, fill, live
-from slacktide.solvers.window.steps import StepWorths, count_steps, steps_of
 from slacktide.solvers.window.values import HoldingValues
 
 CELL, LEVEL, PARENT, NEXT = range(4)
@@ -35,6 +34,11 @@ ALL = 1 << 40
 SAME_WORK = 1e-10  # progress that makes no difference, as a share of the work left
 
 SAME_COST = 1e-12  # cost that makes no difference, as a share of the highest bill for the window
+
+
+STEPS = 128  # into how many steps a window's progress is divided where widths have no step in common
+
+SAME_STEP = 1e-9
 
 
 class SearchLabels(NamedTuple):
@@ -56,6 +60,20 @@ class Bounds(NamedTuple):
     slack: float  # cost that makes no difference
     bucket: float  # progress that one bucket stands for
     whole: bool  # whether the job cannot end in the window: then each slot is paid in full
+
+
+class StepWorths(NamedTuple):
+    """What a window's last slots can be worth at the most, by the steps of progress they make: a bound.
+
+    The Lagrangian bound mixes plans: five and a half GPUs cost it five and a half. This one leaves the pauses
+    out instead, so that slots are tied by nothing but the progress they make together; a small knapsack over
+    steps of progress then says the most they can be worth. With s(n) a multiple of s(1) the step is what one
+    GPU does in a slot and nothing is rounded; else progress is rounded up.
+    """
+
+    step: float
+    worth: Floats
+    """[slot, steps]: the most that this slot and later ones can be worth if they make that many or more."""
 
 
 class Best(NamedTuple):
@@ -295,3 +313,52 @@ def unroll(labels: SearchLabels, best: Best, plan: Ints) -> None:
     for slot in range(best.slot - 1, -1, -1):
         plan[slot] = labels.whole[label, CELL]
         label = labels.whole[label, PARENT]
+
+
+@compilable
+def count_steps(frame: WindowFrame) -> StepWorths:
+    """Value all amounts of progress from the last slot back."""
+    step = step_of(frame)
+    most = 0
+    for slot in range(frame.slots):
+        most += steps_of(frame.most[frame.side - 1] * frame.hours[slot], step)
+    worth = np.full(
+        (frame.slots + 1, most + 2), -np.inf
+    )  # the last entry stands for all that is out of reach
+    worth[frame.slots, 0] = 0.0
+    # A knapsack from the last slot: worth[t, k] = max over n of value(t, n) + worth[t + 1, k - steps(n)].
+    for slot in range(frame.slots - 1, -1, -1):
+        for width in range(frame.side):
+            if frame.fit[width] == width:
+                add_width(frame, worth, slot, width, step)
+    return StepWorths(step, worth)
+
+
+@compilable
+def step_of(frame: WindowFrame) -> float:
+    """Return the step in which progress is counted."""
+    for width in range(1, frame.side):
+        times = frame.rate[width] / frame.rate[1]
+        if frame.fit[width] == width and abs(times - np.rint(times)) > SAME_STEP:
+            return float(frame.hours.sum() * frame.most[frame.side - 1] / STEPS)
+    return float(frame.rate[1] * frame.hours[0])
+
+
+@compilable
+def steps_of(gain: float, step: float) -> int:
+    """Return an amount of progress in whole steps, rounded up."""
+    return int(np.ceil(gain / step - SAME_STEP))
+
+
+@compilable
+def add_width(frame: WindowFrame, worth: Floats, slot: int, width: int, step: float) -> None:
+    """Let a slot hold a width, of the cheaper kind as far as it goes, wherever that is worth more."""
+    # Without pauses nothing speaks for the more expensive kind.
+    spot_usd, on_demand_usd = frame.usd[slot, 0], frame.usd[slot, 1]
+    spot = min(width, frame.offered[slot]) if spot_usd <= on_demand_usd else 0
+    paid = (spot_usd * spot + on_demand_usd * (width - spot)) * frame.billed[slot]
+    gain = frame.rate[width] * frame.hours[slot] if width > 0 else 0.0
+    made, value = steps_of(gain, step), frame.reserve * gain - paid
+    now, after = worth[slot], worth[slot + 1]
+    for steps in range(len(now) - 1):
+        now[steps] = max(now[steps], value + after[max(0, steps - made)])

@@ -23,7 +23,7 @@ line if worth > reserve and for the end of the work if worth < reserve. At worth
 the plan's own value: if it keeps both limits it is the answer. Otherwise the tightest price lies where
 the hull of all (g, c) crosses the limit that was broken; a secant search finds that edge in a few
 evaluations. Plans between hull points are found by labels under that bound, and under another that
-knows whole GPUs but no pauses (`labels`, `steps`).
+knows whole GPUs but no pauses (`labels`).
 
 **Ties.** Prices carry a tilt of about 1e-8 of the highest one: of plans that cost the same, the one with
 less on demand, then with spot sooner and on demand later. What is still equal is decided by the fixed
@@ -32,16 +32,12 @@ order of the search, staying before changing; plain and compiled code are one so
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
-
 import numpy as np
 
 from slacktide.core.arrays import Floats, Ints
-from slacktide.core.compiled import compilable, compiled
-from slacktide.core.quotes import Quote
-from slacktide.core.types import Job, JobState
-from slacktide.solvers.slotted import Slotted, slotted
+from slacktide.core.compiled import compilable
+from slacktide.core.types import JobState
+from slacktide.solvers.slotted import Slotted
 from slacktide.solvers.window.frame import MOST_WORK, WindowFrame, copy_plan, frame, outcome
 from slacktide.solvers.window.labels import SAME_WORK, least_difference, search
 from slacktide.solvers.window.values import HoldingValues, PlanSums, empty_values, evaluate
@@ -50,14 +46,6 @@ FREE, LINE_BINDS, OUT_OF_REACH = range(3)
 """What decided a plan: the reserve alone, the line that had to be reached, or that it could not be."""
 
 MOST_EDGES = 100  # a hull has fewer edges than this; only rounding errors could make the search for one go on
-
-
-class WindowPlan(NamedTuple):
-    """What to hold in each slot of a window, and what decided it."""
-
-    spot_gpus: Ints
-    on_demand_gpus: Ints
-    case: int
 
 
 @compilable
@@ -174,14 +162,3 @@ def shape(window: WindowFrame, less: Ints, more: Ints, width: int, since: int, t
             on_demand = max(on_demand, width - spot)
         allowed = window.fit[spot + on_demand] == spot + on_demand
         tried[slot] = spot * side + on_demand if allowed else cell
-
-
-def window_plan(
-    job: Job, slot_hours: float, state: JobState, slot: int, quotes: Sequence[Quote], reserve_usd: float
-) -> WindowPlan:
-    """Return the best plan for the coming slots, the first quote being the one observed, compiled."""
-    rows = np.array([quote[:3] for quote in quotes], dtype=np.float64).reshape(-1, 3)
-    plan = np.zeros((len(rows), 2))
-    case = compiled(plan_window)(slotted(job, slot_hours), state, slot, rows, reserve_usd, plan)
-    spot, on_demand = plan.astype(np.int64).T
-    return WindowPlan(spot, on_demand, int(case))
