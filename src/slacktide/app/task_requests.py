@@ -128,7 +128,7 @@ class SubmitRequest(Request, frozen=True):
     workdir: str = ""  # SHA-256 of the zipped working folder, sent before; empty: the job needs no files
 
     def __repr__(self) -> str:
-        """Name the job only: values of its secrets are to be in no log."""
+        """Name the job only: values of its secrets must be in no log."""
         return f"SubmitRequest({self.name!r})"
 
 
@@ -235,5 +235,5 @@ def _words(schema: Any) -> list[str]:
 def schema_of(kind: Any) -> dict[str, Any]:
     """Return the JSON Schema of a request of plain fields."""
     _, named = msgspec.json.schema_components([kind])
-    found: dict[str, Any] = named[kind.__name__]
-    return found
+    schema: dict[str, Any] = named[kind.__name__]
+    return schema

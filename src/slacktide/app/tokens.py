@@ -39,9 +39,9 @@ class Token:
     made_utc: str
     expires_utc: str | None = None
 
-    def is_over(self, now: datetime | None = None) -> bool:
+    def is_over(self) -> bool:
         until = self.expires_utc
-        return until is not None and datetime.fromisoformat(until) <= (now or datetime.now(UTC))
+        return until is not None and datetime.fromisoformat(until) <= datetime.now(UTC)
 
 
 class Tokens:
@@ -108,14 +108,14 @@ class Tokens:
         keep_from_others(self.path)
         try:
             rows = json.loads(self.path.read_bytes()) if stamp else []
-            found: tuple[Token, ...] = form(tuple[Token, ...]).read(rows)
+            tokens: tuple[Token, ...] = form(tuple[Token, ...]).read(rows)
         except (OSError, ValueError, FormMismatch, RecursionError):
             raise FileError(
                 "must be an intact file of tokens, got something else; restore it, or remove it "
                 "and add tokens again",
                 path=self.path,
             ) from None
-        self._known = {token.name: token for token in found}
+        self._known = {token.name: token for token in tokens}
         self._stamp = _stamp(self.path)
 
     def _write(self, tokens: list[Token]) -> None:
@@ -135,7 +135,7 @@ def digest(secret: str) -> str:
 
 def _stamp(path: Path) -> tuple[int, ...]:
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except FileNotFoundError:
         return ()
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    return status.st_ino, status.st_size, status.st_mtime_ns

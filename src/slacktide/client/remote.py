@@ -256,7 +256,7 @@ def text_to_send(path: str) -> str:
 def own_market(job: str, market: MarketSpec, *, read_own_way: bool) -> Market | None:
     """Return the market that is named for a job file, or in it, if a server cannot know it; else None.
 
-    A server knows synthetic markets and its own, unless one is to be read in a way of its own. Raises
+    A server knows synthetic markets and its own, unless `read_own_way`: with options of the reader's. Raises
     InputError for a live feed, and for what cannot be read.
     """
     named = market.source or parse_job(checkable(read_text(job)), path=job).market

@@ -63,10 +63,10 @@ def parse_alerts(written: str, *, path: Path, environment: Mapping[str, str] | N
     return AlertsFile(path=path, hooks=hooks, dashboard=dashboard, notes=_notes(tables, path))
 
 
-def _dashboard(came: object) -> str:
-    if came is None:
+def _dashboard(value: object) -> str:
+    if value is None:
         return ""
-    target = parse_target(text_of(came))
+    target = parse_target(text_of(value))
     return f"{target.shown}{target.path.rstrip('/')}"
 
 
@@ -77,37 +77,37 @@ def _notes(tables: list[Any], path: Path) -> tuple[str, ...]:
     return ()
 
 
-def _texts(came: object) -> tuple[str, ...]:
-    if not isinstance(came, list) or not came:
-        raise InputError(f'must be a list of texts that is not empty, such as ["a", "b"], got {shown(came)}')
-    return tuple(map(text_of, came))
+def _texts(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not value:
+        raise InputError(f'must be a list of texts that is not empty, such as ["a", "b"], got {shown(value)}')
+    return tuple(map(text_of, value))
 
 
-def _flag(came: object) -> bool:
-    if not isinstance(came, bool):
-        raise InputError(f"must be true or false, got {shown(came)}")
-    return came
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise InputError(f"must be true or false, got {shown(value)}")
+    return value
 
 
-def _name(came: object) -> str:
-    if not isinstance(came, str) or not _NAME.fullmatch(came):
-        raise InputError(f"must be up to 40 letters, digits, dots and dashes, got {shown(came)}")
-    return came
+def _name(value: object) -> str:
+    if not isinstance(value, str) or not _NAME.fullmatch(value):
+        raise InputError(f"must be up to 40 letters, digits, dots and dashes, got {shown(value)}")
+    return value
 
 
-def _one_of_names(came: object, known: Sequence[str]) -> str:
-    if came not in known:
-        raise InputError(unknown_name("", text_of(came), known).strip())
-    return str(came)
+def _one_of_names(value: object, known: Sequence[str]) -> str:
+    if value not in known:
+        raise InputError(unknown_name("", text_of(value), known).strip())
+    return str(value)
 
 
-def _kinds(came: object) -> tuple[str, ...]:
-    return tuple(_one_of_names(kind, KINDS) for kind in _texts(came))
+def _kinds(value: object) -> tuple[str, ...]:
+    return tuple(_one_of_names(kind, KINDS) for kind in _texts(value))
 
 
 KEYS: dict[str, Callable[[object], Any]] = {
-    "name": _name, "url": lambda came: came, "url_env": text_of, "url_file": text_of, "command": _texts,
-    "format": lambda came: _one_of_names(came, FORMATS), "on": _kinds, "jobs": _texts, "owners": _texts,
+    "name": _name, "url": lambda value: value, "url_env": text_of, "url_file": text_of, "command": _texts,
+    "format": lambda value: _one_of_names(value, FORMATS), "on": _kinds, "jobs": _texts, "owners": _texts,
     "secret_env": text_of, "secret_file": text_of, "allow_private": _flag,
 }  # fmt: skip
 """What a hook may say, and how each is read; raises InputError."""

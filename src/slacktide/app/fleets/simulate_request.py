@@ -39,7 +39,7 @@ NEARLY = 0.95  # past jobs that cover this share of a period are taken as those 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulateRequest:
-    """A fleet file, and what is to be different from it.
+    """A fleet file, and what differs from it.
 
     Jobs run on a market of spot and on-demand GPUs where the file or the request names one, else on machines
     at one price.

@@ -127,8 +127,8 @@ class Controller:
 
     def active_of(self, path: str) -> str | None:
         """Return the job of a file that has not ended, if there is one."""
-        record = active_of(self.state, str(Path(path).absolute()))
-        return None if record is None else record.job
+        file = str(Path(path).absolute())
+        return next((record.job for record in self.state.active if record.submitted.path == file), None)
 
     def run(
         self,
@@ -336,7 +336,7 @@ class Intake:
             self._values.drop(request_values(request.key))
 
     def tidy(self) -> None:
-        """Remove what was kept for jobs that are over, or never came to be."""
+        """Remove what was kept for jobs that have ended or were never accepted."""
         for job in self._values.jobs():
             if job not in self._engine.state.unended:
                 self._values.drop(job_values(job))
@@ -379,7 +379,7 @@ class Intake:
 
 
 def rehearse(context: JobContext, submitted: Submitted) -> None:
-    """Let a job's policy decide once, for nothing, so that the first real decision comes at once."""
+    """Let a job's policy decide once without effect, so that the first real decision comes at once."""
     if not submitted.fleet:
         decision_of(context.policy, first_view(context, submitted))
 
@@ -411,11 +411,6 @@ def _checkpoint_folder_of(record: JobRecord) -> str | None:
         return _checkpoint_folder(submitted_file(record.submitted))
     except SlacktideError:  # an old file that cannot be read any more must not stop other jobs
         return None
-
-
-def active_of(state: JournalState, path: str) -> JobRecord | None:
-    """Return the job of a file that has not ended, if there is one."""
-    return next((record for record in state.active if record.submitted.path == path), None)
 
 
 def free_id(state: JournalState, name: str) -> str:

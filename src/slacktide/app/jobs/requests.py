@@ -29,7 +29,7 @@ class UnknownJobError(UnknownNameError):
 
 
 class WithdrawnError(SlacktideError):
-    """A submission was withdrawn before a controller took it in."""
+    """A submission was withdrawn before a controller accepted it."""
 
     exit_code = 103
     http_status = 409

@@ -1,4 +1,4 @@
-"""How a controller is to run jobs, and what unfinished jobs of its journal hold it to."""
+"""How a controller runs jobs, and what must stay as it is while its journal has unfinished jobs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ELSE = "leave it out, or give another journal with --journal"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """How a controller is to run jobs."""
+    """How a controller runs jobs."""
 
     speed: float | None = None
     """How many times as fast as the wall's the market's clock runs; None: 1, or as before."""

@@ -84,16 +84,17 @@ class FleetText(NamedTuple):
         """
         if not is_bare(text):
             return text
-        name, classes = class_named(text), {one.job.name: one.job for one in self.parsed().templates}
+        name = class_named(text)
+        classes = {template.name: template.job for template in self.parsed().templates}
         if name not in classes:
             raise UnknownNameError("a class", name, classes)
-        said = with_tables(class_text(self.text, name), self.path)
-        return with_usual(with_usual(text, said), f"resources: {{accelerators: '{_gpus(classes[name])}'}}")
+        usual = with_tables(class_text(self.text, name), self.path)
+        return with_usual(with_usual(text, usual), f"resources: {{accelerators: '{_gpus(classes[name])}'}}")
 
     def takes(self, file: JobFile, policy: Spec | None, *, own_policy: bool) -> bool:
-        """Whether a job is to be in the fleet, under this allocator or its own.
+        """Whether a job belongs to the fleet, under this allocator or its own.
 
-        It is where it names a class. On a market every job is, unless it comes with a policy of its own.
+        It does if it names a class. On a market every job does, unless it comes with a policy of its own.
         """
         return file.fleet_class is not None or (not own_policy and self.shares_market(policy))
 
@@ -109,7 +110,7 @@ class Submission:
     file: JobFile
     text: str  # the same file as text
     envs: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Variables that are to be as they are where the job is submitted; their values enter no journal."""
+    """Variables that have the values of where the job is submitted, which enter no journal."""
     policy: Spec | None = None  # otherwise the job file's
     market: MarketSpec = field(default_factory=MarketSpec)
     """What it leaves open is as the journal's market or the job file says."""
@@ -187,11 +188,9 @@ class Defaults:
                 f"a class must be in the controller's fleet, got {request.job_class!r} and no fleet; "
                 "start the controller with --fleet, or leave the class out"
             )
-        taken = self.fleet is not None and self.fleet.takes(
-            file, self.policy, own_policy=bool(request.policy)
-        )
-        fleet = self.fleet if taken else None
-        usual = self.policy if fleet is self.fleet else None
+        fleet, usual = self.fleet, self.policy
+        if fleet is not None and not fleet.takes(file, usual, own_policy=bool(request.policy)):
+            fleet, usual = None, None
         return Submission(
             file=_without_values(file, request.path),
             text=text,
@@ -251,14 +250,13 @@ def _without_values(file: JobFile, path: str) -> JobFile:
 
 
 def taken_over(envs: Mapping[str, str | None]) -> dict[str, str]:
-    """Return the variables that are to be as they are where the job is submitted."""
-    found = {name: os.environ.get(name) for name, value in envs.items() if value is None}
-    for name, value in found.items():
-        if value is None:
-            raise InputError(
-                f"variable {name} must be set here or given a value in the job file, got neither"
-            )
-    return {name: value for name, value in found.items() if value is not None}
+    """Return the variables that a job file only names, with the values that they have here."""
+    names = [name for name, value in envs.items() if value is None]
+    for name in names:
+        if name not in os.environ:
+            must = f"variable {name} must be set here or given a value in the job file, got neither"
+            raise InputError(must)
+    return {name: os.environ[name] for name in names}
 
 
 def journal_entry(

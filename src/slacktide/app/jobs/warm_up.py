@@ -1,7 +1,7 @@
 """Work out ahead what a run will need at once, so that machine code is on disk when it does.
 
 The first time on a machine the decisions of a policy that looks ahead compile for some twenty seconds, and so
-does what one who knows the market would pay. A clock that runs 600 times as fast cannot wait for that.
+does the cost with perfect foresight. A clock that runs 600 times as fast cannot wait for that.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def decide_ahead(path: str, start: int) -> None:
 
 
 def main(path: str, start: int) -> None:
-    """Print what the job file's job would cost one who knows the future of its market."""
+    """Print what the job would cost with perfect foresight of its market."""
     from slacktide.solvers.clairvoyant.clairvoyant import clairvoyant
 
     with contextlib.suppress(OSError):

@@ -21,7 +21,7 @@ from slacktide.results.status import Standing
 
 
 class Standings:
-    """Looks at the jobs of an engine as often as they are to be shown."""
+    """Looks at the jobs of an engine as often as they are shown."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine

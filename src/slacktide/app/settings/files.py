@@ -74,12 +74,12 @@ def user_path() -> Path:
     return Path(folder).absolute() / "slacktide" / "config.toml"
 
 
-def project_path(start: Path | None = None) -> Path | None:
+def project_path() -> Path | None:
     """Return the project's file: in the working folder, else in the nearest one above; None without any.
 
     A folder that this account may not look into has none, as when `sudo -u` starts a command in root's.
     """
-    here = (start or Path.cwd()).absolute()
+    here = Path.cwd()
     return next(filter(is_seen, (folder / PROJECT_FILE for folder in (here, *here.parents))), None)
 
 
@@ -191,31 +191,31 @@ class Key(NamedTuple):
     variable: str = ""  # the environment variable that comes before every file
 
 
-def text_of(came: object) -> str:
+def text_of(value: object) -> str:
     """Return a text that a file gives; raises InputError for anything else."""
-    if not isinstance(came, str) or not came.strip() or not came.isprintable():
-        raise InputError(f"must be a text in quotes that is not empty, got {shown(came)}")
-    return came
+    if not isinstance(value, str) or not value.strip() or not value.isprintable():
+        raise InputError(f"must be a text in quotes that is not empty, got {shown(value)}")
+    return value
 
 
-def _url(came: object) -> str:
-    if not text_of(came).startswith(("http://", "https://")):
-        raise InputError(f"must be http://HOST:PORT or https://HOST, got {shown(came)}")
-    return text_of(came)
+def _url(value: object) -> str:
+    if not text_of(value).startswith(("http://", "https://")):
+        raise InputError(f"must be http://HOST:PORT or https://HOST, got {shown(value)}")
+    return text_of(value)
 
 
-def _secret(came: object) -> str:
-    """Return a token; what came is not quoted in the message."""
-    if not isinstance(came, str) or ":" not in came or not came.isprintable():
+def _secret(value: object) -> str:
+    """Return a token; it is not quoted in the message."""
+    if not isinstance(value, str) or ":" not in value or not value.isprintable():
         raise InputError("must be a text in quotes as NAME:SECRET, got something else (not shown)")
-    return came
+    return value
 
 
-def _price(came: object) -> float:
-    number = isinstance(came, int | float) and not isinstance(came, bool)
-    if not number or not 0 <= float(came) < math.inf:  # type: ignore[arg-type]
-        raise InputError(f"must be a number of USD per GPU-hour >= 0, got {shown(came)}")
-    return float(came)  # type: ignore[arg-type]
+def _price(value: object) -> float:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not 0 <= float(value) < math.inf:  # type: ignore[arg-type]
+        raise InputError(f"must be a number of USD per GPU-hour >= 0, got {shown(value)}")
+    return float(value)  # type: ignore[arg-type]
 
 
 KEYS: dict[str, Key] = {
@@ -272,12 +272,12 @@ _ENTRY = re.compile(rf"\s*({_DOTTED})\s*=")
 
 def key_lines(text: str) -> dict[KeyPath, int]:
     """Return the line, from 1, of every key and table; the tables of an array are in it as "0", "1" ..."""
-    found: dict[KeyPath, int] = {}
+    lines: dict[KeyPath, int] = {}
     for number, path in _lines(text):
         for end in range(1, len(path) + 1):
-            found.setdefault(path[:end], number)
-        found[path] = number
-    return found
+            lines.setdefault(path[:end], number)
+        lines[path] = number
+    return lines
 
 
 def _lines(text: str) -> Iterator[tuple[int, KeyPath]]:
@@ -303,11 +303,11 @@ def _path_of(dotted: str) -> KeyPath:
         tree: Any = tomllib.loads(f"{dotted} = 0")
     except tomllib.TOMLDecodeError:
         return (dotted,)
-    found: list[str] = []
+    names: list[str] = []
     while isinstance(tree, dict):
         [(name, tree)] = tree.items()
-        found.append(name)
-    return tuple(found)
+        names.append(name)
+    return tuple(names)
 
 
 def with_value(text: str, path: KeyPath, value: object) -> str:

@@ -79,7 +79,7 @@ class Settings:
     def get(self, key: str) -> SettingInFile | None:
         """Return a setting; None where no file has it.
 
-        A journal hides the servers of weaker tables: who names one there means it.
+        A table that names a journal hides the servers of weaker tables: that journal is meant.
         """
         for table in self.tables:
             if key in table.values:
@@ -91,15 +91,15 @@ class Settings:
 
     def defaults(self, *command: str) -> dict[str, SettingInFile]:
         """Return the values under `defaults` for a command: its options, and the commands below it."""
-        found: dict[str, SettingInFile] = {}
+        defaults: dict[str, SettingInFile] = {}
         for table in reversed(self.tables):
             inside: Any = table.values.get(DEFAULTS, {})
             for name in command:
                 inside = inside.get(name, {}) if isinstance(inside, Mapping) else {}
             if isinstance(inside, Mapping):
                 names = (DEFAULTS, *command)
-                found |= {key: SettingInFile(value, table, (*names, key)) for key, value in inside.items()}
-        return found
+                defaults |= {key: SettingInFile(value, table, (*names, key)) for key, value in inside.items()}
+        return defaults
 
 
 def read_all(profile: str | None = None) -> Settings:
@@ -156,7 +156,7 @@ def token_for(server: str, settings: Settings, *, own_choice: bool) -> str:
     own file names that server too: else a folder from anywhere could collect tokens.
     """
     given = os.environ.get(KEYS["token"].variable, "")
-    known = [table for table in _user_tables(settings) if _same(table.values.get("server"), server)]
+    known = [table for table in _user_tables(settings) if _is_same(table.values.get("server"), server)]
     if not own_choice and not known:
         raise InputError(
             f"a server in a project's file must be in your own file too, found {shown(server)} only there; "
@@ -180,8 +180,8 @@ def _user_tables(settings: Settings) -> Iterator[SettingsTable]:
         yield from (table for table in settings.user.profiles.values() if table not in chosen)
 
 
-def _same(one: object, other: str) -> bool:
-    return isinstance(one, str) and one.rstrip("/") == other.rstrip("/")
+def _is_same(written: object, server: str) -> bool:
+    return isinstance(written, str) and written.rstrip("/") == server.rstrip("/")
 
 
 def _token_of(table: SettingsTable) -> str:
@@ -190,14 +190,14 @@ def _token_of(table: SettingsTable) -> str:
     if name is None:
         return ""
     setting = SettingInFile(_from_its_folder(name, table.values[name], table), table, (name,))
-    found = str(setting.value)
+    token = str(setting.value)
     if name == "token_file":
-        found = _first_line_of(setting)
+        token = _first_line_of(setting)
     elif name == "token_command":
-        found = _printed_by(setting)
-    if ":" not in found:
+        token = _printed_by(setting)
+    if ":" not in token:
         raise setting.error(f"{name} must give a token as NAME:SECRET, got something else (not shown)")
-    return found
+    return token
 
 
 def _first_line_of(setting: SettingInFile) -> str:

@@ -9,7 +9,7 @@ from slacktide.testing import local_cluster
 
 
 def start_cluster(spot: int, on_demand: int, gpus: int) -> tuple[ClusterStatus, bool]:
-    """Start a cluster of so many nodes, unless there is one; return its state and whether it was started now.
+    """Start a cluster of these nodes, unless there is one; return its state and whether it was started now.
 
     `gpus` are those of each node, in name only. Raises InputError where Ray is missing, and BackendError
     where it does not start.

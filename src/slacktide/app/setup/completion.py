@@ -10,20 +10,16 @@ from slacktide.core.files import write_whole
 
 def install_script(shell: str, script: str) -> Path:
     """Write the script of a shell to where that shell looks for it, and return where; raises FileError."""
-    path = script_path(shell)
-    write_whole(path, script.encode())
-    return path
-
-
-def script_path(shell: str) -> Path:
     home = Path(os.path.expanduser("~"))
     data = Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share")
     settings = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")
-    return {
+    path = {
         "bash": data / "bash-completion" / "completions" / "slacktide",
         "zsh": data / "zsh" / "site-functions" / "_slacktide",
         "fish": settings / "fish" / "completions" / "slacktide.fish",
     }[shell]
+    write_whole(path, script.encode())
+    return path
 
 
 def next_step(shell: str, path: Path) -> str:
