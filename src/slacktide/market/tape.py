@@ -21,6 +21,7 @@ from slacktide.market.base import Pool, new_key
 SAME_TIME_SHARE = 1e-6
 """Two moments closer than this share of a slot are one moment."""
 FEWEST_ROOM = 64
+NOT_BEGUN = Quote(math.inf, math.inf, 0)  # what a pool offers before its first quote
 
 Mark: TypeAlias = tuple[int, int, int]
 """Names what a past says: the series, quotes that have come, slots with those held."""
@@ -160,6 +161,15 @@ class Tape:
         spot, on_demand, gpus, stock = self._columns
         return Quote(float(spot[slot]), float(on_demand[slot]), int(gpus[slot]), int(stock[slot]))
 
+    def quote_at(self, hours: float) -> Quote:
+        """Return what the pool offers at a moment; after its series only on demand, at the last price."""
+        begun = self.slots_begun(hours)
+        if min(begun, len(self)) == 0:
+            return NOT_BEGUN
+        if begun > len(self):
+            return self.quote(len(self) - 1)._replace(spot_gpus=0, on_demand_gpus=UNLIMITED_GPUS)
+        return self.quote(begun - 1)
+
     def begin_hours(self, slot: int) -> float:
         """Return when a slot begins, on the clock of the market."""
         return self.first_hours + slot * self.slot_hours
@@ -212,54 +222,14 @@ def _room(slots: int) -> Columns:
     return np.zeros(slots), np.zeros(slots), np.zeros(slots, dtype=np.int64), np.zeros(slots, dtype=np.int64)
 
 
-class Foresight(Protocol):
-    """The forecasts of one pool."""
+class ForecastTape(Protocol):
+    """The tape of a pool, which its owner moves on, and the forecasts of the run's forecaster."""
+
+    tape: Tape
 
     def at(self, slots: int) -> Sequence[Quote]:
         """Return what was forecast when this many slots had begun, the next slot first."""
         ...
-
-
-NOT_BEGUN = Quote(math.inf, math.inf, 0)  # what a pool offers before its first quote
-
-
-class Tapes:
-    """The tapes of a market's pools, and the run's forecasts of each; their owner moves the time."""
-
-    def __init__(self, tapes: Sequence[Tape], foresights: Sequence[Foresight]) -> None:
-        self.tapes = list(tapes)
-        self._foresights = list(foresights)
-
-    def __len__(self) -> int:
-        return len(self.tapes)
-
-    def add(self, tape: Tape, foresight: Foresight) -> None:
-        """Take in another pool."""
-        self.tapes.append(tape)
-        self._foresights.append(foresight)
-
-    def some(self, pools: Sequence[int]) -> Tapes:
-        """Return the same tapes of some of the pools, in this order."""
-        return Tapes([self.tapes[pool] for pool in pools], [self._foresights[pool] for pool in pools])
-
-    def quote(self, pool: int, hours: float) -> Quote:
-        """Return what a pool offers at a moment; after its series only on demand, at the last price."""
-        tape = self.tapes[pool]
-        begun = tape.slots_begun(hours)
-        if min(begun, len(tape)) == 0:
-            return NOT_BEGUN
-        if begun > len(tape):
-            return tape.quote(len(tape) - 1)._replace(spot_gpus=0, on_demand_gpus=UNLIMITED_GPUS)
-        return tape.quote(begun - 1)
-
-    def past(self, pool: int, hours: float) -> Past:
-        """Return what a pool has quoted up to a moment, the slot of that moment last."""
-        tape = self.tapes[pool]
-        return tape.past(tape.slots_begun(hours))
-
-    def forecast(self, pool: int, hours: float) -> Sequence[Quote]:
-        """Return what the run's forecaster says at a moment of the slots after it."""
-        return self._foresights[pool].at(self.tapes[pool].slots_begun(hours))
 
 
 class PoolView(NamedTuple):
@@ -294,7 +264,7 @@ class MarketView(LazySequence[PoolView]):
 
     def __init__(
         self,
-        tapes: Tapes,
+        tapes: Sequence[ForecastTape],
         hours: float,
         own: int,
         by_others: Mapping[str, int] = ALONE,
@@ -319,11 +289,10 @@ class MarketView(LazySequence[PoolView]):
     def item(self, index: int) -> PoolView:
         """Return what a pool offers to the job."""
         if index not in self._seen:
-            name = self._tapes.tapes[index].name
-            whole = self._tapes.quote(index, self._at_hours)
+            tape = self._tapes[index].tape
             notice = self._notice_hours if index == self.own else None
-            others = self._by_others.get(name, 0), self._on_demand_by_others.get(name, 0)
-            self._seen[index] = PoolView(name, offer(whole, *others), notice)
+            others = self._by_others.get(tape.name, 0), self._on_demand_by_others.get(tape.name, 0)
+            self._seen[index] = PoolView(tape.name, offer(tape.quote_at(self._at_hours), *others), notice)
         return self._seen[index]
 
     def sharing(
@@ -347,14 +316,15 @@ class MarketView(LazySequence[PoolView]):
 
     def past(self, pool: int) -> Past:
         """Return what a pool has quoted up to this moment."""
-        past = self._tapes.past(pool, self._at_hours)
+        tape = self._tapes[pool].tape
+        past = tape.past(tape.slots_begun(self._at_hours))
         if self._since_hours == 0.0:
             return past
         return replace(past, first_hours=past.first_hours - self._since_hours)
 
     def forecast(self, pool: int) -> Sequence[Quote]:
         """Return what is forecast at this moment."""
-        return self._tapes.forecast(pool, self._at_hours)
+        return self._tapes[pool].at(self._tapes[pool].tape.slots_begun(self._at_hours))
 
     def sightings(self, pool: int) -> Sequence[Sighting]:
         """Return nothing: all that pools quote is recorded."""

@@ -12,7 +12,7 @@ from slacktide.core.quotes import Quote, Sighting
 from slacktide.market.base import Market, Pool
 from slacktide.market.forecast.base import Forecaster, OnTape, TrueForecasts, knows_the_future
 from slacktide.market.forecast.persistence import DEFAULT_FORECASTER, DEFAULT_HORIZON
-from slacktide.market.tape import Foresight, MarketView, Past, PoolView, Tape, Tapes, first_hours
+from slacktide.market.tape import ForecastTape, MarketView, Past, PoolView, Tape, first_hours
 from slacktide.physics.truth import AS_SAID, Truth
 
 
@@ -60,8 +60,8 @@ class Playback:
             self._tapes = self._begin()
         self._slot = slot
         hours = slot * self._pools[0].slot_hours
-        for pool, tape in zip(self._pools, self._tapes.tapes, strict=True):
-            play(pool, tape, tape.slots_begun(hours))
+        for pool, forecast in zip(self._pools, self._tapes, strict=True):
+            play(pool, forecast.tape, forecast.tape.slots_begun(hours))
         return MarketView(self._tapes, hours, own, notice_hours=self.notice_hours(slot, own, spot_gpus))
 
     def notice_hours(self, slot: int, own: int, spot_gpus: int) -> float | None:
@@ -72,23 +72,20 @@ class Playback:
         pool, slot_hours = self._pools[own], self._pools[0].slot_hours
         if not (spot_gpus and pool.notice_hours):
             return None
-        tape = self._tapes.tapes[own]
+        tape = self._tapes[own].tape
         for ahead in range(1, math.floor(pool.notice_hours / slot_hours + 1e-6) + 1):
             begun = tape.slots_begun((slot + ahead) * slot_hours)
             if begun < 1 or pool.quote(begun - 1).spot_gpus < spot_gpus:
                 return ahead * slot_hours
         return None
 
-    def _begin(self) -> Tapes:
-        own = self._pools[0]
-        tapes = [Tape.of(pool, first_hours(pool, own, self._start)) for pool in self._pools]
-        return Tapes(
-            tapes, [self._foresight(pool, tape) for pool, tape in zip(self._pools, tapes, strict=True)]
-        )
+    def _begin(self) -> list[ForecastTape]:
+        return [self._tape(pool) for pool in self._pools]
 
-    def _foresight(self, pool: Pool, tape: Tape) -> Foresight:
+    def _tape(self, pool: Pool) -> ForecastTape:
+        tape = Tape.of(pool, first_hours(pool, self._pools[0], self._start))
         if knows_the_future(self._forecaster):
-            return TrueForecasts(self._forecaster, pool, DEFAULT_HORIZON)
+            return TrueForecasts(self._forecaster, pool, tape, DEFAULT_HORIZON)
         return OnTape(self._forecaster, tape, DEFAULT_HORIZON)
 
 

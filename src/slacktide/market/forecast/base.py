@@ -139,14 +139,15 @@ class OnTape:
     """Forecasts from nothing but a tape."""
 
     def __init__(self, forecaster: Forecaster, tape: Tape, horizon: int) -> None:
-        self._forecaster, self._tape, self._horizon = forecaster, tape, horizon
+        self.tape = tape
+        self._forecaster, self._horizon = forecaster, horizon
         self._learner: Learner | None = None
         self._learned: tuple[int, int] = (tape.key, 0)
         """The series that was learned from, and how many slots of it."""
         self._said: tuple[Mark, Sequence[Quote]] | None = None
 
     def at(self, slots: int) -> Sequence[Quote]:
-        past = self._tape.past(slots)
+        past = self.tape.past(slots)
         mark = past.mark(len(past))
         if self._said is None or self._said[0] != mark:
             self._said = mark, self._forecast(past)
@@ -174,7 +175,8 @@ class OnTape:
 class TrueForecasts:
     """Forecasts of the clairvoyant: for experiments, and the only ones made from a whole pool."""
 
-    def __init__(self, forecaster: Forecaster, pool: Pool, horizon: int) -> None:
+    def __init__(self, forecaster: Forecaster, pool: Pool, tape: Tape, horizon: int) -> None:
+        self.tape = tape
         self._forecaster, self._pool, self._horizon = forecaster, pool, horizon
 
     def at(self, slots: int) -> Sequence[Quote]:

@@ -45,7 +45,7 @@ from slacktide.market.formats.samples import (
 from slacktide.market.live.live_pool import LivePool
 from slacktide.market.source import open_market
 from slacktide.market.spec import feed_path
-from slacktide.market.tape import MarketView, Tape, Tapes, first_hours
+from slacktide.market.tape import MarketView, Tape, first_hours
 
 MOST_POOLS = 4096
 MOST_WHOLE_BYTES = 1 << 26
@@ -84,8 +84,8 @@ class Feed:
         self._file_trouble = self._row_trouble = self._stale_trouble = ""
         self._caught_up, self._again = True, False
         self._pools: dict[str, LivePool] = {}
-        self._tapes = Tapes((), ())
-        self._parts: dict[tuple[str, ...], Tapes] = {}
+        self._tapes = list[OnTape]()
+        self._parts: dict[tuple[str, ...], list[OnTape]] = {}
         for pool in self.market.pools:
             self._add(pool)
 
@@ -145,7 +145,7 @@ class Feed:
         hours = (slot - start_slot) * tape.slot_hours
         if names not in self._parts:
             all_names = list(self._pools)
-            self._parts[names] = self._tapes.some([all_names.index(name) for name in names])
+            self._parts[names] = [self._tapes[all_names.index(name)] for name in names]
         return MarketView(self._parts[names], hours, own, since_hours=tape.begin_hours(start_slot))
 
     def quote(self, name: str, slot: int) -> Quote:
@@ -264,7 +264,7 @@ class Feed:
     def _add(self, pool: Pool) -> None:
         growing = LivePool(pool, first_hours(pool, self.market.pools[0], 0))
         self._pools[pool.name] = growing
-        self._tapes.add(growing.tape, OnTape(DEFAULT_FORECASTER, growing.tape, DEFAULT_HORIZON))
+        self._tapes.append(OnTape(DEFAULT_FORECASTER, growing.tape, DEFAULT_HORIZON))
 
 
 _shared: WeakValueDictionary[str, Feed] = WeakValueDictionary()

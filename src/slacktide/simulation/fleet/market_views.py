@@ -18,7 +18,7 @@ from slacktide.core.quotes import Quote, Sighting
 from slacktide.core.types import TIME_TOLERANCE_HOURS, Allocation, JobState
 from slacktide.market.forecast.base import OnTape
 from slacktide.market.forecast.persistence import DEFAULT_FORECASTER, DEFAULT_HORIZON
-from slacktide.market.tape import MarketView, Past, Tape, Tapes, first_hours
+from slacktide.market.tape import MarketView, Past, Tape, first_hours
 from slacktide.physics.pace import KNOWN
 from slacktide.policies.view import View as JobView
 from slacktide.policies.view import look
@@ -34,17 +34,17 @@ class Pasts:
     def __init__(self, scene: FleetScene) -> None:
         home = scene.pools[0]
         tapes = [Tape.of(pool, first_hours(pool, home, scene.start)) for pool in scene.pools]
-        self.tapes = Tapes(tapes, [OnTape(DEFAULT_FORECASTER, tape, DEFAULT_HORIZON) for tape in tapes])
+        self.tapes = [OnTape(DEFAULT_FORECASTER, tape, DEFAULT_HORIZON) for tape in tapes]
         for pool, tape in zip(scene.pools, tapes, strict=True):
             play(pool, tape, min(max(0, tape.slots_begun(0.0) - 1), len(pool)))
 
     def append(self, offer: PoolOffers) -> None:
         rows = zip(*(column.tolist() for column in offer), strict=True)
-        for tape, row in zip(self.tapes.tapes, rows, strict=True):
-            tape.append(Quote(*row))
+        for forecast, row in zip(self.tapes, rows, strict=True):
+            forecast.tape.append(Quote(*row))
 
     def past(self, pool: int) -> Past:
-        return self.tapes.tapes[pool].past()
+        return self.tapes[pool].tape.past()
 
     def forecast(self, pool: int) -> Sequence[Quote]:
         """Return nothing: allocators forecast for themselves."""
@@ -98,8 +98,8 @@ class MarketRows:
         own = site.slot - first
         name, here = self.name(place), where.index(int(jobs.pool[place]))
         moment = MarketView(
-            self._pasts.tapes.some(where), own * slot_hours, here, spot.by_others(name), first * slot_hours,
-            spot.on_demand_by_others(name),
+            [self._pasts.tapes[pool] for pool in where], own * slot_hours, here, spot.by_others(name),
+            first * slot_hours, spot.on_demand_by_others(name),
         )  # fmt: skip
         held = JobState(*(np.asarray(each).item() for each in state_of(jobs, place)[:8]))
         number, state = int(self._ids[place]), held._replace(pool=here)
