@@ -71,7 +71,7 @@ def _bills(ax: Axes, points: Sequence[Point], widths: Sequence[Width]) -> None:
     ax.set_ylim(0.9 * fastest, MOST_OVER * fastest)
     _log(ax, "x", load, MOST_MULTIPLE * load)
     _log(ax, "y", fastest, MOST_OVER * fastest)
-    ax.set_title(drawable(points[0].panel, 44), loc="left", fontsize=9)
+    ax.set_title(drawable(points[0].panel, 44))
 
 
 def _falling(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -96,7 +96,7 @@ def ratio_figure(ratios: Sequence[Ratio]) -> bytes:
                 _ratios(ax, [one for one in mine if (one.machines, one.panel) == (name, panel)])
             row[0].set_ylabel(f"mean over fixed-width's (log scale)\n{drawable(name, 44)}")
         for top, low, panel in zip(grid[0], grid[-1], panels, strict=True):
-            top.set_title(drawable(panel, 30), loc="left", fontsize=9)
+            top.set_title(drawable(panel, 30))
             low.set_xlabel("bill over load (log scale)")
         _legend(figure, grid.ravel())
 
@@ -131,7 +131,7 @@ def width_figure(widths: Sequence[Width]) -> bytes:
         _log(ax, "y", 1.0, max(one.real_gpus for one in widths))
         ax.set_xlabel("budget, GPUs on average")
         ax.set_ylabel("GPUs of a job (log scale)")
-        ax.set_title(drawable(widths[0].panel, 60), loc="left", fontsize=9)
+        ax.set_title(drawable(widths[0].panel, 60))
         ax.grid(True, axis="both")
         ax.legend(loc="lower right", borderaxespad=1.0)
 
@@ -159,7 +159,7 @@ def machine_figure(costs: Sequence[Cost]) -> bytes:
         for ax in (left, right):
             ax.axvline(1.0, color=INK, lw=0.8)
             ax.grid(True, axis="both")
-        left.set_title(f"{drawable(mine[0].panel, 30)}, bill at twice the load", loc="left", fontsize=9)
+        left.set_title(f"{drawable(mine[0].panel, 30)}, bill at twice the load")
         _legend(figure, (left, right))
 
     return png(draw, (10.0, 0.36 * len(names) + 1.9))
@@ -181,7 +181,7 @@ def epoch_figure(contests: Sequence[Contest]) -> bytes:
         ax.set_yticks(range(len(LABELS)), LABELS)
         ax.invert_yaxis()
         ax.set_xlabel("mean completion time over fixed-width with phases, at equal bills")
-        ax.set_title("restarts and speedups by phase are assumed, not measured", loc="left", fontsize=9)
+        ax.set_title("restarts and speedups by phase are assumed, not measured")
         ax.grid(True, axis="x")
         _legend(figure, (ax,))
 

@@ -54,7 +54,7 @@ def _panel(ax: Axes, panel: str, points: Sequence[Point], colours: dict[str, str
             _line(ax, [places[point.x] for point in mine], mine, colour, joined=panel != BARS)
     ax.set_xticks(list(places.values()), [ticks[x] for x in places])
     ax.tick_params(axis="x", labelrotation=30 if len(ticks) > 5 or panel == BARS else 0)
-    ax.set_title(drawable(panel, 40), loc="left", fontsize=9)
+    ax.set_title(drawable(panel, 40))
     ax.set_xlabel(X_LABELS[points[0].experiment])
     ax.yaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
     ax.grid(axis="both")
@@ -106,7 +106,7 @@ def selection_figure(result: Reproduction) -> bytes:
             _money(grid[0][column], steps)
             _trust(grid[1][column], steps)
             _regret(grid[2][column], steps)
-            grid[0][column].set_title(scenario, loc="left", fontsize=9)
+            grid[0][column].set_title(scenario)
             grid[2][column].set_xlabel("jobs")
         for row, label in enumerate(ROW_LABELS):
             grid[row][0].set_ylabel(label)

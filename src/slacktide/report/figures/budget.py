@@ -86,7 +86,7 @@ def _frontier(axes: Axes, answer: WidthPlan) -> None:
     here = plan.budget_gpus, plan.mean_response_hours
     axes.plot(*here, "o", color=PALETTE[1], ms=9, zorder=5, label="this budget")
     _time_axis(axes, answer, end)
-    axes.set_title("What every budget buys", loc="left", fontsize=9)
+    axes.set_title("What every budget buys")
     axes.legend(loc="upper right", borderaxespad=0.8)
     axes.grid(axis="both")
 
@@ -154,7 +154,7 @@ def _widths(axes: Axes, answer: WidthPlan) -> None:
     axes.yaxis.set_major_formatter(lambda width, _: f"{width:g}")
     left = len(order) - len(drawn)
     others = f" (the {MAX_LINES} that spend most; {left} are not shown)" if left > 0 else ""
-    axes.set_title(f"How wide each class runs{others}", loc="left", fontsize=9)
+    axes.set_title(f"How wide each class runs{others}")
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0))
     axes.grid(axis="both")
 

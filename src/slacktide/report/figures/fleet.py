@@ -173,7 +173,7 @@ def _responses(ax: Axes, found: FleetComparison) -> None:
 
 
 def _finish(ax: Axes, title: str, *, legend: bool = True) -> None:
-    ax.set_title(title, loc="left", fontsize=9.5, fontweight="bold")
+    ax.set_title(title, fontsize=9.5, fontweight="bold")
     ax.grid(axis="y")
     if legend:
         ax.legend(loc="lower right", bbox_to_anchor=(1.0, 1.02), ncols=5)

@@ -30,9 +30,7 @@ def _figure(source: str, scores: Scores) -> Figure:
     left, right = figure.subplots(1, 2, sharey=True)
     for axes, what, sentence in zip((left, right), ("availability", "price"), verdicts(scores), strict=True):
         _panel(axes, scores, what)
-        axes.set_title(
-            f"{what.capitalize()}\n{textwrap.fill(drawable(sentence), 78)}", loc="left", fontsize=9
-        )
+        axes.set_title(f"{what.capitalize()}\n{textwrap.fill(drawable(sentence), 78)}")
     left.set_ylabel("error avoided, against persistence")
     percent_ticks(left.yaxis, 8, signed=True)
     handles, labels = left.get_legend_handles_labels()

@@ -61,7 +61,7 @@ def _weights(axes: Axes, hedge: Hedge) -> None:
         axes.axvline(change.jobs, color=INK, lw=0.7, ls=":")
     axes.set(ylim=(0, 1), ylabel="share of trust", xlim=(0, max(jobs)))
     axes.yaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
-    axes.set_title("Trust in each policy (dotted: the leader changed)", loc="left", fontsize=9)
+    axes.set_title("Trust in each policy (dotted: the leader changed)")
     axes.tick_params(axis="x", labelbottom=False)
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0))
 
@@ -75,6 +75,6 @@ def _regret(axes: Axes, hedge: Hedge) -> None:
     axes.axhline(0.0, color=FAINT, lw=0.6)
     axes.set(xlabel="jobs ended", ylabel="scaled utility")
     axes.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[call-arg]
-    axes.set_title("Regret against the best single policy in hindsight", loc="left", fontsize=9)
+    axes.set_title("Regret against the best single policy in hindsight")
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0))
     axes.grid(axis="both")

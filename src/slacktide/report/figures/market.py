@@ -93,7 +93,7 @@ def _availability(axes: Axes, pool: Pool, colour: str) -> None:
     axes.set_ylim(0, max(1, int(pool.spot_gpus.max())) * 1.08)
     axes.set_ylabel("spot GPUs")
     axes.yaxis.get_major_locator().set_params(integer=True, nbins=4)  # type: ignore[call-arg]
-    axes.set_title(_facts(pool), loc="left", fontsize=9, color=INK)
+    axes.set_title(_facts(pool), color=INK)
     _dates(axes)
 
 
@@ -118,8 +118,6 @@ def _price(axes: Axes, pool: Pool, colour: str) -> None:
     axes.set_title(
         f"{drawable(pool.name, 48)}:  {figures.max_spot_gpus} spot GPUs at all times · "
         f"{figures.spot_min_usd:.2f} to {figures.spot_max_usd:.2f}, mean {figures.spot_mean_usd:.2f}{share}",
-        loc="left",
-        fontsize=9,
     )
     axes.set_ylim(0, None)
     axes.set_ylabel("USD/GPU-h")
@@ -138,7 +136,7 @@ def _prices(axes: Axes, shown: Sequence[Pool]) -> None:
     axes.set_ylim(0, None)
     axes.set_ylabel("USD per GPU-hour")
     which = "" if len(shown) == 1 else " by pool (colours as above)"
-    axes.set_title(f"Price: spot{which} against on demand", loc="left", fontsize=9)
+    axes.set_title(f"Price: spot{which} against on demand")
     axes.legend(loc="center right", ncols=2, borderaxespad=1.0)
     _dates(axes)
 
@@ -182,7 +180,7 @@ def _hours(axes: Axes, shown: Sequence[Pool]) -> None:
     axes.set(xlim=(0, 24), ylim=(0, 1.03), xlabel="hour of the day, UTC", ylabel="share of time with spot")
     axes.set_xticks(range(0, 25, 3))
     axes.yaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
-    axes.set_title("Availability by hour (13 to 21 UTC shaded)", loc="left", fontsize=9)
+    axes.set_title("Availability by hour (13 to 21 UTC shaded)")
     axes.grid(axis="both")
 
 
@@ -207,7 +205,7 @@ def _spells(axes: Axes, shown: Sequence[Pool]) -> None:
     axes.set(xlim=(low, high), ylim=(0, 1.03))
     axes.set_ylabel("share that lasts at least that long")
     axes.yaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
-    axes.set_title("How long spells last", loc="left", fontsize=9)
+    axes.set_title("How long spells last")
     axes.legend(loc="upper right", borderaxespad=1.0)
     axes.grid(axis="both")
 

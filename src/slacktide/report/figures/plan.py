@@ -53,8 +53,8 @@ def _figure(plan: JobPlan, *, titled: bool) -> Figure:
     widest = plan.by_width[-1].at if plan.by_width else plan.job.max_gpus
     _curve(axes[1, 0], plan.by_deadline, plan.job.deadline_hours, "deadline, hours from the start")
     _curve(axes[1, 1], plan.by_width, widest, "maximum GPUs")
-    axes[1, 0].set_title("Cost against deadline", loc="left", size=10)
-    axes[1, 1].set_title("Cost against width", loc="left", size=10)
+    axes[1, 0].set_title("Cost against deadline", size=10)
+    axes[1, 1].set_title("Cost against width", size=10)
     if titled:
         figure.text(0.03, 0.95, drawable(f"Plan of {plan.job.name}", 60), size=14, weight="bold")
         figure.text(0.03, 0.915, drawable(_subtitle(plan), 150))
@@ -88,7 +88,7 @@ def _bills(ax: Axes, plan: JobPlan) -> None:
     title = "Bills: simulated futures (thick), recent starts (thin)"
     if plan.moving is not None:
         title = f"Bills over {plan.outlooks[0].futures.runs} simulated futures"
-    ax.set_title(title, loc="left", size=10)
+    ax.set_title(title, size=10)
     ax.grid(axis="x")
 
 
@@ -106,7 +106,7 @@ def _gpus(ax: Axes, plan: JobPlan) -> None:
     ax.set_xlim(0.0, plan.job.deadline_hours)
     ax.set_ylim(0.0, plan.job.max_gpus * 1.2)
     ax.set_xlabel("hours from the start")
-    ax.set_title("GPUs held, on average", loc="left", size=10)
+    ax.set_title("GPUs held, on average", size=10)
     ax.legend(loc="upper right", ncols=2)
     ax.grid(axis="y")
 
@@ -150,7 +150,7 @@ def _where(ax: Axes, plan: JobPlan, moving: Moving) -> None:
     ax.yaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
     ax.set_ylabel("share of the futures")
     ax.set_xlabel("hours from the start")
-    ax.set_title("Where it would hold GPUs, if it moves", loc="left", size=10)
+    ax.set_title("Where it would hold GPUs, if it moves", size=10)
     ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0))
 
 

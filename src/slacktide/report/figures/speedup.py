@@ -69,7 +69,7 @@ def _panel(axes: Axes, study: Study) -> None:
     closest = fitted.fits[0]
     best = f"closest: {closest.form}, {100 * closest.error_share:.1f} % off"
     under = f"; {len(far)} of {len(fitted.points)} points under the hull (hollow)" if far else ""
-    axes.set_title(f"{drawable(study.label, 44)}\n{best}{under}".lstrip(), loc="left", fontsize=8.5)
+    axes.set_title(f"{drawable(study.label, 44)}\n{best}{under}".lstrip(), fontsize=8.5)
 
 
 def _scales(axes: Axes, study: Study, wide: bool) -> None:

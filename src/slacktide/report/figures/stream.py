@@ -83,7 +83,7 @@ def _points(axes: Axes, found: StreamComparison, known: dict[str, Look]) -> None
     axes.set(xlim=(low - room, high + room), ylim=(bottom, top))
     axes.set_xlabel("GPUs rented, on average over time")
     style.duration_ticks(axes.yaxis)
-    axes.set_title("What is spent, and what it buys", loc="left", fontsize=9)
+    axes.set_title("What is spent, and what it buys")
     axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.005), ncols=2)
     axes.grid()
 
@@ -111,7 +111,7 @@ def _curves(axes: Axes, found: StreamComparison, known: dict[str, Look]) -> None
     axes.set_xticks(ticks)
     style.duration_ticks(axes.xaxis)
     axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:.3g}%")
-    axes.set_title("Jobs that take longer than …", loc="left", fontsize=9)
+    axes.set_title("Jobs that take longer than …")
     axes.legend(loc="lower left", borderaxespad=0.8, handlelength=2.6)
     axes.grid()
 
@@ -129,7 +129,7 @@ def _wastes(axes: Axes, found: StreamComparison) -> None:
     axes.invert_yaxis()
     axes.set_xlim(0, max(0.05, 1.1 * float(left.max())))
     style.percent_ticks(axes.xaxis)
-    axes.set_title("Share of the bill that did no work", loc="left", fontsize=9)
+    axes.set_title("Share of the bill that did no work")
     if left.any():
         axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.005), ncols=3)
     axes.grid(axis="x")

@@ -55,7 +55,7 @@ def page(comparison: Comparison) -> str:
         summary=summary(comparison),
         colours=list(rendering.colours_of(one.policy for one in comparison.summary).values()),
         summary_note=COSTS + (MOVED if comparison.roams else ""),
-        bills=rendering.drawing(cost_svg(comparison)),
+        bills=cost_svg(comparison),
         in_pools=in_pools(comparison) if comparison.roams else None,
         typical_note=f"From {words.long_time(run.pool.time(run.start_slot))}{where}: the market, what each "
         "policy held, did and spent.",
@@ -102,7 +102,6 @@ class StartRow(NamedTuple):
 
 
 def _starts(comparison: Comparison) -> list[StartRow]:
-    """Return a row per start with each policy's cost, finish and preemptions."""
     pools = {pool.name: pool for pool in comparison.pools}
     by_start: dict[tuple[str, int], dict[str, Run]] = {}
     for run in comparison.runs:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from slacktide.report.figures.fleet import fleet_svg
-from slacktide.report.pages.rendering import colours_of, drawing, render
+from slacktide.report.pages.rendering import colours_of, render
 from slacktide.report.text.tables import fleet as text
 from slacktide.results.fleet import by_class, outcomes
 
@@ -23,7 +23,7 @@ def page(found: FleetComparison, source: str) -> str:
         common=text.common_line(found),
         policies=text.policies(found),
         colours=list(colours_of(row.policy for row in found.rows).values()),
-        picture=drawing(fleet_svg(found)),
+        picture=fleet_svg(found),
         period=text.first_period(found.month),
         first=found.story.policy,
         money=text.money(found),

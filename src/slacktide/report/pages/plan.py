@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from slacktide.report.figures.plan import plan_svg
-from slacktide.report.pages.rendering import drawing, render
+from slacktide.report.pages.rendering import render
 from slacktide.report.text.tables import plan as text
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ def page(plan: JobPlan) -> str:
         "plan.html",
         title=f"Plan of {plan.job.name}",
         said=[line for sentence in text.opening(plan) for line in sentence.splitlines()],
-        picture=drawing(plan_svg(plan)),
+        picture=plan_svg(plan),
         changes=[change.strip() for change in (*text.deadline_words(plan), *text.width_words(plan))],
         policies=text.policies(plan),
         pools=None if plan.moving is None else text.pools(plan.moving),

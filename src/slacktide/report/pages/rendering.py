@@ -56,13 +56,6 @@ def _plain(value: Any) -> Any:
     return words.plain(value) if type(value) is str else value
 
 
-def drawing(svg: str) -> Any:
-    """Mark a drawing of ours as what it is, so that it stands in a page as it is."""
-    from markupsafe import Markup
-
-    return Markup(svg)
-
-
 class Fold(NamedTuple):
     """Tables that open when their heading is clicked; no script is needed."""
 
@@ -89,9 +82,9 @@ def job_facts(job: Job) -> list[str]:
     return [*facts, f"billed by the {job.billing}", f"speedup {job.speedup!r}"]
 
 
-def pictures(runs: Sequence[RunResult]) -> list[Any]:
-    """Return the panels of runs from one start as drawings."""
-    return [drawing(panel_svg(runs, panel)) for panel in PANELS]
+def pictures(runs: Sequence[RunResult]) -> list[str]:
+    """Return the panels of runs from one start as SVG."""
+    return [panel_svg(runs, panel) for panel in PANELS]
 
 
 def every_decision(runs: Sequence[RunResult]) -> list[Fold]:

@@ -45,6 +45,8 @@ STYLE: dict[Any, Any] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.axisbelow": True,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 9.0,
     "xtick.color": FAINT,
     "ytick.color": FAINT,
     "xtick.labelcolor": INK,

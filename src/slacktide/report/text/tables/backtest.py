@@ -6,7 +6,7 @@ Decisions that decided and held the same become one line.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
@@ -277,13 +277,47 @@ def _moving(comparison: Comparison) -> str:
 
 def caveats(comparison: Comparison) -> list[str]:
     """Say what the verdict alone would hide: a wrong file, lateness, who paid less but was late, no money."""
-    one = best(comparison)
-    said = [words.truth(comparison.job, comparison.truth)]
-    said += ["No policy was on time from every start."] if 0 < one.on_time_share < 1 else []
-    said += [_cheaper_but_late(comparison, one, other) for other in comparison.summary]
-    said += [_money_ended(comparison), _clairvoyant_late(comparison), _clairvoyant_spare(comparison)]
-    said += [_rounded(comparison)]
-    return [sentence for sentence in said if sentence]
+    wrong_file = words.truth(comparison.job, comparison.truth)
+    of_policies, of_clairvoyant = _policy_caveats(comparison), _clairvoyant_caveats(comparison)
+    return [*([wrong_file] if wrong_file else []), *of_policies, *of_clairvoyant]
+
+
+def _policy_caveats(comparison: Comparison) -> Iterator[str]:
+    chosen = best(comparison)
+    if 0 < chosen.on_time_share < 1:
+        yield "No policy was on time from every start."
+    unfinished = []
+    for row in comparison.summary:
+        runs, policy = words.runs_of(comparison, row.policy), words.plain(row.policy)
+        never = sum(not math.isfinite(run.finish_hours) for run in runs)
+        if never:
+            unfinished.append(f"{policy} {never} of {len(runs)} times")
+        later, cheaper = row.on_time_share < chosen.on_time_share, row.mean_cost_usd < chosen.mean_cost_usd
+        if later and cheaper and row.policy not in CLAIRVOYANTS:
+            late = words.count(sum(not run.on_time for run in runs), "start")
+            yield f"{policy} paid less ({format_usd(row.mean_cost_usd)} on average) but was late from {late}."
+    if unfinished:
+        yield f"The maximum cost was reached before the work was done: {', '.join(unfinished)}."
+
+
+def _clairvoyant_caveats(comparison: Comparison) -> Iterator[str]:
+    runs = words.runs_of(comparison, OVER_POOLS if comparison.roams else CLAIRVOYANT)
+    if late := sum(not run.on_time for run in runs):
+        yield f"Even the clairvoyant was late from {late} of {words.count(len(runs), 'start')}."
+    if comparison.clairvoyant_spare_usd is not None:
+        # The clairvoyant of a wide job is close to the best plan, not the best.
+        known = next(row for row in comparison.summary if row.policy == CLAIRVOYANT)
+        spare = words.spare(comparison.clairvoyant_spare_usd, known.mean_cost_usd)
+        yield f"The clairvoyant is close, not exact: {spare} on average."
+    if comparison.roams and not by_value(comparison.job):
+        # Rounding lets the clairvoyant of one pool beat the one over pools.
+        over, stayed = (words.runs_of(comparison, name) for name in (OVER_POOLS, IN_THE_POOL))
+        more = [one.cost_usd - other.cost_usd for one, other in zip(over, stayed, strict=True)]
+        if more := [usd for usd in more if usd >= CENT_USD]:
+            yield (
+                f"The clairvoyant over pools is close, not exact: from {words.count(len(more), 'start')} the "
+                f"one in the pool paid less, by at most {format_usd(max(more))}."
+            )
 
 
 def _when(comparison: Comparison, policy: str) -> str:
@@ -306,52 +340,3 @@ def _against_on_demand(comparison: Comparison, one: PolicySummary) -> str:
     if round(share, 2) == 0:
         return ", as much as on demand"
     return f", {words.percent(abs(share))} {'less' if share < 0 else 'more'} than on demand"
-
-
-def _cheaper_but_late(comparison: Comparison, one: PolicySummary, other: PolicySummary) -> str:
-    later, cheaper = other.on_time_share < one.on_time_share, other.mean_cost_usd < one.mean_cost_usd
-    if other.policy in CLAIRVOYANTS or not (later and cheaper):
-        return ""
-    late = sum(not run.on_time for run in words.runs_of(comparison, other.policy))
-    paid = f"{words.plain(other.policy)} paid less ({format_usd(other.mean_cost_usd)} on average)"
-    return f"{paid} but was late from {words.count(late, 'start')}."
-
-
-def _money_ended(comparison: Comparison) -> str:
-    said = []
-    for one in comparison.summary:
-        runs = words.runs_of(comparison, one.policy)
-        never = sum(not math.isfinite(run.finish_hours) for run in runs)
-        if never:
-            said.append(f"{words.plain(one.policy)} {never} of {len(runs)} times")
-    return f"The maximum cost was reached before the work was done: {', '.join(said)}." if said else ""
-
-
-def _clairvoyant_spare(comparison: Comparison) -> str:
-    """Say what the yardstick of a wide job leaves open, so that it is not taken for the best then."""
-    if comparison.clairvoyant_spare_usd is None:
-        return ""
-    known = next(one for one in comparison.summary if one.policy == CLAIRVOYANT)
-    said = words.spare(comparison.clairvoyant_spare_usd, known.mean_cost_usd)
-    return f"The clairvoyant is close, not exact: {said} on average."
-
-
-def _rounded(comparison: Comparison) -> str:
-    """Say where the clairvoyant over pools was beaten by that of one pool, as rounding lets it be."""
-    if not comparison.roams:
-        return ""
-    over, stayed = (words.runs_of(comparison, name) for name in (OVER_POOLS, IN_THE_POOL))
-    more = [one.cost_usd - other.cost_usd for one, other in zip(over, stayed, strict=True)]
-    more = [usd for usd in more if usd >= CENT_USD]
-    if not more or by_value(comparison.job):
-        return ""
-    return (
-        f"The clairvoyant over pools is close, not exact: from {words.count(len(more), 'start')} the one in "
-        f"the pool paid less, by at most {format_usd(max(more))}."
-    )
-
-
-def _clairvoyant_late(comparison: Comparison) -> str:
-    runs = words.runs_of(comparison, OVER_POOLS if comparison.roams else CLAIRVOYANT)
-    late = sum(not run.on_time for run in runs)
-    return f"Even the clairvoyant was late from {late} of {words.count(len(runs), 'start')}." if late else ""
