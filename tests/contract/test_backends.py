@@ -29,7 +29,7 @@ def test_a_dry_run_keeps_the_contract() -> None:
 
 @pytest.mark.parametrize("check", BACKEND_CHECKS, ids=lambda check: check.__name__)
 def test_local_processes_keep_the_contract(check: BackendCheck) -> None:
-    with trials.trial(Local) as one:
+    with trials.backend_trial(Local) as one:
         check(one)
 
 
@@ -273,7 +273,7 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("fault", FAULTS, ids=_names)
 def test_a_broken_back_end_does_not_keep_the_contract(fault: tuple[type, BackendCheck, str]) -> None:
     make, check, words = fault
-    with trials.trial(make) as one, pytest.raises(CheckFailed, match=words):
+    with trials.backend_trial(make) as one, pytest.raises(CheckFailed, match=words):
         check(one)
 
 

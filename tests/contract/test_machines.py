@@ -31,5 +31,5 @@ class TwoMachines(MachineBackend):
 
 @pytest.mark.parametrize("check", BACKEND_CHECKS, ids=lambda check: check.__name__)
 def test_machines_keep_the_contract(check: BackendCheck) -> None:
-    with trials.trial(TwoMachines) as one:
+    with trials.backend_trial(TwoMachines) as one:
         check(one)

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from slacktide.backends.base import BackendStatus, Preemptable
 from slacktide.checks.base import must
-from slacktide.checks.trial import FOREVER, JOB, ORDER, SECRET, BackendTrial, Make, trial
+from slacktide.checks.trial import FOREVER, JOB, ORDER, SECRET, BackendTrial, Make, backend_trial
 from slacktide.core.types import Order
 
 BackendCheck: TypeAlias = Callable[[BackendTrial], None]
@@ -31,16 +31,16 @@ ON_DEMAND = ORDER._replace(attempt=2, spot_gpus=0, on_demand_gpus=2)
 def check_backend(make: Make) -> None:
     """Run all checks on back ends made afresh; raises CheckFailed with what does not hold."""
     for check in ORDER_CHECKS if is_dry(make) else (*ORDER_CHECKS, *WORKER_CHECKS):
-        with trial(make) as one:
-            check(one)
+        with backend_trial(make) as trial:
+            check(trial)
 
 
 def is_dry(make: Make) -> bool:
     """Say whether a back end starts nothing, by its own word: it never says whether a job has finished."""
-    with trial(make) as one:
-        one.enter()
-        dry = one.held(ORDER).finished is None
-        ended = one.let_go(ORDER)
+    with backend_trial(make) as trial:
+        trial.enter()
+        dry = trial.held(ORDER).finished is None
+        ended = trial.let_go(ORDER)
     must(
         not dry or ended.finished is None,
         "a back end that cannot know that a job finished must never say so",
@@ -48,10 +48,10 @@ def is_dry(make: Make) -> bool:
     return dry
 
 
-def check_repeating(one: BackendTrial) -> None:
+def check_repeating(trial: BackendTrial) -> None:
     """The same order again changes nothing, and what is ordered comes to be held."""
-    one.enter()
-    facts = one.held(ORDER, times=3)
+    trial.enter()
+    facts = trial.held(ORDER, times=3)
     must(facts.attempt == 1, f"the attempt that was ordered must be held, got {facts.attempt}")
     must(facts.pool == "here", f"the pool that was ordered must be reported, got {facts.pool!r}")
     must(facts.failure is None, f"a healthy job must not fail, got {facts.failure}")
@@ -61,127 +61,129 @@ def check_repeating(one: BackendTrial) -> None:
     must(not facts.gone, "what is held must not be gone")
 
 
-def check_looking(one: BackendTrial) -> None:
+def check_looking(trial: BackendTrial) -> None:
     """Looking decides nothing: two looks at what does not change give the same answer."""
-    one.enter()
-    one.held(ORDER)
-    first, second = one.look(), one.look()
+    trial.enter()
+    trial.held(ORDER)
+    first, second = trial.look(), trial.look()
     must(first._replace(silent_s=0.0) == second._replace(silent_s=0.0), "looking must change nothing")
-    both = one.backend.look([JOB, JOB])
+    both = trial.backend.look([JOB, JOB])
     must(set(both) == {JOB}, f"a look must answer for the jobs requested, got {sorted(both)}")
 
 
-def check_letting_go(one: BackendTrial) -> None:
+def check_letting_go(trial: BackendTrial) -> None:
     """An order to end leads to nothing being held, within the grace."""
-    one.enter()
-    one.held(ORDER)
-    facts = one.let_go(ORDER)
+    trial.enter()
+    trial.held(ORDER)
+    facts = trial.let_go(ORDER)
     held = facts.spot_gpus, facts.on_demand_gpus, facts.pending_gpus
     must(held == (0, 0, 0), f"what is gone must not be held, got {held}")
 
 
-def check_taking(one: BackendTrial) -> None:
+def check_taking(trial: BackendTrial) -> None:
     """After spot was taken a new order with what is left is held."""
-    if isinstance(one.backend, Preemptable):
-        one.enter()
-        one.held(ORDER)
-        one.backend.take(JOB, 1, 0.0)
-        one.held(ORDER._replace(attempt=2, spot_gpus=1))
+    if isinstance(trial.backend, Preemptable):
+        trial.enter()
+        trial.held(ORDER)
+        trial.backend.take(JOB, 1, 0.0)
+        trial.held(ORDER._replace(attempt=2, spot_gpus=1))
 
 
-def check_sweeping(one: BackendTrial) -> None:
+def check_sweeping(trial: BackendTrial) -> None:
     """What an order explains stays, and what none does is ended."""
-    one.enter()
-    one.held(ORDER)
-    one.backend.sweep([ORDER])
-    one.held(ORDER)
-    one.backend.sweep([])
-    one.let_go(ORDER)
+    trial.enter()
+    trial.held(ORDER)
+    trial.backend.sweep([ORDER])
+    trial.held(ORDER)
+    trial.backend.sweep([])
+    trial.let_go(ORDER)
 
 
-def check_until(one: BackendTrial) -> None:
+def check_until(trial: BackendTrial) -> None:
     """Nothing is held beyond the end of its order, without another order; a later end extends it."""
-    one.enter()
-    one.held(ORDER._replace(until_hours=1.0))
-    one.held(ORDER._replace(until_hours=2.0))
-    one.hours = 1.5
-    must(not one.look().gone, "an order whose end was put off must be held on")
-    one.hours = 2.0
-    one.until(lambda facts: facts.gone, "an order must not be held beyond its until_hours")
+    trial.enter()
+    trial.held(ORDER._replace(until_hours=1.0))
+    trial.held(ORDER._replace(until_hours=2.0))
+    trial.hours = 1.5
+    must(not trial.look().gone, "an order whose end was put off must be held on")
+    trial.hours = 2.0
+    trial.until(lambda facts: facts.gone, "an order must not be held beyond its until_hours")
 
 
-def check_fence(one: BackendTrial) -> None:
+def check_fence(trial: BackendTrial) -> None:
     """An order with an older attempt comes too late and changes nothing."""
-    one.enter()
-    one.held(ORDER._replace(attempt=2, spot_gpus=1))
-    one.backend.hold(ORDER)
-    facts = one.look()
+    trial.enter()
+    trial.held(ORDER._replace(attempt=2, spot_gpus=1))
+    trial.backend.hold(ORDER)
+    facts = trial.look()
     must(
         (facts.attempt, facts.spot_gpus + facts.pending_gpus) == (2, 1),
         f"an older attempt must change nothing, got attempt {facts.attempt}",
     )
 
 
-def check_running(one: BackendTrial) -> None:
+def check_running(trial: BackendTrial) -> None:
     """Every worker runs, knows who it is, has what was declared for it, and what it prints can be read."""
     (secret, value), colour = next(iter(SECRET.items())), "deep red"
     says = f'echo "$RANK of $WORLD_SIZE, $CHECK_COLOUR"; [ "${secret}" = {value} ] && echo knows'
-    one.enter(f"{says}; echo end >&2", env={"CHECK_COLOUR": colour})
-    one.backend.hold(ORDER)
-    one.until(lambda facts: facts.gone, "workers whose command ends must be reported as gone")
+    trial.enter(f"{says}; echo end >&2", env={"CHECK_COLOUR": colour})
+    trial.backend.hold(ORDER)
+    trial.until(lambda facts: facts.gone, "workers whose command ends must be reported as gone")
     for rank in RANKS:
-        printed = one.printed(rank)
+        printed = trial.printed(rank)
         must(f"{rank} of 3, {colour}" in printed, f"a worker must know its rank and variables, got {printed}")
         must("knows" in printed, "a worker must have its secrets")
         must("end" in printed, "what a worker prints on its standard error must be in its log too")
-        lines = list(one.log(rank).read(0))
-        rest = list(one.log(rank).read(len(lines[0])))
+        lines = list(trial.log(rank).read(0))
+        rest = list(trial.log(rank).read(len(lines[0])))
         must(rest == lines[1:], "a log must be readable from the beginning of any line")
 
 
-def check_exit_code(one: BackendTrial) -> None:
+def check_exit_code(trial: BackendTrial) -> None:
     """A worker that ends badly by itself is a failure, by its rank and code, while the others run."""
-    one.enter(f'[ "$RANK" = 1 ] && exit 3; {FOREVER}')
-    one.backend.hold(ORDER)
-    facts = one.until(lambda facts: facts.failure or facts.gone, "a worker that ends badly must be reported")
+    trial.enter(f'[ "$RANK" = 1 ] && exit 3; {FOREVER}')
+    trial.backend.hold(ORDER)
+    facts = trial.until(
+        lambda facts: facts.failure or facts.gone, "a worker that ends badly must be reported"
+    )
     failure = facts.failure
     must(failure is not None and failure[:2] == (1, 3), f"rank 1 must have failed with 3, got {failure}")
     must(not facts.finished, "what has failed must not be finished")
     must(not facts.stopped and not _lost(facts), "a failure must be neither a stop nor a loss")
 
 
-def check_success(one: BackendTrial) -> None:
+def check_success(trial: BackendTrial) -> None:
     """Workers that all end with 0, all done by their own word, have succeeded, and are not run again."""
-    one.enter(f"echo begun; {_report(DONE)}")
-    one.backend.hold(ORDER)
-    facts = one.until(lambda facts: facts.gone, "workers whose command ends must be reported as gone")
+    trial.enter(f"echo begun; {_report(DONE)}")
+    trial.backend.hold(ORDER)
+    facts = trial.until(lambda facts: facts.gone, "workers whose command ends must be reported as gone")
     for _ in range(3):
         must(facts.finished, "a job that ended with 0 and reported 1 done must be finished, at every look")
         must(not (facts.failure or facts.stopped or _lost(facts)), "a success must be nothing else")
         until_hours = facts.until_hours
-        must(-1.0 < until_hours <= one.hours, f"the time of its end must be reported, got {until_hours}")
-        one.backend.hold(ORDER)
-        facts = one.look()
+        must(-1.0 < until_hours <= trial.hours, f"the time of its end must be reported, got {until_hours}")
+        trial.backend.hold(ORDER)
+        facts = trial.look()
     for rank in RANKS:
-        must(one.printed(rank).count("begun") == 1, "the same order again must not run a job again")
+        must(trial.printed(rank).count("begun") == 1, "the same order again must not run a job again")
 
 
-def check_next_attempt(one: BackendTrial) -> None:
+def check_next_attempt(trial: BackendTrial) -> None:
     """A success is reported for the attempt that it was, and not for the next one."""
-    one.enter(f'echo begun; [ "$SLACKTIDE_ATTEMPT" = 1 ] && exit 0; {FOREVER}')
-    one.backend.hold(ORDER)
-    one.until(lambda facts: facts.gone and facts.finished, "a job that ended with 0 must be finished")
-    facts = one.held(ORDER._replace(attempt=2))
+    trial.enter(f'echo begun; [ "$SLACKTIDE_ATTEMPT" = 1 ] && exit 0; {FOREVER}')
+    trial.backend.hold(ORDER)
+    trial.until(lambda facts: facts.gone and facts.finished, "a job that ended with 0 must be finished")
+    facts = trial.held(ORDER._replace(attempt=2))
     must(not facts.finished, "the success of an attempt must not be reported for the next one")
     must(facts.until_hours == math.inf, "what lives must not have ended")
     must(facts.newest_attempt == 2, f"the highest attempt begun must be reported, got {facts.newest_attempt}")
 
 
-def check_progress(one: BackendTrial) -> None:
+def check_progress(trial: BackendTrial) -> None:
     """What a job reports arrives, and the last of it is believed more than an exit with 0."""
-    one.enter(_report(PARTLY))
-    one.backend.hold(ORDER)
-    facts = one.until(
+    trial.enter(_report(PARTLY))
+    trial.backend.hold(ORDER)
+    facts = trial.until(
         lambda facts: facts.gone and (facts.failure or facts.finished), "an end must be reported"
     )
     progress = facts.progress
@@ -196,109 +198,109 @@ def check_progress(one: BackendTrial) -> None:
     must(facts.failure is not None, "a job that ended with 0 before its work was done must have failed")
 
 
-def check_stopping(one: BackendTrial) -> None:
+def check_stopping(trial: BackendTrial) -> None:
     """An order to end reaches the command as SIGTERM, and how it ends then is a stop, 0 included."""
-    _work(one)
-    _must_be_stopped(one.let_go(ORDER))
+    _work(trial)
+    _must_be_stopped(trial.let_go(ORDER))
     for rank in RANKS:
-        must("stopping" in one.printed(rank), "SIGTERM must reach the command before it is killed")
+        must("stopping" in trial.printed(rank), "SIGTERM must reach the command before it is killed")
 
 
-def check_stopped_from_outside(one: BackendTrial) -> None:
+def check_stopped_from_outside(trial: BackendTrial) -> None:
     """A worker that was stopped from outside has stopped: it has neither succeeded nor failed."""
-    one.enter(f'[ "$RANK" = 0 ] || {FOREVER}; trap "exit 0" TERM; kill -TERM 0; {FOREVER}')
-    one.backend.hold(ORDER)
+    trial.enter(f'[ "$RANK" = 0 ] || {FOREVER}; trap "exit 0" TERM; kill -TERM 0; {FOREVER}')
+    trial.backend.hold(ORDER)
     words = "a worker that was requested to stop, by anyone, must be reported as stopped"
-    facts = one.until(lambda facts: facts.stopped or facts.finished or facts.failure, words)
+    facts = trial.until(lambda facts: facts.stopped or facts.finished or facts.failure, words)
     _must_be_stopped(facts)
-    _must_be_stopped(one.let_go(ORDER))
+    _must_be_stopped(trial.let_go(ORDER))
 
 
-def check_losing(one: BackendTrial) -> None:
+def check_losing(trial: BackendTrial) -> None:
     """A worker that vanishes with all that watches it there is a loss, of its kind, and no failure."""
-    one.enter(f'echo ready; [ "$RANK" = 1 ] && kill -9 0; {FOREVER}')
-    _must_lose(one, SPOT, (1, 0))
-    _must_lose(one, ON_DEMAND, (0, 1))
+    trial.enter(f'echo ready; [ "$RANK" = 1 ] && kill -9 0; {FOREVER}')
+    _must_lose(trial, SPOT, (1, 0))
+    _must_lose(trial, ON_DEMAND, (0, 1))
 
 
-def check_adopting(one: BackendTrial) -> None:
+def check_adopting(trial: BackendTrial) -> None:
     """Another controller finds the workers, goes on with them as they are, and can end them."""
-    _work(one)
-    _go_on(one, [ORDER])
-    facts = one.held(ORDER, times=2)
+    _work(trial)
+    _go_on(trial, [ORDER])
+    facts = trial.held(ORDER, times=2)
     must(not facts.stopped and not facts.finished, "adopted workers must go on")
     must(facts.newest_attempt == 1, f"the highest attempt begun must be reported, got {facts.newest_attempt}")
-    _must_be_stopped(one.let_go(ORDER))
+    _must_be_stopped(trial.let_go(ORDER))
     for rank in RANKS:
-        printed = one.printed(rank)
+        printed = trial.printed(rank)
         must(printed.count("ready") == 1, "adopted workers must not be started again")
         must("stopping" in printed, "adopted workers must be ended as others are")
 
 
-def check_ended_unseen(one: BackendTrial) -> None:
+def check_ended_unseen(trial: BackendTrial) -> None:
     """Another controller learns how workers ended while none was there."""
-    one.enter("echo ready; [ $RANK = 1 ] && exit 3; exit 0")
-    one.backend.hold(ORDER)
-    one.until_printed("ready", RANKS)
-    _go_on(one, [ORDER], FOREVER)
-    one.backend.hold(ORDER)
-    facts = one.until(lambda facts: facts.gone, "workers that ended must be reported as gone")
+    trial.enter("echo ready; [ $RANK = 1 ] && exit 3; exit 0")
+    trial.backend.hold(ORDER)
+    trial.until_printed("ready", RANKS)
+    _go_on(trial, [ORDER], FOREVER)
+    trial.backend.hold(ORDER)
+    facts = trial.until(lambda facts: facts.gone, "workers that ended must be reported as gone")
     failure = facts.failure
     must(failure is not None and failure[:2] == (1, 3), f"rank 1 must have failed with 3, got {failure}")
 
 
-def check_stopped_attempt(one: BackendTrial) -> None:
+def check_stopped_attempt(trial: BackendTrial) -> None:
     """An attempt that was requested to stop is not run on by another controller, whatever its orders are."""
-    _work(one)
-    one.let_go(ORDER)
-    _go_on(one, [ORDER])
-    one.backend.hold(ORDER)
-    facts = one.until(lambda facts: facts.gone, "an attempt that was requested to stop must stay ended")
+    _work(trial)
+    trial.let_go(ORDER)
+    _go_on(trial, [ORDER])
+    trial.backend.hold(ORDER)
+    facts = trial.until(lambda facts: facts.gone, "an attempt that was requested to stop must stay ended")
     _must_be_stopped(facts)
     must(facts.pending_gpus == 0, "an attempt that was requested to stop must not be awaited")
-    one.held(ORDER._replace(attempt=2))
-    must(one.printed(0).count("ready") == 1, "an attempt that was stopped must not be started again")
+    trial.held(ORDER._replace(attempt=2))
+    must(trial.printed(0).count("ready") == 1, "an attempt that was stopped must not be started again")
 
 
-def check_used_number(one: BackendTrial) -> None:
+def check_used_number(trial: BackendTrial) -> None:
     """A number that was used before is not begun again: the journal may be an old copy of itself."""
-    one.enter(STAYS)
-    one.held(ORDER)
-    one.held(ORDER._replace(attempt=2))
-    _go_on(one, [])
-    one.backend.hold(ORDER._replace(attempt=2))
-    facts = one.until(lambda facts: facts.gone, "what no order explains must be ended")
+    trial.enter(STAYS)
+    trial.held(ORDER)
+    trial.held(ORDER._replace(attempt=2))
+    _go_on(trial, [])
+    trial.backend.hold(ORDER._replace(attempt=2))
+    facts = trial.until(lambda facts: facts.gone, "what no order explains must be ended")
     _must_be_stopped(facts)
     must(facts.newest_attempt == 2, f"the highest attempt begun must be reported, got {facts.newest_attempt}")
-    one.held(ORDER._replace(attempt=3))
+    trial.held(ORDER._replace(attempt=3))
 
 
-def check_unentered(one: BackendTrial) -> None:
+def check_unentered(trial: BackendTrial) -> None:
     """Workers of a job that could not be entered are adopted and can be ended: only a start needs it."""
-    _work(one)
-    one.renew()
-    one.backend.sweep([ORDER])
-    facts = one.held(ORDER)
+    _work(trial)
+    trial.renew()
+    trial.backend.sweep([ORDER])
+    facts = trial.held(ORDER)
     must(not facts.stopped, "workers of a job that could not be entered must go on")
-    must(one.backend.stop_hours(JOB) >= 0.0, "it must be known how long a stop takes, also of such a job")
-    one.let_go(ORDER)
-    one.backend.hold(ORDER._replace(attempt=2))
-    one.until(lambda facts: facts.trouble, "a job that cannot be started must say why in its trouble")
+    must(trial.backend.stop_hours(JOB) >= 0.0, "it must be known how long a stop takes, also of such a job")
+    trial.let_go(ORDER)
+    trial.backend.hold(ORDER._replace(attempt=2))
+    trial.until(lambda facts: facts.trouble, "a job that cannot be started must say why in its trouble")
 
 
-def _work(one: BackendTrial) -> None:
+def _work(trial: BackendTrial) -> None:
     """Have workers that run until they are stopped, and wait until all of them hear a stop."""
-    one.enter(STAYS)
-    one.held(ORDER)
+    trial.enter(STAYS)
+    trial.held(ORDER)
     # What is held may not have come to its trap yet: SIGTERM would end it without a word.
-    one.until_printed("ready", RANKS)
+    trial.until_printed("ready", RANKS)
 
 
-def _go_on(one: BackendTrial, orders: list[Order], run: str = STAYS) -> None:
+def _go_on(trial: BackendTrial, orders: list[Order], run: str = STAYS) -> None:
     """Go on as another controller whose journal has these orders."""
-    one.renew()
-    one.enter(run)
-    one.backend.sweep(orders)
+    trial.renew()
+    trial.enter(run)
+    trial.backend.sweep(orders)
 
 
 def _report(line: str) -> str:
@@ -307,10 +309,10 @@ def _report(line: str) -> str:
 """
 
 
-def _must_lose(one: BackendTrial, order: Order, wanted: tuple[int, int]) -> None:
+def _must_lose(trial: BackendTrial, order: Order, wanted: tuple[int, int]) -> None:
     """Lose one worker of an order: this many spot and on-demand GPUs must be reported as lost."""
-    one.backend.hold(order)
-    facts = one.until(
+    trial.backend.hold(order)
+    facts = trial.until(
         lambda facts: facts.attempt == order.attempt and (_lost(facts) or facts.failure),
         "a worker that vanishes must be reported as a loss",
     )

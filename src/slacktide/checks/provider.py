@@ -87,7 +87,7 @@ class ProviderTrial:
         """Wait for the machine of a ticket."""
 
         def there() -> list[Machine]:
-            return [one for one in self.listed() if one.ticket == ticket and one.alive]
+            return [machine for machine in self.listed() if machine.ticket == ticket and machine.alive]
 
         words = "a machine that was rented must be listed with its ticket"
         return wait_until(there, bool, words, PATIENCE_S)[0]
@@ -102,11 +102,11 @@ class ProviderTrial:
 
     def close(self) -> None:
         """End all that was rented, as well as the provider can."""
-        for one in (self, *self._others):
+        for trial in (self, *self._others):
             with suppress(CheckFailed, SlacktideError):  # what was found to be wrong has been reported
-                ids = [machine.id for machine in one.listed() if machine.state != "gone"]
+                ids = [machine.id for machine in trial.listed() if machine.state != "gone"]
                 if ids:
-                    one.end(*ids)
+                    trial.end(*ids)
 
     def _answer(self, call: Callable[[], Answer]) -> Answer:
         """Call until there is an answer; raises CheckFailed for one that a provider must not give."""
@@ -136,8 +136,8 @@ class ProviderTrial:
 @contextmanager
 def provider_trial(make: MakeProvider, spec: MachineKind) -> Iterator[ProviderTrial]:
     """Put a provider on trial, and end what it rented."""
-    with tempfile.TemporaryDirectory() as folder, closing(ProviderTrial(make, spec, Path(folder))) as one:
-        yield one
+    with tempfile.TemporaryDirectory() as folder, closing(ProviderTrial(make, spec, Path(folder))) as trial:
+        yield trial
 
 
 ProviderCheck: TypeAlias = Callable[[ProviderTrial], None]
@@ -149,53 +149,55 @@ def check_provider(make: MakeProvider, spec: MachineKind) -> None:
     `make` makes the provider for a renter: twice for the same one, it must find the same machines.
     """
     for check in PROVIDER_CHECKS:
-        with provider_trial(make, spec) as one:
-            check(one)
+        with provider_trial(make, spec) as trial:
+            check(trial)
 
 
-def check_renting(one: ProviderTrial) -> None:
+def check_renting(trial: ProviderTrial) -> None:
     """What is rented comes to be listed, with its ticket and as what was requested."""
-    one.rent("1")
-    machine = one.alive("1")
+    trial.rent("1")
+    machine = trial.alive("1")
     must(machine.id, "a machine must have an id, got an empty one")
-    must(machine.spec == one.spec, f"a machine must be what was requested, {one.spec}, got {machine.spec}")
+    must(
+        machine.spec == trial.spec, f"a machine must be what was requested, {trial.spec}, got {machine.spec}"
+    )
 
 
-def check_asking_again(one: ProviderTrial) -> None:
+def check_asking_again(trial: ProviderTrial) -> None:
     """The same ticket gives one machine, however often it is requested."""
     for _ in range(3):
-        one.rent("1")
-    one.alive("1")
-    one.rent("1")
-    one.settle()
-    found = [machine for machine in one.listed() if machine.alive]
+        trial.rent("1")
+    trial.alive("1")
+    trial.rent("1")
+    trial.settle()
+    found = [machine for machine in trial.listed() if machine.alive]
     must(len(found) == 1, f"one ticket must give one machine, got {len(found)}")
 
 
-def check_two(one: ProviderTrial) -> None:
+def check_two(trial: ProviderTrial) -> None:
     """Two tickets give two machines."""
-    one.rent("1")
-    one.rent("2")
-    first, second = one.alive("1"), one.alive("2")
+    trial.rent("1")
+    trial.rent("2")
+    first, second = trial.alive("1"), trial.alive("2")
     must(first.id != second.id, f"two tickets must give two machines, got {first.id} for both")
 
 
-def check_ending(one: ProviderTrial) -> None:
+def check_ending(trial: ProviderTrial) -> None:
     """What is ended goes, what is not stays, and ending again or nothing is no mistake."""
-    one.rent("1")
-    one.rent("2")
-    first, second = one.alive("1"), one.alive("2")
-    one.end(first.id)
-    one.until(lambda: not one.is_alive("1"), "a machine that was ended must not be listed as alive")
-    must(one.is_alive("2"), f"only what is named must be ended, got {second.id} ended as well")
-    one.end(first.id)
-    one.end()
+    trial.rent("1")
+    trial.rent("2")
+    first, second = trial.alive("1"), trial.alive("2")
+    trial.end(first.id)
+    trial.until(lambda: not trial.is_alive("1"), "a machine that was ended must not be listed as alive")
+    must(trial.is_alive("2"), f"only what is named must be ended, got {second.id} ended as well")
+    trial.end(first.id)
+    trial.end()
 
 
-def check_owners(one: ProviderTrial) -> None:
+def check_owners(trial: ProviderTrial) -> None:
     """An owner sees its own machines only, and the same ticket of another one is another machine."""
-    one.rent("1")
-    first, other = one.alive("1"), one.another()
+    trial.rent("1")
+    first, other = trial.alive("1"), trial.another()
     must(
         not other.listed(), f"an owner must see its own machines only, got {len(other.listed())} of another's"
     )
@@ -204,42 +206,46 @@ def check_owners(one: ProviderTrial) -> None:
     must(second.id != first.id, "a ticket of another owner must give another machine, got the same")
     other.end(second.id)
     other.until(lambda: not other.is_alive("1"), "a machine that was ended must not be listed as alive")
-    must(one.is_alive("1"), "an owner's machine must outlive another's of the same ticket, got it ended")
+    must(trial.is_alive("1"), "an owner's machine must outlive another's of the same ticket, got it ended")
 
 
-def check_another_controller(one: ProviderTrial) -> None:
+def check_another_controller(trial: ProviderTrial) -> None:
     """A provider that is made anew finds what is there, and its tickets give no second machine."""
-    one.rent("1")
-    before = one.alive("1")
-    one.renew()
-    must(one.alive("1").id == before.id, "a provider made anew must list what its owner has")
-    one.rent("1")
-    one.settle()
-    found = [machine.id for machine in one.listed() if machine.alive]
+    trial.rent("1")
+    before = trial.alive("1")
+    trial.renew()
+    must(trial.alive("1").id == before.id, "a provider made anew must list what its owner has")
+    trial.rent("1")
+    trial.settle()
+    found = [machine.id for machine in trial.listed() if machine.alive]
     must(found == [before.id], f"a provider made anew must know its tickets, got {len(found)} machines")
-    one.end(before.id)
-    one.until(lambda: not one.is_alive("1"), "a provider made anew must end what an earlier one rented")
+    trial.end(before.id)
+    trial.until(lambda: not trial.is_alive("1"), "a provider made anew must end what an earlier one rented")
 
 
-def check_refusal(one: ProviderTrial) -> None:
+def check_refusal(trial: ProviderTrial) -> None:
     """What cannot be had is refused in words that say so, and leaves no machine."""
-    nowhere = one.spec._replace(pool="no-such-zone/no-such-machine")
+    nowhere = trial.spec._replace(pool="no-such-zone/no-such-machine")
     try:
-        one.request("1", nowhere)
+        trial.request("1", nowhere)
     except (NoCapacity, Refused):
-        one.settle()
-        must(not one.is_alive("1"), "a ticket that was refused must have no machine, got one")
+        trial.settle()
+        must(not trial.is_alive("1"), "a ticket that was refused must have no machine, got one")
 
 
-def check_survey(one: ProviderTrial) -> None:
+def check_survey(trial: ProviderTrial) -> None:
     """A provider that finds every owner's machines names them by owner, and leaves out what is gone."""
-    provider = one.provider
+    provider = trial.provider
     if isinstance(provider, Surveying):
-        one.rent("1")
-        machine = one.alive("1")
-        one.until(lambda: machine.id in one.surveyed(provider), "a survey must have every owner's machines")
-        one.end(machine.id)
-        one.until(lambda: machine.id not in one.surveyed(provider), "a survey must leave out what is gone")
+        trial.rent("1")
+        machine = trial.alive("1")
+        trial.until(
+            lambda: machine.id in trial.surveyed(provider), "a survey must have every owner's machines"
+        )
+        trial.end(machine.id)
+        trial.until(
+            lambda: machine.id not in trial.surveyed(provider), "a survey must leave out what is gone"
+        )
 
 
 PROVIDER_CHECKS: tuple[ProviderCheck, ...] = (

@@ -71,19 +71,19 @@ class BackendTrial:
         self.backend.hold(order._replace(ending=True))
         return self.until(lambda facts: facts.gone, "an order to end must lead to nothing being held")
 
-    def log(self, rank: int, attempt: int = 1) -> Log:
-        """Return the log of a worker."""
-        found = [log for log in self.backend.logs(JOB) if (log.attempt, log.rank) == (attempt, rank)]
-        must(len(found) == 1, f"there must be one log of rank {rank} of attempt {attempt}, got {len(found)}")
-        return found[0]
+    def log(self, rank: int) -> Log:
+        """Return the log of a worker of the first attempt."""
+        logs = [log for log in self.backend.logs(JOB) if (log.attempt, log.rank) == (1, rank)]
+        must(len(logs) == 1, f"there must be one log of rank {rank} of attempt 1, got {len(logs)}")
+        return logs[0]
 
-    def printed(self, rank: int, attempt: int = 1) -> list[str]:
-        """Return the lines that a worker printed."""
-        return [line.decode().rstrip("\n") for line in self.log(rank, attempt).read(0)]
+    def printed(self, rank: int) -> list[str]:
+        """Return the lines that a worker of the first attempt printed."""
+        return [line.decode().rstrip("\n") for line in self.log(rank).read(0)]
 
-    def until_printed(self, line: str, ranks: range, attempt: int = 1) -> None:
-        """Wait until these workers of an attempt have printed a line."""
-        wanted = {(attempt, rank) for rank in ranks}
+    def until_printed(self, line: str, ranks: range) -> None:
+        """Wait until these workers of the first attempt have printed a line."""
+        wanted = {(1, rank) for rank in ranks}
 
         def has_printed(_: BackendStatus) -> bool:
             logs = [log for log in self.backend.logs(JOB) if (log.attempt, log.rank) in wanted]
@@ -99,7 +99,7 @@ class BackendTrial:
 
 
 @contextmanager
-def trial(make: Make) -> Iterator[BackendTrial]:
+def backend_trial(make: Make) -> Iterator[BackendTrial]:
     """Put a back end on trial in a folder that is removed afterwards."""
-    with tempfile.TemporaryDirectory() as folder, closing(BackendTrial(make, Path(folder))) as one:
-        yield one
+    with tempfile.TemporaryDirectory() as folder, closing(BackendTrial(make, Path(folder))) as trial:
+        yield trial

@@ -146,8 +146,7 @@ class Sessions:
 
     def _tidy(self) -> None:
         now = self._clock()
-        for one in [one for one, session in self._open.items() if session.until_s <= now]:
-            del self._open[one]
+        self._open = {name: session for name, session in self._open.items() if session.until_s > now}
         while len(self._open) >= MOST:
             del self._open[next(iter(self._open))]
 
@@ -329,12 +328,7 @@ def error_body(kind: str, message: str, exit_code: int) -> dict[str, Any]:
 class Gate:
     """Stands before the whole application, its static files included."""
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        keeper: Doorkeeper,
-        count: Callable[[str, int], None] = lambda method, status: None,
-    ) -> None:
+    def __init__(self, app: ASGIApp, keeper: Doorkeeper, count: Callable[[str, int], None]) -> None:
         """Protect an application; `count` is called with the method and the status of each answer."""
         self._app, self._keeper, self._count = app, keeper, count
 

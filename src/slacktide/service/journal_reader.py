@@ -181,7 +181,8 @@ class JournalReader:
         with self.state() as state:
             status = listed(requests.record_of(state, job), state, in_charge=in_charge)
         with self._explaining:
-            return [self.paths.out_of(one) for one in explain(status, self._histories.of(job).events())]
+            sentences = explain(status, self._histories.of(job).events())
+        return [self.paths.out_of(sentence) for sentence in sentences]
 
     def course(self, job: str) -> dict[str, Any]:
         """Return the course of a job so far: points for pictures, and its last events."""

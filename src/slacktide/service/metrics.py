@@ -74,15 +74,16 @@ def state_lines(state: JournalState, *, in_charge: bool) -> Iterator[str]:
     states = Counter(state.ended.states)
     states.update(status_of(record, state, in_charge=in_charge) for record in active)
     recent = [
-        one
-        for one in state.jobs.at_hand.values()
-        if one.ended is None or now - one.ended.at_hours < RECENT_HOURS
+        record
+        for record in state.jobs.at_hand.values()
+        if record.ended is None or now - record.ended.at_hours < RECENT_HOURS
     ]
-    costs = ((_labels(one, kind), usd) for one in recent for kind, usd in _amounts(one.money.bill, "usd"))
-    gpus = ((_labels(one, kind), count) for one in recent for kind, count in _held(one))
-    done = ((one.job, one.progress.state.progress_gpu_hours / task_of(one)[0]) for one in recent)
-    elapsed = ((one.job, 3600.0 * elapsed_hours(one, now)) for one in recent)
-    taken = ((one.job, one.holding.preemptions) for one in recent)
+    spent = ((record, *amount) for record in recent for amount in _amounts(record.money.bill, "usd"))
+    costs = ((_labels(record, kind), usd) for record, kind, usd in spent)
+    gpus = ((_labels(record, kind), count) for record in recent for kind, count in _held(record))
+    done = ((record.job, record.progress.state.progress_gpu_hours / task_of(record)[0]) for record in recent)
+    elapsed = ((record.job, 3600.0 * elapsed_hours(record, now)) for record in recent)
+    taken = ((record.job, record.holding.preemptions) for record in recent)
     families: tuple[tuple[str, str, str, Samples], ...] = (
         ("slacktide_jobs", "gauge", "Jobs by state.", (({"state": name}, n) for name, n in states.items())),
         ("slacktide_events_total", "counter", "Events in the journal.", [({}, state.seq)]),

@@ -52,12 +52,12 @@ def config(context: click.Context, output: str) -> None:
         click.echo(f"slacktide: warning: {note}", err=True)
     rows = _rows(context, settings)
     if output == "json":
-        values = [one._asdict() for one in rows]
+        values = [row._asdict() for row in rows]
         echo_json({"profile": settings.profile or None, "files": _paths(), "values": values})
         return
     from slacktide.report.text.tables.grid import Grid, as_text, left
 
-    shown = ((one.key, "-" if one.value is None else str(one.value), _place(one)) for one in rows)
+    shown = ((row.key, "-" if row.value is None else str(row.value), _place(row)) for row in rows)
     say(as_text(Grid(left("key", "value", "from"), tuple(shown))))
 
 
@@ -121,7 +121,7 @@ def path(output: str) -> None:
     if output == "json":
         echo_json(found)
     else:
-        say("\n".join(str(one) for one in found.values() if one))
+        say("\n".join(str(file) for file in found.values() if file))
 
 
 def _paths() -> dict[str, str | None]:

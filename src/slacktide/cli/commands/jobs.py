@@ -103,16 +103,16 @@ def jobs(journal: str | None, server: str | None, output: str, **given: Any) -> 
         every = read.jobs()
         listed = wanted.kept(every)
         if output == "json":
-            echo_json({"jobs": [report.as_json(one) for one in listed]})
+            echo_json({"jobs": [report.as_json(job) for job in listed]})
         elif is_terminal() and listed:
             print_rich(as_rich(report.table_of(listed), caption=report.note(listed)))
         else:
             say(report.text(listed) if listed or not every else NONE_OF_THEM)
-        for one in listed:
-            if one.blocked:
-                say(_wrapped(f"{one.name} is blocked: {one.blocked}"), err=True)
+        for job in listed:
+            if job.blocked:
+                say(_wrapped(f"{job.name} is blocked: {job.blocked}"), err=True)
         _print_waiting(read)
-        alone = [one.name for one in listed if one.status == UNATTENDED]
+        alone = [job.name for job in listed if job.status == UNATTENDED]
     if alone:
         click.echo(f"workers of {', '.join(alone)} may still run without a controller", err=True)
 

@@ -101,7 +101,7 @@ def _print_machines(
     from slacktide.report.wire.values import plain
 
     if output == "json":
-        could = {} if could_rent is None else {"could_rent": [_choice_json(one) for one in could_rent]}
+        could = {} if could_rent is None else {"could_rent": [_choice_json(choice) for choice in could_rent]}
         echo_json({"machines": [plain(machine) for machine in listed], **could})
         return
     say(report.text(listed, owners=owners))

@@ -178,9 +178,9 @@ def _agreed_with_server(
     from slacktide.cli.shared.remote_answers import check_affordable, plan_text
 
     if given["yes"] or not is_interactive():
-        for one in wanted:
-            check_affordable(journal, one, given)
+        for submission in wanted:
+            check_affordable(journal, submission, given)
         return True
-    for one in wanted:
-        click.echo(f"{plan_text(journal, one.file.path, given)}\n")
+    for submission in wanted:
+        click.echo(f"{plan_text(journal, submission.file.path, given)}\n")
     return click.confirm("Begin?")

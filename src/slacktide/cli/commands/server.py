@@ -144,15 +144,15 @@ def list_tokens(journal: str | None, output: str) -> None:
     """List the tokens with their roles; their secrets are not stored."""
     from slacktide.app.tokens import tokens_of
 
-    found = tokens_of(journal_path(journal)).all()
+    tokens = tokens_of(journal_path(journal)).all()
     if output == "json":
-        echo_json({"tokens": [picked(one, "name", "role", "made_utc", "expires_utc") for one in found]})
+        echo_json({"tokens": [picked(token, "name", "role", "made_utc", "expires_utc") for token in tokens]})
         return
-    for one in found:
-        until = (
-            "expired" if one.is_over() else f"until {one.expires_utc[:16]}" if one.expires_utc else "no end"
-        )
-        click.echo(f"{one.name:<24} {one.role:<7} {until}")
+    for token in tokens:
+        until = f"until {token.expires_utc[:16]}" if token.expires_utc else "no end"
+        if token.is_over():
+            until = "expired"
+        click.echo(f"{token.name:<24} {token.role:<7} {until}")
 
 
 @token.command()
@@ -188,11 +188,12 @@ def test(file: Path, hook: str | None, output: str) -> int:
         say(note, err=True)
     trials = try_hooks(read, hook)
     if output == "json":
-        echo_json({"hooks": [asdict(one) for one in trials]})
+        echo_json({"hooks": [asdict(trial) for trial in trials]})
     else:
-        for one in trials:
-            say(f"{one.hook:<24} {'accepted' if one.accepted else 'failed':<9} {one.target}: {one.said}")
-    return 0 if all(one.accepted for one in trials) else BackendError.exit_code
+        for trial in trials:
+            outcome = "accepted" if trial.accepted else "failed"
+            say(f"{trial.hook:<24} {outcome:<9} {trial.target}: {trial.said}")
+    return 0 if all(trial.accepted for trial in trials) else BackendError.exit_code
 
 
 @alerts.command()
@@ -204,13 +205,13 @@ def show(journal: str | None, server: str | None, output: str) -> None:
     A server leaves the addresses out of error messages.
     """
     with opened(journal, server) as place:
-        found = place.hooks()
+        hooks = place.hooks()
     if output == "json":
-        echo_json({"hooks": [asdict(one) for one in found]})
+        echo_json({"hooks": [asdict(hook) for hook in hooks]})
         return
-    if not found:
+    if not hooks:
         say("no hooks yet: `slacktide serve --alerts FILE` or `slacktide controller --alerts FILE`", err=True)
-    for one in found:
-        counts = f"{one.sent} sent, {one.waiting} waiting, {one.dropped} dropped"
-        trouble = f"; last error at {one.error_utc}: {one.error}" if one.error else ""
-        say(f"{one.name:<24} {counts}{trouble}")
+    for hook in hooks:
+        counts = f"{hook.sent} sent, {hook.waiting} waiting, {hook.dropped} dropped"
+        trouble = f"; last error at {hook.error_utc}: {hook.error}" if hook.error else ""
+        say(f"{hook.name:<24} {counts}{trouble}")

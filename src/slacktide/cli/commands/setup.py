@@ -57,13 +57,13 @@ def doctor(output: str) -> int:
     from slacktide.app.setup.doctor import examine
     from slacktide.report.text.tables.grid import Grid, as_text, left
 
-    found = examine()
+    findings = examine()
     if output == "json":
-        echo_json({"findings": [asdict(one) for one in found]})
+        echo_json({"findings": [asdict(finding) for finding in findings]})
     else:
-        rows = tuple((one.name, one.state, one.found, one.remedy) for one in found)
+        rows = tuple((finding.name, finding.state, finding.found, finding.remedy) for finding in findings)
         say(as_text(Grid(left("what", "state", "found", "remedy"), rows)))
-    return 1 if any(one.state == "missing" for one in found) else 0
+    return 1 if any(finding.state == "missing" for finding in findings) else 0
 
 
 @click.command()
@@ -80,12 +80,12 @@ def examples(name: str | None, folder: str, output: str) -> None:
     if name is not None:
         _copy_example(name, folder, output)
     elif output == "json":
-        echo_json([{"name": one.name, "summary": one.summary} for one in list_examples()])
+        echo_json([{"name": example.name, "summary": example.summary} for example in list_examples()])
     else:
         known = list_examples()
-        width = max(len(one.name) for one in known)
-        for one in known:
-            click.echo(f"{click.style(f'{one.name:<{width}}', bold=True)}  {one.summary}")
+        width = max(len(example.name) for example in known)
+        for example in known:
+            click.echo(f"{click.style(f'{example.name:<{width}}', bold=True)}  {example.summary}")
         click.echo("\n`slacktide examples NAME` copies one into this folder", err=True)
 
 

@@ -68,8 +68,10 @@ def _defaults_of(
     if isinstance(command, click.Group):
         names = command.list_commands(context)
         _check_names(given, names, f"a command of `{' '.join(path)}`")
-        inner = {name: _inside(command, context, name) for name in names}
-        return {name: _defaults_of(one, context, settings, (*path, name)) for name, one in inner.items()}
+        return {
+            name: _defaults_of(_inside(command, context, name), context, settings, (*path, name))
+            for name in names
+        }
     options = _options_of(command)
     given = {key.replace("_", "-"): setting for key, setting in given.items()}
     _check_names(given, list(options), f"an option of `{' '.join(path)}`")

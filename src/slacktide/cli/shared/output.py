@@ -46,9 +46,9 @@ def print_plugins(known: Sequence[Mapping[str, Any]], output: str) -> None:
     if output == "json":
         echo_json(known)
         return
-    for one in known:
-        click.echo(f"{click.style(str(one['name']), bold=True)}\n    {one['summary']}")
-        settings = one.get("settings", one.get("parameters"))
+    for plugin in known:
+        click.echo(f"{click.style(str(plugin['name']), bold=True)}\n    {plugin['summary']}")
+        settings = plugin.get("settings", plugin.get("parameters"))
         if settings is not None:
             click.echo(f"    settings: {', '.join(settings)}")
 

@@ -138,6 +138,6 @@ class ServerScreen:
         # Fetched less often than events: it takes the whole course of each job.
         if time.monotonic() - self._looked_s > LOOK_S or self._run.over:
             found = [self._run.standing(job) for job in self._run.jobs]
-            self._standings = [one for one in found if one is not None]
+            self._standings = [standing for standing in found if standing is not None]
             self._looked_s = time.monotonic()
         return Frame(self._standings, lines, speed=self._run.speed, note=self._note)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar
 
+import msgspec
 from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
@@ -33,10 +33,6 @@ class Query(Struct, frozen=True, kw_only=True):
     """The parameters of an address, after the question mark; each with its bounds and its meaning."""
 
 
-class NoQuery(Query, frozen=True):
-    """An address without parameters."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
     """An address, for one method."""
@@ -50,7 +46,7 @@ class Endpoint:
     status: int = 200
     role: Role | None = "read"  # the role that the token must have; None: no token is needed
     body: Any = None  # the type of its body; None: none
-    query: type[Query] = NoQuery  # the type of its parameters
+    query: type[Query] = Query  # the type of its parameters
     streams: bool = False  # whether it also answers with a stream, to clients that accept one
     timed: bool = True  # whether it answers at once, so that its time is counted
 
@@ -117,21 +113,16 @@ def parameters_of(kind: type[Query]) -> dict[str, dict[str, Any]]:
 def _given(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return the schema of a parameter that is given: one that is absent has no value of its own."""
     found = {name: value for name, value in schema.items() if name not in ("anyOf", "default")}
-    for one in schema.get("anyOf", ()):
-        if one.get("type") != "null":
-            found.update(one)
+    for part in schema.get("anyOf", ()):
+        if part.get("type") != "null":
+            found.update(part)
     if "enum" in found:
         found["enum"] = [word for word in found["enum"] if word is not None]
     return {"type": "string", **found}
 
 
 JSON = "application/json"
-_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-
-
-def encoded(document: object) -> bytes:
-    """Write a small document as JSON."""
-    return _ENCODER.encode(document).encode("utf-8")
+encoded = msgspec.json.encode
 
 
 def encoded_list(key: str, items: Iterable[object], **more: Any) -> bytes:

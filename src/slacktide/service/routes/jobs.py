@@ -154,9 +154,9 @@ class JobRoutes(Routes):
         query = query_of(request, JobsQuery)
         active = query.state == ACTIVE
 
-        def keep(one: Row) -> bool:
-            is_state = active or query.state in (None, one["status"])
-            return is_state and query.health in (None, one["health"]) and one["name"].startswith(query.name)
+        def keep(row: Row) -> bool:
+            is_state = active or query.state in (None, row["status"])
+            return is_state and query.health in (None, row["health"]) and row["name"].startswith(query.name)
 
         def rows() -> bytes:
             return encoded_list("jobs", self._reader.jobs(keep, query.limit, active=active))

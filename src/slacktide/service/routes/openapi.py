@@ -41,8 +41,8 @@ ERRORS = {
 def described(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
     """Return the OpenAPI 3.1 document of these addresses."""
     schemas, paths = Schemas(), dict[str, dict[str, Any]]()
-    for one in endpoints:
-        paths.setdefault(one.path, {})[one.method.lower()] = _operation(one, schemas)
+    for endpoint in endpoints:
+        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint, schemas)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -61,44 +61,46 @@ def described(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
     }
 
 
-def _operation(one: Endpoint, schemas: Schemas) -> dict[str, Any]:
+def _operation(endpoint: Endpoint, schemas: Schemas) -> dict[str, Any]:
     error = {"application/json": {"schema": schemas.of(ErrorAnswer)}}
-    answers: dict[str, Any] = {str(one.status): _answer(one, schemas)}
-    if one.answer is Accepted:
-        answers.setdefault("202", _answer(one, schemas))
-    if one.path == "/healthz":
-        answers["503"] = _answer(one, schemas)
+    answers: dict[str, Any] = {str(endpoint.status): _answer(endpoint, schemas)}
+    if endpoint.answer is Accepted:
+        answers.setdefault("202", _answer(endpoint, schemas))
+    if endpoint.path == "/healthz":
+        answers["503"] = _answer(endpoint, schemas)
     for status, says in ERRORS.items():
         answers.setdefault(status, {"description": says, "content": error})
     in_path = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string", **PATTERNS.get(name, {})}}
-        for name in re.findall(r"{(\w+)}", one.path)
+        for name in re.findall(r"{(\w+)}", endpoint.path)
     ]
     found: dict[str, Any] = {
-        "operationId": one.name,
-        "summary": one.says,
-        "parameters": [*in_path, *parameters(one)],
+        "operationId": endpoint.name,
+        "summary": endpoint.says,
+        "parameters": [*in_path, *parameters(endpoint)],
         "responses": answers,
-        "security": [] if one.role is None else [{"token": []}, {"session": []}],
+        "security": [] if endpoint.role is None else [{"token": []}, {"session": []}],
     }
-    if one.path == "/api/v1/jobs" and one.method == "POST":
+    if endpoint.path == "/api/v1/jobs" and endpoint.method == "POST":
         found["parameters"].append(IDEMPOTENCY)
-    if one.role is not None:
-        found["x-role"] = one.role
-    if one.body is not None:
-        found["requestBody"] = {"required": True, "content": _body(one.body, schemas)}
+    if endpoint.role is not None:
+        found["x-role"] = endpoint.role
+    if endpoint.body is not None:
+        found["requestBody"] = {"required": True, "content": _body(endpoint.body, schemas)}
     return found
 
 
-def _answer(one: Endpoint, schemas: Schemas) -> dict[str, Any]:
-    if one.answer is None:
-        return {"description": one.says}
-    media = (one.media,) if isinstance(one.media, str) else one.media
-    schema = {"type": "string", "format": "binary"} if one.answer is bytes else schemas.of(one.answer)
+def _answer(endpoint: Endpoint, schemas: Schemas) -> dict[str, Any]:
+    if endpoint.answer is None:
+        return {"description": endpoint.says}
+    media = (endpoint.media,) if isinstance(endpoint.media, str) else endpoint.media
+    schema = (
+        {"type": "string", "format": "binary"} if endpoint.answer is bytes else schemas.of(endpoint.answer)
+    )
     content: dict[str, Any] = {kind: {"schema": schema} for kind in media}
-    if one.streams:
+    if endpoint.streams:
         content["text/event-stream"] = {"schema": {"type": "string"}}
-    return {"description": one.says, "content": content}
+    return {"description": endpoint.says, "content": content}
 
 
 def _body(kind: Any, schemas: Schemas) -> dict[str, Any]:
@@ -108,10 +110,10 @@ def _body(kind: Any, schemas: Schemas) -> dict[str, Any]:
     return {"application/json": {"schema": schemas.of(kind)}}
 
 
-def parameters(one: Endpoint) -> list[dict[str, Any]]:
+def parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
     """Return the parameters of an address after the question mark."""
     found = []
-    for name, schema in parameters_of(one.query).items():
+    for name, schema in parameters_of(endpoint.query).items():
         bounds = {key: value for key, value in schema.items() if key != "description"}
         about = {"name": name, "in": "query", "required": False, "description": schema["description"]}
         found.append({**about, "schema": bounds})

@@ -64,7 +64,7 @@ class ServerRoutes(Routes):
     async def alerts(self, request: Request) -> Response:
         """Show what hooks for alerts were sent, what waits, and the last error, without addresses."""
         found = await self._reader.run(statuses_for_readers, self._reader.path)
-        return JSONResponse({"hooks": [asdict(one) for one in found]})
+        return JSONResponse({"hooks": [asdict(hook) for hook in found]})
 
     @endpoint("GET", "/healthz", forms.Health, role=None)
     async def health(self, request: Request) -> Response:
@@ -140,12 +140,12 @@ class ServerRoutes(Routes):
         pools = [
             {
                 **pool,
-                "taken_hours_ago": ago(one.taken_hours),
-                "taken_gpus": one.taken_gpus,
-                "refused_hours_ago": ago(one.refused_hours),
-                "refused_gpus": one.refused_gpus,
+                "taken_hours_ago": ago(last.taken_hours),
+                "taken_gpus": last.taken_gpus,
+                "refused_hours_ago": ago(last.refused_hours),
+                "refused_gpus": last.refused_gpus,
             }
-            for pool, one in zip(found["pools"], news, strict=True)
+            for pool, last in zip(found["pools"], news, strict=True)
         ]
         return {**found, "pools": pools, "feed_trouble": trouble}
 

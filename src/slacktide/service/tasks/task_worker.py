@@ -104,7 +104,7 @@ class TaskWorker:
         if self._stopping:
             raise StoppingError
         place = place or QueuePosition()
-        own = sum(one.caller == place.caller for one in self._line)
+        own = sum(waiting.caller == place.caller for waiting in self._line)
         if len(self._line) >= MOST_WAITING or own >= MOST_OF_EACH:
             raise BusyError(
                 f"at most {MOST_WAITING} costly requests may wait, {MOST_OF_EACH} of each caller, got more; "
@@ -145,7 +145,7 @@ class TaskWorker:
         if self._current is not None:
             self._current.ahead, ahead = 0, 1
         while waiting:
-            place = min(waiting, key=lambda one: turns[one.caller])
+            place = min(waiting, key=lambda position: turns[position.caller])
             waiting.remove(place)
             place.ahead, turns[place.caller] = ahead, self._turn + ahead + 1
             if self._current is None:

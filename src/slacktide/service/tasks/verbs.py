@@ -262,7 +262,7 @@ def _machines(setting: Setting, request: NoDetails, progress: Progress) -> dict[
     with open_journal(setting.journal) as journal:
         file = read_state(journal.store).machines
     rows = list_machines(MachinesRequest(file=Path(file), journal=Path(setting.journal))) if file else []
-    return {"machines": [values.plain(one) for one in rows]}
+    return {"machines": [values.plain(row) for row in rows]}
 
 
 def _now(setting: Setting, request: MarketRequest, progress: Progress) -> dict[str, Any]:

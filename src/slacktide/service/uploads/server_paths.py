@@ -22,7 +22,7 @@ class ServerPaths:
 
     def __init__(self, journal: Path, *files: str | None) -> None:
         """Take the journal that the server serves, and the files of its market and its fleet."""
-        self._folders = _folders(journal, [absolute(one) for one in files if one])
+        self._folders = _folders(journal, [absolute(file) for file in files if file])
 
     def out_of(self, message: str) -> str:
         if "/" not in message:
@@ -91,7 +91,7 @@ def _folders_of(spec: str) -> list[str]:
 
 def _folders(journal: Path, files: Sequence[str]) -> list[str]:
     """Return folders that messages may name, the longest first."""
-    own = {Path(folder) for one in files for folder in _folders_of(one)}
+    own = {Path(folder) for file in files for folder in _folders_of(file)}
     found = {journal.parent, Path.home(), Path.cwd(), Path(sys.prefix), Path(tempfile.gettempdir())} | own
     found.add(Path(__file__).parents[3])
-    return sorted((str(one) for one in found if len(one.parts) > 1), key=len, reverse=True)
+    return sorted((str(folder) for folder in found if len(folder.parts) > 1), key=len, reverse=True)

@@ -135,7 +135,7 @@ class Uploads:
         """List the folders of all jobs, waiting, running or ended."""
         if not self.folder.is_dir():
             return []
-        return sorted(one.name for one in self.folder.iterdir() if _FOLDER.fullmatch(one.name))
+        return sorted(path.name for path in self.folder.iterdir() if _FOLDER.fullmatch(path.name))
 
     def age_s(self, folder: str, now_s: float) -> float:
         """Return how long ago a folder was made or last requested; 0 for one that is gone."""
@@ -161,9 +161,9 @@ class Uploads:
         """Remove folders that a killed server left half made or half removed, and zips that nothing used."""
         for cache in (self.zips, self.markets):
             cache.tidy(now_s)
-        for one in self.folder.glob(".*-*") if self.folder.is_dir() else ():
-            if one.name.startswith(".gone-") or self.age_s(one.name, now_s) > KEPT_S:
-                shutil.rmtree(one, ignore_errors=True)
+        for folder in self.folder.glob(".*-*") if self.folder.is_dir() else ():
+            if folder.name.startswith(".gone-") or self.age_s(folder.name, now_s) > KEPT_S:
+                shutil.rmtree(folder, ignore_errors=True)
 
     def drop(self, key: str) -> None:
         shutil.rmtree(self._folder_of(key), ignore_errors=True)
@@ -196,7 +196,8 @@ class UploadHistory:
     def _ended(self, job: str) -> float:
         """Return when a job ended, by the wall clock; infinity if the journal does not say."""
         if job not in self._ended_s:
-            ends = [one.time_utc for one in self._store.read(job=job) if isinstance(one.event, Ended)]
+            records = self._store.read(job=job)
+            ends = [record.time_utc for record in records if isinstance(record.event, Ended)]
             self._ended_s[job] = ends[-1].timestamp() if ends else math.inf
         return self._ended_s[job]
 
@@ -230,16 +231,16 @@ def unpack(content: bytes, folder: Path) -> None:
 
 def _check_archive(archive: zipfile.ZipFile) -> None:
     entries = archive.infolist()
-    if len(entries) > MOST_FILES or sum(one.file_size for one in entries) > MOST_UNPACKED_BYTES:
+    if len(entries) > MOST_FILES or sum(entry.file_size for entry in entries) > MOST_UNPACKED_BYTES:
         raise InputError(
             f"a working folder must have at most {MOST_FILES} files and {MOST_UNPACKED_BYTES >> 20} MB, "
             "got more"
         )
-    for one in entries:
-        path, mode = PurePosixPath(one.filename), one.external_attr >> 16
-        if path.is_absolute() or ".." in path.parts or "\\" in one.filename or stat.S_ISLNK(mode):
+    for entry in entries:
+        path, mode = PurePosixPath(entry.filename), entry.external_attr >> 16
+        if path.is_absolute() or ".." in path.parts or "\\" in entry.filename or stat.S_ISLNK(mode):
             raise InputError(
-                f"a working folder must hold plain files below it, got {shown(one.filename)}; leave it out"
+                f"a working folder must hold plain files below it, got {shown(entry.filename)}; leave it out"
             )
 
 
@@ -317,17 +318,17 @@ class UploadCache:
     def tidy(self, now_s: float | None = None) -> None:
         """Remove files that have waited for too long, and abandoned drafts."""
         now_s = time.time() if now_s is None else now_s
-        for one in self._files():
-            is_draft = one.name.startswith(_DRAFT)
-            if one.at_s < now_s - (min(STALE_S, self.kept_s) if is_draft else self.kept_s):
-                self._remove(one)
+        for file in self._files():
+            is_draft = file.name.startswith(_DRAFT)
+            if file.at_s < now_s - (min(STALE_S, self.kept_s) if is_draft else self.kept_s):
+                self._remove(file)
 
     def _make_room(self) -> None:
         """Remove files until there is room for another of the largest size."""
         files = self._files()
-        coming = sum(one.name.startswith(_DRAFT) for one in files)
-        kept = sorted(one for one in files if not one.name.startswith(_DRAFT))
-        over = sum(one.size_bytes for one in kept) - self.most_kept_bytes + (coming + 1) * self.most_bytes
+        coming = sum(file.name.startswith(_DRAFT) for file in files)
+        kept = sorted(file for file in files if not file.name.startswith(_DRAFT))
+        over = sum(file.size_bytes for file in kept) - self.most_kept_bytes + (coming + 1) * self.most_bytes
         while over > 0:
             if not kept:
                 raise BackendError(
@@ -341,10 +342,10 @@ class UploadCache:
 
     def _oldest_of_most(self, kept: list[_File]) -> _File:
         held: Counter[str] = Counter()
-        for one in kept:
-            held[self._senders.get(one.name, "")] += one.size_bytes
+        for file in kept:
+            held[self._senders.get(file.name, "")] += file.size_bytes
         most = max(held, key=lambda sender: held[sender])
-        return next(one for one in kept if self._senders.get(one.name, "") == most)
+        return next(file for file in kept if self._senders.get(file.name, "") == most)
 
     def _files(self) -> list[_File]:
         found: list[_File] = []
@@ -354,6 +355,6 @@ class UploadCache:
                 found.append(_File(about.st_mtime, path.name, about.st_size))
         return found
 
-    def _remove(self, one: _File) -> None:
-        (self.folder / one.name).unlink(missing_ok=True)
-        self._senders.pop(one.name, None)
+    def _remove(self, file: _File) -> None:
+        (self.folder / file.name).unlink(missing_ok=True)
+        self._senders.pop(file.name, None)
