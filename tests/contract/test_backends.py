@@ -250,7 +250,7 @@ FAULTS: list[tuple[type, BackendCheck, str]] = [
     (LossIsFailure, checks.check_losing, "must not be a failure"),
     (LossOfAnyKind, checks.check_losing, r"must be lost, got \(1, 0\)"),
     (StopIsNothing, checks.check_losing, "must be stopped"),
-    (AdoptsNobody, checks.check_adopting, "adopted workers must go on|GPUs must be held"),
+    (AdoptsNobody, checks.check_adopting, "adopted workers must continue|GPUs must be held"),
     (ForgetsNumbers, checks.check_used_number, "highest attempt"),
     (NeedsEntering, checks.check_unentered, "must say why"),
     (NoTrouble, checks.check_unentered, "must say why"),

@@ -2,8 +2,8 @@
 
 One that starts workers must prove it: they run, and their output and their ends are reported. All of it is
 seen from outside, by what the workers print, report and exit with, so it holds for any machine. A worker
-whose whole process group is killed stands for a machine that is lost: no process is left there that could say
-how it ended. Only a dry run is exempt: of what it holds it reports that an end is not known.
+whose whole process group is killed stands for a machine that is lost: no process is left there to report how
+it ended. Only a dry run is exempt: of what it holds it reports that an end is not known.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def check_backend(make: Make) -> None:
 
 
 def is_dry(make: Make) -> bool:
-    """Say whether a back end starts nothing, by its own word: it never says whether a job has finished."""
+    """Whether a back end starts nothing, by its own report: it never says whether a job has finished."""
     with backend_trial(make) as trial:
         trial.enter()
         dry = trial.held(ORDER).finished is None
@@ -153,7 +153,7 @@ def check_exit_code(trial: BackendTrial) -> None:
 
 
 def check_success(trial: BackendTrial) -> None:
-    """Workers that all end with 0, all done by their own word, have succeeded, and are not run again."""
+    """Workers that all end with 0, all done by their own report, have succeeded, and are not run again."""
     trial.enter(f"echo begun; {_report(DONE)}")
     trial.backend.hold(ORDER)
     facts = trial.until(lambda facts: facts.gone, "workers whose command ends must be reported as gone")
@@ -224,11 +224,11 @@ def check_losing(trial: BackendTrial) -> None:
 
 
 def check_adopting(trial: BackendTrial) -> None:
-    """Another controller finds the workers, goes on with them as they are, and can end them."""
+    """Another controller finds the workers, continues with them as they are, and can end them."""
     _work(trial)
-    _go_on(trial, [ORDER])
+    _continue(trial, [ORDER])
     facts = trial.held(ORDER, times=2)
-    must(not facts.stopped and not facts.finished, "adopted workers must go on")
+    must(not facts.stopped and not facts.finished, "adopted workers must continue")
     must(facts.newest_attempt == 1, f"the highest attempt begun must be reported, got {facts.newest_attempt}")
     _must_be_stopped(trial.let_go(ORDER))
     for rank in RANKS:
@@ -242,7 +242,7 @@ def check_ended_unseen(trial: BackendTrial) -> None:
     trial.enter("echo ready; [ $RANK = 1 ] && exit 3; exit 0")
     trial.backend.hold(ORDER)
     trial.until_printed("ready", RANKS)
-    _go_on(trial, [ORDER], FOREVER)
+    _continue(trial, [ORDER], FOREVER)
     trial.backend.hold(ORDER)
     facts = trial.until(lambda facts: facts.gone, "workers that ended must be reported as gone")
     failure = facts.failure
@@ -253,7 +253,7 @@ def check_stopped_attempt(trial: BackendTrial) -> None:
     """An attempt that was requested to stop is not run on by another controller, whatever its orders are."""
     _work(trial)
     trial.let_go(ORDER)
-    _go_on(trial, [ORDER])
+    _continue(trial, [ORDER])
     trial.backend.hold(ORDER)
     facts = trial.until(lambda facts: facts.gone, "an attempt that was requested to stop must stay ended")
     _must_be_stopped(facts)
@@ -267,7 +267,7 @@ def check_used_number(trial: BackendTrial) -> None:
     trial.enter(STAYS)
     trial.held(ORDER)
     trial.held(ORDER._replace(attempt=2))
-    _go_on(trial, [])
+    _continue(trial, [])
     trial.backend.hold(ORDER._replace(attempt=2))
     facts = trial.until(lambda facts: facts.gone, "what no order explains must be ended")
     _must_be_stopped(facts)
@@ -281,7 +281,7 @@ def check_unentered(trial: BackendTrial) -> None:
     trial.renew()
     trial.backend.sweep([ORDER])
     facts = trial.held(ORDER)
-    must(not facts.stopped, "workers of a job that could not be entered must go on")
+    must(not facts.stopped, "workers of a job that could not be entered must continue")
     must(trial.backend.stop_hours(JOB) >= 0.0, "it must be known how long a stop takes, also of such a job")
     trial.let_go(ORDER)
     trial.backend.hold(ORDER._replace(attempt=2))
@@ -289,15 +289,15 @@ def check_unentered(trial: BackendTrial) -> None:
 
 
 def _work(trial: BackendTrial) -> None:
-    """Have workers that run until they are stopped, and wait until all of them hear a stop."""
+    """Have workers that run until they are stopped, and wait until all of them would notice a stop."""
     trial.enter(STAYS)
     trial.held(ORDER)
     # What is held may not have come to its trap yet: SIGTERM would end it without a word.
     trial.until_printed("ready", RANKS)
 
 
-def _go_on(trial: BackendTrial, orders: list[Order], run: str = STAYS) -> None:
-    """Go on as another controller whose journal has these orders."""
+def _continue(trial: BackendTrial, orders: list[Order], run: str = STAYS) -> None:
+    """Continue as another controller whose journal has these orders."""
     trial.renew()
     trial.enter(run)
     trial.backend.sweep(orders)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from slacktide.checks.base import CheckFailed, run_all
+from slacktide.checks.base import CheckFailed, must, run_all
 from slacktide.checks.cases import random_pool, with_other_future
 from slacktide.core.arrays import Floats
 from slacktide.core.quotes import Quote
@@ -49,10 +49,8 @@ def never_refuses(forecaster: Forecaster, pool: Pool, rng: np.random.Generator) 
                 forecast_quotes = learner.forecast(horizon)
             except Exception as error:
                 raise CheckFailed(f"must never refuse, got {error!r} after slot {slot} of {pool}") from error
-            if len(forecast_quotes) != horizon:
-                raise CheckFailed(
-                    f"{horizon} quotes must be forecast, got {len(forecast_quotes)} after slot {slot}"
-                )
+            got = len(forecast_quotes)
+            must(got == horizon, f"{horizon} quotes must be forecast, got {got} after slot {slot}")
 
 
 def forecasts_what_is_possible(forecaster: Forecaster, pool: Pool, rng: np.random.Generator) -> None:
@@ -113,10 +111,10 @@ def fills_the_table_as_it_forecasts(forecaster: Forecaster, pool: Pool, rng: np.
     learner = _begin(forecaster, pool)
     for slot in range(len(pool)):
         learner.learn(pool.quote(slot))
-        said, written = list(learner.forecast(HORIZON)), list(ForecastRow(table[slot]))
-        if not _alike(said, written):
+        given, written = list(learner.forecast(HORIZON)), list(ForecastRow(table[slot]))
+        if not _alike(given, written):
             raise CheckFailed(
-                f"table and learner must agree, got {written} and {said} in slot {slot} of {pool}"
+                f"table and learner must agree, got {written} and {given} in slot {slot} of {pool}"
             )
 
 
@@ -133,10 +131,8 @@ def learns_many_as_it_learns_one_by_one(forecaster: Forecaster, pool: Pool, rng:
     for slot in range(len(pool)):
         single.learn(pool.quote(slot))
     forecast_quotes, expected = list(many.forecast(HORIZON)), list(single.forecast(HORIZON))
-    if forecast_quotes != expected:
-        raise CheckFailed(
-            f"learning at once must equal learning one by one, got {forecast_quotes} and {expected}"
-        )
+    message = f"learning at once must equal learning one by one, got {forecast_quotes} and {expected}"
+    must(forecast_quotes == expected, message)
 
 
 def does_not_grow(forecaster: Forecaster, pool: Pool, rng: np.random.Generator) -> None:
@@ -148,11 +144,8 @@ def does_not_grow(forecaster: Forecaster, pool: Pool, rng: np.random.Generator) 
         learner.forecast(HORIZON)
         if slot + 1 in (LONG_SLOTS // 2, LONG_SLOTS):
             sizes.append(len(pickle.dumps(learner)))
-    if sizes[1] > GROWTH * sizes[0] + 64:
-        raise CheckFailed(
-            f"a learner's memory must not grow forever, got {sizes[0]} bytes after "
-            f"{LONG_SLOTS // 2} slots and {sizes[1]} after {LONG_SLOTS}"
-        )
+    got = f"{sizes[0]} bytes after {LONG_SLOTS // 2} slots and {sizes[1]} after {LONG_SLOTS}"
+    must(sizes[1] <= GROWTH * sizes[0] + 64, f"a learner's memory must not grow forever, got {got}")
 
 
 FORECASTER_CHECKS: tuple[ForecasterCheck, ...] = (
@@ -178,12 +171,9 @@ def pools(seed: int, count: int) -> Iterator[Pool]:
         _flat(30, 9.0, 4),
         random_pool(rng, 1.0, 240, 8),
     )
-    for number in range(count):
-        yield (
-            unkind[number]
-            if number < len(unkind)
-            else random_pool(rng, float(rng.choice([1 / 6, 0.5, 1.0, 25.0])), int(rng.integers(2, 60)), 8)
-        )
+    yield from unkind[:count]
+    for _ in range(count - len(unkind)):
+        yield random_pool(rng, float(rng.choice([1 / 6, 0.5, 1.0, 25.0])), int(rng.integers(2, 60)), 8)
 
 
 def _flat(slots: int, usd: float, gpus: int) -> Pool:
@@ -198,10 +188,10 @@ def _odd(table: Floats) -> float:
     return float(table[~np.isfinite(table) | (table < 0)][0])
 
 
-def _alike(said: Sequence[Quote], written: Sequence[Quote]) -> bool:
+def _alike(given: Sequence[Quote], written: Sequence[Quote]) -> bool:
     return all(
         one.spot_gpus == other.spot_gpus
         and one.on_demand_usd_per_gpu_hour == other.on_demand_usd_per_gpu_hour
         and math.isclose(one.spot_usd_per_gpu_hour, other.spot_usd_per_gpu_hour, rel_tol=1e-9, abs_tol=1e-12)
-        for one, other in zip(said, written, strict=True)
+        for one, other in zip(given, written, strict=True)
     )

@@ -41,7 +41,7 @@ def check_prices_now(feed: PriceFeed, zones: Sequence[str]) -> None:
 
 
 def check_numbers(feed: PriceFeed, zones: Sequence[str]) -> None:
-    """Prices are amounts of money, in a currency that is said, of pools that have names."""
+    """Prices are amounts of money, in a named currency, of pools that have names."""
     answer = _fetched(feed, zones)
     code = answer.currency
     must(len(code) == 3 and code.isupper(), f"a currency must be a code such as USD, got {shown(code)}")
@@ -104,13 +104,13 @@ def check_history(feed: PriceFeed, zones: Sequence[str]) -> None:
 
 
 def _fetched(feed: PriceFeed, zones: Sequence[str], since: datetime | None = None) -> Prices:
-    with _only_what_is_agreed():
+    with _expected_errors():
         return feed.prices(zones, since)
 
 
 @contextmanager
-def _only_what_is_agreed() -> Iterator[None]:
-    """See that nothing is raised that the follower of a feed does not expect."""
+def _expected_errors() -> Iterator[None]:
+    """Raise CheckFailed for an error that the follower of a feed does not expect."""
     try:
         yield
     except (FeedRefused, FeedUnreachable):

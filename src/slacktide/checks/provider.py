@@ -30,7 +30,7 @@ from slacktide.providers.base import (
 PATIENCE_S = 300.0  # how long to wait for a machine to be listed or to go; far longer than it takes
 LONGEST_CALL_S = 60.0
 LATE_S = 2.0
-"""How late lists of a provider may be: so long is waited before something is said not to be there."""
+"""How late lists of a provider may be: checks wait that long before they find something missing."""
 
 Answer = TypeVar("Answer")
 MakeProvider: TypeAlias = Callable[[Renter], Provider]

@@ -77,7 +77,7 @@ def writes_all_or_none(store: Store, again: Again | None) -> None:
     _must_equal(list(store.read()), said, "events after the batch that followed")
 
 
-def ends_though_one_appends_while_reading(store: Store, again: Again | None) -> None:
+def ends_though_events_are_appended_while_reading(store: Store, again: Again | None) -> None:
     """A reader sees what stood there when it began, so that it may append what it concludes."""
     said = store.append(_requested(MANY))
     seen: list[Record] = []
@@ -127,8 +127,8 @@ def keeps_a_snapshot(store: Store, again: Again | None) -> None:
             _must_equal(other.latest("form"), newest, "the snapshot that another handle reads")
 
 
-def keeps_no_snapshot_at_any_price(store: Store, again: Again | None) -> None:
-    """A snapshot that cannot be kept is not; nothing is raised, for a run must not die of it."""
+def raises_nothing_for_a_snapshot_it_cannot_keep(store: Store, again: Again | None) -> None:
+    """A snapshot that cannot be kept is not; nothing is raised, because a run must not end for it."""
     store.close()
     try:
         store.snapshot(Snapshot(1, "form", b"body"))
@@ -150,8 +150,8 @@ def can_be_closed(store: Store, again: Again | None) -> None:
 
 STORE_CHECKS: tuple[StoreCheck, ...] = (
     gives_back_what_it_was_given, keeps_the_order, reads_on_from_a_number, reads_one_job, writes_all_or_none,
-    ends_though_one_appends_while_reading, shares_the_journal, remembers, keeps_a_snapshot,
-    keeps_no_snapshot_at_any_price, can_be_closed,
+    ends_though_events_are_appended_while_reading, shares_the_journal, remembers, keeps_a_snapshot,
+    raises_nothing_for_a_snapshot_it_cannot_keep, can_be_closed,
 )  # fmt: skip
 
 

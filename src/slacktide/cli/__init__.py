@@ -106,7 +106,7 @@ class LazyGroup(click.Group):
         for name, entry in plugins().items():
             try:
                 sentences[name] = load_plugin(entry).get_short_help_str(SENTENCE_LENGTH)
-            except InputError as error:  # the reason stands in its place
+            except InputError as error:  # the reason is listed in its place
                 sentences[name] = str(error)
         sentences |= {name: sentence for name, (_, sentence) in COMMANDS.items()}
         with formatter.section("Commands"):

@@ -107,7 +107,7 @@ class Slots:
 
 COOKIE = "slacktide_session"
 LASTING_S = 12 * 3600.0
-MOST = 1000  # sessions at a time; the oldest one gives way
+MOST = 1000  # sessions at a time; the oldest one is removed for a new one
 
 
 class Session(NamedTuple):
@@ -154,7 +154,7 @@ class Sessions:
         if self._file is None:
             return
         kind = form(dict[str, Session])
-        with contextlib.suppress(FileError):  # then people log in again after a restart
+        with contextlib.suppress(FileError):  # people then log in again after a restart
             write_private(self._file, kind.text(kind.plain(self._open)).encode())
 
 
@@ -326,7 +326,7 @@ def error_body(kind: str, message: str, exit_code: int) -> dict[str, Any]:
 
 
 class Gate:
-    """Stands before the whole application, its static files included."""
+    """Checks access to the whole application, its static files included."""
 
     def __init__(self, app: ASGIApp, keeper: Doorkeeper, count: Callable[[str, int], None]) -> None:
         """Protect an application; `count` is called with the method and the status of each answer."""

@@ -1,4 +1,4 @@
-"""What every request handler has at hand: the journal's reader, the engine, tokens, tasks and counters."""
+"""What every request handler can use: the journal's reader, the engine, tokens, tasks and counters."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def document(entry: RecordedEvent, exact: bool, paths: ServerPaths) -> dict[str,
 
 
 class Hub:
-    """Keeps the last events at hand and wakes listeners when there are more."""
+    """Keeps the last events in memory and wakes listeners when there are more."""
 
     def __init__(self, reader: JournalReader) -> None:
         self._reader = reader

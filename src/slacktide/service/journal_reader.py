@@ -357,7 +357,7 @@ class JobRows:
         return known
 
     def at_hand(self, state: JournalState, in_charge: bool, only: Iterable[str] | None) -> dict[str, Row]:
-        """Return the rows of jobs that need not be unpacked; of some of them, or of all."""
+        """Return the rows of jobs that need not be unpacked: of all, or only of some."""
         records = state.jobs.at_hand
         for job in self._ended.keys() - records.keys():
             del self._ended[job]
@@ -367,7 +367,7 @@ class JobRows:
     def newest_first(
         self, places: dict[str, int], rows: Mapping[str, Row], state: JournalState
     ) -> Iterator[Row]:
-        """Yield the rows of all jobs; `rows` are those at hand, `places` says where the others are packed."""
+        """Yield the rows of all jobs; `rows` are those in memory, `places` where the others are packed."""
         opened: tuple[int, dict[str, Row]] = (AT_HAND, {})
         for job in reversed(places):
             if job in rows:

@@ -83,7 +83,7 @@ class Runner:
         """Jobs that had not ended when it stopped."""
 
     def start(self) -> None:
-        """Start the engine, and return when it is in charge; raises what keeps it from being so."""
+        """Start the engine, and return when it is in charge; raises what prevents that."""
         self._thread.start()
         while not (self._ready.wait(0.05) or self.watch.done.is_set()):
             pass
@@ -102,9 +102,7 @@ class Runner:
             with Controller(self._journal, self._setup) as running:
                 self.watch.now_hours, self.watch.stepped_s = running.clock.hours, time.monotonic()
                 self.watch.hooks = running.hooks
-                event_lines, seq = EventLines(named=True), running.opened_seq
-                for job, began in running.began().items():
-                    event_lines.know(job, began)
+                event_lines, seq = EventLines(named=True, began=running.began()), running.opened_seq
 
                 def show(now_hours: float) -> None:
                     nonlocal seq

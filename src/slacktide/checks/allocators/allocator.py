@@ -153,8 +153,8 @@ def cannot_see_the_future(allocator: AnyAllocator, case: AnyCase, rng: np.random
         must_agree(decisions(allocator, case), decisions(allocator, other), message, until)
 
 
-def goes_on_from_what_it_wrote_down(allocator: AnyAllocator, case: AnyCase, rng: np.random.Generator) -> None:
-    """What one that remembers writes down at any moment is all that a new one needs to decide the same."""
+def continues_from_what_it_saved(allocator: AnyAllocator, case: AnyCase, rng: np.random.Generator) -> None:
+    """What an allocator saves at any moment is all that a new one needs to decide the same."""
     run = begin(allocator, case.fleet)
     if not isinstance(run, Remembering):
         if isinstance(run, Learning):
@@ -169,7 +169,7 @@ def goes_on_from_what_it_wrote_down(allocator: AnyAllocator, case: AnyCase, rng:
 
 
 class Moving:
-    """Runs an allocator that remembers; after one of its calls a new one goes on from what it wrote down."""
+    """Runs an allocator that saves what it learned; after one of its calls a new one continues from that."""
 
     def __init__(self, allocator: AnyAllocator, fleet: Fleet, at: int) -> None:
         self.allocator, self.fleet, self.at = allocator, fleet, at
@@ -188,9 +188,9 @@ class Moving:
         self.calls += 1
         if self.calls == self.at:
             # Through JSON, as the journal keeps it: tuples come back as lists, and no NaN is taken.
-            written = json.dumps(self.run.remember(), allow_nan=False)
+            saved = json.dumps(self.run.remember(), allow_nan=False)
             self.run = begin(self.allocator, self.fleet)
-            self.run.recall(json.loads(written))
+            self.run.recall(json.loads(saved))
         return answer
 
 
@@ -353,12 +353,12 @@ def _site(view: FleetView) -> SiteView:
 
 ALLOCATOR_CHECKS: tuple[AllocatorCheck, ...] = (
     requests_only_what_is_allowed, finishes_every_job, decides_the_same_again, cannot_see_the_future,
-    does_not_know_sizes, goes_on_from_what_it_wrote_down,
+    does_not_know_sizes, continues_from_what_it_saved,
 )  # fmt: skip
 SITE_CHECKS: tuple[SiteCheck, ...] = (
     requests_only_widths_and_pools_of_a_job, never_wants_more_spot_than_is_offered,
     finishes_every_job_in_the_end, keeps_hard_deadlines, keeps_deadlines_with_few_on_demand_gpus,
-    keeps_to_the_budget, decides_the_same_again, cannot_see_the_future, goes_on_from_what_it_wrote_down,
+    keeps_to_the_budget, decides_the_same_again, cannot_see_the_future, continues_from_what_it_saved,
 )  # fmt: skip
 
 
@@ -381,7 +381,7 @@ def stream_cases(seed: int, count: int) -> Iterator[StreamCase]:
 
 
 def random_stream_case(rng: np.random.Generator) -> StreamCase:
-    """Make a fleet of a few classes with all that makes life hard, and a short stream of its jobs."""
+    """Make a fleet of a few classes that is hard to decide about, and a short stream of its jobs."""
     classes = tuple(_random_class(rng, str(number)) for number in range(rng.integers(1, 5)))
     fleet = Fleet(
         classes,

@@ -126,7 +126,7 @@ def site_cases(seed: int, count: int) -> Iterator[SiteCase]:
 
 
 def random_site_case(rng: np.random.Generator) -> SiteCase:
-    """Make a few jobs with all that makes life hard, on a few pools: prices jump and counts flicker."""
+    """Make a few jobs that are hard to decide about, on a few pools: prices jump and counts flicker."""
     slot_hours = float(rng.choice([0.25, 0.5, 1.0]))
     market = _random_market(rng, slot_hours)
     kinds = [_random_kind(rng, slot_hours, market, str(number)) for number in range(rng.integers(1, 4))]

@@ -147,11 +147,10 @@ def _rows(context: click.Context, settings: Settings) -> list[SettingRow]:
 
 
 def _profile_row(context: click.Context, settings: Settings) -> SettingRow:
+    sources = {"COMMANDLINE": "flag", "ENVIRONMENT": "environment"}
     source = context.find_root().get_parameter_source("profile")
-    if source is click.core.ParameterSource.COMMANDLINE:
-        return SettingRow("profile", settings.profile, "flag")
-    if source is click.core.ParameterSource.ENVIRONMENT:
-        return SettingRow("profile", settings.profile, "environment")
+    if source is not None and source.name in sources:
+        return SettingRow("profile", settings.profile, sources[source.name])
     file = next((file for file in settings.files if "profile" in file.tree), None)
     if file is None:
         return SettingRow("profile", None, BUILT_IN)

@@ -12,7 +12,7 @@ import click
 from slacktide.cli.shared import options as common
 from slacktide.cli.shared.journals import NO_CONTROLLER, opened, place_options, warn_without_controller
 from slacktide.cli.shared.output import echo_json, is_terminal, line_length, print_rich, say
-from slacktide.cli.shared.run_report import Pictures, fetch_pictures, write_pictures
+from slacktide.cli.shared.run_report import fetch_pictures, write_pictures
 from slacktide.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -230,32 +230,32 @@ def cost(job: str | None, **given: Any) -> int:
     from slacktide.app.journal.journal import Journal
     from slacktide.report.text.bills.cost_report import job_cost_report
 
-    pictures = Pictures(given["report"], given["plot"])
-    if job is None and pictures != Pictures():
+    pictured = given["report"] or given["plot"]
+    if job is None and pictured:
         raise InputError("--report and --plot must come with a JOB, got none; name the job to draw")
     by = given["by"] or ("job" if given["output"] == "csv" else None)
     if by is not None:
-        return _cost_in_parts(job, by, pictures, given)
+        return _cost_in_parts(job, by, given)
     with opened(given["journal"], given["server"]) as journal:
-        if isinstance(journal, Journal) and job is not None and pictures != Pictures():
+        if isinstance(journal, Journal) and job is not None and pictured:
             cost = journal.cost(job)
             found = job_cost_report(cost)
             _print_cost(found, given["output"])
-            write_pictures(journal, cost.bill, pictures)
+            write_pictures(journal, cost.bill, given)
         else:
             found = journal.cost_report(job)
             _print_cost(found, given["output"])
             if job is not None and not isinstance(journal, Journal):
-                fetch_pictures(journal, job, pictures)
+                fetch_pictures(journal, job, given)
     return 0 if found.clean else 1
 
 
-def _cost_in_parts(job: str | None, by: str, pictures: Pictures, given: Mapping[str, Any]) -> int:
+def _cost_in_parts(job: str | None, by: str, given: Mapping[str, Any]) -> int:
     """Print the bill of a journal in parts, which add up to the bill that is audited."""
     from slacktide.app.journal.costs import bill_parts, check_sum, parse_keys
     from slacktide.report.text.bills import cost_report as report
 
-    if job is not None or pictures != Pictures():
+    if job is not None or given["report"] or given["plot"]:
         raise InputError("--by and -o csv must be of a whole journal, got a JOB; leave it out")
     keys = parse_keys(by)
     with opened(given["journal"], given["server"]) as journal:

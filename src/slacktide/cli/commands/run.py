@@ -20,7 +20,7 @@ from slacktide.cli.shared.journals import (
 )
 from slacktide.cli.shared.output import ProgressBar, is_interactive, say
 from slacktide.cli.shared.run_options import controller_options, run_options_of, setup_of, submit_or_resume
-from slacktide.cli.shared.run_report import CANCELLED, Pictures, settle
+from slacktide.cli.shared.run_report import CANCELLED, settle
 from slacktide.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -89,8 +89,7 @@ def run(job: tuple[str, ...], **given: Any) -> int:
             show_live(controller, jobs, stop, plain=given["output"] == "json")
         # The bill is printed without `steady_output`: a full disk must not go unnoticed.
         stop.over()
-        pictures, stuck = Pictures(given["report"], given["plot"]), controller.without_market()
-        return settle(controller.journal, jobs, pictures, given["output"], stuck=stuck)
+        return settle(controller.journal, jobs, given, stuck=controller.without_market())
 
 
 def agreed(journal: Path, paths: Sequence[str], plan_task: PlanTask) -> str | None:
@@ -159,8 +158,7 @@ def _run_on_server(paths: Sequence[str], given: Mapping[str, Any]) -> int:
         with StopRequests(given["on_hangup"]) as stop, steady_output(), screen:
             jobs = submit_all(journal, wanted)
             ServerScreen(RemoteRun(journal, jobs), screen, stop).show()
-        pictures = Pictures(given["report"], given["plot"])
-        return settle(journal, jobs, pictures, given["output"], later="the server continues them")
+        return settle(journal, jobs, given, later="the server continues them")
 
 
 def _submission(path: str, given: Mapping[str, Any]) -> Submission:

@@ -14,7 +14,7 @@ import click
 from slacktide.cli.shared import options as common
 from slacktide.cli.shared.output import echo_json, say, waiting
 from slacktide.cli.shared.run_options import RunOptions, submit_or_resume
-from slacktide.cli.shared.run_report import Pictures, settle
+from slacktide.cli.shared.run_report import settle
 from slacktide.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ def _run_demo(folder: Path, job: Path) -> int:
 
     wanted = RunOptions(MarketSpec(start=START))
     # The demo learns into a file of its own: what the user's jobs have learned must not change.
-    pictures = Pictures(report=str(folder / "run.html"), plot=str(folder / "run.png"))
+    printed = {"output": "table", "report": str(folder / "run.html"), "plot": str(folder / "run.png")}
     with (
         StopRequests() as stop,
         Controller(folder / "journal.db", Setup(speed=SPEED, learned=folder / "learn.json")) as controller,
@@ -182,8 +182,7 @@ def _run_demo(folder: Path, job: Path) -> int:
             jobs = submit_or_resume(controller, [str(job)], wanted, resume=False)
             show_live(controller, jobs, stop, plain=False)
         stop.over()
-        stuck = controller.without_market()
-        return settle(controller.journal, jobs, pictures, "table", stuck=stuck)
+        return settle(controller.journal, jobs, printed, stuck=controller.without_market())
 
 
 def _prepare_demo(folder: Path) -> Path:

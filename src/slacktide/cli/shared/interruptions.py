@@ -1,6 +1,6 @@
-"""Keeps a run going, or lets it end cleanly, when its terminal or pipe is closed or a signal comes.
+"""Lets a run continue, or end cleanly, when its terminal or pipe is closed or a signal comes.
 
-Output to a closed terminal, to a pipe without a reader or to a full disk is dropped, and the run goes on. A
+Output to a closed terminal, to a pipe without a reader or to a full disk is dropped, and the run continues. A
 reader that has stalled is waited for once, for two seconds. Ctrl-C, SIGTERM and a closed terminal become
 requests to stop.
 """
@@ -56,10 +56,10 @@ def until_pipe_closes() -> Iterator[None]:
         if error.errno not in (errno.EPIPE, errno.EIO):
             raise
         with suppress(OSError):
-            go_nowhere(sys.stdout.fileno())  # what is left in buffers goes there when the process ends
+            discard_output(sys.stdout.fileno())  # what is left in buffers goes there when the process ends
 
 
-def go_nowhere(descriptor: int) -> None:
+def discard_output(descriptor: int) -> None:
     """Discard everything written to a descriptor from now on, also by child processes."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, descriptor)
@@ -104,7 +104,7 @@ class _Steady(io.RawIOBase):
                 self._write(content[start : start + PIECE_BYTES])
         except OSError as error:
             if error.errno in GONE:
-                go_nowhere(self._descriptor)
+                discard_output(self._descriptor)
         # All of it counts as written, or the buffer above would try the rest again.
         return len(content)
 
@@ -168,4 +168,4 @@ class StopRequests:
         self.count += number != signal.SIGHUP or self._on_hangup == STOP
         for descriptor in self._terminals:
             if not os.isatty(descriptor):  # it was one at the start, so the terminal is gone
-                go_nowhere(descriptor)
+                discard_output(descriptor)

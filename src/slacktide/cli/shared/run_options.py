@@ -132,7 +132,7 @@ def run_options_of(given: dict[str, Any]) -> RunOptions:
 
 
 def setup_of(given: dict[str, Any], defaults: Defaults) -> Setup:
-    """Return the setup of the controller, from the options of a command; print what is doubtful of alerts."""
+    """Return the setup of the controller, from options; print the notes about the alerts file."""
     from slacktide.app.jobs.setup import Setup
 
     alerts = None

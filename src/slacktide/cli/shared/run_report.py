@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
@@ -21,42 +21,28 @@ CODES = {"succeeded": 0, "failed": FAILED, "deadline_missed": FAILED, "cancelled
 """Exit codes by the final state of a job; any other state is of a job that did not finish."""
 
 
-class Pictures(NamedTuple):
-    """The requested page and picture of a run."""
-
-    report: str | None = None
-    plot: str | None = None
-
-    def named(self, job: str) -> dict[str, str | None]:
-        """Return the paths, with a job in their names if one is given."""
-        paths = {name: Path(path) for name, path in self._asdict().items() if path is not None}
-        if job:
-            paths = {name: path.with_stem(f"{path.stem}-{job}") for name, path in paths.items()}
-        return {"report": None, "plot": None, **{name: str(path) for name, path in paths.items()}}
-
-
-def write_pictures(journal: Journal, bill: Bill, wanted: Pictures, several: str = "") -> None:
-    """Write the requested page and picture; with several jobs each gets its own."""
-    if wanted == Pictures():
+def write_pictures(journal: Journal, bill: Bill, given: Mapping[str, Any]) -> None:
+    """Write the page and the picture of a run that options request."""
+    if given["report"] is None and given["plot"] is None:
         return
     from slacktide.core.files import write_whole
     from slacktide.report.figures.run import plot_run
     from slacktide.report.pages.run import page
 
     try:
-        found = journal.run(bill.job)
+        recorded = journal.run(bill.job)
     except InputError as error:
         click.echo(f"no plot: {error}", err=True)
         return
     write_files(
-        wanted.named(several),
-        plot=lambda path: plot_run(found.runs, path),
-        report=lambda path: write_whole(path, page(found.runs, bill, found.events).encode()),
+        given,
+        plot=lambda path: plot_run(recorded.runs, path),
+        report=lambda path: write_whole(path, page(recorded.runs, bill, recorded.events).encode()),
     )
 
 
-def fetch_pictures(journal: RemoteJournal, job: str, wanted: Pictures, several: str = "") -> None:
-    """Request the page and the picture from a server, and write them here."""
+def fetch_pictures(journal: RemoteJournal, job: str, given: Mapping[str, Any]) -> None:
+    """Request the page and the picture that options request from a server, and write them here."""
     from slacktide.client.http import ServerError
 
     def fetch_plot(path: str) -> None:
@@ -64,11 +50,7 @@ def fetch_pictures(journal: RemoteJournal, job: str, wanted: Pictures, several: 
         Path(path).write_bytes(content)
 
     try:
-        write_files(
-            wanted.named(several),
-            plot=fetch_plot,
-            report=lambda path: Path(path).write_bytes(journal.page(job)),
-        )
+        write_files(given, plot=fetch_plot, report=lambda path: Path(path).write_bytes(journal.page(job)))
     except ServerError as error:
         if error.exit_code != InputError.exit_code:
             raise
@@ -81,18 +63,24 @@ def exit_code(statuses: Sequence[str]) -> int:
     return next((code for code in (FAILED, NOT_FINISHED, CANCELLED) if code in codes), 0)
 
 
+def _of_job(given: Mapping[str, Any], job: str) -> dict[str, str | None]:
+    """Return the requested files with a job in their names: with several jobs each gets its own."""
+    paths = {name: Path(given[name]) for name in ("report", "plot") if given[name]}
+    named = {name: str(path.with_stem(f"{path.stem}-{job}")) for name, path in paths.items()}
+    return {"report": None, "plot": None, **named}
+
+
 def settle(
     journal: Journal | RemoteJournal,
     jobs: Sequence[str],
-    pictures: Pictures,
-    output: str,
+    given: Mapping[str, Any],
     *,
     stuck: Mapping[str, str] | None = None,
     later: str = "`slacktide run --resume` continues",
 ) -> int:
-    """Print the bills, write the requested files, and return the exit code.
+    """Print the bills as `output` says, write the files of `report` and `plot`, and return the exit code.
 
-    `stuck` are jobs that have no bill yet, with the reason; `later` says what continues jobs that go on.
+    `stuck` are jobs that have no bill yet, with the reason; `later` says what continues the others.
     """
     from slacktide.app.journal.journal import Journal
     from slacktide.cli.shared.interruptions import until_pipe_closes
@@ -105,16 +93,16 @@ def settle(
     for job in filter(stuck.__contains__, jobs):
         say(f"{job} has no bill yet, because it is blocked: {stuck[job]}", err=True)
     with until_pipe_closes():
-        if output == "json":
+        if given["output"] == "json":
             echo_json({"jobs": [report.as_json(bill) for bill in bills]})
         else:
             say("\n\n".join(report.text(bill) for bill in bills))
     for bill in bills:
-        several = bill.job if len(bills) > 1 else ""
+        files = _of_job(given, bill.job) if len(bills) > 1 else given
         if isinstance(journal, Journal):
-            write_pictures(journal, bill, pictures, several)
+            write_pictures(journal, bill, files)
         else:
-            fetch_pictures(journal, bill.job, pictures, several)
+            fetch_pictures(journal, bill.job, files)
     left = [bill.job for bill in bills if bill.status not in get_args(Status)]
     if left or stuck:
         say(f"not ended: {', '.join([*left, *stuck])}; {later}", err=True)

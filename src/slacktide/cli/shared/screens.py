@@ -1,4 +1,4 @@
-"""Shows runs on a screen while they go on: events as lines, the state of the jobs as a picture.
+"""Shows runs on a screen while they are going on: events as lines, the state of the jobs as a picture.
 
 `ControllerScreen` shows a controller of this process, `ServerScreen` the jobs of a server.
 """
@@ -64,9 +64,7 @@ class ControllerScreen:
         self._screen, self._note, self._shown_note = screen, note, ""
         self._standings = Standings(controller.engine)
         self._seq, self._began_seq = controller.opened_seq, controller.state.seq
-        self._lines_of = EventLines(named=named or len(self._jobs) > 1)
-        for job, began_hours in controller.began().items():
-            self._lines_of.know(job, began_hours)
+        self._lines_of = EventLines(named=named or len(self._jobs) > 1, began=controller.began())
 
     def __call__(self, now_hours: float) -> None:
         """Print new events, and draw the state of the jobs."""

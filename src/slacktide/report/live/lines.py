@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from slacktide.journal import events
 from slacktide.journal.events import Event
@@ -25,18 +26,17 @@ class EventLines:
     job, so that `news` can leave out what only goes on.
     """
 
-    def __init__(self, *, named: bool = False) -> None:
-        """Say whether each line names its job: needed where there are several."""
+    def __init__(self, *, named: bool = False, began: Mapping[str, float] | None = None) -> None:
+        """Say whether each line names its job, which is needed where there are several.
+
+        `began` says when jobs began whose submission is not printed.
+        """
         self.named = named
-        self._began: dict[str, float] = {}
+        self._began = dict(began or {})
         self._last: dict[str, str] = {}
         self._paces: dict[str, Pace] = {}
         self._before_hours = 0.0
         self._last_hours = 0.0
-
-    def know(self, job: str, began_hours: float) -> None:
-        """Take note of when a job began whose submission is not printed."""
-        self._began[job] = began_hours
 
     @property
     def _first_hours(self) -> float:

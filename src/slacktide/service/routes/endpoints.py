@@ -75,7 +75,7 @@ def endpoint(method: str, path: str, answer: Any = None, **more: Any) -> Callabl
 
 
 def caller_of(request: Request) -> Who:
-    """Return who sent a request, as the gate found out."""
+    """Return who sent a request, as the gate identified it."""
     who: Who = request.scope["state"]["who"]
     return who
 

@@ -219,7 +219,7 @@ def markets_of(runs: Path) -> UploadCache:
 
 
 def unpack(content: bytes, folder: Path) -> None:
-    """Unpack a zipped working folder; raises InputError for one with links, ways out or too much in it."""
+    """Unpack a zipped working folder; raises InputError for links, paths that lead out of it, or too much."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             _check_archive(archive)
