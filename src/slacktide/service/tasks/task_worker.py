@@ -71,9 +71,6 @@ class QueuePosition:
         self.done = self.total = 0
         """Steps of the work; 0 of 0 while their number is not known."""
 
-    def update(self, steps: list[int]) -> None:
-        self.done, self.total = steps
-
 
 class TaskWorker:
     """Runs tasks in the process, which it starts when needed; the process reads our pipe and ends with it."""
@@ -149,13 +146,10 @@ class TaskWorker:
             waiting.remove(place)
             place.ahead, turns[place.caller] = ahead, self._turn + ahead + 1
             if self._current is None:
-                self._give_turn(place)
+                self._turn += 1
+                self._current, self._turns[place.caller] = place, self._turn
+                place.turn.set()
             ahead += 1
-
-    def _give_turn(self, place: QueuePosition) -> None:
-        self._turn += 1
-        self._current, self._turns[place.caller] = place, self._turn
-        place.turn.set()
 
     def stop(self) -> None:
         """Accept and finish no more requests: waiting callers get an error at once."""
@@ -208,7 +202,7 @@ class TaskWorker:
                     # A process that ran out of memory may still hold much of it, so it is replaced.
                     whole = reply.get("error", {}).get("kind") != OutOfMemoryError.__name__
                     return reply
-                place.update(reply["progress"])
+                place.done, place.total = reply["progress"]
             raise DiedError
         finally:
             if not whole:

@@ -39,12 +39,10 @@ def checked(request: SubmitRequest, fleet: FleetText | None = None) -> JobFile:
     check_runnable(file)
     check_policy(request.policy)
     _check_workdir(file)
-    for what, names, given in (
-        ("variable", [name for name, value in file.envs.items() if value is None], request.envs),
-        ("secret", [name for name, value in file.secrets.items() if value is None], request.secrets),
-    ):
-        for name in names:
-            if name not in given:
+    kinds = (("variable", file.envs, request.envs), ("secret", file.secrets, request.secrets))
+    for what, values, given in kinds:
+        for name, value in values.items():
+            if value is None and name not in given:
                 raise InputError(
                     f"{what} {name} must come with the job, got none: a server does not look for it"
                 )
