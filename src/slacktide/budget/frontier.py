@@ -176,9 +176,6 @@ class FrontierSamples:
         last = [*np.concatenate((prices[:1], prices))[until], 0.0]
         return cls(choices, tuple(sampled[index] for index in kept), np.array(last))
 
-    def choice(self, index: int) -> WidthChoice:
-        return self.totals[index].choice
-
     def budget_for(self, jobs: float) -> float:
         """Return the least GPUs with which this many jobs are present on average."""
 

@@ -14,6 +14,7 @@ import yaml
 
 from slacktide.core.errors import FileError
 from slacktide.files.job import parse_job
+from slacktide.files.work import read_table
 
 SECRETS = "secrets"
 INHERITED = (
@@ -126,8 +127,6 @@ def _speedups(node: yaml.Node | None) -> Iterator[yaml.MappingNode]:
 
 
 def _table(node: yaml.MappingNode, path: str) -> yaml.Node:
-    from slacktide.files.work import read_table
-
     rows = read_table(_written(node), path).points
     whole, real = "tag:yaml.org,2002:int", "tag:yaml.org,2002:float"
     pairs = [

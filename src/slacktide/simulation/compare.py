@@ -34,7 +34,6 @@ from slacktide.simulation.pool_options import PoolOptions
 from slacktide.simulation.sweep import Part, PoolStarts, Sweep, in_detail, named, run_sweep
 
 Progress = Callable[[int, int], None]  # called with the work done so far and the work in all
-NOT_RECORDED = "not recorded from all starts to their deadlines, so nothing stayed there."
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +140,7 @@ def compare_over_pools(
     middle = _median_run((moving or of_policies)[-1:])
     ahead = next(one.ahead for one in where if one.pool.name == middle.pool)
     left_out = ", ".join(pool.name for at, pool in enumerate(options.pools) if at not in covered)
+    not_recorded = f"{left_out}: not recorded from all starts to their deadlines, so nothing stayed there."
     return Comparison(
         job,
         market.source,
@@ -148,7 +148,7 @@ def compare_over_pools(
         (
             *market.assumptions,
             *_stock_outs(options.widths),
-            *([f"{left_out}: {NOT_RECORDED}"] if left_out else []),
+            *([not_recorded] if left_out else []),
         ),
         AllRuns([part.runs for part in parts]),
         tuple(row.summary for row in best),
