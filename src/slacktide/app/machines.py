@@ -59,8 +59,9 @@ def list_machines(request: MachinesRequest) -> list[MachineStatus]:
     account = _account(request)
     rows = [_status(file, account, owner, machine) for owner in found for machine in found[owner]]
     listed = {machine.ticket for machine in found.get(account.owner, ())}
-    pending = [one for one in account.open.values() if account.owner in found and one.id not in listed]
-    return [*(row for row in rows if row.state != "gone"), *(_pending(account, one) for one in pending)]
+    open_tickets = account.open.values() if account.owner in found else ()
+    pending = [_pending(account, ticket) for ticket in open_tickets if ticket.id not in listed]
+    return [*(row for row in rows if row.state != "gone"), *pending]
 
 
 def account(request: MachinesRequest) -> MachineAccount:

@@ -133,10 +133,10 @@ class Trial:
             self._job = ""  # all its work is done: the next width begins anew
         took_s = facts.metrics.get(CHECKPOINT_METRIC)
         took = None if took_s is None else took_s * self._request.speed / 3600.0
-        found = measured_at(width, reports, begun, took)
-        gpus, rate = format_count(width, "GPU"), found.pace.share_per_hour
-        report(f"{gpus}: {found.reports} reports, {rate:.3g} of the work an hour")
-        return found
+        measured = measured_at(width, reports, begun, took)
+        gpus, rate = format_count(width, "GPU"), measured.pace.share_per_hour
+        report(f"{gpus}: {measured.reports} reports, {rate:.3g} of the work an hour")
+        return measured
 
     def end(self) -> BackendStatus:
         """Let go of all workers, wait until they have gone, and return what they left."""

@@ -20,8 +20,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from slacktide.app.jobs import requests
 from slacktide.app.jobs.submission import FleetText
-from slacktide.app.journal.fleets import FleetTimelines, fleets
-from slacktide.app.journal.fleets import drawn as fleet_drawn
+from slacktide.app.journal.fleets import FleetTimelines, fleet_points, fleets
 from slacktide.app.journal.journal import Journal
 from slacktide.app.journal.listing import RecordedEvent, held_by, listed, projected, terms_of
 from slacktide.app.journal.logs import LogLine
@@ -31,7 +30,7 @@ from slacktide.app.journal.timeline import (
     DecisionHistory,
     OfEachJob,
     Timeline,
-    drawn,
+    course_points,
 )
 from slacktide.app.task_requests import SubmitRequest
 from slacktide.core.errors import InputError, shown
@@ -193,7 +192,7 @@ class JournalReader:
             over, submitted = not job_record.active, job_record.submitted
         with self._explaining:
             timeline = self._timelines.of(job)
-            points = drawn(timeline, status.spot_gpus, status.on_demand_gpus, over=over)
+            points = course_points(timeline, status.spot_gpus, status.on_demand_gpus, over=over)
             happenings = [*timeline.happenings]
         done_share = status.progress_gpu_hours / status.work_gpu_hours
         return {
@@ -216,7 +215,7 @@ class JournalReader:
         with self.state() as state:
             if fleet not in state.fleets:
                 raise requests.UnknownJobError("a fleet", fleet, state.fleets)
-            points = fleet_drawn(state.fleets[fleet], state, moments)
+            points = fleet_points(state.fleets[fleet], state, moments)
         return {"fleet": fleet, "points": values.plain(points)}
 
     def logs(

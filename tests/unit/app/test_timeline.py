@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from slacktide.app.journal.timeline import MOST_HAPPENINGS, MOST_POINTS, Timeline, drawn
+from slacktide.app.journal.timeline import MOST_HAPPENINGS, MOST_POINTS, Timeline, course_points
 from slacktide.core.quotes import Quote
 from slacktide.core.types import JobState
 from slacktide.journal.events import Decided, Event, Lived, PaceRevised, Preempted, Record
@@ -58,20 +58,20 @@ def course_of(*events: Event) -> Timeline:
 
 def test_points_tell_what_was_held_paid_and_done() -> None:
     course = course_of(decided(10.0, 3), lived(10.0, 3, 2.5), decided(11.0, 1, 2.5), lived(11.0, 1, 3.5))
-    points = drawn(course, 2, 1, over=False)
+    points = course_points(course, 2, 1, over=False)
     assert [point.hours for point in points] == [0.0, 1.0, 2.0], "by the job's own clock"
     assert [(point.spot_gpus, point.on_demand_gpus) for point in points] == [(3, 0), (1, 0), (2, 1)]
     assert [point.progress_gpu_hours for point in points] == [0.0, 2.5, 3.5]
     assert [point.cost_usd for point in points] == [0.0, 6.0, 8.0]
     first = points[0].offered_spot_gpus, points[0].spot_usd_per_gpu_hour, points[0].on_demand_usd_per_gpu_hour
     assert first == (5, 2.0, 10.0)
-    assert drawn(course, 2, 1, over=True)[-1].spot_gpus == 0
-    assert drawn(Timeline(), 1, 1, over=False) == []
+    assert course_points(course, 2, 1, over=True)[-1].spot_gpus == 0
+    assert course_points(Timeline(), 1, 1, over=False) == []
 
 
 def test_time_that_nobody_saw_is_a_gap_without_gpus() -> None:
     course = course_of(decided(0.0, 3), lived(0.0, 3, 1.0), decided(5.0, 3, 1.0), lived(5.0, 3, 2.0))
-    held = [(point.hours, point.spot_gpus) for point in drawn(course, 0, 0, over=True)]
+    held = [(point.hours, point.spot_gpus) for point in course_points(course, 0, 0, over=True)]
     assert held == [(0.0, 3), (1.0, 0), (5.0, 3), (6.0, 0)]
 
 
@@ -100,7 +100,7 @@ def test_only_the_last_happenings_are_kept() -> None:
 
 def test_work_that_was_lost_falls_at_the_loss() -> None:
     course = course_of(decided(0.0, 3), lived(0.0, 3, 2.5), decided(1.0, 1, 2.0), lived(1.0, 1, 3.0))
-    work = [(point.hours, point.progress_gpu_hours) for point in drawn(course, 0, 0, over=True)]
+    work = [(point.hours, point.progress_gpu_hours) for point in course_points(course, 0, 0, over=True)]
     assert work == [(0.0, 0.0), (1.0, 2.5), (1.0, 2.0), (2.0, 3.0)]
 
 
@@ -109,7 +109,7 @@ def test_a_live_run_has_the_same_course_in_the_dashboard_and_in_reports(name: st
     told = ODD_RUNS[name]()
     live = course_of(*told.events)
     points = course_of_run(told.run)
-    assert drawn(live, 0, 0, over=True) == points
+    assert course_points(live, 0, 0, over=True) == points
     assert points[-1].cost_usd == pytest.approx(told.run.bill.cost_usd)
     assert numbers.done(told.run).amount[-1] == points[-1].progress_gpu_hours
     assert numbers.spent(told.run).amount[-1] == points[-1].cost_usd

@@ -19,7 +19,7 @@ from slacktide.files.fleet.past_jobs import PastJob, read_past
 
 GUESSED_SHARE = 0.95
 """The parallel share of a class that ran on one width only, so that its true value is unknown."""
-FEW_JOBS = 10  # a figure that rests on fewer jobs is said to be unsure
+FEW_JOBS = 10  # a figure from fewer jobs is marked as unsure
 REST = "other"
 BURSTY_FROM = 1.5  # gaps between jobs that differ by this share of their mean or more come in bursts
 FIXED_BELOW, LOGNORMAL_FROM = 0.3, 1.2
@@ -62,7 +62,7 @@ def learn_fleet(path: str, *, by: str | None = None, classes: int = 8) -> Learne
     jobs = past.jobs
     hours = _span_hours(jobs)
     groups = _groups(jobs, classes)
-    gaps = [later.came_hours - one.came_hours for one, later in pairwise(jobs)]
+    gaps = [later.came_hours - job.came_hours for job, later in pairwise(jobs)]
     mean_gap = fmean(gaps) if gaps else 0.0
     return LearnedFleet(
         source=path,
@@ -124,7 +124,7 @@ def _scaling(jobs: Sequence[PastJob], widths: Sequence[int]) -> tuple[float, flo
 
 def fleet_text(fleet: LearnedFleet) -> str:
     """Write a fleet file that `slacktide budget` takes as it is; what is unsure is said in comments."""
-    classes = "\n".join(line for one in fleet.classes for line in _class_lines(one))
+    classes = "\n".join(line for kind in fleet.classes for line in _class_lines(kind))
     least = least_budget_gpus(parse_fleet(aligned(f"budget: 1 gpus\nclasses:\n{classes}")).classes)
     budget = max(1, math.ceil(max(fleet.used_gpus, ROOM * least)))
     used = f"these jobs used {fleet.used_gpus:.3g} on average; at least {least:.3g} are needed"
@@ -144,7 +144,7 @@ def fleet_text(fleet: LearnedFleet) -> str:
 
 
 def _head_lines(fleet: LearnedFleet) -> list[str]:
-    jobs = sum(one.jobs for one in fleet.classes)
+    jobs = sum(kind.jobs for kind in fleet.classes)
     lines = [f"# Learned from {jobs:,} jobs of {fleet.days:.3g} days in {Path(fleet.source).name}."]
     if fleet.left_out:
         parts = ", ".join(f"{count:,} {why}" for why, count in sorted(fleet.left_out.items()))
@@ -153,37 +153,37 @@ def _head_lines(fleet: LearnedFleet) -> list[str]:
     return lines
 
 
-def _class_lines(one: LearnedClass) -> list[str]:
-    few = "UNSURE: " if one.jobs < FEW_JOBS else ""
-    off, spread = 1.0 / math.sqrt(one.jobs), f"jobs differ by {one.work_spread:.0%} of it"
+def _class_lines(kind: LearnedClass) -> list[str]:
+    few = "UNSURE: " if kind.jobs < FEW_JOBS else ""
+    off, spread = 1.0 / math.sqrt(kind.jobs), f"jobs differ by {kind.work_spread:.0%} of it"
     return [
-        f"  - name: {one.name} ## {one.jobs:,} jobs",
-        f"    arrivals: {one.per_hour * 24:.4g}/day ## {few}+- {off:.0%}",
-        f"    work: {one.work_gpu_hours:.4g} gpu-hours ## {few}mean, on one GPU; {spread}",
-        f"    speedup: {{amdahl: {one.parallel_share:g}}} ## {_speedup_note(one)}",
-        f"    widths: {_widths(one)}",
+        f"  - name: {kind.name} ## {kind.jobs:,} jobs",
+        f"    arrivals: {kind.per_hour * 24:.4g}/day ## {few}+- {off:.0%}",
+        f"    work: {kind.work_gpu_hours:.4g} gpu-hours ## {few}mean, on one GPU; {spread}",
+        f"    speedup: {{amdahl: {kind.parallel_share:g}}} ## {_speedup_note(kind)}",
+        f"    widths: {_widths(kind)}",
     ]
 
 
-def _speedup_note(one: LearnedClass) -> str:
-    if one.speedup_off is None:
-        gpus = "one GPU" if one.widths[0] == 1 else f"{one.widths[0]} GPUs"
+def _speedup_note(kind: LearnedClass) -> str:
+    if kind.speedup_off is None:
+        gpus = "one GPU" if kind.widths[0] == 1 else f"{kind.widths[0]} GPUs"
         return f"UNSURE: a guess, all ran on {gpus}; measure it on other widths"
-    few = "UNSURE: " if one.jobs < FEW_JOBS * len(one.widths) else ""
-    return f"{few}fitted to durations on {len(one.widths)} widths, +- {one.speedup_off:.0%}"
+    few = "UNSURE: " if kind.jobs < FEW_JOBS * len(kind.widths) else ""
+    return f"{few}fitted to durations on {len(kind.widths)} widths, +- {kind.speedup_off:.0%}"
 
 
-def _widths(one: LearnedClass) -> str:
-    if len(one.widths) > 1:
-        return f"{{{', '.join(map(str, one.widths))}}} ## those that jobs ran on"
-    most = one.widths[0]
+def _widths(kind: LearnedClass) -> str:
+    if len(kind.widths) > 1:
+        return f"{{{', '.join(map(str, kind.widths))}}} ## those that jobs ran on"
+    most = kind.widths[0]
     return f"{f'1..{most}' if most > 1 else '1'} ## UNSURE: only the widest is known"
 
 
 def _stream_lines(fleet: LearnedFleet) -> list[str]:
     bursty = fleet.gap_spread > BURSTY_FROM
-    jobs = sum(one.jobs for one in fleet.classes)
-    spread = sum(one.jobs * one.work_spread for one in fleet.classes) / jobs
+    jobs = sum(kind.jobs for kind in fleet.classes)
+    spread = sum(kind.jobs * kind.work_spread for kind in fleet.classes) / jobs
     sizes = "fixed" if spread < FIXED_BELOW else "exponential" if spread < LOGNORMAL_FROM else "lognormal"
     came = f"gaps between jobs differ by {fleet.gap_spread:.0%} of their mean; by chance alone 100%"
     return [

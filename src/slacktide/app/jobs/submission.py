@@ -283,7 +283,7 @@ def journal_entry(
     policy = _policy(submission, file, opened)
     pools = _pools(submission, file, opened, policy)
     pool = opened.pool(pools[0]) if pools else _pool(market, file, opened, site, at_hours)
-    made = Submitted(
+    entry = Submitted(
         job=job,
         at_hours=at_hours,
         actor="user",
@@ -304,13 +304,13 @@ def journal_entry(
         fleet_class="" if fleet is None else file.fleet_class or "",
     )
     if fleet is not None:
-        check_member(made)
+        check_member(entry)
     elif file.job.deadline_hours == math.inf:
         raise InputError(f"{file.path}: a job without a deadline must be in a fleet; name it with --fleet")
     if site is not None:
-        return placed(made, file.job, pool, market.start, site)
-    start_slot = first_slot(made, file.job, pool, market.start, shared=market.shared)
-    return dataclasses.replace(made, start_slot=start_slot)
+        return placed(entry, file.job, pool, market.start, site)
+    start_slot = first_slot(entry, file.job, pool, market.start, shared=market.shared)
+    return dataclasses.replace(entry, start_slot=start_slot)
 
 
 def may_move(path: str, policy: Spec | None, market: MarketSpec) -> bool:

@@ -48,27 +48,27 @@ def job_cost(
 
 def site_cost(state: JournalState, records: Iterable[Record], *, in_charge: bool) -> SiteCost:
     """Add up what every job and the machines that none used cost, and audit all stretches together."""
-    kept = list(records)
-    own = [record.event.priced for record in kept if isinstance(record.event, Kept)]
-    lived = [record.event.priced for record in kept if isinstance(record.event, Lived)]
+    records = list(records)
+    own = [record.event.priced for record in records if isinstance(record.event, Kept)]
+    lived = [record.event.priced for record in records if isinstance(record.event, Lived)]
     payers = [
         PayerBill(job_record.job, status_of(job_record, state, in_charge=in_charge), job_record.money.bill)
         for job_record in state.jobs.values()
     ]
     if own:
         payers.append(PayerBill("", "", bill(own)))
-    sites = sites_of(kept)
-    pricing = {one.job: pricing_of(one.submitted, sites.get(one.job)) for one in state.jobs.values()}
-    found = SiteBill(tuple(payers), bill([*lived, *own]), site_audit(pricing, kept))
-    notes = tuple(dict.fromkeys(one.note for one in pricing.values() if one.note))
-    return SiteCost(found, notes, machine_costs(kept))
+    sites, jobs = sites_of(records), state.jobs.values()
+    pricing = {job.job: pricing_of(job.submitted, sites.get(job.job)) for job in jobs}
+    whole = SiteBill(tuple(payers), bill([*lived, *own]), site_audit(pricing, records))
+    notes = tuple(dict.fromkeys(price.note for price in pricing.values() if price.note))
+    return SiteCost(whole, notes, machine_costs(records))
 
 
 def machine_costs(records: Iterable[Record]) -> MachineCosts | None:
     """Return the bill of rented machines until now, next to what jobs used; None where none were rented."""
-    kept = list(records)
-    bill_of_all = machine_bill(kept, datetime.now(UTC))
-    return MachineCosts(bill_of_all, machine_use(kept)) if bill_of_all.lines else None
+    records = list(records)
+    bill_of_all = machine_bill(records, datetime.now(UTC))
+    return MachineCosts(bill_of_all, machine_use(records)) if bill_of_all.lines else None
 
 
 class RecordedRun(NamedTuple):
@@ -100,7 +100,7 @@ def bill_parts(events: Iterable[RecordedEvent], by: tuple[str, ...]) -> list[Bil
     A stretch belongs to the month (UTC) in which it began, on the market's clock. What no job used has no
     owner, class or job.
     """
-    found: dict[tuple[str, ...], StretchSums] = {}
+    sums: dict[tuple[str, ...], StretchSums] = {}
     for priced, submitted, month in _stretches(events):
         names = {
             "owner": "" if submitted is None else owner_of(submitted),
@@ -109,13 +109,13 @@ def bill_parts(events: Iterable[RecordedEvent], by: tuple[str, ...]) -> list[Bil
             "job": priced.stretch.payer,
         }
         part = tuple(names[key] for key in by)
-        found[part] = added(found.get(part, StretchSums()), priced)
-    return [BillPart(part, found[part]) for part in sorted(found)]
+        sums[part] = added(sums.get(part, StretchSums()), priced)
+    return [BillPart(part, sums[part]) for part in sorted(sums)]
 
 
 def check_sum(parts: Iterable[BillPart], cost_usd: float) -> None:
     """Raise BackendError unless parts come to the whole bill, to the cent."""
-    total = sum(one.bill.cost_usd for one in parts)
+    total = sum(part.bill.cost_usd for part in parts)
     if abs(total - cost_usd) >= CENT_USD:
         raise BackendError(
             f"the parts of a bill must add up to it, got {total:.2f} of {cost_usd:.2f} USD; "

@@ -68,8 +68,8 @@ def fleets(state: JournalState) -> list[FleetStatus]:
 
 def allowance_of(fleet: FleetRecord, state: JournalState) -> Allowance | None:
     """Return what a fleet may spend when, on its own clock; None where its budget is not money over time."""
-    found = parse_fleet(fleet.first.fleet, path=fleet.first.fleet_path).allowance
-    return None if found is None else placed(found, fleet.origin_hours, state.site)
+    allowance = parse_fleet(fleet.first.fleet, path=fleet.first.fleet_path).allowance
+    return None if allowance is None else placed(allowance, fleet.origin_hours, state.site)
 
 
 def placed(allowance: Allowance, origin_hours: float, site: SiteOpened | None) -> Allowance:
@@ -123,9 +123,9 @@ def _class(name: str, came: int, present: Sequence[JobRecord]) -> ClassStatus:
         name=name,
         came=came,
         under_way=len(held),
-        holding=sum(one.gpus > 0 for one in held),
-        spot_gpus=sum(one.spot_gpus for one in held),
-        on_demand_gpus=sum(one.on_demand_gpus for one in held),
+        holding=sum(holding.gpus > 0 for holding in held),
+        spot_gpus=sum(holding.spot_gpus for holding in held),
+        on_demand_gpus=sum(holding.on_demand_gpus for holding in held),
     )
 
 
@@ -174,15 +174,15 @@ class FleetTimelines:
             del moments[-2::-2]  # the newest stays
 
 
-def drawn(fleet: FleetRecord, state: JournalState, moments: Iterable[Moment]) -> list[FleetPoint]:
+def fleet_points(fleet: FleetRecord, state: JournalState, moments: Iterable[Moment]) -> list[FleetPoint]:
     """Join what was spent with what the allocator reported, on the clock of its fleet."""
     allowance = allowance_of(fleet, state)
     return [
         FleetPoint(
-            hours=one.at_hours - fleet.origin_hours,
-            spent_usd=spent_usd_at(fleet, allowance, one.at_hours - fleet.origin_hours),
-            reserved_usd=one.reserved_usd,
-            usd_per_job_hour=one.usd_per_job_hour,
+            hours=moment.at_hours - fleet.origin_hours,
+            spent_usd=spent_usd_at(fleet, allowance, moment.at_hours - fleet.origin_hours),
+            reserved_usd=moment.reserved_usd,
+            usd_per_job_hour=moment.usd_per_job_hour,
         )
-        for one in moments
+        for moment in moments
     ]

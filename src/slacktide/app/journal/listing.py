@@ -192,20 +192,20 @@ class JobFilter:
 
     def kept(self, listed: Sequence[JobStatus]) -> list[JobStatus]:
         """Return the jobs that match, in the order they came."""
-        found = [one for one in listed if self._keeps(one)]
-        return found if self.most is None else found[max(0, len(found) - self.most) :]
+        jobs = [job for job in listed if self._keeps(job)]
+        return jobs if self.most is None else jobs[max(0, len(jobs) - self.most) :]
 
-    def _keeps(self, one: JobStatus) -> bool:
+    def _keeps(self, job: JobStatus) -> bool:
         return (
             (
                 not self.states
-                or one.status in self.states
-                or (ACTIVE in self.states and one.status not in ENDED)
+                or job.status in self.states
+                or (ACTIVE in self.states and job.status not in ENDED)
             )
-            and self.job_class in (None, one.job_class)
-            and self.owner in (None, one.owner)
-            and (self.since is None or datetime.fromisoformat(one.submitted_utc) >= self.since)
-            and (not self.late or one.health in LATE or one.status == "deadline_missed")
+            and self.job_class in (None, job.job_class)
+            and self.owner in (None, job.owner)
+            and (self.since is None or datetime.fromisoformat(job.submitted_utc) >= self.since)
+            and (not self.late or job.health in LATE or job.status == "deadline_missed")
         )
 
 

@@ -89,12 +89,14 @@ def _is_repeated(last: Event, event: Event) -> bool:
     return isinstance(last, PaceRevised) and isinstance(event, PaceRevised)
 
 
-def drawn(live: Timeline, spot_gpus: int, on_demand_gpus: int, *, over: bool) -> list[CoursePoint]:
+def course_points(
+    timeline: Timeline, spot_gpus: int, on_demand_gpus: int, *, over: bool
+) -> list[CoursePoint]:
     """Return the points to be drawn, the last one where the last stretch ended with what is held since."""
-    if live.course.end is None:
+    if timeline.course.end is None:
         return []
     held = (0, 0) if over else (spot_gpus, on_demand_gpus)
-    return [*live.course.points, replace(live.course.end, spot_gpus=held[0], on_demand_gpus=held[1])]
+    return [*timeline.course.points, replace(timeline.course.end, spot_gpus=held[0], on_demand_gpus=held[1])]
 
 
 class DecisionHistory:

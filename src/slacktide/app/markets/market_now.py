@@ -205,9 +205,9 @@ def _check(begin: PlanStart, hours: float) -> ForecastCheck | None:
         return None
     slots = np.linspace(first, last, MOMENTS).astype(int).tolist()
     tried = [_tried(begin, slot, hours) for slot in slots]
-    shown = [one for one in CHECKED_HOURS if one <= hours]
-    places = [max(1, round(one / pool.slot_hours)) for one in shown]
-    price, gpus = ([one[kind] for one in tried] for kind in range(2))
+    shown = [ahead_hours for ahead_hours in CHECKED_HOURS if ahead_hours <= hours]
+    places = [max(1, round(ahead_hours / pool.slot_hours)) for ahead_hours in shown]
+    price, gpus = ([pair[kind] for pair in tried] for kind in range(2))
     return ForecastCheck(
         moments=MOMENTS,
         hours=tuple(shown),

@@ -80,18 +80,20 @@ def backtest(
     Raises InputError when the market is shorter than the deadline, InfeasibleError when the job that it says
     it is cannot be done in time on any market.
     """
-    chosen = Starts(count=starts) if isinstance(starts, int) else starts
-    made = [resolve_policy(policy, key=job.name) for policy in policies]
+    starts = Starts(count=starts) if isinstance(starts, int) else starts
+    chosen = [resolve_policy(policy, key=job.name) for policy in policies]
     opened = as_market(market, slot_hours)
-    options = pool_options(job, gpu, opened, made, pool)
+    options = pool_options(job, gpu, opened, chosen, pool)
     check_in_time([job] if options is None else options.places.jobs)
     if options is not None and len(options.pools) > 1:
         return compare_over_pools(
-            options, opened, made, starts=chosen, sight=sight, truth=truth, progress=progress, spread=spread
+            options, opened, chosen, starts=starts, sight=sight, truth=truth, progress=progress, spread=spread
         )
     if options is not None:  # as it is in the only pool that it may use
         job, pool = options.places.jobs[0], options.pools[0].name
-    return compare(job, opened, made, pool=pool, starts=chosen, truth=truth, progress=progress, spread=spread)
+    return compare(
+        job, opened, chosen, pool=pool, starts=starts, truth=truth, progress=progress, spread=spread
+    )
 
 
 def usual_policies(file: JobFile) -> list[Spec]:

@@ -57,7 +57,7 @@ def make_plan(task: JobTask[PlanRequest], *, progress: Progress | None = None) -
     """Plan a job file; raises as `plan` does."""
     file = task.file
     task, start = _settled(task)
-    made = plan(
+    result = plan(
         file.job,
         _market_of(task),
         _policy_of(task),
@@ -68,7 +68,7 @@ def make_plan(task: JobTask[PlanRequest], *, progress: Progress | None = None) -
         progress=progress,
     )
     before = None if task.journal is None else last_runs(task.journal, file.job.name)
-    return dataclasses.replace(made, last_runs=before)
+    return dataclasses.replace(result, last_runs=before)
 
 
 def _policy_of(task: JobTask[PlanRequest]) -> Spec:
@@ -126,13 +126,13 @@ def plan(
     check_feasible(job)
     _check_deadline(job)
     specs = (policy, *(DEFAULT_POLICIES if others is None else others))
-    made = {label(policy): policy for policy in (resolve_policy(spec, key=job.name) for spec in specs)}
+    policies = {label(policy): policy for policy in (resolve_policy(spec, key=job.name) for spec in specs)}
     here, bills = _begin(job, opened, pool, begin)
     medians = [PoolBill(name, float(np.median(usd))) for name, usd in bills.items()]
     planned = PlannedJob.in_pool(job, here)
     medians.sort(key=lambda bill: (bill.pool != here.pool, bill.history_p50_cost_usd))
-    result = look_ahead(planned, list(made.values()), bills=medians, progress=progress)
-    _check_affordable(planned, next(iter(made.values())), result.outlooks[-1])
+    result = look_ahead(planned, list(policies.values()), bills=medians, progress=progress)
+    _check_affordable(planned, next(iter(policies.values())), result.outlooks[-1])
     advice = advise(job, here.place, result.gpus, checkpoint_takes_hours)
     return dataclasses.replace(result, checkpoints=advice)
 
@@ -158,14 +158,14 @@ def _over_pools(
         )
     rest = [resolve_policy(other, key=job.name) for other in others]
     planned = PlannedJob.over_pools(PlanStart.at(market, first.name, slot), now)
-    made = look_ahead(planned, (policy, *rest), progress=progress)
-    limit, best = job.max_cost_usd, made.outlooks[-1].futures.cost_usd.p10
+    result = look_ahead(planned, (policy, *rest), progress=progress)
+    limit, best = job.max_cost_usd, result.outlooks[-1].futures.cost_usd.p10
     if limit is not None and best > limit:
         raise InfeasibleError(
             f"max_cost must allow at least {best:.2f} USD, which is what perfect foresight would pay over "
             f"pools on a good day (p10), got {limit:.2f} USD"
         )
-    return made
+    return result
 
 
 def _check_deadline(job: Job) -> None:
@@ -251,8 +251,8 @@ def as_submitted(
     if present is None:
         on = market
     else:  # named as the journal's jobs name it
-        said = json.loads(present[0].market)
-        on = replace(market, source=said.pop("spec"), **said)
+        options = json.loads(present[0].market)
+        on = replace(market, source=options.pop("spec"), **options)
     if is_feed(on.named(written) or ""):
         return on, PlannedSlot(lambda job, pool: len(pool) - 1, lambda job, pool, slot: len(pool) - 1)
     if present is None:
@@ -292,20 +292,20 @@ def last_runs(journal: Path, name: str) -> LastRuns | None:
     """
 
     def read(store: Store) -> LastRuns | None:
-        found = _measured(read_state(store), name)
-        return _summed_up(found, store.read(job=found[-1][0].job)) if found else None
+        runs = _measured(read_state(store), name)
+        return _summed_up(runs, store.read(job=runs[-1][0].job)) if runs else None
 
     return read_if_intact(journal, read)
 
 
-def _summed_up(found: list[tuple[JobRecord, Job]], records: Iterable[Record]) -> LastRuns:
+def _summed_up(runs: list[tuple[JobRecord, Job]], records: Iterable[Record]) -> LastRuns:
     """Sum up runs, oldest first, and the events of the last one."""
     works = [
         whole_work(record.progress.pace, job.work_gpu_hours)
-        for record, job in found
+        for record, job in runs
         if record.progress.pace is not None
     ]
-    return LastRuns(len(found), sum(works) / len(works), _last(*found[-1], records))
+    return LastRuns(len(runs), sum(works) / len(works), _last(*runs[-1], records))
 
 
 def _measured(state: JournalState, name: str) -> list[tuple[JobRecord, Job]]:

@@ -41,21 +41,21 @@ def open_spread(place: str | None = None) -> Iterator[Spread]:
 
 def cluster_address() -> str:
     """Return the address of the cluster that is meant when none is named; raises InputError when none is."""
-    found = os.environ.get("RAY_ADDRESS") or _own_cluster()
-    if not found:
+    address = os.environ.get("RAY_ADDRESS") or _own_cluster()
+    if not address:
         raise InputError(
             "--on ray must find a cluster, got none: RAY_ADDRESS is not set and no local one is running; "
             "start one with 'slacktide cluster up', or give --on ray:ADDRESS"
         )
-    return found
+    return address
 
 
 def _own_cluster() -> str | None:
     """Return the address of the cluster that `slacktide cluster up` started, and let its token be used."""
-    found = find_cluster()
-    if found is None:
+    cluster = find_cluster()
+    if cluster is None:
         return None
-    address, token = found
+    address, token = cluster
     os.environ.update(token_environ({}, token))
     return address
 

@@ -83,7 +83,7 @@ def _version(module: str) -> str:
 
 def _journal() -> Iterator[Finding]:
     path = _own_journal()
-    folder = next(one for one in path.parents if one.is_dir())
+    folder = next(parent for parent in path.parents if parent.is_dir())
     fits = os.access(path if path.exists() else folder, os.W_OK) and os.access(folder, os.W_OK | os.X_OK)
     remedy = f"make {folder} writable, or name another with --journal or SLACKTIDE_HOME"
     yield _either("journal", fits, f"{path}{'' if path.exists() else ' (not there yet)'}", remedy)

@@ -37,10 +37,10 @@ def list_examples() -> list[Example]:
     folder = examples_folder()
     if not folder.is_dir():
         raise InputError(f"the examples must be in {folder}, got no such folder; install Slacktide again")
-    found = {path.stem: path for path in folder.glob("*.yaml")}
-    found |= {path.parent.name: path.parent for path in folder.glob("*/README.md")}
-    found |= {path.parent.name: path.parent for path in folder.glob("*/*.yaml")}
-    return [Example(name, _summary(path), path) for name, path in sorted(found.items())]
+    paths = {path.stem: path for path in folder.glob("*.yaml")}
+    paths |= {path.parent.name: path.parent for path in folder.glob("*/README.md")}
+    paths |= {path.parent.name: path.parent for path in folder.glob("*/*.yaml")}
+    return [Example(name, _summary(path), path) for name, path in sorted(paths.items())]
 
 
 def copy_example(name: str, folder: str | Path = ".") -> list[Path]:
@@ -48,7 +48,7 @@ def copy_example(name: str, folder: str | Path = ".") -> list[Path]:
 
     Raises InputError when there is no such example, or if a file of its name exists already.
     """
-    known = {one.name: one for one in list_examples()}
+    known = {example.name: example for example in list_examples()}
     if name not in known:
         raise UnknownNameError("an example", name, known)
     target = Path(folder)
