@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -122,9 +121,9 @@ def _found(file: MachinesFile, request: MachinesRequest) -> dict[str, Sequence[M
 
 def _renter(request: MachinesRequest, owner: str) -> Renter:
     folder = machine_files_of(request.journal or own_journal())
-    from slacktide.backends.ray.backend import cluster_of
+    from slacktide.backends.ray.cluster_note import find_cluster
 
-    address, token, _ = cluster_of(os.environ)
+    address, token, _ = find_cluster()
     return Renter(owner=owner, folder=folder, head=address, token="" if token is None else str(token))
 
 

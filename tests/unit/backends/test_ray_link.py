@@ -75,7 +75,7 @@ def nothing_is_open_to_others(cluster: ClusterNote) -> None:
 
 
 def it_is_found_again(cluster: ClusterNote) -> None:
-    assert find_cluster() == (cluster.address, cluster.token)
+    assert find_cluster() == (cluster.address, cluster.token, True)
     assert "already" in slacktide("cluster", "up", "--spot", "5")
     told = json.loads(slacktide("cluster", "status", "-o", "json"))
     assert told["up"]
@@ -192,7 +192,7 @@ def a_node_is_killed_with_all_on_it(controller: Controller, here: Processes) -> 
 
 def all_ends_also_without_the_keeper(cluster: ClusterNote) -> None:
     process_table.send(cluster.keeper, signal.SIGKILL)
-    wait_for(lambda: find_cluster() is None)
+    wait_for(lambda: not find_cluster().address)
     assert "cluster down" in slacktide("cluster", "status")
     assert "has ended" in slacktide("cluster", "down")
     assert not of_cluster(cluster, list(process_table.scan()))

@@ -19,11 +19,11 @@ from slacktide.backends.machines.agent.messages import Host
 from slacktide.backends.process_table import Process, SeenProcess
 from slacktide.backends.ray import actor, backend, cluster_note
 from slacktide.backends.ray.backend import LEASE, LEASE_S, RayLink, lease_s
-from slacktide.backends.ray.bridge import packed
 from slacktide.backends.ray.cluster_note import ClusterNote, LocalNode, read_note, write_note
 from slacktide.backends.ray.node_settings import client_environ, host_of, is_loopback
 from slacktide.cli import run
 from slacktide.core.errors import FileError, InputError
+from slacktide.simulation.parallel.node_setup import code_archive
 from slacktide.testing import local_cluster
 
 from .conftest import wait_for
@@ -47,22 +47,8 @@ def test_labels_say_what_a_node_is() -> None:
     assert node({}, alive=False) == Host("ab12", None, None, 0, "10.0.0.7", alive=False)
 
 
-def test_the_same_code_is_the_same_package(tmp_path: Path) -> None:
-    (tmp_path / "__pycache__").mkdir()
-    (tmp_path / "examples").mkdir()
-    for name in ("b.py", "a.py", "__pycache__/a.pyc", "examples/train.py", "notes.txt"):
-        (tmp_path / name).write_text(name)
-    first = packed(tmp_path)
-    os.utime(tmp_path / "a.py", (1, 1))
-    assert packed(tmp_path) == first
-    names = zipfile.ZipFile(io.BytesIO(first.archive)).namelist()
-    assert names == ["slacktide/a.py", "slacktide/b.py"]
-    (tmp_path / "a.py").write_text("other")
-    assert packed(tmp_path).digest != first.digest
-
-
 def test_an_agent_runs_from_the_package_alone(tmp_path: Path) -> None:
-    zipfile.ZipFile(io.BytesIO(packed().archive)).extractall(tmp_path)
+    zipfile.ZipFile(io.BytesIO(code_archive("slacktide"))).extractall(tmp_path)
     command = [
         sys.executable,
         "-m",
@@ -239,7 +225,7 @@ def test_commands_say_what_is_missing(
     assert run(["cluster", "status", "-o", "json"]) == 0
     assert run(["cluster", "down"]) == 0
     assert "nothing to end" in capsys.readouterr().out
-    assert cluster_note.find_cluster() is None
+    assert not cluster_note.find_cluster().address
 
 
 def test_one_command_at_a_time_starts_or_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

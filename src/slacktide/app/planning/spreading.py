@@ -41,23 +41,14 @@ def open_spread(place: str | None = None) -> Iterator[Spread]:
 
 def cluster_address() -> str:
     """Return the address of the cluster that is meant when none is named; raises InputError when none is."""
-    address = os.environ.get("RAY_ADDRESS") or _own_cluster()
-    if not address:
+    cluster = find_cluster()
+    if not cluster.address:
         raise InputError(
             "--on ray must find a cluster, got none: RAY_ADDRESS is not set and no local one is running; "
             "start one with 'slacktide cluster up', or give --on ray:ADDRESS"
         )
-    return address
-
-
-def _own_cluster() -> str | None:
-    """Return the address of the cluster that `slacktide cluster up` started, and let its token be used."""
-    cluster = find_cluster()
-    if cluster is None:
-        return None
-    address, token = cluster
-    os.environ.update(token_environ({}, token))
-    return address
+    os.environ.update(token_environ({}, cluster.token))
+    return cluster.address
 
 
 __all__ = ["Spread", "cluster_address", "open_spread"]

@@ -13,7 +13,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -187,16 +187,8 @@ class Manifest:
 
     def encoded(self) -> bytes:
         """Return the manifest as it is stored."""
-        fact = {
-            "format": FORMAT,
-            "job": self.job,
-            "attempt": self.attempt,
-            "number": self.number,
-            "done_share": self.done_share,
-            "written_utc": self.written_utc,
-            "files": {name: stored._asdict() for name, stored in self.files.items()},
-            "links": dict(self.links),
-        }
+        files = {name: stored._asdict() for name, stored in self.files.items()}
+        fact = {"format": FORMAT, **asdict(self), "files": files}
         return json.dumps(fact, indent=1).encode() + b"\n"
 
 

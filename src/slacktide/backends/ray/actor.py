@@ -84,15 +84,11 @@ class NodeAgent:
             environ = dict(node_environ())
             environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(code), environ.get("PYTHONPATH")]))
             environ[NODE] = self._node
-            command = [
-                sys.executable,
-                "-m",
-                "slacktide.backends.machines.agent.serve",
-                str(self._root / "agent"),
-            ]
+            module, root = "slacktide.backends.machines.agent.serve", str(self._root / "agent")
+            arguments = [root, f"{self._owner}.{self._node}", f"{lease_s:g}", self._address]
             with open(self._log, "wb") as log:
                 self._child = subprocess.Popen(
-                    [*command, f"{self._owner}.{self._node}", f"{lease_s:g}", self._address],
+                    [sys.executable, "-m", module, *arguments],
                     stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=environ, cwd=self._root,
                 )  # fmt: skip
             self._runs = (digest, lease_s)

@@ -24,7 +24,7 @@ from slacktide.backends.base import LaunchSpec, backends
 from slacktide.backends.machines.agent.messages import AgentAnswer, AgentMessage, Host, HostAnswer
 from slacktide.backends.machines.backend import MachineBackend, NodeAccess
 from slacktide.backends.machines.frame_process import FrameProcess
-from slacktide.backends.ray.cluster_note import default_path, find_cluster, of_node, read_note
+from slacktide.backends.ray.cluster_note import ClusterAddress, default_path, find_cluster, of_node, read_note
 from slacktide.backends.ray.node_settings import Beat, Reply, Sending, client_environ
 from slacktide.core.errors import InputError
 from slacktide.core.units import parse_duration_hours
@@ -275,14 +275,6 @@ SHORTEST_S = 2.0
 SCAN_S = 0.5  # how often the processes of this machine are looked through for those of a node that is lost
 
 
-class ClusterAddress(NamedTuple):
-    """Where a cluster is, and how it is entered."""
-
-    address: str
-    token: Path | None = None
-    local: bool = False  # whether all its nodes are on this machine
-
-
 @backends.register
 @dataclass(slots=True)
 class Ray(MachineBackend):
@@ -294,7 +286,7 @@ class Ray(MachineBackend):
 
     def node_access(self) -> NodeAccess:
         """Find the cluster; it is connected to when it is first needed."""
-        self.cluster = cluster_of(os.environ)
+        self.cluster = find_cluster()
         address, token, _ = self.cluster
         length_s = lease_s(os.environ)
         link = RayLink(address, self.place.owner, length_s, token=token)
@@ -320,14 +312,6 @@ class Ray(MachineBackend):
                 "`slacktide cluster up`, or set RAY_ADDRESS to the address of yours"
             )
         MachineBackend.enter(self, launch)
-
-
-def cluster_of(environ: Mapping[str, str]) -> ClusterAddress:
-    """Return the cluster that is meant; its address is empty where there is none."""
-    if environ.get("RAY_ADDRESS"):
-        return ClusterAddress(environ["RAY_ADDRESS"])
-    found = find_cluster()
-    return ClusterAddress("") if found is None else ClusterAddress(*found, local=True)
 
 
 def lease_s(environ: Mapping[str, str]) -> float:

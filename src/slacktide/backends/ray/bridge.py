@@ -7,23 +7,19 @@ standard input does.
 
 from __future__ import annotations
 
-import hashlib
-import io
 import os
 import socket
 import sys
 import threading
 import time
-import zipfile
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from slacktide.backends.machines.agent.messages import Host, read_frame, write_frame
 from slacktide.backends.ray import actor
 from slacktide.backends.ray.node_settings import CLIENT, Beat, Reply, Sending, host_of
+from slacktide.simulation.parallel.node_setup import code_archive, code_digest
 
-_THEN = (1980, 1, 1, 0, 0, 0)  # one date for all files: the same code is the same archive
 SPACE = "slacktide"  # the namespace of our actors
 FORM = 1
 """Changes with the calls that the actor answers: actors of another form are left alone and end when idle."""
@@ -148,7 +144,7 @@ class Bridge:
         self._early: dict[str, bytes] = {}  # messages to nodes that have not been listed yet
         self._changing = threading.Lock()
         self._listed_at: float | None = None
-        self._package = packed()
+        self._package = Package(code_digest("slacktide"), code_archive("slacktide"))
 
     def read_messages(self, source: IO[bytes]) -> None:
         """Take messages over until there are no more; then end the process, whatever Ray is doing."""
@@ -213,21 +209,6 @@ class Bridge:
                 write_frame(self._out, frame)
         except OSError:
             os._exit(0)
-
-
-def packed(folder: Path | None = None) -> Package:
-    """Pack the modules of this package, without caches and data."""
-    source = folder or Path(__file__).parents[2]
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path in sorted(source.rglob("*.py")):
-            within = path.relative_to(source)
-            if within.parts[0] != "examples":
-                name = zipfile.ZipInfo(f"slacktide/{within.as_posix()}", _THEN)
-                name.compress_type = zipfile.ZIP_DEFLATED
-                archive.writestr(name, path.read_bytes())
-    data = made.getvalue()
-    return Package(hashlib.sha256(data).hexdigest()[:16], data)
 
 
 def connect(address: str) -> str:

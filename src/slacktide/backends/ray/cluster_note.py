@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from slacktide.backends.process_table import Process, SeenProcess, alive, carries, relatives, scan, send
 from slacktide.backends.ray.actor import NODE
@@ -73,10 +75,22 @@ def write_note(path: Path, note: ClusterNote) -> None:
     write_private(path, json.dumps(content, indent=1).encode())
 
 
-def find_cluster() -> tuple[str, Path] | None:
-    """Return the address and the token's file of this user's local cluster; None: there is none."""
+class ClusterAddress(NamedTuple):
+    """Where a cluster is, and how it is entered."""
+
+    address: str = ""  # empty: there is none
+    token: Path | None = None  # the file with the token; None: whatever the user has set
+    local: bool = False  # whether all its nodes are on this machine
+
+
+def find_cluster() -> ClusterAddress:
+    """Return the cluster of RAY_ADDRESS, else the one that `slacktide cluster up` started."""
+    if named := os.environ.get("RAY_ADDRESS"):
+        return ClusterAddress(named)
     note = read_note(default_path())
-    return (note.address, note.token) if note is not None and note.is_up else None
+    if note is None or not note.is_up:
+        return ClusterAddress()
+    return ClusterAddress(note.address, note.token, local=True)
 
 
 CLUSTER = "SLACKTIDE_CLUSTER"  # the variable that says of which cluster a process is
@@ -86,24 +100,22 @@ PAUSE_S = 0.05
 
 def of_node(node: LocalNode, seen: Iterable[SeenProcess]) -> list[SeenProcess]:
     """Return the processes of a node among those that were seen."""
-    return relatives(
-        seen,
-        lambda one: is_worker(one, node) or carries(one.process.pid, NODE, node.id[:12]),
-        {node.raylet},
-    )
+
+    def is_ours(other: SeenProcess) -> bool:
+        return is_worker(other, node) or carries(other.process.pid, NODE, node.id[:12])
+
+    return relatives(seen, is_ours, {node.raylet})
 
 
 def of_cluster(note: ClusterNote, seen: Iterable[SeenProcess]) -> list[SeenProcess]:
     """Return all processes of a cluster among those that were seen."""
-    return relatives(
-        seen,
-        lambda one: (
-            _in_session(one, note.keeper)
-            or carries(one.process.pid, CLUSTER, note.id)
-            or any(is_worker(one, node) for node in note.nodes)
-        ),
-        (),
-    )
+
+    def is_ours(other: SeenProcess) -> bool:
+        if _in_session(other, note.keeper) or carries(other.process.pid, CLUSTER, note.id):
+            return True
+        return any(is_worker(other, node) for node in note.nodes)
+
+    return relatives(seen, is_ours, ())
 
 
 def is_worker(seen: SeenProcess, node: LocalNode) -> bool:
@@ -113,7 +125,7 @@ def is_worker(seen: SeenProcess, node: LocalNode) -> bool:
 
 def workers_of(node: LocalNode, seen: Iterable[SeenProcess]) -> int:
     """Return how many workers run on a node."""
-    return len({one.marker for one in seen if is_worker(one, node)})
+    return len({process.marker for process in seen if is_worker(process, node)})
 
 
 def kill_all(find: Callable[[list[SeenProcess]], list[SeenProcess]]) -> int:

@@ -23,11 +23,11 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from slacktide.backends.base import PIECE_BYTES
 from slacktide.backends.process_table import Process
@@ -208,36 +208,31 @@ def read_intent(folder: Path, attempt: int) -> Intent | None:
     """Return what an attempt was to be; None when nothing, or nothing that makes sense, is written down."""
     try:
         fact = json.loads(read_text(attempt_folder(folder, attempt) / "attempt.json"))
-        kinds, devices = tuple(map(_kind, fact["kinds"])), tuple(map(str, fact["devices"]))
-        if devices and len(devices) != len(kinds):
-            return None
-        if len(fact.get("ranks", ())) not in (0, len(kinds)):
-            return None
-        return Intent(
-            attempt=attempt,
-            generation=int(fact["generation"]),
-            kinds=kinds,
-            devices=devices,
-            master_port=int(fact["master_port"]),
-            grace_s=float(fact["grace_s"]),
-            home=str(fact.get("home", "")),
-            ranks=tuple(map(int, fact.get("ranks", ()))),
-            addresses=tuple(map(str, fact.get("addresses", ()))),
-            kept=tuple(KeptRank(*map(int, worker)) for worker in fact.get("kept", ())),
-            former=int(fact.get("former", 0)),
-            pool=str(fact.get("pool", "")),
-            script=str(fact.get("script", "")),
-        )
+        known = {name: read(fact[name]) for name, read in _READERS.items() if name in fact}
+        intent = Intent(attempt=attempt, **known)
     except (OSError, ValueError, KeyError, TypeError):
         return None
+    workers = len(intent.kinds)
+    fits = len(intent.devices) in (0, workers) and len(intent.ranks) in (0, workers)
+    return intent if fits else None
 
 
-def _kind(text: object) -> Capacity:
-    if text == "spot":
-        return "spot"
-    if text == "on-demand":
-        return "on-demand"
-    raise ValueError("a worker's kind must be spot or on-demand")
+_CAPACITIES: dict[str, Capacity] = {"spot": "spot", "on-demand": "on-demand"}
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "generation": int,
+    "kinds": lambda kinds: tuple(_CAPACITIES[kind] for kind in kinds),
+    "devices": lambda devices: tuple(map(str, devices)),
+    "master_port": int,
+    "grace_s": float,
+    "home": str,
+    "ranks": lambda ranks: tuple(map(int, ranks)),
+    "addresses": lambda addresses: tuple(map(str, addresses)),
+    "kept": lambda workers: tuple(KeptRank(*map(int, worker)) for worker in workers),
+    "former": int,
+    "pool": str,
+    "script": str,
+}
+"""How each field of an intent is read; those that a note of an earlier version lacks have their defaults."""
 
 
 def taken_over(folder: Path) -> dict[tuple[int, int], int]:

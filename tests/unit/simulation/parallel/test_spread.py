@@ -184,9 +184,9 @@ def test_no_processes_are_refused() -> None:
         open_spread("processes:0").__enter__()
 
 
-def test_without_a_cluster_it_is_said_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_cluster_it_is_said_how_to_get_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    monkeypatch.setattr("slacktide.app.planning.spreading._own_cluster", lambda: None)
+    monkeypatch.setenv("SLACKTIDE_HOME", str(tmp_path))
     with pytest.raises(InputError, match="slacktide cluster up"):
         cluster_address()
     monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
