@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -242,9 +242,6 @@ class PoolView(NamedTuple):
     pool that the job is in can warn it."""
 
 
-ALONE: Mapping[str, int] = {}  # what other jobs hold where there are none
-
-
 def offer(quote: Quote, held_by_others: int, on_demand_by_others: int = 0) -> Quote:
     """Return what is left for a job of what a pool offers to all: spot, and on demand where it is limited."""
     if on_demand_by_others > 0 and quote.on_demand_gpus < UNLIMITED_GPUS:
@@ -254,34 +251,19 @@ def offer(quote: Quote, held_by_others: int, on_demand_by_others: int = 0) -> Qu
     return quote._replace(spot_gpus=max(0, quote.spot_gpus - held_by_others))
 
 
+@dataclass(slots=True, eq=False)
 class MarketView(LazySequence[PoolView]):
-    """All pools of a market at one moment; nothing is made before it is read."""
+    """All pools of a market at one moment, to a job in one of them; nothing is made before it is read."""
 
-    __slots__ = (
-        "_at_hours", "_by_others", "_notice_hours", "_on_demand_by_others", "_seen", "_since_hours", "_tapes",
-        "hours", "own",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        tapes: Sequence[ForecastTape],
-        hours: float,
-        own: int,
-        by_others: Mapping[str, int] = ALONE,
-        since_hours: float = 0.0,
-        on_demand_by_others: Mapping[str, int] = ALONE,
-        notice_hours: float | None = None,
-    ) -> None:
-        """Stand at a moment, in one of the pools; `by_others` says what spot other jobs hold, by pool.
-
-        Hours are counted from `since_hours` of the tapes' clock on, also in what is shown of the past.
-        `notice_hours` is the warning that the job got.
-        """
-        self.hours, self.own = hours, own
-        self._tapes, self._by_others, self._on_demand_by_others = tapes, by_others, on_demand_by_others
-        self._since_hours, self._at_hours = since_hours, hours + since_hours
-        self._notice_hours = notice_hours
-        self._seen: dict[int, PoolView] = {}
+    _tapes: Sequence[ForecastTape]
+    hours: float
+    own: int  # the pool that the job is in
+    by_others: Mapping[str, int] = field(default_factory=dict)  # spot that other jobs hold, by pool
+    since_hours: float = 0.0
+    """Hours are counted from this moment of the tapes' clock on, also in what is shown of the past."""
+    on_demand_by_others: Mapping[str, int] = field(default_factory=dict)
+    notice_hours: float | None = None  # the warning that the job got
+    _seen: dict[int, PoolView] = field(default_factory=dict, init=False)
 
     def __len__(self) -> int:
         return len(self._tapes)
@@ -290,41 +272,33 @@ class MarketView(LazySequence[PoolView]):
         """Return what a pool offers to the job."""
         if index not in self._seen:
             tape = self._tapes[index].tape
-            notice = self._notice_hours if index == self.own else None
-            others = self._by_others.get(tape.name, 0), self._on_demand_by_others.get(tape.name, 0)
-            self._seen[index] = PoolView(tape.name, offer(tape.quote_at(self._at_hours), *others), notice)
+            notice = self.notice_hours if index == self.own else None
+            others = self.by_others.get(tape.name, 0), self.on_demand_by_others.get(tape.name, 0)
+            whole = tape.quote_at(self.hours + self.since_hours)
+            self._seen[index] = PoolView(tape.name, offer(whole, *others), notice)
         return self._seen[index]
 
-    def sharing(
-        self, by_others: Mapping[str, int], on_demand_by_others: Mapping[str, int] = ALONE
-    ) -> MarketView:
+    def sharing(self, by_others: Mapping[str, int], on_demand_by_others: Mapping[str, int]) -> MarketView:
         """Return the same moment for a job among others, which hold this spot and on demand, by pool."""
-        return self._like(by_others, on_demand_by_others, self._notice_hours)
+        return replace(self, by_others=by_others, on_demand_by_others=on_demand_by_others)
 
     def warned(self, notice_hours: float | None) -> MarketView:
         """Return the same moment for a job that was warned that its spot goes in this time."""
-        if notice_hours == self._notice_hours:
-            return self
-        return self._like(self._by_others, self._on_demand_by_others, notice_hours)
+        return self if notice_hours == self.notice_hours else replace(self, notice_hours=notice_hours)
 
-    def _like(
-        self, by_others: Mapping[str, int], on_demand: Mapping[str, int], notice_hours: float | None
-    ) -> MarketView:
-        return MarketView(
-            self._tapes, self.hours, self.own, by_others, self._since_hours, on_demand, notice_hours
-        )
+    def _slots_begun(self, pool: int) -> int:
+        return self._tapes[pool].tape.slots_begun(self.hours + self.since_hours)
 
     def past(self, pool: int) -> Past:
         """Return what a pool has quoted up to this moment."""
-        tape = self._tapes[pool].tape
-        past = tape.past(tape.slots_begun(self._at_hours))
-        if self._since_hours == 0.0:
+        past = self._tapes[pool].tape.past(self._slots_begun(pool))
+        if self.since_hours == 0.0:
             return past
-        return replace(past, first_hours=past.first_hours - self._since_hours)
+        return replace(past, first_hours=past.first_hours - self.since_hours)
 
     def forecast(self, pool: int) -> Sequence[Quote]:
         """Return what is forecast at this moment."""
-        return self._tapes[pool].at(self._tapes[pool].tape.slots_begun(self._at_hours))
+        return self._tapes[pool].at(self._slots_begun(pool))
 
     def sightings(self, pool: int) -> Sequence[Sighting]:
         """Return nothing: all that pools quote is recorded."""

@@ -43,7 +43,7 @@ def test_only_the_pool_of_the_job_warns() -> None:
     for own in (0, 1):
         moment = market.at(2, own, 4)
         assert [view.notice_hours for view in moment] == [0.5 if at == own else None for at in (0, 1)]
-        assert [view.notice_hours for view in moment.sharing({"zone": 1})][own] == 0.5
+        assert [view.notice_hours for view in moment.sharing({"zone": 1}, {})][own] == 0.5
         tried = TriedMoment(moment, [[], []])
         assert tried[own].notice_hours == 0.5
     view = look(Job(work_gpu_hours=1, deadline_hours=3), market.at(2, 0, 4), JobState(), 2, 0.5)
