@@ -22,6 +22,12 @@ NOTHING = "–"
 count = format_count
 
 
+def listed(names: Sequence[str], most: int) -> str:
+    """List the first of many names, and say how many are left out: `a, b and 3 more`."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
 def plain(text: str, limit: int = 0) -> str:
     """Return text on one line without control characters, cut to a length if one is given.
 

@@ -138,7 +138,7 @@ class FleetMonth:
     market: str
     market_start: datetime  # the market's own time at hour 0
     slot_hours: float
-    again: bool = False  # whether the market was too short and began anew
+    again: bool = False  # whether the market was too short and started again
     promised_gpus: float = 0.0
     """The work that the classes of the file promise per hour; 0 where there are none."""
     brought_gpus: float = 0.0  # the work that these jobs brought per hour

@@ -23,7 +23,7 @@ class Report(NamedTuple):
 
 
 class Pace(NamedTuple):
-    """How fast a job goes on at one width."""
+    """How fast a job runs at one width."""
 
     share_per_hour: float
     spread_share: float  # one standard error, relative to the pace

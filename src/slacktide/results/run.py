@@ -94,7 +94,7 @@ class Run:
     slots: tuple[SlotRecord, ...] = ()
     stays: tuple[Stay, ...] = ()
     """Where the job was when, of a run over several pools; `pool` is then the one whose slots are counted."""
-    moves: int = 0  # times that its checkpoint was carried to another pool
+    moves: int = 0  # times that its checkpoint was copied to another pool
     move_usd: float = 0.0  # what that cost
 
 
@@ -116,7 +116,7 @@ class Decision(NamedTuple):
     wanted_spot_gpus: int
     wanted_on_demand_gpus: int
     spot_gpus: int
-    on_demand_gpus: int  # the GPUs held: the wish, cut to what could be had
+    on_demand_gpus: int  # the GPUs held: the wish, limited to what was available
     reason: Reason
     lost_gpus: int = 0  # spot GPUs that were taken just before
     lost_gpu_hours: float = 0.0  # work that went with them
@@ -142,7 +142,7 @@ class RunResult:
     """When that slot began: 0, or before it where the job was submitted inside the slot."""
     decisions: tuple[Decision, ...]
     restarts: tuple[float, ...]  # when workers were started again
-    status: Status | None  # what became of the job; None while it goes on
+    status: Status | None  # what became of the job; None while it runs
     finish_hours: float  # when the work was done; infinite when it was not
 
     @property
@@ -233,7 +233,7 @@ COLUMNS = (
     "cost_usd", "finish_hours", "spot_gpu_hours", "on_demand_gpu_hours", "preemptions", "lost_gpu_hours",
     "slots",
 )  # fmt: skip
-"""The columns of a table of runs, one row each; the last one says how many slots a run lived through."""
+"""The columns of a table of runs, one row each; the last one is how many slots a run took."""
 
 
 class Runs(LazySequence[Run]):

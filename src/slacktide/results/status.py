@@ -56,7 +56,7 @@ class Standing:
     on_demand_alone_usd: float | None = None  # what the whole work would cost all on demand
     metrics: Mapping[str, float] = field(default_factory=dict)
     projected_hours: float | None = None
-    """When the job will be done if it goes on as so far; None while that cannot be said."""
+    """When the job will be done at its pace so far; None while that is not known."""
     projected_usd: float | None = None  # what it will have cost by then
     may_move: bool = False  # whether it may move to another pool
     move_usd: float = 0.0  # what moves have cost, in addition to its GPUs

@@ -72,7 +72,7 @@ def _title(comparison: Comparison) -> list[str]:
 
 
 def cost(ax: Axes, comparison: Comparison, looks: dict[str, Look]) -> None:
-    """Draw each policy's bills: all starts, their mean and p10–p90, and how often the clairvoyant's it is."""
+    """Draw each policy's bills: all starts, mean, p10–p90, and the ratio to the clairvoyant's."""
     names = style.short_names(looks)
     for row, one in enumerate(comparison.summary):
         runs, colour = words.runs_of(comparison, one.policy), looks[one.policy].colour

@@ -75,7 +75,7 @@ def _money(ax: Axes, found: FleetComparison, end_hours: float) -> None:
         column[places] for column in (moments.hours, moments.spent_usd, moments.reserved_usd)
     )
     if found.month.allowance.renewal != "rolling":
-        # Where a period ends, what was spent in it begins anew: the line is broken there.
+        # Where a period ends, what was spent starts from zero: the line is broken there.
         anew = np.flatnonzero(np.diff(spent) < 0) + 1
         hours, reserved = np.insert(hours, anew, hours[anew]), np.insert(reserved, anew, 0.0)
         spent = np.insert(spent, anew, np.nan)
@@ -106,7 +106,7 @@ def _line(found: FleetComparison, end_hours: float) -> tuple[Floats, Floats, Flo
         period = allowance.period(now)
         until = min(period.until_hours, end_hours)
         part = period.budget_usd * (until - now) / (period.until_hours - now)
-        # Not a number between two periods: the line begins anew.
+        # Not a number between two periods: the line starts again from zero.
         corners += [
             (now, 0.0, period.budget_usd),
             (until, part, period.budget_usd),
@@ -134,7 +134,7 @@ def _gpus(ax: Axes, found: FleetComparison) -> None:
 
 
 def _averaged(column: Floats | Ints, per: int) -> Floats:
-    """Return the means of every few entries; what is left over at the end is passed over."""
+    """Return the mean of every `per` entries; an incomplete group at the end is left out."""
     whole = len(column) // per * per
     means: Floats = column[:whole].reshape(-1, per).mean(axis=1)
     return means

@@ -1,4 +1,4 @@
-"""A picture of learning: whom we trusted when, and what that cost against the best in hindsight."""
+"""A picture of learning: which policy was trusted when, and the regret against the best in hindsight."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from slacktide.report import words
 from slacktide.report.text.sentences.events import sentence
 
 SILENT = (events.Lived, events.Held, events.Kept, events.Remembered, events.JournalMade)
-"""Events that say only that all goes on as it was."""
+"""Events after which everything continues as before."""
 NOTABLE = math.log(1.05), 0.5
 """How far a pace, and a restart time, must change to be printed again: as logarithm, and as share."""
 
@@ -21,9 +21,9 @@ class EventLines:
     """Writes the events of a journal as one line each, in the journal's order.
 
     Times are on the clock of the job; where lines name their jobs, on the journal's, which all of them share.
-    They never go back: jobs are looked at one after the other, so that what was a moment earlier may come
-    later, and a clock that is set anew goes on from the last line. It remembers the last line of each
-    job, so that `news` can leave out what only goes on.
+    They never go back: jobs are looked at one after the other, so an event may come after a slightly later
+    one, and after a clock is set again times continue from the last line. The last line of each job is
+    remembered, so that `news` can leave out what has not changed.
     """
 
     def __init__(self, *, named: bool = False, began: Mapping[str, float] | None = None) -> None:
@@ -64,7 +64,7 @@ class EventLines:
         return self._last_hours
 
     def news(self, event: Event) -> str | None:
-        """Return the line of an event; None when it says only that all goes on as it was."""
+        """Return the line of an event; None when nothing has changed."""
         line = self.line(event)
         if isinstance(event, SILENT):
             return None

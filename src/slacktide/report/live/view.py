@@ -33,7 +33,7 @@ INDENT = " " * 18  # below the sentence of a line, which stands after its time a
 
 
 class Glyphs(NamedTuple):
-    """A set of signs."""
+    """The characters that a view is drawn with."""
 
     levels: str  # from nothing to full, for small bars side by side
     spot: str
@@ -169,7 +169,7 @@ def _spend(one: Standing) -> tuple[str, Text]:
 
 
 def _projected(one: Standing) -> list[tuple[str, Text]]:
-    """Say when the job will be done and what it will cost, if it goes on as so far."""
+    """Say when the job will be done and what it will cost, at its pace so far."""
     if one.projected_hours is None or one.projected_usd is None or one.status not in words.GOING:
         return []
     text = Text(f"done at about {words.rounded(one.projected_hours)}, {format_usd(one.projected_usd)}")

@@ -38,6 +38,7 @@ AFTER_END = (
     "After the last slot of the market there is no spot, and on demand keeps its last price; only late "
     "runs get there, because every start leaves the whole deadline inside the market."
 )
+MOST_POOLS = 6  # pools of the market that are named
 
 
 def page(comparison: Comparison) -> str:
@@ -73,8 +74,7 @@ def page(comparison: Comparison) -> str:
 def _market(comparison: Comparison) -> str:
     pools = comparison.pools
     first, last = min(pool.start for pool in pools), max(pool.end for pool in pools)
-    more = f" and {len(pools) - 6} more" if len(pools) > 6 else ""
-    names = ", ".join(pool.name for pool in pools[:6]) + more
+    names = words.listed([pool.name for pool in pools], MOST_POOLS)
     noun = "pool" if len(pools) == 1 else "pools"
     starts = words.count(words.starts_of(comparison), "start")
     return (

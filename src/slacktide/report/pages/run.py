@@ -12,13 +12,11 @@ from slacktide.report.figures.drawing.scene import scene, whereabouts
 from slacktide.report.pages import rendering
 from slacktide.report.text.bills import job as bills
 from slacktide.report.text.sentences.events import sentence
-from slacktide.report.text.tables.grid import Column, Grid
+from slacktide.report.text.tables.grid import TableOf
 
 if TYPE_CHECKING:
     from slacktide.results.bill import Bill
     from slacktide.results.run import RunResult
-
-HAPPENED = (Column("when", right=False), Column("who", right=False), Column("why", right=False, breaks=True))
 
 
 def page(runs: Sequence[RunResult], bill: Bill, events: Sequence[Event]) -> str:
@@ -26,11 +24,11 @@ def page(runs: Sequence[RunResult], bill: Bill, events: Sequence[Event]) -> str:
     run, start = runs[0], words.long_time(scene(runs).start)
     compared = ". ".join(f"{name.capitalize()}: {said}" for name, said in bills.comparisons(bill))
     began = next(event.at_hours for event in events if isinstance(event, Submitted))
-    happened = [
-        (words.since(event.at_hours - began), event.actor, sentence(event))
-        for event in events
-        if not isinstance(event, Decided)
-    ]
+    happened = [event for event in events if not isinstance(event, Decided)]
+    table = TableOf(happened)
+    table.words("when", lambda event: words.since(event.at_hours - began))
+    table.words("who", lambda event: event.actor)
+    table.words("why", sentence, breaks=True)
     where = f"Run by {run.policy} in {whereabouts(run)}, on the market of {start}."
     return rendering.render(
         "run.html",
@@ -44,7 +42,7 @@ def page(runs: Sequence[RunResult], bill: Bill, events: Sequence[Event]) -> str:
         pictures=rendering.pictures(runs),
         folds=rendering.every_decision(runs),
         decisions_note=rendering.NOTE,
-        events=Grid(HAPPENED, tuple(happened)),
+        events=table.grid(),
         events_counted=words.count(len(happened), "event"),
         events_note="what the market, the workers and users did, and every payment; "
         f"{format_usd(bill.cost_usd)} together",

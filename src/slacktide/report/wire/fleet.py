@@ -17,7 +17,7 @@ from slacktide.results.fleet import by_class, money_at, outcomes
 from slacktide.results.stream import StreamComparison
 
 if TYPE_CHECKING:
-    from slacktide.results.fleet import Budgeted, FleetComparison, FleetRow, FleetRun, JobOutcome, Measured
+    from slacktide.results.fleet import FleetComparison, FleetRow, FleetRun, JobOutcome, Measured
     from slacktide.results.stream import Responses, StreamRow
 
 JOB_KEYS = (
@@ -66,7 +66,11 @@ def _month(found: FleetComparison, source: str) -> dict[str, Any]:
         "common_of": found.common_of or None,
         "policies": [_policy(row) for row in found.rows],
         "money": [{**one._asdict(), "free_usd": one.free_usd} for one in quarters],
-        "other_budgets": [_budgeted(one) for one in (found.less, found.more) if one is not None],
+        "other_budgets": [
+            {"budget_usd": other.budget_usd, **_measured(other.measured)}
+            for other in (found.less, found.more)
+            if other is not None
+        ],
         "changes": change_lines(found),
         "classes": by_class(all_jobs),
         "over_time": over_time(found.story),
@@ -102,10 +106,6 @@ def _measured(one: Measured) -> dict[str, Any]:
         "spent_usd": one.spent_usd,
         "on_demand_share": one.on_demand_share,
     }
-
-
-def _budgeted(one: Budgeted) -> dict[str, Any]:
-    return {"budget_usd": one.budget_usd, **_measured(one.measured)}
 
 
 def over_time(run: FleetRun) -> dict[str, list[Any]]:

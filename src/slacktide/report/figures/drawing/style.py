@@ -125,7 +125,7 @@ NAMELESS = {
     "svg": dict.fromkeys(("Creator", "Date", "Format", "Type")),
     "pdf": dict.fromkeys(("Creator", "Producer", "CreationDate")),
 }
-"""What is said in a picture about how it was made: nothing that differs from one drawing to the next."""
+"""Metadata of pictures: nothing that differs from one drawing to the next."""
 
 
 def save_picture(make: Callable[[], Figure], path: str | os.PathLike[str], dots_per_in: float = 120) -> None:
@@ -142,7 +142,7 @@ def save_picture(make: Callable[[], Figure], path: str | os.PathLike[str], dots_
 
 
 def drawable(text: str, limit: int = 0) -> str:
-    """Return text that the picture's font can show; other signs become a question mark."""
+    """Return text that the picture's font can show; other characters become a question mark."""
     known = _charmap()
     return "".join(char if ord(char) in known else "?" for char in words.plain(text, limit))
 
@@ -156,16 +156,16 @@ def _charmap() -> frozenset[int]:
 
 
 def short_names(policies: Iterable[str], limit: int = 44) -> dict[str, str]:
-    """Name each policy shortly: `ahap`, or `ahap (window 3)` where another one is an `ahap` too.
+    """Give each policy a short name: `ahap`, or `ahap (window 3)` where another one is an `ahap` too.
 
-    Of parameters only those are said in which the policies of one name differ.
+    It has only the parameters in which policies of one name differ.
     """
     names = list(dict.fromkeys(policies))
     alike = Counter(_stem(name) for name in names)
     short = {name: _stem(name) for name in names}
     for stem in (stem for stem, count in alike.items() if count > 1):
         short |= _distinguished([name for name in names if _stem(name) == stem])
-    # Two that read the same all the same, as none of their parameters could be read, keep their full names.
+    # Names that are still the same, because their parameters could not be read, stay whole.
     twice = Counter(short.values())
     return {name: drawable(said if twice[said] == 1 else name, limit) for name, said in short.items()}
 

@@ -1,4 +1,4 @@
-"""The panel of what was held: a row for each run, over what could be had, with losses and restarts marked."""
+"""The panel of GPUs held: a row for each run, over what was available, with losses and restarts marked."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROOM = 1.42  # height of a row in widest holdings: above them stand the marks
 
 
 def holding(ax: Axes, scene: Scene, run: RunResult, look: Look, name: str) -> None:
-    """Draw what one run held over what it could have had, with its bill in the heading."""
+    """Draw what one run held, over what was available to it, with its bill in the heading."""
     widest = scene.job.max_gpus
     (gpus,) = merged(offered_to(run) if scene.pools else scene.offered())
     ax.stairs(np.minimum(gpus.values, widest), gpus.edges, fill=True, color=FAINT, alpha=0.22, lw=0)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.patches import Patch
 
 STEADY_SHARE = 0.05
-"""Prices that stay within this share of themselves would be flat lines: they are said, not drawn."""
+"""Prices that vary by less than this share would be flat lines: they are written, not drawn."""
 WIDEST_SEEN = 3
 """How many times the job's greatest width of spot is drawn; what is more of it the job cannot use."""
 # Tol's light colours: distinct for colour-blind readers, and dark letters can be read on them.
@@ -54,7 +54,7 @@ def steady_price(ax: Axes, scene: Scene) -> None:
 
 
 def price(ax: Axes, scene: Scene) -> None:
-    """Draw the spot and on-demand price; spot is faint where none could be had."""
+    """Draw the spot and on-demand price; spot is faint where none was available."""
     spot, gpus = merged(scene.spot_price(), scene.offered())
     (listed,) = merged(scene.on_demand_price())
     had = np.where(gpus.values > 0, spot.values, np.nan)
@@ -73,7 +73,7 @@ def price(ax: Axes, scene: Scene) -> None:
 
 
 def obtainable(ax: Axes, scene: Scene) -> None:
-    """Draw how many spot GPUs could be had, and the widest the job may be."""
+    """Draw how many spot GPUs were available, and the widest the job may be."""
     (gpus,) = merged(scene.offered())
     widest = scene.job.max_gpus
     most = min(float(gpus.values.max()), float(WIDEST_SEEN * widest))
@@ -125,7 +125,7 @@ def _pool_price(scene: Scene, pool: Pool) -> str:
 
 
 def _quotes(scene: Scene, pool: Pool) -> Sequence[Any]:
-    """Return what a pool quoted in the slots of the scene; nothing to be had before its record."""
+    """Return what a pool quoted in the slots of the scene; no GPUs before its record begins."""
     begins = round((scene.start - pool.start).total_seconds() / 3600 / pool.slot_hours)
     slots = range(begins, begins + len(scene.quotes))
     return [pool.quote(slot) if slot >= 0 else pool.quote(0)._replace(spot_gpus=0) for slot in slots]

@@ -1,4 +1,4 @@
-"""The panels of what runs came to by when: work done, how far ahead of the straight line, and money spent."""
+"""The panels of how runs went over time: work done, how far ahead of the straight line, and money spent."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def progress(ax: Axes, scene: Scene, looks: Mapping[str, Look]) -> None:
 def ahead(ax: Axes, scene: Scene, looks: Mapping[str, Look]) -> None:
     """Draw by how many GPU-hours of work every run is ahead of the straight line, or behind it.
 
-    Runs that lie on one another while work only adds up are drawn apart here.
+    Runs whose lines of work done cover each other can be told apart here.
     """
     from matplotlib.ticker import MaxNLocator
 
@@ -79,7 +79,7 @@ def keys(scene: Scene, looks: Mapping[str, Look]) -> list[Line2D]:
 
 
 def _end_mark(run: RunResult) -> str:
-    """Return the mark of how a run ended; none while it goes on."""
+    """Return the mark of how a run ended; none while it runs."""
     if run.status is None:
         return ""
     return DONE if math.isfinite(run.finish_hours) else STOPPED

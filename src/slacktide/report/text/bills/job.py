@@ -53,7 +53,7 @@ def finish(bill: Bill) -> str:
 
 
 def outran_its_file(bill: Bill) -> bool:
-    """Whether a job that reports nothing went on after the work of its file: what is left is not known."""
+    """Whether a job without progress reports ran longer than its file's work: what is left is unknown."""
     unfinished = not math.isfinite(bill.finish_hours)
     return unfinished and bill.progress_estimated and bill.done_gpu_hours >= bill.work_gpu_hours
 

@@ -95,7 +95,7 @@ def journey(event: events.Decided) -> str:
 
 
 def _short(event: events.Decided) -> str:
-    """Say what was wished for where less could be had."""
+    """Say what was wanted, where less was available."""
     wanted = event.wanted_spot_gpus, event.wanted_on_demand_gpus
     if event.missed:
         where = f" in {words.plain(event.wanted_pool, 60)}"
@@ -107,7 +107,7 @@ def _short(event: events.Decided) -> str:
 
 
 def lacked(event: events.Decided) -> str:
-    """Say what was not to be had of the first wish of a job that may move."""
+    """Say what was missing for the first choice of a job that may move."""
     return "too little on demand" if 0 in event.unstocked else "no such spot"
 
 

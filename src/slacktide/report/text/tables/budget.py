@@ -18,14 +18,13 @@ from slacktide.report.text.tables.grid import Grid, TableOf, printable
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from slacktide.budget.classes import JobClass
     from slacktide.budget.widths import ClassPlan, FleetPlan, WidthShare
 
 MAX_CLASSES = 24  # classes with a line of their own, those that spend most; the rest are counted in one
 RUNS = 4  # stretches of equal width that are written out; of more, those in the middle are left out
 ALIKE = 1.02  # real widths closer than this ratio are written as one
-NAMED = 6  # how many classes or points a sentence names; the rest are counted
-LEAST_SHARE = 0.001  # a measured point that lies closer to the hull than this is not worth a word
+_listed = partial(words.listed, most=6)  # how many classes or points a sentence names; the rest are counted
+LEAST_SHARE = 0.001  # a measured point that lies closer to the hull than this is not mentioned
 
 
 class RequestedBudget(NamedTuple):
@@ -265,20 +264,18 @@ def _widest(answer: WidthPlan) -> Iterator[str]:
 
 
 def _hulls(answer: WidthPlan) -> Iterator[str]:
-    for one in answer.plan.job_classes:
-        points = _points_under(one)
-        if points:
-            yield f"{one.name}: measured speedups are not concave; their hull replaces {_listed(points)}"
-
-
-def _points_under(one: JobClass) -> list[str]:
-    found = []
-    for table in {phase.speedup: None for phase in one.phases if isinstance(phase.speedup, Table)}:
-        found += [
+    for job_class in answer.plan.job_classes:
+        tables = dict.fromkeys(
+            phase.speedup for phase in job_class.phases if isinstance(phase.speedup, Table)
+        )
+        replaced = [
             f"{point.speedup:.3g} at {point.gpus:g} GPUs by {point.hull_speedup:.3g}"
+            for table in tables
             for point in under_hull(table, LEAST_SHARE)
         ]
-    return found
+        if replaced:
+            points = _listed(replaced)
+            yield f"{job_class.name}: measured speedups are not concave; their hull replaces {points}"
 
 
 def _assumed(answer: WidthPlan) -> Iterator[str]:
@@ -286,8 +283,3 @@ def _assumed(answer: WidthPlan) -> Iterator[str]:
     if answer.usd_per_gpu_hour is not None:
         price = format_usd(answer.usd_per_gpu_hour)
         yield f"a GPU-hour costs {price} on average; a month is {HOURS_PER_MONTH:g} hours"
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return ", ".join(names[:NAMED]) + more

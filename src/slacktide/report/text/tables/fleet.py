@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 QUARTERS = (0.25, 0.5, 0.75, 1.0)
 MOST_JOBS = 10  # jobs that are listed in the terminal; the table for programs and the page have all
-LOAD_OFF = 0.05  # jobs whose load is off from the classes' by more than this share are worth a line
+LOAD_OFF = 0.05  # jobs whose load is off from the classes' by more than this share are mentioned
 SPEND_OFF = 0.005  # so is an allocator that cannot spend the common amount by more than this share
 _PERIODS = {hours: name for name, hours in PERIOD_HOURS.items() if len(name) > 1}
 

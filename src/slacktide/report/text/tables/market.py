@@ -170,10 +170,9 @@ def moves_words(moves: Sequence[MoveBetween]) -> list[str]:
 
 
 def _sentence(usd: float, minutes: float, pairs: Sequence[MoveBetween]) -> str:
-    named = ", ".join(_pair(pair) for pair in pairs[:SHOWN_PAIRS])
-    more = f" and {len(pairs) - SHOWN_PAIRS} more" if len(pairs) > SHOWN_PAIRS else ""
+    named = words.listed([_pair(pair) for pair in pairs], SHOWN_PAIRS)
     time = f"100 GB take {format_duration(round(minutes) / 60)}" if minutes > 0 else "at once"
-    return f"A move costs {usd:g} USD per GB, {time}: {named}{more}."
+    return f"A move costs {usd:g} USD per GB, {time}: {named}."
 
 
 def _pair(pair: MoveBetween) -> str:

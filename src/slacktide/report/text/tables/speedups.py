@@ -15,7 +15,7 @@ from slacktide.report.text.tables.grid import Grid, TableOf
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
-LEAST_SHOWN_SHARE = 0.001  # a point that lies closer to the hull than this is not worth a word
+LEAST_SHOWN_SHARE = 0.001  # a point that lies closer to the hull than this is not mentioned
 SHOWN = 3  # points under the hull that are named, the farthest
 
 
@@ -79,12 +79,11 @@ def notes(study: Study) -> list[str]:
             f"so count work in GPU-hours on {first:g} GPUs; the other forms guess what a single GPU would do"
         )
     if far := far_under(fitted):
-        listed = ", ".join(
+        points = [
             f"{point.gpus:g} GPUs ({point.speedup:.3g}, {_share(point.share)} under {point.hull_speedup:.3g})"
-            for point in far[:SHOWN]
-        )
-        more = f" and {len(far) - SHOWN} more" if len(far) > SHOWN else ""
-        found.append(f"not concave; the hull of the others replaces {listed}{more}")
+            for point in far
+        ]
+        found.append(f"not concave; the hull of the others replaces {words.listed(points, SHOWN)}")
     if fitted.fastest_gpus < widest:
         found.append(
             f"slower beyond {fitted.fastest_gpus:g} GPUs: wider never pays off, and the forms "

@@ -12,7 +12,7 @@ from slacktide.report.text.tables.grid import Grid, TableOf, printable
 if TYPE_CHECKING:
     from slacktide.results.stream import StreamComparison, StreamRow, StreamRun
 
-RATE_OFF = 0.2  # a stream whose arrivals are off from the file's by more than this share is worth a word
+RATE_OFF = 0.2  # a stream whose arrivals are off from the file's by more than this share is mentioned
 SPEND_OFF = 0.02  # so is a policy that spends more than the budget by more than this share
 
 
