@@ -459,7 +459,7 @@ class TrainingRecord:
 def train(options: Options, stop: Stop) -> bool:
     """Train in one set of workers after another; return whether all steps are done, or else to stop.
 
-    Raises ConnectionError or TimeoutError when a peer is lost and no word comes on how to go on.
+    Raises ConnectionError or TimeoutError when a peer is lost and no new place comes.
     """
     state: TrainingState | None = None
     spirals(options.seed)

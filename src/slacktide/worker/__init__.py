@@ -35,7 +35,7 @@ from types import FrameType
 from typing import Any
 
 PATIENCE_SECONDS = 20.0
-"""How long a worker waits by default to hear what becomes of it."""
+"""How long `reform` waits by default for a worker's new place."""
 _POLL_SECONDS = 0.005
 
 
@@ -45,7 +45,7 @@ class Resizing:
     def __init__(self, stop_requested: Callable[[], bool]) -> None:
         self._stop_requested = stop_requested
         self._read: tuple[int, int] | None = None
-        """Which note was the last that this worker followed, or that was none of its business."""
+        """The last note that this worker followed, or that named no newer attempt."""
 
     def __bool__(self) -> bool:
         return self._next_place() is not None
@@ -54,7 +54,7 @@ class Resizing:
         return f"<re-forming requested: {bool(self)}>"
 
     def ready(self) -> bool:
-        """Say that this worker can re-form, and is ready to meet the others; False: end, for a stop came.
+        """Say that this worker can re-form and is ready to meet the others; False: end, a stop was requested.
 
         To be called once, when all is imported and made that takes time. A worker that is added to others
         waits here: they work on until it is ready, and then all re-form together.
@@ -66,7 +66,7 @@ class Resizing:
         return "SLACKTIDE_ADDED" not in os.environ or self.reform(float("inf"))
 
     def reform(self, patience_seconds: float = PATIENCE_SECONDS) -> bool:
-        """Wait for what becomes of this worker; False: end, a stop was requested, or nothing came in time.
+        """Wait for a place in a new set; False: end, for a stop was requested, or none came in time.
 
         If True, `rank`, `world_size`, `attempt` and the variables MASTER_ADDR and MASTER_PORT are those of
         its new place, and what it prints goes to the log of that. To be called after a step that all agreed
@@ -215,7 +215,7 @@ ready, reform = resizing.ready, resizing.reform
 
 
 def outlive_stop(*_: object) -> None:
-    """Let a helper process hear of no stop: its parent saves first, and ends it then.
+    """Keep a stop signal from a helper process: its parent saves first, and then ends it.
 
     A stop is a signal to all processes of a worker. PyTorch takes a loader that ends by it for a crash, so
     give `DataLoader(..., worker_init_fn=worker.outlive_stop)` where it has workers.

@@ -31,7 +31,7 @@ class SlacktideCallback(TrainerCallback):  # type: ignore[misc]
     """Reports progress, saves and stops on request, and marks checkpoints that are whole."""
 
     def __init__(self) -> None:
-        """Hear of a stop from now on."""
+        """Take note of a stop from now on."""
         worker.stopping.heed()
         self._stopping = False
         self._logged: dict[str, float] = {}
