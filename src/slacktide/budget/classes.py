@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 
@@ -162,11 +161,6 @@ class Member:
             worthless_after_hours=late,
             value_usd=self.value,
         )
-
-
-def load_gpus(templates: Iterable[JobTemplate]) -> float:
-    """Return the work that classes bring per hour: the GPUs that it would keep busy one by one."""
-    return sum(one.arrivals_per_hour * one.job.work_gpu_hours for one in templates)
 
 
 @lru_cache(maxsize=64)

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slacktide.budget.allowance import Allowance
-from slacktide.budget.classes import load_gpus
 from slacktide.core.errors import FileError
 from slacktide.core.quotes import UNLIMITED_GPUS
 from slacktide.core.types import ANY_WIDTH, PoolChoice
@@ -45,7 +44,7 @@ def test_the_smallest_fleet_on_a_market_has_the_documented_defaults() -> None:
     assert math.isnan(bert.patience_hours)
     assert (bert.job.deadline_hours, bert.job.widths, bert.job.pools) == (math.inf, ANY_WIDTH, ())
     assert (bert.job.checkpoint_hours, bert.job.after_deadline) == (0.0, "finish-fast")
-    assert load_gpus(found.templates) == 12
+    assert sum(one.load_gpus for one in found.classes) == 12
 
 
 def test_classes_are_optional_on_a_market_and_its_path_is_beside_the_file() -> None:

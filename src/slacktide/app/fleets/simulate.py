@@ -10,7 +10,7 @@ from slacktide.allocators.view import AnyAllocator
 from slacktide.app.fleets.budgets import budget_gpus, check_enough
 from slacktide.app.fleets.simulate_request import FleetArrivals, SimulateRequest, arrivals_of
 from slacktide.budget.allowance import Allowance
-from slacktide.budget.classes import Member, load_gpus
+from slacktide.budget.classes import Member
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.stream import Stream, draw_stream
 from slacktide.budget.widths import least_budget_gpus
@@ -201,7 +201,7 @@ def _month(request: SimulateRequest, arrivals: FleetArrivals, scene: FleetScene)
         market_start=home.time(scene.start),
         slot_hours=scene.slot_hours,
         again=scene.again,
-        promised_gpus=load_gpus(request.file.templates),
+        promised_gpus=sum(one.load_gpus for one in request.file.classes),
         brought_gpus=sum(member.work for member in scene.members) / arrivals.hours,
         left_out=arrivals.left_out,
     )
