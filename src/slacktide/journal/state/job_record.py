@@ -10,7 +10,7 @@ from slacktide.core.quotes import Quote, Sighting
 from slacktide.core.types import JobState, Order, Wish
 from slacktide.core.units import MAX_GPUS
 from slacktide.journal import events
-from slacktide.journal.events import Event, Submitted
+from slacktide.journal.events import Decided, Event, Lived, Preempted, Submitted
 from slacktide.physics.ledger import Stretch, StretchSums, added
 from slacktide.physics.pace import Pace
 from slacktide.physics.tariff import Meter, Tariff, price
@@ -205,11 +205,11 @@ def apply(record: JobRecord, event: Event) -> None:
     """Take one more event of a job into account."""
     holding, progress, requests = record.holding, record.progress, record.requests
     match event:
-        case events.Decided():
+        case Decided():
             _decided(record, event)
-        case events.Lived():
+        case Lived():
             _lived(record, event)
-        case events.Preempted():
+        case Preempted():
             _preempted(record, event)
         case events.Lost():
             _lose(progress, event.lost_gpu_hours, event.checkpointed_gpu_hours)
@@ -261,7 +261,7 @@ def _learn(progress: ProgressRecord, event: Event) -> None:
             progress.pace = event.pace
 
 
-def _preempted(record: JobRecord, event: events.Preempted) -> None:
+def _preempted(record: JobRecord, event: Preempted) -> None:
     see(record, event)
     holding = record.holding
     holding.preemptions += event.spot_left < event.spot_before
@@ -272,7 +272,7 @@ def _preempted(record: JobRecord, event: events.Preempted) -> None:
         holding.held = holding.held._replace(spot_gpus=min(holding.held.spot_gpus, event.spot_left))
 
 
-def _decided(record: JobRecord, event: events.Decided) -> None:
+def _decided(record: JobRecord, event: Decided) -> None:
     holding, progress, gpus = record.holding, record.progress, event.spot_gpus + event.on_demand_gpus
     if event.attempt != holding.attempt and gpus > 0:
         holding.starts += 1
@@ -310,7 +310,7 @@ def _lose(progress: ProgressRecord, lost_gpu_hours: float, safe_gpu_hours: float
         progress.reported_gpu_hours = max(progress.reported_gpu_hours, safe_gpu_hours + lost_gpu_hours)
 
 
-def _lived(record: JobRecord, event: events.Lived) -> None:
+def _lived(record: JobRecord, event: Lived) -> None:
     one, holding, progress, money = event.priced.stretch, record.holding, record.progress, record.money
     holding.moves += event.state.pool != progress.state.pool and money.bill.gpu_hours > 0.0
     progress.state = event.state
@@ -335,11 +335,11 @@ def without_gpus(record: JobRecord, one: Stretch) -> tuple[float, float]:
     return idle_hours, one.to_hours if one.spot_gpus else record.holding.spot_until_hours
 
 
-def see(record: JobRecord, event: events.Decided | events.Preempted) -> None:
+def see(record: JobRecord, event: Decided | Preempted) -> None:
     """Keep what an event shows of pools, for a job that knows only what it tried."""
     if record.submitted.sight != "tried":
         return
-    if isinstance(event, events.Preempted):
+    if isinstance(event, Preempted):
         if event.actor == "market" and record.holding.order is not None:
             _sighted(record, event, record.holding.order.pool, event.spot_left, event.spot_left)
         return

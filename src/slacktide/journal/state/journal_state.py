@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from slacktide.core.errors import InputError
 from slacktide.journal import events
-from slacktide.journal.events import Event, Record, Submitted
+from slacktide.journal.events import Decided, Event, Lived, Preempted, Record, Submitted
 from slacktide.journal.state.fleet_record import FleetRecord, key_of
 from slacktide.journal.state.job_record import (
     BEING_STOPPED,
@@ -101,20 +101,20 @@ class PoolNews(NamedTuple):
     refused_gpus: int = 0  # how many spot GPUs were wanted then; there were fewer
 
 
-def note_pool(news: dict[str, PoolNews], event: Event, pool: str) -> None:
+def note_pool(news: dict[str, PoolNews], event: Decided | Preempted, pool: str) -> None:
     """Take an event of a job that was in this pool into the news of all pools."""
     match event:
-        case events.Preempted(actor="market") if event.spot_left < event.spot_before:
+        case Preempted(actor="market") if event.spot_left < event.spot_before:
             taken = event.spot_before - event.spot_left
             before = news.get(pool, PoolNews())
             news[pool] = before._replace(taken_hours=event.at_hours, taken_gpus=taken)
-        case events.Decided() if event.wanted_spot_gpus > 0 and _is_refused(event):
+        case Decided() if event.wanted_spot_gpus > 0 and _is_refused(event):
             pool, refused = event.wanted_pool or event.pool, event.wanted_spot_gpus
             before = news.get(pool, PoolNews())
             news[pool] = before._replace(refused_hours=event.at_hours, refused_gpus=refused)
 
 
-def _is_refused(event: events.Decided) -> bool:
+def _is_refused(event: Decided) -> bool:
     """Whether the spot of the first wish was not there; on-demand GPUs that are not there are no spot."""
     if event.missed:
         return 0 not in event.unstocked
@@ -173,8 +173,14 @@ class JournalState:
             self.anchor, self.feed_trouble, self.news = None, "", {}
             self.tickets.set_clock(event.at_hours)
         self.now_hours = max(self.now_hours, event.at_hours)
-        self.requests.apply(event)
         match event:
+            case Submitted():
+                self.requests.apply(event)
+                self._submitted(event)
+            case _ if event.job and event.job in self.jobs:  # most events are of jobs
+                self._of_job(self.jobs.opened(event.job), event)
+            case events.SubmissionAsked() | events.SubmissionRefused():
+                self.requests.apply(event)
             case events.Opened() | events.Closed():
                 self._in_charge(event)
             case events.JournalMade():
@@ -185,15 +191,11 @@ class JournalState:
                 self.feed_trouble = event.why
             case events.SiteOpened():
                 self.site = event
-            case Submitted():
-                self._submitted(event)
             case events.Rented() | events.Joined() | events.Returned() | events.Leaked() | events.Reclaimed():
                 self.tickets.apply(event)
             case events.ClusterSized() | events.Kept() | events.Remembered():
                 if event.fleet in self.fleets:  # a reader of one job's events knows no fleets
                     self.fleets[event.fleet].apply(self.seq, event)
-            case _ if event.job in self.jobs:
-                self._of_job(self.jobs.opened(event.job), event)
 
     def _in_charge(self, event: events.Opened | events.Closed) -> None:
         self.controller = None
@@ -217,12 +219,14 @@ class JournalState:
         fleet.present += (event.job,)
 
     def _of_job(self, record: JobRecord, event: Event) -> None:
-        order = record.holding.order
-        note_pool(self.news, event, record.submitted.pool if order is None else order.pool)
         was_active, fleet = record.active, self.fleets.get(record.fleet)
+        match event:
+            case Decided() | Preempted():
+                order = record.holding.order
+                note_pool(self.news, event, record.submitted.pool if order is None else order.pool)
         apply(record, event)
         match event:
-            case events.Lived() if fleet is not None:
+            case Lived() if fleet is not None:
                 fleet.apply(self.seq, event)
             case events.Learned():
                 self.unlearned = _without(self.unlearned, event.job)
