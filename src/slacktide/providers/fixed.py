@@ -8,6 +8,7 @@ taken.
 from __future__ import annotations
 
 import csv
+import io
 import json
 import os
 import tempfile
@@ -16,11 +17,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import quote
 
 from slacktide.core.errors import FileError, shown
 from slacktide.core.files import make_durable
+from slacktide.core.yaml_tree import Mistakes, Scalar, Section, Series, parse_tree, read_text, walk
 from slacktide.journal.state.tickets import MachineKind
 from slacktide.providers.base import (
     ListsAllOwners,
@@ -156,37 +158,25 @@ def _machine(one: MachineClaim, listed: Mapping[str, MachineKind], file: str) ->
     )
 
 
-def _csv_rows(file: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    with _opened(file) as lines:
-        reader = csv.DictReader(lines)
-        for row in reader:
-            yield reader.line_num, row
+def _csv_rows(file: str) -> Iterator[tuple[int, Mapping[str, str]]]:
+    reader = csv.DictReader(io.StringIO(read_text(file), newline=""))
+    for row in reader:
+        yield reader.line_num, row
 
 
-def _yaml_rows(file: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    import yaml
-
-    with _opened(file) as text:
-        try:
-            rows = yaml.compose(text, Loader=yaml.SafeLoader)
-        except yaml.YAMLError as error:
-            raise FileError(f"must be YAML, got: {error}", path=file) from error
-    if not isinstance(rows, yaml.SequenceNode):
+def _yaml_rows(file: str) -> Iterator[tuple[int, Mapping[str, str]]]:
+    mistakes = Mistakes(file)
+    rows = parse_tree(read_text(file), mistakes)
+    mistakes.check()
+    if not isinstance(rows, Series):
         raise FileError("must be a list of machines, got something else", path=file, line=1)
-    for row in rows.value:
-        pairs = row.value if isinstance(row, yaml.MappingNode) else []
-        yield row.start_mark.line + 1, {key.value: value.value for key, value in pairs}
+    for row in rows.items:
+        values = dict(walk(row)) if isinstance(row, Section) else {}
+        yield row.place.line, {key: value.text for key, value in values.items() if isinstance(value, Scalar)}
 
 
-def _opened(file: str) -> Any:
-    try:
-        return open(file, encoding="utf-8", newline="")
-    except OSError as error:
-        raise FileError(f"must be a list of machines, got: {error.strerror}", path=file) from error
-
-
-def _read(row: Mapping[str, Any], file: str, line: int) -> tuple[str, MachineKind]:
-    address, pool, kind, gpus = (str(row.get(name) or "").strip() for name in COLUMNS)
+def _read(row: Mapping[str, str], file: str, line: int) -> tuple[str, MachineKind]:
+    address, pool, kind, gpus = ((row.get(name) or "").strip() for name in COLUMNS)
     for name, value in zip(COLUMNS, (address, pool, kind, gpus), strict=True):
         if not value:
             raise FileError(f"{name} must be given for every machine, got nothing", path=file, line=line)

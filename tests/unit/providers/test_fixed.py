@@ -81,8 +81,11 @@ def test_what_is_wrong_with_a_list_is_said_with_its_line(tmp_path: Path, text: s
 
 
 def test_no_list_and_no_room(tmp_path: Path, file: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(Refused, match="must be a list of machines"):
+    with pytest.raises(Refused, match=r"none\.csv: must be a readable file, got: No such file"):
         providers.make({"fixed": {"file": str(tmp_path / "none.csv")}}).machines()
+    (tmp_path / "other.csv").write_bytes(b"address,pool\n\xff")
+    with pytest.raises(Refused, match=r"other\.csv:2:1: must be UTF-8 text"):
+        providers.make({"fixed": {"file": str(tmp_path / "other.csv")}}).machines()
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")

@@ -34,7 +34,10 @@ def bill(record: JobRecord, context: JobContext) -> Bill:
     """Return the bill of a job, ended or not, with what other policies would have paid."""
     job = as_measured(record, context.job)
     alone = on_demand_alone(context, job)
-    best = _clairvoyant_over_pools(context, job) if context.may_move else _clairvoyant(context, job)
+    if context.may_move:
+        best: Plan | Schedule | None = _clairvoyant_over_pools(context, job)
+    else:
+        best = _as_far(job, lambda: clairvoyant(job, context.pool, context.start_slot))
     return dataclasses.replace(
         own_bill(record, context.job),
         on_demand_alone_usd=None if alone is None else alone.cost_usd,
@@ -145,10 +148,6 @@ def _clairvoyant_over_pools(context: JobContext, job: Job) -> Schedule | None:
     pools = [there.pool for there in contexts]
     found = _as_far(job, lambda: optimum(jobs, pools, context.start_slot, hours, usd))
     return found if found is not None and math.isfinite(found.cost_usd) else None
-
-
-def _clairvoyant(context: JobContext, job: Job) -> Plan | None:
-    return _as_far(job, lambda: clairvoyant(job, context.pool, context.start_slot))
 
 
 def run_result(events: Iterable[Event], job: Job, pool: Pool, policy: str) -> RunResult:

@@ -99,9 +99,10 @@ class Jobs(Mapping[str, JobRecord]):
 
     def _pack(self, names: list[str]) -> None:
         try:
-            inside = ", ".join(f"{json.dumps(name)}: {_text(self.at_hand[name])}" for name in names)
+            jobs = [(name, form(JobRecord).plain(self.at_hand[name])) for name in names]
         except FormMismatch:
             return  # what could not be read back stays as it is
+        inside = ", ".join(f"{json.dumps(name)}: {form(JobRecord).text(record)}" for name, record in jobs)
         packed = base64.b64encode(zlib.compress(f"{{{inside}}}".encode("ascii"), 9)).decode("ascii")
         for name in names:
             self.places[name] = len(self.blocks)
@@ -121,10 +122,6 @@ class _Records(ValuesView[JobRecord]):
 
     def __iter__(self) -> Iterator[JobRecord]:
         return self._jobs.walk(list(self._jobs))
-
-
-def _text(record: JobRecord) -> str:
-    return form(JobRecord).text(form(JobRecord).plain(record))
 
 
 def _read(tree: Any) -> JobRecord:
