@@ -62,8 +62,8 @@ def _cut(
 ) -> Change:
     """End a stretch at a moment, but not before it began; from then on this is held of a set of workers."""
     at_hours = max(record.begun.from_hours, at_hours)
-    one = context.account_at(record, at_hours)
-    before: list[Event] = [lived(record, one)] if one.hours > TIME_TOLERANCE_HOURS else []
+    account = context.account_at(record, at_hours)
+    before: list[Event] = [lived(record, account)] if account.hours > TIME_TOLERANCE_HOURS else []
     noted = Held(
         job=record.job,
         at_hours=at_hours,

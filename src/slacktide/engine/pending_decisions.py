@@ -151,13 +151,13 @@ def columns(pending: Sequence[PendingDecision], context_of: Callable[[JobRecord]
         ids=places,
         kind=places,
         number=np.zeros(len(pending), dtype=np.int64),
-        phase=whole([physics.phase_of(one, state.progress_gpu_hours) for one, state in pairs]),
-        submitted_hours=np.array([one.submitted_hours for one in terms]),
+        phase=whole([physics.phase_of(job_terms, state.progress_gpu_hours) for job_terms, state in pairs]),
+        submitted_hours=np.array([job_terms.submitted_hours for job_terms in terms]),
         spot_gpus=whole([state.spot_gpus for state in states]),
         on_demand_gpus=whole([state.on_demand_gpus for state in states]),
         pause_hours=np.array([state.pause_hours for state in states]),
         progress_gpu_hours=np.array([state.progress_gpu_hours for state in states]),
-        work_gpu_hours=np.array([one.work_gpu_hours for one in terms]),
+        work_gpu_hours=np.array([job_terms.work_gpu_hours for job_terms in terms]),
     )
 
 

@@ -62,9 +62,9 @@ class Fixed(ListsAllOwners):
         """Take a free machine of this kind, unless this ticket has one."""
         with _disk():
             taken = list(self._taken())
-            if any((one.owner, one.ticket) == (self.renter.owner, ticket) for one in taken):
+            if any((claim.owner, claim.ticket) == (self.renter.owner, ticket) for claim in taken):
                 return
-            busy = {one.address for one in taken}
+            busy = {claim.address for claim in taken}
             free = [address for address, of in self._listed().items() if of == spec and address not in busy]
             # Another journal may take one of these meanwhile: only the note that could be made counts.
             if not any(self._take(address, ticket, spec) for address in free):
@@ -73,14 +73,14 @@ class Fixed(ListsAllOwners):
     def end(self, ids: Sequence[str]) -> None:
         """Set machines of this owner free."""
         with _disk():
-            mine = {one.address for one in self._taken() if one.owner == self.renter.owner}
+            mine = {claim.address for claim in self._taken() if claim.owner == self.renter.owner}
             for address in mine.intersection(ids):
                 self._note(address).unlink(missing_ok=True)
 
     def _machines(self) -> list[tuple[str, Machine]]:
         with _disk():
             listed = self._listed()
-            return [(one.owner, _machine(one, listed, self.file)) for one in self._taken()]
+            return [(claim.owner, _machine(claim, listed, self.file)) for claim in self._taken()]
 
     @property
     def _path(self) -> str:
@@ -107,10 +107,10 @@ class Fixed(ListsAllOwners):
     def _take(self, address: str, ticket: str, spec: MachineKind) -> bool:
         """Note whose a machine is; False where another one was faster."""
         now = datetime.now(UTC).isoformat()
-        one = MachineClaim(address, self.renter.owner, ticket, spec.pool, spec.kind, spec.gpus, now)
+        claim = MachineClaim(address, self.renter.owner, ticket, spec.pool, spec.kind, spec.gpus, now)
         self._folder.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", dir=self._folder, encoding="utf-8") as file:
-            file.write(json.dumps(one._asdict()))
+            file.write(json.dumps(claim._asdict()))
             file.flush()
             os.fsync(file.fileno())
             try:
@@ -144,17 +144,17 @@ def _disk() -> Iterator[None]:
         raise Refused(str(error)) from error
 
 
-def _machine(one: MachineClaim, listed: Mapping[str, MachineKind], file: str) -> Machine:
-    spec = MachineKind("spot" if one.kind == "spot" else "on-demand", one.pool, one.gpus)
-    there = listed.get(one.address) == spec
+def _machine(claim: MachineClaim, listed: Mapping[str, MachineKind], file: str) -> Machine:
+    spec = MachineKind("spot" if claim.kind == "spot" else "on-demand", claim.pool, claim.gpus)
+    there = listed.get(claim.address) == spec
     return Machine(
-        one.address,
-        one.ticket,
+        claim.address,
+        claim.ticket,
         spec,
         "up" if there else "ending",
-        one.address,
+        claim.address,
         why="" if there else f"it is not in {file} any more",
-        since_utc=datetime.fromisoformat(one.since_utc),
+        since_utc=datetime.fromisoformat(claim.since_utc),
     )
 
 

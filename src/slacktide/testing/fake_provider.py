@@ -100,7 +100,7 @@ class Cloud:
     def billed_hours(self) -> float:
         """Return for how many machine-hours this cloud sends a bill so far."""
         now = self.pass_time()
-        return sum(min(one.ended_hours, now) - one.made_hours for one in self.instances.values())
+        return sum(min(machine.ended_hours, now) - machine.made_hours for machine in self.instances.values())
 
     def pass_time(self) -> float:
         """Let happen what has become due, and return the time."""
@@ -108,23 +108,24 @@ class Cloud:
         passed, self._passed_hours = now - self._passed_hours, now
         if passed > 0.0:
             chance = -math.expm1(-self.faults.interruptions_per_hour * passed)
-            for one in list(self._living.values()):
-                self._age(one, now, chance)
+            for instance in list(self._living.values()):
+                self._age(instance, now, chance)
         return now
 
-    def _age(self, one: FakeInstance, now: float, chance: float) -> None:
-        if now >= one.noticed_hours + NOTICE_HOURS:
-            self._end(one, one.noticed_hours + NOTICE_HOURS, INTERRUPTED)
-        elif one.spec.kind == "spot" and one.noticed_hours == math.inf and self._happens(chance):
+    def _age(self, instance: FakeInstance, now: float, chance: float) -> None:
+        if now >= instance.noticed_hours + NOTICE_HOURS:
+            self._end(instance, instance.noticed_hours + NOTICE_HOURS, INTERRUPTED)
+        elif instance.spec.kind == "spot" and instance.noticed_hours == math.inf and self._happens(chance):
             if self._happens(0.5):
-                one.noticed_hours = now
+                instance.noticed_hours = now
             else:
-                self._end(one, now, INTERRUPTED)
+                self._end(instance, now, INTERRUPTED)
 
-    def _end(self, one: FakeInstance, hours: float, why: str) -> None:
-        if one.ended_hours == math.inf:
-            one.ended_hours, one.why, one.until_utc = hours, why, EPOCH + timedelta(hours=hours)
-            del self._living[one.id]
+    def _end(self, instance: FakeInstance, hours: float, why: str) -> None:
+        if instance.ended_hours == math.inf:
+            instance.ended_hours, instance.why = hours, why
+            instance.until_utc = EPOCH + timedelta(hours=hours)
+            del self._living[instance.id]
 
     def _happens(self, share: float) -> bool:
         return share > 0.0 and self._random.random() < share
@@ -147,8 +148,8 @@ class Cloud:
             number = len(self.instances) + 1
             name, address = f"i-{number:06d}", f"10.0.{number // 250}.{number % 250}"
             dud, since = self._happens(self.faults.dud_share), EPOCH + timedelta(hours=now)
-            one = FakeInstance(name, owner, ticket, spec, now, dud=dud, address=address, since_utc=since)
-            self.instances[name] = self._of_ticket[owner, ticket] = self._living[name] = one
+            instance = FakeInstance(name, owner, ticket, spec, now, dud=dud, address=address, since_utc=since)
+            self.instances[name] = self._of_ticket[owner, ticket] = self._living[name] = instance
         self._answer()
 
     def _find_room(self, spec: MachineKind, now: float) -> None:
@@ -169,24 +170,24 @@ class Cloud:
     def listed(self) -> Iterator[tuple[str, Machine]]:
         """Yield machines with their owners, as a list shows them: each as it was a moment ago."""
         now = self._call()
-        for one in self.instances.values():
-            if one.ended_hours < now - LISTED_AFTER_HOURS:
+        for instance in self.instances.values():
+            if instance.ended_hours < now - LISTED_AFTER_HOURS:
                 continue
             shown = now - self._random.random() * self.faults.late_hours
-            if shown >= one.made_hours:
-                yield one.owner, self._shown(one, shown)
+            if shown >= instance.made_hours:
+                yield instance.owner, self._shown(instance, shown)
 
-    def _shown(self, one: FakeInstance, at: float) -> Machine:
-        state = one.state(at, self.boot_hours)
+    def _shown(self, instance: FakeInstance, at: float) -> Machine:
+        state = instance.state(at, self.boot_hours)
         gone = state == "gone"
-        left_s = (one.noticed_hours + NOTICE_HOURS - at) * 3600.0
+        left_s = (instance.noticed_hours + NOTICE_HOURS - at) * 3600.0
         return Machine(
-            one.id, one.ticket, one.spec, state,
-            address=one.address if state == "up" else "",
-            why=one.why if gone and one.why != "ended" else "",
-            notice_s=None if gone or at < one.noticed_hours else max(0.0, left_s),
-            since_utc=one.since_utc,
-            until_utc=one.until_utc if gone else None,
+            instance.id, instance.ticket, instance.spec, state,
+            address=instance.address if state == "up" else "",
+            why=instance.why if gone and instance.why != "ended" else "",
+            notice_s=None if gone or at < instance.noticed_hours else max(0.0, left_s),
+            since_utc=instance.since_utc,
+            until_utc=instance.until_utc if gone else None,
         )  # fmt: skip
 
 
@@ -204,7 +205,7 @@ class Fake(Faults, ListsAllOwners):
     _cloud: Cloud = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        for name in (one.name for one in fields(Faults)):
+        for name in (fault.name for fault in fields(Faults)):
             value = getattr(self, name)
             if not value >= 0.0 or (name.endswith("_share") and value > 1.0):
                 raise InputError(f"{name} must be >= 0, and a share at most 1, got {value}", field=name)

@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import attrgetter
 from typing import NamedTuple
 
 from slacktide.core.errors import SlacktideError
@@ -110,24 +111,24 @@ def site_audit(pricing: Mapping[str, BillPricing], records: Iterable[Record]) ->
     """
     reported = list(_reported(records))
     found = [
-        _clock_audit(list(group), pricing) for _, group in itertools.groupby(reported, lambda one: one.clock)
+        _clock_audit(list(group), pricing) for _, group in itertools.groupby(reported, attrgetter("clock"))
     ]
     return Audit(
-        sum(one.cost_usd for one in found),
-        (*(gap for one in found for gap in one.gaps), *_gaps(reported)),
-        tuple(wrong for one in found for wrong in one.wrong),
-        tuple(moment for one in found for moment in one.oversold),
+        sum(part.cost_usd for part in found),
+        (*(gap for part in found for gap in part.gaps), *_gaps(reported)),
+        tuple(wrong for part in found for wrong in part.wrong),
+        tuple(moment for part in found for moment in part.oversold),
     )
 
 
 def _clock_audit(reported: list[_Reported], pricing: Mapping[str, BillPricing]) -> Audit:
-    stretches = [_at_market(one.event, pricing) for one in reported]
+    stretches = [_at_market(stretch.event, pricing) for stretch in reported]
     again = ledger.audit(
         stretches,
         lambda payer: pricing[payer].tariff if payer in pricing else BY_THE_SECOND,
         name=lambda number: f"event {reported[number].seq}",
     )
-    shared = [priced.stretch for one, priced in zip(reported, stretches, strict=True) if one.shared]
+    shared = [priced.stretch for stretch, priced in zip(reported, stretches, strict=True) if stretch.shared]
     return dataclasses.replace(again, oversold=tuple(ledger.oversold(shared)))
 
 
@@ -167,8 +168,8 @@ def _is_chosen(job: str, chosen: Mapping[str, Decided], older: Mapping[str, bool
 
 def _gaps(reported: list[_Reported]) -> Iterator[str]:
     """Yield where time is missing between two stretches of a job though GPUs were held."""
-    lived = [(one.seq, one.event) for one in reported if isinstance(one.event, Lived)]
-    by_job = sorted(lived, key=lambda one: one[1].job)  # stable, so each job's stay in order
+    lived = [(stretch.seq, stretch.event) for stretch in reported if isinstance(stretch.event, Lived)]
+    by_job = sorted(lived, key=lambda stretch: stretch[1].job)  # stable, so each job's stay in order
     for (_, before), (seq, after) in itertools.pairwise(by_job):
         ended, begins = before.priced.stretch.to_hours, after.priced.stretch.from_hours
         missing = before.job == after.job and begins > ended + TIME_TOLERANCE_HOURS

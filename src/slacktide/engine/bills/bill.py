@@ -71,7 +71,7 @@ def own_bill(record: JobRecord, job: Job) -> Bill:
         clairvoyant_usd=None,
         progress_estimated=record.progress.estimated,
         measured_work_gpu_hours=None if pace is None else whole_work(pace, job.work_gpu_hours),
-        pools=tuple(one.pool for one in record.holding.stations) if record.submitted.pools else (),
+        pools=tuple(station.pool for station in record.holding.stations) if record.submitted.pools else (),
         moves=record.holding.moves,
         move_usd=paid.move_usd,
     )
@@ -110,8 +110,8 @@ def on_demand_alone(context: JobContext, job: Job) -> Run | None:
 
     def cheapest() -> Run:
         runs = [
-            plain.run(one, there.pool, policy, start=there.own_slot(context.start_slot))
-            for one, there in _everywhere(context, job)
+            plain.run(in_pool, there.pool, policy, start=there.own_slot(context.start_slot))
+            for in_pool, there in _everywhere(context, job)
         ]
         return min(runs, key=lambda run: (not run.on_time, run.cost_usd))
 
@@ -134,9 +134,9 @@ def _as_far(job: Job, find: Callable[[], T]) -> T | None:
 def _everywhere(context: JobContext, job: Job) -> list[tuple[Job, JobContext]]:
     """Return a job as it was measured to be in each pool that it may use."""
     found = []
-    for at, one in enumerate(context.pools.places.jobs):
-        width = one.widths[0]
-        place = UsablePool("", one.widths, context.job.work_hours(width) / one.work_hours(width))
+    for at, in_pool in enumerate(context.pools.places.jobs):
+        width = in_pool.widths[0]
+        place = UsablePool("", in_pool.widths, context.job.work_hours(width) / in_pool.work_hours(width))
         found.append((job_at(job, place), context.at(at)))
     return found
 
@@ -225,11 +225,11 @@ def _decision(event: Decided, submitted: Submitted, lost_gpus: int, lost_gpu_hou
     )
 
 
-def _own(one: Priced, submitted: Submitted) -> Priced:
+def _own(priced: Priced, submitted: Submitted) -> Priced:
     """Return a stretch whose hours and slots count from when its job began."""
-    stretch, began = one.stretch, submitted.at_hours
+    stretch, began = priced.stretch, submitted.at_hours
     slot, hours = stretch.slot - submitted.start_slot, stretch.from_hours - began
-    return one._replace(
+    return priced._replace(
         stretch=stretch._replace(slot=slot, from_hours=hours, to_hours=stretch.to_hours - began)
     )
 

@@ -152,20 +152,20 @@ class _Fold:
     def _forget(self, before_hours: float) -> None:
         self.rents = {name: rent for name, rent in self.rents.items() if rent.to_hours >= before_hours}
 
-    def _lived(self, one: Stretch) -> None:
-        for capacity, gpus in (("spot", one.spot_gpus), ("on-demand", one.on_demand_gpus)):
-            held = min(gpus, self._there(one, capacity)) * one.held_hours / self.speed
+    def _lived(self, stretch: Stretch) -> None:
+        for capacity, gpus in (("spot", stretch.spot_gpus), ("on-demand", stretch.on_demand_gpus)):
+            held = min(gpus, self._there(stretch, capacity)) * stretch.held_hours / self.speed
             if held > 0.0:
-                self.used.setdefault((one.pool, capacity), []).append(held)
+                self.used.setdefault((stretch.pool, capacity), []).append(held)
 
-    def _there(self, one: Stretch, capacity: str) -> int:
+    def _there(self, stretch: Stretch, capacity: str) -> int:
         """Return how many GPUs were rented of a kind during a stretch, in its pool."""
         return sum(
             rent.gpus
             for rent in self.rents.values()
-            if (rent.pool, rent.capacity) == (one.pool, capacity)
-            and rent.from_hours < one.to_hours
-            and rent.to_hours > one.from_hours
+            if (rent.pool, rent.capacity) == (stretch.pool, capacity)
+            and rent.from_hours < stretch.to_hours
+            and rent.to_hours > stretch.from_hours
         )
 
     def _revised(self, event: events.PaceRevised) -> None:

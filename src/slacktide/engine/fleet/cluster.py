@@ -31,8 +31,10 @@ def cluster_view(
     run, jobs = context.fleets.run(fleet), [decision.record for decision in pending]
     plain = view_of_all(pending, now_hours - fleet.began_hours, context.spot, context.job_context)
     phases = [
-        run.phase(one.record, one.state.progress_gpu_hours, context.job_context(one.record).terms)
-        for one in pending
+        run.phase(
+            decision.record, decision.state.progress_gpu_hours, context.job_context(decision.record).terms
+        )
+        for decision in pending
     ]
     view = plain._replace(
         fleet=run.fleet,
@@ -63,7 +65,7 @@ def _open_gpu_hours(decision: PendingDecision) -> float:
 def being_let_go(context: StepContext, fleet: FleetRecord, now_hours: float) -> int:
     """Return the GPUs that are in use by workers on their way out, or that went only after this moment."""
     orders = [job.holding.order for job in context.members(fleet) if job.requests.ending is not None]
-    return sum(one.on_demand_gpus for one in orders if one is not None) + fleet.held_after(now_hours)
+    return sum(order.on_demand_gpus for order in orders if order is not None) + fleet.held_after(now_hours)
 
 
 def kept_until(

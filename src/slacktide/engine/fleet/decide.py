@@ -63,9 +63,9 @@ class FleetStep:
         given = {decision.record.job for decision in self.given}
         jobs = [job for job in self.context.members(self.fleet) if job.job not in given]
         accounts = [(job, self.context.account(job, self.now_hours)) for job in jobs]
-        open_now = [(job, one) for job, one in accounts if one is not None]
-        self.inside = [(job, one) for job, one in open_now if job.requests.ending is None]
-        self.leaving = [one for job, one in open_now if job.requests.ending is not None]
+        open_now = [(job, account) for job, account in accounts if account is not None]
+        self.inside = [(job, account) for job, account in open_now if job.requests.ending is None]
+        self.leaving = [account for job, account in open_now if job.requests.ending is not None]
         self.cluster = dataclasses.replace(self.fleet.cluster)
         self.cluster.arrive(self.now_hours)
 
@@ -76,7 +76,7 @@ class FleetStep:
             return
         wake_hours = self.fleet.began_hours + self.run.wake_hours
         woken = self.run.decided_hours < wake_hours <= self.now_hours
-        over = [(job, one) for job, one in self.inside if self._enters_phase(job, one)]
+        over = [(job, account) for job, account in self.inside if self._enters_phase(job, account)]
         others = self.run.decided_about != self.fleet.present
         came = self.cluster.coming < self.fleet.cluster.coming
         if self.given or woken or over or others or came:
@@ -84,7 +84,7 @@ class FleetStep:
             fleet = self.run.fleet
             assert fleet is not None
             self.cluster.take_form(fleet.node_gpus, fleet.provisioning_hours, fleet.idle_grace_hours)
-            inner = [_inner(job, one, written=job.job in written) for job, one in self.inside]
+            inner = [_inner(job, account, written=job.job in written) for job, account in self.inside]
             given = [decision._replace(before=()) for decision in self.given]  # by now it is written
             yield from self._decision([*given, *inner], self.cluster).take()
         elif self._account_is_due():
@@ -102,7 +102,7 @@ class FleetStep:
         if not (self.given or self.inside) or not (self.given or others or renewed):
             return
         rolling = run.allowance.renewal == "rolling"  # when which part was spent matters to the minute
-        pending = [*self.given, *(_inner(job, one, written=False) for job, one in self.inside)]
+        pending = [*self.given, *(_inner(job, account, written=False) for job, account in self.inside)]
         yield from self._decision(pending, None).take(cut=renewed or rolling)
 
     def _decision(self, pending: Iterable[PendingDecision], cluster: Cluster | None) -> FleetDecision:
@@ -122,26 +122,27 @@ class FleetStep:
 
     # ---------------------------------------------------------------- what has passed
 
-    def _enters_phase(self, job: JobRecord, one: StretchAccount) -> bool:
+    def _enters_phase(self, job: JobRecord, account: StretchAccount) -> bool:
         """Whether a job is in another phase by now: its stretch is cut there, so each is of one phase."""
         terms, began = self.context.job_context(job).terms, job.progress.state.progress_gpu_hours
-        return self.run.phase(job, began, terms) != self.run.phase(job, one.state.progress_gpu_hours, terms)
+        done = account.state.progress_gpu_hours
+        return self.run.phase(job, began, terms) != self.run.phase(job, done, terms)
 
     def _pass(self, cut: Sequence[tuple[JobRecord, StretchAccount]]) -> Changing[set[str]]:
         """Write what has passed, so that the allocator knows it; return whose stretch is over."""
         events: list[Event] = [event for decision in self.given for event in decision.before]
         working = [(job, one) for job, one in cut if one.hours > 0 and one.priced.stretch.gpus > 0]
-        yield Change([*events, *(lived(job, one) for job, one in working)])
+        yield Change([*events, *(lived(job, account) for job, account in working)])
         jobs = {job.job for job, _ in working}
-        yield Change(self._kept([one for job, one in self.inside if job.job not in jobs]))
+        yield Change(self._kept([account for job, account in self.inside if job.job not in jobs]))
         return jobs
 
     def _kept(self, going_on: Sequence[StretchAccount]) -> Sequence[Event]:
         """Account for the machines up to now, next to the jobs whose stretches are not over."""
         if not self.run.owns_machines:
             return ()
-        open_now = [one.priced.stretch for one in (*going_on, *self.leaving)]
-        held = [HeldSpan(one.from_hours, one.to_hours, one.on_demand_gpus) for one in open_now]
+        spans = (account.priced.stretch for account in (*going_on, *self.leaving))
+        held = [HeldSpan(span.from_hours, span.to_hours, span.on_demand_gpus) for span in spans]
         return kept_until(self.fleet, held, self._job_context, self.now_hours)
 
     @property
@@ -156,10 +157,11 @@ class FleetStep:
         return not self.cluster.rented or slot(self.now_hours) > slot(self.fleet.accounted_hours)
 
 
-def _inner(job: JobRecord, one: StretchAccount, *, written: bool) -> PendingDecision:
+def _inner(job: JobRecord, account: StretchAccount, *, written: bool) -> PendingDecision:
     """Say where a job stands in the middle of a stretch, which is cut here only if something changes."""
-    before = () if written or one.hours <= 0 else (lived(job, one),)
-    return PendingDecision(job, one.state, job.begun._replace(from_hours=one.to_hours), before, inside=True)
+    before = () if written or account.hours <= 0 else (lived(job, account),)
+    begun = job.begun._replace(from_hours=account.to_hours)
+    return PendingDecision(job, account.state, begun, before, inside=True)
 
 
 UNLIMITED_GPUS = 1 << 30
@@ -203,7 +205,7 @@ class FleetDecision:
             yield Change(batch, orders)
         run.decided_hours, run.decided_orders = self.now_hours, orders_of(self.context, fleet)
         # A fleet that forgets whom it decided about decides again: what is being given back is free then.
-        short = any(one.lacks for one in given) and any(one.gives_back for one in given)
+        short = any(gift.lacks for gift in given) and any(gift.gives_back for gift in given)
         run.decided_about = None if short else fleet.settled_at(self.now_hours)
 
     # ---------------------------------------------------------------- what is wanted
@@ -328,7 +330,7 @@ def orders_of(context: StepContext, fleet: FleetRecord) -> dict[str, tuple[int, 
     """Return what each job of a fleet is to hold: where that changed, something happened to a job."""
     jobs = [job for job in context.members(fleet) if job.requests.ending is None]
     orders = (job.holding.order for job in jobs)
-    return {one.job: (one.spot_gpus, one.on_demand_gpus) for one in orders if one is not None}
+    return {order.job: (order.spot_gpus, order.on_demand_gpus) for order in orders if order is not None}
 
 
 @contextmanager

@@ -93,17 +93,17 @@ def money(
     period = allowance.period(now_hours - fleet.origin_hours)
     since = period.since_hours + fleet.origin_hours
     running = list(_running(context, fleet, pending, now_hours))
-    after = (one for one in running if one.stretch.to_hours > since + TIME_TOLERANCE_HOURS)
+    after = (priced for priced in running if priced.stretch.to_hours > since + TIME_TOLERANCE_HOURS)
     earlier = now_hours - allowance.period_hours if allowance.renewal == "fixed" else since
     return Money(
         budget_usd=period.budget_usd,
         spent_usd=fleet.spending.since(since)
-        + sum(one.charge.usd for one in after)
+        + sum(priced.charge.usd for priced in after)
         + _spent_before(context, fleet, earlier, now_hours),
         usd_per_hour=allowance.usd_per_hour,
         since_hours=period.since_hours,
         until_hours=period.until_hours,
-        ever_usd=fleet.spending.total_usd + sum(one.charge.usd for one in running),
+        ever_usd=fleet.spending.total_usd + sum(priced.charge.usd for priced in running),
     )
 
 
@@ -114,7 +114,7 @@ def _spent_before(context: StepContext, fleet: FleetRecord, since_hours: float, 
         if path and other.key != fleet.key and other.first.fleet_path == path:
             running = _running(context, other, (), now_hours)
             spent += other.spending.since(since_hours)
-            spent += sum(one.charge.usd for one in running if one.stretch.to_hours > since_hours)
+            spent += sum(priced.charge.usd for priced in running if priced.stretch.to_hours > since_hours)
     return spent
 
 
@@ -127,9 +127,9 @@ def _running(
             yield event.priced
     pending_jobs = {decision.record.job for decision in pending}
     others = (job for job in context.members(fleet) if job.job not in pending_jobs)
-    for one in (context.account(job, now_hours) for job in others):
-        if one is not None:
-            yield one.priced
+    for account in (context.account(job, now_hours) for job in others):
+        if account is not None:
+            yield account.priced
 
 
 def _without_gpus(decision: PendingDecision) -> tuple[float, float]:
@@ -321,7 +321,7 @@ def with_speeds(
 def _more(kinds: Kinds, rows: Sequence[tuple[int, tuple[Terms, ...], Sequence[int]]]) -> Kinds:
     """Copy rows, and write how fast a job is in each of its pools, how long it takes to begin and to save."""
     first = len(kinds.restart_hours)
-    copied = [one for one, _, _ in rows]
+    copied = [kind for kind, _, _ in rows]
     found = Kinds._make(np.concatenate([table, table[copied]]) for table in kinds)
     for row, (_, all_terms, pools) in enumerate(rows, start=first):
         for terms, pool in zip(all_terms, pools, strict=True):
@@ -368,15 +368,15 @@ def _present(
 ) -> Iterator[PendingDecision]:
     """Yield where the jobs of a fleet stand; spot that a new slot takes is already gone."""
     for record in context.members(fleet):
-        one = context.account(record, now_hours)
-        if record.requests.ending is not None or (one is not None and one.state.ended):
+        account = context.account(record, now_hours)
+        if record.requests.ending is not None or (account is not None and account.state.ended):
             continue
-        if one is None:
+        if account is None:
             yield _waiting(context, record, now_hours)
             continue
-        left = physics.lose(context.job_context(record).terms, one.state, spot.held(record.job))
-        begun = record.begun._replace(from_hours=one.to_hours)
-        yield PendingDecision(record, left, begun, (lived(record, one),), inside=True)
+        left = physics.lose(context.job_context(record).terms, account.state, spot.held(record.job))
+        begun = record.begun._replace(from_hours=account.to_hours)
+        yield PendingDecision(record, left, begun, (lived(record, account),), inside=True)
 
 
 def _waiting(context: StepContext, record: JobRecord, now_hours: float) -> PendingDecision:

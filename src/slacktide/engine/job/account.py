@@ -73,13 +73,13 @@ def account(context: JobContext, record: JobRecord, facts: BackendStatus, to_hou
             context.tariff, record.money.meter, begun.slot, at, quote, spot, on_demand, held, move_usd
         )
         state = state._replace(cost_usd=before.cost_usd + charge.usd)
-    one = ledger.priced(
+    priced = ledger.priced(
         record.job, pool, begun.slot, begun.from_hours, quote, spot, on_demand, charge, passed,
         state.progress_gpu_hours - before.progress_gpu_hours, estimated=facts.progress is None,
     )  # fmt: skip
     if not state.ended:
-        one = one._replace(stretch=one.stretch._replace(to_hours=float(to_hours)))
-    return StretchAccount(one, bare(state))
+        priced = priced._replace(stretch=priced.stretch._replace(to_hours=float(to_hours)))
+    return StretchAccount(priced, bare(state))
 
 
 def _pool(context: JobContext, record: JobRecord) -> int:

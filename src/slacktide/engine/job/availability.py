@@ -52,8 +52,8 @@ class SpotSeen:
 
     def _see(self, pool: str, at_utc: datetime, at_most_gpus: int) -> None:
         known = self.pools[pool]
-        one = SeenSpot(at_utc, self._held_gpus(pool), at_most_gpus)
-        self.pools[pool] = replace(known, seen=(*known.seen, one))
+        sighting = SeenSpot(at_utc, self._held_gpus(pool), at_most_gpus)
+        self.pools[pool] = replace(known, seen=(*known.seen, sighting))
 
     def _note(self, pool: str, tries: int = 0, refused: int = 0, taken_back: int = 0) -> None:
         known = self.pools.get(pool, PoolRecord())

@@ -92,7 +92,7 @@ def _before(record: JobRecord, job_context: JobContext) -> Pace:
     return prior(job_context.job.work_spread) if record.progress.pace is None else record.progress.pace
 
 
-def revised(context: StepContext, record: JobRecord, one: StretchAccount) -> PaceRevised | None:
+def revised(context: StepContext, record: JobRecord, account: StretchAccount) -> PaceRevised | None:
     """Say what a stretch that is over taught about the pace of its job; None where it taught nothing.
 
     Workers that report are measured from report to report, so that neither the start of a set of workers
@@ -106,16 +106,16 @@ def revised(context: StepContext, record: JobRecord, one: StretchAccount) -> Pac
         # It was taken for silent, and speaks after all.
         before = Pace(*prior(job_context.job.work_spread)[:8], *before[8:])
     if facts.finished is None:
-        hours = one.priced.stretch.productive_hours
-        after = learn(before, job_context.terms, record.progress.state, one.state, hours)
+        hours = account.priced.stretch.productive_hours
+        after = learn(before, job_context.terms, record.progress.state, account.state, hours)
     elif facts.progress is None:
-        return _silent(job_context, record, before, one)
+        return _silent(job_context, record, before, account)
     else:
         after, hours = _measured(context, record, job_context, before)
     if after == before:
         return None
     why = _why(job_context, after, record.order.gpus, hours)
-    return _event(record, one.to_hours, after, float(hours), why)
+    return _event(record, account.to_hours, after, float(hours), why)
 
 
 def _event(record: JobRecord, at_hours: float, pace: Pace, hours: float, why: str) -> PaceRevised:
@@ -130,20 +130,20 @@ def _event(record: JobRecord, at_hours: float, pace: Pace, hours: float, why: st
 
 
 def _silent(
-    job_context: JobContext, record: JobRecord, before: Pace, one: StretchAccount
+    job_context: JobContext, record: JobRecord, before: Pace, account: StretchAccount
 ) -> PaceRevised | None:
     """Give up measuring a job that had the time to report and did not.
 
     Where its file says how far its work may be off, that margin is kept; else the file is believed.
     """
-    had = one.to_hours - record.holding.attempt_hours
+    had = account.to_hours - record.holding.attempt_hours
     enough = job_context.terms.restart_hours + MEASURED_HOURS - TIME_TOLERANCE_HOURS
     if before.hours > 0.0 or had < enough or not has_all(record):
         return None
     stated = job_context.job.work_spread != USUAL_SPREAD
     after = before._replace(hours=MEASURED_HOURS) if stated else KNOWN
     why = f"{SILENT}, with the margin that it states" if stated else SILENT
-    return _event(record, one.to_hours, after, 0.0, why)
+    return _event(record, account.to_hours, after, 0.0, why)
 
 
 def _measured(

@@ -85,12 +85,13 @@ class FleetRecord:
                 self.decided_hours, self.decided_about = event.at_hours, self.settled_at(event.at_hours)
 
     def _lived(self, event: Lived) -> None:
-        one = event.priced.stretch
-        self.spent_gpu_hours += one.gpus * one.held_hours
-        self.spending.add(one.to_hours, event.priced.charge.usd)
-        if one.gpus and one.to_hours > self.accounted_hours:
-            span = HeldSpan(one.from_hours, one.to_hours, one.on_demand_gpus, one.spot_gpus, one.pool)
-            self.recent = (*self._still_needed(one.to_hours), span)
+        stretch = event.priced.stretch
+        self.spent_gpu_hours += stretch.gpus * stretch.held_hours
+        self.spending.add(stretch.to_hours, event.priced.charge.usd)
+        if stretch.gpus and stretch.to_hours > self.accounted_hours:
+            begin, end = stretch.from_hours, stretch.to_hours
+            span = HeldSpan(begin, end, stretch.on_demand_gpus, stretch.spot_gpus, stretch.pool)
+            self.recent = (*self._still_needed(end), span)
 
     def _still_needed(self, now_hours: float) -> tuple[HeldSpan, ...]:
         """Return what is to be kept of what jobs held: for machines all since they were accounted for.

@@ -166,7 +166,8 @@ class JobRecord:
     def held_pool(self) -> str:
         """The pool of the set of workers that it really holds, or held last."""
         stations = self.holding.stations
-        found = [one for one in stations if one.attempt <= self.holding.held_attempt] or stations[:1]
+        attempt = self.holding.held_attempt
+        found = [station for station in stations if station.attempt <= attempt] or stations[:1]
         return found[-1].pool if found else self.submitted.pool
 
     @property
@@ -311,28 +312,28 @@ def _lose(progress: ProgressRecord, lost_gpu_hours: float, safe_gpu_hours: float
 
 
 def _lived(record: JobRecord, event: Lived) -> None:
-    one, holding, progress, money = event.priced.stretch, record.holding, record.progress, record.money
+    stretch, holding, progress, money = event.priced.stretch, record.holding, record.progress, record.money
     holding.moves += event.state.pool != progress.state.pool and money.bill.gpu_hours > 0.0
     progress.state = event.state
-    progress.estimated = one.estimated and holding.held is not None
-    if not one.estimated:
+    progress.estimated = stretch.estimated and holding.held is not None
+    if not stretch.estimated:
         progress.reported_gpu_hours = max(progress.reported_gpu_hours, event.state.progress_gpu_hours)
     if holding.begun is not None:  # what is held goes on from here, unless a decision follows
         holding.begun = holding.begun._replace(from_hours=event.at_hours)
     money.bill = added(money.bill, event.priced)
-    holding.idle_since_hours, holding.spot_until_hours = without_gpus(record, one)
+    holding.idle_since_hours, holding.spot_until_hours = without_gpus(record, stretch)
     pools = record.submitted.pools
-    pool = pools.index(one.pool) if one.pool in pools else event.state.pool
+    pool = pools.index(stretch.pool) if stretch.pool in pools else event.state.pool
     _, money.meter = price(
-        METERING, money.meter, one.slot, pool, one.quote, one.spot_gpus, one.on_demand_gpus, one.held_hours,
-        0.0,
+        METERING, money.meter, stretch.slot, pool, stretch.quote, stretch.spot_gpus, stretch.on_demand_gpus,
+        stretch.held_hours, 0.0,
     )  # fmt: skip
 
 
-def without_gpus(record: JobRecord, one: Stretch) -> tuple[float, float]:
+def without_gpus(record: JobRecord, stretch: Stretch) -> tuple[float, float]:
     """Return since when a job has held nothing and until when it held spot, after one more stretch."""
-    idle_hours = math.inf if one.gpus else min(record.holding.idle_since_hours, one.from_hours)
-    return idle_hours, one.to_hours if one.spot_gpus else record.holding.spot_until_hours
+    idle_hours = math.inf if stretch.gpus else min(record.holding.idle_since_hours, stretch.from_hours)
+    return idle_hours, stretch.to_hours if stretch.spot_gpus else record.holding.spot_until_hours
 
 
 def see(record: JobRecord, event: Decided | Preempted) -> None:
