@@ -22,7 +22,7 @@ from slacktide.checks.history import HISTORY
 from slacktide.core.errors import InputError
 from slacktide.core.quotes import Quote
 from slacktide.core.types import JobState, JsonText
-from slacktide.journal.codec.codec import FORM, KIND, PRESENT_FORM, decode, encode, plain, text
+from slacktide.journal.codec.codec import FORM, KIND, PRESENT_FORM, encode, from_tree, parse, plain, text
 from slacktide.journal.events import KINDS, Decided, Event
 from slacktide.journal.store.base import MemoryStore
 from tests.parts_of_effort import examples
@@ -82,6 +82,10 @@ ODD = st.one_of(
     st.sampled_from([(0.5, np.float64(0.1)), (float("nan"),), (True,), ("inf",), {"a": np.float64(0.1)}]),
 )
 """Values that no type asks for, or that are equal to some that it does."""
+
+
+def decode(line: str) -> Event:
+    return from_tree(parse(line))
 
 
 def values(hint: Any) -> st.SearchStrategy[Any]:

@@ -27,7 +27,7 @@ from slacktide.engine.fleet.fleets import LiveFleet, class_of, open_fleet
 from slacktide.engine.fleet.site import check_admitted
 from slacktide.engine.holding import note_held
 from slacktide.engine.job.availability import SpotSeen
-from slacktide.engine.job.blocked_jobs import said
+from slacktide.engine.job.blocked_jobs import error_text
 from slacktide.engine.job.job_context import JobContext, context_of
 from slacktide.engine.job.journal_market import digest_now
 from slacktide.engine.job.launch_spec import launch_of
@@ -102,7 +102,7 @@ class Engine:
         """Compare the journal with what the back end really holds: adopt what it explains, end the rest."""
         self.retry(all_jobs=True)
         self.backend.sweep(_orders(self.context.jobs.able()))
-        self._miss_what_vanished()
+        self._restart_vanished()
         for order in _orders(self.context.jobs.able()):
             self.backend.hold(order)
 
@@ -115,9 +115,9 @@ class Engine:
         stuck = {*troubles.having("market"), *troubles.having("launch")}
         for record in self.state.active:
             if all_jobs or record.job in stuck:
-                troubles.note(record.job, "market", _found_wrong(self.context.job_context, record))
+                troubles.note(record.job, "market", _trouble_in(self.context.job_context, record))
                 if record.job in self.context.jobs:
-                    troubles.note(record.job, "launch", _found_wrong(self._enter, record))
+                    troubles.note(record.job, "launch", _trouble_in(self._enter, record))
 
     def step(self, now_hours: float) -> None:
         """Do all that is due at this time of the market clock."""
@@ -217,7 +217,7 @@ class Engine:
         worked, file = record.progress.state.progress_gpu_hours > 0, self.context.job_context(record).file
         self.backend.enter(launch_of(record.job, file, worked=worked))
 
-    def _miss_what_vanished(self) -> None:
+    def _restart_vanished(self) -> None:
         """Begin anew what the journal knows to have been there and of which no trace is left."""
         facts = self.backend.look(self.state.unended)
         for record in self.context.jobs.able():
@@ -264,7 +264,7 @@ class Engine:
                 self._spot_seen.apply(record)
 
     def _opening(self, submitted: Submitted, job_context: JobContext) -> list[Event]:
-        """Say on which market all jobs run, where the journal does not say so yet."""
+        """Return the event that names the market of all jobs, where the journal has none yet."""
         if self.state.site is not None:
             return []
         slot, market = job_context.start_slot, submitted.market
@@ -299,11 +299,11 @@ def _completed(submitted: Submitted, job_context: JobContext) -> Submitted:
     return dataclasses.replace(complete, fleet_class=class_of(complete)) if complete.fleet else complete
 
 
-def _found_wrong(try_it: Callable[[JobRecord], object], record: JobRecord) -> str:
+def _trouble_in(try_it: Callable[[JobRecord], object], record: JobRecord) -> str:
     try:
         try_it(record)
     except Exception as error:
-        return said(error)
+        return error_text(error)
     return ""
 
 

@@ -73,7 +73,7 @@ def fulfil(
 
 
 def _journey(job_context: JobContext, record: JobRecord, state: JobState, order: Order) -> dict[str, Any]:
-    """Say from where a job moves with an order, and what that costs; nothing where it does not."""
+    """Return the fields of a decision about a move, and what that costs; none where the job stays."""
     ran = record.money.bill.gpu_hours > 0.0 or state.gpus > 0  # its first stretch may not be written yet
     if job_context.here == state.pool or not order.gpus or not ran:
         return {}
@@ -170,7 +170,7 @@ OUTRAN = "it reports nothing and is not done after the work of its file, so what
 def _health(
     context: StepContext, decision: PendingDecision, job_context: JobContext, order: Order, reason: Reason
 ) -> list[Event]:
-    """Say so where the outlook of a job changes with what it is to hold."""
+    """Return an event where the outlook of a job changes with what it is to hold."""
     pace, progress = context.belief(decision), decision.record.progress
     all_terms = tuple(believed(one, pace) for one in job_context.all_terms)
     terms = all_terms[job_context.here]

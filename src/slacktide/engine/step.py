@@ -19,7 +19,7 @@ from slacktide.engine.fleet.decide import FleetStep
 from slacktide.engine.fulfil import fulfil
 from slacktide.engine.holding import note_begun, note_held
 from slacktide.engine.job.account import StretchAccount
-from slacktide.engine.job.blocked_jobs import Careful
+from slacktide.engine.job.blocked_jobs import FailsafePolicy
 from slacktide.engine.job.pace_learning import note_reports, note_resumed, revised
 from slacktide.engine.pending_decisions import PendingDecision, view_of_all
 from slacktide.engine.step_context import StepContext
@@ -61,7 +61,7 @@ def _is_due(context: StepContext, record: JobRecord, now_hours: float) -> bool:
 def _turn(
     context: StepContext, records: Sequence[JobRecord], now_hours: float
 ) -> Changing[list[PendingDecision]]:
-    """Account for the slots that have passed, and say who is to be decided about in the next.
+    """Account for the slots that have passed; return the jobs that are to be decided about in the next.
 
     A job that has failed, must stop or that a user stops or preempts goes over with what is left; its policy
     does not decide.
@@ -138,7 +138,7 @@ def _next_slot(context: StepContext, record: JobRecord, account: StretchAccount)
 
 
 def _lose(context: StepContext, records: Sequence[JobRecord], now_hours: float) -> None:
-    """Find out whose spot goes in each pool where the new slot offers less than is held."""
+    """Find out which jobs lose spot in each pool where the new slot offers less than is held."""
     offered = {job_context.market_pool.name: job_context for job_context in map(context.job_context, records)}
     for pool, job_context in offered.items():
         left = job_context.quote(job_context.slot(now_hours)).spot_gpus
@@ -146,7 +146,7 @@ def _lose(context: StepContext, records: Sequence[JobRecord], now_hours: float) 
 
 
 def _turned(context: StepContext, record: JobRecord, account: StretchAccount) -> PendingDecision:
-    """Say where a job stands at the beginning of a slot, what the market takes already gone."""
+    """Return the pending decision of a job at the beginning of a slot, after the market took its part."""
     begun = _next_slot(context, record, account)
     left = physics.lose(context.job_context(record).terms, account.state, context.spot.held(record.job))
     learned = revised(context, record, account)
@@ -176,7 +176,7 @@ def _notice_hours(context: StepContext, record: JobRecord, state: JobState, begu
 
 
 def _begin(context: StepContext, record: JobRecord, now_hours: float) -> Changing[PendingDecision | None]:
-    """Say where a job stands that is in no stretch yet, or in none any more; None where it is let go."""
+    """Return the pending decision of a job without an open stretch; None where it is let go."""
     if record.requests.cancelled:
         yield Change((ended(record, "cancelled", REQUESTED, now_hours),))
         return None
@@ -264,5 +264,5 @@ def _decide_each(context: StepContext, pending: Sequence[PendingDecision], now_h
         return
     by_job = {decision.record.job: decision for decision in pending}
     view = view_of_all(pending, now_hours, context.spot, context.job_context)
-    wanted = Each(lambda job: Careful(context.jobs.named(job).policy, context.troubles)).decide(view)
+    wanted = Each(lambda job: FailsafePolicy(context.jobs.named(job).policy, context.troubles)).decide(view)
     yield from _give(context, [(by_job[job], wish) for job, wish in wanted.items()])

@@ -190,7 +190,7 @@ def test_releasing_keeps_the_job_and_a_new_engine_takes_it_up() -> None:
 
 
 def test_a_job_that_fails_is_begun_again_and_given_up_after_its_retries() -> None:
-    bench = Bench(context(patience=RetryLimits(failures=2, backoff_s=1.0), checkpoint_hours=5.0))
+    bench = Bench(context(patience=RetryLimits(failures=2), checkpoint_hours=5.0))
     bench.step(0.0)
     bench.backend.failure = WorkerFailure(1, 7)
     bench.step(0.01)

@@ -14,7 +14,7 @@ from slacktide.checks.history import HISTORY
 from slacktide.core.errors import InputError
 from slacktide.core.quotes import UNLIMITED_GPUS, Quote
 from slacktide.core.types import JobState
-from slacktide.journal.codec.codec import decode, encode
+from slacktide.journal.codec.codec import encode, from_tree, parse
 from slacktide.journal.codec.json_forms import form
 from slacktide.journal.events import (
     CancellationAsked,
@@ -28,6 +28,10 @@ from slacktide.journal.events import (
 
 NOT_TEXT: Any = b"host"
 DECIDED = next(event for event in HISTORY if isinstance(event, Decided))
+
+
+def decode(line: str) -> Event:
+    return from_tree(parse(line))
 
 
 def to_tree(event: Event) -> dict[str, Any]:

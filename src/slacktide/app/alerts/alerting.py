@@ -22,7 +22,7 @@ from slacktide.app.alerts.sending import Answer, Sender, send
 from slacktide.app.alerts.watch import Watch
 from slacktide.core.errors import SlacktideError
 from slacktide.core.waits import GrowingWait
-from slacktide.engine.job.blocked_jobs import said
+from slacktide.engine.job.blocked_jobs import error_text
 from slacktide.journal.codec.json_forms import FormMismatch, form
 from slacktide.journal.store.base import Store
 from slacktide.journal.store.sqlite import SqliteStore
@@ -97,7 +97,9 @@ class Alerting:
                 begun, troubled = True, False
             except Exception as error:  # an alert that cannot be made must not end all others unseen
                 if not troubled:
-                    self._said.put(f"they must be found and kept, got: {said(error)}; it is tried again")
+                    self._said.put(
+                        f"they must be found and kept, got: {error_text(error)}; it is tried again"
+                    )
                 troubled = True
                 # Nothing is lost: what was not kept is found again.
                 with suppress(SlacktideError):  # the same trouble, and it is tried again
@@ -130,7 +132,7 @@ class Alerting:
             except Exception as error:  # whatever it is, the hook goes on where it was
                 if not troubled:
                     self._said.put(
-                        f"hook {hook.name} must keep working, got: {said(error)}; it is tried again"
+                        f"hook {hook.name} must keep working, got: {error_text(error)}; it is tried again"
                     )
                 wait_s, troubled = RETRY_S, True
             if wait_s == 0.0:

@@ -33,7 +33,7 @@ from slacktide.engine.fleet.fleets import LiveFleet
 from slacktide.engine.fleet.site import is_hard, kept_in, leaving, ordered, site_view
 from slacktide.engine.fulfil import fulfil, fulfilment
 from slacktide.engine.job.account import StretchAccount
-from slacktide.engine.job.blocked_jobs import said
+from slacktide.engine.job.blocked_jobs import error_text
 from slacktide.engine.job.job_context import JobContext
 from slacktide.engine.pending_decisions import PendingDecision, whole
 from slacktide.engine.step_context import StepContext
@@ -194,7 +194,7 @@ class FleetDecision:
         # Machines of a fleet's own stay with it when workers go, so only a market has to be held back.
         gone = fleet.spans_after(self.now_hours) if self.cluster is None else []
         with _held_back(self.context, fleet.key, gone):
-            wishes, machines = self._carefully()
+            wishes, machines = self._decided_or_as_it_is()
             given = self._given_on_market(wishes) if self.cluster is None else self._given_by_cluster(wishes)
             written = [(decision, own.events) for decision, own in zip(self.pending, given, strict=True)]
             written = [(decision, events) for decision, events in written if cut or events]
@@ -210,7 +210,7 @@ class FleetDecision:
 
     # ---------------------------------------------------------------- what is wanted
 
-    def _carefully(self) -> tuple[list[Allocation], list[ClusterSized]]:
+    def _decided_or_as_it_is(self) -> tuple[list[Allocation], list[ClusterSized]]:
         """Return what each job is to have; where the allocator fails, its jobs keep what they hold."""
         try:
             decided, why = self._decided(), ""
@@ -218,7 +218,7 @@ class FleetDecision:
                 self._check_pool(decision, wish)
         except Exception as error:
             decided = [self._as_it_is(decision) for decision in self.pending], []
-            why = f"its fleet's allocator failed: {said(error)}"
+            why = f"its fleet's allocator failed: {error_text(error)}"
         for decision in self.pending:
             self.context.troubles.note(decision.record.job, "policy", why)
         return decided

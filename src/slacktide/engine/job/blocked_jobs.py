@@ -58,14 +58,14 @@ class Troubles:
         return news
 
 
-def said(error: Exception) -> str:
-    """Say what an error says; of one that is not ours, what kind it is too."""
+def error_text(error: Exception) -> str:
+    """Return the text of an error, with its class where it is not one of Slacktide's."""
     return str(error) if isinstance(error, SlacktideError) else f"{type(error).__name__}: {error}"
 
 
 @dataclass(frozen=True, slots=True)
-class Careful:
-    """Calls the policy of one job; an error in it does not stop any other job."""
+class FailsafePolicy:
+    """Calls the policy of one job, and keeps what the job holds where that fails: other jobs go on."""
 
     policy: Policy
     troubles: Troubles
@@ -81,7 +81,7 @@ class Careful:
         except Exception as error:
             inner = error.__cause__ if isinstance(error, PolicyError) else None  # what went wrong in a policy
             met = inner if isinstance(inner, Exception) else error
-            self.troubles.note(view.id, "policy", f"its policy failed: {said(met)}")
+            self.troubles.note(view.id, "policy", f"its policy failed: {error_text(met)}")
             held = view.state
             return Allocation(held.spot_gpus, held.on_demand_gpus, reason=FAILED, memory=view.memory)
         self.troubles.note(view.id, "policy", "")

@@ -34,6 +34,8 @@ from slacktide.simulation.plain import guarded
 from slacktide.simulation.playback import Playback, Setting
 from slacktide.simulation.pool_options import PoolOptions
 
+FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 60.0  # between two tries of a job that failed
+
 
 @dataclass(frozen=True, slots=True)
 class RetryLimits:
@@ -42,12 +44,10 @@ class RetryLimits:
     failures: int = 3  # failures of its own in a row, without new checkpointed work between them
     preemptions: int | None = None  # times that spot workers may be taken; None means any number
     silent_s: float = 600.0  # seconds of the wall clock without progress after which it counts as hung
-    backoff_s: float = 1.0
-    """The wait before the first new try; it doubles with each failure in a row, up to a minute."""
 
     def delay_s(self, in_row: int) -> float:
-        """Return how long to wait before the next try."""
-        return float(min(60.0, self.backoff_s * 2.0 ** max(0, in_row - 1)))
+        """Return how long to wait before the next try: it doubles with each failure in a row."""
+        return float(min(LONGEST_WAIT_S, FIRST_WAIT_S * 2.0 ** max(0, in_row - 1)))
 
 
 USUAL = RetryLimits()

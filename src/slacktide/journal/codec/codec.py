@@ -75,11 +75,6 @@ def encode(event: Event) -> str:
     return text(plain(event))
 
 
-def decode(line: str) -> Event:
-    """Read an event of the present form; raises InputError as `from_tree` does, and when this is no JSON."""
-    return from_tree(parse(line))
-
-
 def parse(line: str) -> Any:
     """Read the JSON of an event of any form; raises InputError when this is none."""
     try:

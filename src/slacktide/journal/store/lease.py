@@ -19,7 +19,7 @@ from typing import Self
 
 from slacktide.core.errors import BackendError, FileError, LeaseError
 from slacktide.core.files import PRIVATE_FILE, make_private_folder
-from slacktide.journal.store.base import Clock, now_utc
+from slacktide.journal.store.base import now_utc
 from slacktide.journal.store.paths import hidden_sibling, real_path
 
 NOTE_BYTES = 4096
@@ -33,11 +33,10 @@ class JournalLease:
     Raises LeaseError on entering when another process has it, and says which.
     """
 
-    def __init__(self, journal: str | os.PathLike[str], *, clock: Clock = now_utc) -> None:
+    def __init__(self, journal: str | os.PathLike[str]) -> None:
         """Name the journal, by whatever path; the lock is a hidden file next to the file that it leads to."""
         self.journal = real_path(journal)
         self.path = hidden_sibling(self.journal, "lease")
-        self._clock = clock
         self._handle: int | None = None
 
     def __enter__(self) -> Self:
@@ -118,7 +117,7 @@ class JournalLease:
                 ) from error
 
     def _sign(self, handle: int) -> None:
-        since = self._clock().isoformat(timespec="seconds")
+        since = now_utc().isoformat(timespec="seconds")
         note = {"pid": os.getpid(), "host": platform.node(), "since": since}
         try:
             os.ftruncate(handle, 0)
