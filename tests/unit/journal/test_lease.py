@@ -107,11 +107,12 @@ def test_it_is_held_once_within_a_process_too_and_let_go_after_a_failure(tmp_pat
         pass
 
 
-def test_the_note_says_who_and_since_when(tmp_path: Path) -> None:
+def test_the_note_says_who_and_since_when(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "new" / "journal.db"
     with JournalLease(path) as lease:
         lease.path.write_text("a long note " * 99)  # of one who held it before
-    with JournalLease(path, clock=lambda: datetime(2025, 10, 4, tzinfo=UTC)) as lease:
+    monkeypatch.setattr("slacktide.journal.store.lease.now_utc", lambda: datetime(2025, 10, 4, tzinfo=UTC))
+    with JournalLease(path) as lease:
         assert json.loads(lease.path.read_text()) == {
             "pid": os.getpid(),
             "host": platform.node(),
