@@ -19,7 +19,7 @@ import ssl
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -68,13 +68,20 @@ def send(hook: Hook, alert: Alert, dashboard: str, *, output: int | None = subpr
 def post(
     target: Target, id_: str, body: bytes, secret: bytes, *, private: bool, resolver: Resolver | None = None
 ) -> Answer:
-    """Post an alert; raises nothing. `private`: the receiver may be in one's own network."""
+    """Post an alert to the first address of its receiver that can be reached; raises nothing.
+
+    `private`: the receiver may be in one's own network. Nothing but the head of the answer is read.
+    """
+    headers = {"Host": target.netloc, **_headers(id_, body, secret)}
     try:
-        addresses = resolved(target, private=private, resolver=resolver)
-        status, wait = _posted(target, addresses, body, _headers(id_, body, secret))
+        with _Line(target, resolved(target, private=private, resolver=resolver)) as line:
+            connection = http.client.HTTPConnection(target.host, target.port)
+            connection.sock = line.socket
+            connection.request("POST", target.path, body, headers)
+            answer = connection.getresponse()
     except (Forbidden, OSError, ValueError, http.client.HTTPException) as error:
         return Answer(False, reason(error))
-    return meant(status, wait)
+    return meant(answer.status, answer.getheader("Retry-After"))
 
 
 def meant(status: int, retry_after: str | None) -> Answer:
@@ -110,21 +117,6 @@ def _headers(id_: str, body: bytes, secret: bytes) -> dict[str, str]:
         "Slacktide-Alert": id_,
         **signed,
     }
-
-
-def _posted(
-    target: Target, addresses: Sequence[Address], body: bytes, headers: Mapping[str, str]
-) -> tuple[int, str | None]:
-    """Post to the first of these addresses that can be reached; return the status and `Retry-After`.
-
-    Nothing but the head of the answer is read.
-    """
-    with _Line(target, addresses) as line:
-        connection = http.client.HTTPConnection(target.host, target.port)
-        connection.sock = line.socket
-        connection.request("POST", target.path, body, {"Host": target.netloc, **headers})
-        answer = connection.getresponse()
-        return answer.status, answer.getheader("Retry-After")
 
 
 class _Line:

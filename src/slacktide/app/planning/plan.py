@@ -5,7 +5,6 @@ Next to them stands what earlier runs of the same name measured.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import re
@@ -56,7 +55,7 @@ NEXT_TO_MOVING: tuple[str, ...] = ("stochastic-horizon", "on-demand", OVER_POOLS
 def make_plan(task: JobTask[PlanRequest], *, progress: Progress | None = None) -> JobPlan:
     """Plan a job file; raises as `plan` does."""
     file = task.file
-    task, start = _settled(task)
+    task, start = _as_submitted(task)
     result = plan(
         file.job,
         _market_of(task),
@@ -68,18 +67,12 @@ def make_plan(task: JobTask[PlanRequest], *, progress: Progress | None = None) -
         progress=progress,
     )
     before = None if task.journal is None else last_runs(task.journal, file.job.name)
-    return dataclasses.replace(result, last_runs=before)
+    return replace(result, last_runs=before)
 
 
 def _policy_of(task: JobTask[PlanRequest]) -> Spec:
     chosen = parse_policy(task.request.policy)
     return task.file.policy if chosen is None else chosen
-
-
-def _settled(task: JobTask[PlanRequest]) -> tuple[JobTask[PlanRequest], PlannedSlot]:
-    """Return a task on the market that the job would be on, and where on it the job would begin."""
-    market, start = as_submitted(task.market, task.file.market, task.journal)
-    return dataclasses.replace(task, market=market), start
 
 
 def _market_of(task: JobTask[PlanRequest]) -> Market:
@@ -134,7 +127,7 @@ def plan(
     result = look_ahead(planned, list(policies.values()), bills=medians, progress=progress)
     _check_affordable(planned, next(iter(policies.values())), result.outlooks[-1])
     advice = advise(job, here.place, result.gpus, checkpoint_takes_hours)
-    return dataclasses.replace(result, checkpoints=advice)
+    return replace(result, checkpoints=advice)
 
 
 def _over_pools(
@@ -193,7 +186,7 @@ def check_plan(task: JobTask[PlanRequest]) -> None:
     check_feasible(job)
     if job.max_cost_usd is None or math.isinf(job.deadline_hours):
         return  # without a deadline it is of a fleet, which decides what it can pay for
-    task, start = _settled(task)
+    task, start = _as_submitted(task)
     policy = resolve_policy(_policy_of(task), key=job.name)
     begin, _ = _begin(job, task.open_market(), task.market.pool, start)
     planned = PlannedJob.in_pool(job, begin)
@@ -237,28 +230,25 @@ def at_slot(start: int | None) -> PlannedSlot:
     return PlannedSlot(lambda job, pool: start)
 
 
-def as_submitted(
-    market: MarketSpec, written: str | None, journal: Path | None
-) -> tuple[MarketSpec, PlannedSlot]:
-    """Return the market that a job would be on if it were submitted now, and where it would begin.
+def _as_submitted(task: JobTask[PlanRequest]) -> tuple[JobTask[PlanRequest], PlannedSlot]:
+    """Return a task on the market that its job would be on if submitted now, and where it would begin.
 
-    `written` is the market that the job file names. A job begins in the slot that was given, else at the
-    present of its market, else where a run would. A feed's present is its last row. The present of a recorded
-    market is the hour that the journal's controller has reached with the jobs that run on it: later rows are
-    not known yet.
+    A job begins in the slot that was given, else at the present of its market, else where a run would. A
+    feed's present is its last row. The present of a recorded market is the hour that the journal's controller
+    has reached with the jobs that run on it: later rows are not known yet.
     """
+    market, written, journal = task.market, task.file.market, task.journal
     present = None if market.start is not None and not market.shared else _present(market, written, journal)
-    if present is None:
-        on = market
-    else:  # named as the journal's jobs name it
+    if present is not None:  # named as the journal's jobs name it
         options = json.loads(present[0].market)
-        on = replace(market, source=options.pop("spec"), **options)
-    if is_feed(on.named(written) or ""):
-        return on, PlannedSlot(lambda job, pool: len(pool) - 1, lambda job, pool, slot: len(pool) - 1)
+        market = replace(market, source=options.pop("spec"), **options)
+        task = replace(task, market=market)
+    if is_feed(market.named(written) or ""):
+        return task, PlannedSlot(lambda job, pool: len(pool) - 1, lambda job, pool, slot: len(pool) - 1)
     if present is None:
-        return on, PlannedSlot(lambda job, pool: wanted_slot(job, pool, on.start, shared=on.shared))
+        return task, PlannedSlot(lambda job, pool: wanted_slot(job, pool, market.start, shared=market.shared))
     site, hours = present
-    return on, PlannedSlot(
+    return task, PlannedSlot(
         lambda job, pool: standing(site, pool, hours).slot,
         lambda job, pool, slot: stand(job, pool, site, hours).slot,
     )
