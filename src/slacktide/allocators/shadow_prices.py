@@ -128,12 +128,8 @@ class PricesRun:
             _gains(ways, widths, pools, picked), held,
         )  # fmt: skip
         if fresh:
-            self.beliefs.last_rent_usd = [
-                now if there else before
-                for now, there, before in zip(
-                    rent.tolist(), (prices.spot_gpus > 0).tolist(), self.beliefs.last_rent_usd, strict=True
-                )
-            ]
+            before = self.beliefs.last_rent_usd
+            self.beliefs.last_rent_usd = np.where(prices.spot_gpus > 0, rent, before).tolist()
         self.standing = Standing(kept, self.hour_usd, tuple(rent.tolist()))
         explained = _Explanation(self, view, moment, tuning, ways, held, rent)
         return Wanted(held.on_demand_gpus, held.spot_gpus, pool=held.pool, why=explained.reason)

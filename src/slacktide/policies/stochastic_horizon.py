@@ -113,14 +113,14 @@ class StochasticHorizon:
         # The deadline of a job submitted inside a slot lies in a slot more; that one is taken for the last.
         slot = min(view.slot, deadline_slots(view.job, view.slot_hours) - 1)
         first = slot - slot % _refit_slots(self, view.slot_hours)
-        start = len(own) - 1 - slot
+        refit = len(own) - 1 - slot + first  # the pool's slot in which it learned last
+        learned = _learned(view.job, own, others, refit)
         if warned_slots(view) is not None:
-            learned = _learned(view.job, own, others, start + first)
             return _warned(self, view, learned, slot)
-        solved = _solved(self, view.job, own, others, start, first)
-        taken = solved.decisions.along(np.array([_market(solved.learned, own)]), slot - first)
-        table = solved.table._replace(first=view.slot, actions=taken)
-        return _chosen(table, view, solved.learned.model.seen_slots)
+        hour = round(hour_of_day(own, refit), 9)
+        table, decisions = _decisions(self, view.job, own.slot_hours, first, hour, learned)
+        taken = decisions.along(np.array([_market(learned, own)]), slot - first)
+        return _chosen(table._replace(first=view.slot, actions=taken), view, learned.model.seen_slots)
 
     def reasons(self) -> tuple[str, ...]:
         return ("waiting-pays", "spot-pays", "on-demand-pays", "both-pay")
@@ -210,14 +210,6 @@ def _table_warned(
     return posed.table._replace(actions=actions)
 
 
-class RefitDecisions(NamedTuple):
-    """What one refit learned, and decided for every state of the market."""
-
-    learned: FittedModel
-    table: DecisionTable  # how decisions are looked up, without any
-    decisions: expected.Decisions
-
-
 def _planned(job: Job) -> Job:
     """Return the job that tables are made for: one with little work, where a job may turn out to be faster.
 
@@ -246,20 +238,6 @@ def levels_of(job: Job, slot_hours: float) -> markov.StateCuts:
 
 def _refit_slots(policy: StochasticHorizon, slot_hours: float) -> int:
     return max(1, math.ceil(min(policy.refit_hours, NEVER_HOURS) / slot_hours))
-
-
-def _solved(
-    policy: StochasticHorizon, job: Job, own: Past, others: Sequence[Past], start: int, first: int
-) -> RefitDecisions:
-    """Learn from what was past at the last refit, and solve from the job's slot `first` to the deadline.
-
-    `start` is the slot of the pool in which the job began.
-    """
-    refit = _refit_slots(policy, own.slot_hours)
-    learned = _learned(job, own, others, start + first - first % refit)
-    hour = round(hour_of_day(own, start + first), 9)
-    table, decisions = _decisions(policy, job, own.slot_hours, first, hour, learned)
-    return RefitDecisions(learned, table, decisions)
 
 
 class FittedModel:

@@ -91,11 +91,6 @@ class OnlineWidth:
         knowledge = Knowledge(fleet.classes, believe, ArrivalRate(self.changes_per_job))
         return OnlineRun(self, budget * (1.0 - self.margin_share), knowledge)
 
-    @property
-    def repaying(self) -> Repaying:
-        """How over- and underspending is made up for."""
-        return Repaying(self.repay_jobs, self.repay_roots, self.repay_most_share)
-
 
 @dataclass(slots=True)
 class Turn:
@@ -216,9 +211,9 @@ class OnlineRun:
         ways: dict[int, Way] = {index: turn.paths[0] for index, turn in self.turns.items() if turn.paths}
         spent = view.spent_gpu_hours + committed_gpu_hours(view, known, ways)
         held = self.budget_gpus * view.now_hours - spent
-        return self.given.repaying.target_gpus(
-            held, self.budget_gpus, least_gpus, self.knowledge.pace, view.now_hours
-        )
+        given = self.given
+        repaying = Repaying(given.repay_jobs, given.repay_roots, given.repay_most_share)
+        return repaying.target_gpus(held, self.budget_gpus, least_gpus, self.knowledge.pace, view.now_hours)
 
     def _catch_up(self, view: FleetView, known: Mapping[int, Estimate]) -> None:
         """Widen jobs that began in ignorance, step by step as their progress shows what a step is worth.

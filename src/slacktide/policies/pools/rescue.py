@@ -35,7 +35,7 @@ class Rescue(NamedTuple):
 def terms_in(view: View) -> tuple[Terms, ...]:
     """Return the job in each of its pools as bare numbers, at the pace that is believed."""
     assert view.places is not None
-    return tuple(believed(one, view.pace) for one in _terms_by_job(view.places.jobs, _key(view.places)))
+    return tuple(believed(one, view.pace) for one in file_terms(view.places))
 
 
 def safe_terms_in(view: View) -> tuple[Terms, ...]:
@@ -47,10 +47,6 @@ def safe_terms_in(view: View) -> tuple[Terms, ...]:
     return tuple(safe(one, view.pace, done, view.slot_hours, Z) for one in terms)
 
 
-def _key(places: Places) -> tuple[tuple[float, ...], ...]:
-    return tuple(tuple(row) for row in places.move_hours.T.tolist())
-
-
 @lru_cache(maxsize=64)
 def _terms_by_job(jobs: tuple[Job, ...], hours: tuple[tuple[float, ...], ...]) -> tuple[Terms, ...]:
     return tuple(physics.terms(job, move_hours=np.array(row)) for job, row in zip(jobs, hours, strict=True))
@@ -58,7 +54,7 @@ def _terms_by_job(jobs: tuple[Job, ...], hours: tuple[tuple[float, ...], ...]) -
 
 def file_terms(places: Places) -> tuple[Terms, ...]:
     """Return the job in each of its pools as its file says it is."""
-    return _terms_by_job(places.jobs, _key(places))
+    return _terms_by_job(places.jobs, tuple(tuple(hours) for hours in places.move_hours.T.tolist()))
 
 
 def rescue(

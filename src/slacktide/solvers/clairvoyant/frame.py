@@ -14,7 +14,7 @@ interpolated linearly.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from slacktide.core.errors import InputError
 from slacktide.core.quotes import UNLIMITED_GPUS, Quote
 from slacktide.core.types import FINISH_FAST, TIME_TOLERANCE_HOURS, Job, JobState
 from slacktide.physics.progress import WORK_TOLERANCE_HOURS, lose
+from slacktide.solvers.clairvoyant.holdings import GpuLevels
 from slacktide.solvers.slotted import Pauses, Slotted, list_holdings, list_pauses, live_slot, slotted
 
 GRID_TOLERANCE = 1e-6  # grid positions closer than this share of a cell are the same
@@ -38,25 +39,6 @@ WHOLE_SLOT_CELLS = 6
 MAX_PAUSE_SLOTS = 1_000  # the longest restart, in slots: each slot of it is a state of its own
 
 FEWEST_CELLS = 64  # below this a grid says nothing; a problem that leaves room for fewer is refused
-
-
-class Numbers(Protocol):
-    """What every solver of the clairvoyant's problem knows of a job; `JobFrame` says what the names mean."""
-
-    @property
-    def terms(self) -> Slotted: ...
-    @property
-    def hard(self) -> bool: ...
-    @property
-    def value_usd(self) -> float: ...
-    @property
-    def worthless_after_hours(self) -> float: ...
-    @property
-    def spot(self) -> Ints: ...
-    @property
-    def on_demand(self) -> Ints: ...
-    @property
-    def pauses(self) -> Pauses: ...
 
 
 class JobFrame(NamedTuple):
@@ -79,6 +61,23 @@ class JobFrame(NamedTuple):
     weight: Floats
     finishing: Ints  # finishing[q, n] = how many grid points, from the lowest, are finished within a slot
     segment: int  # slots whose values are kept together; earlier ones are computed again when they are needed
+
+
+class Wide(NamedTuple):
+    """A wide job as compiled code reads it; fields that `JobFrame` has too mean the same."""
+
+    terms: Slotted
+    hard: bool
+    value_usd: float
+    worthless_after_hours: float
+    spot: Ints
+    on_demand: Ints
+    levels: GpuLevels
+    pauses: Pauses
+
+
+Numbers: TypeAlias = JobFrame | Wide
+"""What every solver of the clairvoyant's problem knows of a job."""
 
 
 def frame(job: Job, slot_hours: float, accuracy: float, *, may_be_exact: bool = True) -> JobFrame:

@@ -32,25 +32,20 @@ from slacktide.core.arrays import Floats, Ints
 from slacktide.core.compiled import compilable
 from slacktide.core.types import TIME_TOLERANCE_HOURS
 from slacktide.physics.progress import WORK_TOLERANCE_HOURS
-from slacktide.solvers.clairvoyant.frame import NEVER, Future, Grid, replay, usd_per_hour, window_hours, worth
-from slacktide.solvers.clairvoyant.holdings import GpuLevels
-from slacktide.solvers.slotted import Pauses, Slotted, kind_of_move
+from slacktide.solvers.clairvoyant.frame import (
+    NEVER,
+    Future,
+    Grid,
+    Wide,
+    replay,
+    usd_per_hour,
+    window_hours,
+    worth,
+)
+from slacktide.solvers.slotted import kind_of_move
 
 Targets: TypeAlias = npt.NDArray[np.int32]
 """targets[slot, left, holding]: what to hold next; small numbers, as there are many of them."""
-
-
-class Wide(NamedTuple):
-    """A wide job as compiled code reads it; fields that `JobFrame` has too mean the same."""
-
-    terms: Slotted
-    hard: bool
-    value_usd: float
-    worthless_after_hours: float
-    spot: Ints
-    on_demand: Ints
-    levels: GpuLevels
-    pauses: Pauses
 
 
 class SweepBuffers(NamedTuple):

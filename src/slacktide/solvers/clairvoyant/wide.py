@@ -15,6 +15,7 @@ from slacktide.solvers.clairvoyant.bound import Late, bound, late_work
 from slacktide.solvers.clairvoyant.frame import (
     NEVER,
     Future,
+    Wide,
     check_pauses,
     empty_future,
     look_ahead,
@@ -31,7 +32,6 @@ from slacktide.solvers.clairvoyant.holdings import (
 from slacktide.solvers.clairvoyant.lagrangian import (
     SweepBuffers,
     Targets,
-    Wide,
     better_plan,
     follow_targets,
     sweep_priced,

@@ -1,7 +1,7 @@
 """The clairvoyant over pools: the best that could have been done in all of them, had they been known.
 
 The sweep says what is still to be paid from every state; the plan is read off forwards, by the true slack,
-and lived through the one progress. Where all losses of slack have a common step (`Schedule.exact`) nothing is
+and lived through the one progress. Where all losses of slack have a common step nothing is
 rounded, and the plan is the best there is; elsewhere it is a real one that may miss it by a little. As in one
 pool it leaves out, in the job's favour, what forced losses cost in work, the maximum cost, and that on demand
 may be out of stock.
@@ -45,7 +45,6 @@ class Schedule:
     moves: int
     least_usd: float
     """What the sweep promised for the cost, less what the result is worth where the deadline is soft."""
-    exact: bool  # whether no amount was rounded: then no plan is cheaper
 
 
 def quotes_of(pools: Sequence[Pool], start: int, slots: int) -> Quotes:
@@ -227,7 +226,6 @@ def _lived(
         move_usd=sum(moved),
         moves=len(moved),
         least_usd=least,
-        exact=_is_exact(board),
     )
 
 
@@ -269,11 +267,3 @@ def _live(
         ).state  # fmt: skip
         held.append((pool, spot, on_demand))
     return state, held, moved
-
-
-def _is_exact(board: Board) -> bool:
-    """Whether all losses of slack are whole cells."""
-    productive = np.maximum(0.0, board.slot_hours - board.ahead_hours)
-    paces = np.unique(board.rate[board.rate > 0.0])
-    losses = (board.slot_hours - productive[:, None] * paces[None, :] / board.fastest_rate) / board.cell_hours
-    return bool(np.abs(losses - np.round(losses)).max() < 1e-6)
