@@ -18,8 +18,8 @@ from slacktide.core.types import Job
 from slacktide.market.base import Market
 from slacktide.market.source import open_market
 from slacktide.policies.selection.policy_set import AUTO_SET, fresh
+from slacktide.simulation.learn_on_past import random_tasks, replay
 from slacktide.simulation.playback import Setting
-from slacktide.simulation.selection import random_tasks, replay
 from slacktide_papers.deadline.policy_set import PAPER_SET, make_arms
 
 JOBS = 200

@@ -1,4 +1,7 @@
-"""How long to wait before what failed is tried again: twice as long after each failure, up to a limit."""
+"""How long to wait before what failed is tried again: twice as long after each failure, up to a limit.
+
+For retries of jobs see `engine.job.retry_limits`.
+"""
 
 from __future__ import annotations
 

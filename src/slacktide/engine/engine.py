@@ -22,9 +22,9 @@ from slacktide.core.units import format_count
 from slacktide.engine.changes import Change
 from slacktide.engine.clock import Clock
 from slacktide.engine.failures_and_ends import has_no_trace, vanished
+from slacktide.engine.fleet.admission import check_admitted
 from slacktide.engine.fleet.decide import FleetStep
 from slacktide.engine.fleet.fleets import LiveFleet, class_of, open_fleet
-from slacktide.engine.fleet.site import check_admitted
 from slacktide.engine.holding import note_held
 from slacktide.engine.job.availability import SpotSeen
 from slacktide.engine.job.blocked_jobs import error_text

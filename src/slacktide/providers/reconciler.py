@@ -1,9 +1,9 @@
-"""Brings what is rented to what is wanted. Nothing else rents machines or ends them.
+"""Rents and ends machines until what is rented is what is wanted. Nothing else rents machines.
 
 A ticket is written down before the provider receives it, and closed before its machine is ended. So at any
 crash an open ticket without a machine is requested again, which gives no second one, and a machine without
 an open ticket is ended. All that must survive is in the diary and in the provider's list; what a reconciler
-remembers in addition only makes it patient.
+remembers in addition only makes it patient. `slacktide machines sweep` ends machines, too, if asked.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Access to the server: which callers may do what, and how much; sessions of browsers.
+"""Who calls the server, with which role, and how much each may request; sessions of browsers.
+
+Roles are enforced where routes are called, in `server`.
 
 Only requests for this host, with a valid token and of a bounded size reach the routes.
 """

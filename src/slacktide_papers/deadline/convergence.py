@@ -21,9 +21,9 @@ from slacktide.policies.selection.hedge import Hedge
 from slacktide.policies.selection.rate import FixedRate, LearningRate
 from slacktide.policies.view import Policy
 from slacktide.simulation import batch
+from slacktide.simulation.learn_on_past import bounds_usd
 from slacktide.simulation.parallel.base import HERE, Spread
 from slacktide.simulation.playback import Setting
-from slacktide.simulation.selection import bounds_usd
 from slacktide_papers.deadline.places import (
     CONTESTED,
     USUAL_DEADLINE_HOURS,

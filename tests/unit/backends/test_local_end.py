@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.backends.local import job
+from slacktide.backends.local import local_job
 from slacktide.backends.workers import worker
 from slacktide.core import machine_clock as boot
 from slacktide.core.types import Order
@@ -192,7 +192,7 @@ def test_the_end_of_the_attempt_before_is_known_where_the_next_never_began(site:
 
 
 def test_row_6_a_controller_leaves_a_sign_now_and_then(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job, "SIGN_S", 1e6)
+    monkeypatch.setattr(local_job, "SIGN_S", 1e6)
     site.begin(f"{READY}; {FOREVER}")
     sign = site.home() / "seen"
     site.until(lambda _: sign.exists())
@@ -200,7 +200,7 @@ def test_row_6_a_controller_leaves_a_sign_now_and_then(site: Site, monkeypatch: 
     old_ns = sign.stat().st_mtime_ns
     site.look()
     assert sign.stat().st_mtime_ns == old_ns  # not at every look
-    monkeypatch.setattr(job, "SIGN_S", 0.0)
+    monkeypatch.setattr(local_job, "SIGN_S", 0.0)
     site.restart("true", Order("job", 1, "here", 1, 0))
     site.look()
     assert sign.stat().st_mtime_ns > old_ns

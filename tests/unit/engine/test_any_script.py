@@ -7,7 +7,7 @@ import math
 import pytest
 
 from slacktide.backends.base import JobProgress
-from slacktide.engine.job.job_context import RetryLimits
+from slacktide.engine.job.retry_limits import RetryLimits
 from slacktide.journal.events import Decided, Lived, Lost, Preempted, PreemptionAsked, Resumed, Stalled
 
 from .test_engine import Bench, context

@@ -15,7 +15,8 @@ from slacktide.core.types import Job, Order
 from slacktide.engine.bills.audit import audit
 from slacktide.engine.clock import Clock
 from slacktide.engine.engine import Engine, live
-from slacktide.engine.job.job_context import KEPT_CONTEXTS, JobContext, RetryLimits, make_context
+from slacktide.engine.job.job_context import KEPT_CONTEXTS, JobContext, make_context
+from slacktide.engine.job.retry_limits import RetryLimits
 from slacktide.journal.events import (
     CancellationAsked,
     ClockJumped,

@@ -23,11 +23,11 @@ from slacktide.backends.base import RentsMachines as RentingBackend
 from slacktide.core.errors import BackendError, InputError, SlacktideError
 from slacktide.engine.clock import Clock
 from slacktide.engine.engine import POLL_S, STEPS_A_SLOT, Engine, EngineMachineLog, live
+from slacktide.engine.job.auto_policy import begin_learning, drop_lesson, foresee
 from slacktide.engine.job.job_context import JobContext, context_from_file, context_of
 from slacktide.engine.job.journal_market import check_resumable, make_journal
 from slacktide.engine.job.launch_spec import secrets_of
 from slacktide.engine.job.placement import placed
-from slacktide.engine.job.policy_learning import begin_learning, drop_lesson, foresee
 from slacktide.engine.pending_decisions import first_view
 from slacktide.files.job import JobFile, submitted_file
 from slacktide.journal.events import (
@@ -233,7 +233,7 @@ class Controller:
 
     def _learn(self) -> None:
         for job in [job for job in self.state.unlearned if job not in self._lessons]:
-            from slacktide.engine.job.policy_learning import learn_from
+            from slacktide.engine.job.auto_policy import learn_from
 
             record, now_hours = self.state.jobs[job], self.state.now_hours
             self.engine.write(learn_from(record, self.engine.context.job_context, now_hours, self._learned))

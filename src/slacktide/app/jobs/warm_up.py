@@ -14,8 +14,8 @@ from slacktide.app.markets.market import DEFAULT_MARKET
 from slacktide.files.job import JobFile, read_job_file
 from slacktide.market.base import Pool
 from slacktide.market.source import open_market
+from slacktide.policies.selection.auto_policy import resolve_policy
 from slacktide.simulation.plain import run
-from slacktide.simulation.selection import resolve_policy
 
 
 def decide_ahead(path: str, start: int) -> None:

@@ -16,12 +16,12 @@ from slacktide.market.base import Market, Pool
 from slacktide.market.pools.places import ANY_GPU
 from slacktide.physics.truth import AS_SAID, Truths, parse_truth
 from slacktide.policies.base import policies as register
+from slacktide.policies.selection.auto_policy import resolve_policy
 from slacktide.policies.selection.policy_set import AUTO, DEFAULT_POLICIES
 from slacktide.policies.view import Policy
 from slacktide.results.comparison import Comparison
 from slacktide.simulation.compare import Progress, Starts, compare, compare_over_pools
 from slacktide.simulation.parallel.base import HERE, Spread
-from slacktide.simulation.selection import resolve_policy
 
 
 def run_backtest(

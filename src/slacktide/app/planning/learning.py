@@ -8,13 +8,14 @@ from pathlib import Path
 from slacktide.app.jobs.feasible import check_feasible
 from slacktide.app.task_requests import JobTask, LearnRequest
 from slacktide.core.errors import InputError
+from slacktide.policies.selection.auto_policy import arms_of
 from slacktide.policies.selection.hedge import Hedge
 from slacktide.policies.selection.policy_set import fresh, policy_set
 from slacktide.policies.selection.state_file import LearnedStateFile, default_path, forget
 from slacktide.simulation.compare import Progress
+from slacktide.simulation.learn_on_past import random_tasks, select
 from slacktide.simulation.parallel.base import HERE, Spread
 from slacktide.simulation.playback import Setting
-from slacktide.simulation.selection import arms_of, random_tasks, select
 
 
 def learned_path(named: str | None) -> Path:

@@ -38,6 +38,7 @@ from slacktide.market.pools.places import ANY_GPU
 from slacktide.market.spec import feed_path, is_feed
 from slacktide.physics.pace import is_measured, mean_factor, whole_work
 from slacktide.policies.deadline_guard import label
+from slacktide.policies.selection.auto_policy import resolve_policy
 from slacktide.policies.selection.policy_set import AUTO, DEFAULT_POLICIES
 from slacktide.policies.view import Policy
 from slacktide.results.plan import JobPlan, LastRun, LastRuns, Outlook, PoolBill, WidthMeasured
@@ -46,7 +47,6 @@ from slacktide.simulation.plan.look_ahead import best_case, look_ahead, without_
 from slacktide.simulation.plan.planned_job import PlannedJob, PlanStart, known_at
 from slacktide.simulation.plan.what_if import advise
 from slacktide.simulation.pool_options import PoolOptions
-from slacktide.simulation.selection import resolve_policy
 
 NEXT_TO_MOVING: tuple[str, ...] = ("stochastic-horizon", "on-demand", OVER_POOLS)
 """The policies that a plan over pools shows next to the chosen one."""

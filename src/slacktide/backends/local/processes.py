@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from slacktide.backends.base import backends
-from slacktide.backends.local.job import LocalJob
+from slacktide.backends.local.local_job import LocalJob
 from slacktide.backends.process_table import carries, scan
 from slacktide.backends.workers import environment, reforming
 from slacktide.backends.workers import job_folder as folder

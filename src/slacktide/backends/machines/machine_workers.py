@@ -24,7 +24,6 @@ from slacktide.backends.machines.agent.messages import (
     LogPart,
 )
 from slacktide.backends.machines.exchange import KnownMachine, KnownMachines, MessageLoop
-from slacktide.backends.machines.job import WAIT_S, Packing, RemoteJob
 from slacktide.backends.machines.launch_package import packed
 from slacktide.backends.machines.machine_set import (
     FreeGpus,
@@ -35,6 +34,7 @@ from slacktide.backends.machines.machine_set import (
     missing,
     place,
 )
+from slacktide.backends.machines.remote_job import WAIT_S, Packing, RemoteJob
 from slacktide.backends.machines.status_report import status_of
 from slacktide.backends.workers import job_folder as folder
 from slacktide.backends.workers.job_table import JobTable

@@ -13,6 +13,7 @@ from slacktide.core.types import Allocation, Job, Reason
 from slacktide.market.base import Market
 from slacktide.market.source import open_market
 from slacktide.policies.ahap import Ahap
+from slacktide.policies.selection.auto_policy import arms_of, resolve_policy
 from slacktide.policies.selection.document import to_json
 from slacktide.policies.selection.hedge import Hedge
 from slacktide.policies.selection.policy_set import AUTO, AUTO_SET, fresh, name_of
@@ -22,16 +23,8 @@ from slacktide.policies.stochastic_horizon import StochasticHorizon
 from slacktide.policies.uniform_progress import UniformProgress
 from slacktide.policies.view import View
 from slacktide.simulation import plain
+from slacktide.simulation.learn_on_past import Task, bounds_usd, random_tasks, replay, select
 from slacktide.simulation.plain import guarded
-from slacktide.simulation.selection import (
-    Task,
-    arms_of,
-    bounds_usd,
-    random_tasks,
-    replay,
-    resolve_policy,
-    select,
-)
 from slacktide_papers.deadline.policy_set import PAPER_SET, make_arms
 from tests import build
 

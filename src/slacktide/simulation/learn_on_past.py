@@ -1,33 +1,28 @@
-"""Trains the choice behind `policy: auto` on starts of a past market: one draw for each job, all learn.
+"""Trains the choice behind `policy: auto` on past markets: one policy is drawn for a job, all are replayed.
 
-`select` does it for a stream of jobs on past markets; `resolve_policy` is where `policy: auto` becomes a
-policy for a user's job. What other policies would have earned from a job is found by `replay`: the market's
-path did not depend on us, so each policy can be run on it again, with the forecasts that could be made then.
+`select` does it for a stream of jobs; `replay` says what each policy would have earned from one job. The
+market's path did not depend on the job, so each policy can be run on it again, with the forecasts that could
+be made then.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from slacktide.core.arrays import Floats
-from slacktide.core.errors import InputError, UnknownNameError
-from slacktide.core.register import Spec
+from slacktide.core.errors import InputError
 from slacktide.core.types import TIME_TOLERANCE_HOURS, Job
 from slacktide.market.base import Market, Pool
 from slacktide.market.forecast.base import forecast_table
 from slacktide.market.forecast.persistence import DEFAULT_HORIZON
 from slacktide.physics import progress as physics
 from slacktide.policies.base import Context, RulePolicy
-from slacktide.policies.base import policies as register
-from slacktide.policies.selection import policy_set as arms
 from slacktide.policies.selection.hedge import Hedge
-from slacktide.policies.selection.policy_set import AUTO, fresh
-from slacktide.policies.selection.state_file import LearnedStateFile, default_path, load
+from slacktide.policies.selection.state_file import LearnedStateFile
 from slacktide.policies.view import Policy
 from slacktide.simulation import batch, plain
 from slacktide.simulation.compare import Progress, Starts
@@ -57,36 +52,6 @@ class Selected(NamedTuple):
     leader_weight: float
     regret: float  # expected regret so far against the best fixed arm, in scaled utility
     bound: float
-
-
-def arms_of(hedge: Hedge) -> dict[str, Policy]:
-    """Make the policies a learner's arms are named after.
-
-    Raises InputError when one is not installed.
-    """
-    return {name: _learned(name, "every") for name in hedge.arms}
-
-
-def _learned(name: str, which: str) -> Policy:
-    try:
-        return register.make(arms.spec_of(name))
-    except UnknownNameError as error:
-        raise InputError(
-            f"{which} learned policy must be installed, got: {error}; install it, or start over with "
-            "'slacktide learn --reset'"
-        ) from error
-
-
-def resolve_policy(spec: Spec | Policy, *, state: Path | None = None, key: str = "") -> Policy:
-    """Make a policy; `auto` becomes the one that was learned.
-
-    Where nothing has been learned it is the prior's favourite, else it is drawn by weight, the draw
-    seeded by `key` (a job's name), so that a plan and the run after it mean the same policy.
-    """
-    if spec != AUTO:
-        return register.make(spec)
-    hedge = load(state or default_path()) or fresh()
-    return _learned(hedge.draw(key) if hedge.ended else hedge.leader, "the")
 
 
 def random_tasks(

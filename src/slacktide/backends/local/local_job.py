@@ -1,4 +1,4 @@
-"""One job on this machine: the last order, the workers that there are, and the way from these to that."""
+"""One job on this machine: which workers are started, kept, re-formed, or killed when spot GPUs are taken."""
 
 from __future__ import annotations
 

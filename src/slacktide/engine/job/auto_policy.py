@@ -1,4 +1,4 @@
-"""What the choice among policies learns from a job that ran."""
+"""Chooses the policy of a live job with `policy: auto`, and teaches the learner when such a job has ended."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from slacktide.engine.job.job_context import JobContext
 from slacktide.journal.events import Learned, Submitted
 from slacktide.journal.state.journal_state import JobRecord
 from slacktide.policies.selection import policy_set as arms
+from slacktide.policies.selection.auto_policy import arm_for, arms_of
 from slacktide.policies.selection.state_file import LearnedStateFile
 
 
@@ -18,9 +19,7 @@ def foresee(submitted: Submitted, name: str, state: LearnedStateFile) -> Submitt
     """Return a submission with the policy that the learner will choose, without changing the learner yet."""
     if not submitted.learning:
         return submitted
-    hedge = state.read()
-    arm = hedge.draw(name) if hedge.ended else hedge.leader
-    return dataclasses.replace(submitted, policy=json.dumps(arms.spec_of(arm)))
+    return dataclasses.replace(submitted, policy=json.dumps(arms.spec_of(arm_for(name, state.read()))))
 
 
 def begin_learning(submitted: Submitted, name: str, state: LearnedStateFile) -> Submitted:
@@ -28,8 +27,7 @@ def begin_learning(submitted: Submitted, name: str, state: LearnedStateFile) -> 
     if not submitted.learning:
         return submitted
     with state.changing() as hedge:
-        leader = None if hedge.ended else hedge.leader
-        drawn = hedge.begin(_key(submitted), key=name, arm=leader)
+        drawn = hedge.begin(_key(submitted), arm=arm_for(name, hedge))
     return dataclasses.replace(submitted, policy=json.dumps(arms.spec_of(drawn)))
 
 
@@ -51,7 +49,7 @@ def learn_from(
     Returns what the journal is to keep of that: nothing where nothing was learned, as from a job that was
     cancelled or failed.
     """
-    from slacktide.simulation.selection import arms_of, replay
+    from slacktide.simulation.learn_on_past import replay
 
     assert record.ended is not None
     with state.changing() as hedge:

@@ -1,4 +1,4 @@
-"""One job on machines: the last order, the set that there is, and the way from this to that."""
+"""One job on other machines: which workers are started, kept, re-formed, or ended when GPUs are taken."""
 
 from __future__ import annotations
 
