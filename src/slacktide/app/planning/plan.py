@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -42,11 +43,11 @@ from slacktide.policies.selection.auto_policy import resolve_policy
 from slacktide.policies.selection.policy_set import AUTO, DEFAULT_POLICIES
 from slacktide.policies.view import Policy
 from slacktide.results.plan import JobPlan, LastRun, LastRuns, Outlook, PoolBill, WidthMeasured
-from slacktide.simulation.compare import Progress
-from slacktide.simulation.plan.look_ahead import best_case, look_ahead, without_cap
-from slacktide.simulation.plan.planned_job import PlannedJob, PlanStart, known_at
-from slacktide.simulation.plan.what_if import advise
 from slacktide.simulation.pool_options import PoolOptions
+
+if TYPE_CHECKING:
+    from slacktide.simulation.compare import Progress
+    from slacktide.simulation.plan.planned_job import PlannedJob, PlanStart
 
 NEXT_TO_MOVING: tuple[str, ...] = ("stochastic-horizon", "on-demand", OVER_POOLS)
 """The policies that a plan over pools shows next to the chosen one."""
@@ -107,6 +108,11 @@ def plan(
     plan says where to start and what moving may save, and `auto` is `roaming-horizon`. Raises InfeasibleError
     when the job cannot be done in time, or not for its maximum cost.
     """
+    # What only plans use is imported here: `slacktide run` loads this module to check a job, too.
+    from slacktide.simulation.plan.look_ahead import look_ahead
+    from slacktide.simulation.plan.planned_job import PlannedJob
+    from slacktide.simulation.plan.what_if import advise
+
     opened = as_market(market, slot_hours)
     begin = start if isinstance(start, PlannedSlot) else at_slot(start)
     moving = resolve_policy(OVER_POOLS if policy == AUTO and job.pools else policy, key=job.name)
@@ -139,6 +145,9 @@ def _over_pools(
     progress: Progress | None,
 ) -> JobPlan:
     """Plan a job that may move among at least two pools."""
+    from slacktide.simulation.plan.look_ahead import look_ahead
+    from slacktide.simulation.plan.planned_job import PlannedJob, PlanStart, known_at
+
     job, first = options.job, options.pools[0]
     check_in_time(options.places.jobs)
     _check_deadline(job)
@@ -170,6 +179,8 @@ def _begin(
     job: Job, market: Market, pool: str | None, start: PlannedSlot
 ) -> tuple[PlanStart, dict[str, list[float]]]:
     """Return where a job would begin, and its bills in all pools where one must be chosen."""
+    from slacktide.simulation.plan.planned_job import PlanStart
+
     bills = (
         {} if pool is not None else pool_bills(lambda _: job, market, lambda other: start.slot(job, other))
     )
@@ -186,6 +197,9 @@ def check_plan(task: JobTask[PlanRequest]) -> None:
     check_feasible(job)
     if job.max_cost_usd is None or math.isinf(job.deadline_hours):
         return  # without a deadline it is of a fleet, which decides what it can pay for
+    from slacktide.simulation.plan.look_ahead import best_case
+    from slacktide.simulation.plan.planned_job import PlannedJob
+
     task, start = _as_submitted(task)
     policy = resolve_policy(_policy_of(task), key=job.name)
     begin, _ = _begin(job, task.open_market(), task.market.pool, start)
@@ -201,6 +215,8 @@ def _check_affordable(planned: PlannedJob, policy: Policy, best: Outlook) -> Non
     limit = planned.job.max_cost_usd
     if limit is None:
         return
+    from slacktide.simulation.plan.look_ahead import without_cap
+
     assert best.history is not None
     least = min(best.futures.cost_usd.p10, best.history.cost_usd.p10)
     if least > limit:
