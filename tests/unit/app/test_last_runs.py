@@ -15,7 +15,7 @@ from slacktide.cli import run
 from slacktide.journal.events import Ended, Event, Held, PaceRevised, Submitted
 from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.physics.pace import Pace, mean_factor, prior, see
-from slacktide.report.text.tables.plan import last_words
+from slacktide.report.text.sentences.plan import last_words
 from tests import build
 
 ROOT = Path(__file__).parents[3]

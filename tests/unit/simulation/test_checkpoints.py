@@ -12,7 +12,8 @@ import pytest
 import slacktide
 from slacktide.core.types import Allocation, Job
 from slacktide.market.base import Pool
-from slacktide.report.text.tables.plan import advice_words, page
+from slacktide.report.text.sentences.plan import advice_words
+from slacktide.report.text.tables.plan import page
 from slacktide.report.wire.plan import as_json
 from slacktide.report.words import about
 from slacktide.results.plan import HeldAt, JobPlan, Outcomes, Outlook, PoolBill, Range

@@ -11,7 +11,7 @@ import slacktide
 from slacktide.core.speedup import Amdahl
 from slacktide.core.types import Job
 from slacktide.physics.pace import USUAL_SPREAD
-from slacktide.report.text.tables.plan import wrong_words
+from slacktide.report.text.sentences.plan import wrong_words
 from slacktide.report.wire.plan import as_json
 from slacktide.simulation.plan.what_if import amounts
 

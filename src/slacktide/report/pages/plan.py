@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from slacktide.report.figures.plan import plan_svg
 from slacktide.report.pages.rendering import render
-from slacktide.report.text.tables import plan as text
+from slacktide.report.text.sentences.plan import deadline_words, opening, width_words
+from slacktide.report.text.tables.plan import POOLS_NOTE, policies, pools
 
 if TYPE_CHECKING:
     from slacktide.results.plan import JobPlan
@@ -17,11 +18,11 @@ def page(plan: JobPlan) -> str:
     return render(
         "plan.html",
         title=f"Plan of {plan.job.name}",
-        said=[line for sentence in text.opening(plan) for line in sentence.splitlines()],
+        said=[line for sentence in opening(plan) for line in sentence.splitlines()],
         picture=plan_svg(plan),
-        changes=[change.strip() for change in (*text.deadline_words(plan), *text.width_words(plan))],
-        policies=text.policies(plan),
-        pools=None if plan.moving is None else text.pools(plan.moving),
-        pools_note=text.POOLS_NOTE,
+        changes=[change.strip() for change in (*deadline_words(plan), *width_words(plan))],
+        policies=policies(plan),
+        pools=None if plan.moving is None else pools(plan.moving),
+        pools_note=POOLS_NOTE,
         assumptions=(*plan.assumptions, f"market: {plan.market}"),
     )

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from slacktide.report.text.tables.plan import advice_words
+from slacktide.report.text.sentences.plan import advice_words
 from slacktide.report.wire import values
 from slacktide.report.wire.values import picked
 

@@ -1,4 +1,4 @@
-"""What happened and why, in sentences: pages, tables, terminals and the dashboard take them from here.
+"""What happened, what will, and why, in sentences: pages, tables, terminals and the dashboard use them.
 
-Begin with `why`, or `reasons`.
+Begin with `plan`, `why`, or `reasons`.
 """
