@@ -11,6 +11,7 @@ from slacktide.app.markets.market import with_spot_seen
 from slacktide.core.errors import InputError
 from slacktide.core.register import Spec
 from slacktide.market.base import Market
+from slacktide.market.forecast.base import forecasters as known_forecasters
 from slacktide.market.forecast.score import DEFAULT_WARMUP_SHARE, Scores, named, score
 from slacktide.market.formats.skypilot_traces import write_skypilot
 from slacktide.market.formats.table import write_table
@@ -72,13 +73,13 @@ def _write(market: Market, out: str) -> None:
         write_skypilot(market.pools[0], out)
 
 
-USUAL_FORECASTERS: tuple[Spec, ...] = ("harmonic", "seasonal")
+USUAL_FORECASTERS = ("harmonic", "seasonal")
 """Those that need no extra package and are fast; `arima` must be named."""
 
 
 def compare_forecasters(
     market: Market,
-    forecasters: Sequence[Spec] = USUAL_FORECASTERS,
+    forecasters: Sequence[Spec] = (),
     *,
     horizon: int = 12,
     warmup_share: float = DEFAULT_WARMUP_SHARE,
@@ -86,10 +87,11 @@ def compare_forecasters(
 ) -> Forecasts:
     """Score forecasters some slots ahead on every pool of a market, against persistence.
 
-    `warmup_share` of the market is learned from before forecasts are scored. Raises InputError when a pool is
-    too short for that and the horizon, or a forecaster is not known.
+    Without `forecasters` these are the usual ones that are installed. `warmup_share` of the market is learned
+    from before forecasts are scored. Raises InputError when a pool is too short for that and the horizon, or
+    a forecaster is not known.
     """
-    wanted = named(forecasters)
+    wanted = named(forecasters or [name for name in USUAL_FORECASTERS if name in known_forecasters])
     scored: list[Scores] = []
     for number, pool in enumerate(market.pools):
         if progress is not None:

@@ -152,13 +152,13 @@ def synthesize(profile: str, out: str, force: bool, **given: Any) -> None:
 @common.output_option("table", "json")
 def forecast(source: str, pool: str | None, plot: str | None, output: str, **given: Any) -> None:
     """Compare forecasters on MARKET and say how far ahead any of them beats persistence."""
-    from slacktide.app.markets.market_files import USUAL_FORECASTERS, compare_forecasters, read_market
+    from slacktide.app.markets.market_files import compare_forecasters, read_market
     from slacktide.report.figures.forecast import plot_forecasts
     from slacktide.report.text.tables.forecasts import as_json, page
 
     wanted, horizon, warmup = (given.pop(name) for name in ("wanted", "horizon", "warmup"))
     must = "--forecaster must be names or {name: {parameter: value}}"
-    forecasters = common.parse_specs(wanted, must) if wanted else USUAL_FORECASTERS
+    forecasters = common.parse_specs(wanted, must) if wanted else ()
     read = read_market(source, pool=pool, **given)
     with ProgressBar("forecasting") as bar:
         found = compare_forecasters(read, forecasters, horizon=horizon, warmup_share=warmup, progress=bar)
