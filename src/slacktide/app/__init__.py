@@ -1,4 +1,4 @@
-"""The verbs: a typed request in, a typed result out; for the command line, Python and the server alike.
+"""The verbs, such as plan and submit: typed request in, typed result out, for command line, Python, server.
 
 Begin with `jobs.submission` and `planning.plan`.
 """

@@ -24,18 +24,18 @@ from slacktide.results.status import MachineStatus
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachinesRequest:
-    """Whose machines are meant."""
+    """Which machines to look at: those of one owner, or of all owners, at the provider of a machines file."""
 
     file: Path  # the machines file
     journal: Path | None = None
-    """The journal that explains machines; None: the user's own, where there is one."""
+    """The journal whose tickets the machines are compared with; None: the user's own, if it exists."""
     owner: str = ""
-    """The id of the journal whose machines are meant, where that is another or gone; empty: this one's."""
+    """The id of the journal that the machines were rented for; empty: that of `journal`."""
     all_owners: bool = False
 
 
 class Account(NamedTuple):
-    """What a journal knows of machines."""
+    """What a journal knows about machines: its id, its open tickets, and when each ticket was opened."""
 
     owner: str = ""
     open: Mapping[str, Ticket] = {}
@@ -43,7 +43,7 @@ class Account(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """What could be rented now."""
+    """A kind of machine that could be rented now."""
 
     spec: MachineKind
     usd_per_hour: float
@@ -53,7 +53,7 @@ class Choice(NamedTuple):
 def list_machines(request: MachinesRequest) -> list[MachineStatus]:
     """List what is rented; raises InputError, and BackendError where the provider cannot be reached."""
     file = read_machines_file(request.file)
-    # Machines first: one that is listed has its ticket in a journal that is read later.
+    # Machines first: a ticket is written before its machine is requested, so the journal read next has it.
     found = _found(file, request)
     account = _account(request)
     rows = [_status(file, account, owner, machine) for owner in found for machine in found[owner]]
@@ -69,7 +69,7 @@ def account(request: MachinesRequest) -> MachineAccount:
     Raises InputError where there is no journal, and BackendError where the provider cannot be reached.
     """
     file = read_machines_file(request.file)
-    found = _found(file, request)  # before the journal, which then explains all of them
+    found = _found(file, request)  # before the journal, which then has a ticket for each of them
     with open_journal(request.journal or own_journal()) as journal:
         bill = machine_bill(journal.store.read(job=""), datetime.now(UTC))
     return compared(bill, [machine for listed in found.values() for machine in listed], file.usd_per_hour)
@@ -87,7 +87,7 @@ def sweep(request: MachinesRequest, orphans: Sequence[MachineStatus]) -> list[st
 
 
 def choices(request: MachinesRequest) -> list[Choice]:
-    """Return what the machines file lets be rented on top of what is."""
+    """Return each kind of machine in the file, with how many more of it the file's limits allow now."""
     file, rows = read_machines_file(request.file), list_machines(request)
     usd = file.max_usd_per_hour - sum(row.usd_per_hour for row in rows)
     left = file.max_machines - len(rows)
@@ -100,7 +100,7 @@ def choices(request: MachinesRequest) -> list[Choice]:
 
 
 def cheapest(file: Path) -> tuple[MachinesFile, MachineKind, float]:
-    """Return a machines file, the cheapest kind of machine in it, and its price: something to try it with."""
+    """Return a machines file, the cheapest kind of machine in it, and that kind's price in USD per hour."""
     read = read_machines_file(file)
     spec = min(read.specs(), key=read.usd_per_hour)
     return read, spec, read.usd_per_hour(spec)
@@ -138,7 +138,7 @@ def _owner(request: MachinesRequest) -> str:
 
 
 def _account(request: MachinesRequest) -> Account:
-    """Read the journal; an empty account where there is none and none was named."""
+    """Read the journal; return an empty account if none was named and the user has none."""
     path = real_path(request.journal or own_journal())
     if request.journal is None and not path.exists():
         return Account()

@@ -1,6 +1,6 @@
-"""Speedups of jobs: measured with real workers at some widths, and fitted to tables of measurements.
+"""Measures how fast a job runs at several widths with real workers, and fits speedups to measurements.
 
-A job is measured apart from its real checkpoints, for some minutes at each width.
+A job runs for some minutes at each width, without touching its real checkpoints.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class MeasureRequest:
     """A job file to be measured."""
 
     path: str
-    widths: tuple[int, ...] = ()  # empty: the least, twice that, and so on, as far as the file allows
+    widths: tuple[int, ...] = ()  # empty: the smallest, twice that, and so on, up to the file's largest
     hours: float = 5 / 60  # how long at each width, by the wall clock
-    speed: float = 1.0  # how many times as fast as the wall's the clock runs that the job file counts in
+    speed: float = 1.0  # how many times as fast as real time the job file's hours pass
 
 
 def measure(
@@ -57,7 +57,7 @@ def measure(
 ) -> Measurement:
     """Run a job at each width for a while and sum up what it reported; its own checkpoints are not touched.
 
-    Every width begins with the checkpoint that the one before left, as after a change of workers. Raises
+    Each width starts from the checkpoint that the width before it left, as after a change of workers. Raises
     InputError when the job cannot be measured, SlacktideError when it fails, Interrupted on `stopping`.
     """
     file = read_job_file(request.path)
@@ -109,8 +109,8 @@ class Trial:
         self._job = ""
 
     def run(self, width: int, report: Callable[[str], None]) -> WidthMeasured:
-        """Run at a width until enough was seen, and let go of the workers again."""
-        if not self._job:  # made known without the checkpoints of its real runs
+        """Run at a width for the requested time, then stop; raises InputError for too few reports."""
+        if not self._job:  # enter a new trial job, without the checkpoints of the job's real runs
             self._lives += 1
             self._job, self._safe_share = f"{self._file.job.name}-{self._lives}", 0.0
             spec = launch_of(self._job, self._file)
@@ -130,7 +130,7 @@ class Trial:
         begun = self._safe_share if reports[0].done_share > self._safe_share else 0.0
         self._safe_share = facts.progress.checkpointed_share if facts.progress else 0.0
         if facts.progress and facts.progress.done_share >= 1.0:
-            self._job = ""  # all its work is done: the next width begins anew
+            self._job = ""  # all its work is done: the next width starts from zero
         took_s = facts.metrics.get(CHECKPOINT_METRIC)
         took = None if took_s is None else took_s * self._request.speed / 3600.0
         measured = measured_at(width, reports, begun, took)
@@ -139,7 +139,7 @@ class Trial:
         return measured
 
     def end(self) -> BackendStatus:
-        """Let go of all workers, wait until they have gone, and return what they left."""
+        """Stop all workers, wait until they are gone, and return the last facts about the job."""
         if not (self._attempt and self._job):
             return BackendStatus()
         self._local.hold(Order(self._job, self._attempt, POOL, 0, 0, ending=True))
@@ -148,7 +148,7 @@ class Trial:
         return facts
 
     def _watch(self, width: int) -> list[Report]:
-        """Gather reports until there was enough time for them, or the job is over."""
+        """Collect reports until they span the requested time, the job is over, or waiting took too long."""
         reports: list[Report] = []
         give_up = time.monotonic() + FIRST_REPORT_S + self._request.hours * 3600.0
         while True:
@@ -163,11 +163,11 @@ class Trial:
             time.sleep(POLL_S)
 
     def _news(self, facts: BackendStatus, before: list[Report]) -> Iterator[Report]:
-        """Yield what was reported, if it is more than before and by these workers."""
+        """Yield the newest report, if it is from these workers and shows more progress than the last one."""
         progress = facts.progress
         if progress is None or progress.at_hours < facts.since_hours or facts.attempt != self._attempt:
             return
-        # What an attempt reports first is where it begins, not what it has done.
+        # The first report of an attempt says where it starts from, not what it has done.
         least = before[-1].done_share if before else self._safe_share
         if progress.done_share > least or (not before and progress.done_share < self._safe_share):
             hours = (progress.at_hours - facts.since_hours) * self._request.speed

@@ -1,7 +1,7 @@
 """The typed request of each verb: one type for the command line, the client, the server and its task process.
 
-Bounds are checked where a request is read from JSON, which is at the edge of a server; openapi.json is made
-from them. A verb that is about a job works on a `JobTask`: its request, with the job file read.
+Bounds are checked only where a server reads a request from JSON; openapi.json is made from the same types.
+Verbs about a job take a `JobTask`: the request, with its job file already read.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ Wanted = Literal["text", "decisions", "csv", "report", "png", "svg", "pdf"]
 """What can be made of an answer in addition to its documented keys: text as the command line prints it, text
 with each decision of a typical start, a table, an HTML page, a picture. Pictures come in base64."""
 
-PoolName = Literal["auto", "paper"]  # what can be chosen from: the few of `policy: auto`, or the paper's 112
+PoolName = Literal["auto", "paper"]  # sets of policies: the few of `policy: auto`, or the paper's 112
 
-MOST_STARTS = 500  # of a back-test on a server, which other users wait for
+MOST_STARTS = 500  # of a back-test on a server, because other users have to wait for it
 SHORTEST_APART_HOURS = 1.0  # between two starts of a back-test on a server
-MOST_LESSONS = 1000  # starts of a job with which a server has the choice among policies taught
+MOST_LESSONS = 1000  # starts of a job from which a server learns, in one request, which policies do well
 
 
 class Request(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -46,7 +46,7 @@ class JobRequest(Request, frozen=True):
     """The job file's name; for work on the user's own machine its path, to which paths in it are relative."""
     market: str | None = None  # a synthetic one; None: the job file's, else the server's
     sent: str | None = None
-    """SHA-256 of a market that was sent before, which comes first; None: there is none."""
+    """SHA-256 of a market that was uploaded before and is used instead of `market`; None: there is none."""
     pool: str | None = None
 
 
@@ -76,13 +76,13 @@ AnyJobRequest = TypeVar("AnyJobRequest", bound=JobRequest)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobTask(Generic[AnyJobRequest]):
-    """What a verb about a job works on: its request, the job file as it was read once, and its market."""
+    """What a verb about a job works on: its request, its job file, read only once, and its market."""
 
     request: AnyJobRequest
     file: JobFile
     market: MarketSpec = field(default_factory=MarketSpec)
     """The chosen market; the job file's where it names none."""
-    journal: Path | None = None  # where earlier runs of the job may be found; None: they are not looked for
+    journal: Path | None = None  # where to look for earlier runs of the job; None: nowhere
 
     def open_market(self) -> Market:
         return self.market.open(self.file.market)
@@ -162,7 +162,7 @@ class NoDetails(Request, frozen=True):
 
 
 class OutOfMemoryError(BackendError):
-    """A task needs more memory than it may take; the next one is better done by a new process."""
+    """A task needed more memory than it may use; the next task should run in a new process."""
 
 
 def parse_policy(text: str | None) -> Spec | None:
@@ -181,7 +181,7 @@ def parse_policy(text: str | None) -> Spec | None:
 
 
 def read_request(kind: Any, raw: bytes) -> Any:
-    """Return a typed request from JSON text; raises InputError where it is none, or not as documented."""
+    """Return a typed request from JSON text; raises InputError if it is not JSON, or not as documented."""
     try:
         tree = msgspec.json.decode(raw.strip() or b"{}")
     except (ValueError, RecursionError):
@@ -190,9 +190,9 @@ def read_request(kind: Any, raw: bytes) -> Any:
 
 
 def as_request(kind: Any, tree: object, *, from_text: bool = False) -> Any:
-    """Return a typed request from what JSON text says; raises InputError where it is not as documented.
+    """Return a typed request from decoded JSON; raises InputError if it is not as documented.
 
-    `from_text`: numbers and truth values come as texts, as they do in the query of an address.
+    `from_text`: numbers and booleans are given as text, as in the query of a URL.
     """
     try:
         return msgspec.convert(tree, kind, strict=not from_text)
@@ -201,10 +201,9 @@ def as_request(kind: Any, tree: object, *, from_text: bool = False) -> Any:
 
 
 def _explained(error: msgspec.ValidationError, kind: Any, tree: object) -> str:
-    """Return an error's text: which field, what it must be, and what came.
+    """Return an error's text: which field, what it must be, and what was given.
 
-    The library names the field and the rule, but not the value of a number out of bounds, nor the words of a
-    choice.
+    msgspec names the field and the rule, but neither a number out of bounds nor the words to choose from.
     """
     must, _, where = str(error).partition(" - at `$")
     path = where.rstrip("`").removeprefix(".")
@@ -216,7 +215,7 @@ def _explained(error: msgspec.ValidationError, kind: Any, tree: object) -> str:
             value = value[name]
         elif isinstance(value, Sequence) and name.isdecimal():
             value = value[int(name)]
-        else:  # among the values of an object, whose key the library does not name
+        else:  # a value inside a JSON object, whose key msgspec does not name
             return f"{path}: {must}"
     if must.startswith("Invalid enum value"):
         first = re.split(r"[.\[]", path)[0]

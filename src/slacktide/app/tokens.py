@@ -1,7 +1,7 @@
-"""Tokens that let people and programs use a server: `name:secret`, of which only a digest is kept.
+"""Tokens that let people and programs use a server: `name:secret`, where only a digest of it is stored.
 
-A secret is 32 random bytes that users cannot choose, so a plain SHA-256 of it cannot be searched backwards:
-slow and salted digests are necessary only for passwords, of which people choose few different ones.
+A secret is 32 random bytes, so nobody can find it from its plain SHA-256 by guessing. Slow and salted digests
+are necessary only for passwords, which people choose themselves.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from slacktide.journal.codec.json_forms import FormMismatch, form
 from slacktide.journal.store.paths import hidden_sibling
 
 Role: TypeAlias = Literal["read", "submit"]
-"""`read` sees jobs, logs and bills; `submit` also runs, cancels and preempts: a shell on the workers."""
+"""`read` sees jobs, logs and bills; `submit` also runs, cancels and preempts, so it can run any command."""
 ROLES: tuple[Role, ...] = get_args(Role)
 SECRET_BYTES = 32
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
@@ -80,14 +80,14 @@ class Tokens:
         return f"{name}:{secret}"
 
     def revoke(self, name: str) -> None:
-        """Take a token away, and with it every session that it opened."""
+        """Delete a token, which also ends every session that it opened."""
         self._read()
         if name not in self._known:
             raise UnknownNameError("a token", name, self._known)
         self._write([token for token in self._known.values() if token.name != name])
 
     def check(self, given: str) -> Token | None:
-        """Return the token that `name:secret` is; None for one that is wrong, revoked or expired."""
+        """Return the token that `name:secret` stands for; None if it is wrong, revoked or expired."""
         name, _, secret = given.partition(":")
         token = self.named(name)
         known = digest("") if token is None else token.sha256
@@ -96,7 +96,7 @@ class Tokens:
         return token if same and secret else None
 
     def named(self, name: str) -> Token | None:
-        """Return the token of a name, unless it is gone or over."""
+        """Return the token with this name; None if it was revoked or has expired."""
         self._read()
         token = self._known.get(name)
         return None if token is None or token.is_over() else token
@@ -129,7 +129,7 @@ def tokens_of(journal: Path) -> Tokens:
 
 
 def digest(secret: str) -> str:
-    """Return what is kept of a secret: memory or a file that leaks does not reveal it."""
+    """Return the digest that is stored instead of a secret, so that a leaked file does not reveal it."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""HTTP requests to a server, with the standard library: JSON there and back, and streams of events."""
+"""Sends HTTP requests to a Slacktide server, with the standard library: JSON both ways, and event streams."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from slacktide.core.errors import BackendError, InputError, SlacktideError, show
 
 TOKEN = "SLACKTIDE_TOKEN"
 ANSWER_S = 120.0  # how long an answer may take; the longest are plans that compile
-RETRY_S = 60.0  # how long a server that is not there may take to come back
+RETRY_S = 60.0  # how long to keep trying when a server cannot be reached or is busy
 PAUSE_S = 0.5
-PATIENCE_S = 2.0  # after this long without an answer the user is notified that the server does not answer
+PATIENCE_S = 2.0  # after this long without an answer the user is told
 BUSY = (429, 503)  # statuses after which a request is repeated
 NOT_THERE = (502, 503, 504)
-"""What a proxy answers, in its own words, while the server behind it cannot be reached."""
+"""Statuses with which a proxy answers for itself while the server behind it cannot be reached."""
 FILE_S = 330.0  # how long a page or picture may take: a little longer than a server gives itself for one
 MOST_BYTES = 256 << 20  # of an answer, or of a line in a stream: more than any server sends
 _PIECE_BYTES = 1 << 16
 BEAT_S = 60.0
-"""A stream that says nothing for this long is broken: the server says something four times as often."""
+"""A stream that is silent for this long counts as broken: a server sends something four times as often."""
 NOTHING: Mapping[str, str] = MappingProxyType({})
 Answer = TypeVar("Answer")
 OnProgress = Callable[[int, int, int], None]
-"""Receives how many requests come first, how many steps of the answer are done, and of how many."""
+"""Receives how many requests are ahead in the queue, how many steps of this one are done, and of how many."""
 
 
 def ignore_progress(ahead: int, done: int, total: int) -> None:
@@ -40,7 +40,7 @@ def ignore_progress(ahead: int, done: int, total: int) -> None:
 
 
 class ServerError(SlacktideError):
-    """What a server answered instead of a result; it has the exit code of what went wrong there."""
+    """An error that a server answered, with the exit code that the command has to end with."""
 
     def __init__(self, message: str, exit_code: int, http_status: int) -> None:
         super().__init__(message)
@@ -57,18 +57,18 @@ class AwayError(BackendError):
 
 
 class Document(dict[str, Any]):
-    """An object in an answer; a key that it must have and has not is an error of the server."""
+    """A JSON object in an answer; to read a key that it lacks raises ServerError."""
 
     def __missing__(self, name: str) -> Any:
         raise strange(f"one without {shown(name)}")
 
     def pop(self, name: str, *usual: Any) -> Any:
-        """Take a value out."""
+        """Remove a key and return its value; raises ServerError if it is missing and there is no default."""
         return super().pop(name, *usual) if usual or name in self else self[name]
 
 
 def strange(what: str) -> ServerError:
-    """Return an error for an answer that is none of a server of this version."""
+    """Return the error for an answer that no server of this version gives."""
     return ServerError(
         f"a server must answer as documented, got {what}; check that the address is that of a Slacktide "
         "server, and of this version",
@@ -91,7 +91,7 @@ class Client:
     def __init__(
         self, url: str, token: str | None = None, notify: Callable[[str], None] = lambda line: None
     ) -> None:
-        """Name the server; the token is taken from the environment unless it is given.
+        """Check the address and the token, which is taken from the environment unless it is given.
 
         `notify` gets a line when the server does not answer for a while.
         """
@@ -165,7 +165,7 @@ class Client:
         self._patiently(lambda: self._answer("PUT", path, body, headers))
 
     def stream(self, path: str, after: int, **query: object) -> Iterator[Frame]:
-        """Yield the messages of a stream after an event, over breaks of the connection."""
+        """Yield the messages of a stream after an event; a broken connection is opened again."""
         last = str(after)
         while True:
             try:
@@ -220,7 +220,7 @@ class Client:
         headers: Mapping[str, str] = NOTHING,
         timeout_s: float = ANSWER_S,
     ) -> Iterator[http.client.HTTPResponse]:
-        """Send a request; raises BackendError where the connection breaks, also while the answer is read."""
+        """Send a request; raises BackendError if the connection breaks, even while the answer is read."""
         secure = self._parts.scheme == "https"
         kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
         connection = kind(self._parts.hostname or "", self._parts.port, timeout=timeout_s)
@@ -282,7 +282,7 @@ def _content(answer: http.client.HTTPResponse) -> bytes:
 
 
 def _check(status: int, body: bytes) -> Document:
-    """Return the answer of a server; raises ServerError where it is an error, AwayError where a proxy's."""
+    """Return the answer of a server; raises ServerError if it is an error, AwayError if a proxy answered."""
     if 300 <= status < 400:
         raise ServerError(
             f"a server must answer itself, got a redirect (status {status}), which is not followed; name the "
@@ -317,7 +317,7 @@ def document(text: str | bytes) -> Document:
 
 
 def _awaited(frames: Iterator[Frame], on_progress: OnProgress) -> Document:
-    """Follow a stream to its answer; raises ServerError where that is an error."""
+    """Read a stream up to its answer, and report progress; raises ServerError if the answer is an error."""
     for frame in frames:
         message = document(frame.data)
         if frame.kind == "answer":
@@ -334,7 +334,6 @@ def _count(value: object) -> int:
 
 
 def _parsed(lines: Any) -> Iterator[Frame]:
-    """Yield the messages of a stream."""
     kind, number, data = "", "", list[str]()
     for raw in iter(lambda: lines.readline(MOST_BYTES), b""):
         if len(raw) == MOST_BYTES:

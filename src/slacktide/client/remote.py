@@ -74,14 +74,14 @@ class RemoteJournal:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Leave; nothing is held."""
+        """Do nothing: no connection stays open between requests."""
 
     @property
     def in_charge(self) -> bool:
         return bool(self._journal()["in_charge"])
 
     def submit(self, submission: Submission, *, job_class: str = "") -> str:
-        """Send a job with all that it needs of this machine, and return the key of the request."""
+        """Send a job with everything it needs from this machine, and return the key of the request."""
         key = submission.key or secrets.token_hex(8)
         if not key.isascii():
             raise InputError(
@@ -101,7 +101,7 @@ class RemoteJournal:
                 return None if job is None else str(job)
 
     def cancel(self, job: str) -> bool:
-        """Request that a job be ended; return whether it was a submission, which is withdrawn."""
+        """Request that a job be ended; return whether it was a waiting submission, now withdrawn."""
         return bool(self._client.post(f"{JOBS}/{quote(job)}/cancel", {})["withdrawn"])
 
     def preempt(self, job: str, spot_gpus: int | None = None) -> None:
@@ -114,7 +114,7 @@ class RemoteJournal:
         return _all(Waiting, self._journal()["waiting"])
 
     def unfinished(self) -> dict[str, str]:
-        """Return every job that has not ended; their files are known to the server."""
+        """Return the jobs that have not ended, each with an empty path: only the server knows their files."""
         return dict.fromkeys(self._journal()["unfinished"], "")
 
     def events(
@@ -162,19 +162,19 @@ class RemoteJournal:
         return read_bill(self.cost_report(job).document)
 
     def answer(self, request: TaskRequest, on_progress: OnProgress = ignore_progress) -> dict[str, Any]:
-        """Plan or back-test a job, or learn from it, on the server's market; `made` has the wanted forms."""
+        """Plan or back-test a job, or learn from it, on the server; `made` has the forms that it `wants`."""
         path, again = TASKS[type(request)], not isinstance(request, LearnRequest)
         body = msgspec.to_builtins(request)
         found = self._client.request("POST", path, body, on_progress, again=again)
         return _with_made(found, request.wants)
 
     def learned(self, pool_of: PoolName | None = None, wants: Sequence[str] = ()) -> dict[str, Any]:
-        """Return which policies have earned trust on the server; the same of `made`."""
+        """Return which policies have earned trust on the server; `made` has the forms in `wants`."""
         found = self._client.request("GET", LEARNED, pool_of=pool_of, wants=",".join(wants) or None)
         return _with_made(found, wants)
 
     def forget(self) -> None:
-        """Delete what was learned of policies on the server."""
+        """Delete what the server has learned about policies."""
         self._client.delete(LEARNED)
 
     def page(self, job: str) -> bytes:
@@ -186,7 +186,7 @@ class RemoteJournal:
         return self._client.file(f"{JOBS}/{quote(job)}/plot", form=form)
 
     def job(self, job: str) -> dict[str, Any]:
-        """Return one job with more than a list has, under the documented keys."""
+        """Return one job with more details than `jobs` gives, under the documented keys."""
         return self._client.get(f"{JOBS}/{quote(job)}")
 
     def course(self, job: str) -> dict[str, Any]:
@@ -214,7 +214,7 @@ class RemoteJournal:
             place = page["next"]
 
     def send_market(self, market: Market) -> str:
-        """Send a market for plans and the like, unless the server has it, and return its digest."""
+        """Upload a market for plans and back-tests, unless the server has it, and return its digest."""
         return self._uploaded("/api/v1/uploads/markets", whole_bytes(market))
 
     def _uploaded(self, folder: str, content: bytes) -> str:
@@ -230,7 +230,7 @@ class RemoteJournal:
 
 
 def _to_send(submission: Submission, job_class: str, workdir: str) -> SubmitRequest:
-    """Return a job as it is sent: values of variables and secrets are looked up here."""
+    """Return a job as it is sent, with the values that its variables and secrets have on this machine."""
     file = parse_job(checkable(read_text(submission.file.path), job_class), path=submission.file.path)
     if submission.market.source or submission.fleet:
         raise InputError("a job for a server must leave its market and fleet to the server, got one")
@@ -254,10 +254,10 @@ def text_to_send(path: str) -> str:
 
 
 def own_market(job: str, market: MarketSpec, *, read_own_way: bool) -> Market | None:
-    """Return the market that is named for a job file, or in it, if a server cannot know it; else None.
+    """Return the market chosen for a job, or else named in its file, if it must be sent; None if it need not.
 
-    A server knows synthetic markets and its own, unless `read_own_way`: with options of the reader's. Raises
-    InputError for a live feed, and for what cannot be read.
+    A server has its own market and synthetic ones. With `read_own_way`, the user gave options for reading it,
+    so a synthetic one is sent, too. Raises InputError for a live feed or a market that cannot be read.
     """
     named = market.source or parse_job(checkable(read_text(job)), path=job).market
     if named is None or (all(map(is_synthetic, parts_of(named))) and not read_own_way):
@@ -271,7 +271,7 @@ def own_market(job: str, market: MarketSpec, *, read_own_way: bool) -> Market | 
 
 
 def read_bill(document: Mapping[str, Any]) -> Bill:
-    """Return a bill from its documented keys; what never came, or has no end, is null there."""
+    """Return a bill from its documented keys, where null stands for an infinite time or an unknown cost."""
     known = {field.name: document[field.name] for field in fields(Bill) if field.name in document}
     endless = {name: math.inf for name in ("finish_hours", "deadline_hours") if known[name] is None}
     gone = known["on_demand_alone_usd"] is None and known["clairvoyant_usd"] is None
@@ -292,7 +292,7 @@ def _recorded(row: Mapping[str, Any], known: dict[str, Submitted]) -> RecordedEv
 
 
 def _with_made(found: dict[str, Any], wants: Sequence[str]) -> dict[str, Any]:
-    """Return an answer if it has all the requested forms; raises ServerError otherwise."""
+    """Return the answer; raises ServerError if it lacks one of the forms in `wants`."""
     if wants and not (isinstance(found["made"], Mapping) and set(wants) <= set(found["made"])):
         raise strange("one without the requested forms")
     return found
@@ -316,11 +316,11 @@ def _all(kind: Callable[..., Row], found: object) -> list[Row]:
 def open_server(
     url: str, token: str | None = None, notify: Callable[[str], None] = lambda line: None
 ) -> RemoteJournal:
-    """Use the journal of a server; the token is taken from the environment unless it is given.
+    """Open the journal of a server; the token is taken from the environment unless it is given.
 
     `notify` gets a line when the server does not answer for a while.
     """
     return RemoteJournal(Client(url, token, notify))
 
 
-AnyJournal = Journal | RemoteJournal  # a journal of one's own, or one behind a server
+AnyJournal = Journal | RemoteJournal  # a journal on this machine, or one behind a server

@@ -45,7 +45,7 @@ class RemoteRun:
                 yield record
 
     def cancel(self) -> None:
-        """Request that all be ended: their workers may checkpoint, then their GPUs are released."""
+        """Request that all jobs be ended: their workers may checkpoint, then their GPUs are released."""
         for job in self.jobs:
             if job not in self._ended:
                 cancel(self._journal, job)
@@ -82,7 +82,7 @@ class RemoteRun:
 
 
 def quotes(points: Sequence[Mapping[str, Any]], hours: float) -> list[Quote]:
-    """Return what was offered to a job since it began, at moments evenly apart, the last one now."""
+    """Return the quotes offered to a job since it began, at evenly spaced moments; the last one is now."""
     began = [point["hours"] for point in points]
     count = min(SHOWN_SLOTS, max(1, len(points)))
     moments = [hours * (number + 1) / count for number in range(count)]
@@ -100,7 +100,7 @@ def quotes(points: Sequence[Mapping[str, Any]], hours: float) -> list[Quote]:
 def submit_all(journal: RemoteJournal, submissions: Sequence[Submission]) -> list[str]:
     """Submit jobs to a server, all or none, and return their ids.
 
-    Raises the server's error for the first that it refused, and InputError if it has no controller.
+    Raises the server's error for the first job that it refuses, and InputError if it has no controller.
     """
     keys: list[str] = []
     jobs: list[str] = []

@@ -53,7 +53,7 @@ JOB_KEYS = (
 """All keys of a job file."""
 
 _UNIT = re.compile(r"_(gpu_hours|hours|usd|gb)$")
-"""What a field of Job has after the name of its key."""
+"""The unit with which a field of Job ends, and which its key in the file does not have."""
 _REQUIRED = {
     "resources": "{accelerators: H100:1..8}",
     "work": "40 gpu-hours",
@@ -98,18 +98,18 @@ class JobFile:
     checkpoint_keep: int = DEFAULT_KEEP
     """How many checkpoints the store keeps."""
     grace_hours: float = DEFAULT_GRACE_HOURS
-    """From the request to stop to the kill."""
+    """How long workers may take to stop before they are killed."""
     retries: Retries = field(default_factory=Retries)
     hang_after_hours: float = DEFAULT_HANG_HOURS
-    """Without new progress for this long, by the wall clock, a job that reports any counts as hung."""
+    """A job that reports progress counts as hung after this long without any, by the wall clock."""
     progress_log: str | None = None
-    """The pattern that finds progress in what the job prints; None: none is searched for."""
+    """The pattern that finds progress in what the job prints; None: the output is not searched."""
     fleet_class: str | None = None
     """The class of a job that is part of a stream; such a job needs no deadline."""
     patience_hours: float | None = None
     """In a fleet: how long it may go without GPUs before it rents on demand; None: the allocator decides."""
     priority: float | None = None
-    """In a fleet: the weight of an hour of its waiting, where a usual job has 1."""
+    """In a fleet: how much an hour of its waiting counts, 1 for a usual job; None: as its class says."""
     owner: str = ""
     """The person or team that the job belongs to."""
     dated: bool = False
@@ -146,7 +146,7 @@ def parse_job(text: str, *, path: str | Path = "<text>", now: datetime | None = 
 
 
 def submitted_file(submitted: Submitted) -> JobFile:
-    """Read the file of a job as it read when the job was submitted: dates in it count from then."""
+    """Read the job file in a journal's entry; dates in it count from when the job was submitted."""
     now = datetime.fromisoformat(submitted.submitted_utc)
     return parse_job(submitted.text, path=submitted.path, now=now)
 
@@ -158,7 +158,7 @@ class JobText:
     """
 
     def __init__(self, text: str, path: str | Path = "<text>") -> None:
-        """Parse a text; raises FileError where it is no YAML."""
+        """Parse a text; raises FileError if it is not YAML."""
         self.text, self.path, self._mistakes = text, str(path), Mistakes(path)
         with kept_secret(text):
             self.tree = parse_tree(text, self._mistakes)
@@ -169,7 +169,7 @@ class JobText:
         return self.tree.entries.keys() if isinstance(self.tree, Section) else ()
 
     def read(self, now: datetime | None = None) -> JobFile:
-        """Return the job file, once; raises FileError with every mistake."""
+        """Return the job file, to be called once; raises FileError with every mistake."""
         present = datetime.now(UTC) if now is None else now
         if present.tzinfo is None:
             raise InputError(f"now must have a time zone, got {present.isoformat()}")
@@ -188,7 +188,7 @@ def _read(fields: Fields, now: datetime) -> JobFile:
     text = scalar(keys.words)
     times = [fields.section.entries[key].value for key in ("deadline", "worthless_after") if key in fields]
     gpus = fields.read("resources", resources, ONE_GPU)
-    # Streams are planned as if jobs kept their work when their width changes: a job of a class checkpoints.
+    # Streams are planned as if jobs kept their work when their width changes, so by default they checkpoint.
     unsaid = _Checkpoint() if "class" in fields else _NO_CHECKPOINT
     checkpoint = fields.read("checkpoint", _checkpoint, unsaid)
     return JobFile(
@@ -221,7 +221,7 @@ def _read(fields: Fields, now: datetime) -> JobFile:
 
 
 def _checkpoint(tree: Tree, mistakes: Mistakes) -> _Checkpoint:
-    """Read how work survives a loss; `none` says that it does not."""
+    """Read the section `checkpoint`; `none` means that work does not survive a loss."""
     if isinstance(tree, Scalar) and tree.text == "none":
         return _NO_CHECKPOINT
     known = ("dir", "every", "grace", "takes", "shared", "url", "keep", "size")
@@ -241,7 +241,7 @@ def _checkpoint(tree: Tree, mistakes: Mistakes) -> _Checkpoint:
 
 
 def _check_store(fields: Fields) -> None:
-    """Note keys of a store that do not fit together: a folder restored from a store belongs to one job."""
+    """Note keys that do not go together; with a store, a folder cannot be shared, because it is restored."""
     if "keep" in fields and "url" not in fields:
         fields.note("keep", "must come with url, got no url; checkpoints in the folder are the job's own")
     if "url" in fields and fields.read("shared", scalar(keys.yes_or_no), False):
@@ -305,7 +305,7 @@ def _job(fields: Fields, gpus: Resources, checkpoint: _Checkpoint, now: datetime
 
 
 def usual_end(deadline_hours: float, worthless_after_hours: float | None) -> AfterDeadline:
-    """Return what happens to late work unless the file says so: after a hard deadline it is worth nothing."""
+    """Return the default of `after_deadline`: stop after a hard deadline, when the work is worth nothing."""
     soft = worthless_after_hours is not None and worthless_after_hours > deadline_hours
     return "finish-fast" if soft or math.isinf(deadline_hours) else "stop"
 
@@ -333,21 +333,21 @@ def _located(fields: Fields, error: InputError) -> FileError:
 
 
 class Named(NamedTuple):
-    """What a job file names that reading it would load or open."""
+    """Code and files that reading a job file would load or open."""
 
-    code: str  # what in its policy says where code is to be found; empty where nothing does
+    code: str  # the word in its policy that leads to code of the user's; empty if there is none
     csv: bool  # whether a speedup, or one of a phase, is in another file
 
 
 def named_in(job: JobText) -> Named:
-    """Return what reading a job file that others sent would load or open, without doing so."""
+    """Return what reading a job file would load or open, without doing so: others may have sent it."""
     if not isinstance(job.tree, Section):
         return Named("", False)
     policy = job.tree.entries.get("policy")
     written = walk(policy.value) if policy else ()
     words = [word for key, tree in written for word in (key, tree.text if isinstance(tree, Scalar) else "")]
     speedups = [tree for key, tree in walk(job.tree) if key == "speedup" and isinstance(tree, Section)]
-    return Named(next(filter(is_place, words), ""), any("csv" in one.entries for one in speedups))
+    return Named(next(filter(is_place, words), ""), any("csv" in tree.entries for tree in speedups))
 
 
 HIDDEN = "***"
@@ -364,11 +364,11 @@ _NEXT_KEY = re.compile(rf"^\s*[\"']?(?:{'|'.join(map(re.escape, JOB_KEYS))})[\"'
 
 @contextmanager
 def kept_secret(text: str) -> Iterator[None]:
-    """Raise FileErrors about a job file again, without the values under its `secrets`.
+    """Remove the values under `secrets` from FileErrors about a job file.
 
-    Readers do not quote secrets. But a file may be so broken that one ends up somewhere else: below another
-    key, in a key, in a message of the YAML parser. So every word that looks as if it were written under
-    `secrets` is replaced. Causes are dropped, too: YAML's own errors quote the line.
+    Readers do not quote secrets. But in a broken file a secret may end up somewhere else: below another key,
+    in a key, or in a message of the YAML parser. So every word that looks as if it were written under
+    `secrets` is replaced. The error's cause is dropped, too: YAML's own errors quote the line.
     """
     try:
         yield

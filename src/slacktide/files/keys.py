@@ -1,4 +1,4 @@
-"""Reads values of job and fleet files: one reader for each kind of value, from its text or its YAML tree."""
+"""Reads single values of job, fleet and machines files: one reader for each kind of value."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def words(text: str) -> str:
 
 
 def positive(parse: Callable[[str], float]) -> Callable[[str], float]:
-    """Return a parser that also refuses zero."""
+    """Return this parser with a check that the amount is > 0."""
 
     def read(text: str) -> float:
         if (amount := parse(text)) <= 0:
@@ -77,7 +77,7 @@ UNKNOWN = "unknown"  # how a file says that the work of a job is not known
 
 
 def work(unknown_gpu_hours: float) -> Callable[[str], float]:
-    """Return a reader of a job's work; where it is unknown, this is taken for it."""
+    """Return a reader of a job's work in GPU-hours; for `unknown` it returns the argument."""
 
     def read(text: str) -> float:
         if text != UNKNOWN:
@@ -104,7 +104,6 @@ def how_many(text: str) -> int:
 
 
 def store_url(text: str) -> str:
-    """Read the URL of a store."""
     parse_url(text)
     return text
 
@@ -168,7 +167,7 @@ def accelerators(tree: Tree, _: Mistakes) -> Accelerators:
 
 
 def word(key: str, known: Iterable[Word]) -> Callable[[str], Word]:
-    """Return a parser of the words that a key may have."""
+    """Return a parser that accepts only these words as the value of a key."""
 
     def read(text: str) -> Word:
         for choice in known:
@@ -202,7 +201,7 @@ def due(now: datetime) -> Callable[[str], float]:
 
 
 def is_date(text: str) -> bool:
-    """Whether a text stands for an absolute time, so that the hours until then depend on when it is read."""
+    """Whether a text is an absolute time, so that the hours until then depend on when it is read."""
     return bool(_DATE.match(text.strip()))
 
 
@@ -301,7 +300,7 @@ def _made(spec: Spec, register: Register[Any], folder: Path, *more: str) -> Spec
     try:
         register.make(whole)
     except (TypeError, ValueError, ArithmeticError) as error:
-        # Plug-ins of others check their parameters in their own ways.
+        # Plug-ins that users wrote may raise any of these for a wrong parameter.
         raise InputError(f"{named}: parameters must fit the {register.kind}, got: {error}") from error
     return whole
 
@@ -327,8 +326,8 @@ def progress(tree: Tree, mistakes: Mistakes) -> str | None:
 def log_pattern(text: str) -> str:
     """Read a pattern with one group (a share or percent) or two (done and total).
 
-    It is tried on every line that a job prints, so all that could take exponential time is refused: repeated
-    groups, backreferences and lookaround. What remains takes bounded time on a line of bounded length.
+    It is tried on every line that a job prints, so whatever could take exponential time is refused: repeated
+    groups, backreferences and lookaround. All other patterns take bounded time on a line of bounded length.
     """
     if len(text) > LONGEST_PATTERN:
         raise InputError(f"a pattern must have at most {LONGEST_PATTERN} characters, got {len(text)}")

@@ -27,10 +27,10 @@ JOIN_WITHIN_HOURS = 0.25
 
 @dataclass(frozen=True, slots=True)
 class MachineOffer:
-    """What a machine of a pool has and costs."""
+    """How many GPUs a machine of a pool has, and what it costs."""
 
     gpus: int
-    usd_per_hour: Mapping[Capacity, float]  # by the ways in which it may be rented, spot and on demand
+    usd_per_hour: Mapping[Capacity, float]  # for spot and on demand; one that is missing is not rented
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +45,8 @@ class MachinesFile:
     path: str = "<text>"
 
     def rules(self, speed: float = 1.0) -> Rules:
-        """Return the rules of the reconciler; `speed` is that of its clock against real time."""
-        # All periods are real ones: on a faster clock they are that many times as many hours.
+        """Return the rules of the reconciler, whose clock runs `speed` times as fast as real time."""
+        # Periods are in real time, so a faster clock counts that many times as many hours for each.
         plain = Rules()
         return Rules(
             usd_per_hour={spec[:2]: self.usd_per_hour(spec) for spec in self.specs()},
@@ -81,12 +81,11 @@ class MachinesFile:
         return providers.make({name: {**(settings or {}), "renter": owner}})
 
     def renting(self, renter: Renter, speed: float) -> Renting:
-        """Return what a back end needs to rent machines for an owner; `speed` is how fast its clock runs."""
+        """Return what a back end needs to rent machines for an owner; for `speed` see `rules`."""
         return Renting(self.provider_for(renter), self.rules(speed), tuple(self.specs()))
 
     @property
     def folder(self) -> Path:
-        """The folder that the file is in."""
         return Path(self.path).absolute().parent
 
 

@@ -16,9 +16,9 @@ from slacktide.market.formats.samples import Cell, CellRow, SamplePlace, cells_o
 
 WIDTH_COLUMNS = ("gpus", "n_gpus", "num_gpus", "n_acc", "workers")  # usual names of the column of widths
 RATE_COLUMNS = ("throughput", "speedup", "rate")
-"""Usual names of columns in which more is faster; another one is any that ends in `_per_s`."""
+"""Usual names of columns in which more is faster; any other name that ends in `_per_s` counts, too."""
 TIME_COLUMNS = ("seconds", "minutes", "hours", "duration")
-"""Usual names of columns in which less is faster; another one is any that begins with `time`."""
+"""Usual names of columns in which less is faster; any other name that begins with `time` counts, too."""
 REPEAT_COLUMNS = ("run", "repeat", "trial", "seed")  # columns that number the repeats of one measurement
 MAX_MEASURED_GPUS = 1_000_000  # more GPUs than any measured job had: a larger width is a mistake
 _LISTED = 8
@@ -40,7 +40,7 @@ class MeasuredSeries(NamedTuple):
 
     group: Mapping[str, str]
     points: tuple[tuple[float, float], ...]
-    """Width and rate in any unit, by width; what was measured more than once is averaged."""
+    """Width and rate in any unit, sorted by width; widths measured more than once are averaged."""
 
 
 Row: TypeAlias = dict[str, Cell]  # the cells of a record by column
@@ -133,7 +133,7 @@ def _chosen(rows: list[Row], where: Mapping[str, str], path: str) -> list[Row]:
 
 
 def _check_alike(rows: list[Row], columns: _Columns, choice: RowSelection, path: str) -> None:
-    """Raise FileError rather than average different things: two models, two kinds of GPU."""
+    """Raise FileError for rows of one width that differ in another column, such as the model or the GPU."""
     explained = {columns.width, columns.speed, *choice.group, *choice.where, *REPEAT_COLUMNS}
     first: dict[str, Row] = {}
     for row in rows:

@@ -34,13 +34,13 @@ def without_secrets(text: str) -> str:
     secrets = _entries(root).get(SECRETS)
     if root is None or not isinstance(secrets, yaml.MappingNode) or not secrets.value:
         return text
-    # A node of its own for each: one that came twice would be written as an alias.
+    # A new node for each secret: YAML would write a node that is used twice as an alias.
     secrets.value = [(name, yaml.ScalarNode("tag:yaml.org,2002:null", "null")) for name, _ in secrets.value]
     return _written(root)
 
 
 def with_class(text: str, name: str) -> str:
-    """Return a job file's text with this class, whatever class it names."""
+    """Return a job file's text with this class in place of any class that it names."""
     root = _composed(text)
     if not isinstance(root, yaml.MappingNode):
         return text
@@ -55,12 +55,12 @@ def class_named(text: str) -> str:
 
 
 def is_bare(text: str) -> bool:
-    """Whether a job file names its class in a fleet, and leaves its GPUs or its work to that."""
+    """Whether a job file names its class in a fleet, and leaves its GPUs or its work to the class."""
     return leaves_to_class(_entries(_composed(text)))
 
 
 def leaves_to_class(keys: Collection[str]) -> bool:
-    """Whether a job file with these keys names its class, and leaves its GPUs or its work to that."""
+    """Whether a job file with these keys names its class, and leaves its GPUs or its work to the class."""
     return "class" in keys and not ("resources" in keys and ("work" in keys or "phases" in keys))
 
 
@@ -93,10 +93,10 @@ def with_tables(text: str, path: str) -> str:
 
 
 def class_text(fleet: str, name: str) -> str:
-    """Return the keys that a class of a fleet file has, as a job file's text; empty without this class."""
+    """Return the keys of a class in a fleet file as a job file's text; empty if there is no such class."""
     classes = _entries(_composed(fleet)).get("classes")
-    for one in classes.value if isinstance(classes, yaml.SequenceNode) else ():
-        entries = _entries(one)
+    for node in classes.value if isinstance(classes, yaml.SequenceNode) else ():
+        entries = _entries(node)
         if getattr(entries.get("name"), "value", None) == name:
             kept = [(_text(key), entries[key]) for key in INHERITED if key in entries]
             endless = [(key, node) for key, node in kept if (key.value, node.value) != ("deadline", "none")]
@@ -183,7 +183,7 @@ def with_keys(text: str, lines: Mapping[str, str], path: str | Path) -> str:
 
 
 def _end(node: yaml.Node) -> int:
-    """Return where a value ends: YAML's own end of a block is where the next one begins."""
+    """Return where a value ends; the end that YAML gives for a block is where the next value begins."""
     if isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
         last = node.value[-1]
         return _end(last[1] if isinstance(last, tuple) else last)

@@ -1,4 +1,4 @@
-"""Reads the URL of a checkpoint store and opens the file system that it stands for.
+"""Reads the URL of a checkpoint store (S3, Google Cloud Storage, a folder) and opens its file system.
 
 Credentials come from the environment, never from the URL: job files, journals and messages contain URLs.
 """
@@ -32,7 +32,7 @@ _REGION = re.compile(r"[a-z0-9-]{1,40}")
 
 
 class StoreUrl(NamedTuple):
-    """A URL that was found to be well-formed."""
+    """The parts of a well-formed URL of a store."""
 
     scheme: str
     root: str  # bucket and folder, or the absolute path of a folder
@@ -42,14 +42,14 @@ class StoreUrl(NamedTuple):
 
 
 def parse_url(text: str) -> StoreUrl:
-    """Read the URL of a store; raises InputError, which shows nothing that may be a credential."""
+    """Read the URL of a store; raises InputError, whose text shows nothing that may be a credential."""
     if text != text.strip() or not text.isprintable():
         raise InputError(f"must be a URL such as {EXAMPLES}, got blanks or control characters in it")
     try:
         parts = urlsplit(text)
     except ValueError:
         raise InputError(f"must be a URL such as {EXAMPLES}, got something else") from None
-    # A URL with a user, also where a slash in the password misleads the parser.
+    # A user and password before '@'; checked in the text, because a '/' in a password misleads the parser.
     if "@" in text.split("?", maxsplit=1)[0] or "@" in parts.query or "@" in parts.fragment:
         raise InputError(
             "must hold no credentials, got a URL with '@'; give them in the environment "

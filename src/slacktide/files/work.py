@@ -1,4 +1,4 @@
-"""Reads what a job or a class needs: its GPUs, its work in one phase or several, and how it scales with GPUs.
+"""Reads what a job or a class needs: its GPUs, its work in one or several phases, and its speedup by GPUs.
 
 A speedup is `{amdahl: 0.97}`, one of three other forms, or a CSV file of measurements.
 """
@@ -59,7 +59,7 @@ def _table(tree: Tree, mistakes: Mistakes) -> Speedup:
             points.append(_point(width, entry))
         except InputError as error:
             mistakes.add(entry.place, f"speedup.table: {error}")
-    # Without one good point the mistakes above say why; an error about an empty table would only repeat it.
+    # Without a correct point, the mistakes above say why; an error about an empty table would only repeat it.
     return Table(tuple(points)) if points else Linear()
 
 
@@ -117,12 +117,12 @@ _WORK = scalar(keys.positive(parse_work_gpu_hours))
 
 
 def phases(fields: Fields, scaling: Speedup, read: Reader[float] = _WORK) -> tuple[Phase, ...]:
-    """Read the work of a job or a class as its phases; none if there is a mistake in it.
+    """Read the work of a job or a class as its phases; returns none if there is a mistake.
 
     `read` reads the value of `work` where no phases are listed.
     """
     if "phases" in fields:
-        # Two statements of the same work could disagree, and none of them would be obviously right.
+        # Two statements of the same work could disagree, and neither would be obviously right.
         if "work" in fields:
             fields.note("work", "must be given once, got phases too; leave work to the phases")
         return fields.read("phases", lambda tree, mistakes: _phase_list(tree, scaling, mistakes), ())
@@ -132,12 +132,12 @@ def phases(fields: Fields, scaling: Speedup, read: Reader[float] = _WORK) -> tup
 
 
 def guessed_gpu_hours(scaling: Speedup, widths: Sequence[int], deadline_hours: float) -> float:
-    """Return the work to assume where it is unknown: half of what fits before the deadline at full width."""
+    """Return the work to assume if it is unknown: half of what can be done by the deadline at full width."""
     return 0.5 * deadline_hours * max(scaling(width) for width in widths)
 
 
 def work_spread(fields: Fields) -> float:
-    """Return the spread of a job's work, as a share: the usual one unless its file names one."""
+    """Return how far a job's work may be off, as a share of it; the usual spread if its file gives none."""
     entry = fields.section.entries.get("work")
     if entry is None or not isinstance(entry.value, Scalar):
         return USUAL_SPREAD
@@ -173,7 +173,7 @@ _CHOICE_KEYS = ("accelerators", "infra", "speed")
 
 
 class Resources(NamedTuple):
-    """The GPU that work is counted on, all widths, and the choices where there are any."""
+    """The GPU that work is counted on, all allowed widths, and the pools to choose from if any are named."""
 
     gpu: str
     widths: tuple[int, ...]
@@ -223,14 +223,14 @@ def _choice(
 
 
 def _union(choices: Sequence[PoolChoice]) -> Resources:
-    """Put choices together. The reference is the first of speed 1, or the first of all."""
+    """Join choices; work is counted on the GPU of the first choice with speed 1, else of the first choice."""
     reference = next((choice for choice in choices if choice.speed == 1.0), choices[0])
     widths = sorted({width for choice in choices for width in choice.widths})
     return Resources(reference.gpu, tuple(widths), tuple(choices))
 
 
 def _infra(text: str) -> str:
-    """Read a place: names or `*`, separated by `/`."""
+    """Read a cloud, region or zone: names or `*`, separated by `/`."""
     parts = text.strip().split("/")
     if len(text) > _MAX_INFRA or not all(part.strip() == part and part for part in parts):
         raise InputError(f"must be a cloud, region or zone, such as gcp/us-central1-a, got {shown(text)}")

@@ -55,7 +55,7 @@ CHECKPOINT_KEYS = ("every", "size")
 class FleetFile:
     """The contents of a fleet file."""
 
-    classes: tuple[JobClass, ...]  # the part of each class that counts in a stream
+    classes: tuple[JobClass, ...]  # the part of each class that matters without a market
     budget: str  # the budget as written, such as `20000 usd/month`
     budget_gpus: float
     """GPUs that may be rented on average over time; infinite where only money limits them, on a market."""
@@ -141,7 +141,7 @@ def parse_fleet(text: str, *, path: str | Path = "<text>") -> FleetFile:
 
 
 def _average_gpus(written: WrittenBudget, usd_per_gpu_hour: float | None, *, market: bool) -> float:
-    """Return the GPUs of a budget on average; on a market, whose prices change, money alone is the limit."""
+    """Return the GPUs that a budget pays for on average; infinite on a market whose file names no price."""
     if market and written.average.gpus is not None:
         raise InputError(
             "with a market a budget must be money per period, such as 20000 usd/month, got "
@@ -170,9 +170,9 @@ def gpus_of(budget: Budget, usd_per_gpu_hour: float | None) -> float:
 
 
 def _class_list(tree: Tree, mistakes: Mistakes, market: bool) -> tuple[tuple[JobClass, JobTemplate], ...]:
-    """Read each class: the part that counts in a stream on demand at one price, and all of it, for a market.
+    """Read each class: the part that matters at one price on demand, and all of it for a market.
 
-    Without a market, deadlines and the other keys that only count there are mistakes.
+    Without a market, deadlines and the other keys that matter only there are mistakes.
     """
     found, lines = list[tuple[JobClass, JobTemplate]](), dict[str, int]()
     for place, item in enumerate(items(tree, "a list of classes, each starting with '- '"), start=1):
@@ -195,7 +195,7 @@ def _class_list(tree: Tree, mistakes: Mistakes, market: bool) -> tuple[tuple[Job
 
 
 def _job_class(fields: Fields, gpus: Resources | None) -> JobClass | None:
-    """Read the part of a class that counts in a stream; None if a mistake makes it unusable."""
+    """Read the part of a class that matters without a market; None if a mistake makes it unusable."""
     fields.require("name", "bert")
     name = fields.read("name", scalar(keys.name), "")
     arrivals = _arrivals(fields)
@@ -252,7 +252,7 @@ def _widths(tree: Tree, _: Mistakes) -> tuple[int, ...]:
 
 
 def _class_resources(fields: Fields, market: bool) -> Resources | None:
-    """Read the GPUs of a class, None where it names only widths, or none; note keys that need a market."""
+    """Read the `resources` of a class, None if it has none; note keys that need a market."""
     for key in MARKET_KEYS if not market else ():
         if key in fields:
             must = "must come with 'market:' in the fleet file"
@@ -263,7 +263,7 @@ def _class_resources(fields: Fields, market: bool) -> Resources | None:
 
 
 def _template(fields: Fields, one: JobClass, gpus: Resources | None) -> JobTemplate:
-    """Read the rest of a class after its part for streams; mistakes are noted at their places."""
+    """Read the rest of a class, which matters on a market; mistakes are noted at their places."""
     duration = scalar(keys.positive(parse_duration_hours))
     deadline = fields.read("deadline", scalar(_due), math.nan if "deadline" in fields else math.inf)
     worthless_after = fields.read("worthless_after", duration, None)
@@ -293,7 +293,7 @@ def _due(text: str) -> float:
 
 
 def _checkpoint(tree: Tree, mistakes: Mistakes) -> tuple[float, float]:
-    """Read how often jobs checkpoint and how large a checkpoint is; `none`: they do not."""
+    """Read the hours between checkpoints and the size of one in GB; `none`: infinite, no checkpoints."""
     if isinstance(tree, Scalar):
         if tree.text == "none":
             return math.inf, 0.0

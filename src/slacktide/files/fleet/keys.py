@@ -1,4 +1,4 @@
-"""Reads the keys of a fleet file other than its classes: budget, prices, simulation of the stream."""
+"""Reads the keys of a fleet file other than its classes: budget, prices, and how to simulate the stream."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class StreamSettings:
     """How to simulate a stream of the fleet's jobs."""
 
     node_gpus: int = 1  # how many GPUs a rented node has
-    provisioning_hours: float = 0.0  # from the request for a node to its use; billed
+    provisioning_hours: float = 0.0  # from the request for a node until it is ready; billed
     idle_grace_hours: float = 0.0  # how long a node may be idle before it is released
     arrivals: str = "poisson"  # how jobs come: `poisson` or `bursty`
     sizes: str = "exponential"
@@ -54,7 +54,7 @@ def quota(text: str) -> int:
 def price(tree: Tree, mistakes: Mistakes) -> float:
     """Read `2.50 usd` or `{spot: …, on_demand: …, spot_share: …}`: USD per GPU-hour.
 
-    Of two prices the mean is taken, weighted by the share of GPU-hours that is spot.
+    Two prices give their mean, weighted by the share of GPU-hours that is spot.
     """
     money = scalar(positive(parse_money_usd))
     if not isinstance(tree, Section):
@@ -136,7 +136,7 @@ def _long(tree: Section, mistakes: Mistakes) -> WrittenBudget:
     hours = fields.read("per", scalar(positive(parse_period_hours)), math.nan)
     renewal = fields.read("renewed", scalar(_renewal(named)), _usual(named))
     if math.isnan(amount) or math.isnan(hours):
-        # What is wrong was noted at its place; the file is refused after all of it has been read.
+        # The mistake has been noted; the file is refused once all of it has been read.
         return WrittenBudget("", Budget(None, 1.0))
     text = f"{amount:,.10g} usd per {named}, {renewal}"
     return WrittenBudget(text, Budget(None, amount / hours), Allowance(amount, hours, renewal))

@@ -1,7 +1,7 @@
 """Reads tables of past jobs: when each arrived, how long it ran, on how many GPUs, and of which kind.
 
 Columns are recognized by the names that schedulers and trackers give them (Slurm's sacct, Weights & Biases,
-our own). Rows of jobs that did not run to their end are left out, and counted by reason.
+Slacktide). Rows of jobs that did not run to their end are left out and counted by reason.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class PastJobs:
 def read_past(path: str | Path, by: str | None = None) -> PastJobs:
     """Read a table of past jobs; `by` names the column of their kind. Raises FileError with the line."""
     place = str(path)
-    # Exports of trackers mix encodings; times and numbers, which count, are ASCII.
+    # Trackers' exports mix encodings; the times and numbers, which matter here, are ASCII in all of them.
     data = read_at_most(path, MAX_BYTES, f"{MAX_BYTES // 1_000_000} MB")
     rows = _rows(data.decode("utf-8", errors="replace"), place)
     names = [cell.strip().lower().removeprefix("\ufeff") for cell in rows[0]]
@@ -179,7 +179,7 @@ def _lasted(cells: dict[str, str], columns: dict[str, str]) -> float | None:
 
 
 def _duration(text: str, column: str) -> float | None:
-    """Read seconds, hours where the column says so, or Slurm's [D-]HH:MM:SS."""
+    """Read seconds, hours if the column's name ends with that, or Slurm's [D-]HH:MM:SS; returns hours."""
     number = _number(text)
     if number is not None:
         return number if column.endswith("_hours") else number / 3600
@@ -191,7 +191,7 @@ def _duration(text: str, column: str) -> float | None:
 
 
 def _gpus(text: str) -> int:
-    """Read a number of GPUs, also out of Slurm's `billing=8,gres/gpu=4`; 0 where there is none."""
+    """Read a number of GPUs, or find it in Slurm's `billing=8,gres/gpu=4`; 0 if there is none."""
     number = _number(text)
     if number is not None:
         return int(number) if 0 < number <= 1e6 else 0

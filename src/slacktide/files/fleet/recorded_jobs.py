@@ -20,7 +20,7 @@ from slacktide.market.formats.samples import CellRow, rows_of
 TIME_COLUMNS = {"arrival_hours": 1.0, "arrival_s": 3600.0, "submit_s": 3600.0, "time": 3600.0}
 """Columns of arrival times, and how many of their units make an hour."""
 MOMENT_COLUMNS = {"submit_hours": 1.0, "submit_utc": 1.0, "submitted": 1.0, **TIME_COLUMNS}
-"""Columns of submission times to a fleet on a market, which may be dates."""
+"""The same for a fleet on a market, where the values may also be dates."""
 CLASS_COLUMNS = ("class", "application")
 WORK = "work_gpu_hours"
 DURATION, WIDTH = "duration_s", "num_gpus"
@@ -29,12 +29,12 @@ DEADLINE, VALUE, PRIORITY, PATIENCE = "deadline_hours", "value_usd", "priority",
 NAME, OWNER = "name", "owner"
 NONE = "none"
 EPOCH_HOURS = 100_000.0
-"""Numbers from here on count from 1970: as hours of a run they would be more than eleven years."""
+"""Hours from here on count from 1970: as hours of a run they would be more than eleven years."""
 MOST_HOURS = 1e7
-"""The latest arrival, from the origin of the file's times: more than 1,000 years is a mistake of units."""
+"""The latest arrival, from hour 0 of the file: more than 1,000 years must be a wrong unit."""
 MOST_SPAN_HOURS = 876_000.0  # the longest that a recorded stream may be: a hundred years
 LEAST_AMOUNT, MOST_AMOUNT = 1e-9, 1e12
-"""Work, durations and widths outside of these are slips, and sums of them would lose the others."""
+"""Work, durations and widths outside of these must be mistakes; added to others they would drown them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class FleetJobs:
 
 
 def read_jobs(path: str | Path, classes: Sequence[JobClass], *, sizes: str, seed: int = 0) -> Stream:
-    """Read a stream of jobs of some classes; where a file does not give sizes, they are drawn.
+    """Read a stream of jobs of some classes; if the file does not give sizes, they are drawn at random.
 
     Needs a column of times (`arrival_hours`, or in seconds `submit_s`, `arrival_s` or `time`) and one of
     classes (`class` or `application`), unless there is only one class. Work is read from `work_gpu_hours`,
@@ -70,12 +70,12 @@ def read_jobs(path: str | Path, classes: Sequence[JobClass], *, sizes: str, seed
 def read_fleet_jobs(
     path: str | Path, templates: Sequence[JobTemplate], *, sizes: str, seed: int = 0
 ) -> FleetJobs:
-    """Read the jobs of a fleet; where a table does not give work, it is drawn.
+    """Read the jobs of a fleet; if the table does not give work, it is drawn at random.
 
-    Columns: when a job was submitted (`submit_hours`, or a date in `submit_utc` or `submitted`; those of a
-    recorded stream too), `class`, `work_gpu_hours` (or `duration_s` and `num_gpus`), and where there are any
-    `deadline_hours`, `value_usd`, `priority`, `patience_hours`, `name` and `owner`. An empty cell is as the
-    class says. Raises FileError with the line of a mistake.
+    Columns: when a job was submitted (`submit_hours`, a date in `submit_utc` or `submitted`, or a column of
+    times as in `read_jobs`), `class`, `work_gpu_hours` (or `duration_s` and `num_gpus`), and optionally
+    `deadline_hours`, `value_usd`, `priority`, `patience_hours`, `name` and `owner`. An empty cell means what
+    the class says. Raises FileError with the line of a mistake.
     """
     if not templates:
         raise InputError(f"{path}: jobs must be of a class, got a fleet file without classes; add 'classes:'")
@@ -100,7 +100,7 @@ def read_fleet_jobs(
 
 
 def _in_order(jobs: list[Member], dated: bool, path: str) -> FleetJobs:
-    """Return jobs in the order of their submission; dates are counted from the midnight before the first."""
+    """Return jobs in the order of submission; dates are counted from the midnight before the first job."""
     jobs.sort(key=lambda job: job.submitted_hours)
     began = 24.0 * math.floor(jobs[0].submitted_hours / 24.0) if dated else 0.0
     _check_span(jobs[-1].submitted_hours - began, "a table of jobs", path)
@@ -115,7 +115,7 @@ def _check_span(hours: float, what: str, path: str) -> None:
 
 
 class _JobTable:
-    """The rows of a table of jobs, and which of its columns says what; None where it has none."""
+    """The rows of a table of jobs, and the names of its columns of times, classes and sizes."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class _JobTable:
         came: str,
         own: Iterable[str] = (),
     ) -> None:
-        """Read a table; jobs `came` at `times`, which are the names of columns, `own` are further ones."""
+        """Read a table; `times` are columns of times to look for, `own` others; `came` is for errors."""
         self.path, self._classes, self._times = str(path), classes, times
         rows = list(rows_of(read_text(path), self.path))
         if not rows:
@@ -154,11 +154,11 @@ class _JobTable:
         return FileError(message, path=self.path, line=row.number)
 
     def mistake(self, row: CellRow, name: str, must: str) -> FileError:
-        """Return the error about a cell that quotes it."""
+        """Return an error about a cell, which it quotes."""
         return self._refused(row, f"column {shown(name)} must {must}, got {shown(self._cell(row, name))}")
 
     def arrival(self, row: CellRow) -> tuple[float, int, float]:
-        """Return the arrival time of a job, its class and its size."""
+        """Return the arrival time of a job in hours, the index of its class, and its size."""
         hours = self._number(row, self.time) / self._times[self.time]
         if abs(hours) > MOST_HOURS:
             must = f"column {shown(self.time)} must be within {MOST_HOURS:g} hours"
@@ -167,7 +167,7 @@ class _JobTable:
         return hours, kind, self._size(row, kind)
 
     def moment(self, row: CellRow) -> tuple[float, bool]:
-        """Return when a job was submitted, and whether that is a date, in hours since 1970."""
+        """Return when a job was submitted, in hours, and whether these are a date's hours since 1970."""
         text = self._cell(row, self.time)
         try:
             hours = float(text) / self._times[self.time]
@@ -186,7 +186,7 @@ class _JobTable:
     def job(
         self, row: CellRow, templates: Sequence[JobTemplate], hours: float, drawn: float | None
     ) -> Member:
-        """Return the job of a row, whose size was drawn where the table has none."""
+        """Return the job of a row; `drawn` is its size if the table has none."""
         kind = self._kind(row)
         member = templates[kind].member(hours, self._size(row, kind) if drawn is None else drawn)
         weight = self._optional(row, PRIORITY, least=keys.LEAST_WEIGHT, most=keys.MOST_WEIGHT)
@@ -215,7 +215,7 @@ class _JobTable:
         least: float = LEAST_AMOUNT,
         most: float = MOST_AMOUNT,
     ) -> float | None:
-        """Return a number that a table may leave out, or what stands for it where the cell says `none`."""
+        """Return an optional number: None for an empty cell, the argument `none` for a cell with `none`."""
         text = self._cell(row, name)
         if not text:
             return None
