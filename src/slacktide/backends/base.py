@@ -1,4 +1,4 @@
-"""The contract of back ends, which hold GPUs for the engine. They report facts, never money."""
+"""The interface that every back end implements: it holds GPUs for jobs, and reports facts, never money."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ class LaunchSpec:
 
     job: str
     run: str = ""
-    """Shell text of the user, started once per worker."""
+    """The user's shell command, started once per worker."""
     setup: str | None = None
-    """Shell text that has to succeed once before the first worker is started."""
+    """A shell command that has to succeed once before the first worker is started."""
     workdir: str = "."
     env: Mapping[str, str] = field(default_factory=dict)
     secrets: tuple[str, ...] = ()
-    """Names only; `BackendPlace.secrets` knows the values, which stand in no journal."""
+    """Names only; `BackendPlace.secrets` returns the values, which are never written to a journal."""
     checkpoints: bool = True
-    """Whether it makes any; if not, every loss begins it anew and nothing need be kept."""
+    """Whether the job makes checkpoints; if not, it starts over after every loss of workers."""
     checkpoint_dir: str | None = None
-    """Where checkpoints go; None: wherever the back end likes, the same place for all attempts."""
+    """Where checkpoints go; None: the back end chooses a folder, the same one for all attempts."""
     checkpoint_url: str | None = None
-    """The store to which checkpoints are copied, and from which they are brought to a machine that has none;
-    None: they are only where the workers write them. A back end that cannot must refuse the job."""
+    """The store to which checkpoints are copied, and from which a machine that has none loads them. None:
+    they stay where the workers write them. A back end that cannot copy them must refuse the job."""
     checkpoint_keep: int = 2
     """How many checkpoints the store keeps."""
     grace_s: float = 0.0
     """How long a worker may take to checkpoint and end after the request to stop, by the wall clock."""
     worked: bool = False
-    """Whether it has done work already, which must not be lost where the back end keeps its checkpoints."""
+    """Whether it has done work already: a back end that has lost its checkpoints must then not start it."""
     progress_log: str | None = None
     """A pattern that finds progress in what rank 0 prints: one group is a share or percent, two are done and
     total. None: the job reports progress itself, or not at all."""
@@ -52,7 +52,7 @@ class WorkerFailure(NamedTuple):
     exit_code: int
     """Negative: the signal that ended it."""
     hopeless: bool = False
-    """Whether trying again would end the same: the command does not exist, or the set-up failed."""
+    """Whether trying again is useless: the command does not exist, or the set-up failed."""
     what: str = ""
 
 
@@ -63,29 +63,29 @@ class JobProgress(NamedTuple):
     checkpointed_share: float
     """The part that a worker killed without notice would not lose."""
     at_hours: float = -math.inf
-    """When the workers of this attempt last reported it; minus infinity while only earlier ones have."""
+    """When the workers of this attempt last reported it; minus infinity while only earlier attempts have."""
     saved: SavedEvidence = "said"
     """How `checkpointed_share` is known."""
 
 
 class BackendStatus(NamedTuple):
-    """What there is of a job, by the back end's own knowledge."""
+    """What a back end knows about a job."""
 
     attempt: int = 0
-    """The set of workers that all of this is about: an older one than ordered until that has gone."""
+    """The attempt that all of this is about: an older one than was ordered, until its workers have gone."""
     pool: str | None = None
     spot_gpus: int = 0
     on_demand_gpus: int = 0
-    """Held now, of any attempt, including workers that were requested to end: this is what is paid for."""
+    """Held now, of any attempt, including workers that were told to stop: this is what is paid for."""
     pending_gpus: int = 0
-    """Ordered and not there yet."""
+    """Ordered but not there yet."""
     taken_spot_gpus: int = 0
     """Lost since the attempt began although Slacktide did not end them: a loss, not a failure."""
     progress: JobProgress | None = None
     """None: nothing was ever reported, so the engine estimates by physics."""
     finished: bool | None = None
-    """Whether all workers ended with 0, without a request to stop, and reported that all is done where they
-    report anything; None: not known, so the work ends when physics says so."""
+    """Whether all workers exited with 0, not told to stop, and reported that all is done if they report
+    anything. None: not known, so the work ends when the engine's estimate says so."""
     failure: WorkerFailure | None = None
     metrics: Mapping[str, float] = {}
     silent_s: float = 0.0
@@ -96,30 +96,29 @@ class BackendStatus(NamedTuple):
     """On-demand machines that disappeared although Slacktide did not end them: also a loss, and not a
     failure."""
     stopped: bool = False
-    """Whether this attempt was requested to stop, by anyone, or lost workers: it will never finish, whatever
-    it exits with, and only a new attempt goes on."""
+    """Whether this attempt got a stop signal from anyone, or lost workers: it will never finish, whatever it
+    exits with, and only a new attempt can continue."""
     since_hours: float = math.inf
-    """When the workers of this attempt were started, on the market's clock; infinite while they were not, and
-    where that is not known."""
+    """When the workers of this attempt were started, on the market's clock; infinite if they were not, or if
+    that is not known."""
     until_hours: float = math.inf
-    """When the last worker of this attempt had gone, on the market's clock: by its own note, else by the last
-    sign of life. Infinite while one lives, and where that is not known."""
+    """When the last worker of this attempt ended, on the market's clock: by its exit note, else by its last
+    sign of life. Infinite while one still runs, or if that is not known."""
     before_until_hours: float = math.inf
-    """When the last worker of the attempt before this one had gone; infinite where that is not known."""
+    """When the last worker of the attempt before this one ended; infinite if that is not known."""
     newest_attempt: int = 0
-    """The highest attempt that was ever begun here: a new one must be higher."""
+    """The highest attempt that this back end ever began for the job: a new one must be higher."""
     trouble: str = ""
-    """What keeps this job from being run here just now, in a sentence; it is no other job's trouble."""
+    """Why this job cannot run here just now, as a sentence; it concerns no other job."""
     reform_hours: float = -math.inf
-    """When workers that stayed from the attempt before received their places in this one: they worked until
-    then. Infinite while not all have taken them, minus infinity where all workers were started."""
+    """When workers kept from the attempt before received their places in this one: until then they worked in
+    the old one. Infinite until all have taken their places, minus infinity if all workers are new."""
     notice_hours: float | None = None
-    """In how many market hours the first of the spot GPUs of this attempt are taken, where a warning came;
-    None: there was no warning."""
+    """Market hours until the first spot GPUs of this attempt are taken; None: no warning came."""
 
 
 PIECE_BYTES = 1 << 16
-"""The most of a line of output that is handed on at once."""
+"""The longest piece of a line of output that `Log.read` yields."""
 
 
 class Log(Protocol):
@@ -134,9 +133,9 @@ class Log(Protocol):
     def rank(self) -> int: ...
 
     def read(self, after: int) -> Iterator[bytes]:
-        """Yield the lines that begin at this many bytes or later, each with its end where it has one.
+        """Yield the lines from this byte on, each with its newline if it has one.
 
-        A line that is longer comes in pieces of PIECE_BYTES, so no reader has to keep all of it in memory.
+        Longer lines come in pieces of PIECE_BYTES, so that no reader has to keep a whole one in memory.
         """
         ...
 
@@ -148,19 +147,19 @@ class Backend(Protocol):
     """
 
     def enter(self, launch: LaunchSpec) -> None:
-        """Get to know a job; raises InputError or BackendError when it cannot be run here."""
+        """Register a job; raises InputError or BackendError when it cannot be run here."""
         ...
 
     def hold(self, order: Order) -> None:
-        """Make it so."""
+        """Have the job hold what the order says; later calls of `look` start and end workers for it."""
         ...
 
     def look(self, jobs: Sequence[str]) -> Mapping[str, BackendStatus]:
-        """Move on whatever is under way, and say of each of these jobs what is; raises BackendError."""
+        """Take the next steps of what is under way; return the status of these jobs. Raises BackendError."""
         ...
 
     def stop_hours(self, job: str) -> float:
-        """Return how many market hours letting go of everything may take."""
+        """Return how many market hours it may take to end all workers of a job."""
         ...
 
     def logs(self, job: str) -> Sequence[Log]:
@@ -168,17 +167,17 @@ class Backend(Protocol):
         ...
 
     def sweep(self, orders: Sequence[Order]) -> None:
-        """End every worker that no order explains, and watch over those that one does."""
+        """Adopt the workers that belong to these orders, and end all others of this journal."""
         ...
 
     def close(self) -> None:
-        """Let go of files and connections, not of workers: the next controller takes charge of them."""
+        """Close files and connections; workers keep running, and the next controller adopts them."""
         ...
 
 
 @runtime_checkable
 class Preemptable(Protocol):
-    """A back end that can play the market."""
+    """A back end that can take spot GPUs away on request, as the market would."""
 
     def take(self, job: str, spot_left: int, notice_s: float) -> None:
         """Take spot GPUs away until only this many are left, as the market does, after some notice."""
@@ -186,7 +185,7 @@ class Preemptable(Protocol):
 
 
 class PoolRoom(NamedTuple):
-    """The most GPUs of each kind that can be had, for all jobs together; infinite where that is not known."""
+    """The most GPUs of each kind that all jobs together can hold; infinite if that is not known."""
 
     spot_gpus: float = math.inf
     on_demand_gpus: float = math.inf
@@ -194,10 +193,10 @@ class PoolRoom(NamedTuple):
 
 @runtime_checkable
 class Bounded(Protocol):
-    """A back end that knows how much can be had, whatever the market says."""
+    """A back end that knows how many GPUs it can provide, whatever the market quotes."""
 
     def room(self, pool: str) -> PoolRoom:
-        """Return how much can be had in a pool, as far as is known; what is held already is part of it."""
+        """Return how many GPUs a pool can provide, as far as is known, including those that are held."""
         ...
 
 
@@ -207,13 +206,12 @@ class RentsMachines(Protocol):
 
     @property
     def rented(self) -> int:
-        """How many machines have been rented and not been seen to end; looking brings it down to what is
-        needed."""
+        """How many rented machines have not been seen to end; `look` brings it down to what is needed."""
         ...
 
     @property
     def renting_trouble(self) -> str:
-        """What keeps it from renting or giving back what it should; empty when nothing does."""
+        """Why it cannot rent or end machines as it should; empty when it can."""
         ...
 
 
@@ -224,19 +222,19 @@ class BackendPlace:
     folder: Path = Path(".")
     """Where it may keep files; nothing else writes below it, except under names that begin with a dot."""
     owner: str = "nobody"
-    """Whose workers they are: the journal's id, which no other journal has."""
+    """The id of the journal that the workers belong to; no other journal has it."""
     speed: float = 1.0
-    """How many times as fast as the wall's the market's clock runs."""
+    """How many times as fast as the wall clock the market's clock runs."""
     now_hours: Callable[[], float] = lambda: -math.inf
     """Reads the market's clock."""
     secrets: Callable[[str], Mapping[str, str]] = lambda job: {}
     """Returns the values of a job's secrets, and of variables that it took over; raises InputError."""
     diary: MachineLog = field(default_factory=MemoryMachineLog)
-    """Where the account of rented machines is written: the journal. Only to be used inside of a call of the
-    back end, by the thread that calls it."""
+    """Where the account of rented machines is written: the journal. Only to be used while a method of
+    the back end runs, by the thread that called it."""
     renting: Callable[[str, str], Renting] | None = None
-    """Returns from which provider and how machines are rented, given the address that they join and the file
-    with the token for it, both perhaps empty; None: no machine is rented. Raises InputError."""
+    """Returns the provider and the rules for renting, given the address that machines join and the file with
+    its token, both possibly empty; raises InputError. None: no machines are rented."""
 
 
 backends: Register[Backend] = Register(

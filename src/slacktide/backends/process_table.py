@@ -1,12 +1,12 @@
 """The processes of this machine: distinguished by pid and start time, and found by a variable they carry.
 
-A pid alone names nothing for long: the system reuses it. A process that may be signaled is therefore
-known by its start time as well, or by the variable that every worker hands down to what it starts.
+A pid alone does not identify a process, because the system reuses it. A process that may be signaled is
+therefore known by its start time as well, or by the variable that every worker hands down to what it starts.
 
 A process may also hide: wipe out the marker and begin a session of its own. A worker's supervisor is
 therefore made a subreaper, where the system has that (Linux): whatever the worker starts stays below it,
-however often its parents end. What is left below it when the command has ended the supervisor writes down,
-because from its own end on nothing leads from it to them.
+however often its parents end. When the command has ended, the supervisor notes what is left
+below it, because once it has ended too nothing links those processes to it.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class Process(NamedTuple):
     """One process, not to be mixed up with a later one of the same pid."""
 
     pid: int
-    started: str  # when it began, in the words of the system
+    started: str  # when it began, as the system writes it
 
     @property
     def boot(self) -> str:
-        """Of which boot of the machine it is; empty where the system does not say."""
+        """The id of the boot in which it began; empty where the system does not say."""
         return self.started.partition(" ")[2]
 
 
@@ -69,7 +69,7 @@ def alive(process: Process) -> bool:
 
 
 def dying(pid: int) -> bool:
-    """Say whether a process has been killed, or begun to exit, and only has not come round to it yet."""
+    """Say whether a process has been killed or begun to exit, though it may not have ended yet."""
     stat = _stat(pid) if _LINUX else None
     if stat is None:
         return False
@@ -84,7 +84,7 @@ def dying(pid: int) -> bool:
 
 
 def scan() -> Iterator[SeenProcess]:
-    """Yield every living process but this one; none where the system has no /proc of Linux's kind."""
+    """Yield every living process but this one; none on systems without Linux's /proc."""
     if not _LINUX:
         return
     for entry in os.listdir("/proc"):
@@ -108,7 +108,7 @@ def send(process: Process, number: signal.Signals) -> None:
 
 
 def send_group(leader_pid: int, number: signal.Signals) -> None:
-    """Signal a process group; its being gone, or not ours to signal, is left for the next look to find."""
+    """Signal a process group; if it is gone or not ours, nothing is raised: the next poll finds that out."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(leader_pid, number)
 
@@ -156,7 +156,7 @@ def _variable(environ: bytes, key: bytes) -> str | None:
 
 
 def _content(path: str) -> bytes:
-    """Read a small file with as little ado as possible: a scan reads two for every process."""
+    """Read a small file, unbuffered because that is faster: a scan reads two for every process."""
     with open(path, "rb", buffering=0) as file:
         return file.read()
 
@@ -169,8 +169,9 @@ def _ps_started(pid: int) -> str | None:
     return " ".join(answer[1:]) if answer and answer[0][0] not in "ZX" else None
 
 
-# The setting outlives exec, and posix_spawn cannot make it; so a short-lived Python makes it and becomes the
-# shell. It hands on the variables as they came and the signals that it ignores itself.
+# posix_spawn cannot make a process a subreaper, but the setting outlives exec: so a short-lived Python makes
+# itself one and becomes the shell. It passes variables on as they came, and resets signals that Python
+# ignores.
 _PROGRAM = """
 import os, signal, sys
 try:
@@ -187,7 +188,7 @@ os.execve(sys.argv[1], sys.argv[1:], given)
 
 
 def as_subreaper(command: list[str]) -> list[str]:
-    """Return a command that becomes this one and adopts the orphans below it, where that can be had."""
+    """Return a command that runs this one as a subreaper (it adopts orphans below it) where possible."""
     if sys.platform != "linux" or not sys.executable or not Path("/proc/self/environ").exists():
         return command
     return [sys.executable, "-I", "-S", "-X", "utf8", "-c", _PROGRAM, *command]
@@ -212,7 +213,7 @@ def relatives(
 
 
 def left_behind(stem: Path) -> set[Process]:
-    """Return what a supervisor wrote down as left below it when its command had ended."""
+    """Return the processes that a supervisor noted as left below it when its command had ended."""
     try:
         lines = Path(f"{stem}.left").read_text(encoding="ascii", errors="replace").splitlines()
     except OSError:

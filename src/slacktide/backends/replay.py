@@ -1,7 +1,7 @@
-"""The back end without machines: it holds what is ordered and says nothing of progress.
+"""A back end without machines, for dry runs and tests: it reports every order as fulfilled, and no progress.
 
-The engine then estimates by physics, as it does for a script that reports nothing. It stands under the
-engine in dry runs and tests, where a run can be compared with the back-test to the cent.
+The engine then estimates progress, as it does for a script that reports nothing. A run can therefore be
+compared with the back-test to the cent.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Replay:
             self._orders[order.job] = order
 
     def look(self, jobs: Sequence[str]) -> Mapping[str, BackendStatus]:
-        """Say that what is ordered is there."""
+        """Report that each order is fulfilled."""
         return {job: self._facts(self._orders.get(job)) for job in jobs}
 
     def take(self, job: str, spot_left: int, notice_s: float) -> None:

@@ -1,4 +1,4 @@
-"""One worker for each GPU of a job: its process, its environment, its progress; shared by all back ends.
+"""One worker for each GPU of a job: its process, environment and progress. All back ends share this.
 
 Begin with `worker_set`.
 """

@@ -1,4 +1,4 @@
-"""The jobs whose workers a back end holds: what they have in common wherever they run, and their table."""
+"""The jobs of a back end and the table of them: what is common to all places where workers can run."""
 
 from __future__ import annotations
 
@@ -40,60 +40,61 @@ S = TypeVar("S", bound=AttemptSet)
 
 
 class OrderedJob(ABC, Generic[S]):
-    """One job of a back end: its folder, the last order, and the sets of workers that there are."""
+    """One job of a back end: its folder, its last order, and the sets of workers that exist."""
 
     def __init__(self, place: Path, owner: str) -> None:
         self.place, self.owner = place, owner
         self.launch: Launch | None = None
         self.refusal = "the command of the job is not known yet"
-        """Why there is no launch, while there is none."""
+        """Why `launch` is still None."""
         self.order: WorkerOrder | None = None
-        self.current: S | None = None  # the set of workers that there is, of whichever attempt
+        self.current: S | None = None  # the set of workers that exists now, of whichever attempt
         self.going: list[S] = []
-        """What an earlier controller left and no order explains, and workers that leave while others stay."""
+        """Sets that are to end: what an earlier controller left without an order, and workers that leave a
+        set."""
         self.newest = 0  # the highest attempt that was ever begun here
-        self.trouble = ""  # what went wrong at the last step that was tried
+        self.trouble = ""  # why the last step failed; empty if it did not
         self.formed: int | None = None
-        """The attempt that is ours to begin though it has a folder already."""
+        """The attempt that may be begun although it has a folder already."""
         self.retry_at = self.held_at = -math.inf
 
     @abstractmethod
     def take(self, spot_left: int, notice_s: float, now: float) -> None:
-        """Let the market take the highest-ranked spot workers beyond some; the others have to end too."""
+        """Let the market take the highest-ranked spot workers beyond `spot_left`, as in `JobTable.take`."""
 
     def enter(self, launch: Launch) -> None:
-        """Learn what is to be started, from the next start on."""
+        """Use this launch from the next start on."""
         self.launch = launch
 
     def open(self, now: float) -> None:
-        """Read what there is in the folder; raises InputError or OSError when it is not ours to read."""
+        """Read what the folder holds; raises InputError for another owner's, and OSError."""
         folder.check_owned(self.place, self.owner)
         self.newest = max([self.newest, *folder.attempts(self.place)])
 
     def hold(self, order: WorkerOrder, now: float) -> None:
-        """Take a new order; what could not be started is tried at once."""
+        """Take a new order; a start that failed is tried again at once."""
         self.order, self.retry_at, self.held_at = order, -math.inf, now
 
     @property
     def sets(self) -> list[S]:
-        """All sets that there are, the current one first."""
+        """All sets of workers, the current one first."""
         return [*(() if self.current is None else (self.current,)), *self.going]
 
     @property
     def attempt(self) -> int:
-        """The attempt that a status is about: the old one for as long as it has not gone; 0: none."""
+        """The attempt that a status is about: the old one until its workers have gone; 0: none."""
         about = self.current or self.order
         return 0 if about is None else about.attempt
 
     @property
     def is_void(self) -> bool:
-        """Whether the set that there is has the number of the order, but was made for another one."""
+        """Whether the current set has the order's attempt number but was made for a different order."""
         current, order = self.current, self.order
         return current is not None and order is not None and order.void and current.attempt == order.attempt
 
     @property
     def unformed_gpus(self) -> int | None:
-        """How many workers were ordered where none has begun and all still may; None: they have a set."""
+        """How many workers are ordered and still to be begun; None: their set has been made."""
         order = self.order
         if order is None or order.void:
             return 0
@@ -101,7 +102,7 @@ class OrderedJob(ABC, Generic[S]):
         return None if has_set else len(order.kinds)
 
     def checked(self, order: WorkerOrder) -> WorkerOrder:
-        """Return the order, void where another order began this attempt: the journal may be an old copy."""
+        """Return the order, made void if another order began this attempt: the journal may be an old copy."""
         if order.kinds and not order.void and self._is_foreign(order):
             self.order = order = order.voided()
         return order
@@ -113,24 +114,24 @@ class OrderedJob(ABC, Generic[S]):
 
     @abstractmethod
     def is_formed_for(self, current: S, order: WorkerOrder) -> bool:
-        """Say whether a set has the workers of an order of its number."""
+        """Say whether a set was made for this order of the same attempt."""
 
     def void_if_taken(self, spot_left: int) -> None:
-        """Void the order where none of it has begun and the market takes some of its spot workers."""
+        """Void the order if nothing of it has begun and the market takes some of its spot workers."""
         order = self.order
         has_begun = self.current is not None and order is not None and self.current.attempt == order.attempt
         if order is not None and not has_begun and order.kinds.count("spot") > spot_left:
             self.order = order.voided()
 
     def startable(self, now: float) -> Launch:
-        """Return what is to be started; raises BackendError where that is not known."""
+        """Return how to start the workers; raises BackendError if that is not known."""
         if self.launch is None:
             self.retry_at = now + RETRY_S
             raise BackendError(f"the workers cannot be started: {self.refusal}")
         return self.launch
 
     def not_startable(self, attempt: int, why: object, now: float) -> BackendError:
-        """Return the error for an attempt that the system refuses just now; it is tried again soon."""
+        """Return the error for an attempt that could not be started; it is tried again in RETRY_S."""
         self.retry_at = now + RETRY_S
         return BackendError(
             f"attempt {attempt} of job {self.place.name} must be startable, got: {why}; "
@@ -138,7 +139,7 @@ class OrderedJob(ABC, Generic[S]):
         )
 
     def clear_trouble(self, now: float) -> None:
-        """Forget the trouble of the last step once that was tried again."""
+        """Forget the trouble of the last step, unless that still waits to be tried again."""
         if now >= self.retry_at:
             self.trouble = ""
 
@@ -151,22 +152,22 @@ class JobTable(ABC, Generic[J]):
 
     Every call returns at once and may be repeated; `tick` does what takes time, a step at a time, and is to
     be called every 20 to 100 ms. One controller at a time may use an owner's name; workers outlive it, and
-    the next one finds them with `sweep`. What is no job's name raises InputError.
+    the next one finds them with `sweep`. An invalid job name raises InputError.
     """
 
     def __init__(self, root: Path, owner: str, now: Callable[[], float]) -> None:
-        """Look after the jobs of an owner below `root`; raises InputError for a name that is none."""
+        """Look after the jobs of an owner below `root`; raises InputError for an invalid name."""
         check_name("an owner's name", owner)
         self._root, self._owner, self._now = Path(os.path.abspath(root)), owner, now
         self._jobs: dict[str, J] = {}
 
     @abstractmethod
     def _new_job(self, place: Path) -> J:
-        """Return a job that is mentioned for the first time, with a folder of its own."""
+        """Make the job that has this folder."""
 
     @abstractmethod
     def tick(self) -> None:
-        """Take the next steps for all jobs; what goes wrong with one is that one's trouble."""
+        """Take the next steps for all jobs; an error of one only becomes the `trouble` of that one."""
 
     @abstractmethod
     def look(self, job_id: str) -> ProcessStatus:
@@ -174,32 +175,32 @@ class JobTable(ABC, Generic[J]):
 
     @abstractmethod
     def sweep(self, keep: Mapping[str, int]) -> None:
-        """Take charge of what an earlier controller left: keep these attempts, end all else.
+        """Adopt the workers that an earlier controller left, of these attempts by job, and end all others.
 
-        Kept workers are watched as if we had started them; the missing ones of a set that was only half begun
-        are started when the same attempt is held again. An attempt that was requested to stop is not kept.
-        To be called before the first order: a job that has one is not touched, for its workers are ours.
+        Adopted workers are watched as if we had started them; workers that a half-begun set lacks are started
+        when the same attempt is held again. An attempt that was told to stop is not adopted. Call it before
+        the first order: a job that has one is left alone, because its workers are ours.
         """
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of connections and processes of our own; workers stay."""
+        """Close connections and end helper processes; workers keep running."""
 
     def _job(self, job_id: str) -> J:
-        """Return a job whose name was found on this machine, and need not be checked."""
+        """Return the job of a name that needs no check, because it was found on this machine."""
         if job_id not in self._jobs:
             self._jobs[job_id] = self._new_job(self._root / job_id)
         return self._jobs[job_id]
 
     def _known(self, job_id: str) -> J:
-        """Return a job by a name that was given."""
+        """Return the job of a name that a caller gave, once it is checked."""
         check_name("a job id", job_id)
         return self._job(job_id)
 
     def register(self, launch: Launch) -> None:
-        """Make a job known, with its folders; registered again, the new launch counts from the next start on.
+        """Make a job known, and its folders; called again, it sets the launch to use from the next start on.
 
-        Raises InputError for what cannot be run, BackendError when our own folder cannot be written.
+        Raises InputError for a job that cannot be run, BackendError if its folder cannot be written.
         """
         job = self._known(launch.job)
         try:
@@ -226,13 +227,13 @@ class JobTable(ABC, Generic[J]):
         part: SetPart | None = None,
         pool: str = "",
     ) -> None:
-        """Order these workers, rank i of kind `kinds[i]`; no kinds: none at all, whatever the attempt.
+        """Order these workers, rank i of kind `kinds[i]`; without kinds all end, whatever the attempt.
 
-        A `part` says which ranks they have in a set that several machines carry.
+        A `part` says which ranks they have in a set that spans several machines.
 
-        The same attempt again changes nothing. Another one ends the workers that there are and then, from
-        `not_before` on, starts the new ones, which needs a registered job. Where only the number of workers
-        changes and all say that they can, those that stay are not ended (`reforming`). Attempts only grow.
+        The same attempt again changes nothing. A higher one ends the present workers and then, from
+        `not_before` on, starts new ones, if the job is registered. If only the number of workers changes and
+        all of them can re-form, those that stay are not ended (see `reforming`).
         """
         job = self._known(job_id)
         before = job.order.attempt if job.order else 0
@@ -247,17 +248,16 @@ class JobTable(ABC, Generic[J]):
     def take(self, job_id: str, spot_left: int, notice_s: float) -> None:
         """Let the market take the highest-ranked spot workers beyond `spot_left`, after some notice.
 
-        They get SIGTERM and when the notice is over SIGKILL; without notice SIGKILL at once. The others of
-        the attempt get SIGTERM and the grace period, since the set has to re-form; if they say that they can
-        do that in place, they get it only if the next order does not keep them. Nothing is started until
-        another attempt is ordered.
+        They get SIGTERM, and SIGKILL when the notice is over; without notice SIGKILL at once. The others of
+        the attempt get SIGTERM and the grace period, since the set cannot go on; if they can re-form, they
+        get it only if the next order does not keep them. Nothing is started until another attempt is ordered.
         """
         if spot_left < 0 or not notice_s >= 0:
             raise InputError(f"spot_left and notice_s must be >= 0, got {spot_left} and {notice_s}")
         self._known(job_id).take(spot_left, notice_s, self._now())
 
     def _advance(self, step: Callable[[str, J], None]) -> None:
-        """Take a step for each job; what goes wrong with one is its own trouble and no other's."""
+        """Take a step for each job; an error of one only becomes the `trouble` of that one."""
         for job_id, job in self._jobs.items():
             try:
                 step(job_id, job)
@@ -267,7 +267,7 @@ class JobTable(ABC, Generic[J]):
                 job.trouble = f"job {job_id} must be watchable, got: {error}; retrying"
 
     def _sweep(self, named: Iterable[str], step: Callable[[str, J], None]) -> None:
-        """Take a step for each job that has a folder here, or is among those that are named."""
+        """Take a step for each job that has a folder here or is named."""
         on_disk = {place.name for place in folder.jobs(self._root, self._owner)}
         for job_id in sorted(on_disk | set(named)):
             job = self._job(job_id)

@@ -1,8 +1,8 @@
-"""How far a job has come: lines of JSON that it appends to a file, or what a pattern finds in what it prints.
+"""Reads a job's progress from JSON lines that it appends to a file, or by a pattern from what it prints.
 
-A job may write what and as much as it likes; the process that watches it has other jobs to look after. So a
-look reads a bounded part of what is new, parses a bounded number of lines and keeps a bounded number of
-metrics. In what is passed over it looks for one thing, the last line that says how much is done.
+A job may write any amount of anything, while the process that reads it has other jobs to watch. So each poll
+reads a limited part of what is new, parses a limited number of lines and keeps a limited number of metrics.
+In the part that it skips it only searches for the last line that says how much is done.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from slacktide.backends.workers.job_folder import open_plain_file
 from slacktide.core.types import SavedEvidence
 
 LONGEST_LINE_BYTES = 1 << 16  # longer lines are not read
-AT_MOST_BYTES = 1 << 20  # how much of what was added is read at a look; of more than this only the end
-AT_MOST_LINES = 1000  # how many lines are parsed at a look; of more than these only the last ones
-SEARCHED_BYTES = 1 << 26  # how far back the last report is looked for in what is passed over
-TRIES = 100  # how many lines among these are tried that look like a report
+AT_MOST_BYTES = 1 << 20  # how much is read at a poll: if more was added, only the end of it
+AT_MOST_LINES = 1000  # how many lines are parsed at a poll: if there are more, only the last ones
+SEARCHED_BYTES = 1 << 26  # how far back the skipped part is searched for the last report
+TRIES = 100  # how many of its lines that look like a report are parsed
 MOST_METRICS = 64
 LONGEST_NAME = 64
-UNREAD = "unread_lines"  # the metric that says how many lines were not read, where some were not
+UNREAD = "unread_lines"  # the metric that counts lines that could not be read
 
 _DONE = b'"done"'
-_BROKEN = (ValueError, TypeError, OverflowError, RecursionError)  # what reading a broken line may raise
+_BROKEN = (ValueError, TypeError, OverflowError, RecursionError)  # what parsing a broken line may raise
 
 
 class ReportedProgress(NamedTuple):
@@ -46,14 +46,14 @@ class ReportedProgress(NamedTuple):
 
 
 class Follower(ABC):
-    """Follows a file that a job writes, and knows when it last reported anything, and anything more."""
+    """Follows a file that a job writes, and knows when the job last reported, and when progress last grew."""
 
     def __init__(self, progress: ReportedProgress) -> None:
         self.progress = progress
         self.grown_at = -math.inf
-        """When more was last found to be done than ever in this attempt, on the caller's clock."""
+        """When progress last exceeded all that was reported before in this attempt, on the caller's clock."""
         self.reported_at: float | None = None
-        """When it was last found to say how much is done; None while it never has."""
+        """When a report of how much is done was last found; None: never."""
         self._most_share = -1.0
 
     @abstractmethod
@@ -61,11 +61,11 @@ class Follower(ABC):
         """Take in what was added; raises OSError."""
 
     def poll(self, now: float) -> None:
-        """Read what was added; a last line without its end waits for it."""
+        """Read what was added; a last line without its newline is kept for the next poll."""
         reports = self.progress.reports
         try:
             self._read_on()
-        except OSError:  # it is missing, or the job keeps it from being read
+        except OSError:  # it is missing, or the job made it unreadable
             return
         if self.progress.reports > reports:
             self.reported_at = now
@@ -73,11 +73,11 @@ class Follower(ABC):
                 self.grown_at, self._most_share = now, self.progress.done_share
 
     def begin_anew(self) -> None:
-        """Expect a new set of workers, who may have to do again what was done."""
+        """Expect a new set of workers, which may have to repeat work and so report less at first."""
         self._most_share = -1.0
 
     def catch_up(self, path: Path, now: float) -> None:
-        """Read what was there before us, and date it by the file: a restart is no sign of life."""
+        """Read what was written before we started, dated by the file: our start is no sign of progress."""
         try:
             silent_s = max(0.0, time.time() - path.stat().st_mtime)
         except OSError:
@@ -95,17 +95,18 @@ class Tail(Follower):
         super().__init__(ReportedProgress())
         self.path = path
         self.broken_lines = 0
-        """Lines that could not be read, or were too many; what came too fast to be counted counts as one."""
-        self.behind = False  # whether the file was longer than what was read of it
+        """How many lines could not be parsed or were skipped; a part that is skipped whole counts as one
+        line."""
+        self.behind = False  # whether more of the file remains to be read
         self._inode = 0
         self._offset = 0
         self._rest = b""
-        self._inside = False  # whether the next bytes are of a line that is too long
+        self._inside = False  # whether the next bytes belong to a line that is skipped
         self.catch_up(path, now)
 
     @property
     def metrics(self) -> Mapping[str, float]:
-        """What the job measures, and how many of its lines were not read, if some were not."""
+        """The metrics that the job reports and, if lines could not be read, their number."""
         if not self.broken_lines:
             return self.progress.metrics
         return {**self.progress.metrics, UNREAD: float(self.broken_lines)}
@@ -125,7 +126,7 @@ class Tail(Follower):
         self._take_in(added)
 
     def _skip(self, handle: int, to: int) -> None:
-        """Go on at a later place, inside whatever line is there, with the last word from before it."""
+        """Skip ahead to byte `to`, perhaps in the middle of a line, and take the last report before it."""
         begin = self._offset - len(self._rest)
         self._take(last_report(handle, max(begin, to - SEARCHED_BYTES), to + LONGEST_LINE_BYTES))
         self.broken_lines += 1
@@ -154,10 +155,10 @@ class Tail(Follower):
 
 
 def last_report(handle: int, begin: int, end: int) -> list[bytes]:
-    """Return the last whole line of a part of a file that says how much is done, if one does."""
+    """Return the last whole line between two bytes of a file that says how much is done, if any does."""
     tries = TRIES
     while end > begin and tries > 0:
-        # A line may lie across a border, so parts overlap by the longest one.
+        # A line may cross the border between two parts, so parts overlap by the length of the longest line.
         start = max(begin, end - AT_MOST_BYTES - LONGEST_LINE_BYTES)
         *lines, _ = os.pread(handle, end - start, start).split(b"\n")
         likely = [line for line in lines if _DONE in line]
@@ -170,7 +171,7 @@ def last_report(handle: int, begin: int, end: int) -> list[bytes]:
 
 
 def _last_of(lines: Iterable[bytes]) -> list[bytes]:
-    """Return the first of some lines that says how much is done; only a few are tried."""
+    """Return the first line, in the order given, that says how much is done; at most TRIES are parsed."""
     likely = (line for line in lines if _DONE in line and len(line) <= LONGEST_LINE_BYTES)
     for line in islice(likely, TRIES):
         with suppress(*_BROKEN):
@@ -182,8 +183,8 @@ def _last_of(lines: Iterable[bytes]) -> list[bytes]:
 def parse_report(line: bytes, before: ReportedProgress) -> ReportedProgress:
     """Return a report updated by a line; raises ValueError or TypeError if the line is broken.
 
-    A line without `done` only brings metrics. Shares are clipped to [0, 1]; metrics that are no finite
-    numbers are left out, and so are those with long names and those that come when there are many already.
+    A line without `done` only brings metrics. Shares are clipped to [0, 1]; metrics that are not finite
+    numbers, have long names or exceed the number that is kept are left out.
     """
     if len(line) > LONGEST_LINE_BYTES:
         raise ValueError("a line must not be longer than the limit for reading")
@@ -200,7 +201,7 @@ def parse_report(line: bytes, before: ReportedProgress) -> ReportedProgress:
 
 
 def _with(known: Mapping[str, float], reported: Mapping[str, object]) -> Mapping[str, float]:
-    """Return metrics updated with a report, as far as there is room for them."""
+    """Return the metrics updated with a report's, of which no more than MOST_METRICS are kept."""
     metrics = dict(known)
     for name, value in reported.items():
         has_room = name in metrics or len(metrics) < MOST_METRICS
@@ -219,10 +220,10 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-PRINTED_BYTES = 1 << 18  # how much of what was added is read at a look; of more than this only the end
-PRINTED_LINES = 500  # how many lines are searched at a look
+PRINTED_BYTES = 1 << 18  # how much is read at a poll: if more was added, only the end of it
+PRINTED_LINES = 500  # how many lines are searched at a poll: the last ones
 PRINTED_LINE_BYTES = 200  # of longer lines only the beginning is searched
-SLOW_S = 0.25  # a pattern that takes longer than this at one look is not tried again
+SLOW_S = 0.25  # a pattern that takes longer than this at one poll is given up
 
 _END = re.compile(rb"[\r\n]+")
 
@@ -240,7 +241,7 @@ class PrintedProgress(Follower):
         self._rest = b""
 
     def follow(self, path: Path, now: float) -> None:
-        """Read on in the log of another attempt, if it is another; what is there already is dated by it."""
+        """Switch to the log at this path, if it is another; what it already holds is dated by the file."""
         if path == self._path:
             return
         self._path, self._offset, self._rest = path, 0, b""
@@ -282,9 +283,9 @@ class PrintedProgress(Follower):
 
 
 def share_of(found: re.Match[bytes], line: bytes) -> float | None:
-    """Return the share of the work that a match contains; None where it is no number that can be one.
+    """Return the share of the work that a match contains; None if it is not a valid one.
 
-    Two groups are done and total. One is percent where a % follows or it is above 1, else a share.
+    Two groups are done and total. A single one is a percentage if a % follows or it is above 1, else a share.
     """
     try:
         numbers = [float(group) for group in found.groups()]

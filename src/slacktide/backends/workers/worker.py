@@ -1,10 +1,9 @@
-"""One supervised process, started by us or found again, and all that it started.
+"""One supervised worker process, started by us or found again, and everything that it started.
 
-A few lines of shell stand between a worker and a controller that may die at any moment. A worker says itself
-that it is there, before it runs anything of the user's, and how it ended: with which code, whether it had
-been requested to stop, and when on the machine's own clock. A controller that dies after a fork and before
-any note of its own therefore loses no one: the next one reads the notes. Notes are whole lines: what does not
-end in a newline is not there yet.
+A controller may die at any moment, so a few lines of shell supervise each worker. They leave a note before
+they run the user's command, and another one when it has ended: with which code, whether a stop had been
+requested, and when on the machine's own clock. So the next controller finds even a worker whose controller
+died right after the fork. Notes are whole lines: one that does not end in a newline is not written yet.
 """
 
 from __future__ import annotations
@@ -85,14 +84,14 @@ _DEFAULT_SIGNALS = (
     signal.SIGPIPE,
     signal.SIGCHLD,
 )
-"""What a controller may ignore and its workers must not."""
+"""Signals that a controller may ignore but its workers must not."""
 
 
 def spawn(stem: Path, stop: Path, log: Path, workdir: Path, run: str, environ: Mapping[str, str]) -> int:
     """Start a supervised command in a session of its own and return the supervisor's pid.
 
-    Names, paths and texts travel as arguments, never inside shell text. Raises OSError when the system
-    cannot start it. The stop note lies next to the others.
+    Names, paths and commands are passed as arguments, never inside shell text. `stop` must be in the folder
+    of `stem`. Raises OSError when the system cannot start it.
     """
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
     try:
@@ -113,12 +112,12 @@ def spawn(stem: Path, stop: Path, log: Path, workdir: Path, run: str, environ: M
 
 
 def exit_code(status: int) -> int:
-    """Return a status as a shell reports it (128 and the signal) in our form: minus the signal."""
+    """Convert a status as a shell reports it (128 plus the signal) to our form: minus the signal."""
     return 128 - status if 128 < status <= 128 + 64 else status
 
 
 def _files(output: int) -> Sequence[tuple[int, ...] | tuple[int, int, str, int, int]]:
-    """Say what a new process has open: nothing to read, the log to write, and not one file of ours."""
+    """Return which files a new process has open: an empty input, the log as output, and none of ours."""
     standard: list[tuple[int, ...] | tuple[int, int, str, int, int]] = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
         (os.POSIX_SPAWN_DUP2, output, 1),
@@ -128,7 +127,7 @@ def _files(output: int) -> Sequence[tuple[int, ...] | tuple[int, int, str, int, 
 
 
 def _inheritable() -> list[int]:
-    """Return our open files that a new process would get: what Python opens is none of them."""
+    """Return our open files that a new process would inherit; files that Python opened are not inherited."""
     folder = "/proc/self/fd" if os.path.isdir("/proc/self/fd") else "/dev/fd"
     return [number for number in map(int, os.listdir(folder)) if number > 2 and _handed_down(number)]
 
@@ -142,14 +141,14 @@ def _handed_down(number: int) -> bool:
 
 _BOOTED_S = 0.0  # when this boot began, on its own clock
 VANISHED = -int(signal.SIGKILL)
-"""The exit code of a worker that left no word: nothing but SIGKILL keeps a supervisor from writing it."""
+"""The exit code of a worker without an exit note: only SIGKILL keeps a supervisor from writing one."""
 
 
 class Worker:
-    """A rank of an attempt: whether it lives, how it ended, and when the patience with it ends.
+    """One rank of an attempt: whether it runs, how it ended, and when it will be killed.
 
-    The command of a user may end before what it started has: a shell dies of SIGTERM at once while the
-    training under it still saves. Such leftovers have the same patience, and the worker is there until they
+    A user's command may end before the processes that it started: a shell dies of SIGTERM at once while the
+    training below it still saves. They get the same grace period, and the worker counts as present until they
     have gone.
     """
 
@@ -167,18 +166,18 @@ class Worker:
         """Whether its own note says that a stop had been requested, by any sender."""
         self.signaled = False  # whether we signaled it to end while it lived
         self.lost = False
-        """Whether it ended without a word: its machine, or what stands for that, was taken from it."""
+        """Whether it ended without an exit note or our signal, as when its machine is taken."""
         self.gone_s: float | None = None
         """When it and all that it started had gone, on the machine's own clock."""
         self.kill_at = math.inf
         self.leftovers: list[Process] = []
-        self.cleared = False  # whether it has ended and nothing of it was found any more
+        self.cleared = False  # whether it has ended and none of its processes was found any more
         self._signaled_processes: set[Process] = set()
         self._seen_s: float | None = None
         """When it was last seen alive, on the machine's own clock: its pid's session was its own then."""
         self._ended_s: float | None = None
         self._outlived = False  # whether anything of it was found after its end
-        self._below: set[Process] = set()  # all that was ever found to be its own
+        self._below: set[Process] = set()  # every process that was ever found to be its own
 
     @property
     def awaited(self) -> bool:
@@ -211,7 +210,7 @@ class Worker:
         return self.process.pid if self.process else self.child
 
     def began(self, pid: int) -> None:
-        """Take note of a child of ours."""
+        """Remember the pid of the child process that we started for it."""
         self.child = pid
         self._seen_s = boot.seconds()
 
@@ -228,7 +227,7 @@ class Worker:
             self._end(status)
 
     def send_signal(self, number: signal.Signals, seen: Iterable[process_table.SeenProcess]) -> None:
-        """Signal its whole process group if it lived just now, and those of its processes that left it."""
+        """Signal its process group if it lived when last polled, and its processes outside that group."""
         relatives = self._relatives(seen)
         if self.alive and self.pid is not None:
             self.signaled = True
@@ -239,7 +238,7 @@ class Worker:
         self._signaled_processes.update(other.process for other in relatives)
 
     def clear(self, now: float, grace_s: float, seen: Iterable[process_table.SeenProcess]) -> None:
-        """Look for what outlived it, and end that: SIGTERM unless it had one before, patience, SIGKILL."""
+        """End processes that outlived it: SIGTERM unless they had one, SIGKILL after the grace period."""
         self._below |= left_behind(self.stem)
         self.leftovers = [other.process for other in self._relatives(seen)]
         self.cleared = not self.leftovers
@@ -256,15 +255,15 @@ class Worker:
         self._signaled_processes.update(self.leftovers)
 
     def _relatives(self, seen: Iterable[process_table.SeenProcess]) -> list[process_table.SeenProcess]:
-        """Return what is ours of all processes, and remember it: later nothing may lead from us to them."""
+        """Return which of all processes are its own, and remember them: later nothing may link them to it."""
         found = process_table.relatives(seen, self._owns, self._below)
         self._below.update(other.process for other in found)
         return found
 
     def _owns(self, other: process_table.SeenProcess) -> bool:
-        """Say whether a process is ours: by the marker, or, where it wiped that out, by the session.
+        """Say whether a process is its own: by the marker or, if that was removed, by the session.
 
-        The session counts only if its leader lived in our time: an old note may name a pid that is another's.
+        The session counts only if we saw its leader alive: the pid in an old note may be another process's.
         """
         if other.marker is not None:
             return self.marker in (other.marker, *other.outer)
@@ -285,7 +284,7 @@ class Worker:
         return os.waitstatus_to_exitcode(status)
 
     def _end(self, status: int | None) -> None:
-        """Note how it ended: by its own word first, then by what the system says; else it was lost."""
+        """Record how it ended: by its exit note, else its wait status; killed without a note, it was lost."""
         note = folder.read_exit(self.stem)
         self.ended_ns = folder.age_ns(Path(f"{self.stem}.exit")) or time.time_ns()
         if note is not None:
@@ -313,14 +312,13 @@ def _end_by_note(stem: Path, note: folder.ExitNote) -> float:
 
 
 def _end_by_signs(stem: Path, process: Process | None, seen_s: float | None) -> float:
-    """Return the last moment at which a worker that left no word is known to have lived.
+    """Return the last moment at which a worker without an exit note is known to have lived.
 
-    `seen_s` is when we saw it ourselves. The age of what it printed and reported covers the time between
-    looks.
+    `seen_s` is when we last saw it. What it printed and reported covers the time between two polls.
     """
     seen = [] if seen_s is None else [seen_s]
     last_s = max([*_ages(folder.signs(stem)), *seen], default=boot.seconds())
-    # Where boots have no ids it is not known, and taken for one of this boot.
+    # Where boots have no ids, it counts as a process of this boot.
     before = process is not None and bool(boot.boot_id()) and process.boot != boot.boot_id()
     return min(last_s, _BOOTED_S) if before else last_s
 
@@ -330,7 +328,7 @@ def attempt_end_s(stems: Iterable[Path]) -> float:
     found = [_BOOTED_S]
     for stem in stems:
         note = folder.read_exit(stem)
-        # What the job reported may be the word of a later attempt.
+        # The job's progress file may have been written by a later attempt.
         found += _ages(folder.own_signs(stem)) if note is None else [_end_by_note(stem, note)]
     return max(found)
 
@@ -347,7 +345,7 @@ def _ages(signs: Iterable[Path]) -> list[float]:
 
 
 def _uptime_s() -> float:
-    """Return what the supervisor would write down now: in a container that clock may differ from ours."""
+    """Return the uptime that a supervisor would note now; in a container that clock may differ from ours."""
     try:
         with open("/proc/uptime", encoding="ascii") as file:
             return float(file.read().split()[0])

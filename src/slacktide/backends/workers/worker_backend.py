@@ -1,7 +1,7 @@
-"""From orders to workers, one per GPU, and from what is seen of them to facts, wherever they run.
+"""The base of back ends that start a worker per GPU: it turns orders into workers and their state into facts.
 
-Grace and notice are seconds of the wall clock, however fast the market runs, because processes do not run
-faster with it.
+Grace and notice are seconds of the wall clock, however fast the market's clock runs, because processes do not
+run faster with it.
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ from slacktide.journal.events import Capacity
 
 SPOT: Capacity = "spot"
 ON_DEMAND: Capacity = "on-demand"
-NOT_FOUND = (126, 127)  # what a shell says of a command that is not there or may not be run
+NOT_FOUND = (126, 127)  # a shell's exit codes for a command that does not exist or may not be run
 SLACK_S = 0.5  # added to the grace where a stop must be over in time: signals and looks take time too
 
 
 @dataclass(slots=True)
 class WorkerBackend:
-    """A back end that starts workers; who holds them, and where, its kinds say."""
+    """A back end that starts workers; subclasses decide where, by their `workers`."""
 
     place: BackendPlace
     now_s: Callable[[], float] = field(init=False, default=time.monotonic)
-    """Reads the clock by which workers are started, which is never set."""
+    """Reads the monotonic clock by which workers are started."""
     workers: JobTable[Any] = field(init=False)
     _grace_s: dict[str, float] = field(default_factory=dict, init=False)
     _orders: dict[str, Order] = field(default_factory=dict, init=False)
     _times: dict[tuple[str, str], tuple[object, float]] = field(default_factory=dict, init=False)
-    """The market's time of what happened to a job, and to what it was that it happened."""
+    """By event and job: which attempt it happened to, and when on the market's clock."""
 
     def hold_workers(self, order: Order, kinds: tuple[Capacity, ...], not_before: float) -> None:
-        """Have workers of these kinds, in the order of their ranks, started from this time on."""
+        """Order workers of these kinds, rank by rank, to be started no earlier than `not_before`."""
         self.workers.hold(order.job, order.attempt, kinds, not_before, pool=order.pool)
 
     def enter(self, launch: LaunchSpec) -> None:
-        """Get to know a job; raises InputError when it has no command or its folders cannot be used.
+        """Register a job; raises InputError when it has no command or its folders cannot be used.
 
-        What already runs of a job that is refused is looked after all the same.
+        Workers of a refused job that already run are still watched.
         """
         self._grace_s[launch.job] = launch.grace_s
         try:
@@ -58,7 +58,7 @@ class WorkerBackend:
             raise
 
     def hold(self, order: Order) -> None:
-        """Have just these workers; a new attempt stops the old ones first, an older one comes too late."""
+        """Order exactly these workers; a new attempt stops the old ones first, an older one is ignored."""
         if order.attempt < max(1, self._orders.get(order.job, order).attempt):
             return  # before the first attempt there is nothing to stop either
         self._orders[order.job] = order
@@ -69,7 +69,7 @@ class WorkerBackend:
         self.hold_workers(order, kinds, self.now_s() + order.delay_s)
 
     def look(self, jobs: Sequence[str]) -> Mapping[str, BackendStatus]:
-        """Move starts, stops and kills on, end what is held for too long, and read what workers reported."""
+        """Advance starts and stops, end orders whose time is over, and return what workers reported."""
         for order in self._orders.values():
             if self.place.now_hours() >= order.until_hours:
                 self.hold(order)
@@ -81,11 +81,11 @@ class WorkerBackend:
         self.workers.take(job, spot_left, notice_s)
 
     def stop_hours(self, job: str) -> float:
-        """Return how long the grace is on the market's clock."""
+        """Return the grace period in hours of the market's clock."""
         return self._hours(self._grace_s.get(job, STRAY_GRACE_S) + SLACK_S)
 
     def logs(self, job: str) -> Sequence[Log]:
-        """Return the files into which the set-up and the workers of a job printed."""
+        """Return what the set-up and the workers of a job printed."""
         return self.workers.logs(job)
 
     def sweep(self, orders: Sequence[Order]) -> None:
@@ -93,11 +93,11 @@ class WorkerBackend:
         self.workers.sweep({order.job: order.attempt for order in orders})
 
     def close(self) -> None:
-        """End what copies checkpoints; workers outlive their controller."""
+        """End the processes that copy checkpoints; workers keep running without their controller."""
         self.workers.close()
 
     def launch_of(self, launch: LaunchSpec) -> Launch:
-        """Return what is to be started; raises InputError when that cannot be."""
+        """Return how to start the job's workers; raises InputError where that is impossible."""
         if not launch.run:
             raise InputError(
                 f"job {launch.job!r} must have a command, got no 'run'; write 'run: python train.py'"
@@ -146,19 +146,19 @@ class WorkerBackend:
         )
 
     def _hours(self, seconds: float) -> float:
-        """Return how long this many seconds of the wall clock are on the market's."""
+        """Convert seconds of the wall clock to hours of the market's clock."""
         return seconds * self.place.speed / 3600.0
 
     def _when(self, ago_s: float) -> float:
-        """Return which time of the market's clock was this many seconds ago."""
+        """Return the market's time this many seconds ago."""
         return self.place.now_hours() - self._hours(ago_s)
 
     def _gone_hours(self, gone_s: float) -> float:
-        """Return the market's time at a time of the machine's own clock, which may lie a little ahead."""
+        """Convert a time of the machine's own clock, perhaps slightly ahead, to the market's clock."""
         return self._when(max(0.0, boot.seconds() - gone_s))
 
     def _reform_hours(self, seen: ProcessStatus) -> float:
-        """Return when workers that stayed received their places, on the market's clock."""
+        """Return when workers that were kept received their places, on the market's clock."""
         if seen.reforming:
             return math.inf
         return self._when(math.inf if seen.places_sent_s is None else seen.places_sent_s)
@@ -175,7 +175,7 @@ class WorkerBackend:
         return self._found_first(("gone", job), about, self._gone_hours(seen.gone_s))
 
     def _found_first(self, key: tuple[str, str], about: object, hours: float) -> float:
-        """Return the time that was found first for the same event, so that every look reports the same."""
+        """Return the time that was first computed for an event, so that every look reports the same."""
         if key not in self._times or self._times[key][0] != about:
             self._times[key] = about, hours
         return self._times[key][1]
