@@ -22,8 +22,7 @@ from slacktide.core.errors import InputError
 from slacktide.journal.events import Capacity
 
 SIGN_S = 5.0
-"""How often to leave a sign that workers were seen alive, for the case that no controller is there at their
-end."""
+"""How often to note that workers were seen alive, in case no controller is there when they end."""
 
 
 class LocalJob(OrderedJob[WorkerSet]):
@@ -39,27 +38,27 @@ class LocalJob(OrderedJob[WorkerSet]):
     ) -> None:
         """Run a job with few of the controller's variables, on the GPUs that `pick_devices` chooses."""
         super().__init__(place, owner)
-        self.intent: folder.Intent | None = None  # what the set of workers was written down as
+        self.intent: folder.Intent | None = None  # what was written down about the current set
         self.reforming: Reforming | None = None
         """How far the set has come, if it was made from another one."""
         self.moved = False
-        """Whether its folder was moved under its workers, who may have failed because of that."""
+        """Whether its folder was moved while its workers ran, which may have made them fail."""
         self.tail: Tail | None = None
-        """What the job says of itself; None until its folder was found to be ours."""
+        """The job's own reports; None until its folder was found to be ours."""
         self.printed: PrintedProgress | None = None
-        """What it prints, where a pattern finds progress in that."""
+        """Progress found by a pattern in what it prints, if its file gives one."""
         self.stored: StoredCheckpoints | None = None
         """Its checkpoints in a store, where its file names one."""
         self.damaged: int | None = None
-        """The attempt whose note of what it was to be cannot be read."""
+        """The attempt whose attempt.json cannot be read."""
         self.began_at = now  # when the set of workers was begun
         self.before_gone_s: float | None = None
-        """When the attempt before this set had gone, where an earlier controller saw to both."""
+        """When the attempt before this one had gone, if an earlier controller began this one."""
         self.prefix = f"{owner}/{place.name}"
         self.setup = JobSetup(place, f"{self.prefix}/setup/0")
         self._base, self._pick_devices = base, pick_devices
         self._noted_share: float | None = None
-        """What an earlier controller knew of a store, for jobs that cannot be entered."""
+        """The share that an earlier controller knew to be in a store, for jobs that cannot be registered."""
         self._sign_at = -math.inf
 
     def open(self, now: float) -> None:
@@ -69,7 +68,7 @@ class LocalJob(OrderedJob[WorkerSet]):
             self._noted_share = read_note(folder.stored_path(self.place))
 
     def enter(self, launch: Launch) -> None:
-        """Learn what is to be started, from the next start on; what could not be started is tried at once."""
+        """Use this launch from the next start on; a start that failed is tried again at once."""
         super().enter(launch)
         self.retry_at = -math.inf
         if launch.spec.progress_log is None:
@@ -89,7 +88,7 @@ class LocalJob(OrderedJob[WorkerSet]):
 
     @property
     def finishing(self) -> bool:
-        """Whether all workers have gone, but not what they saved last is in the store."""
+        """Whether all workers have gone, but what they saved last is not in the store yet."""
         worker_set = self.current
         if self.stored is None or worker_set is None or not self._saves:
             return False
@@ -97,18 +96,18 @@ class LocalJob(OrderedJob[WorkerSet]):
 
     @property
     def _saves(self) -> bool:
-        """Whether the machine is the one whose folder is copied: that of rank 0."""
+        """Whether this machine's checkpoint folder is the one to copy: that of rank 0 is."""
         return self.intent is not None and 0 in self.intent.rank_numbers
 
     def advance(self, now: float) -> None:
-        """Take the next steps from what there is to what was ordered; raises BackendError if one fails."""
+        """Take the next steps towards what was ordered; raises BackendError if one fails."""
         self._poll(now)
         if self.stored is not None:
             self._keep_safe(self.stored, now)
         if self.order is not None:
             self._pursue(self.checked(self.order), now)
         if self.current and self.current.halved:
-            self.current.stop(now)  # no order came for a set that keeps the others
+            self.current.stop(now)  # no order came for a set in which the others go on
         if self.reforming:
             self.reforming.advance(now, go=self._may_go)
         if self.reforming is None or not self.reforming.under_way:
@@ -132,7 +131,7 @@ class LocalJob(OrderedJob[WorkerSet]):
             worker_set.take(taken, notice_s, now)
 
     def fence(self, patience_s: float, now: float) -> bool:
-        """End all workers within this time, and let none of the last order begin; say if any lived."""
+        """End all workers within this time, and start no more of the last order; say if any was alive."""
         if self.order and self.order.kinds:
             self.order = self.order.voided()
         sets = [worker_set for worker_set in self.sets if worker_set.present]
@@ -175,7 +174,7 @@ class LocalJob(OrderedJob[WorkerSet]):
             self.formed = attempt
 
     def worker_set_of(self, intent: folder.Intent, taken_over: Mapping[tuple[int, int], int]) -> WorkerSet:
-        """Return the workers of an attempt that no other has taken over, with all that is known on disk."""
+        """Return the workers of an attempt that no other has taken over, as their notes describe them."""
         workers = (
             self._worker(intent, rank, kind)
             for rank, kind in zip(intent.rank_numbers, intent.kinds, strict=True)
@@ -201,7 +200,7 @@ class LocalJob(OrderedJob[WorkerSet]):
         return (order.kinds, order.part.ranks if order.part else ()) == (kinds, ranks)
 
     def _poll(self, now: float) -> None:
-        """See who ended, and only then read the last reports: before that they may not have been all."""
+        """Find workers that ended, and only then read reports: otherwise the last ones could be missed."""
         self.setup.poll(now)
         for worker_set in self.sets:
             worker_set.poll(now)
@@ -220,7 +219,7 @@ class LocalJob(OrderedJob[WorkerSet]):
             self._sign_at = now + SIGN_S
 
     def _keep_safe(self, stored: StoredCheckpoints, now: float) -> None:
-        """Let the store have what the workers have saved, and at the end what they saved last."""
+        """Copy to the store what the workers have saved, and after their end what they saved last."""
         stored.poll(now)
         worker_set = self.current
         if worker_set is None and (self.order is None or not self.order.kinds):
@@ -237,7 +236,7 @@ class LocalJob(OrderedJob[WorkerSet]):
     def _reported_share(self) -> float | None:
         """Return what the workers of this attempt report to have saved; None while they report nothing.
 
-        What is printed does not say what is saved; whatever is in the folder goes with what is done.
+        Printed lines do not say what is saved: the folder then counts as holding all that is done.
         """
         source = self.printed or self.tail
         if source is None or source.reported_at is None or source.reported_at < self.began_at:
@@ -263,20 +262,20 @@ class LocalJob(OrderedJob[WorkerSet]):
             self._start(order, now)
 
     def _without_kept(self, order: WorkerOrder) -> WorkerOrder:
-        """Return the order, void where it is to keep workers that cannot be kept: others count on them."""
+        """Return the order, void if it keeps workers that cannot be kept: other machines rely on them."""
         if order.part is not None and order.part.kept and order.kinds:
             self.order = order = order.voided()
         return order
 
     def _part(self, worker_set: WorkerSet, order: WorkerOrder, now: float) -> None:
-        """Send away workers that are no longer wanted; how those of the last order ended stays known."""
+        """End workers that are no longer wanted; how those of the last order ended stays known."""
         if not worker_set.stopping:
             worker_set.stop(now)
         if worker_set.gone and not self.finishing and worker_set.attempt != order.attempt:
             self.current = self.intent = self.reforming = None
 
     def _start(self, order: WorkerOrder, now: float) -> None:
-        """Start what is missing; what the system refuses is tried again later."""
+        """Start the workers that are missing; a start that fails is tried again later."""
         launch, self.retry_at = self.startable(now), now + RETRY_S
         try:
             if self.tail is None:
@@ -296,7 +295,7 @@ class LocalJob(OrderedJob[WorkerSet]):
             if self.stored and not self.stored.ready(order.attempt, self._last_share, now):
                 return
             if self.stored and order.part and 0 not in order.part.ranks:
-                self.stored.disown()  # it is another machine's workers who save
+                self.stored.disown()  # the workers that save are on another machine
             part = order.part or _whole(self._pick_devices(len(order.kinds)))
             intent = self._intended(order, part, launch)
             self._write(intent, now)
@@ -340,7 +339,7 @@ class LocalJob(OrderedJob[WorkerSet]):
 
     @property
     def _settled(self) -> bool:
-        """Whether the set is not on the way from another one."""
+        """Whether the set is complete, not in the middle of re-forming."""
         return self.reforming is None or self.reforming.formed_at is not None
 
     @property
@@ -375,21 +374,21 @@ class LocalJob(OrderedJob[WorkerSet]):
         return True
 
     def _whole_with(self, before: folder.Intent, order: WorkerOrder, stay: Mapping[int, Worker]) -> SetPart:
-        """Return the whole set with who stays: they keep their GPUs, which a process cannot change."""
+        """Return the whole set; workers that stay keep their GPUs, which a process cannot change."""
         new = iter(self._pick_devices(len(order.kinds) - len(stay)))
         ranks = range(len(order.kinds)) if before.devices else ()
         return _whole(tuple(before.devices[stay[rank].rank] if rank in stay else next(new) for rank in ranks))
 
     def _not_yet(self, order: WorkerOrder, now: float) -> bool:
-        """Say whether workers have to go on as they are until the last change is over, or the store ready."""
+        """Say whether workers have to go on unchanged until the last change is over or the store is ready."""
         if self.going or not self._settled:
             return True
         if order.part is not None and 0 not in order.part.ranks:
-            return False  # what is saved elsewhere must not be laid under those who work here
+            return False  # a checkpoint from elsewhere must not replace the folder of running workers
         return self.stored is not None and not self.stored.ready(order.attempt, self._last_share, now)
 
     def _staying(self, worker_set: WorkerSet, order: WorkerOrder, now: float) -> Mapping[int, Worker]:
-        """Return who of the set can go on in the one that was ordered, by their new ranks."""
+        """Return the workers that can go on in the set that was ordered, by their new ranks."""
         intent, launch = self.intent, self.launch
         if intent is None or launch is None or self.tail is None or self.moved:
             return {}
@@ -413,7 +412,7 @@ class LocalJob(OrderedJob[WorkerSet]):
             self.reforming.advance(now, go=self._may_go)
 
     def _fill(self, launch: Launch, variables: Mapping[str, str]) -> None:
-        """Start the workers of whom nothing is known; one who comes late finds the place taken and leaves."""
+        """Start the workers that have not registered; of two processes for one rank the later one exits."""
         worker_set, intent = self.current, self.intent
         if worker_set is None or intent is None or not worker_set.lacking:
             return

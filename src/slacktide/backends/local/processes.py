@@ -26,11 +26,11 @@ from slacktide.core.errors import InputError
 from slacktide.journal.events import Capacity
 
 DONE_SHARE = 1.0 - 1e-6
-"""The share that a job must have reported, where it reports any: sums of steps may miss 1 by a few bits."""
+"""What a job that reports progress must reach to be finished: sums of steps may miss 1 by a few bits."""
 
 
 def status_of(job: LocalJob, now: float) -> ProcessStatus:
-    """Say what there was at the last step."""
+    """Return the status of a job as of its last step."""
     worker_set, order, tail = job.current, job.order, job.tail
     workers = worker_set.workers if worker_set else ()
     present, lost = _present(job), [worker.kind for worker in workers if worker.lost]
@@ -40,7 +40,7 @@ def status_of(job: LocalJob, now: float) -> ProcessStatus:
     never = (None,) * len(order.kinds) if order and not worker_set else ()
     phase, ended_well = _phase(job), _ended_well(job)
     failed = worker_set.failed_rank if worker_set and not job.is_void and not job.moved else None
-    # What is printed need not reach its end: only a job that reports itself is held to its word.
+    # Progress read from printed lines may end below 1: only a job's own reports have to reach it.
     done = reported_at is None or job.printed is not None or progress.done_share >= DONE_SHARE
     return ProcessStatus(
         attempt=job.attempt,
@@ -84,7 +84,7 @@ def _notice_s(job: LocalJob, now: float) -> float | None:
 
 
 def _trouble(job: LocalJob) -> str:
-    """Return what the change of a set, or the store, has to say."""
+    """Return the trouble with the change of a set or with the store; empty if there is none."""
     changing, store = job.reforming, job.stored
     return (changing.trouble if changing else "") or (store.trouble if store else "")
 
@@ -95,7 +95,7 @@ def _places_sent_s(job: LocalJob, now: float) -> float | None:
 
 
 def _is_own_report(job: LocalJob, reported_at: float) -> bool:
-    """Say whether this set has reported it: one that was made from another, only after it was."""
+    """Say whether this set sent the report; a re-formed one sent only those since all took their places."""
     formed_at = job.reforming.formed_at if job.reforming else None
     return reported_at >= job.began_at if formed_at is None else reported_at > formed_at
 
@@ -117,7 +117,7 @@ def _pending(job: LocalJob) -> int:
 
 
 def _ended_well(job: LocalJob) -> bool:
-    """Say whether all ended with 0, without a request, and all reports were read after that."""
+    """Say whether all exited with 0, not told to stop, and all reports have been read since."""
     behind = job.tail is not None and job.tail.behind
     over = job.current is not None and job.current.succeeded and not job.finishing
     return over and not behind and not job.is_void
@@ -179,9 +179,9 @@ class LocalProcesses(JobTable[LocalJob]):
         return LocalJob(place, self._owner, self._environ, self._pick_devices, self._now())
 
     def fence(self, patience_s: float) -> bool:
-        """End all workers within this time, by whichever order they run, and begin none; say if any lived.
+        """End all workers within this time, whatever was ordered, and start none; say if any was alive.
 
-        Only an attempt that is ordered afterwards begins anything again.
+        Only an attempt that is ordered later starts workers again.
         """
         return sum(job.fence(patience_s, self._now()) for job in self._jobs.values()) > 0
 
@@ -202,7 +202,7 @@ class LocalProcesses(JobTable[LocalJob]):
         self._sweep([*marked, *filter(is_name, keep)], adopt)
 
     def close(self) -> None:
-        """End what copies checkpoints; workers stay."""
+        """End the processes that copy checkpoints; workers keep running."""
         for job in self._jobs.values():
             if job.stored is not None:
                 job.stored.close()
@@ -217,28 +217,28 @@ Marked: TypeAlias = Mapping[str, Mapping[int, Capacity]]
 """Ranks that live and their kinds, by the part of the job they belong to: an attempt's number, or `setup`."""
 
 
-# What an earlier controller left. The notes on disk find every worker that registered. The marker finds those
-# that have not yet, those whose folder was removed, and what outlived a supervisor. A worker that is about to
-# begin finds the stop note and leaves.
+# Finding what an earlier controller left: notes on disk show every worker that registered. The marker shows
+# those that have not yet, those whose folder was removed, and what outlived a supervisor. A worker that is
+# about to begin finds the stop note and exits.
 
 
 def _marked(owner: str) -> dict[str, dict[str, dict[int, Capacity]]]:
-    """Return what of an owner's lives on this machine, by job."""
+    """Return the workers of an owner that live on this machine, by job."""
     found: dict[str, dict[str, dict[int, Capacity]]] = defaultdict(lambda: defaultdict(dict))
     for seen in scan():
         parts = (seen.marker or "").split("/")
         if len(parts) == 4 and parts[0] == owner and parts[3].isdecimal() and is_name(parts[1]):
             ranks, rank = found[parts[1]][parts[2]], int(parts[3])
-            # One of its processes may end while it is read, and then says nothing: one that says spot counts.
+            # A process that ends while it is read shows no kind, so one process that shows spot is enough.
             is_spot = ranks.get(rank) == "spot" or carries(seen.process.pid, CAPACITY, "spot")
             ranks[rank] = "spot" if is_spot else "on-demand"
     return found
 
 
 def _sweep_job(job: LocalJob, kept: int | None, living: Marked, now: float) -> None:
-    """Adopt one attempt of a job, with its set-up, and begin to end all else; raises InputError or OSError.
+    """Adopt one attempt of a job, with its set-up, and begin to end all others; raises InputError or OSError.
 
-    When the job's folder is not ours to read, all that lives is ended by its marker before that is raised.
+    If the job's folder cannot be used, its living workers are found by the marker and ended first.
     """
     job.newest = max([job.newest, *(int(part) for part in living if part.isdecimal())])
     explained = {_part(worker_set) for worker_set in job.going}
@@ -267,7 +267,7 @@ def _sweep_job(job: LocalJob, kept: int | None, living: Marked, now: float) -> N
 
 
 def _unclaimed(job: LocalJob, living: Marked, sets: Iterable[WorkerSet]) -> Marked:
-    """Return what lives without the workers of these sets, which may have begun in another attempt."""
+    """Return `living` without the workers of these sets, which may have begun in another attempt."""
     claimed = {worker.marker for worker_set in sets for worker in worker_set.workers}
     rest = {
         part: {rank: kind for rank, kind in ranks.items() if f"{job.prefix}/{part}/{rank}" not in claimed}
@@ -277,7 +277,7 @@ def _unclaimed(job: LocalJob, living: Marked, sets: Iterable[WorkerSet]) -> Mark
 
 
 def _noted(job: LocalJob, living: Marked) -> list[WorkerSet]:
-    """Return everything on disk that may not have ended."""
+    """Return the sets of workers on disk that may not have ended."""
     taken_over = folder.taken_over(job.place)
     intents = (folder.read_intent(job.place, attempt) for attempt in folder.attempts(job.place))
     sets = [job.worker_set_of(intent, taken_over) for intent in intents if intent]
@@ -292,7 +292,7 @@ def _noted(job: LocalJob, living: Marked) -> list[WorkerSet]:
 
 
 def _marked_only(job: LocalJob, living: Marked) -> list[WorkerSet]:
-    """Return sets for processes of which only the marker is known."""
+    """Return sets made of processes of which only the marker is known."""
     sets = []
     for part, ranks in living.items():
         attempt = int(part) if part.isdecimal() else 0
@@ -308,7 +308,7 @@ def _marked_only(job: LocalJob, living: Marked) -> list[WorkerSet]:
 
 
 def _end_all(job: LocalJob, left: Iterable[WorkerSet], explained: set[str], now: float) -> None:
-    """End what is not explained; what is on disk comes first, as it knows more."""
+    """End sets that are not `explained`; those from disk have to come first, because they know more."""
     for worker_set in left:
         if _part(worker_set) not in explained:
             explained.add(_part(worker_set))

@@ -1,4 +1,4 @@
-"""The variables that a worker is given."""
+"""The environment variables of a worker: those it inherits, those its job declares, and its rank."""
 
 from __future__ import annotations
 
@@ -19,16 +19,15 @@ HANDED_DOWN = (
     "CUDA_HOME", "CUDA_PATH", "CUDA_DEVICE_ORDER", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES",
     "OMP_NUM_THREADS", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE",
 )  # fmt: skip
-"""What a job gets of the controller's variables without asking: who the user is, where programs and libraries
-lie, how text and time are written. No name that a secret goes by, which is why there is no `NVIDIA_*`."""
-LOCALE = "LC_"  # variables that begin like this say how text and time are written, too
+"""The controller's variables that every job inherits: who the user is, where programs and libraries are, how
+text and time are written. None of them holds a secret, which is why there is no `NVIDIA_*`."""
+LOCALE = "LC_"  # all variables that begin like this are inherited too
 PROXIES = ("http_proxy", "https_proxy", "ftp_proxy", "all_proxy", "no_proxy")
-"""Handed down as well, in small or capital letters, unless the address names a user: then it may hold a
-password."""
+"""Inherited too, in lower or upper case, unless the address names a user: then it may hold a password."""
 
 NOTES = "SLACKTIDE_NOTES"
-"""Where a worker and its controller leave notes for each other: a path, to which endings are added."""
-ADDED = "SLACKTIDE_ADDED"  # set in a worker that is added to others that work already: it is to wait for them
+"""Where a worker and its controller leave notes for each other: a path, to which suffixes are added."""
+ADDED = "SLACKTIDE_ADDED"  # set in a worker that joins others that already work: it has to wait for them
 
 CAPACITY = "SLACKTIDE_CAPACITY_TYPE"  # what a worker's GPU is rented as
 
@@ -37,7 +36,7 @@ _HOST = "127.0.0.1"
 
 
 def handed_down(base: Mapping[str, str]) -> dict[str, str]:
-    """Return what any job may see of the controller's own variables; the rest may be others' secrets."""
+    """Return those of the controller's variables that any job may see; the others may hold secrets."""
     return {name: value for name, value in base.items() if _is_handed_down(name, value)}
 
 
@@ -48,7 +47,7 @@ def _is_handed_down(name: str, value: str) -> bool:
 
 
 def job_variables(base: Mapping[str, str], launch: Launch, progress: Path) -> dict[str, str]:
-    """Return what every command of a job sees: a few of the controller's own, what it declares, then ours."""
+    """Return the variables of every command of a job: a few of the controller's, the job's own, then ours."""
     return {
         "OMP_NUM_THREADS": "1",
         **handed_down(base),
@@ -65,16 +64,16 @@ def job_variables(base: Mapping[str, str], launch: Launch, progress: Path) -> di
 
 
 def _outer(base: Mapping[str, str]) -> dict[str, str]:
-    """Say in which worker this controller runs itself, if it does: when that one ends, so do ours."""
+    """Name the workers in which this controller itself runs, if it does: when they end, so must ours."""
     outer = [base[name] for name in (MARKER, OUTER) if base.get(name)]
     return {OUTER: " ".join(outer)} if outer else {}
 
 
 def rank_variables(intent: Intent, rank: int) -> dict[str, str]:
-    """Return what only this worker sees.
+    """Return the variables of one worker alone.
 
-    A worker stands for a machine with one GPU, so it is the first and only one of its machine. A script
-    that picks its GPU by LOCAL_RANK and one that takes the first it sees then both find the right one.
+    It is presented as the only worker of a machine with one GPU. A script that picks its GPU by LOCAL_RANK
+    and one that takes the first that it sees then both find the right one.
     """
     at = intent.rank_numbers.index(rank)
     addresses = intent.addresses or (_HOST,) * len(intent.kinds)
@@ -98,7 +97,7 @@ def rank_variables(intent: Intent, rank: int) -> dict[str, str]:
 
 
 def note_variables(intent: Intent, stem: Path) -> dict[str, str]:
-    """Return what lets a worker go on in another set, or join one that works already."""
+    """Return the variables with which a worker can go on in another set, or join one that already works."""
     return {NOTES: str(stem), **({ADDED: "1"} if intent.reforms else {})}
 
 
@@ -124,7 +123,7 @@ def least_used(devices: tuple[str, ...], used: Iterable[str], workers: int) -> t
 
 
 def free_port(host: str = _HOST) -> int:
-    """Return a port of the loopback, or of another address of ours, that is free at this moment."""
+    """Return a port that is free at this moment, on loopback or another address of this machine."""
     with socket.socket() as probe:
         probe.bind((host, 0))
         port: int = probe.getsockname()[1]

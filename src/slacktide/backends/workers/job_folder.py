@@ -2,20 +2,20 @@
 
 root/<job>/                    the job
     job.json                   whose it is
-    progress.jsonl             what the job says of itself (appended to by its workers)
+    progress.jsonl             the job's reports on its work (appended to by its workers)
     setup.{pid,exit,log,stop}  the set-up command, with the same notes as a worker
     attempt-0001/              one set of workers
         attempt.json           what is to be started; on disk before the first fork
-        stop                   no worker of this attempt may begin any more; names those that had been lost
+        stop                   keeps workers of this attempt from starting; names ranks that had been lost
         seen                   touched now and then while a controller sees workers of this attempt
         rank-0.pid             pid and start time, written by the worker's supervisor before anything else
         rank-0.exit            how it ended, whether by request, and when, written by the supervisor
         rank-0.log             what it printed
         rank-0.able            this worker can go on in another set; written by the worker (slacktide.worker)
-        rank-0.place           its place in the newest set that it is one of, where it began in another
+        rank-0.place           its place in the newest set that it belongs to, if it began in another
         rank-0.taken           the attempt in which it has taken its place; written by the worker
 
-All of it is ours alone (0700, 0600), and no link is followed when we write.
+Only our user may read it (0700, 0600), and no link is followed when we write.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from slacktide.journal.events import Capacity
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _BEGUN = ("attempt-*", "progress.jsonl", "setup.pid")
-"""What is in a job's folder only after something was begun there."""
+"""Names that a job's folder contains only after something was started there."""
 
 
 def own(folder: Path, owner: str) -> None:
-    """Make a job's folder ours; raises InputError when it is not for us to use, OSError if that fails."""
+    """Make a job's folder ours; raises InputError if it is another's or unsafe, OSError if that fails."""
     make_private(folder.parent)
     make_private(folder)
     # Folders of earlier versions could be read by all; the one above them may be anything of the user's.
@@ -59,7 +59,7 @@ def make_private(path: Path) -> None:
 
 
 def check_owned(folder: Path, owner: str) -> None:
-    """Refuse a job's folder that is there and not this owner's; raises InputError or OSError."""
+    """Raise InputError if a job's folder exists and is not this owner's, OSError if it cannot be read."""
     if not os.path.lexists(folder):
         return
     for path in (folder.parent, folder):
@@ -74,7 +74,7 @@ def check_owned(folder: Path, owner: str) -> None:
 
 
 def owner_of(folder: Path) -> str | None:
-    """Return whose job a folder is; None when it is no job's, or not to be read."""
+    """Return the owner of a job's folder; None if it is not a job's, or unreadable."""
     try:
         return str(json.loads(read_text(folder / "job.json"))["owner"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -91,19 +91,19 @@ def jobs(root: Path, owner: str) -> Iterator[Path]:
 
 
 def write_durably(path: Path, text: str) -> None:
-    """Write a file whole, and let it survive a loss of power; raises OSError."""
+    """Write a file whole or not at all, so that it survives a loss of power; raises OSError."""
     replace_file(path, f"{text}\n".encode(), PRIVATE_FILE)
     make_durable(path.parent)
 
 
 def read_text(path: Path) -> str:
-    """Read a note of ours, not through a link; raises OSError, and ValueError for what is no text."""
+    """Read a note of ours, not through a link; raises OSError, and ValueError if it is not text."""
     with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), encoding="utf-8") as file:
         return file.read()
 
 
 def _private_mode(path: Path) -> int:
-    """Return the rights of a folder that only we can write to; raises InputError when it is none."""
+    """Return the mode of a folder that only we can write to; raises InputError if it is not such a folder."""
     found = os.lstat(path)
     problem = ""
     if stat.S_ISLNK(found.st_mode):
@@ -138,7 +138,7 @@ class Intent:
     """What an attempt is to be, written down before anything of it is started."""
 
     attempt: int
-    generation: int = 1  # how many sets of workers the oldest process of this attempt has been one of
+    generation: int = 1  # how many sets of workers the oldest process of this attempt has belonged to
     kinds: tuple[Capacity, ...]  # by rank
     devices: tuple[str, ...]  # the GPU of each rank as CUDA names it; empty on a machine without
     master_port: int
@@ -146,8 +146,8 @@ class Intent:
     home: str = ""
     """The real path of the job's folder, as its workers received it; empty when it was not written down."""
     ranks: tuple[int, ...] = ()
-    """The rank of each of these workers, where they are a part of a set that several machines carry."""
-    addresses: tuple[str, ...] = ()  # of such a set, the machine of every rank
+    """The rank of each of these workers, if they are one machine's part of a set; else empty."""
+    addresses: tuple[str, ...] = ()  # the address of every rank's machine, in such a set
     kept: tuple[KeptRank, ...] = ()  # the workers that are taken over; the others are started
     former: int = 0
     """The attempt from which workers are taken over, here or on other machines; 0: all are started."""
@@ -166,18 +166,18 @@ class Intent:
         return bool(self.kept or self.former)
 
     def origin(self, rank: int) -> tuple[int, int]:
-        """Return under which attempt and rank the worker of a rank registered, or will."""
+        """Return the attempt and rank under which the worker of this rank registered, or will register."""
         kept = (worker[1:] for worker in self.kept if worker.rank == rank)
         return next(kept, (self.attempt, rank))
 
 
 class ExitNote(NamedTuple):
-    """The last word of a supervisor."""
+    """What a supervisor wrote when its command had ended."""
 
     status: int  # as a shell reports it: 128 and the number for a signal
     stopped: bool = False  # whether a request to stop had reached it, from any sender
     uptime_s: float | None = None
-    """When, by the machine's own clock; None when it could not say, or in the words of earlier versions."""
+    """When, on the machine's own clock; None if that was unknown, and in notes of earlier versions."""
     boot: str = ""
 
 
@@ -198,14 +198,14 @@ def attempts(folder: Path) -> list[int]:
 
 
 def write_intent(folder: Path, intent: Intent) -> None:
-    """Put on disk what is about to be started; raises OSError."""
+    """Write down an attempt before any of it is started; raises OSError."""
     target = attempt_folder(folder, intent.attempt)
     target.mkdir(mode=0o700, exist_ok=True)
     write_durably(target / "attempt.json", json.dumps({"format": 1, **asdict(intent)}))
 
 
 def read_intent(folder: Path, attempt: int) -> Intent | None:
-    """Return what an attempt was to be; None when nothing, or nothing that makes sense, is written down."""
+    """Return what was written down about an attempt; None if nothing was, or nothing valid."""
     try:
         fact = json.loads(read_text(attempt_folder(folder, attempt) / "attempt.json"))
         known = {name: read(fact[name]) for name, read in _READERS.items() if name in fact}
@@ -236,7 +236,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 
 
 def taken_over(folder: Path) -> dict[tuple[int, int], int]:
-    """Return the attempt that each worker which changed its set is now of, by where it registered."""
+    """Return the present attempt of each worker that changed its set, by its first attempt and rank."""
     intents = (read_intent(folder, attempt) for attempt in attempts(folder))
     return {worker[1:]: intent.attempt for intent in intents if intent for worker in intent.kept}
 
@@ -249,20 +249,20 @@ def read_process(stem: Path) -> Process | None:
 
 
 def read_exit(stem: Path) -> ExitNote | None:
-    """Return the last word of a supervisor, None while there is none; of earlier versions, the status."""
+    """Return a supervisor's exit note, None while there is none; old versions only wrote the status."""
     status, stopped, uptime, boot, *_ = [*(_line(Path(f"{stem}.exit")) or "").split(" "), "", "", ""]
     if not status.isdecimal():
         return None
     try:
         return ExitNote(int(status), stopped == "1", float(uptime) if uptime else None, boot)
-    except ValueError:  # the clock's words made no sense
+    except ValueError:  # the uptime is not a number
         return ExitNote(int(status), stopped == "1")
 
 
 def write_stop(path: Path, lost: Collection[int]) -> None:
-    """Let no worker of an attempt begin any more, and name the ranks that had been lost; raises OSError.
+    """Keep workers of an attempt from starting, and note which ranks had been lost; raises OSError.
 
-    The first note stays with its time: a worker that ended before it had not been requested to.
+    An existing note keeps its time: a worker that ended before it had not been told to stop.
     """
     with suppress(FileExistsError):
         handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
@@ -276,7 +276,7 @@ def read_stop(path: Path) -> set[int]:
 
 
 def touch(path: Path) -> None:
-    """Leave a sign of life; a disk that is full does not keep a controller from watching."""
+    """Leave a sign of life; errors are ignored, for a full disk must not keep a controller from watching."""
     with suppress(OSError):
         handle = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
         try:
@@ -293,7 +293,7 @@ def signs(stem: Path) -> tuple[Path, ...]:
 
 
 def own_signs(stem: Path) -> tuple[Path, ...]:
-    """Return those that no worker of another attempt writes."""
+    """Return those of these files that no worker of another attempt writes."""
     return Path(f"{stem}.pid"), Path(f"{stem}.log"), seen_path(stem.parent)
 
 
@@ -318,7 +318,7 @@ def age_ns(path: Path) -> int | None:
 def _line(path: Path) -> str | None:
     """Return a note of one line; None while its end has not been written, and when it cannot be read.
 
-    A note that a broken disk keeps from us is no note; a worker that ended without one was lost.
+    A note that cannot be read counts as none; a worker that ended without one was lost.
     """
     try:
         text = path.read_text(encoding="ascii", errors="replace")
@@ -328,7 +328,7 @@ def _line(path: Path) -> str | None:
 
 
 def open_plain_file(path: str, flags: int) -> int:
-    """Open a file that a job may have replaced, for `open`: no link is followed and no pipe is waited for."""
+    """An opener for `open`, for files that a job may have replaced: follows no link, waits for no pipe."""
     return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
 
 
@@ -340,9 +340,9 @@ class LogFile(NamedTuple):
     path: Path
 
     def read(self, after: int) -> Iterator[bytes]:
-        """Yield the lines that begin at this many bytes or later, long ones in pieces; raises BackendError.
+        """Yield the lines from this byte on, long ones in pieces; raises BackendError.
 
-        The last may have no end yet. What the job put in the place of its log is not followed or waited for.
+        The last line may be incomplete. If the job replaced its log by a link or a pipe, that is not read.
         """
         try:
             with open(self.path, "rb", opener=open_plain_file) as file:
@@ -359,7 +359,7 @@ class LogFile(NamedTuple):
 
 
 def logs_in(place: Path) -> list[LogFile]:
-    """Return the output of a job's set-up and workers that is in its folder, oldest attempt first."""
+    """Return the logs of a job's set-up and workers that are in its folder, oldest attempt first."""
     found = [LogFile(0, 0, path) for path in place.glob("setup.log")]
     for attempt in attempts(place):
         paths = attempt_folder(place, attempt).glob("rank-*.log")

@@ -1,4 +1,4 @@
-"""What is to run, and what is seen of it: a job's commands, the workers of an order, and their status."""
+"""How a job is started and what is known of it: its commands, the workers ordered, and their status."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from slacktide.core.types import SavedEvidence
 from slacktide.journal.events import Capacity
 
 LONGEST_TEXT_BYTES = 100_000
-"""An argument or variable of a new process may have 128 KiB on Linux; some room is left for our own."""
+"""The longest command or variable of a job: Linux allows 128 KiB, and our own additions need some room."""
 
 TAKE_S = 20.0  # how much longer than the grace workers may need to take their places once they received them
 READY_S = 900.0  # how long workers that were added may need to be ready to meet the others
@@ -30,13 +30,13 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """A job as its machine needs to know it: with folders that are there, and the values of its secrets."""
+    """A job as the machine that runs it needs it: with local folders and the values of its secrets."""
 
     spec: LaunchSpec
     workdir: Path
     checkpoint_dir: Path  # made when it is missing; the same for all attempts
     checkpoint_owner: str = ""
-    """Whose the checkpoints are in a store; empty: the owner's whose workers these are."""
+    """The owner under whose name a store keeps the checkpoints; empty: the owner of the workers."""
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Variables that are never printed and never written to disk."""
 
@@ -61,9 +61,9 @@ class SetPart(NamedTuple):
     former: int = 0
     """The attempt from which workers go on in this one, here or on other machines; 0: all are started."""
     kept: tuple[tuple[int, int], ...] = ()
-    """Those who go on here: their rank, and the one that they had in the former attempt."""
+    """Workers that go on here: each one's rank, and its rank in the former attempt."""
     go: bool = False
-    """Whether the workers of such a set are ready on all machines, so that they may be given their places."""
+    """Whether the workers of a re-formed set are ready on all machines, so that they may get their places."""
 
 
 class WorkerOrder(NamedTuple):
@@ -75,12 +75,12 @@ class WorkerOrder(NamedTuple):
     pool: str = ""  # where the GPUs are rented
     part: SetPart | None = None  # which part of a larger set this is; None: these are all of its workers
     void: bool = False
-    """Whether nothing of it may begin: the market took its workers before they did, or another order, of
-    which the journal knows nothing, has begun an attempt of this number or a higher one."""
+    """Whether none of its workers may start: the market took them before they began, or another order,
+    unknown to the journal, has begun this attempt or a higher one."""
     short_spot: int = 0  # how many spot GPUs of it were not available
 
     def voided(self) -> WorkerOrder:
-        """Return the order with nothing that may begin any more."""
+        """Return the order made void: none of its workers may start any more."""
         return self._replace(void=True)
 
 
@@ -90,15 +90,15 @@ have begun · running: all have begun and some live · stopping: they were reque
 themselves, and something of theirs still lives · exited: all ended, or the set-up failed, or the market took
 the workers before they began."""
 
-STRAY_GRACE_S = 10.0  # the patience with a process of which nothing but its marker is known
+STRAY_GRACE_S = 10.0  # the grace period of a process of which only the marker is known
 
 
 class ProcessStatus(NamedTuple):
-    """What was there at the last tick.
+    """The state of a job's workers at the last tick.
 
-    All of it is about `attempt`, which is the old one for as long as its workers have not gone: compare it
-    with the attempt that was ordered. Workers that go on in another set (`reforming`) are of the new attempt
-    as soon as that is written down.
+    All of it is about `attempt`, which stays the old one until its workers have gone: compare it with the
+    attempt that was ordered. Workers that go on in another set (`reforming`) count to the new attempt as
+    soon as that is written down.
     """
 
     attempt: int
@@ -111,13 +111,13 @@ class ProcessStatus(NamedTuple):
     exit_codes: tuple[int | None, ...]
     """By rank; None while it lives or when it never began, negative for the signal that ended it."""
     failed_rank: int | None
-    """The first worker that ended with anything but 0 without a request to stop, while no other was lost."""
+    """The first worker that exited with anything but 0, not told to stop, while no other was lost."""
     failed_code: int | None  # what that one exited with
     finished: bool
-    """All ended with 0, without a request to stop, and the job reported all done if it reports at all."""
-    unfinished: bool  # all ended with 0, without a request to stop, but the job last reported less
+    """All exited with 0, not told to stop, and the job reported that all is done if it reports anything."""
+    unfinished: bool  # all exited with 0, not told to stop, but the job last reported less
     stopped: bool
-    """The attempt was requested to stop, by anyone, or lost workers, or is not that of the order."""
+    """The attempt was told to stop by anyone, lost workers, or is not the one that was ordered."""
     gone: bool  # nothing of the job is left on the machine
     gone_s: float | None
     """When the last worker of the attempt had gone, on the machine's own clock; None before."""
@@ -136,11 +136,10 @@ class ProcessStatus(NamedTuple):
     newest_attempt: int  # the highest attempt that was ever begun here
     trouble: str  # what keeps the last order from being carried out; empty when nothing does
     reforming: bool = False
-    """Whether workers of the set before are on the way into this one: until they are there, they go on as
-    they were."""
+    """Whether workers of the set before are moving into this one: they work in the old set until they do."""
     places_sent_s: float | None = None  # seconds since they received their places in it; None: they have not
     able: bool = False
-    """Whether all workers of the attempt live and have said that they can go on in another set."""
+    """Whether all workers of the attempt are alive and have announced that they can re-form."""
     leaving: bool = False  # whether workers of an older attempt are left on the machine
     notice_s: float | None = None
     """Seconds until spot workers that the market takes are killed, or their machine ends; None: there was no
@@ -148,18 +147,18 @@ class ProcessStatus(NamedTuple):
 
 
 def script_of(launch: Launch) -> str:
-    """Return a digest of what the workers of a set have in common; no value of a variable goes into it."""
+    """Return a digest of what all workers of a set are started with; no variable's value goes into it."""
     folders = [str(launch.workdir), str(launch.checkpoint_dir)]
     parts = [launch.spec.run, *folders, f"{launch.spec.grace_s:g}", *sorted(launch.variables)]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
 def lower_ranks_first(kinds: Sequence[Capacity], staying: Sequence[Capacity | None]) -> dict[int, int]:
-    """Return who of a set stays in one of these kinds: new ranks with the former ones.
+    """Choose which workers stay when a set changes to these kinds; return their former ranks by new rank.
 
-    `staying` has the kind of each former worker, None where it cannot stay. Workers stay what they are rented
-    as, the lower ranks before the higher. The answer is empty for a set that both loses and gains workers: a
-    worker that comes may need the GPU of one that goes, so all are started anew.
+    `staying` has the kind of each former worker, None if it cannot stay. Workers stay only as the kind they
+    are rented as, lower ranks first. The answer is empty for a set that both loses and gains workers: a new
+    worker may need the GPU of one that leaves, so all have to be started again.
     """
     stay: dict[int, int] = {}
     for rank, kind in enumerate(kinds):
@@ -172,7 +171,7 @@ def lower_ranks_first(kinds: Sequence[Capacity], staying: Sequence[Capacity | No
 
 
 def check_name(what: str, name: str) -> None:
-    """Refuse a name that cannot safely be part of a path; raises InputError."""
+    """Raise InputError for a name that cannot safely be part of a path."""
     if not is_name(name):
         raise InputError(
             f"{what} must be 1 to 80 letters, digits, dots, dashes or underscores, got {name!r}; rename it"
@@ -185,7 +184,7 @@ def is_name(name: str) -> bool:
 
 
 def check_launch(launch: Launch) -> None:
-    """Refuse what could not be started, and make the checkpoint folder; raises InputError."""
+    """Make the checkpoint folder; raise InputError for a job that could not be started."""
     check_name("a job id", launch.job)
     if not (math.isfinite(launch.spec.grace_s) and launch.spec.grace_s >= 0):
         raise InputError(f"grace_s must be a number >= 0, got {launch.spec.grace_s}")
@@ -201,7 +200,7 @@ def check_launch(launch: Launch) -> None:
 
 
 def _check_text(what: str, text: str) -> None:
-    """Refuse what a process cannot be given; the text itself is not shown, for it may be a secret."""
+    """Raise InputError for text that a process cannot be given; not shown, as it may be a secret."""
     if "\0" in text:
         raise InputError(f"{what} must be text, got a zero byte in it; remove it")
     size = len(os.fsencode(text))

@@ -1,10 +1,10 @@
 """Re-forming: workers that go on in another set without a restart, and how they get their places.
 
-A worker says itself that it can (`slacktide.worker.ready`). Its process, its notes and its marker stay where
-it began; the intent of the new attempt names them, and is on disk before any of them is notified. Workers
-that are added are started first, and the others work on as they were until these are ready. Then all receive
-their places at once, by a note each. Whatever does not go well in time is answered by ending the whole set,
-as if none of its workers could do this.
+A worker announces that it can (`slacktide.worker.ready`). Its process, its notes and its marker stay where it
+began; the intent of the new attempt names them, and is on disk before any worker is notified. Workers that
+are added are started first, while the others go on in the old set. When all are ready, each receives its
+place by a note. If anything fails or takes too long, the whole set is ended, as if its workers could not
+re-form.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from slacktide.journal.events import Capacity
 
 
 def can_spare(worker_set: WorkerSet, ranks: Collection[int]) -> bool:
-    """Say whether the others can go on when these are taken from a set."""
+    """Say whether the other workers of a set can go on when these ranks are taken."""
     others = [worker for worker in worker_set.workers if worker.rank not in ranks]
     return bool(others) and _whole(worker_set) and all(_is_free(worker) for worker in others)
 
 
 def staying(worker_set: WorkerSet, kinds: tuple[Capacity, ...]) -> dict[int, Worker]:
-    """Return who gets which rank of a changed set; empty where all have to be started anew."""
+    """Return which worker gets which rank of a changed set; empty if all have to be started again."""
     if not _whole(worker_set):
         return {}
     free = [worker for worker in worker_set.workers if _is_free(worker)]
@@ -41,7 +41,7 @@ def staying(worker_set: WorkerSet, kinds: tuple[Capacity, ...]) -> dict[int, Wor
 
 
 def named(worker_set: WorkerSet, kept: Collection[tuple[int, int]]) -> dict[int, Worker]:
-    """Return which worker gets which rank where that was decided elsewhere; empty if one of them cannot."""
+    """Return which worker gets which rank, as the controller decided in `kept`; empty if one cannot stay."""
     if not _whole(worker_set):
         return {}
     free = {worker.rank: worker for worker in worker_set.workers if _is_free(worker)}
@@ -50,14 +50,14 @@ def named(worker_set: WorkerSet, kept: Collection[tuple[int, int]]) -> dict[int,
 
 
 def _whole(worker_set: WorkerSet) -> bool:
-    """Say whether all of a set have said that they can go on in another, and nothing happened to it."""
+    """Say whether a set has begun and lost no worker, and all have announced that they can re-form."""
     if worker_set.stopping or worker_set.broken or not worker_set.begun:
         return False
     return all(is_able(worker) for worker in worker_set.workers)
 
 
 def are_able(worker_set: WorkerSet) -> bool:
-    """Say whether all of a set live and can go on in another."""
+    """Say whether all workers of a set are alive and can re-form."""
     if worker_set.stopping or not worker_set.workers:
         return False
     return all(worker.alive and is_able(worker) for worker in worker_set.workers)
@@ -68,21 +68,21 @@ def _is_free(worker: Worker) -> bool:
 
 
 def successor(before: Intent, new: Intent, stay: Mapping[int, Worker]) -> Intent:
-    """Return what a set is to be, or this machine's part of it, that takes these workers over."""
+    """Return the intent of a set, or of this machine's part of one, that takes over these workers."""
     kept = tuple(KeptRank(rank, *before.origin(worker.rank)) for rank, worker in stay.items())
     return replace(new, former=before.attempt, generation=before.generation + 1, kept=kept)
 
 
 def is_able(worker: Worker) -> bool:
-    """Say whether a worker has said that it can go on in another set."""
+    """Say whether a worker has announced that it can re-form."""
     return os.path.lexists(f"{worker.stem}.able")
 
 
 class Reforming:
-    """How far the workers of a set have come that was made from another one."""
+    """How far the workers of a re-formed set have come in taking their places."""
 
     def __init__(self, worker_set: WorkerSet, intent: Intent, home: Path, since: float, now: float) -> None:
-        """Take up what is on disk: an earlier controller may have come some way."""
+        """Read the notes on disk: an earlier controller may have begun."""
         self.formed_at: float | None = None  # when all were seen to have taken their places
         self.places_sent_at: float | None = None
         """When all had received them: the old set stops working then."""
@@ -99,7 +99,7 @@ class Reforming:
         return self.formed_at is None and not self._worker_set.stopping
 
     def advance(self, now: float, *, go: bool = True) -> None:
-        """Send all their places when all are ready, and see them taken; end the set if it takes long.
+        """Send places once all are ready, then wait until they are taken; end the set if that takes long.
 
         `go` says whether workers on other machines are ready too.
         """
@@ -145,7 +145,7 @@ class Reforming:
 
 
 def _attempt(worker: Worker, note: str) -> int | None:
-    """Return of which attempt a note is; None when there is none."""
+    """Return the attempt that a note names; None if there is no such note."""
     try:
         return int(json.loads(job_folder.read_text(Path(f"{worker.stem}.{note}")))["attempt"])
     except (OSError, ValueError, KeyError, TypeError):

@@ -17,18 +17,18 @@ from slacktide.backends.workers.worker import Worker, spawn
 
 
 class WorkerSet:
-    """Workers that are ended together, by SIGTERM, patience and SIGKILL, until nothing of theirs is left.
+    """Workers that are ended together with all they started: by SIGTERM, then SIGKILL after the grace period.
 
-    A set that lost a worker, or of which one was stopped from outside, cannot go on: the others are
-    ended too, and their exit codes are no failures.
+    If a worker was lost, or stopped from outside, the set cannot go on: the others are ended too, and their
+    exit codes do not count as failures.
     """
 
     def __init__(self, attempt: int, workers: Iterable[Worker], stop_path: Path, grace_s: float) -> None:
         self.attempt = attempt
         self.workers = tuple(workers)
         self.failed_rank: int | None = None
-        """The first worker that failed, once all others have answered after it: none of them was lost or
-        stopped from outside, which would explain the end of any other."""
+        """The first worker that failed, once all others have answered after it: then none of them was lost or
+        stopped from outside, which would explain the failure."""
         self._grace_s = grace_s
         self._stop_path = stop_path
         self._stopped_ns: int | None = None
@@ -49,18 +49,18 @@ class WorkerSet:
 
     @property
     def stopped(self) -> bool:
-        """It will never finish: some were requested to stop, by anyone, or lost, or may not begin."""
+        """It will never finish: a worker was told to stop, by anyone, was lost, or may not start any more."""
         broken = any(worker.signaled or worker.stop_noted or worker.lost for worker in self.workers)
         return broken or (self.stopping and any(worker.exit_code is None for worker in self.workers))
 
     @property
     def halved(self) -> bool:
-        """Some of it were signaled to end, and the others were not."""
+        """Some of its workers were signaled to end, and the others were not."""
         return not self.stopping and any(worker.signaled for worker in self.workers)
 
     @property
     def succeeded(self) -> bool:
-        """All ended with 0, none of them by request, and nothing of theirs is left."""
+        """All exited with 0, none of them told to stop, and none of their processes is left."""
         well = all(worker.exit_code == 0 for worker in self.workers)
         return self.gone and not self.stopped and well and bool(self.workers)
 
@@ -71,29 +71,29 @@ class WorkerSet:
 
     @property
     def present(self) -> bool:
-        """Some live, or something that they started."""
+        """Some worker, or a process that it started, is alive."""
         return any(worker.present for worker in self.workers)
 
     @property
     def gone(self) -> bool:
-        """Nothing is left, neither of the workers nor of what they started."""
+        """Neither the workers nor any process that they started is left."""
         return all(worker.cleared and not worker.present for worker in self.workers)
 
     @property
     def gone_s(self) -> float | None:
-        """When the last of it had gone, on the machine's own clock; None before, or if none ever began."""
+        """When the last process had gone, on the machine's own clock; None before, or if none ever began."""
         ends_s = [worker.gone_s for worker in self.workers if worker.gone_s is not None]
         return max(ends_s) if ends_s and self.gone else None
 
     def notice_s(self, now: float) -> float | None:
-        """Return how long workers have left that the market takes; None where it takes none that is there."""
+        """Return the seconds until spot workers that the market takes are killed; None if it takes none."""
         spot_left = any(worker.present and worker.kind == "spot" for worker in self.workers)
         return max(0.0, self._taken_at - now) if spot_left and self._taken_at < math.inf else None
 
     def poll(self, now: float) -> None:
-        """See who ended, end those with whom patience is over, and clear up behind those who ended."""
+        """Find workers that ended, kill those whose time is up, and end processes that ended workers left."""
         self._watch()
-        # Who was killed and has not died yet is lost as well, and not ended by our word.
+        # A worker that was killed and has not died yet must count as lost, not as ended by us: wait for it.
         if self.broken and not self.stopping and not any(worker.dying for worker in self.workers):
             self.stop(now)
         self._kill_overdue(self.workers, now)
@@ -107,11 +107,11 @@ class WorkerSet:
         self.take((), 0.0, now)
 
     def take(self, ranks: Collection[int], notice_s: float, now: float) -> None:
-        """Request all to end, and give these ranks only this much notice; with none they are killed now.
+        """Request all to end, these ranks within the notice (0: now), the others within the grace period.
 
-        A second call gives no worker a second SIGTERM or more time than before.
+        Called again, it sends no worker a second SIGTERM and gives none more time.
         """
-        self._poll_all()  # who vanished before now was lost
+        self._poll_all()  # workers that vanished before now were lost
         self._note_taken(ranks, notice_s, now)
         self.fence()
         self._poll_all()
@@ -122,7 +122,7 @@ class WorkerSet:
         self._signal_some(self.workers, now)
 
     def take_some(self, ranks: Collection[int], notice_s: float, now: float) -> None:
-        """Request only these ranks to end: the others go on in another set, or end when there is none."""
+        """Request only these ranks to end: the others go on in another set, or end if none is ordered."""
         self._poll_all()
         self._note_taken(ranks, notice_s, now)
         some = [worker for worker in self.workers if worker.rank in ranks and not worker.cleared]
@@ -131,7 +131,7 @@ class WorkerSet:
         self._signal_some(some, now)
 
     def _signal_some(self, workers: Collection[Worker], now: float) -> None:
-        """Kill those with whom patience is over, and request the others to end, once."""
+        """Kill workers whose time is up, and send the others SIGTERM, once."""
         self._kill_overdue(workers, now)
         unsignaled = [worker for worker in workers if worker.alive and not worker.signaled]
         self._send_signal(unsignaled, signal.SIGTERM)
@@ -145,9 +145,9 @@ class WorkerSet:
             self._taken_at = min(self._taken_at, now + notice_s)
 
     def fence(self) -> None:
-        """Let no worker begin that has not begun.
+        """Keep workers that have not begun from starting.
 
-        Where the note cannot be written, who begins nevertheless is ended with the others when time is up.
+        If the note cannot be written, a worker that starts nevertheless is ended when time is up.
         """
         if not self.stopping:
             with suppress(OSError):
@@ -155,7 +155,7 @@ class WorkerSet:
             self._stopped_ns = folder.age_ns(self._stop_path) or time.time_ns()
 
     def _reload(self) -> None:
-        """Take up the notes that an earlier controller and the workers left."""
+        """Read the notes that an earlier controller and the workers left."""
         self._stopped_ns = folder.age_ns(self._stop_path)
         lost = folder.read_stop(self._stop_path)
         self._poll_all()
@@ -166,7 +166,7 @@ class WorkerSet:
     def _watch(self) -> None:
         """Poll all, and name the first failure once all others have answered after it.
 
-        Who ended with a word has answered; who lives has if a failure was seen before it was polled now.
+        A worker with an exit note has answered; a running one has if a failure was seen before this poll.
         """
         self._poll_all()
         failed = [worker for worker in self.workers if worker.failed]
@@ -181,7 +181,7 @@ class WorkerSet:
             self._poll(worker)
 
     def _poll(self, worker: Worker) -> None:
-        """Poll one; who ends after the note to stop, or vanishes once it is there, does so because of it."""
+        """Poll a worker; if it ends after the stop note was written, or vanishes then, that is no loss."""
         lived = worker.exit_code is None
         worker.poll()
         ended = lived and worker.exit_code is not None
@@ -190,11 +190,11 @@ class WorkerSet:
 
     @property
     def broken(self) -> bool:
-        """Some were lost, or stopped from outside."""
+        """Some worker was lost, or stopped from outside."""
         return any(worker.lost or (worker.stop_noted and not worker.signaled) for worker in self.workers)
 
     def _to_clear(self, worker: Worker, now: float) -> bool:
-        """Say whether to look for leftovers: after the end, when those found have gone, or if time is up."""
+        """Say whether to look for leftovers: after the end, if those known have gone or time is up."""
         if worker.alive or worker.cleared or (worker.awaited and not self.stopping):
             return False
         worker.leftovers = [process for process in worker.leftovers if process_table.alive(process)]
@@ -208,7 +208,7 @@ class WorkerSet:
 
 
 class JobSetup:
-    """A set of one worker, run again for each new attempt until it succeeds."""
+    """The set-up command of a job: a set of one worker, run for each new attempt until it succeeds."""
 
     def __init__(self, place: Path, marker: str) -> None:
         self.failed_for: int | None = None
@@ -221,7 +221,7 @@ class JobSetup:
 
     @property
     def present(self) -> bool:
-        """It runs, or something that it started."""
+        """It, or a process that it started, is alive."""
         return self._worker_set is not None and not self._worker_set.gone
 
     @property
@@ -240,16 +240,16 @@ class JobSetup:
             self._worker_set.poll(now)
 
     def stop(self, now: float) -> None:
-        """Request it to end if it runs; it is run again when workers are wanted again."""
+        """Request it to end if it runs; it is run again when workers are ordered again."""
         if self._worker_set and not self._worker_set.stopping and self.exit_code is None:
             self._worker_set.stop(now)
 
     def left(self, grace_s: float) -> WorkerSet | None:
-        """Return what an earlier controller began; None when it never did."""
+        """Return the set-up that an earlier controller began; None if it never did."""
         return self._formed(grace_s) if folder.read_process(self._stem) else None
 
     def adopt(self, grace_s: float, now: float) -> None:
-        """Take charge of what an earlier controller began, unless there is one of ours."""
+        """Take charge of the set-up that an earlier controller began, unless we began one."""
         if self._worker_set is None:
             self._worker_set = self.left(grace_s)
             if self._worker_set and self._worker_set.stopping:
