@@ -1,4 +1,4 @@
-"""AHANP: the same aims as AHAP without a forecast, by three signals of the present."""
+"""AHANP: the same aims as AHAP, but without a forecast: it reads three signals of the present slot."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class AhanpParameters(NamedTuple):
 def needed_width(
     terms: Terms, state: JobState, next_hours: float, hours: float, spot_gpus: int, at_least: int
 ) -> int:
-    """Return the smallest width that is back on the line at the next decision, its pause included.
+    """Return the smallest width, from `at_least` on, that is back on the line at the next decision.
 
-    Spot goes into a width first. Where no width gets there, all that helps is the fastest.
+    Any pause that it causes counts, and it is filled with spot first. If no width gets there: the fastest.
     """
     whole = terms.deadline_hours - terms.submitted_hours
     goal = terms.work_gpu_hours * min((next_hours - terms.submitted_hours) / whole, 1.0)
@@ -53,7 +53,7 @@ def three_signals(parameters: AhanpParameters, sight: Sight) -> RuleChoice:
         held = terms.fit[state.spot_gpus] if price < on_demand_price else 0
         return RuleChoice(held, 0, KEPT if held > 0 else IDLE)
     if price > on_demand_price:
-        obtainable = 0  # spot that is more expensive than on demand is as good as none
+        obtainable = 0  # spot that is more expensive than on demand is of no use
     why = NO_SPOT if obtainable == 0 else CHEAP_CATCH_UP if cheap else CATCH_UP
     at_least = terms.fit[obtainable] if cheap else 0
     width = needed_width(terms, state, sight.next_hours, sight.hours, obtainable, at_least)
@@ -68,8 +68,8 @@ class Ahanp:
 
     Ahead of the line all cheap spot is taken, and expensive spot is kept but not sought; behind it spot
     comes first and on demand fills the smallest width that regains the line within the slot. Want it
-    where nothing can be forecast. From Kong et al. 2025. It has no memory: how availability compares
-    with the slot before shows in what the market has left of the spot that was held.
+    where nothing can be forecast. From Kong et al. 2025. It has no memory: whether there is less spot than
+    in the slot before shows in how much of the spot it held the market has left it.
     """
 
     price_threshold: float = 0.6  # spot at or under this share of the on-demand price is cheap

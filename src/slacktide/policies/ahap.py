@@ -1,4 +1,4 @@
-"""AHAP: look ahead a few slots with a forecast, and average the plans made for the present one."""
+"""AHAP: plans a few slots ahead with a forecast, and averages what its last plans say about this slot."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class AhapParameters(NamedTuple):
     price_threshold: float
     forecasts: Floats
     plans: Floats
-    """[age, slot of the plan, (spot, on demand)]: the plans made in this slot and before: its memory."""
+    """[age, slot of the plan, (spot, on demand)]: the policy's memory, its plans of this slot and before."""
 
 
 @compilable
 def quotes_ahead(parameters: AhapParameters, sight: Sight) -> Floats:
-    """Return the window's quotes: the one observed, then forecasts, the last one held if they end."""
+    """Return the window's quotes: the present one, then forecasts, the last one repeated where they end."""
     forecast = parameters.forecasts[sight.at]
     quotes = np.empty((parameters.window, 3))
     quotes[0, 0] = sight.quote.spot_usd_per_gpu_hour
@@ -46,7 +46,7 @@ def quotes_ahead(parameters: AhapParameters, sight: Sight) -> Floats:
 
 @compilable
 def mean_wish(plans: Floats) -> tuple[int, int]:
-    """Return the mean of what the plans kept say about this slot, each kind rounded half up."""
+    """Return the spot and on-demand GPUs of this slot, averaged over the plans kept and rounded half up."""
     spot = on_demand = 0.0
     count = 0
     for age in range(len(plans)):
@@ -59,7 +59,7 @@ def mean_wish(plans: Floats) -> tuple[int, int]:
 
 @compilable
 def feasible(terms: Terms, quote: Quote, spot: int, on_demand: int, behind: bool) -> tuple[int, int]:
-    """Make a wish one that can be had; who is behind the line makes it up on demand, others do with less."""
+    """Cut a wish to what is offered; a job behind the line replaces missing spot with on-demand GPUs."""
     if behind:
         missing = max(0, spot - quote.spot_gpus)
         spot, on_demand = spot - missing, on_demand + missing
@@ -108,7 +108,7 @@ class Ahap:
     """
 
     window: int = 5  # slots looked at, the present one included
-    commitment: int = 1  # how many slots a plan has a say
+    commitment: int = 1  # for how many slots a plan counts
     price_threshold: float = 0.6  # what banked work may cost, as a share of the on-demand price
 
     def __post_init__(self) -> None:
@@ -141,7 +141,6 @@ class Ahap:
         return ("bank-cheap-spot", "wait-for-cheap-spot", "catch-up", "line-out-of-reach", "made-feasible")
 
     def _signals(self, view: View, parameters: AhapParameters) -> dict[str, float]:
-        """Return the usual signals, the reserve price, and what the newest plan and the mean say."""
         spot, on_demand = mean_wish(parameters.plans)
         return {
             **signals(view),

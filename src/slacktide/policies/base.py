@@ -1,4 +1,4 @@
-"""What policies share: the register, and the short form of a policy as one rule of numbers."""
+"""What policies share: the register, the decision after a deadline, and policies as compilable functions."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ policies: Register[Policy] = Register(
 
 
 LATE = Reason("past-deadline")
-"""Why a job that missed its deadline holds what it holds: no policy decides any more."""
+"""The reason of every decision after a job's deadline: no policy decides any more."""
 
 terms_of = lru_cache(maxsize=256)(terms)
-"""A job as bare numbers on its own clock, which begins when it is submitted."""
+"""Returns a job as bare numbers on its own clock, which begins when it is submitted."""
 _tariff = lru_cache(maxsize=64)(tariff_of)
 
 
 @lru_cache(maxsize=256)
 def believed_terms(job: Job, pace: Pace) -> Terms:
-    """Return a job as bare numbers at the pace that is believed."""
+    """Return a job as bare numbers, at its believed pace instead of the one in its file."""
     return believed(terms_of(job), pace)
 
 
 @inlined
 def past_deadline(terms: Terms, now_hours: float) -> bool:
-    """Whether the deadline has come: from then on no policy decides; the job's file says what is done."""
+    """Whether the deadline has come: then `after_deadline` in the job's file decides, and no policy does."""
     return now_hours >= terms.deadline_hours - TIME_TOLERANCE_HOURS
 
 
@@ -54,10 +54,10 @@ def past_deadline(terms: Terms, now_hours: float) -> bool:
 def held_when_late(terms: Terms, state: JobState, quote: Quote) -> tuple[int, int]:
     """Return the spot and on-demand GPUs that a job holds once its deadline has come.
 
-    Fast: the fastest width on demand, with spot for what is out of stock. Cheaply: spot while there is some
-    that is not more expensive, else the narrowest width on demand, so that there is progress on any market
-    that has it; who has no checkpoints keeps what there is. A job that stops holds what it holds for the
-    moment that is left to it.
+    To finish fast: the fastest width on demand, with spot for what is out of stock. To finish cheaply: spot
+    that costs no more than on demand, else the narrowest width on demand, so that there is progress wherever
+    on demand is available; a job without checkpoints keeps the GPUs it has. A job that is to stop keeps
+    them too, for the moment until it is stopped.
     """
     if terms.after_deadline == FINISH_FAST:
         return on_demand_first(quote, terms.fastest)
@@ -74,7 +74,7 @@ def held_when_late(terms: Terms, state: JobState, quote: Quote) -> tuple[int, in
 
 
 def after_deadline(view: View) -> Allocation | None:
-    """Return what a job holds once its deadline has come, None before: comes before any policy."""
+    """Return what a job holds once its deadline has come, None before it; call this before any policy."""
     terms = terms_of(view.job)
     return late(terms, view.state, view.quote) if past_deadline(terms, view.now_hours) else None
 
@@ -93,17 +93,17 @@ def line(terms: Terms, hours: float) -> float:
 
 
 class Sight(NamedTuple):
-    """The view of one slot in bare numbers, as a compilable rule reads it."""
+    """The view of one slot as bare numbers, which is what a compilable rule reads."""
 
     terms: Terms
     tariff: Tariff
     slot: int
-    """The job's own, counted from the slot in which it was submitted."""
+    """Slots since the one in which the job was submitted."""
     now_hours: float
     next_hours: float
-    """When the next decision is taken whatever happens: the slot's end."""
+    """When the next decision is due at the latest: the slot's end."""
     hours: float
-    """From now until then; kept as a number because `next - now` differs from it in the last bits."""
+    """From now until then; kept because `next_hours - now_hours` would differ from it in the last bits."""
     state: JobState
     quote: Quote
     at: int
@@ -113,7 +113,7 @@ class Sight(NamedTuple):
 
 
 class Context(NamedTuple):
-    """What a run gives to the rules it compiles, in addition to each slot's sight."""
+    """What a run gives to the rules it compiles, in addition to a `Sight` for each slot."""
 
     forecasts: Floats
     """[slot of the market, slots ahead - 1, (spot USD, on-demand USD, spot GPUs)]."""
@@ -123,7 +123,7 @@ NO_FORECASTS = Context(np.zeros((1, 0, 3)))
 
 
 class RuleChoice(NamedTuple):
-    """What a rule wants, and which of its reasons applied."""
+    """What a rule wants, and why: a place in its policy's `reasons()`."""
 
     spot_gpus: int
     on_demand_gpus: int
@@ -134,14 +134,14 @@ class RuleChoice(NamedTuple):
 class RulePolicy(Protocol):
     """A policy that is one compilable function of numbers, so that batches can run it compiled.
 
-    A policy needs none of this: any class with `decide` is one. This form is for rules that
-    are to be back-tested millions of times.
+    A policy need not have this form: any class with `decide` is a policy. It is for rules that are to be
+    back-tested millions of times.
     """
 
     def rule(self, context: Context) -> tuple[Callable[..., RuleChoice], tuple[Any, ...]]:
-        """Return the marked function `(parameters, sight) -> RuleChoice` and its parameters.
+        """Return the function `(parameters, sight) -> RuleChoice`, marked as compilable, and its parameters.
 
-        A rule that remembers keeps an array among its parameters and clears it in slot 0.
+        A rule with a memory keeps it in an array among its parameters, and clears that in slot 0.
         """
         ...
 
@@ -152,14 +152,14 @@ class RulePolicy(Protocol):
 
 @compilable
 def inner(parameters: tuple[Any, ...], sight: Sight) -> RuleChoice:
-    """Stand for the wrapped rule in a rule round it: `rule_round` puts the real one here."""
+    """Placeholder for the wrapped rule that a wrapper's rule calls; `rule_round` puts the real one here."""
     return RuleChoice(0, 0, 0)
 
 
 def rule_round(
     outer: Callable[..., RuleChoice], policy: Policy, context: Context
 ) -> tuple[Callable[..., RuleChoice], tuple[Any, ...]]:
-    """Return a rule round a policy's own, compiled; raises TypeError when the policy has none."""
+    """Return a wrapper's rule compiled around that of `policy`; raises TypeError if `policy` has none."""
     if not isinstance(policy, RulePolicy):
         raise TypeError(f"{policy!r} has no rule to compile")
     function, parameters = policy.rule(context)
@@ -168,7 +168,7 @@ def rule_round(
 
 @runtime_checkable
 class PreparedPolicy(Protocol):
-    """A policy whose compiled rule must be worked out for each start of a run."""
+    """A policy that must compute something for each start of a back-test before it has a rule."""
 
     def prepared(self, job: Job, pool: Pool, start: int, neighbours: tuple[Pool, ...]) -> Policy:
         """Return a rule policy that decides the same for a run from this start."""
@@ -177,46 +177,46 @@ class PreparedPolicy(Protocol):
 
 @runtime_checkable
 class ForeseeingPolicy(PreparedPolicy, Protocol):
-    """A policy that solves for each start, and can share that among futures that begin alike."""
+    """A prepared policy that can compute this once for many futures that share one past."""
 
     def prepared_together(
         self, job: Job, futures: Sequence[Pool], start: int, neighbours: tuple[Pool, ...]
     ) -> Sequence[Policy]:
-        """Return a rule policy for each of some futures of one past; it learns nothing after the start."""
+        """Return a rule policy for each of some futures of one past; none learns after the start."""
         ...
 
     def effort(self, job: Job, slot_hours: float) -> float:
-        """Return how much work one start is: about how many values are worked out."""
+        """Return about how many values must be computed for one start."""
         ...
 
     def coarser(self) -> Policy:
-        """Return a quicker form of it that decides nearly as well."""
+        """Return a form of this policy that computes faster and decides nearly as well."""
         ...
 
 
 def roams(policy: Policy) -> bool:
     """Whether a policy chooses the pool that a job is in.
 
-    A class says so with an attribute, `roams = True`; what wraps another policy does what that one does.
+    A class says so with an attribute, `roams = True`; a wrapper roams if the policy inside it does.
     """
     inner = getattr(policy, "inner", None)
     return roams(inner) if isinstance(inner, Policy) else bool(getattr(policy, "roams", False))
 
 
 def heeds_warnings(policy: Policy) -> bool:
-    """Whether a policy declares that it decides otherwise where the spot that it holds is warned to go."""
+    """Whether a policy declares that it reacts to a warning that the spot it holds will be taken."""
     return bool(getattr(policy, "heeds_warnings", False))
 
 
 def warning_of(view: View) -> dict[str, float]:
-    """Return the warning that a job got, as a signal; nothing where it got none."""
+    """Return a job's warning as a signal of a decision; empty if it was not warned."""
     return {} if view.notice_hours is None else {"notice_hours": view.notice_hours}
 
 
 def warned_slots(view: View) -> int | None:
-    """Return how many slots from now on spot is gone that the job holds, as it was warned; None: it was not.
+    """Return in how many slots the spot that a job holds will be gone; None if no warning says so.
 
-    Spot that goes inside a slot is taken to be there until its end.
+    Spot that goes in the middle of a slot counts as there until the slot's end.
     """
     if view.notice_hours is None or not view.state.spot_gpus:
         return None
@@ -225,14 +225,14 @@ def warned_slots(view: View) -> int | None:
 
 
 def sight(view: View) -> Sight:
-    """Reduce a view to bare numbers."""
+    """Reduce a view to the bare numbers that rules read; `terms` are at the job's believed pace."""
     terms, tariff = believed_terms(view.job, view.pace), _tariff(view.job.billing, view.slot_hours)
     now, following = view.now_hours, view.next_hours  # the first slot of a job may be shorter than others
     return Sight(terms, tariff, view.slot, now, following, view.hours, view.state, view.quote, 0, view.pace)
 
 
 def decide_by_rule(policy: RulePolicy, view: View) -> Allocation:
-    """Decide by a policy's rule, run as plain Python, and say why."""
+    """Decide by a policy's rule, run as plain Python and without forecasts."""
     function, parameters = policy.rule(NO_FORECASTS)
     choice = function(parameters, sight(view))
     return Allocation(
@@ -243,7 +243,7 @@ def decide_by_rule(policy: RulePolicy, view: View) -> Allocation:
 
 
 def signals(view: View) -> dict[str, float]:
-    """Return the signals that deadline policies read, under their own names."""
+    """Return the figures that are reported with the reason of a decision."""
     return {
         "progress_gpu_hours": view.state.progress_gpu_hours,
         "line_gpu_hours": view.job.line_gpu_hours(view.now_hours),

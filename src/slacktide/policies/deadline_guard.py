@@ -39,7 +39,7 @@ from slacktide.policies.pools.rescue import guarded_wishes, terms_in
 from slacktide.policies.view import Policy, View, decision_of
 
 GUARDED, MEASURING = 1000, 1001
-"""Choice.why of decisions that the guard took; smaller numbers are the inner policy's."""
+"""`RuleChoice.why` of decisions that the guard made; smaller numbers are the inner policy's."""
 REASONS = {GUARDED: "deadline-guard", MEASURING: "measure-first"}
 
 
@@ -67,7 +67,7 @@ def measuring(sight: Sight, choice: RuleChoice) -> RuleChoice:
 
 @compilable
 def measuring_width(terms: Terms, slot_hours: float) -> int:
-    """Return the least width if there is time for a job twice as slow, else the smallest one on the line."""
+    """Return the least width if even a job twice as slow has time, else the least that meets the deadline."""
     least = least_width(terms)
     given = terms.deadline_hours - terms.submitted_hours
     twice = terms.restart_hours + 2.0 * work_hours(terms, 0.0, terms.fastest)
@@ -90,10 +90,10 @@ def least_width(terms: Terms) -> int:
 
 @compilable
 def to_spare(terms: Terms, slot_hours: float) -> float:
-    """Return the hours that on demand from the start must have to spare for the promise to hold.
+    """Return how many hours before the deadline on demand from the start must end for the promise to hold.
 
-    They pay for the measurement on the least width, for a restart to get there and one to leave it, and for
-    the work since a checkpoint.
+    They allow for the measurement on the least width, for a restart to get there and one to leave it, and
+    for losing the work since a checkpoint.
     """
     least = least_width(terms)
     slots = math.ceil((terms.restart_hours + MEASURED_HOURS) / slot_hours - 1e-9)
@@ -104,7 +104,7 @@ def to_spare(terms: Terms, slot_hours: float) -> float:
 
 @inlined
 def margin(sight: Sight) -> float:
-    """Return how slow the widest holding may turn out to be, as a share of its believed pace."""
+    """Return the safe pace of the fastest width as a share of its believed pace; 1 until it is measured."""
     if not is_measured(sight.pace):
         return 1.0
     terms = sight.terms
@@ -114,9 +114,9 @@ def margin(sight: Sight) -> float:
 
 @compilable
 def guard(sight: Sight, choice: RuleChoice) -> RuleChoice:
-    """Replace a choice after which the deadline could be missed by on-demand GPUs now.
+    """Rent on demand now if the deadline could be missed after this choice; otherwise return the choice.
 
-    Where too few of them are there, spot makes up for the rest.
+    If too few on-demand GPUs are available, spot makes up the rest.
     """
     terms, state = sight.terms, sight.state
     if is_measured(sight.pace) and sight.pace.hours < np.inf:
@@ -165,7 +165,7 @@ class DeadlineGuard:
 
 
 def _guarded_over_pools(view: View, wanted: Allocation) -> Allocation:
-    """Leave out of a decision what would risk the deadline, and end it with what is certain to meet it."""
+    """Drop the wishes that would risk the deadline, and put last one that is certain to meet it."""
     wishes = wanted.wishes if is_measured(view.pace) else _measuring_wishes(view, wanted.wishes)
     kept, rescued = guarded_wishes(view, wishes)
     first, *rest = kept
@@ -177,7 +177,7 @@ def _guarded_over_pools(view: View, wanted: Allocation) -> Allocation:
 
 
 def _measuring_wishes(view: View, wishes: Sequence[Wish]) -> list[Wish]:
-    """Have every wish hold at least the width on which the pace is measured, the rest of it on demand."""
+    """Widen every wish to the width on which the pace is measured, with on-demand GPUs."""
     assert view.places is not None
     terms, names = terms_in(view), [pool.name for pool in view.pools]
     wider = []

@@ -1,4 +1,4 @@
-"""Greedy for spot until the deadline forbids it."""
+"""Maximal spot (MSU): all available spot until the deadline forbids waiting any longer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workers of a job without checkpoints are kept: changing them would begin its work anew."""
+"""Keeps the workers of a job without checkpoints, because changing them would start its work over."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from slacktide.physics.progress import finish_in
 from slacktide.policies.base import Context, RuleChoice, RulePolicy, Sight, inner, rule_round, sight, signals
 from slacktide.policies.view import Policy, View, decision_of
 
-KEPT = 2000  # Choice.why of a holding that was kept; smaller numbers are the inner policy's
+KEPT = 2000  # `RuleChoice.why` of a holding that was kept; smaller numbers are the inner policy's
 
 
 @inlined
 def unbroken(parameters: tuple[Any, ...], sight: Sight) -> RuleChoice:
-    """Follow the inner rule while nothing would be thrown away by it."""
+    """Follow the inner rule unless that would throw work away that the present workers finish in time."""
     return keep(sight, inner(parameters, sight))
 
 
 @compilable
 def keep(sight: Sight, choice: RuleChoice) -> RuleChoice:
-    """Replace a change of workers that throws work away, where the present ones would be in time."""
+    """Return the present holding if a change would lose work and staying is in time, else the choice."""
     terms, state = sight.terms, sight.state
     if terms.checkpoint_hours < np.inf or state.progress_gpu_hours <= state.checkpointed_gpu_hours:
         return choice
@@ -40,8 +40,8 @@ def keep(sight: Sight, choice: RuleChoice) -> RuleChoice:
 class Unbroken:
     """Follow another policy, but keep workers that have work to lose and would be in time as they are.
 
-    Every policy is wrapped in it for a job without checkpoints. What the market takes is lost all the same,
-    and the deadline guard outside of it may still change the workers.
+    Every policy of a job without checkpoints is wrapped in it. The market can still take workers, and the
+    deadline guard, which wraps this wrapper, may still change them.
     """
 
     inner: Policy
@@ -62,5 +62,5 @@ class Unbroken:
 
 
 def keeping(policy: Policy, job: Job) -> Policy:
-    """Return a policy as it runs for a job: one without checkpoints keeps its workers."""
+    """Return the policy, wrapped in `Unbroken` if the job makes no checkpoints."""
     return Unbroken(policy) if math.isinf(job.checkpoint_hours) else policy

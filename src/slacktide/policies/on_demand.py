@@ -1,4 +1,4 @@
-"""The policy everybody can have without us, and the price everything is compared with."""
+"""On demand only: the policy that needs no Slacktide, and the bill that others are compared with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Look ahead to the deadline, over all markets that history makes likely."""
+"""Stochastic horizon: fits a Markov model of the market and maximises expected utility up to the deadline."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ from slacktide.solvers.slotted import Slotted, deadline_slots, slotted
 
 LONGEST_AGE = 256  # slots to look back for the age of a spell; older than the oldest bin
 LEAST_WORK = 0.7
-"""The share of the work for which tables are made where it is not known for certain: about a standard
-deviation less. A job with even less has enough slack that more of it changes no decision."""
+"""If the work is uncertain, tables are made for this share of it, about a standard deviation less. A job with
+even less work has so much slack that more would change no decision."""
 SPREAD_CELLS, SPREAD_FINER = 1.25, 1.5
-"""How many times as many cells such a table has, and how many more so that pauses are whole numbers of them:
-on a real H100 market 5 cells to a slot instead of 3 paid the same, within 0.1 %, and on eight synthetic ones
-within the error of 1 %."""
+"""How many times as many cells such a table has, and how many times more it may have to make pauses whole
+numbers of cells: on a real H100 market 5 cells to a slot instead of 3 paid the same, within 0.1 %, and on
+eight synthetic ones within the error of 1 %."""
 FEWEST_CELLS = 10
-NEVER_HOURS = 1e6  # hours between two refits of who does not learn any more
+NEVER_HOURS = 1e6  # hours between refits of a policy that no longer learns
 IDLE, SPOT, ON_DEMAND, BOTH = range(4)
 
 
@@ -77,7 +77,7 @@ def look_up(table: DecisionTable, sight: Sight) -> RuleChoice:
     best = table.actions[sight.slot - table.first, held, pause, down]
     spot, on_demand = table.spot[best], table.on_demand[best]
     if terms.fit[spot + on_demand] != spot + on_demand:
-        # No plan is in time from here, so the table holds what the market left, which may be no width.
+        # No plan is in time from here, so the table names what the market left, maybe not an allowed width.
         spot, on_demand = 0, terms.fastest
     why = (
         BOTH if spot > 0 and on_demand > 0 else (SPOT if spot > 0 else (ON_DEMAND if on_demand > 0 else IDLE))
@@ -92,8 +92,8 @@ class StochasticHorizon:
 
     A Markov model of availability (level, age of the spell, time of day) and price is counted from the
     past of this pool and its neighbours, and the expected utility to the deadline is maximised exactly.
-    Want it wherever there is some history; without any it starts from a prior. Where spot was warned to go,
-    only futures count in which it goes.
+    Want it wherever there is some history; without any it starts from a prior. After a warning that spot
+    will be taken, it counts only futures in which it is.
     """
 
     heeds_warnings: ClassVar[bool] = True
@@ -110,7 +110,7 @@ class StochasticHorizon:
     def decide(self, view: View) -> Allocation:
         own = view.past()
         others = [view.past(at) for at in range(len(view.pools)) if at != view.pool]
-        # The deadline of a job submitted inside a slot lies in a slot more; that one is taken for the last.
+        # A job submitted in the middle of a slot has one slot more, which uses the decisions of the last.
         slot = min(view.slot, deadline_slots(view.job, view.slot_hours) - 1)
         first = slot - slot % _refit_slots(self, view.slot_hours)
         refit = len(own) - 1 - slot + first  # the pool's slot in which it learned last
@@ -126,21 +126,21 @@ class StochasticHorizon:
         return ("waiting-pays", "spot-pays", "on-demand-pays", "both-pay")
 
     def prepared(self, job: Job, pool: Pool, start: int, neighbours: tuple[Pool, ...]) -> Prepared:
-        """Return the same policy for one start, with every refit of the run solved ahead."""
+        """Return this policy for one start of a back-test, with the tables of all refits already computed."""
         (made,) = _prepared(self, job, [pool], start, neighbours)
         return made
 
     def prepared_together(
         self, job: Job, futures: Sequence[Pool], start: int, neighbours: tuple[Pool, ...]
     ) -> list[Prepared]:
-        """Return the same policy for one start of futures that share their past, solved once for all.
+        """Return this policy for each of some futures that share their past, solved once for all of them.
 
-        So it learns nothing after the start: what else it learned would differ from future to future.
+        It learns nothing after the start, because what it learned would differ from future to future.
         """
         return _prepared(replace(self, refit_hours=NEVER_HOURS), job, futures, start, neighbours)
 
     def effort(self, job: Job, slot_hours: float) -> float:
-        """Return how many values are worked out for a start, all refits together, at two levels of price."""
+        """Return how many values are computed for one start, in all refits, assuming two price levels."""
         bare = slotted(job, slot_hours)
         shape, slack = _shape(self, job, bare)
         levels = levels_of(job, slot_hours)
@@ -149,12 +149,12 @@ class StochasticHorizon:
         return float(sum(bare.deadline_slots - first for first in refits) * of_slot * slack.cells)
 
     def coarser(self) -> StochasticHorizon:
-        """Return it with half as many cells of slack."""
+        """Return this policy with half as many cells of slack."""
         return replace(self, cells=max(FEWEST_CELLS, self.cells // 2))
 
 
 class Prepared:
-    """A stochastic-horizon policy whose decisions for one start are all worked out."""
+    """A stochastic-horizon policy whose decisions for one start are all computed already."""
 
     heeds_warnings: ClassVar[bool] = True
 
@@ -184,7 +184,7 @@ def _chosen(table: DecisionTable, view: View, seen_slots: int) -> Allocation:
 
 
 def _warned(policy: StochasticHorizon, view: View, learned: FittedModel, slot: int) -> Allocation:
-    """Decide in a slot in which spot that is held was warned to go."""
+    """Decide in a slot in which the job was warned that spot it holds will be taken."""
     slots = warned_slots(view)
     assert slots is not None
     hour = round(hour_of_day(view.past(), len(view.past()) - 1), 9)
@@ -211,18 +211,17 @@ def _table_warned(
 
 
 def _planned(job: Job) -> Job:
-    """Return the job that tables are made for: one with little work, where a job may turn out to be faster.
+    """Return the job that tables are made for: with less work if the job's work is uncertain.
 
-    A table knows work only by the slack that it leaves, so any pace can be looked up in it.
+    A table knows work only by the slack that it leaves, so a job of any pace can be looked up in it.
     """
     if job.work_spread == 0.0:
         return job
-    phases = tuple(replace(one, work_gpu_hours=LEAST_WORK * one.work_gpu_hours) for one in job.phases)
+    phases = tuple(replace(phase, work_gpu_hours=LEAST_WORK * phase.work_gpu_hours) for phase in job.phases)
     return replace(job, work_gpu_hours=LEAST_WORK * job.work_gpu_hours, phases=phases)
 
 
 def _shape(policy: StochasticHorizon, job: Job, bare: Slotted) -> tuple[expected.Lattice, expected.Slack]:
-    """Lay out holdings, pauses and slack."""
     if job.work_spread == 0.0:
         return expected.lattice(bare), expected.slack_grid(bare, hard=job.hard, cells=policy.cells)
     cells = round(SPREAD_CELLS * policy.cells)
@@ -231,7 +230,7 @@ def _shape(policy: StochasticHorizon, job: Job, bare: Slotted) -> tuple[expected
 
 
 def levels_of(job: Job, slot_hours: float) -> markov.StateCuts:
-    """Return how availability is cut into levels for a job: what it could use."""
+    """Return the levels of availability that make a difference to a job: how much spot it could use."""
     shape = expected.lattice(slotted(job, slot_hours))
     return markov.StateCuts.of(tuple(int(gpus) for gpus in np.unique(shape.spot)))
 
@@ -241,7 +240,7 @@ def _refit_slots(policy: StochasticHorizon, slot_hours: float) -> int:
 
 
 class FittedModel:
-    """A fitted model; two that say the same are the same, however the history behind them was stored."""
+    """A fitted model; two with the same numbers are equal, whatever history they were fitted to."""
 
     def __init__(self, levels: markov.StateCuts, model: markov.Model, on_demand_usd: float) -> None:
         self.levels, self.model, self.on_demand_usd = levels, model, on_demand_usd
@@ -264,7 +263,7 @@ _models: LruCache[tuple[Job, Mark, tuple[Mark, ...]], FittedModel] = LruCache(25
 
 
 def _learned(job: Job, own: Past, others: Sequence[Past], at: int) -> FittedModel:
-    """Return the model of what was past in slot `at` of the own pool; kept by the names of those pasts."""
+    """Return the model fitted to the pasts as they were in slot `at` of `own`; cached by those pasts."""
     now = own.begin_hours(at)
     marks = tuple(other.mark(other.slots_before(now)) for other in others)
     return _models.get((job, own.mark(at + 1), marks), lambda: _learn(job, own, others, at))
@@ -300,7 +299,7 @@ def _solve(
 
 
 class Posed(NamedTuple):
-    """The problem from a slot on, and how its decisions are looked up, without any."""
+    """The problem from a slot on, and the table to look up its decisions in, still without decisions."""
 
     parts: tuple[Slotted, expected.Lattice, expected.Chain, expected.Worth, expected.Slack]
     table: DecisionTable
@@ -309,13 +308,12 @@ class Posed(NamedTuple):
 def _posed(
     policy: StochasticHorizon, job: Job, slot_hours: float, first: int, hour: float, learned: FittedModel
 ) -> Posed:
-    """Write down what is to be solved from the job's slot `first` on."""
     bare = slotted(_planned(job), slot_hours)
     shape, slack = _shape(policy, job, bare)
     hours = clock(hour, bare.deadline_slots - first, slot_hours)
     chain = _chain(learned.levels, learned.model, hours)
     worthless = job.deadline_hours if job.worthless_after_hours is None else job.worthless_after_hours
-    # Whole numbers would have machine code of their own.
+    # Integers here would make numba compile the solver a second time.
     worth = expected.Worth(float(job.value_usd), float(worthless), job.hard, float(learned.on_demand_usd))
     none = np.zeros((0, len(shape.spot), len(shape.pauses.ahead_hours), slack.cells), np.uint8)
     table = DecisionTable(
@@ -328,9 +326,9 @@ def _posed(
 def _prepared(
     policy: StochasticHorizon, job: Job, pools: Sequence[Pool], start: int, neighbours: Sequence[Pool]
 ) -> list[Prepared]:
-    """Work out all decisions for pools that have been alike whenever the policy learns: at every refit.
+    """Compute all decisions for pools that have the same past at every refit.
 
-    Their whole series are known here, so only the states that one of them takes are decided in.
+    Their whole series are known here, so only decisions in states that some pool takes are computed.
     """
     slot_hours = pools[0].slot_hours
     slots, refit = deadline_slots(job, slot_hours), _refit_slots(policy, slot_hours)
@@ -357,7 +355,7 @@ def _chain(levels: markov.StateCuts, model: markov.Model, hours: Floats) -> expe
 
 
 def _states(learned: FittedModel, spot_gpus: Ints, usd: Floats) -> Ints:
-    """Return the market's state in each of these slots; ages count from the first of them."""
+    """Return the market's state in each of these slots; spells are taken to begin with the first of them."""
     levels, model = learned.levels, learned.model
     level = levels.level(spot_gpus)
     price = markov.price_level(model.prices, usd)
@@ -371,13 +369,13 @@ def _market(learned: FittedModel, own: Past) -> int:
 
 
 def _states_ahead(learned: FittedModel, own: Past, at: int, slots: int) -> Ints:
-    """Return the states that the market takes from slot `at` on, where the whole series is known."""
+    """Return the market's states from slot `at` on; `own` must reach that far."""
     seen = slice(max(0, at - LONGEST_AGE), at + slots)
     return _states(learned, own.spot_gpus[seen], own.spot_usd_per_gpu_hour[seen])[at - seen.start :]
 
 
 def _joined(parts: Sequence[DecisionTable]) -> DecisionTable:
-    """Put the decisions of all refits behind one another."""
+    """Join the decision tables of all refits into one."""
     if len(parts) == 1:
         return parts[0]
     return parts[0]._replace(actions=np.concatenate([part.actions for part in parts]))

@@ -20,7 +20,7 @@ class PaceParameters(NamedTuple):
 
 @compilable
 def missing_on_demand(terms: Terms, state: JobState, hours: float, spot: int, goal: float) -> int:
-    """Return how many on-demand GPUs together with this spot reach the goal in that many hours."""
+    """Return the fewest on-demand GPUs that with this spot reach the goal in time; the most if none do."""
     phase = phase_of(terms, state.progress_gpu_hours)
     for width in range(max(spot, 1), len(terms.fit)):
         if terms.fit[width] == width:

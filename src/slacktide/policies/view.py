@@ -1,6 +1,6 @@
 """What a policy is shown of one job and its market, and what it answers with.
 
-A policy knows no simulator, no engine and no clock: its caller passes it a `View`.
+A policy does not call a simulator, an engine or a clock: all that it knows is in the `View` it is passed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from slacktide.physics.pace import KNOWN, Pace
 
 
 class Known(Protocol):
-    """Where a view gets what a policy wants to know beyond the present."""
+    """Where a view looks up the past, the forecast and the sightings of a pool."""
 
     def past(self, pool: int) -> Past: ...
     def forecast(self, pool: int) -> Sequence[Quote]: ...
@@ -28,16 +28,16 @@ class Known(Protocol):
 
 
 class Places(NamedTuple):
-    """A job that may be in any of the pools of its view; entries are in their order."""
+    """Where a job that may move can be: one entry for each pool of its view, in the same order."""
 
     jobs: tuple[Job, ...]
-    """The job as it is in each pool: its widths there, and how fast it is."""
+    """The job as it would be in each pool: its widths there, and its speed."""
     move_hours: Floats
-    """[from, to]: how long its checkpoint is on its way."""
+    """[from, to]: how long copying its checkpoint takes."""
     move_usd: Floats
-    """[from, to]: what that costs."""
+    """[from, to]: what copying it costs."""
     gpus: tuple[str, ...] = ()
-    """The GPU type in each pool, empty where it is not known; () where none is."""
+    """The GPU type of each pool, "" where it is not known; () if no type is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class View:
     id: str = ""
     """The job's name in its run; the name of its file where it runs alone."""
     state: JobState
-    """What is held and done; spot the market has just taken away is already gone from it."""
+    """What the job holds and has done; spot that the market has just taken is already gone from it."""
     now_hours: float
     """Hours since the job began."""
     next_hours: float
@@ -63,25 +63,25 @@ class View:
     memory: tuple[float, ...] = ()
     """What this policy put into its last allocation's memory; empty in the first slot."""
     pace: Pace = KNOWN
-    """What is believed of the job's speed; `job` is what its file says, `policies.base.sight` has both."""
+    """What is believed of the job's speed; `job` has the speed in its file, `policies.base.sight` both."""
     known: Known | None = None
     """Where `past` and `forecast` come from; None in a view made by hand that has neither."""
     places: Places | None = None
-    """Where the job may be; None: only in the pool that it is in."""
+    """The pools that the job may move to; None if it must stay where it is."""
 
     @property
     def quote(self) -> Quote:
-        """What the job's own pool offers now; on-demand GPUs that it holds there are among those offered."""
+        """What the job's own pool offers now; the on-demand GPUs that the job holds count as offered."""
         return self.pools[self.pool].quote.keeping(self.state.on_demand_gpus)
 
     @property
     def notice_hours(self) -> float | None:
-        """In this time spot goes that the job holds, as it was warned; None: it was not warned."""
+        """Hours until the spot that the job holds is taken, as a warning says; None without a warning."""
         return self.pools[self.pool].notice_hours
 
     @property
     def hours(self) -> float:
-        """Hours until the next decision is due: exactly those of a slot where it is one but for rounding."""
+        """Hours until the next decision is due; exactly `slot_hours` if only rounding makes a difference."""
         hours = self.next_hours - self.now_hours
         return self.slot_hours if abs(hours - self.slot_hours) <= TIME_TOLERANCE_HOURS else hours
 
@@ -96,17 +96,17 @@ class View:
         return self.job.work_gpu_hours - self.state.progress_gpu_hours
 
     def past(self, pool: int | None = None) -> Past:
-        """Return what a pool, else the job's own, has quoted so far, the present slot last."""
+        """Return what a pool (by default the job's own) has quoted so far, the present slot last."""
         if self.known is None:
             raise InputError("a view must be made from a market's tapes to have a past, got one made by hand")
         return self.known.past(self.pool if pool is None else pool)
 
     def forecast(self, pool: int | None = None) -> Sequence[Quote]:
-        """Return the run's forecast of a pool, else of the job's own, the next slot first."""
+        """Return the run's forecast of a pool (by default the job's own), the next slot first."""
         return () if self.known is None else self.known.forecast(self.pool if pool is None else pool)
 
     def sightings(self, pool: int) -> Sequence[Sighting]:
-        """Return what was seen of a pool since its past ended, in order; nothing where all is recorded."""
+        """Return what was seen of a pool after its past ended, in order; empty if the past reaches to now."""
         return () if self.known is None else self.known.sightings(pool)
 
     def allowed_width(self, gpus: int) -> int:
@@ -155,7 +155,7 @@ def look(
     pace: Pace = KNOWN,
     places: Places | None = None,
 ) -> View:
-    """Return what a policy may know in a slot of a job that stands at this moment of the market."""
+    """Return the view of a job at the beginning of a slot; `moment` is the market as it is then."""
     return View(
         job=job,
         id=name or job.name,
@@ -174,7 +174,7 @@ def look(
 
 
 def stays_in(wish: Allocation, pool: str, job: str) -> None:
-    """Raise InputError unless a wish of a job that may not move is for the pool that it is in."""
+    """Raise InputError if the wish of a job that may not move names another pool than its own."""
     if wish.pool not in (None, pool):
         raise InputError(
             f"job {shown(job)}: an allocation must stay in the job's pool, {shown(pool)}, got "
@@ -183,7 +183,7 @@ def stays_in(wish: Allocation, pool: str, job: str) -> None:
 
 
 def goes_where_it_may(wish: Allocation, pools: Sequence[str], job: str) -> None:
-    """Raise UnknownNameError unless all that is wished for is in pools that the job may use."""
+    """Raise UnknownNameError if a wish names a pool that the job may not use."""
     for each in wish.wishes:
         if each.pool is not None and each.pool not in pools:
             raise UnknownNameError("pool", each.pool, pools, place=f"job {shown(job)}: ")

@@ -1,4 +1,4 @@
-"""The allocations that a programme over pools chooses among: pools and widths, and its steps and slack."""
+"""The allocations that `roaming-horizon` compares in each pool, and the grids of time and slack it uses."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from slacktide.policies.view import Places
 from slacktide.solvers.pools import joint
 
 STEPS = ((6, 0.0), (12, 0.5), (10**9, 1.0))
-"""How many steps of how many hours the programme looks ahead; 0 hours is a slot."""
-KEPT = STEPS[0][0]  # for how many slots a programme is used before it is solved anew
+"""(count, hours) of the programme's steps ahead, in order; 0 hours means one slot."""
+KEPT = STEPS[0][0]  # for how many slots a programme is used before it is solved again
 FINE, NEAR, COARSE, WIDEST_HOURS = 3, 6, 0.12, 0.5
-"""Cells of slack: this many to a start, up to that many starts; then wider by this share of the slack."""
+"""Cells of slack: FINE to the longest pause, for NEAR pauses; then COARSE of the slack, WIDEST at most."""
 
 
 class CandidateAllocation(NamedTuple):
-    """A pool with GPUs in it; pools are numbered among those that are weighed."""
+    """A pool and GPUs to hold there; `pool` is its place among the pools that are compared."""
 
     pool: int
     level: int
@@ -31,13 +31,13 @@ class CandidateAllocation(NamedTuple):
 
 
 def widths_of(terms: Terms, levels: int) -> tuple[int, ...]:
-    """Return the widths that count in a pool, ascending: equal shares of the fastest, and that."""
+    """Return the widths to compare in a pool, ascending: equal shares of the fastest, which is the last."""
     shares = (round(terms.fastest * level / levels) for level in range(1, levels))
     return (*(int(terms.fit[max(share, 1)]) or int(terms.fastest) for share in shares), int(terms.fastest))
 
 
 def seats_of(widths: Sequence[Sequence[int]], home: int, home_gpus: int) -> tuple[CandidateAllocation, ...]:
-    """Return the seats: widths on spot, those below the fastest also with the rest on demand, and home."""
+    """Return the seats: each width on spot, narrower ones also filled up on demand, and home as the last."""
     found = []
     for pool, ascending in enumerate(widths):
         for level, gpus in enumerate(ascending, 1):
@@ -59,7 +59,7 @@ def numbers_of(
     slack_hours: float,
     late_hours: float,
 ) -> joint.Seats:
-    """Write seats as bare numbers; terms and quotes are those of the pools that are weighed."""
+    """Return allocations as bare numbers for the solver; terms and quotes are those of the compared pools."""
     home = seats[-1]
     pace = terms[home.pool].rate[phase, home.on_demand_gpus]
     usd = np.array([usd_per_hour(quotes[seat.pool], seat.spot_gpus, seat.on_demand_gpus) for seat in seats])
@@ -90,7 +90,7 @@ def numbers_of(
 
 
 def usd_per_hour(quote: Quote, spot_gpus: int, on_demand_gpus: int) -> float:
-    """Return what GPUs cost per hour; nought of a kind costs nothing, whatever its price."""
+    """Return what GPUs cost per hour; none of a kind cost nothing, even if its price is infinite."""
     spot = quote.spot_usd_per_gpu_hour * spot_gpus if spot_gpus else 0.0
     return spot + (quote.on_demand_usd_per_gpu_hour * on_demand_gpus if on_demand_gpus else 0.0)
 
@@ -107,7 +107,7 @@ def borders(left_hours: float, slot_hours: float) -> Ints:
 
 
 def grid(slack_hours: float, pause_hours: float, late_hours: float) -> Floats:
-    """Return points of slack: fine near nought, coarse far from it, and below it where late has a price."""
+    """Return points of slack: fine near 0, coarse far above it, and below 0 if a late result has a value."""
     cell = max(pause_hours, 0.02) / FINE
     near = min(max(slack_hours, 0.0), NEAR * FINE * cell)
     points = [cell * at for at in range(math.ceil(near / cell) + 2)]

@@ -1,7 +1,7 @@
-"""What a policy over pools believes of each pool's spot: how long it stays or stays away, and if it is there.
+"""Estimates how likely each pool has spot, now and in coming slots, from its record and what was seen since.
 
-Hazards are counted from what was recorded of a pool and, while that is little, of all pools. What is believed
-at a moment begins with the last slot that was recorded, and follows all that was seen since.
+Hazards, the chances that a spell ends at an age, are counted from a pool's record and, while that is short,
+from all pools. A belief starts from the last recorded slot and is updated by what was seen since.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from slacktide.market.forecast import spells
 from slacktide.market.tape import Past
 from slacktide.policies.view import View
 
-REFIT_HOURS = 24.0  # how often hazards are counted anew
-EXPECTED = 0.6  # what is seen is a surprise where its chance was lower than this
+REFIT_HOURS = 24.0  # how often hazards are counted again
+EXPECTED = 0.6  # a sighting is a surprise if its chance was lower than this
 
-MOST_LEVELS = 3  # how many levels of a pool are told apart at most, none included
+MOST_LEVELS = 3  # at most this many levels of a pool are distinguished, "no spot" included
 
 _blended: LruCache[tuple[object, ...], Floats] = LruCache(512)
 _counts: LruCache[tuple[int, int, int, int], spells.AgeCounts] = LruCache(512)
 
 
 class Followed(NamedTuple):
-    """What was believed in a slot, and whether what was seen in it was unlikely."""
+    """The belief in a slot, [state, phase of age], and whether the last sighting before it was unlikely."""
 
     belief: Floats
     slot: int
@@ -41,7 +41,7 @@ _followed: LruCache[tuple[object, ...], list[tuple[tuple[Sighting, ...], Followe
 
 
 class PoolWarning(NamedTuple):
-    """A warning: a pool keeps the spot that a job holds there until a slot, and then has less."""
+    """A warning that a pool keeps the spot that a job holds there until a slot, and then has less."""
 
     pool: int
     slot: int  # of the job
@@ -49,7 +49,7 @@ class PoolWarning(NamedTuple):
 
 
 class Named:
-    """A long key of a cache, whose hash is worked out once."""
+    """A long cache key whose hash is computed only once."""
 
     __slots__ = ("_hash", "_parts")
 
@@ -64,7 +64,7 @@ class Named:
 
 
 class Sources:
-    """What hazards are counted from at a moment: all records and tries, until the last refit."""
+    """The records and sightings of all pools up to the last refit, from which hazards are counted."""
 
     def __init__(self, view: View) -> None:
         until = _last_refit(view.slot, max(1, round(REFIT_HOURS / view.slot_hours)))
@@ -79,8 +79,8 @@ class Sources:
 
 
 def seen_before(seen: Sequence[Sighting], hours: float) -> tuple[Sighting, ...]:
-    """Return what was seen before a moment; sightings are in the order of time."""
-    return tuple(seen[: bisect_left(seen, hours, key=lambda one: one.at_hours)])
+    """Return the sightings before a moment; `seen` must be in the order of time."""
+    return tuple(seen[: bisect_left(seen, hours, key=lambda sighting: sighting.at_hours)])
 
 
 class PoolBelief:
@@ -93,32 +93,32 @@ class PoolBelief:
         self._hazards = _hazards(view, pool, gpus, sources)
         self._by_phase = np.ascontiguousarray(self._hazards[:, self._layout.bin])
         self.surprised = False
-        """Whether what was seen last was unlikely."""
+        """Whether the last sighting was unlikely."""
         self._now = self.at(view.slot)
 
     @property
     def up(self) -> float:
-        """How likely the pool has the GPUs now."""
+        """The chance that the pool has the GPUs now."""
         return float(self._now[spells.UP].sum())
 
     @property
     def stays(self) -> float:
-        """How likely it will have them in the next slot if it has them now."""
+        """The chance that it has them in the next slot if it has them now."""
         return 1.0 - self._ends(spells.UP)
 
     @property
     def comes(self) -> float:
-        """How likely it will have them in the next slot if it has them not."""
+        """The chance that it has them in the next slot if it does not have them now."""
         return self._ends(spells.DOWN)
 
     @property
     def long_run(self) -> float:
-        """How much of the time it has them, as far as is known."""
+        """The share of the time in which it has them in the long run."""
         return float(spells.resting(self._layout, self._hazards)[spells.UP].sum())
 
     @property
     def life_hours(self) -> float:
-        """How much longer it will have them on average, if it has them now."""
+        """Hours for which it will still have them on average, if it has them now."""
         lives = spells.lives(self._layout, self._by_phase[spells.UP])
         share = float(self._now[spells.UP].sum())
         slots = float((self._now[spells.UP] * lives).sum()) / share if share > 1e-12 else float(lives[0])
@@ -131,11 +131,11 @@ class PoolBelief:
         return float((self._now[state] * self._by_phase[state]).sum()) / share
 
     def chain(self, slot: int, borders: Ints) -> tuple[Floats, Floats]:
-        """Return the chances to stay and to come over steps, as believed in a slot of the job."""
+        """Return the chances that the GPUs stay and come, by step between borders, as believed in a slot."""
         return self._projected(self.at(slot), borders)
 
     def chain_down(self, since: int, borders: Ints) -> tuple[Floats, Floats]:
-        """Return the same over steps where it is known that the GPUs have just gone `since` slots before."""
+        """Return the same if the GPUs are known to have gone `since` slots before the first border."""
         belief = np.zeros_like(self._now)
         belief[spells.DOWN, 0] = 1.0
         return self._projected(self._stepped(belief, since), borders)
@@ -146,7 +146,7 @@ class PoolBelief:
         return stays, comes
 
     def at(self, slot: int) -> Floats:
-        """Return what was believed in a slot of the job, of ages in phases; the present one is the latest."""
+        """Return the belief in a slot of the job, not after the present one, and set `surprised` for it."""
         seen = list(self._view.sightings(self.pool))
         if slot < self._view.slot:
             seen = [one for one in seen if self._slot_of(one) <= slot]
@@ -158,7 +158,7 @@ class PoolBelief:
         return round(seen.at_hours / self._view.slot_hours)
 
     def _followed(self, slot: int, seen: list[Sighting]) -> Followed:
-        """Return what was believed in a slot after these sightings; what was worked out before is used."""
+        """Return the belief in a slot after these sightings; it continues the cached one where possible."""
         view = self._view
         past = view.past(self.pool)
         recorded = past.slots_before((slot + 0.5) * view.slot_hours)
@@ -166,11 +166,11 @@ class PoolBelief:
         before = _followed.get(key, lambda: [((), self._recorded(past, recorded))])
         done, last = before[0]
         new = seen[len(done) :]
-        # Of one back-test they are the very same; of an engine, made anew each time.
+        # A back-test passes the same objects each time; an engine makes equal ones.
         same = not done or (len(seen) >= len(done) and seen[len(done) - 1] is done[-1] and seen[0] is done[0])
         same = same or list(done) == seen[: len(done)]
         same = same and last.slot <= (self._slot_of(new[0]) if new else slot)
-        if not same:  # of another run
+        if not same:  # the cached sightings are another run's
             done, last = (), self._recorded(past, recorded)
         for one in seen[len(done) :]:
             last = self._after(last, one)
@@ -179,7 +179,7 @@ class PoolBelief:
         return last
 
     def _recorded(self, past: Past, recorded: int) -> Followed:
-        """Return what is believed after the slots that are recorded."""
+        """Return the belief after this many recorded slots; that of the long run if there are none."""
         if not recorded:
             return Followed(spells.resting(self._layout, self._hazards), 0, False)
         up = past.spot_gpus[:recorded] >= self.gpus
@@ -188,7 +188,6 @@ class PoolBelief:
         return Followed(belief, begun, self._flipped(up))
 
     def _after(self, last: Followed, seen: Sighting) -> Followed:
-        """Return what is believed after one more sighting."""
         seen_at = self._slot_of(seen)
         belief = self._stepped(last.belief, seen_at - last.slot)
         begun = max(last.slot, seen_at)
@@ -214,8 +213,8 @@ class PoolBelief:
 class PoolLevels:
     """What is believed of one pool at several widths: which of them it has, now and in the next slot.
 
-    What is known now is a row of chances: that it has the first width, the second, and so on. A pool that
-    has warned of a `fall` keeps what is held until then, and then surely has less.
+    `now` is an array of chances: that it has the first width, the second, and so on. A pool that has warned
+    of a `fall` keeps what is held until then, and then certainly has less.
     """
 
     def __init__(
@@ -233,26 +232,26 @@ class PoolLevels:
 
     @property
     def surprised(self) -> bool:
-        """Whether what was seen last was unlikely."""
-        return any(one.surprised for one in self._beliefs)
+        """Whether the last sighting was unlikely for any of the widths."""
+        return any(belief.surprised for belief in self._beliefs)
 
     def up_hours(self, gpus: int) -> float:
-        """Return for how long it has had this many GPUs, as far as that is recorded; 0 where it is not."""
+        """Return for how many hours it has had this many GPUs; 0 if the present slot is not recorded."""
         past = self._view.past(self._pool)
         up = past.spot_gpus >= gpus
         return _age(up) * past.slot_hours if is_fed(self._view, self._pool) and up[-1] else 0.0
 
     def now(self) -> Floats:
-        """Return how likely it has each width now."""
+        """Return the chance that it has each width now."""
         return _falling(np.array([one.up for one in self._beliefs]))
 
     def is_up(self, now: Floats, gpus: int) -> bool:
-        """Whether it is certain that it has a width: one of these, or what lies below one."""
+        """Whether it certainly has this many GPUs, by its offer or by the chances of the next wider width."""
         at = bisect_left(self.widths, gpus)
         return (at < len(now) and bool(now[at] > 1.0 - 1e-9)) or self._offered >= gpus
 
     def without(self, now: Floats, level: int) -> Floats:
-        """Return how likely it has each width once it turned out not to have that of a level."""
+        """Return the chance of each width after the pool turned out not to have the width of a level."""
         missing = now[level - 1]
         found: Floats = (now - missing) / max(1.0 - missing, 1e-9)
         found[level - 1 :] = 0.0
@@ -260,7 +259,7 @@ class PoolLevels:
         return found
 
     def next(self, now: Floats, level: int) -> Floats:
-        """Return the chance of each level in the next slot, of none first, where it has a level now."""
+        """Return the chance of each level in the next slot, of no spot first, if it has `level` now."""
         up = now.copy()
         up[:level] = 1.0
         found = np.zeros(MOST_LEVELS)
@@ -271,9 +270,9 @@ class PoolLevels:
         return found
 
     def _warned(self, at_least: Floats, fall: PoolWarning, slots: int, kept: float) -> Floats:
-        """Return the chances to have each width at a border that lies so many slots before the fall.
+        """Return the chance of each width `slots` slots before the fall: 0 is at it, a negative number after.
 
-        `kept` is how likely what is held would have been there at that border, had nobody warned.
+        `kept` is the chance that the GPUs held would have been there at that moment without a warning.
         """
         if slots < 0:
             return at_least
@@ -282,13 +281,13 @@ class PoolLevels:
             found[..., widths <= fall.gpus] = 1.0
             return found
         lost = widths >= fall.gpus
-        # To have a narrower width and not the one that is held, given that that one goes.
+        # The chance of having a narrower width but not the one held, given that the one held goes.
         found[:] = (at_least - kept) / (1.0 - kept) if kept < 1.0 - 1e-9 else 0.0
         found[..., lost] = 0.0
         return np.asarray(np.clip(found, 0.0, 1.0))
 
     def chain(self, slot: int, borders: Ints) -> Floats:
-        """Return the chances to go from level to level over steps, as believed in a slot of the job."""
+        """Return [step, level, next level]: the chances of each change of level, as believed in a slot."""
         chains = {id(one): one.chain(slot, borders) for one in self._beliefs}
         stays = np.stack([chains[id(one)][0] for one in self._beliefs], axis=1)
         comes = np.stack([chains[id(one)][1] for one in self._beliefs], axis=1)
@@ -302,7 +301,7 @@ class PoolLevels:
         return found
 
     def _put_in_fall(self, fall: PoolWarning, slot: int, borders: Ints, steps: Sequence[Floats]) -> None:
-        """Make the chances [step, width] of each level those of a pool that has warned of a fall."""
+        """Change the chances, [step, width] for each level, to those of a pool that has warned of a fall."""
         step = int(np.searchsorted(borders, fall.slot - slot)) - 1  # the one in which it falls
         if not 0 <= step < len(borders) - 1:
             return
@@ -324,19 +323,19 @@ class PoolLevels:
 
 
 def is_fed(view: View, pool: int) -> bool:
-    """Whether what a pool offers now is recorded, so that a try would tell nothing."""
+    """Whether a pool's present offer is recorded, so that trying it would tell nothing new."""
     past = view.past(pool)
     return len(past) > 0 and past.begin_hours(len(past) - 1) > view.now_hours - 0.5 * view.slot_hours
 
 
 def _falling(chances: Floats) -> Floats:
-    """Return chances of ever wider widths so that none is above that of a narrower one."""
+    """Raise chances of ascending widths so that each is at least that of any wider one."""
     found: Floats = np.maximum.accumulate(chances[..., ::-1], axis=-1)[..., ::-1]
     return found
 
 
 def _levels(at_least: Floats) -> Floats:
-    """Return the chances of levels, none first, from those to be at a level or above."""
+    """Return the chance of being at exactly each level, no spot first, from those of being at least there."""
     edge = np.ones((*at_least.shape[:-1], 1))
     both = np.concatenate([edge, at_least, np.zeros_like(edge)], axis=-1)
     found: Floats = both[..., :-1] - both[..., 1:]
@@ -344,11 +343,11 @@ def _levels(at_least: Floats) -> Floats:
 
 
 def _given(belief: Floats, state: int) -> Floats:
-    """Return a belief once it was seen whether the pool is up."""
+    """Return a belief after the state (`spells.UP` or `spells.DOWN`) was seen."""
     found = belief.copy()
     found[1 - state] = 0.0
     total = found.sum()
-    if total < 1e-12:  # it was taken for impossible: a spell that just began
+    if total < 1e-12:  # the state was believed impossible: take it for a spell that has just begun
         found[:] = 0.0
         found[state, 0] = total = 1.0
     found /= total
@@ -362,7 +361,7 @@ def _age(up: Bools) -> int:
 
 
 def _hazards(view: View, pool: int, gpus: int, sources: Sources) -> Floats:
-    """Return the hazards of a pool, counted until the last refit, from the record and from what was tried."""
+    """Return a pool's hazards, [state, bin of age], counted up to the last refit."""
     gpu = view.places.gpus[pool] if view.places is not None and view.places.gpus else ""
 
     def counted() -> Floats:
@@ -379,7 +378,7 @@ def _hazards(view: View, pool: int, gpus: int, sources: Sources) -> Floats:
 
 
 def _last_refit(slot: int, every: int) -> int:
-    """Return the slot of the last refit: at an eighth, a quarter and a half of a span, then every span."""
+    """Return the last refit's slot: each multiple of `every`, at first an eighth, a quarter, half of it."""
     early = [every // share for share in (2, 4, 8) if slot >= every // share]
     return slot - slot % every if slot >= every else (early[0] if early else 0)
 
@@ -387,7 +386,7 @@ def _last_refit(slot: int, every: int) -> int:
 def _with_tries(
     past: Past, tried: Sequence[Sighting], gpus: int, until_hours: float, slot_hours: float
 ) -> spells.AgeCounts:
-    """Return the counts of a record and of what was seen of a pool since, from slot to slot."""
+    """Return the spells counted in a pool's record and in what was seen of it since."""
     recorded = _counted(past, gpus, until_hours)
     if not tried:
         return recorded

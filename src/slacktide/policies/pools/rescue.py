@@ -1,4 +1,4 @@
-"""Where a job that may be in several pools is still rescued, and what that costs: the promise over pools."""
+"""The deadline guard over pools: in which of them on demand still finishes a job in time, at what cost."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from slacktide.policies.view import Places, View
 
 
 class Rescue(NamedTuple):
-    """On demand in one pool until the work is done; with spot where too little on demand is there."""
+    """A way to finish the work on demand in one pool, with spot if it has too few on-demand GPUs."""
 
     pool: int
     gpus: int  # on demand
@@ -28,18 +28,18 @@ class Rescue(NamedTuple):
     spot_gpus: int = 0
 
     def wish(self, names: Sequence[str]) -> Wish:
-        """Return what is to be held for it, in a pool of these names."""
+        """Return what to hold for it; `names` are those of all pools."""
         return Wish(self.spot_gpus, self.gpus, names[self.pool])
 
 
 def terms_in(view: View) -> tuple[Terms, ...]:
-    """Return the job in each of its pools as bare numbers, at the pace that is believed."""
+    """Return the job in each of its pools as bare numbers, at its believed pace."""
     assert view.places is not None
-    return tuple(believed(one, view.pace) for one in file_terms(view.places))
+    return tuple(believed(terms, view.pace) for terms in file_terms(view.places))
 
 
 def safe_terms_in(view: View) -> tuple[Terms, ...]:
-    """Return the same at the slowest pace that the promise reckons with."""
+    """Return the job in each of its pools as bare numbers, at the slowest pace that the guard allows for."""
     terms = terms_in(view)
     if not (is_measured(view.pace) and view.pace.hours < math.inf):
         return terms
@@ -53,7 +53,7 @@ def _terms_by_job(jobs: tuple[Job, ...], hours: tuple[tuple[float, ...], ...]) -
 
 
 def file_terms(places: Places) -> tuple[Terms, ...]:
-    """Return the job in each of its pools as its file says it is."""
+    """Return the job in each of its pools as bare numbers, at the pace in its file."""
     return _terms_by_job(places.jobs, tuple(tuple(hours) for hours in places.move_hours.T.tolist()))
 
 
@@ -62,8 +62,8 @@ def rescue(
 ) -> Rescue:
     """Return the cheapest way to finish in time with the on-demand GPUs that are there now.
 
-    The soonest where none is in time; then spot that is there makes up for on-demand GPUs that are not.
-    Nothing where nothing is there.
+    If none is in time, the soonest, for which spot may replace missing on-demand GPUs; a rescue on no GPUs
+    if there are none at all.
     """
     found = [
         _in_pool(terms[pool], places, quotes[pool], state, now_hours, pool, spot, gpus)
@@ -81,9 +81,9 @@ def rescue(
 def home(
     terms: Sequence[Terms], places: Places, quotes: Sequence[Quote], state: JobState, now_hours: float
 ) -> Rescue:
-    """Return where a policy that looks ahead reckons with on demand: a pool that has it now, where one has.
+    """Return the rescue that a policy plans to fall back on, on the on-demand GPUs that are there now.
 
-    Where none has, it is taken to be there again when it is needed.
+    If no pool has enough for the fastest width, all are assumed to have them again when they are needed.
     """
     if all(map(_is_short, terms, quotes)):
         seen = [quote._replace(on_demand_gpus=UNLIMITED_GPUS) for quote in quotes]
@@ -100,8 +100,8 @@ def _kept(quotes: Sequence[Quote], state: JobState, pool: int) -> Quote:
 def _ways(terms: Terms, quote: Quote, state: JobState, pool: int) -> set[tuple[int, int]]:
     """Return the spot and on-demand GPUs with which a job may be rescued in a pool.
 
-    On demand on the fastest width, or as it is held; where that is out of stock on the widest that is there,
-    alone and with spot.
+    The fastest width on demand, or the on-demand GPUs it holds; if the fastest width is out of stock, the
+    widest on demand there is, alone and with spot.
     """
     fastest = int(terms.fastest)
     held = {(0, gpus) for gpus in _held(terms, state, pool)}
@@ -132,8 +132,8 @@ def late_in(
 ) -> Allocation:
     """Return what a job that may move holds after its deadline.
 
-    Who has to start anew goes where on demand is cheapest, and so does who is to be done fast and does not
-    find enough GPUs where it is.
+    A job that would have to start on demand goes where it is done soonest (see `rescue`); so does one that
+    is to finish fast if its pool has too few GPUs.
     """
     here = terms[state.pool]
     wanted = late(here, state, _kept(quotes, state, state.pool))
@@ -159,10 +159,10 @@ def is_safe(
 ) -> bool:
     """Whether holding this until the next decision leaves the deadline safe, whatever the market does then.
 
-    Safe means: on-demand GPUs in some pool would still finish in time from then on, restart and move
-    included, if all spot were gone at that moment, and also if none were: a job that lost all work has
-    nothing to carry to another pool, and one that lost none may have. Pools that have the GPUs now are taken
-    to have them then; where none has, all are, since nothing better is known.
+    Safe means: from then on, on-demand GPUs in some pool would still finish in time, restart and move
+    included, both if all spot were gone at that moment and if none were: only a job with work done has a
+    checkpoint to copy to another pool. Pools that have the GPUs now are assumed to have them then; if none
+    has, all are, since nothing better is known.
     """
     after, _ = physics.pass_time(
         terms[pool], state, now_hours, hours, pool, wish.spot_gpus, wish.on_demand_gpus
@@ -190,7 +190,7 @@ def _limit(terms: Terms) -> float:
 
 
 def _held(terms: Terms, state: JobState, pool: int) -> tuple[int, ...]:
-    """Return the on-demand width that is held in a pool, if the job may go on with it there."""
+    """Return the on-demand GPUs that are held in a pool, if they are an allowed width; else nothing."""
     gpus = state.on_demand_gpus
     if pool != state.pool or not 0 < gpus < len(terms.fit) or terms.fit[gpus] != gpus:
         return ()
@@ -216,10 +216,10 @@ def _in_pool(
 
 
 def guarded_wishes(view: View, wishes: Sequence[Wish]) -> tuple[tuple[Wish, ...], bool]:
-    """Leave out wishes after which the deadline could be missed; say whether the last resort had to be added.
+    """Return the wishes after which the deadline is safe, and whether a rescue had to be added to them.
 
-    What is left ends with a wish that is certain: on demand, or nothing where that is safe. Where the
-    on-demand GPUs for that are out of stock everywhere, wishes for more GPUs than there are of it stay.
+    The last one is certain to be had: on demand, or no GPUs where that is safe. If even the rescue is late
+    and on-demand GPUs are out of stock, wishes for more GPUs than the rescue has stay as well.
     """
     assert view.places is not None
     terms, names = safe_terms_in(view), [pool.name for pool in view.pools]
@@ -239,5 +239,5 @@ def guarded_wishes(view: View, wishes: Sequence[Wish]) -> tuple[tuple[Wish, ...]
 
 
 def _is_short(terms: Terms, quote: Quote) -> bool:
-    """Whether a pool has not the on-demand GPUs on which a job is fastest."""
+    """Whether a pool has too few on-demand GPUs for the job's fastest width."""
     return quote.on_demand_gpus < terms.fastest

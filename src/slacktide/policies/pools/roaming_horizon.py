@@ -1,4 +1,4 @@
-"""Be in the right pool at every moment: the joint programme over a few pools, up to the deadline."""
+"""Roaming horizon: chooses a job's pool and GPUs by one dynamic programme over several pools."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from slacktide.policies.view import View
 from slacktide.solvers.pools import joint
 
 MOST_SETS = 216
-"""How many sets of levels of all pools the programme carries: three levels for three of six pools."""
-LET_PASS = 3  # for this many slots a programme is used though another pool did something unlikely
+"""The most combinations of levels that the programme may have: for six pools, 3 * 3 * 3 * 2 * 2 * 2."""
+LET_PASS = 3  # for this many slots a programme is used even if something unlikely happened in another pool
 WAITS, STAYS, MOVES, STARTS, ON_DEMAND = (
     "waiting-pays", "staying-pays", "moving-pays", "spot-pays", "on-demand-pays",
 )  # fmt: skip
@@ -48,16 +48,16 @@ IN_ONE_POOL = StochasticHorizon()
 class RoamingHorizon:
     """Be in whichever pool is best on average over what history makes likely, up to the deadline.
 
-    For each pool it is counted how long spot stays and stays away, and what is believed of it follows what
-    is seen; where held spot was warned to go, that it goes. A joint programme over the pools then weighs
-    prices, moves, restarts and the deadline. Want it for a job that may use several pools; a job that may use
-    one is decided by `stochastic-horizon`.
+    For each pool it counts how long spot stays and stays away, and updates what it believes by what it sees
+    and by warnings that held spot will be taken. A joint programme over the pools then weighs prices, moves,
+    restarts and the deadline. Want it for a job that may use several pools; for a job that may use one
+    `stochastic-horizon` decides.
     """
 
     roams: ClassVar[bool] = True
     heeds_warnings: ClassVar[bool] = True
 
-    most_pools: int = 6  # how many pools are weighed together; the others are left out by price and life
+    most_pools: int = 6  # how many pools are compared; price and chance of spot decide which
 
     def __post_init__(self) -> None:
         if not 2 <= self.most_pools <= 8:
@@ -72,40 +72,40 @@ class RoamingHorizon:
         return (*IN_ONE_POOL.reasons(), STAYS, MOVES)
 
     def prepared(self, job: Job, pool: Pool, start: int, neighbours: tuple[Pool, ...]) -> Prepared:
-        """Return the same for one start of a job that stays in its pool."""
+        """Return `stochastic-horizon` prepared for one start of a job that stays in its pool."""
         return IN_ONE_POOL.prepared(job, pool, start, neighbours)
 
     def prepared_together(
         self, job: Job, futures: Sequence[Pool], start: int, neighbours: tuple[Pool, ...]
     ) -> list[Prepared]:
-        """Return the same for one start of futures that share their past."""
+        """Return `stochastic-horizon` prepared for one start of futures that share their past."""
         return IN_ONE_POOL.prepared_together(job, futures, start, neighbours)
 
     def effort(self, job: Job, slot_hours: float) -> float:
-        """Return how many values are worked out for a start in one pool."""
+        """Return how many values are computed for one start in one pool."""
         return IN_ONE_POOL.effort(job, slot_hours)
 
 
 class SolvedProgramme(NamedTuple):
-    """What was settled when the programme was solved."""
+    """When and for what the programme was solved: the policy's memory from slot to slot."""
 
     slot: int
     slack_hours: float
     home: int  # the pool in which the job would be on demand
     home_gpus: int
-    pools: tuple[int, ...]  # the pools that are weighed
+    pools: tuple[int, ...]  # the pools that are compared
     narrower: tuple[int, ...]
-    """The width that is kept apart from none and from the fastest in each of them; 0 where none is."""
-    fall: PoolWarning | None = None  # what was warned
+    """For each of them the width that is distinguished besides none and the fastest; 0 if there is none."""
+    fall: PoolWarning | None = None  # the warning that the job had
 
     def written(self) -> tuple[float, ...]:
-        """Return it as the numbers that are handed on; where nothing was warned, their count is even."""
+        """Return it as the numbers of an allocation's memory; their count is odd only after a warning."""
         parts = (*self[:4], *self.pools, *self.narrower, *(self.fall or ()))
         return tuple(float(part) for part in parts)
 
     @classmethod
     def read(cls, numbers: Sequence[float]) -> SolvedProgramme | None:
-        """Return what was handed on; nothing where that was not written here."""
+        """Return what `written` wrote; None if there are too few numbers, as in a job's first slot."""
         warned = len(numbers) % 2 == 1
         if len(numbers) < (9 if warned else 6):
             return None
@@ -118,14 +118,14 @@ class SolvedProgramme(NamedTuple):
 
 
 class Programme(NamedTuple):
-    """What was solved: where the job may sit, and what it still has to pay."""
+    """A solved programme: the allocations it compares, and what is still to be paid in each state."""
 
     seats: joint.Seats
     values: Floats  # [slots since, levels of all pools, mode, slack]
 
 
 class SlotOption(NamedTuple):
-    """Something to do in this slot, and what is to be paid from now on if it is done."""
+    """Something to do in this slot, and what it costs on average from now on."""
 
     usd: float
     wish: Wish
@@ -150,13 +150,13 @@ class _Turn:
         self.programme = _programmes.get(self._key(), self._solved)
 
     def _is_stale(self) -> bool:
-        """Whether something unlikely was seen since: in the own pool, or some slots ago in any."""
+        """Whether something unlikely was seen in the job's own pool, or, after LET_PASS slots, in any."""
         age = self.view.slot - self.memory.slot
         watched = self.levels if age >= LET_PASS else [self.levels[self.own]]
-        return age > 0 and any(one.surprised for one in watched)
+        return age > 0 and any(levels.surprised for levels in watched)
 
     def _recalled(self) -> SolvedProgramme | None:
-        """Return what was remembered, where it is still good: not too old, and of what is held."""
+        """Return the memory, or None if it is too old or does not fit what the job holds or was warned of."""
         memory, held = SolvedProgramme.read(self.view.memory), self.view.state.spot_gpus
         if (
             memory is None
@@ -170,19 +170,19 @@ class _Turn:
         return memory if held in kept else None
 
     def _is_news(self, known: PoolWarning | None) -> bool:
-        """Whether the job was warned of something else than is known, or what it was warned of is off."""
+        """Whether the job has another warning than the known one, or the known one no longer holds."""
         view, now = self.view, self._fall()
         if now is not None or known is None or known.slot <= view.slot or known.pool != view.pool:
             return now is not None and now != known
         return view.state.spot_gpus >= known.gpus
 
     def _fall(self) -> PoolWarning | None:
-        """Return what the job is warned of."""
+        """Return the job's present warning, None if it has none."""
         slots, view = warned_slots(self.view), self.view
         return None if slots is None else PoolWarning(view.pool, view.slot + slots, view.state.spot_gpus)
 
     def _begun(self, policy: RoamingHorizon) -> SolvedProgramme:
-        """Settle anew which pools and widths are weighed, and where the job would be on demand."""
+        """Choose the pools and widths to compare, and where the job would rent on demand."""
         view, every = self.view, self.every
         quotes = [pool.quote for pool in view.pools]
         last = home(every, self.places, quotes, view.state, view.now_hours)
@@ -194,7 +194,7 @@ class _Turn:
     def _narrower(self, pools: Sequence[int]) -> tuple[int, ...]:
         """Return a width to distinguish in each pool: what is held or offered, or else half of the fastest.
 
-        There are as many as the programme can carry, first where the two widths are not there together.
+        As many pools as MOST_SETS allows have one: those first that more often have it than the fastest.
         """
         found: dict[int, int] = {}
         gaps: dict[int, float] = {}
@@ -202,7 +202,7 @@ class _Turn:
             one = self.every[pool]
             held = self.view.state.spot_gpus if pool == self.view.pool else 0
             if held and warned_slots(self.view) is not None:
-                held = held // 2  # what is held goes; what may be left of it is distinguished from none
+                held = held // 2  # what is held will be taken: distinguish what may be left of it from none
             offered = int(one.fit[min(held or self.view.pools[pool].quote.spot_gpus, one.fastest)])
             found[pool] = offered if 0 < offered < one.fastest else widths_of(one, 2)[0]
             if found[pool] == one.fastest:
@@ -218,7 +218,6 @@ class _Turn:
         return tuple(found[pool] if pool in chosen else 0 for pool in pools)
 
     def _take(self, memory: SolvedProgramme) -> None:
-        """Work with what was settled."""
         view = self.view
         self.memory, self.pools = memory, memory.pools
         self.terms = [self.every[pool] for pool in self.pools]
@@ -242,7 +241,7 @@ class _Turn:
     # ------------------------------------------------------------------ the programme
 
     def _key(self) -> tuple[object, ...]:
-        """Name the programme of a slot of this run, and all that it was made of."""
+        """Return the programme's key in the cache: the run, and all that the programme is made of."""
         begin, half = self.memory.slot * self.view.slot_hours, 0.5 * self.view.slot_hours
         pasts = [self.view.past(pool) for pool in self.pools]
         before = begin - half  # what was tried in that slot was not known when it was solved
@@ -251,7 +250,7 @@ class _Turn:
         return (self.view.id, self.view.job, self.memory, *seen, *marks)
 
     def _solved(self) -> Programme:
-        """Solve the programme as of the slot that memory names."""
+        """Solve the programme as of the slot in the memory."""
         slot_hours, slot = self.view.slot_hours, self.memory.slot
         phase = phase_of(self.terms[0], self.view.state.progress_gpu_hours)
         quotes = [self._quote(at) for at in range(len(self.pools))]
@@ -272,7 +271,7 @@ class _Turn:
         return Programme(seats, values)
 
     def _quote(self, at: int) -> Quote:
-        """Return what a pool quoted when the programme was solved; now, where that is not recorded."""
+        """Return what a pool quoted when the programme was solved; its present quote if that is unknown."""
         past, slot = self.view.past(self.pools[at]), self.memory.slot
         last = past.slots_before((slot + 0.5) * self.view.slot_hours) - 1
         recorded = last >= 0 and abs(past.begin_hours(last) - slot * self.view.slot_hours) < 1e-6
@@ -288,7 +287,7 @@ class _Turn:
         )
 
     def _owed(self, seats: joint.Seats) -> Floats:
-        """Return what is owed at the deadline by slack: late work, and what the result has lost by then."""
+        """Return what is still to be paid at the deadline, by slack: work after it, and the value lost."""
         late = np.maximum(0.0, -seats.slack_hours)
         lost = self.view.job.value_usd * np.minimum(1.0, late / max(self._late_hours(), 1e-9))
         return np.asarray(lost + late * seats.usd_per_hour[-1]) if self._late_hours() > 0.0 else late
@@ -296,17 +295,17 @@ class _Turn:
     # ------------------------------------------------------------------ the decision
 
     def decide(self) -> Allocation:
-        """Return wishes, the best first: seats where trying pays, then what is certain."""
-        now = [one.now() for one in self.levels]
+        """Return wishes, the best first: spot that is worth trying, then one that is certain to be had."""
+        now = [levels.now() for levels in self.levels]
         chosen: list[SlotOption] = []
         while True:
-            certain = min(self._certain(now), key=lambda one: one.usd)
+            certain = min(self._certain(now), key=lambda option: option.usd)
             tries = [(self._start(seat, now), seat) for seat in self._on_spot(now)]
             better = [(option, seat) for option, seat in tries if option.usd < certain.usd - 1e-12]
             if not better:
                 chosen.append(certain)
                 break
-            option, seat = min(better, key=lambda one: one[0].usd)
+            option, seat = min(better, key=lambda pair: pair[0].usd)
             chosen.append(option)
             if self.levels[seat.pool].is_up(now[seat.pool], seat.spot_gpus):
                 break
@@ -318,19 +317,19 @@ class _Turn:
         wish = first.wish
         return Allocation(
             wish.spot_gpus, wish.on_demand_gpus, wish.pool, reason, self.memory.written(),
-            tuple(one.wish for one in rest),
+            tuple(option.wish for option in rest),
         )  # fmt: skip
 
     def _figures(self, option: SlotOption, now: Sequence[Floats]) -> dict[str, float]:
-        """Return the reason's figures: what is still to be paid this way, and by staying or waiting."""
-        others = [one.usd for one in self._certain(now) if one.usd < joint.IMPOSSIBLE_USD / 2]
+        """Return the reason's figures: the cost of an option, and of the best certain one that costs more."""
+        others = [other.usd for other in self._certain(now) if other.usd < joint.IMPOSSIBLE_USD / 2]
         return {
             "expected_usd": option.usd,
-            "otherwise_usd": min([one for one in others if one > option.usd] or [option.usd]),
+            "otherwise_usd": min([usd for usd in others if usd > option.usd] or [option.usd]),
         }
 
     def _of_move(self, wish: Wish) -> dict[str, float]:
-        """Return the reason's figures for a move on spot: how much cheaper it is there, and for how long."""
+        """Return the reason's figures for a move to spot: how much cheaper it is, how long it has lasted."""
         names = [self.view.pools[pool].name for pool in self.pools]
         if not wish.spot_gpus or wish.pool in {None, names[self.own]}:
             return {}
@@ -340,7 +339,7 @@ class _Turn:
         return {"spot_cheaper_usd": here - there, **({"spot_lived_hours": lived} if lived else {})}
 
     def _on_spot(self, now: Sequence[Floats]) -> list[CandidateAllocation]:
-        """Return the seats on spot that may be there now, and what pools offer between two widths."""
+        """Return the seats whose spot may be there now, and seats for offers between two of the widths."""
         found = [seat for seat in self.seats[:-1] if now[seat.pool][seat.level - 1] > 1e-9]
         for at, one in enumerate(self.levels):
             offered = min(self.quotes[at].spot_gpus, int(self.terms[at].fastest))
@@ -358,7 +357,7 @@ class _Turn:
         ]
 
     def _certain(self, now: Sequence[Floats]) -> list[SlotOption]:
-        """Return what can be done for sure: to wait, to stay with what is held, or on demand."""
+        """Return the options that are certain to be had: wait, keep what is held, or rent on demand."""
         state, home = self.view.state, self.seats[-1]
         found = [SlotOption(self._paid(CandidateAllocation(self.own, 0, 0, 0), now), Wish(), WAITS)]
         if state.gpus:
@@ -369,7 +368,7 @@ class _Turn:
         return found
 
     def _start(self, seat: CandidateAllocation, now: Sequence[Floats]) -> SlotOption:
-        """Return what it is to start on spot in a seat, where it is there."""
+        """Return the option of starting in a seat, if its spot is there."""
         state = self.view.state
         moves = seat.pool != self.own and (state.gpus > 0 or state.progress_gpu_hours > 0.0)
         return SlotOption(self._paid(seat, now), self._wish(seat), MOVES if moves else STARTS)
@@ -378,7 +377,7 @@ class _Turn:
         return Wish(seat.spot_gpus, seat.on_demand_gpus, self.view.pools[self.pools[seat.pool]].name)
 
     def _paid(self, seat: CandidateAllocation, now: Sequence[Floats]) -> float:
-        """Return what going into this slot in a seat costs from now on."""
+        """Return what being in a seat in this slot costs on average from now on, a move included."""
         view, terms, pool = self.view, self.terms[seat.pool], self.pools[seat.pool]
         spot, on_demand = seat.spot_gpus, seat.on_demand_gpus
         after, passed = pass_time(terms, view.state, view.now_hours, view.hours, pool, spot, on_demand)
@@ -396,21 +395,21 @@ class _Turn:
         return fee + usd * view.hours + self._ahead(mode, slack, chances)
 
     def _goes(self, seat: CandidateAllocation) -> bool:
-        """Whether spot of a seat was warned to go with the end of this slot."""
+        """Whether a warning says that a seat's spot is taken at the end of this slot."""
         fall = self.memory.fall
         if fall is None or (fall.pool, fall.slot) != (self.pools[seat.pool], self.view.slot + 1):
             return False
         return seat.spot_gpus >= fall.gpus
 
     def _kept_gpu_hours(self, seat: CandidateAllocation, after: JobState) -> float:
-        """Return the work that is left after this slot: less what is lost with spot that was warned to go."""
+        """Return the progress after this slot, less what is lost if its spot is warned to go then."""
         fall = self.memory.fall
         if fall is None or not self._goes(seat):
             return after.progress_gpu_hours
         return float(lose(self.terms[seat.pool], after, fall.gpus - 1).progress_gpu_hours)
 
     def _next(self, at: int, now: Floats, seat: CandidateAllocation) -> Floats:
-        """Return the chances of a pool's levels in the next slot for who is in a seat."""
+        """Return the chances of a pool's levels in the next slot while the job is in a seat."""
         level = seat.level if at == seat.pool else 0
         key = (at, level, now.tobytes())
         if key not in self._chances:
@@ -418,17 +417,17 @@ class _Turn:
         return self._chances[key]
 
     def _mode(self, seat: CandidateAllocation) -> int:
-        """Return the mode of the programme that is nearest to a seat from below; idle where none is."""
+        """Return the mode of the programme for the widest like seat within a seat; idle if there is none."""
         pools = len(self.pools)
         if seat.level == 0:
             is_home = (seat.pool, seat.spot_gpus) == (self.home, 0) and seat.on_demand_gpus
             return pools + len(self.seats) - 1 if is_home else seat.pool
         below = [
-            (one.spot_gpus, at)
-            for at, one in enumerate(self.seats[:-1])
-            if one.pool == seat.pool
-            and one.spot_gpus <= seat.spot_gpus
-            and (one.on_demand_gpus > 0) == (seat.on_demand_gpus > 0)
+            (other.spot_gpus, at)
+            for at, other in enumerate(self.seats[:-1])
+            if other.pool == seat.pool
+            and other.spot_gpus <= seat.spot_gpus
+            and (other.on_demand_gpus > 0) == (seat.on_demand_gpus > 0)
         ]
         return pools + max(below)[1] if below else seat.pool
 
@@ -451,14 +450,14 @@ def _screened(
     needed: set[int],
     sources: Sources,
 ) -> tuple[int, ...]:
-    """Return the pools that are weighed together: the best by price and by how likely they are up."""
+    """Return the pools to compare: those needed, then the best by price and chance of spot."""
     if len(terms) <= most:
         return tuple(range(len(terms)))
 
     def usd_per_work(pool: int) -> float:
         one, price = terms[pool], quotes[pool].spot_usd_per_gpu_hour
         belief = PoolBelief(view, pool, widths_of(one, 2)[0], sources)
-        share = 0.5 * (belief.up + belief.long_run)  # soon it is as it is now, and later as it mostly is
+        share = 0.5 * (belief.up + belief.long_run)  # the near future is like now, the rest like the average
         return price * float(one.fastest) / float(one.rate[0, one.fastest]) / max(share, 1e-3)
 
     ranked = sorted((pool for pool in range(len(terms)) if pool not in needed), key=usd_per_work)

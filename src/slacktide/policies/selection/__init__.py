@@ -1,4 +1,4 @@
-"""Which policy to trust, learned online by Hedge, and where that is kept.
+"""Learns online, by Hedge, which policy to trust, and keeps what was learned in a file.
 
 Begin with `auto_policy`, which chooses, and `hedge`, which learns.
 """

@@ -1,4 +1,4 @@
-"""`policy: auto` becomes a policy: the one that was learned to be the best for jobs like this one."""
+"""Resolves `policy: auto` to a policy: one that earned the most on earlier jobs, drawn by learned weights."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from slacktide.policies.view import Policy
 
 
 def resolve_policy(spec: Spec | Policy, *, state: Path | None = None, key: str = "") -> Policy:
-    """Make a policy; `auto` becomes the one that `arm_for` a job of this name says."""
+    """Make a policy; `auto` becomes the one that `arm_for` returns for the job's name, `key`."""
     if spec != AUTO:
         return policies.make(spec)
     return _learned(arm_for(key, load(state or default_path()) or fresh()), "the")
@@ -23,13 +23,13 @@ def resolve_policy(spec: Spec | Policy, *, state: Path | None = None, key: str =
 def arm_for(name: str, hedge: Hedge) -> str:
     """Return the arm for a job: the prior's favourite until a job has ended, then one drawn by weight.
 
-    The job's name is the seed of the draw, so that a plan and the run after it mean the same policy.
+    The job's name is the seed of the draw, so that a plan and the run after it use the same policy.
     """
     return hedge.draw(name) if hedge.ended else hedge.leader
 
 
 def arms_of(hedge: Hedge) -> dict[str, Policy]:
-    """Make the policies of a learner's arms; raises InputError when one is not installed."""
+    """Make the policies of all arms, by their names; raises InputError when one is not installed."""
     return {name: _learned(name, "every") for name in hedge.arms}
 
 

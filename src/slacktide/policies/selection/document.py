@@ -1,4 +1,4 @@
-"""A learner as text: versioned JSON from which it goes on exactly as if it had not stopped."""
+"""Writes a learner as versioned JSON and reads it, so that it goes on exactly as if it had not stopped."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def to_json(hedge: Hedge) -> str:
 
 
 def from_json(text: str, path: object) -> Hedge:
-    """Read a learner; raises FileError, naming the path, when this is not one or of another version."""
+    """Read a learner; raises FileError, naming the path, if the text is not one or of another version."""
     document = _document(text, path)
     try:
         return _hedge(document)
@@ -77,11 +77,11 @@ def _document(text: str, path: object) -> dict[str, Any]:
 Found = TypeVar("Found")
 
 _DAMAGE = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError)
-"""What Python raises where a value is of another kind than is read; users see the part and the kind."""
+"""What Python raises when a value of the wrong kind is read; users are told which part it is in."""
 
 
 def _part(document: dict[str, Any], key: str, kind: str, read: Callable[[Any], Found]) -> Found:
-    """Read one part of a state; raises InputError that names it, and what it must be, where it is another."""
+    """Read one part of a state; raises InputError, which names the part, if it is missing or not a `kind`."""
     if key not in document:
         raise InputError(f"{key} must be given, got nothing")
     try:
@@ -96,7 +96,7 @@ def _hedge(document: dict[str, Any]) -> Hedge:
     arms = _part(document, "arms", "a list of names", lambda found: [_text(arm) for arm in found])
     rate = _part(document, "rate", "a rate that 'slacktide learn' wrote", rates.made)
     hedge = Hedge(arms, rate=rate)
-    # The shares as they were written: dividing by their sum once more could move the last bit.
+    # The shares as they were written: dividing by their sum again could change the last bit.
     hedge.prior = _part(document, "prior", "shares", lambda found: _numbers(found, len(arms), above=0.0))
     if not math.isclose(hedge.prior.sum(), 1.0, abs_tol=1e-6):
         raise InputError(f"prior shares must sum to 1, got {hedge.prior.sum():g}")

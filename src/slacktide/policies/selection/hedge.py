@@ -39,7 +39,7 @@ WORTH_DRAWING = 0.01  # weights below this are not kept: a hundred of them would
 
 
 class Open(NamedTuple):
-    """A job that has begun and not ended."""
+    """The draw for a job that has begun and not ended."""
 
     arm: int
     weights: Floats  # the weights it was drawn with
@@ -57,16 +57,16 @@ class Tally(NamedTuple):
 
 
 class Regret(NamedTuple):
-    """What the best fixed arm would have earned beyond us, in scaled utility."""
+    """How much more the best fixed arm would have earned than the learner, in scaled utility."""
 
     best: str  # the arm that would have earned the most
     expected: float
     realised: float
-    bound: float  # what `expected` cannot pass, for the jobs as they came
+    bound: float  # the most that `expected` can be for these jobs
 
 
 class Leader(NamedTuple):
-    """An arm that came to have the greatest weight, and after how many jobs."""
+    """An arm that took over the greatest weight, and after how many jobs."""
 
     jobs: int
     arm: str
@@ -78,11 +78,11 @@ class RegretPoint(NamedTuple):
     jobs: int
     regret: float
     bound: float
-    weights: dict[int, float]  # by place of the arm, where worth drawing
+    weights: dict[int, float]  # by the arm's place, those of at least WORTH_DRAWING
 
 
 class Trail:
-    """Points in time, evenly thinned as they become many."""
+    """The learner after every `stride` jobs; when there are too many points, every second one is dropped."""
 
     def __init__(self, points: list[RegretPoint] | None = None, stride: int = 1) -> None:
         self.points = [] if points is None else points
@@ -199,7 +199,7 @@ class Hedge:
         return Regret(self.arms[best], most - tally.expected, most - tally.realised, bound)
 
     def changing(self) -> AbstractContextManager[Hedge]:
-        """Return itself to be changed: a state in memory needs no lock (compare `LearnedStateFile`)."""
+        """Lend the learner to be changed, like `LearnedStateFile.changing` but without a lock or a file."""
         return nullcontext(self)
 
     def _add(self, drawn: Open, earned: Floats) -> None:

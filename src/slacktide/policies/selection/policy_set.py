@@ -1,4 +1,4 @@
-"""Sets of policies to learn from, as specs and names; what runs them makes the policies."""
+"""Sets of policies to learn from, as specs and names; the policies are made where they run."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ AUTO_SET: tuple[Spec, ...] = (
 )
 """What `policy: auto` chooses from: few enough to be learned in weeks, different enough to matter."""
 
-FAVOURITE_SHARE = 0.5  # the trust the favourite has on the first day; the others share the rest
+FAVOURITE_SHARE = 0.5  # the favourite's share in the prior; the others share the rest
 
 
 def policy_set(name: str) -> tuple[Spec, ...]:
-    """Return a set by its name: `auto`, or one that another package brings. Raises InputError."""
+    """Return a set by its name: `auto`, or one from another package; raises InputError if there is none."""
     if name == AUTO:
         return AUTO_SET
     found: tuple[Spec, ...] = extension("slacktide.policy_sets", name, "the set of policies")
@@ -56,7 +56,7 @@ def policy_set(name: str) -> tuple[Spec, ...]:
 
 
 def prior_of(names: tuple[str, ...]) -> dict[str, float]:
-    """Return the trust of the first day: half in the favourite if it is there, else the same in all."""
+    """Return the prior: half for the favourite if it is in the set, the rest in equal shares."""
     if FAVOURITE not in names or len(names) == 1:
         return dict.fromkeys(names, 1.0 / len(names))
     rest = (1.0 - FAVOURITE_SHARE) / (len(names) - 1)
@@ -64,7 +64,7 @@ def prior_of(names: tuple[str, ...]) -> dict[str, float]:
 
 
 def fresh(specs: Sequence[Spec] = AUTO_SET) -> Hedge:
-    """Return a learner over a set that has learned nothing, with the prior of the first day."""
+    """Return a learner over a set that has learned nothing yet."""
     from slacktide.policies.selection.hedge import Hedge
 
     names = tuple(name_of(spec) for spec in specs)

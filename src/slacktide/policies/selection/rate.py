@@ -8,9 +8,9 @@ Each rate comes with the regret it can never pass (uniform prior, feedback at on
 | anytime | √(8 ln M / k) for the k-th job | 1.5 √(K ln M / 2) after any K |
 | adaptive | ln M / (0.1 + Δ), Δ = sum of the mixability gaps so far | √(S ln M) + 2.1, S ≤ K |
 
-Real policies earn nearly the same from most jobs, and one that is hopeless is so from the first: far
-from the worst case, for which the first two rates are made. The mixability gap of a job (`hedge` defines
-it) is what drawing cost beyond what a learner who need not draw would have paid; `adaptive` slows down
+Real policies earn nearly the same from most jobs, and a hopeless one is so from the start: far from the
+worst case, for which the first two rates are made. The mixability gap of a job (`hedge` defines it) is
+what drawing an arm cost beyond what a learner that mixes all of them would have paid; `adaptive` slows down
 only as such costs come up (AdaHedge: de Rooij et al., JMLR 2014). S is the sum of the squared spreads of
 each job's utilities. Why the bound holds: a gap is at most η s²/8 and at most 1, so
 Δ_k² − Δ_{k−1}² = (2 Δ_{k−1} + gap) gap ≤ s² ln M / 4 + gap, which sums to Δ ≤ √(S ln M) / 2 + 1; and the
@@ -72,7 +72,7 @@ class Anytime:
 
 @dataclass(frozen=True, slots=True)
 class Adaptive:
-    """A rate that falls only as far as drawing has really cost something."""
+    """A rate that falls only as the cost of drawing, the sum of the gaps, grows (AdaHedge)."""
 
     def eta(self, arms: int, ended: int, gap: float) -> float:
         return math.log(arms) / (CAUTION + gap)

@@ -1,8 +1,8 @@
 """The learned state on disk: written whole, changed by one process at a time.
 
-A change takes a lock (a file next to the state, locked by the operating system, so that it falls open
-when its holder dies), reads the state, changes it and replaces it. Two processes therefore never lose each
-other's jobs, and a reader, who needs no lock, always sees a whole state.
+A change takes a lock (a file next to the state, locked by the operating system, which releases it when
+its holder dies), reads the state, changes it and replaces it. So two processes never lose each other's
+jobs, and a reader, which needs no lock, always sees a whole state.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from slacktide.core.files import (
 if TYPE_CHECKING:
     from slacktide.policies.selection.hedge import Hedge
 
-PATIENCE_S = 30.0  # a change takes milliseconds; who holds the lock for longer than this is stuck
+PATIENCE_S = 30.0  # a change takes milliseconds; a process that holds the lock for longer is stuck
 PAUSE_S = 0.01
 MAX_BYTES = 64 << 20  # the largest state that is read; one of a thousand arms has a few hundred kilobytes
 
@@ -58,7 +58,7 @@ def save(hedge: Hedge, path: Path) -> None:
 
 
 def forget(path: Path) -> None:
-    """Remove the state; a process that is changing it at this moment ends first."""
+    """Remove the state, after any change that is being made to it."""
     with locked(path):
         path.unlink(missing_ok=True)
 
@@ -67,7 +67,7 @@ class LearnedStateFile:
     """A state on disk that may be changed by several processes, one at a time."""
 
     def __init__(self, path: Path, fresh: Callable[[], Hedge]) -> None:
-        """Name the file, and say how to begin when it is not there."""
+        """`fresh` makes the learner to begin with when the file does not exist."""
         self.path = path
         self._fresh = fresh
 
