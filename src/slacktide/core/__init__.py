@@ -1,4 +1,4 @@
-"""Nouns, units, errors and the few tools that every package uses: plug-in registers, files written whole,
+"""Types, units, errors and the few tools that every package uses: plug-in registers, atomic file writes,
 YAML trees.
 
 Begin with `types` (jobs, quotes, allocations), then `errors` and `units`.

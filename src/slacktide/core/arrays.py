@@ -1,4 +1,4 @@
-"""Short names for the arrays that numbers are kept in, and sequences that are made of them when read."""
+"""Short names for types of NumPy arrays, and sequences whose items are made only when they are read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Item_co = TypeVar("Item_co", covariant=True)
 
 
 class LazySequence(Sequence[Item_co], ABC):
-    """A sequence of which each item is made when it is read."""
+    """A sequence whose items are made when they are read."""
 
     __slots__ = ()
 
@@ -32,13 +32,13 @@ class LazySequence(Sequence[Item_co], ABC):
 
     @abstractmethod
     def item(self, index: int) -> Item_co:
-        """Make one of them."""
+        """Make the item at this index."""
 
 
 Columns = TypeVar("Columns", bound=tuple[Any, ...])
 
 
 def empty_columns(kind: type[Columns], rows: int) -> Columns:
-    """Return a NamedTuple of arrays with room for some rows; zeros, whole ones where a field is of `Ints`."""
+    """Return a NamedTuple of arrays of this many zeros: integers for fields of type `Ints`, else floats."""
     kinds = (np.int64 if "Ints" in str(field) else np.float64 for field in kind.__annotations__.values())
     return kind(*(np.zeros(rows, dtype=dtype) for dtype in kinds))

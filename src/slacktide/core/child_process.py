@@ -1,4 +1,4 @@
-"""A Python module that runs in a process of its own: both sides exchange JSON objects, one in a line.
+"""Run a Python module in a process of its own and exchange JSON objects with it, one per line.
 
 For libraries that may block, crash or end their process. Only the standard library is imported here, because
 some children run on machines that have little else.
@@ -40,12 +40,12 @@ class ChildProcess:
 
     @property
     def pid(self) -> int | None:
-        """Its process; None while there is none."""
+        """The child's process id; None while there is no child."""
         return None if self._process is None else self._process.pid
 
     @property
     def exit_code(self) -> int | None:
-        """What it ended with; None while it runs and when there is none."""
+        """The child's exit code; None while it runs or when there is no child."""
         return None if self._process is None else self._process.poll()
 
     def send(self, message: Mapping[str, Any]) -> None:
@@ -92,7 +92,7 @@ class ChildProcess:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env={**os.environ, **self._env},
-            start_new_session=True,  # Ctrl-C in a terminal goes to a whole group; the child is ended by us
+            start_new_session=True,  # Ctrl-C in a terminal reaches a whole group; we end the child ourselves
         )
         assert self._process.stdout is not None
         os.set_blocking(self._process.stdout.fileno(), False)
@@ -102,7 +102,7 @@ class ChildProcess:
 
 
 def _end(process: subprocess.Popen[bytes], patience_s: float) -> None:
-    with suppress(OSError):  # it has ended, and what was still buffered for it cannot be written
+    with suppress(OSError):  # it has ended, so what is still buffered for it cannot be written
         assert process.stdin is not None
         process.stdin.close()
     try:

@@ -1,4 +1,4 @@
-"""One source for plain and compiled code.
+"""Compile marked Python functions to machine code with Numba, from the source that also runs uncompiled.
 
 A function marked `@compilable` stays a plain Python function: tests, reports and the live
 engine call it as it is. `compiled(fn)` turns the same source into machine code, together with
@@ -40,8 +40,8 @@ def compilable(fn: Function) -> Function:
 def inlined(fn: Function) -> Function:
     """Mark a small compilable function whose body is to be copied into its compiled callers.
 
-    A call across compiled functions copies every field of the named tuples it is given: a batch that calls
-    a dozen small rules a slot runs at half its speed without this.
+    A call from one compiled function to another copies every field of the named tuples it passes: a batch
+    that calls a dozen small rules per slot runs at half its speed without this.
     """
     fn.__inlined__ = True  # type: ignore[attr-defined]
     return compilable(fn)
@@ -54,7 +54,7 @@ def is_compilable(thing: object) -> bool:
 
 _done: dict[tuple[Any, ...], Any] = {}
 _recipes: dict[int, tuple[Callable[..., Any], dict[str, Any]]] = {}
-"""What a compiled twin was made of, by its id; twins are kept in `_done`, so no id is used again."""
+"""The function and its bindings for each compiled twin, by id(); `_done` keeps twins, so ids stay unique."""
 WITHIN = "__within"  # marks the name of a twin that only compiled code calls
 
 
@@ -110,16 +110,16 @@ def _rebound(fn: Callable[..., Any], twins: dict[str, Any], mark: str) -> types.
 def _jit(fn: types.FunctionType, within: bool) -> Any:
     """Have Numba compile a function when it is first called.
 
-    Numba also makes code by which Python may call it, and C. For named tuples of many arrays that takes up to
-    a third of the time, and most functions are only called by other compiled ones.
+    Numba also makes wrappers through which Python and C can call it. For named tuples of many arrays that
+    takes up to a third of the time, and most functions are only called by other compiled ones.
     """
     import numba
 
     config: Any = numba.config
     kept = config.CACHE_DIR
     config.CACHE_DIR = str(cache_dir())
-    # LLVM does the copying. Numba could (`inline="always"`), but types a body anew for every copy of it:
-    # the loops of further rules compile in 3 s and not 8, and all run within 0.97 to 1.07 of the time.
+    # LLVM does the inlining. Numba could (`inline="always"`), but it infers the types of every copy again:
+    # LLVM compiles the loop of a further rule in 3 s instead of 8, and loops run in 0.97 to 1.07 of the time.
     options: dict[str, Any] = {"forceinline": getattr(fn, "__inlined__", False)}
     options |= {"no_cpython_wrapper": within, "no_cfunc_wrapper": True}
     try:
@@ -147,7 +147,7 @@ def cache_dir() -> Path:
 
 
 def _temporary() -> Path:
-    """Return a folder of ours among the temporary ones: what others could write there, we would run."""
+    """Return a temporary folder that only this user can write to, because we run the code in it."""
     import tempfile
 
     folder = Path(tempfile.gettempdir()) / f"slacktide-{os.getuid()}"
@@ -160,7 +160,7 @@ def _digest() -> str:
     """Return a digest of all our modules with kernels and of what these import.
 
     Numba looks only at the file of the function itself, but its code has functions and constants of other
-    files in it. Modules that no kernel can see are left out, so that a change there compiles nothing anew.
+    files in it. Modules that no kernel imports are left out, so that a change there recompiles nothing.
     """
     package = Path(__file__).parents[1]
     texts = {path: path.read_bytes() for path in package.parent.glob(f"{package.name}*/**/*.py")}

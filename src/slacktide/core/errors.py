@@ -1,4 +1,4 @@
-"""Every deliberate exception of Slacktide, each with its exit code and HTTP status.
+"""The exceptions that Slacktide raises on purpose, each with its exit code and HTTP status.
 
 SlacktideError                1 / 500   anything we raise on purpose
 ├── InputError                2 / 400   what the user gave cannot be used
@@ -9,7 +9,7 @@ SlacktideError                1 / 500   anything we raise on purpose
     ├── LeaseError            4 / 502   another controller is in charge already
     └── in `provider.base`    4 / 502   no capacity, unreachable: what a provider of machines answers
 
-Wording: what must hold, then what came, then the remedy.
+A message says what must hold, then what was given, then the remedy.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ import re
 from collections.abc import Iterable, Sequence
 
 MOST_QUOTED = 80
-"""Characters of what came that a message quotes: enough to find it again."""
+"""Characters of a refused value that a message quotes: enough to find it in a file."""
 MOST_LISTED = 30
 """Names that a message lists."""
 MOST_OF_A_LINE = 500
-"""Characters in a line of a message as it is printed: what a name of thousands leaves readable."""
+"""Characters that are printed of a line of a message, so that a very long name leaves it readable."""
 MOST_OF_A_PATH = 240
 """Characters of a path that a message names; its end identifies a file better than its beginning."""
 _LONG_WORD = re.compile(rf"\S{{{MOST_OF_A_PATH + 20},}}")  # longer than a path with its line and column
@@ -47,7 +47,7 @@ class InputError(SlacktideError):
     def __init__(self, message: str, *, field: str = "") -> None:
         super().__init__(message)
         self.field = field
-        """The field that the message is about, where it is about one: a file reader finds its line."""
+        """The field that the message is about, or empty; readers of files use it to find the line."""
 
 
 class FileError(InputError):
@@ -102,7 +102,7 @@ class LeaseError(BackendError):
 
 
 def shown(came: object) -> str:
-    """Quote what came, cut to a length that keeps the message readable; the one place where that is done."""
+    """Quote a value for a message, cut to a readable length; all messages quote with this."""
     if isinstance(came, str):
         return repr(clipped(came))
     try:
@@ -123,7 +123,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def readable(message: str) -> str:
-    """Return a message with long words and lines cut: a net for names that a library quotes."""
+    """Return a message with long words and lines cut: a safety net for long names in libraries' messages."""
     words = _LONG_WORD.sub(lambda found: clipped(found[0]), message)
     return "\n".join(
         line if len(line) <= MOST_OF_A_LINE else f"{line[: MOST_OF_A_LINE - 3]}..."

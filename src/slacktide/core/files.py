@@ -1,7 +1,7 @@
-"""Files written whole or not at all, where they are kept by default, and who may read them.
+"""Atomic file writes, the default folder for state, and file permissions.
 
-What a user requests (reports, pictures, markets) is as open as the user's umask says. What Slacktide keeps
-for itself (journals, what was learned, machine code) is the user's alone, whatever the umask.
+Files that a user asks for (reports, pictures, markets) get the permissions of the user's umask. Files that
+Slacktide keeps for itself (journals, what was learned, machine code) are for their owner only.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from slacktide.core.errors import FileError
 
 PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
-_OTHERS = 0o077  # what anyone but the owner may do
+_OTHERS = 0o077  # the permissions of everyone but the owner
 _OTHERS_WRITE = 0o022
 
 
@@ -30,7 +30,7 @@ def state_dir() -> Path:
 
 
 def read_at_most(path: str | os.PathLike[str], most_bytes: int, words: str) -> bytes:
-    """Return the content of a file; raises FileError for one of more bytes, which messages call `words`."""
+    """Return the content of a file; raises FileError for a longer one, with the limit in the form `words`."""
     try:
         with open(path, "rb") as file:
             data = file.read(most_bytes + 1)
@@ -79,7 +79,7 @@ def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
 
 
 def write_private(path: str | os.PathLike[str], content: bytes) -> None:
-    """Write a file of our own whole or not at all, readable by its owner only; makes its folder.
+    """Write one of Slacktide's own files atomically, readable by its owner only; makes its folder.
 
     Raises FileError when it cannot be written.
     """
@@ -94,7 +94,7 @@ def write_private(path: str | os.PathLike[str], content: bytes) -> None:
 
 
 def make_private_folder(folder: Path) -> None:
-    """Make a folder, and those above it, for the owner only; those that exist stay as they are.
+    """Make a folder and its parents for the owner only; folders that exist keep their permissions.
 
     Raises OSError.
     """
@@ -104,7 +104,7 @@ def make_private_folder(folder: Path) -> None:
 
 
 def is_our_own_folder(folder: Path) -> bool:
-    """Whether this is a folder of ours, no link, that no other user may write into."""
+    """Whether this is a folder (not a link) that belongs to this user and that no other user can write to."""
     try:
         status = folder.lstat()
     except OSError:
@@ -115,9 +115,9 @@ def is_our_own_folder(folder: Path) -> bool:
 
 
 def keep_from_others(path: Path) -> None:
-    """Take away what others may do with a file, if it is there and ours: an earlier version left it open.
+    """Remove others' permissions from a file of ours, if it exists: an earlier version left it readable.
 
-    The file is not opened for that: closing it again would take away the locks that SQLite has on it.
+    The file is not opened for this, because closing it would drop the locks that SQLite has on it.
     """
     with suppress(OSError):  # not there, or not ours to change
         status = path.lstat()
@@ -126,7 +126,7 @@ def keep_from_others(path: Path) -> None:
 
 
 def make_durable(path: Path) -> None:
-    """Let a file, or the names in a folder, survive a loss of power; raises OSError."""
+    """Flush a file, or the names in a folder, to disk so that they survive a power loss; raises OSError."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -140,9 +140,9 @@ def _unwritable(target: Path, error: OSError) -> FileError:
 
 
 def replace_file(target: Path, content: bytes, mode: int) -> None:
-    """Write a file whole or not at all in the place of what is there, a link included; raises OSError.
+    """Replace a file atomically, even if it is a link; raises OSError.
 
-    What was written survives a loss of power; its name does once the folder was made durable.
+    The content survives a power loss; the name does after `make_durable` on the folder.
     """
     draft = target.parent / f".slacktide-{secrets.token_hex(8)}.tmp"
     try:

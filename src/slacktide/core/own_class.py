@@ -1,8 +1,8 @@
-"""Users' own classes, named as `module:Class` or `file.py:Class`: found, loaded and checked.
+"""Find, load and check users' own classes, which are named `module:Class` or `file.py:Class`.
 
-A name is first looked up as a file next to the one that names it (a job file, or the folder of a command),
-then among the modules that Python can import. A file found so is named by its full path from there on, so
-that a journal means the same class from any folder and on any day.
+A name is first looked up as a file in the folder of the job file that names it, or of the command, then
+among the modules that Python can import. A file found this way is named by its full path from then on, so
+that a journal refers to the same class from whichever folder it is read.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PREFIX = "slacktide_own_"
 
 
 class Source(NamedTuple):
-    """A file of a user's own that was loaded: what another process needs to load it as well."""
+    """A user's own file that was loaded, with all that another process needs to load it too."""
 
     module: str
     path: str
@@ -43,12 +43,12 @@ def one_of(kind: str) -> str:
 
 
 def is_place(name: object) -> bool:
-    """Whether a name says where a class is to be found, rather than being one of the known names."""
+    """Whether a name is of the form `module:Class` or `file.py:Class`, unlike registered names."""
     return isinstance(name, str) and ":" in name
 
 
 def with_full_path(spec: Spec, *folders: Path) -> Spec:
-    """Return a spec in which a class of a file in one of these folders is named by the file's full path."""
+    """Return a spec whose class, if its file is in one of these folders, is named by the file's full path."""
     if isinstance(spec, str):
         return _full_path(spec, folders) if is_place(spec) else spec
     if not isinstance(spec, Mapping):
@@ -62,7 +62,7 @@ def _full_path(place: str, folders: Sequence[Path]) -> str:
     file = module if is_file else module.replace(".", "/") + SUFFIX
     found = next((folder / file for folder in folders if (folder / file).is_file()), None)
     if found is None and is_file:
-        found = folders[0] / file  # so that the answer names the whole path
+        found = folders[0] / file  # so that the error message names the whole path
     return place if found is None else f"{found.resolve()}:{name}"
 
 
@@ -87,7 +87,7 @@ def check_decides(cls: type[Any], kind: str, view: str) -> None:
     """Raise InputError unless a class has `decide(self, view)` for this kind of view."""
     decide = getattr(cls, "decide", None)
     if decide is None and view == "FleetView" and callable(getattr(cls, "begin", None)):
-        return  # an allocator may work something out for a fleet first, and return what decides
+        return  # an allocator may have `begin` instead, which returns an object that decides for one fleet
     if not callable(decide):
         must = f"{one_of(kind)} must be a class with a method decide(self, view: {view})"
         raise InputError(f"{must}, got {cls.__name__} without one")
@@ -126,7 +126,7 @@ def _module(where: str, kind: str) -> ModuleType:
 
 
 class _FromSource(SourceFileLoader):
-    """Reads the file itself: older bytecode counts as fresh where a file changes twice in a second."""
+    """Ignores the bytecode cache, which looks up to date if a file changes twice within a second."""
 
     def get_code(self, fullname: str) -> CodeType:
         return self.source_to_code(self.get_data(self.path), self.path)
@@ -140,7 +140,7 @@ def _loaded_as(source: Source, path: Path) -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
-    sys.path.append(str(path.parent))  # last: a neighbour may be imported, but hides nothing
+    sys.path.append(str(path.parent))  # at the end: files next to it can be imported, but hide no module
     try:
         spec.loader.exec_module(module)
     except BaseException:
@@ -158,9 +158,9 @@ def sources() -> tuple[Source, ...]:
 
 
 def adopt(files: Sequence[Source]) -> None:
-    """Load files of another process under the names that they have there; raises InputError if one cannot be.
+    """Load the files that another process loaded, as modules of the same names; raises InputError.
 
-    A file that is not there, or has changed, is written into a folder that lasts as long as this process.
+    A file that is missing here or differs is written to a temporary folder that this process deletes.
     """
     for source in files:
         if source.module not in sys.modules:

@@ -1,4 +1,4 @@
-"""What a pool offers in a slot, and what was seen of its spot by trying."""
+"""What a pool offers in a slot, and what is known of its spot from requests and losses."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Quote(NamedTuple):
 
 
 class Sighting(NamedTuple):
-    """What was learned of a pool's spot at a moment: by a try, by a loss, or by what is held."""
+    """Bounds on a pool's spot GPUs at a moment, from a request, a loss, or what is held."""
 
     at_hours: float
     at_least_gpus: int

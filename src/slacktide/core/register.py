@@ -1,9 +1,9 @@
-"""Names to classes: how plug-ins are found, made from a name or a mapping, and described.
+"""Plug-in registers: find a plug-in by its name, make it from YAML parameters, and describe it.
 
-A plug-in that ships lies in a module of its name (`uniform-progress` in `uniform_progress.py`), so looking up
-one name imports one module; those of other packages are entry points of the group of their kind. Everything
-is imported only for a list of all names, or when a name is not found otherwise. A class of the user's own is
-named by its place, `module:Class`, where the register says what such a class must decide by.
+A plug-in of Slacktide is in a module of its name (`uniform-progress` in `uniform_progress.py`), so looking up
+one name imports one module; other packages provide theirs as entry points. All plug-ins are imported only to
+list their names, or when a name is not found otherwise. Users' own classes are named `module:Class`; only
+registers that say which methods such a class must have accept them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ REINSTALL = (
     "is part of the papers' experiments, which ship with Slacktide but are not installed here; "
     "install all of it again: python -m pip install --force-reinstall slacktide"
 )
-"""The answer to a name of the papers' package where it is missing; nothing here imports that package."""
+"""What a message says about a plug-in of the papers' package if that is not installed."""
 
 
 class Register(Generic[Plugin]):
@@ -47,10 +47,10 @@ class Register(Generic[Plugin]):
         verbs: tuple[str, ...] = (),
         papers: tuple[str, ...] = (),
     ) -> None:
-        """Make a register; `view` is what users' own classes decide by, `verbs` are methods they must have.
+        """Make a register; users' own classes must have `decide(self, view)` and the methods in `verbs`.
 
-        Where both are empty, users' own classes are refused. `papers` are names of the papers' package: files
-        and journals may have them, so a message can say what is missing where it is not installed.
+        If both are empty, users' own classes are refused. `papers` are the names of plug-ins in the papers'
+        package: files and journals may contain them, so a message says how to install a missing one.
         """
         self.kind = kind
         self._view, self._verbs = view, verbs
@@ -81,7 +81,7 @@ class Register(Generic[Plugin]):
         return isinstance(name, str) and self._find(name) is not None
 
     def get(self, name: str) -> type[Any]:
-        """Return the class of this name or at this place; raises UnknownNameError with "did you mean"."""
+        """Return the class of a name, or at `module:Class`; raises UnknownNameError with "did you mean"."""
         if (self._view or self._verbs) and is_place(name):
             cls = load(name, self.kind)
             if self._view:
@@ -95,7 +95,7 @@ class Register(Generic[Plugin]):
         raise UnknownNameError(self.kind, name, self._classes)
 
     def check_installed(self, name: str) -> None:
-        """Raise InputError with the remedy for a name of the papers' package where that is missing."""
+        """Raise InputError with the remedy if a name is of the papers' package and that is not installed."""
         if name in self._papers and self._find(name) is None:
             raise InputError(f"the {self.kind} {shown(name)} {REINSTALL}")
 
@@ -139,12 +139,12 @@ class Register(Generic[Plugin]):
     def name_of(self, plugin: Plugin) -> str:
         """Return the name a plug-in is registered under, or the one its class would have.
 
-        A class of the user's own with the name of one that ships is kept apart from it.
+        A user's own class with the name of one that ships with Slacktide gets the prefix `own-`.
         """
         cls = type(plugin)
         name = kebab(cls.__name__)
         known = self._classes.get(name)
-        if known is not cls:  # what ships under this name may not be imported yet
+        if known is not cls:  # a plug-in that ships under this name may not be imported yet
             known = self._find(name)
         taken = known is not None and known is not cls and (self._ships(known) or name in self._papers)
         return f"own-{name}" if taken else name
@@ -161,7 +161,7 @@ class Register(Generic[Plugin]):
         return cls.__module__.startswith(tuple(f"{package}." for package in self._packages))
 
     def summary(self, name: str) -> str:
-        """Return the first sentence of a plug-in's documentation."""
+        """Return the first paragraph of a plug-in's docstring."""
         text = inspect.getdoc(self.get(name)) or ""
         return " ".join(text.split("\n\n")[0].split())
 
@@ -171,7 +171,7 @@ class Register(Generic[Plugin]):
         return {key: None if usual is REQUIRED else usual for key, usual in parameters.items()}
 
     def _find(self, name: str) -> type[Any] | None:
-        """Return the class of a name, and import no more than it takes; None where there is none."""
+        """Return the class of a name, importing as little as possible; None if no plug-in has it."""
         if not self._loaded and name not in self._ready:
             with self._lock:
                 if not self._loading:
@@ -180,8 +180,8 @@ class Register(Generic[Plugin]):
                         self._load_entries(name)
                     if name not in self._classes:
                         self._load()
-                    # Only now: a class is registered before the rest of its module is there, and another
-                    # thread must not get it by then.
+                    # Only now: a class is registered before the rest of its module has been executed, and
+                    # another thread must not get it that early.
                     self._ready.add(name)
         return self._classes.get(name)
 
@@ -194,7 +194,7 @@ class Register(Generic[Plugin]):
                 importlib.import_module(f"{package}.{module}")
 
     def _load(self) -> None:
-        """Load all plug-ins once; another thread that needs them meanwhile waits until all are there."""
+        """Import all plug-ins once; other threads that need them wait until that is done."""
         if self._loaded:
             return
         with self._lock:
@@ -210,7 +210,7 @@ class Register(Generic[Plugin]):
                 self._loaded = True
 
     def _load_entries(self, name: str | None = None) -> None:
-        """Register what other packages bring: all of it, or only what has this name."""
+        """Register the plug-ins of other packages: all, or only the one of this name."""
         for entry in metadata.entry_points(group=self._entry_points):
             if name not in (None, entry.name):
                 continue
@@ -218,7 +218,7 @@ class Register(Generic[Plugin]):
                 self.register(entry.load())
             except Exception as error:
                 if entry.name in self._papers and isinstance(error, ModuleNotFoundError):
-                    continue  # the rest works without it; `get` says what to do about this one
+                    continue  # the others work without it; `get` says how to install this one
                 raise InputError(
                     f"the {self.kind} {shown(entry.name)} of entry-point group {self._entry_points!r} "
                     f"({entry.value}) must load, got {type(error).__name__}: {error}"
@@ -226,9 +226,9 @@ class Register(Generic[Plugin]):
 
 
 def extension(group: str, name: str, what: str) -> Any:
-    """Return what one of our own entry points stands for; raises InputError with the remedy if it is missing.
+    """Return the object of an entry point of Slacktide; raises InputError with the remedy if it is missing.
 
-    Kinds of plug-ins, to which anyone may add, have a `Register`.
+    Plug-ins, which other packages can add, have a `Register` instead.
     """
     for entry in metadata.entry_points(group=group, name=name):
         try:
@@ -263,7 +263,7 @@ PLAIN: dict[type[Any], str] = {
 
 
 def wanted_type(hint: Any, value: object) -> str:
-    """Name the type that a value must have and has not; empty where it fits, or the hint is not checked."""
+    """Return in words the type that a value lacks; empty if it fits, or if the hint is not checked."""
     options = get_args(hint) if isinstance(hint, UnionType) or get_origin(hint) is Union else (hint,)
     if any(not isinstance(option, type) or option not in PLAIN for option in options):
         return ""

@@ -16,7 +16,7 @@ from typing import Protocol, runtime_checkable
 from slacktide.core.errors import InputError
 
 LEAST_RATE, MOST_RATE = 1e-12, 1e12
-"""Speedups outside of these cannot be meant, and squares of them would come close to 0 or infinity."""
+"""Speedups outside these limits are mistakes, and their squares would come close to 0 or infinity."""
 
 
 def is_rate(number: float) -> bool:
@@ -92,11 +92,11 @@ class Power:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Measured speedups; between and above the points their upper concave hull counts.
+    """Measured speedups; the speedup at any width is read from their upper concave hull.
 
     A measured point under the hull is noise (a job can always be run as a mix of its
-    neighbours), so the hull through the origin replaces it. Beyond the widest point the
-    last value holds: what was not measured is not promised.
+    neighbours), so the hull through the origin replaces it. Widths beyond the widest point
+    have its speedup, because no higher one was measured.
     """
 
     points: tuple[tuple[float, float], ...]
@@ -148,7 +148,7 @@ class Scaled:
 
 
 CONCAVE = (Linear, Amdahl, Power, Table)
-"""The speedups of this module: known to be concave, which a user's own may not be."""
+"""The speedups that are known to be concave; a user's own may not be."""
 
 
 @lru_cache(maxsize=256)  # a table is read one width at a time

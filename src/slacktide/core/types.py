@@ -1,7 +1,7 @@
-"""The nouns of Slacktide: what a job is, what it holds and has done, and what a policy wants.
+"""The types that all packages share: jobs, what they hold and have done, and what policies want.
 
 Per-slot values are NamedTuples, so compiled code reads them as they are; what users submit is
-a frozen dataclass that checks itself once, at the door.
+a frozen dataclass that checks its values when it is created.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from slacktide.core.speedup import CONCAVE, Linear, Speedup, check_rate, is_rate
 from slacktide.core.units import MAX_GPUS
 
 JsonText: TypeAlias = Annotated[str, "JSON"]
-"""Text that is JSON, or empty: a journal writes the value that it means, not the text."""
+"""JSON as text, or empty; a journal stores the decoded value, not the text."""
 Billing: TypeAlias = Literal["second", "slot"]
 
 AfterDeadline: TypeAlias = Literal["finish-fast", "finish-cheaply", "stop"]
@@ -25,7 +25,7 @@ AFTER_DEADLINE: tuple[AfterDeadline, ...] = ("finish-fast", "finish-cheaply", "s
 """What may become of work that is left at the deadline: it is done on the fastest width on demand; or on spot
 while there is some, else on the narrowest width on demand; or the job checkpoints and stops."""
 FINISH_FAST, FINISH_CHEAPLY, STOP = range(3)
-"""Their places, which is how compiled code knows them."""
+"""Their indexes in AFTER_DEADLINE, which compiled code uses."""
 
 TIME_TOLERANCE_HOURS = 1e-6
 """Two times closer than this (3.6 ms) are the same time."""
@@ -46,7 +46,7 @@ class Reason(NamedTuple):
 
 
 class Wish(NamedTuple):
-    """One thing to try to hold."""
+    """GPUs to request in one pool."""
 
     spot_gpus: int = 0
     on_demand_gpus: int = 0
@@ -68,10 +68,10 @@ class Allocation(NamedTuple):
     """The pool to be in; None means the one the job is in, or the only one."""
     reason: Reason = Reason("unexplained")
     memory: tuple[float, ...] = ()
-    """What the policy wants to be shown again at the next slot; policies keep no other memory."""
+    """Numbers that the policy gets back at the next slot; policies keep no other memory."""
     instead: tuple[Wish, ...] = ()
-    """What to try, in this order, when a pool does not have the spot that was wanted; the last must be
-    certain: on demand, or nothing."""
+    """What to request instead, in this order, when a pool does not have the spot GPUs; the last must always
+    be possible: on demand, or nothing."""
 
     @property
     def gpus(self) -> int:
@@ -80,7 +80,7 @@ class Allocation(NamedTuple):
 
     @property
     def wishes(self) -> tuple[Wish, ...]:
-        """All that is to be tried, in order."""
+        """All requests, in the order in which they are tried."""
         return (Wish(self.spot_gpus, self.on_demand_gpus, self.pool), *self.instead)
 
 
@@ -90,7 +90,7 @@ class JobState(NamedTuple):
     spot_gpus: int = 0
     on_demand_gpus: int = 0
     pool: int = 0
-    """Index of the pool the workers sit in."""
+    """Index of the pool that the workers are in."""
     pause_hours: float = 0.0
     """Hours without progress still to come, from the last change of workers."""
     progress_gpu_hours: float = 0.0
@@ -102,7 +102,7 @@ class JobState(NamedTuple):
     finish_hours: float = math.inf
     """When the work was done; infinite while it is not."""
     exhausted: bool = False
-    """Whether the job was stopped before its work was done: its money ended, or its time."""
+    """Whether the job was stopped before its work was done, because its money or its time ran out."""
 
     @property
     def gpus(self) -> int:
@@ -137,7 +137,7 @@ class PoolChoice(NamedTuple):
     widths: tuple[int, ...] = ()
     """The widths the job may have there; empty means the job's own."""
     speed: float = 1.0
-    """How fast one such GPU is for the job, against the reference GPU that its work is counted on."""
+    """How fast one such GPU is for the job, in multiples of the reference GPU that its work is counted in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,19 +145,19 @@ class Job:
     """One training job: its work, how it scales, and what its result is worth when.
 
     Give `work_gpu_hours` and `speedup`, or `phases` where a job scales differently as it goes on. Raises
-    InputError when a number cannot be meant.
+    InputError for a number that is out of range.
     """
 
     widths: tuple[int, ...] = ANY_WIDTH
     """The widths the job may have, ascending; 0 is always allowed."""
     work_gpu_hours: float = math.nan
-    """All its work; where phases are given, the sum over them."""
+    """All its work; with phases, the sum over them."""
     deadline_hours: float = math.inf
     """Hours from submission until the result is due; infinite for a job that just wants to be done soon."""
     name: str = "job"
     speedup: Speedup = field(default_factory=Linear)
     phases: tuple[Phase, ...] = ()
-    """What it passes through, in order; a job that names none is one phase."""
+    """The job's phases in order; without any, the whole job is one phase."""
     restart_hours: float = 0.0
     """Hours without progress after workers were added, the first start included."""
     shrink_hours: float | None = None
@@ -173,13 +173,13 @@ class Job:
     billing: Billing = "second"
     work_spread: float = 0.0
     """How far `work_gpu_hours` may be off, as a share: 0.3 for +-30 %. The pace is then measured as the job
-    runs, and the deadline is kept with a margin until it is known; 0: the work is as it says."""
+    runs, and the deadline is kept with a margin until it is known; 0: the number is taken as exact."""
     after_deadline: AfterDeadline = "finish-fast"
     """What becomes of work that is left at the deadline."""
     pools: tuple[PoolChoice, ...] = ()
     """The pools it may use, the preferred ones first; none: any pool, at the job's own widths."""
     checkpoint_gb: float = 0.0
-    """The size of a checkpoint, which is carried along when the job moves to another pool."""
+    """The size of a checkpoint, which is copied when the job moves to another pool."""
 
     def __post_init__(self) -> None:
         if self.phases:
@@ -240,7 +240,7 @@ class Job:
 
     @property
     def parts(self) -> tuple[Phase, ...]:
-        """Its phases; a job that names none is one."""
+        """The job's phases; without any, the whole job as one phase."""
         return self.phases or (Phase(self.work_gpu_hours, self.speedup),)
 
     def work_hours(self, width: int) -> float:
@@ -249,12 +249,12 @@ class Job:
 
     @property
     def money_usd(self) -> float:
-        """What it may cost at most; infinite where no limit is given."""
+        """The most that the job may cost; infinite if no limit is given."""
         return math.inf if self.max_cost_usd is None else self.max_cost_usd
 
     @property
     def max_gpus(self) -> int:
-        """The widest the job may be."""
+        """The greatest width that the job may have."""
         return self.widths[-1]
 
     @property
@@ -313,7 +313,7 @@ def _not_negative(name: str, number: float) -> None:
 
 
 class Refusal(NamedTuple):
-    """Why a job cannot be promised, and the nearest that can."""
+    """Why a job's deadline cannot be promised, and what would make a promise possible."""
 
     why: str
     deadline_hours: float | None = None
@@ -321,12 +321,12 @@ class Refusal(NamedTuple):
     budget_usd: float | None = None
     """The budget of a period with which it could be promised as it is."""
     gpus: int | None = None
-    """The width that it would have to be allowed."""
+    """The width that the job would need to be allowed."""
 
 
 SavedEvidence: TypeAlias = Literal["said", "assumed", "unknown"]
-"""How it is known what a job has saved: it reported that · it reported only how much is done · it reported
-nothing, and progress was read from what it printed."""
+"""How a job's saved work is known: the job reported it · it reported only its progress · it reported nothing,
+and its progress was read from what it printed."""
 
 
 class Order(NamedTuple):
@@ -334,15 +334,15 @@ class Order(NamedTuple):
 
     job: str
     attempt: int
-    """Number of the set of workers, which only grows: the same order again changes nothing, a new number
-    begins a new set, and what comes with an older number comes too late."""
+    """Number of the set of workers, which only increases: the same order again changes nothing, a new number
+    starts a new set, and anything with an older number is out of date."""
     pool: str
     spot_gpus: int
     on_demand_gpus: int
     until_hours: float = math.inf
-    """Held no longer than this without a new order, on the market's clock: then the money or time ends."""
+    """Without a new order the GPUs are let go at this time of the market's clock: the money or time ends."""
     ending: bool = False
-    """Whether all of it is being let go; it is paid for until it is gone."""
+    """Whether all GPUs are being let go; they are paid for until they are gone."""
     delay_s: float = 0.0
     """Wait this long before new workers are started, in seconds of the wall clock."""
 

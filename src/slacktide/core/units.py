@@ -15,7 +15,7 @@ from slacktide.core.errors import InputError, shown
 MAX_GPUS = 4096  # the widest job we accept; a typing mistake must not allocate all memory
 MAX_DURATION_HOURS = 87_600.0  # ten years: a longer duration is a typing mistake
 MAX_WORK_GPU_HOURS = 1e9  # more than the largest training runs known, by far
-MAX_SPREAD = 9.0  # an estimate that may be off by more than a factor of ten is none
+MAX_SPREAD = 9.0  # a number that may be off by more than a factor of ten is not an estimate
 MAX_USD = 1e12  # more than anybody will spend here
 MAX_GB = 1e6  # a petabyte: more than any checkpoint
 MAX_GBIT_PER_S = 1e6  # faster than any network between two machines
@@ -32,7 +32,7 @@ _SECONDS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 # Commas are read only where they group thousands: `1,5` means 1.5 to half the world.
 _NUMBER = r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]+)?|\.[0-9]+"
 _BARE = re.compile(rf"[-+]?(?:{_NUMBER})(?:[eE][-+]?[0-9]+)?")
-# Possessive blanks: three plain ones in a row would try a long run of them in all ways.
+# Possessive (`*+`), because three plain `\s*` in a row would try every way to split a long run of blanks.
 _DURATION = re.compile(
     r"\s*+".join(rf"(?:(?P<{unit}>[0-9]+(?:\.[0-9]+)?|\.[0-9]+){unit})?" for unit in "dhms")
 )
@@ -154,7 +154,7 @@ def parse_budget(text: str) -> Budget:
     if (spend := _spend(stripped)) is not None:
         return Budget(None, spend.usd / spend.period_hours)
     if _MONEY.fullmatch(stripped):
-        # Dollars without a period are the trap that every budget falls into once.
+        # A budget in dollars without a period is a common mistake.
         remedy = f"name its period, as in '{stripped[:30]}/month'"
         raise InputError(f"{_BUDGET_FORM}, got {shown(text)}; {remedy}")
     raise _refusal(_BUDGET_FORM, text, "write '{0} gpus' or '{0} usd/hour'")
@@ -162,7 +162,7 @@ def parse_budget(text: str) -> Budget:
 
 def parse_spend(text: str) -> Spend:
     """Read money per period such as `20000 usd/month` or `$500 per day`."""
-    parse_budget(text)  # answers everything that is no budget
+    parse_budget(text)  # raises InputError for anything that is not a budget
     if (spend := _spend(text.strip())) is None:
         raise InputError(f"must be money per period, such as 20000 usd/month, got {shown(text)}")
     return spend
@@ -220,8 +220,8 @@ def parse_accelerators(text: str) -> Accelerators:
 def format_duration(hours: float) -> str:
     """Write hours as `1d12h`, `1h30m` or `0.25s`: whole seconds, milliseconds under a minute.
 
-    What cannot be parsed back has a word or a sign: `never` for infinity, `unknown` for
-    not-a-number, `-5m` for a time that has passed.
+    Hours that `parse_duration_hours` does not accept are written as `never` for infinity, `unknown`
+    for not-a-number, and `-5m` for a time that has passed.
     """
     seconds = abs(hours) * 3_600
     if not math.isfinite(seconds):
@@ -256,7 +256,7 @@ def format_usd(usd: float) -> str:
 def _width(text: str, whole: str) -> int:
     if not re.fullmatch(r"\s*[0-9]+\s*", text):
         raise InputError(f"{_RANGE_FORM}, got {shown(whole)}")
-    # By way of a float: Python refuses to read whole numbers of thousands of digits.
+    # Through a float, because Python refuses to read integers of thousands of digits.
     width = float(text)
     if not 1 <= width <= MAX_GPUS:
         raise InputError(f"a width must be in 1..{MAX_GPUS}, got {shown(text.strip())}")
@@ -264,7 +264,7 @@ def _width(text: str, whole: str) -> int:
 
 
 def _per_period(text: str) -> tuple[str, float | None]:
-    """Split `40 usd/hour` or `40 usd per hour` into what comes and the hours of its period, if it has one."""
+    """Split `40 usd/hour` or `40 usd per hour` into the amount and its period in hours, None if unknown."""
     amount, _, period = text.rpartition("/") if "/" in text else text.lower().rpartition(" per ")
     return amount.strip(), PERIOD_HOURS.get(period.strip().lower())
 
@@ -287,7 +287,7 @@ def _match(pattern: re.Pattern[str], text: str, form: str, remedy: str) -> re.Ma
 
 
 def _refusal(form: str, text: str, remedy: str) -> InputError:
-    """Say which form is read and what came; a bare number also gets the remedy."""
+    """Return an error that says which form is read and what was given; for a bare number, also the remedy."""
     message = f"{form}, got {shown(text)}"
     bare = text.strip()
     if bare.startswith("-"):

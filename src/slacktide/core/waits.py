@@ -1,4 +1,4 @@
-"""How long to wait before what failed is tried again: twice as long after each failure, up to a limit.
+"""Exponential backoff: how long to wait before a retry, twice as long after each failure, up to a limit.
 
 For retries of jobs see `engine.job.retry_limits`.
 """
@@ -12,15 +12,15 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 LEAST_SHARE = 0.5
-"""Of a wait that is always kept. The rest is drawn, so that clients that failed together return apart."""
-MOST_DOUBLINGS = 64  # after this many any wait has reached its limit, and a power of two is still a number
-MOST_KEPT = 256  # how many things a table remembers before it drops those that are long over
+"""This share of a wait is fixed; the rest is random, so that clients that failed together retry apart."""
+MOST_DOUBLINGS = 64  # after this many any wait has reached its limit, and 2.0**64 does not overflow
+MOST_KEPT = 256  # how many keys a table holds before it drops old ones
 LONGEST_REQUESTED_S = 3600.0
-"""A server that requests a longer pause is tried again after this one all the same."""
+"""The longest pause that a server can request; a longer one is cut to this."""
 
 
 def undrawn() -> float:
-    """Draw nothing: every wait has its full length."""
+    """Return 1, so that every wait has its full length."""
     return 1.0
 
 
@@ -39,7 +39,7 @@ class GrowingWait:
         return max(at_least, wait * (LEAST_SHARE + (1.0 - LEAST_SHARE) * self._draw()))
 
     def reset(self) -> None:
-        """Start over: it worked."""
+        """Forget the failures after a success."""
         self.failures = 0
 
 
@@ -53,12 +53,12 @@ class RetryTable:
         self._until: dict[Hashable, float] = {}
 
     def is_due(self, key: Hashable, now_hours: float) -> bool:
-        """Whether something may be tried."""
+        """Whether a key may be tried now."""
         return now_hours >= self._until.get(key, -math.inf)
 
     def after_failure(self, key: Hashable, now_hours: float) -> None:
-        """Wait, twice as long as the last time."""
-        # One controller steps this table by its own clock, so nothing has to be spread by chance.
+        """Count a failure: wait twice as long as after the last one."""
+        # A table belongs to one controller and its clock, so its waits need no randomness.
         wait = self._waits.setdefault(key, GrowingWait(self._first_hours, self._longest_hours, undrawn))
         self._until[key] = now_hours + wait.after_failure()
 
@@ -67,12 +67,12 @@ class RetryTable:
         self._until[key] = now_hours + hours
 
     def reset(self, key: Hashable) -> None:
-        """Start over with something: it worked."""
+        """Forget a key's failures after a success."""
         self._waits.pop(key, None)
         self._until.pop(key, None)
 
     def tidy(self, now_hours: float) -> None:
-        """Drop what has not been tried for long, so that months do not fill the table."""
+        """Drop keys whose waits ended long ago, so that the table does not grow for months."""
         if len(self._until) > MOST_KEPT:
             old = now_hours - self._longest_hours
             for key in [key for key, until in self._until.items() if until < old]:

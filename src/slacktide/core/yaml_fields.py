@@ -1,4 +1,4 @@
-"""The keys of one section of a YAML file: which are known, what each means, what is missing."""
+"""Read the keys of one section of a YAML file, and note those that are unknown, wrong or missing."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _INTEGER = re.compile(r"[-+]?[0-9]{1,15}")
 _WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 Reader: TypeAlias = Callable[[Tree, Mistakes], Value]
-"""Turns a value into what it stands for, or raises InputError, to which the caller adds the place. Mistakes
-inside a list or a mapping it notes itself, each at its own place."""
+"""Converts a YAML value, or raises InputError, to which the caller adds the place. It notes mistakes inside a
+list or a mapping itself, each at its own place."""
 
 
 class Fields:
@@ -36,7 +36,7 @@ class Fields:
 
     @classmethod
     def of_item(cls, tree: Tree, mistakes: Mistakes, known: Iterable[str], name: str) -> Fields | None:
-        """Read an entry of a list or mapping, which messages call `name`; None where it is no section."""
+        """Read an entry of a list or mapping, which messages call `name`; None if it is not a mapping."""
         try:
             return cls(tree, mistakes, known, prefix=f"{name}.")
         except InputError as error:
@@ -47,9 +47,9 @@ class Fields:
         return key in self.section.entries
 
     def read(self, key: str, reader: Reader[Value], default: Default) -> Value | Default:
-        """Return the value of a key as its reader understands it; the default if there is none.
+        """Return the value of a key, converted by its reader; the default if the key is not there.
 
-        What the reader raises as InputError is noted at the value, and the default returned.
+        If the reader raises InputError, it is noted as a mistake at the value, and the default returned.
         """
         entry = self.section.entries.get(key)
         if entry is None:
@@ -86,7 +86,7 @@ def root(tree: Tree | None, mistakes: Mistakes, known: Iterable[str], *, kind: s
         message = f"a {kind} file must name at least {least}, got an empty file"
         raise FileError(message, path=mistakes.path, line=1, column=1)
     if not isinstance(tree, Section):
-        # Whatever file this is, its text is not shown: it may be one of secrets.
+        # The text is not shown: someone may have named a file of secrets by mistake.
         came = "a list" if isinstance(tree, Series) else "a single text"
         message = f"a {kind} file must be a mapping of keys to values, got {came}"
         raise FileError(message, path=mistakes.path, line=tree.place.line, column=tree.place.column)
@@ -113,7 +113,7 @@ def section(tree: Tree) -> Section:
 
 
 def items(tree: Tree, what: str) -> tuple[Tree, ...]:
-    """Return the entries of a list; raises InputError if it is empty or something else than `what`."""
+    """Return the entries of a list; raises InputError that it must be `what` if it is empty or no list."""
     if not isinstance(tree, Series) or not tree.items:
         came = "an empty list" if isinstance(tree, Series) else describe(tree)
         raise InputError(f"must be {what}, got {came}")
@@ -129,7 +129,7 @@ def number(text: str) -> float:
 
 
 def plain(tree: Tree) -> Any:
-    """Return a tree as the Python value that its text stands for."""
+    """Return a tree as plain Python values: dicts, lists, numbers, booleans, None and text."""
     if isinstance(tree, Section):
         return {key: plain(entry.value) for key, entry in tree.entries.items()}
     if isinstance(tree, Series):

@@ -1,8 +1,8 @@
 """YAML as a tree in which every value knows its line and column.
 
-Files come from people, so they are read for their mistakes: nothing is constructed from tags,
-nothing is repeated by aliases, scalars stay the text that was written (YAML 1.1 would turn
-`12:30` into 750 and `no` into False), and mistakes are gathered and reported together.
+People write these files, so the parser is strict and reports mistakes well: tags, anchors and
+aliases are refused, scalars stay the text that was written (YAML 1.1 would turn `12:30` into
+750 and `no` into False), and mistakes are gathered and reported together.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MAX_VALUES = 20_000  # the most keys and values that are read: they, not the byt
 MAX_MISTAKES = 20  # how many mistakes are reported at once
 
 _QUOTED = re.compile(r"""'[^']*'|"[^"]*\"""")
-"""What YAML quotes in its errors: parts of the file, but also signs and the names of its own parts."""
+"""What PyYAML quotes in its errors: parts of the file, but also single characters and names of its tokens."""
 _UNUSABLE = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -59,7 +59,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A mapping; of a key given twice the first is kept."""
+    """A mapping; if a key is given twice, its first value is kept."""
 
     place: TextPlace
     entries: Mapping[str, KeyValue]
@@ -107,7 +107,7 @@ def describe(tree: Tree) -> str:
 
 
 def walk(tree: Tree, key: str = "") -> Iterator[tuple[str, Tree]]:
-    """Yield a tree and all values in it, each with its key; that of an entry of a list is empty."""
+    """Yield a tree and all values in it, each with its key, which is empty for the entries of a list."""
     yield key, tree
     if isinstance(tree, Series):
         for item in tree.items:
@@ -215,7 +215,7 @@ def _events(text: str, path: str) -> Iterator[yaml.Event]:
 
 
 def _explain(error: yaml.MarkedYAMLError) -> str:
-    """Say in one line what is wrong; what was opened and not closed also names where it began."""
+    """Say in one line what is wrong, and where a bracket or quote that is not closed began."""
     problem, context = str(error.problem), str(error.context or "")
     if "'\\t'" in problem:
         return "the file must be indented with spaces, got a tab"
@@ -228,7 +228,8 @@ def _explain(error: yaml.MarkedYAMLError) -> str:
 
 
 def _hidden(quoted: re.Match[str]) -> str:
-    """Return what YAML quotes, unless it is text of the file: that may be a secret."""
+    """Return what PyYAML quotes, unless it is text of the file, which may be a secret."""
+
     own = len(quoted[0]) <= 3 or quoted[0].startswith("'<")
     return quoted[0] if own else "some text"
 

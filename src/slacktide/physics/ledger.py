@@ -1,8 +1,8 @@
-"""Stretches and what is added up from them: one bill and one audit, wherever a run came from.
+"""Stretches of time in which nothing changes, and the bills and audits that are computed from them.
 
-Between two moments nothing changes: a `Stretch` says who held what from when to when, at which quote, how
-long it paused and worked. Back-test, simulator and engine all live by `live` and keep `Priced` stretches;
-bills, GPU-hours and tables are sums over them.
+A `Stretch` says who held which GPUs from when to when, at which quote, and how long they paused and worked.
+Back-test, simulator and engine all let time pass with `live` and keep `Priced` stretches; bills, GPU-hours
+and tables are sums over them.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from slacktide.physics.tariff import Charge, Meter, Tariff, price, reach_hours
 CENT_USD = 0.005  # two sums that differ by less than this are the same to the cent
 
 Use: TypeAlias = Literal["work", "boot", "idle", "rounding"]
-"""Machines cost money without a job too: on their way, kept in grace, or as the rest of a node."""
+"""Machines without work cost money too: they boot, are kept idle, or are the unused rest of a rented node."""
 
 
 class Stretch(NamedTuple):
-    """Between two moments nothing changed: who held what, at which quote, and what it did."""
+    """A time in which nothing changed: who held which GPUs, at which quote, and what they did."""
 
     payer: str  # the job's id; empty for the site itself, which pays for machines that boot, idle or round up
     use: Use
@@ -85,10 +85,10 @@ def live(
     on_demand: int,
     move_usd: float = 0.0,
 ) -> Outcome:
-    """Let up to that many hours of one slot pass with one holding, and price them, with a move to its pool.
+    """Let up to `hours` of one slot pass with one holding, and price them and a move to its pool, if any.
 
-    The stretch is shorter where the work ends in it, or the money, or the time of a job that stops at its
-    deadline: then the job checkpoints, stops and is exhausted.
+    The stretch is shorter if the work is done before, or if the money runs out or a job reaches the deadline
+    at which it stops: in these two cases the job checkpoints, stops and is exhausted.
     """
     # A job that stops at its deadline is cut a tolerance after it, so that work due right then is done.
     ends = terms.deadline_hours + TIME_TOLERANCE_HOURS - from_hours
@@ -102,7 +102,7 @@ def live(
     after, passed = pass_time(terms, state, from_hours, min(limit, reach), pool, spot, on_demand)
     held = passed.hours if spot + on_demand > 0 else 0.0
     charge, meter = price(tariff, meter, slot, pool, quote, spot, on_demand, held, move_usd)
-    # Work that the tolerance lets end a moment after the deadline is in time, and is let end.
+    # Work that ends within the tolerance after the deadline is in time, so the job may finish it.
     stops = reach < limit or (last and next_end_hours(terms, after) > TIME_TOLERANCE_HOURS)
     exhausted = stops and after.finish_hours == np.inf
     return Outcome(_paid(after, charge, exhausted), meter, charge, passed)
@@ -122,7 +122,7 @@ def priced(
     *,
     estimated: bool,
 ) -> Priced:
-    """Write down a stretch of work that was lived, with what it cost."""
+    """Return the stretch of work that `live` let pass, with what it cost."""
     stretch = Stretch(
         payer=payer,
         use="work",
@@ -144,7 +144,7 @@ def priced(
 
 @inlined
 def _paid(state: JobState, charge: Charge, exhausted: bool) -> JobState:
-    """Return the state with a charge added; one whose money ended has checkpointed and let go."""
+    """Return the state with a charge added; an exhausted job has checkpointed and let go of its GPUs."""
     cost = state.cost_usd + charge.usd
     done = state.progress_gpu_hours
     return JobState(
@@ -163,7 +163,7 @@ def _paid(state: JobState, charge: Charge, exhausted: bool) -> JobState:
 
 @dataclass(frozen=True, slots=True)
 class StretchSums:
-    """What stretches come to: of a job, a class, a month or a whole site."""
+    """Sums over stretches: of a job, a class, a month or a whole site."""
 
     spot_usd: float = 0.0
     on_demand_usd: float = 0.0
@@ -176,12 +176,12 @@ class StretchSums:
 
     @property
     def cost_usd(self) -> float:
-        """All of it."""
+        """Spot, on demand and moves together."""
         return self.spot_usd + self.on_demand_usd + self.move_usd
 
     @property
     def gpu_hours(self) -> float:
-        """All that was held and paid."""
+        """Spot and on demand together."""
         return self.spot_gpu_hours + self.on_demand_gpu_hours
 
     def plus(self, other: StretchSums) -> StretchSums:
@@ -212,11 +212,11 @@ def bill(stretches: Iterable[Priced]) -> StretchSums:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """A second look at a row of stretches: every one priced again, and that they join."""
+    """What a check of stretches found: each was priced again, and none may overlap another of its payer."""
 
     cost_usd: float  # the sum at the prices of the stretches' own quotes
     gaps: tuple[str, ...] = ()  # stretches of one payer that overlap
-    wrong: tuple[str, ...] = ()  # stretches whose charge differs by a cent or more from what the tariff says
+    wrong: tuple[str, ...] = ()  # stretches whose charge is not what the tariff says, to the cent
     oversold: tuple[str, ...] = ()
     """Moments at which all payers together held more spot than the pool offered."""
 
@@ -232,7 +232,7 @@ def audit(
     *,
     name: Callable[[int], str] = lambda number: f"stretch {number}",
 ) -> Audit:
-    """Price every stretch again, in their order, and see that those of each payer join without overlap.
+    """Price every stretch again, in their order, and check that those of each payer do not overlap.
 
     `tariff` says how a payer is billed; `name` is what messages call a stretch. Whether spot was oversold
     shows only where the stretches of all payers are given.
@@ -262,22 +262,22 @@ def audit(
 
 
 def oversold(stretches: list[Stretch]) -> list[str]:
-    """Return the moments at which more spot began to be held in a pool than it offered."""
-    found = list[str]()
+    """Return the beginnings of stretches at which more spot was held in a pool than it offered."""
+    moments = list[str]()
     held: Counter[str] = Counter()
-    # Ends are moved back by this much, so that one and a beginning at the same moment do not overlap by
-    # rounding; shorter stretches would end before they begin.
+    # Ends are moved back by this much, so that rounding cannot make a stretch overlap the one that begins at
+    # its end; shorter stretches are left out, because they would end before they begin.
     brief = 2 * TIME_TOLERANCE_HOURS
-    spot = [one for one in stretches if one.spot_gpus > 0 and one.to_hours - one.from_hours > brief]
-    # An end that is the same moment as a beginning comes before it.
-    ends = [(one.to_hours - brief, False, number) for number, one in enumerate(spot)]
-    begins = [(one.from_hours, True, number) for number, one in enumerate(spot)]
+    spot = [row for row in stretches if row.spot_gpus > 0 and row.to_hours - row.from_hours > brief]
+    # Of an end and a beginning at the same moment, the end comes first.
+    ends = [(row.to_hours - brief, False, number) for number, row in enumerate(spot)]
+    begins = [(row.from_hours, True, number) for number, row in enumerate(spot)]
     for _, beginning, number in sorted(ends + begins):
-        one = spot[number]
-        held[one.pool] += one.spot_gpus if beginning else -one.spot_gpus
-        if beginning and held[one.pool] > one.quote.spot_gpus:
-            found.append(
-                f"hour {one.from_hours:.6f}: {held[one.pool]} spot GPUs held in {one.pool}, of "
-                f"{one.quote.spot_gpus} offered"
+        row = spot[number]
+        held[row.pool] += row.spot_gpus if beginning else -row.spot_gpus
+        if beginning and held[row.pool] > row.quote.spot_gpus:
+            moments.append(
+                f"hour {row.from_hours:.6f}: {held[row.pool]} spot GPUs held in {row.pool}, of "
+                f"{row.quote.spot_gpus} offered"
             )
-    return found
+    return moments

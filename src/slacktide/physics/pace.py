@@ -1,17 +1,17 @@
-"""The pace of a job: what is believed of its speed, from its file and from measurements while it runs.
+"""The pace of a job: an estimate of its speed, from its file and from measurements while it runs.
 
-What is unknown of a job is not the share of its work that is left, which it reports, but how fast it goes on
-each width. The belief is about y(n) = a + b * log2(n), the logarithm of the real pace on n GPUs over the
-file's: `a` is how far `work` is off, `b` how far `speedup` is off for each doubling. Both are normal; each
-stretch in which a job worked on one width and said how far it came measures y at that width (`see`). It is a
-belief of two numbers, so minutes are enough to learn it.
+A job reports how much of its work is left; unknown is how fast it works at each width. The belief is about
+y(n) = a + b * log2(n), the logarithm of the real pace on n GPUs over the file's: `a` is how far `work` is
+off, `b` how far `speedup` is off for each doubling. Both are normally distributed; each stretch in which a
+job worked at one width and reported its progress measures y at that width (`see`). The belief is about two
+numbers only, so minutes are enough to learn it.
 
 How long a restart takes, and how often a job saves, are measured as well (`see_restart`, `see_checkpoint`):
-the file's figures are believed until the job speaks.
+the file's figures are believed until the job reports its own.
 
-Policies, plans and bills go by the mean. The promise to be in time goes by a slow quantile (`safe`): slow
-enough for what was not measured yet, for noise in what is still to come, and for a pace that wanders a bit.
-Nothing can be promised about a pace that changes for good.
+Policies, plans and bills use the mean. The promise to meet the deadline uses a slow quantile (`safe`): slow
+enough for what was not measured yet, for noise in the hours to come, and for a pace that drifts a little.
+Nothing can be promised about a pace that changes permanently.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ UNKNOWN_SPREAD = math.exp(0.7) - 1.0  # the same where the file says that it is 
 SLOPE_SD = 0.05  # how far a speedup may be off for each doubling, in logarithms
 NOISE_SD = 0.03  # how far the pace of one productive hour lies from the pace of them all, in logarithms
 WANDER_SD = 0.01  # how far a pace wanders in an hour, in logarithms
-WANDER_HOURS = 6.0  # it is not taken to wander away for longer than this
+WANDER_HOURS = 6.0  # beyond this many hours it is assumed to wander no further
 LEAST_HOURS = 0.02  # stretches with fewer productive hours measure nothing
 MEASURED_HOURS = 0.15  # after this many productive hours a pace counts as measured: nine minutes
-CALM = 4.0  # this many measurements without surprise are supposed before the first
+CALM = 4.0  # a belief begins as if this many measurements had come out as expected
 MOST_NOISE = 16.0  # surprises make the variance at most this many times as large
 MOST_MARGIN = math.log(2.0)  # the safe pace is at least half the mean
 FILE_RESTARTS = 0.25  # the file's restart time counts as this many restarts seen
 RESTART_SD = 0.2  # restarts differ by this share of their mean, until several were seen
 Z, CAREFUL_Z = 1.5, 2.0
-"""How many standard deviations the safe pace lies below the mean, usually and for those who are careful."""
+"""How many standard deviations the safe pace lies below the mean, by default and for careful policies."""
 
 
 class Pace(NamedTuple):
-    """A belief, as bare numbers. `KNOWN` takes the file's word for it."""
+    """A belief about a job's pace, as plain numbers. `KNOWN` takes the file's figures as exact."""
 
     mean: float = 0.0  # of `a`
     slope: float = 0.0  # the mean of `b`
@@ -75,7 +75,7 @@ def prior(spread: float) -> Pace:
 
 @inlined
 def is_measured(pace: Pace) -> bool:
-    """Whether enough was measured to go by it."""
+    """Whether enough was measured to rely on the belief."""
     return pace.hours > MEASURED_HOURS - 1e-9
 
 
@@ -88,8 +88,8 @@ def see(pace: Pace, width: int, hours: float, ratio: float) -> Pace:
     #     y = a + b x + noise,  x = log2(width),  noise variance NOISE_SD² / hours:
     # P (1, x) = (along, across), the variance of the surprise is (1, x) P (1, x) + noise, the gain is
     # P (1, x) over that, and P falls by gain times P (1, x). Between measurements `a` wanders, so its
-    # variance grows first. The first surprise says how wrong the file is, not how noisy the pace: it is
-    # not counted.
+    # variance grows first. The first surprise is not counted: it shows how wrong the file is, not how noisy
+    # the pace is.
     first = pace.hours == 0.0
     x = math.log2(width)
     a = pace.variance if first else pace.variance + WANDER_SD**2 * hours
@@ -152,9 +152,10 @@ def safe_restart(pace: Pace, mean_hours: float, z: float) -> float:
 
 @compilable
 def learn(pace: Pace, file_terms: Terms, before: JobState, after: JobState, productive_hours: float) -> Pace:
-    """Return what is believed after a stretch with the width held at its end, or until the work was done.
+    """Return what is believed after a stretch at the width that is held at its end.
 
-    `file_terms` are the terms of the file; `before` is the state in which the stretch began.
+    `file_terms` are the terms of the file; `before` is the state in which the stretch began. Nothing is
+    learned from a stretch in which the work was done, because nothing is held then.
     """
     width = after.spot_gpus + after.on_demand_gpus
     if pace.hours == math.inf or productive_hours <= LEAST_HOURS or width == 0:
@@ -168,7 +169,7 @@ def learn(pace: Pace, file_terms: Terms, before: JobState, after: JobState, prod
 def measure(
     pace: Pace, file_terms: Terms, width: int, hours: float, from_gpu_hours: float, to_gpu_hours: float
 ) -> Pace:
-    """Return what is believed after some productive hours on a width brought the work from here to there."""
+    """Return what is believed after productive hours on a width took the progress from one to another."""
     file_hours = work_hours(file_terms, from_gpu_hours, width) - work_hours(file_terms, to_gpu_hours, width)
     return see(pace, width, hours, file_hours / hours)
 
@@ -208,7 +209,7 @@ def margin_factor(pace: Pace, width: int, left_hours: float, slot_hours: float, 
 
 @compilable
 def believed(terms: Terms, pace: Pace) -> Terms:
-    """Return a job's terms at the mean pace; `terms` are the file's, and stay where it is believed."""
+    """Return a job's terms at the mean pace; `terms` are the file's, returned as they are for `KNOWN`."""
     if pace.hours == math.inf:
         return terms
     rate = terms.rate.copy()

@@ -1,18 +1,18 @@
 """How far a job gets with the GPUs it holds: pauses, progress, checkpoints, losses, the latest safe start.
 
-No price, no deadline's consequence and no policy is in here.
+Prices, policies and what follows from a missed deadline are elsewhere.
 
 All code that lets time pass calls these functions: back-tests plain and compiled, the simulator of streams,
-the live engine, replays. The rules are functions of bare numbers (`pause_on_change`, `ends_in_hours`,
-`worked`), which the fleet kernel calls; what takes a job's `Terms` and `JobState` is made of them.
-A job's life is a row of stretches, between which nothing changes:
+the live engine, replays. The rules are functions of plain numbers (`pause_on_change`, `ends_in_hours`,
+`worked`), which the fleet kernel calls; functions of a job's `Terms` and `JobState` are built from them.
+A job's life is a series of stretches, in each of which nothing changes:
 
 1. `lose`: the market takes spot GPUs back; work since the last checkpoint goes with them.
 2. A policy decides what is to be held, and `cut` makes it a width the job may have.
-3. `pass_time`: workers are added or let go, the pause this costs is served, and work is done with the rest.
+3. `pass_time`: workers are added or let go, the pause that this costs passes, and the rest is worked.
 
-What a stretch costs is `tariff`; where money ends a stretch, its caller cuts it; what a job does after its
-deadline is a decision.
+`tariff` says what a stretch costs; the caller ends a stretch when the money runs out, and a policy decides
+what a job does after its deadline.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from slacktide.core.quotes import UNLIMITED_GPUS, Quote
 from slacktide.core.types import AFTER_DEADLINE, TIME_TOLERANCE_HOURS, Job, JobState
 
 WORK_TOLERANCE_HOURS = 1e-9
-"""Work that ends this little after a stretch ends in it: the difference is rounding."""
+"""Work that would end no more than this after a stretch ends in it: the difference is rounding."""
 
 
 class Terms(NamedTuple):
@@ -41,8 +41,8 @@ class Terms(NamedTuple):
     shrink_hours: float
     checkpoint_hours: float
     """Productive hours between checkpoints; 0: a loss costs no work; infinite: there are none."""
-    move_hours: Floats  # [pool]: added to a restart where a checkpoint has to come from there first
-    after_deadline: int  # what becomes of work left at the deadline: its place in `types.AFTER_DEADLINE`
+    move_hours: Floats  # [pool]: added to a restart if a checkpoint has to be copied from there first
+    after_deadline: int  # what becomes of work left at the deadline: an index in `types.AFTER_DEADLINE`
     fastest: int  # the width on which the work is done soonest
     phase_ends_gpu_hours: Floats  # [phase]: the progress at which it is over; the last is all the work
     rate: Floats  # rate[phase, n] = s(n), progress per hour on n GPUs
@@ -50,7 +50,7 @@ class Terms(NamedTuple):
 
 
 class Passed(NamedTuple):
-    """What a stretch did; it is shorter than the hours given where the work ended in it."""
+    """What a stretch did; it is shorter than the hours given if the work was done before."""
 
     hours: float
     pause_hours: float  # hours without progress, though GPUs were held
@@ -61,7 +61,7 @@ NO_MOVE = np.zeros(1)  # how long moves take where there is one pool
 
 
 def terms(job: Job, *, submitted_hours: float = 0.0, move_hours: Floats = NO_MOVE) -> Terms:
-    """Write a job as bare numbers, submitted at a time of the market's clock."""
+    """Return a job as plain numbers, submitted at a time of the market's clock."""
     width = np.zeros(job.max_gpus + 1, dtype=np.int64)
     width[list(job.widths)] = job.widths
     widths = range(job.max_gpus + 1)
@@ -87,9 +87,9 @@ def terms(job: Job, *, submitted_hours: float = 0.0, move_hours: Floats = NO_MOV
 
 @inlined
 def measured_terms(terms: Terms, rate: Floats, restart_hours: float, checkpoint_hours: float) -> Terms:
-    """Return the terms of a job of another pace, whose restarts and checkpoints take another time.
+    """Return a job's terms with measured rates, restart time and time between checkpoints.
 
-    Giving GPUs back takes longer or shorter by the same factor as adding some.
+    The pause after workers are lost changes by the same factor as the restart.
     """
     shrink = terms.shrink_hours
     if terms.restart_hours > 0.0:
@@ -130,7 +130,7 @@ def lose(terms: Terms, state: JobState, spot_left: int) -> JobState:
     if state.spot_gpus <= spot_left:
         return state
     progress, since = state.progress_gpu_hours, state.since_checkpoint_hours
-    # At 0 all work is safe at any moment, so a loss takes nothing back.
+    # With 0 hours between checkpoints all work is always saved, so a loss takes nothing back.
     if terms.checkpoint_hours > 0.0:
         progress, since = state.checkpointed_gpu_hours, 0.0
     # A restart under way goes on: losing workers does not shorten it.
@@ -151,10 +151,10 @@ def lose(terms: Terms, state: JobState, spot_left: int) -> JobState:
 
 @inlined
 def cut(terms: Terms, quote: Quote, spot: int, on_demand: int) -> tuple[int, int]:
-    """Cut a wish to what the market offers and to a width the job may have; on demand goes first."""
+    """Cut a wish to what the market offers and to a width the job may have; on demand is cut first."""
     spot = min(max(spot, 0), quote.spot_gpus, len(terms.fit) - 1)
     on_demand = min(max(on_demand, 0), quote.on_demand_gpus, len(terms.fit) - 1 - spot)
-    # What lies above the next allowed width would be paid for and do nothing.
+    # GPUs above the greatest allowed width would be paid for and do nothing.
     surplus = spot + on_demand - terms.fit[spot + on_demand]
     from_on_demand = min(surplus, on_demand)
     return spot - (surplus - from_on_demand), on_demand - from_on_demand
@@ -162,13 +162,13 @@ def cut(terms: Terms, quote: Quote, spot: int, on_demand: int) -> tuple[int, int
 
 @inlined
 def on_demand_first(quote: Quote, width: int) -> tuple[int, int]:
-    """Return a width as spot and on-demand GPUs: on demand as far as it is there, and spot for the rest."""
+    """Return a width as spot and on-demand GPUs: as many on demand as are offered, and spot for the rest."""
     on_demand = min(width, quote.on_demand_gpus)
     return min(width - on_demand, quote.spot_gpus), on_demand
 
 
 def is_stocked(terms: Terms, quote: Quote, spot: int, on_demand: int) -> bool:
-    """Whether all on-demand GPUs are there that a job would hold of a wish if there were enough of them."""
+    """Whether the market has all on-demand GPUs that a job with this wish would hold if none were lacking."""
     if quote.on_demand_gpus >= len(terms.fit) - 1:
         return True
     _, whole = cut(terms, quote._replace(on_demand_gpus=UNLIMITED_GPUS), spot, on_demand)
@@ -254,8 +254,8 @@ def pass_time(
     pause = pause_after(terms, state, spot, on_demand, pool)
     waited, productive, left = 0.0, 0.0, hours
     phase = phase_of(terms, progress)
-    # One turn for each phase that the stretch touches: what is left of the pause is served first, wherever it
-    # ends, and the rest of the hours work at the phase's rate.
+    # One iteration for each phase that the stretch touches: what is left of the pause passes first, and in
+    # the hours after it work is done at the phase's rate.
     while True:
         rate = terms.rate[phase, width]
         to_do = terms.phase_ends_gpu_hours[phase] - progress
@@ -282,10 +282,10 @@ def pass_time(
 
 @inlined
 def carried(terms: Terms, state: JobState, changed: bool) -> tuple[float, float, float]:
-    """Return progress, what of it is safe, and productive hours since, as a stretch begins.
+    """Return progress, the part of it that is saved, and productive hours since, when a stretch begins.
 
-    A planned change of workers is a graceful stop: the job checkpoints before it re-forms. One that has no
-    checkpoints begins anew, with what is known to be safe of it: nothing, unless it said so itself.
+    A planned change of workers is a graceful stop: the job checkpoints first. A job without checkpoints
+    starts over from its saved work, which is nothing unless the job itself reported some.
     """
     if not changed:
         return state.progress_gpu_hours, state.checkpointed_gpu_hours, state.since_checkpoint_hours
@@ -295,7 +295,7 @@ def carried(terms: Terms, state: JobState, changed: bool) -> tuple[float, float,
 
 @inlined
 def given_up(terms: Terms, state: JobState, spot: int, on_demand: int, pool: int) -> float:
-    """Return the work that is thrown away when a job is to hold these workers from now on."""
+    """Return the work that is lost if a job changes to these workers now."""
     changed = spot != state.spot_gpus or on_demand != state.on_demand_gpus or pool != state.pool
     kept, _, _ = carried(terms, state, changed)
     return state.progress_gpu_hours - kept
@@ -303,7 +303,7 @@ def given_up(terms: Terms, state: JobState, spot: int, on_demand: int, pool: int
 
 @inlined
 def _idle(state: JobState, progress_gpu_hours: float) -> JobState:
-    """Return the state of a job that holds nothing: who lets go of its workers checkpoints first."""
+    """Return the state of a job that holds nothing; it checkpointed before it let go of its workers."""
     done = progress_gpu_hours
     return JobState(0, 0, state.pool, 0.0, done, done, 0.0, state.cost_usd, np.inf, state.exhausted)
 
@@ -323,7 +323,7 @@ def _checkpoint(
     if terms.checkpoint_hours <= 0.0:
         return progress, 0.0
     since += productive
-    # The nudge counts a checkpoint that is due at this very moment but for rounding.
+    # The 1e-9 counts a checkpoint that is due at this very moment, which rounding could miss.
     times = math.floor(since / terms.checkpoint_hours + 1e-9)
     if times < 1:
         return safe, since
@@ -358,9 +358,9 @@ def next_end_hours(terms: Terms, state: JobState) -> float:
 def finish_in(
     terms: Terms, state: JobState, now_hours: float, pool: int, on_demand: int, spot: int = 0
 ) -> float:
-    """Return when the work is done if from now on this is held in a pool, which may be new.
+    """Return when the work is done if from now on these GPUs are held in this pool, which may be a new one.
 
-    The terms are those of that pool.
+    `terms` are those of this pool.
     """
     if spot + on_demand == 0:
         return np.inf
@@ -372,7 +372,7 @@ def finish_in(
 
 @compilable
 def on_demand_finish(terms: Terms, state: JobState, now_hours: float, width: int) -> float:
-    """Return when the work is done if from now on just this width is held on demand."""
+    """Return when the work is done if from now on only this width is held, on demand."""
     return finish_in(terms, state, now_hours, state.pool, width)
 
 
@@ -389,7 +389,7 @@ def rescue_width(terms: Terms, state: JobState, now_hours: float) -> int:
 
 @inlined
 def latest_start(terms: Terms, saved_gpu_hours: float, pace: float = 1.0) -> float:
-    """Return the last time at which starting afresh on demand, at a share of the pace, meets the deadline."""
+    """Return the last time at which a new start on demand, at a share of the pace, meets the deadline."""
     hours = work_hours(terms, saved_gpu_hours, terms.fastest) / pace
     return terms.deadline_hours - terms.restart_hours - hours
 
@@ -404,7 +404,7 @@ def can_still_wait(
     spot: int,
     on_demand: int,
 ) -> bool:
-    """Whether holding these GPUs for that many hours leaves the deadline safe, whatever happens then.
+    """Whether the deadline is still safe after these GPUs are held for that many hours.
 
     Safe means: if all spot were gone at that moment, on-demand GPUs alone would still finish in time,
     their restart included.
@@ -415,7 +415,7 @@ def can_still_wait(
     if after.finish_hours < np.inf:
         return after.finish_hours <= limit
     worst = lose(terms, after, 0)
-    # The fastest width alone answers nearly always; only where it is late is another one looked for.
+    # The fastest width is nearly always enough; another is tried only if it is late.
     if on_demand_finish(terms, worst, next_hours, terms.fastest) <= limit:
         return True
     width = rescue_width(terms, worst, next_hours)

@@ -28,11 +28,11 @@ class Tariff(NamedTuple):
 
 
 BY_THE_SECOND = Tariff(whole_slots=False, slot_hours=1.0)
-"""How machines are paid for that no job uses; without whole slots the length of a slot does not matter."""
+"""The tariff for machines that no job uses; without whole slots the length of a slot does not matter."""
 
 
 class Meter(NamedTuple):
-    """The highest counts of one payer in the present slot and pool: a fold of its stretches."""
+    """The most GPUs that one payer has held so far in the present slot and pool."""
 
     slot: int = -1
     pool: int = -1
@@ -118,15 +118,15 @@ def reach_hours(
     on_demand: int,
     left_usd: float,
 ) -> float:
-    """Return for how long the money left pays for a holding inside a slot; infinite when it pays it all.
+    """Return for how long the money left pays for a holding inside a slot; infinite if for the whole slot.
 
-    Whole slots are paid or not held at all. The caller cuts the stretch here and says that the money ended.
+    With whole slots that is infinite or 0. The caller ends the stretch there and says that the money ended.
     """
     if tariff.whole_slots:
         charge, _ = price(tariff, meter, slot, pool, quote, spot, on_demand, tariff.slot_hours, 0.0)
         return math.inf if charge.usd <= left_usd + MONEY_TOLERANCE_USD else 0.0
     hourly = usd_per_hour(quote, spot, on_demand)
-    # What costs nothing may be held for ever, but not by a job that already owes more than it had.
+    # Free GPUs may be held without limit, but not by a job that already owes more than it had.
     if hourly <= 0.0:
         return math.inf if left_usd >= -MONEY_TOLERANCE_USD else 0.0
     reach = max(0.0, left_usd) / hourly
@@ -147,20 +147,21 @@ def lasts_hours(
     stop_hours: float,
     worst: Quote,
 ) -> float:
-    """Return how long a holding may be kept before letting go must begin, for the money left to pay for all.
+    """Return how long a holding may be kept until its workers must be stopped for the money left to suffice.
 
-    `rest_hours` are left of the slot. Letting go takes up to `stop_hours`, in which prices may rise to those
-    of `worst`; while the holding is kept its quote stays, because a new slot is decided about anew. Where
-    whole slots are paid, the next one is paid as soon as anything is held in it.
+
+    `rest_hours` are left of the slot. Stopping takes up to `stop_hours`, in which prices may rise to those of
+    `worst`; before that the quote stays, because each slot has its own decision. If whole slots are paid, the
+    next one is paid as soon as anything is held in it.
     """
     if not tariff.whole_slots:
         hourly = usd_per_hour(quote, spot, on_demand)
-        # Kept back for the time in which workers are let go, which is paid at whichever price is higher.
+        # Kept back for the time in which workers are stopped, which may cost the higher of the two prices.
         reserve_usd = max(hourly, usd_per_hour(worst, spot, on_demand)) * stop_hours
         return max(0.0, left_usd - reserve_usd) / hourly if hourly > 0.0 else math.inf
     charge, meter = price(tariff, meter, slot, pool, quote, spot, on_demand, tariff.slot_hours, 0.0)
     if charge.usd > left_usd + MONEY_TOLERANCE_USD:
         return 0.0
-    # The next slot is paid in full by a minute in it: without the money, all must be gone before it begins.
+    # A minute in the next slot costs all of it: without that money, all GPUs must be gone before it begins.
     following = reach_hours(tariff, meter, slot + 1, pool, worst, spot, on_demand, left_usd - charge.usd)
     return math.inf if following > 0.0 else max(0.0, rest_hours - stop_hours)

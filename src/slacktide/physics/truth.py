@@ -42,7 +42,9 @@ class Truth:
     """How a job differs from its file."""
 
     work: float = 1.0  # it takes this many times the GPU-hours
-    speed: float = 1.0  # on its greatest width it is this many times as fast as said, on one GPU just as fast
+    speed: float = (
+        1.0  # at its greatest width it is this many times as fast as stated, on one GPU just as fast
+    )
     later: float = 1.0
     """In the second half of its work it is this many times as fast as in the first: a pace that changes."""
 
@@ -51,11 +53,11 @@ class Truth:
             _check(name, getattr(self, name))
 
     def at(self, start: int) -> Truth:
-        """Return what the job is when it begins in this slot: the same in all of them."""
+        """Return the truth of a job that starts in this slot: the same for every slot."""
         return self
 
     def of(self, job: Job) -> Job:
-        """Return the job as it is. Its work stays as said, because progress is reported in shares of it."""
+        """Return the real job. Its work stays as stated, because progress is reported in shares of it."""
         if self == AS_SAID:
             return job
         doublings = math.log2(job.max_gpus)
@@ -66,7 +68,7 @@ class Truth:
 
         if self.later != 1.0:
             before, after = _halves(job)
-            parts = [paced(one, 1.0) for one in before] + [paced(one, self.later) for one in after]
+            parts = [paced(phase, 1.0) for phase in before] + [paced(phase, self.later) for phase in after]
             return dataclasses.replace(job, phases=tuple(parts))
         return at_pace(job, 1.0 / self.work, exponent)
 
@@ -75,7 +77,7 @@ AS_SAID = Truth()
 
 
 def at_pace(job: Job, factor: float, exponent: float) -> Job:
-    """Return a job whose every speedup is another by a factor, and by a power of the width."""
+    """Return a job with every speedup multiplied by a factor and by a power of the width."""
     return job.with_speedups(lambda speedup: Paced(speedup, factor, exponent))
 
 
@@ -105,7 +107,7 @@ class RandomTruth:
             raise InputError(f"the truth's seed must be >= 0, got {self.seed}", field="seed")
 
     def at(self, start: int) -> Truth:
-        """Draw what the job is when it begins in this slot."""
+        """Draw the truth of a job that starts in this slot."""
         shares = np.random.default_rng((self.seed, start)).random(len(FACTORS)).tolist()
         bounds = (self.work, self.speed, self.later)
         return Truth(*(_between(two, share) for two, share in zip(bounds, shares, strict=True)))
@@ -117,7 +119,8 @@ Truths: TypeAlias = Truth | RandomTruth  # what a job is from each start: always
 def parse_truth(text: str) -> Truths:
     """Read `--truth`: factors as `work=1.5,speed=0.8`, bounds of random ones as `work=0.5..2`, or `random`.
 
-    Raises InputError when it cannot be meant.
+    Raises InputError for anything else.
+
     """
     given: dict[str, Any] = {}
     for word in text.split(","):
