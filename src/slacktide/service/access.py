@@ -1,8 +1,7 @@
-"""Who calls the server, with which role, and how much each may request; sessions of browsers.
+"""Access control of the server: tokens, roles, browser sessions, and rate and size limits.
 
-Roles are enforced where routes are called, in `server`.
-
-Only requests for this host, with a valid token and of a bounded size reach the routes.
+`Gate` lets only requests for this host, with a valid token and of a bounded size, reach the routes. The role
+that a route needs is checked in `server`.
 """
 
 from __future__ import annotations
@@ -35,11 +34,11 @@ from slacktide.core.files import keep_from_others, write_private
 from slacktide.journal.codec.json_forms import FormMismatch, form
 from slacktide.journal.store.paths import hidden_sibling
 
-CALLERS = 10_000  # callers that are remembered; the one whose last request is the oldest is forgotten first
+CALLERS = 10_000  # callers whose rate is remembered; beyond that the least recent one is forgotten
 
 
 class TooMuchError(SlacktideError):
-    """A caller exceeded its share."""
+    """A caller sent more requests, or has more of something open, than it may."""
 
     exit_code = 4
     http_status = 429
@@ -59,7 +58,7 @@ class Rate:
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
 
     def take(self, caller: str) -> bool:
-        """Count a request; return whether it is within the caller's share."""
+        """Count a request; return whether it is within the caller's limit."""
         now = self._monotonic()
         left = self._left(caller, now)
         self._buckets[caller] = _Bucket(left - 1.0 if left >= 1.0 else left, now)
@@ -69,7 +68,7 @@ class Rate:
         return left >= 1.0
 
     def is_spent(self, caller: str) -> bool:
-        """Whether a caller has none left, without counting."""
+        """Whether the caller's next request would exceed the limit; counts nothing."""
         return self._left(caller, self._monotonic()) < 1.0
 
     def _left(self, caller: str, now: float) -> float:
@@ -80,7 +79,7 @@ class Rate:
 
 
 class Slots:
-    """Limits how many may be open at a time, for all callers together and for each one."""
+    """Limits how many streams or uploads may be open at a time, for each caller and in total."""
 
     def __init__(self, most: int, each: int, what: str) -> None:
         self._most, self._each, self._what = most, each, what
@@ -92,7 +91,7 @@ class Slots:
 
     @contextmanager
     def one(self, caller: str) -> Iterator[None]:
-        """Take one while the block runs; raises TooMuchError where none is left."""
+        """Hold a slot while the block runs; raises TooMuchError if none is free."""
         if self.held >= self._most or self._held[caller] >= self._each:
             raise TooMuchError(
                 f"{self._what} must be at most {self._each} for each caller and {self._most} in all, got "
@@ -109,26 +108,26 @@ class Slots:
 
 COOKIE = "slacktide_session"
 LASTING_S = 12 * 3600.0
-MOST = 1000  # sessions at a time; the oldest one is removed for a new one
+MOST = 1000  # sessions at a time; a new one beyond that ends the oldest
 
 
 class Session(NamedTuple):
-    """Whose a session is, and until when."""
+    """The token that opened a session, and when the session ends."""
 
     name: str  # of the token that opened it
-    token: str  # the digest of that token: another one of the same name does not take the session over
-    until_s: float  # by the wall clock
+    token: str  # the digest of that token: a later token of the same name cannot use the session
+    until_s: float  # in epoch seconds
 
 
 class Sessions:
-    """All sessions by digests of their ids; where they are kept in a private file, a restart ends none."""
+    """The open sessions, by the digests of their ids. In a private file they survive a restart."""
 
     def __init__(self, clock: Callable[[], float] = time.time, file: Path | None = None) -> None:
         self._clock, self._file, self._lock = clock, file, threading.Lock()
         self._open = {} if file is None else _read(file)
 
     def open(self, name: str, token: str) -> str:
-        """Open a session for a token, and return the id that the cookie is to hold."""
+        """Open a session for a token, and return the id to put into the cookie."""
         found = secrets.token_urlsafe(32)
         with self._lock:
             self._tidy()
@@ -137,7 +136,7 @@ class Sessions:
         return found
 
     def of(self, found: str) -> Session | None:
-        """Return the session of an id; None where there is none, or no more."""
+        """Return the session with this id; None if it does not exist or has expired."""
         session = self._open.get(digest(found))
         return None if session is None or session.until_s <= self._clock() else session
 
@@ -156,7 +155,7 @@ class Sessions:
         if self._file is None:
             return
         kind = form(dict[str, Session])
-        with contextlib.suppress(FileError):  # people then log in again after a restart
+        with contextlib.suppress(FileError):  # then users must log in again after a restart
             write_private(self._file, kind.text(kind.plain(self._open)).encode())
 
 
@@ -165,7 +164,7 @@ def sessions_of(journal: Path) -> Sessions:
 
 
 def _read(file: Path) -> dict[str, Session]:
-    """Read what an earlier server left; nothing where that is of no use, so that people log in again."""
+    """Read the sessions of an earlier server; none if the file is missing or damaged: users log in again."""
     keep_from_others(file)
     try:
         found: dict[str, Session] = dict(form(dict[str, Session]).read(json.loads(file.read_bytes())))
@@ -174,7 +173,7 @@ def _read(file: Path) -> dict[str, Session]:
     return found
 
 
-BODY_BYTES = 2 * 1024 * 1024  # of any request but an upload: a job file has at most half of it
+BODY_BYTES = 2 * 1024 * 1024  # limit for every request but an upload; a job file is limited to half of it
 BODY_S = 60.0  # how long a client may pause in the middle of a body
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 UPLOAD = "/api/v1/uploads/"
@@ -183,11 +182,11 @@ LOGIN_PAGE = "/login"
 OPEN = ("/healthz", "/api/v1/openapi.json", LOGIN, LOGIN_PAGE)
 """Addresses that need no token; none of them shows anything about jobs."""
 OPEN_FOLDER = "/static/"
-"""Scripts and styles of the pages, the login page's included: public, because they hold no data."""
+"""Scripts and styles of the pages: public, because they hold no data and the login page needs them."""
 ONCE = (b"authorization", b"content-length", b"host", b"idempotency-key", b"origin", b"sec-fetch-site")
-"""Headers that must not come twice: a proxy in front of us might use the one that we ignore."""
+"""Headers that must not be repeated: a proxy in front of us might use the one that we ignore."""
 _BAD_PATH = re.compile(rb"%2e|%2f|%5c|%00|\.\.|\\|//", re.IGNORECASE)
-"""None of our addresses contains these; in others they serve to get around checks of the path."""
+"""None of our addresses contains these; attackers use them to get around checks of the path."""
 POLICY = (
     "default-src 'self'; img-src 'self' data:; style-src 'self'; script-src 'self'; object-src 'none'; "
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
@@ -209,28 +208,28 @@ class Who(NamedTuple):
 
     name: str = ""  # of the token; empty without one
     role: Role | None = None
-    session: str = ""  # the id of the session, for one who came with a cookie
-    token: str = ""  # the digest of the token, for one who came with it
+    session: str = ""  # the id of the session, if the request has a cookie
+    token: str = ""  # the digest of the token, if the request has one
 
     def may(self, role: Role | None) -> bool:
-        """Whether this one may do what needs a role: who may submit may also read."""
+        """Whether the sender may do what needs this role; `submit` includes `read`, None needs no token."""
         return role is None or self.role in (role, "submit")
 
 
 @dataclass(slots=True, kw_only=True)
 class Doorkeeper:
-    """What access is decided by: tokens and sessions, the server's own host names, and limits of rates."""
+    """Decides who may send a request, by tokens, sessions, the server's host names and rate limits."""
 
     tokens: Tokens
     hosts: tuple[str, ...]
-    secure: bool = False  # whether browsers reach the server by TLS, its own or a proxy's
+    secure: bool = False  # whether browsers use TLS, the server's own or a proxy's
     sessions: Sessions = field(default_factory=Sessions)
     requests: Rate = field(default_factory=lambda: Rate(200.0, 400.0))
-    """By token, or by address for who has none."""
+    """By token, or by address for requests without one."""
     failures: Rate = field(default_factory=lambda: Rate(0.2, 10.0))  # wrong tokens, by address
 
     def caller(self, scope: Scope, headers: Mapping[str, str]) -> Who:
-        """Return the sender of a request; raises HTTPException for one that is refused."""
+        """Return the sender of a request; raises HTTPException if the request is refused."""
         if _host(headers.get("host", "")) not in self.hosts:
             raise HTTPException(421, "the Host of a request must be a name of this server, got another")
         if _BAD_PATH.search(scope.get("raw_path") or scope["path"].encode()):
@@ -274,7 +273,7 @@ class Doorkeeper:
             if who.session:
                 return self._in_session(who.session).name == who.name
             token = self.tokens.named(who.name)
-        except SlacktideError:  # without its tokens a server knows no user
+        except SlacktideError:  # the file of tokens cannot be read
             return False
         return token is not None and token.sha256 == who.token
 
@@ -287,7 +286,7 @@ class Doorkeeper:
 
 
 def check_headers(scope: Scope) -> None:
-    """Raise HTTPException for a request that a proxy in front of us may have understood in another way."""
+    """Raise HTTPException for headers that a proxy in front of us may have understood differently."""
     names = [name for name, _ in scope["headers"]]
     for name in ONCE:
         if names.count(name) > 1:
@@ -299,7 +298,10 @@ def check_headers(scope: Scope) -> None:
 
 
 def is_from_here(headers: Mapping[str, str], *, needed: bool) -> bool:
-    """Whether a browser says that its request comes from our own pages; `needed`: it must say so."""
+    """Whether a request comes from our own pages, as its browser says.
+
+    `needed`: what to require of a request that does not say; False accepts it.
+    """
     site, origin = headers.get("sec-fetch-site"), headers.get("origin")
     if site not in (None, "same-origin"):
         return False
@@ -309,7 +311,7 @@ def is_from_here(headers: Mapping[str, str], *, needed: bool) -> bool:
 
 
 def cookie_of(headers: Mapping[str, str]) -> str:
-    """Return the session that a cookie names; empty where there is none."""
+    """Return the session id in the cookie; empty without one."""
     for part in headers.get("cookie", "").split(";"):
         name, _, value = part.strip().partition("=")
         if name.removeprefix("__Host-") == COOKIE:
@@ -352,7 +354,7 @@ class Gate:
             is_page = error.status_code == 401 and _is_for_a_page(scope, headers)
             answer = _to_login(scope) if is_page else refused(error.status_code, error.detail)
             await answer(scope, receive, sealed)
-        except SlacktideError:  # without its tokens a server knows no user
+        except SlacktideError:  # the file of tokens cannot be read
             message = "the tokens of the server must be readable, got a damaged file; notify its operator"
             await refused(500, message)(scope, receive, sealed)
         else:
@@ -375,7 +377,7 @@ class Gate:
 
 
 def _is_for_a_page(scope: Scope, headers: Mapping[str, str]) -> bool:
-    """Whether a browser opens an address: its user is helped by the login page, not by an error."""
+    """Whether a browser opens a page: its user needs the login page, not an error."""
     wants_page = scope["method"] == "GET" and "text/html" in headers.get("accept", "")
     return wants_page and "authorization" not in headers and not scope["path"].startswith("/api/")
 
@@ -387,12 +389,12 @@ def _to_login(scope: Scope) -> Response:
 
 
 def _limited(receive: Receive, most: int) -> Receive:
-    """Count a body as it comes, also one that does not say its length."""
+    """Limit a body as it arrives, also one without Content-Length; raises HTTPException."""
     left, waiting = most, True
 
     async def limited() -> Message:
         nonlocal left, waiting
-        # After the body the next message is that the client disconnected, which may take any time.
+        # After the body the only message is that the client disconnected, at any later time.
         try:
             message = await (asyncio.wait_for(receive(), BODY_S) if waiting else receive())
         except TimeoutError:
@@ -413,7 +415,7 @@ KINDS = {
 
 
 def refused(status: int, message: str) -> Response:
-    """Answer with an error that is the gate's or the router's own."""
+    """Return the answer to a request that the gate or the router refuses."""
     headers = {401: {"www-authenticate": "Bearer"}, 429: {"retry-after": "1"}}.get(status, {})
     body = error_body(KINDS.get(status, "InputError"), message, 4 if status == 429 else 2)
     return JSONResponse(body, status, {**headers, "connection": "close"} if status in (400, 413) else headers)

@@ -1,4 +1,4 @@
-"""What every request handler can use: the journal's reader, the engine, tokens, tasks and counters."""
+"""The parts of the server that request handlers share: the journal's reader, the engine, tokens, tasks."""
 
 from __future__ import annotations
 
@@ -29,34 +29,34 @@ from slacktide.service.metrics import STEP_BOUNDS_S, Counts, Histogram
 from slacktide.service.routes.endpoints import MARK, Endpoint, caller_of
 from slacktide.service.tasks.task_worker import QueuePosition, TaskError, TaskWorker
 
-PUMP_S = 0.1  # how often new events are read for streams and for requests that wait
-TIDY_S = 600.0  # how often files that no job needs any more are removed
-DISK_S = 5.0  # how long the last check of the disk is trusted
+PUMP_S = 0.1  # how often new events are read, for streams and for waiting requests
+TIDY_S = 600.0  # how often unneeded files of jobs are removed
+DISK_S = 5.0  # how long the result of a disk check is reused
 LISTENERS, LISTENERS_EACH = 64, 32
 SENDERS, SENDERS_EACH = 12, 4
-"""Uploads at a time: each is given room on the disk for the largest that it may be."""
+"""Uploads at a time: disk space is set aside for the largest possible size of each."""
 LATE_S = 30.0
-"""An engine that has not stepped for this long counts as unhealthy; compiling a policy takes less."""
+"""An engine that has not made a step for this long is unhealthy; compiling a policy takes less."""
 STEP_S = 0.25  # how often the progress of an answer is checked
 STILL_HERE_S = 5.0
-"""How often progress is sent again where it has not changed, so that a dead connection is noticed."""
+"""How often unchanged progress is sent again, so that a dead connection is noticed."""
 Answering = Callable[[QueuePosition], Awaitable[dict[str, Any]]]
 Failed = Callable[[Exception], Response]
 
 
 class EngineWatch:
-    """What a server knows of the thread that its engine runs in."""
+    """What request handlers can see of the engine, which runs in another thread."""
 
     def __init__(self) -> None:
         self.done = threading.Event()
         self.steps, self.stepped_s = 0, 0.0
-        """Steps so far, and when the last one ended, by the monotonic clock."""
+        """Steps so far, and when the last one ended, in seconds of the monotonic clock."""
         self.gaps = Histogram(
             "slacktide_engine_step_gap_seconds", "Time between two steps of the engine.", STEP_BOUNDS_S
         )
         self.now_hours: Callable[[], float] = lambda: 0.0
         self.hooks: Callable[[], list[HookStatus]] = list
-        """Reports the state of hooks for alerts."""
+        """Returns the state of the hooks for alerts."""
 
     @property
     def is_well(self) -> bool:
@@ -71,7 +71,7 @@ class EngineWatch:
 
 @dataclass(slots=True)
 class HandlerContext:
-    """All parts of a server that handlers need."""
+    """The parts of the server that handlers use."""
 
     reader: JournalReader
     engine: EngineWatch
@@ -83,11 +83,11 @@ class HandlerContext:
     listeners: Slots = field(default_factory=lambda: Slots(LISTENERS, LISTENERS_EACH, "listeners"))
     senders: Slots = field(default_factory=lambda: Slots(SENDERS, SENDERS_EACH, "uploads at a time"))
     warm_after_s: float | None = None
-    """How long after its start the server has machine code made; None: never."""
+    """How long after its start the server compiles the code of costly tasks; None: never."""
     _disk: tuple[float, bool] = (float("-inf"), True)
 
     async def pump(self) -> None:
-        """Read the journal on for as long as the server runs."""
+        """Read and publish new events for as long as the server runs."""
         while True:
             with contextlib.suppress(OSError, SlacktideError):  # it may be readable later
                 news, seq = await self.reader.run(self.reader.news)
@@ -96,7 +96,7 @@ class HandlerContext:
             await asyncio.sleep(PUMP_S)
 
     async def tidy(self) -> None:
-        """Remove files that no job needs any more, again and again."""
+        """Remove unneeded files of jobs, every TIDY_S seconds."""
         while True:
             with contextlib.suppress(OSError, SlacktideError):
                 await self.reader.run(self.reader.tidy)
@@ -105,7 +105,7 @@ class HandlerContext:
     async def warm_up(self) -> None:
         """Compile the code of costly tasks in another process, at low priority.
 
-        It reads a pipe from this process, so that it ends with the server, however that ends.
+        That process reads a pipe from this one, so it ends with the server even if the server is killed.
         """
         if self.warm_after_s is None:
             return
@@ -123,7 +123,7 @@ class HandlerContext:
                 await process.wait()
 
     async def answered(self, key: str, wait_s: float) -> RequestAnswer | None:
-        """Wait for the answer to a request for up to `wait_s`; None where it did not come."""
+        """Wait up to `wait_s` for the controller's answer to a request; None if it has not come by then."""
         until = time.monotonic() + wait_s
         while True:
             seq, answer = self.hub.seq, await self.reader.run(self.reader.answer, key)
@@ -133,7 +133,7 @@ class HandlerContext:
             await self.hub.changed(seq, left)
 
     def disk_is_writable(self) -> bool:
-        """Whether the disk of the journal can be written, as of a moment ago."""
+        """Whether the journal's folder can be written to, checked at most DISK_S seconds ago."""
         at_s, known = self._disk
         if time.monotonic() - at_s > DISK_S:
             known = is_writable(self.reader.path.parent)
@@ -141,7 +141,7 @@ class HandlerContext:
         return known
 
     def error_response(self, error: Exception) -> Response:
-        """Return an error as an answer: the same keys everywhere, and no paths of the server in it."""
+        """Return the HTTP answer for an error, without the server's folders in the message."""
         if isinstance(error, TaskError):
             kind, message = error.details["kind"], error.details["message"]
             exit_code, status = error.details["exit_code"], error.details["status"]
@@ -158,7 +158,7 @@ class HandlerContext:
 
 @contextlib.asynccontextmanager
 async def pumping(context: HandlerContext) -> AsyncIterator[None]:
-    """Read the journal on while the block runs."""
+    """Run the background tasks (reading events, removing files, compiling) while the block runs."""
     tasks = [asyncio.create_task(work) for work in (context.pump(), context.tidy(), context.warm_up())]
     try:
         yield
@@ -171,7 +171,7 @@ async def pumping(context: HandlerContext) -> AsyncIterator[None]:
 
 
 class Routes:
-    """A group of handlers: each method that is marked with `endpoint` answers one address."""
+    """A group of request handlers: each method marked with `endpoint` answers one address."""
 
     def __init__(self, context: HandlerContext) -> None:
         self._context, self._reader = context, context.reader
@@ -188,15 +188,14 @@ class Routes:
 
 
 def place_of(request: Request) -> QueuePosition:
-    """Return a position in the queue of costly requests for the sender of this one."""
+    """Return a new position in the queue of costly requests, for the sender of this request."""
     return QueuePosition(caller_of(request).name)
 
 
 async def awaited(request: Request, answering: Answering, on_error: Failed) -> Response:
-    """Answer a request; a client that accepts a stream also gets its progress meanwhile.
+    """Answer a costly request; a client that accepts a stream also gets its progress.
 
-    The stream has messages `progress` and then one, `answer` or `error`, with the body that would have come
-    otherwise.
+    The stream has `progress` messages and then one `answer` or `error` with the body that other clients get.
     """
     place = place_of(request)
     if STREAM not in request.headers.get("accept", ""):
@@ -205,7 +204,7 @@ async def awaited(request: Request, answering: Answering, on_error: Failed) -> R
 
 
 async def _frames(answering: Answering, on_error: Failed, place: QueuePosition) -> AsyncIterator[str]:
-    """Yield the progress of an answer, whenever it changes, and then the answer."""
+    """Yield the progress whenever it changes, or every STILL_HERE_S seconds, and then the answer."""
     task, before, silent_s = asyncio.ensure_future(answering(place)), "", 0.0
     try:
         while not task.done():
@@ -222,7 +221,7 @@ async def _frames(answering: Answering, on_error: Failed, place: QueuePosition) 
         else:
             yield _frame("answer", task.result())
     finally:
-        task.cancel()  # the client may be gone
+        task.cancel()  # if the client has gone, nobody needs the answer
 
 
 def _frame(kind: str, document: dict[str, Any]) -> str:

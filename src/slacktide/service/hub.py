@@ -1,4 +1,4 @@
-"""Live event streams: hands new events to any number of listeners, of which a slow one holds up no other."""
+"""Live event streams: hands new events to any number of clients; a slow one does not delay the others."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from slacktide.service.journal_reader import JournalReader
 from slacktide.service.uploads.server_paths import ServerPaths
 
 STREAM = "text/event-stream"
-KEPT = 4000  # events that are kept in memory; a listener that is further behind reads the journal
-PAGE = 500
+KEPT = 4000  # events kept in memory; for a listener that is further behind, the journal is read
+PAGE = 500  # how many events are then read at a time
 KNOWN_S = 1.0  # how often it is checked whether a listener's token or session is still valid
-STILL_HERE_S = 15.0  # how often something is sent to a listener, so that a dead connection is noticed
+STILL_HERE_S = 15.0  # a listener gets something at least this often, so that a dead connection is noticed
 
 
 class Frame:
-    """An event as it is sent, written once for all listeners."""
+    """An event as text for streams, written once for all listeners."""
 
     __slots__ = ("_paths", "_texts", "entry", "job", "seq")
 
@@ -36,7 +36,7 @@ class Frame:
         self._texts: dict[bool, str] = {}
 
     def text(self, exact: bool) -> str:
-        """Return it as one message of a stream; `exact`: as the journal holds it."""
+        """Return one message of a stream; `exact`: the event as the journal holds it."""
         if exact not in self._texts:
             data = json.dumps(document(self.entry, exact, self._paths), allow_nan=False)
             self._texts[exact] = f"id: {self.seq}\ndata: {data}\n\n"
@@ -44,12 +44,12 @@ class Frame:
 
 
 def document(entry: RecordedEvent, exact: bool, paths: ServerPaths) -> dict[str, Any]:
-    """Return an event as documented, without folders of the server, or exactly as the journal holds it."""
+    """Return an event as documented, without the server's folders, or if `exact` as the journal holds it."""
     if not exact:
         shown = paths.out_of_event(entry.record.event)
         return as_json(entry.record._replace(event=shown), entry.submitted)
     event = entry.record.event
-    if isinstance(event, Submitted) and event.envs:  # journals of earlier versions hold their values
+    if isinstance(event, Submitted) and event.envs:  # journals of earlier versions contain the values
         event = dataclasses.replace(event, envs=dict.fromkeys(event.envs, ""))
     return {
         "seq": entry.record.seq,
@@ -66,7 +66,7 @@ class Hub:
         self._frames: deque[Frame] = deque(maxlen=KEPT)
         self._more = asyncio.Event()
         self.seq = 0
-        """The last event that was published."""
+        """The number of the last event that was published."""
         self.closed = False
 
     def publish(self, news: Sequence[RecordedEvent], seq: int) -> None:
@@ -97,13 +97,13 @@ class Hub:
         to_the_end: bool,
         may: Callable[[], bool] = lambda: True,
     ) -> AsyncIterator[str]:
-        """Yield what happens after an event, until the listener leaves, or the job has ended.
+        """Yield the events after a number, of one job or (None) of all, and then new ones as they happen.
 
-        It ends, too, soon after `may` returns False.
+        `to_the_end`: stop when the job has ended. The stream also stops soon after `may` returns False.
         """
         yield "retry: 1000\n\n"
         over, looked_s, sent_s = False, time.monotonic(), time.monotonic()
-        # A client that reconnects may have received the end already, and would wait for it forever.
+        # A client that reconnects may have received the job's end already and would wait for it forever.
         ended_by = None
         if to_the_end and job is not None:
             ended_by = await self._reader.run(self._reader.ended_by, job)
@@ -125,7 +125,7 @@ class Hub:
                 return
             else:
                 await self.changed(max(after, self.seq), KNOWN_S)
-            if time.monotonic() - sent_s >= STILL_HERE_S:  # also while all events are those of other jobs
+            if time.monotonic() - sent_s >= STILL_HERE_S:  # also while only other jobs have events
                 sent_s = time.monotonic()
                 yield ": still here\n\n"
 
@@ -135,7 +135,7 @@ class Hub:
         if self._frames and self._frames[0].seq <= after + 1:
             return [frame for frame in self._frames if frame.seq > after]
         entries = await self._reader.run(self._reader.page, after, job, PAGE)
-        if not entries and self._frames:  # this job has no more events before those in memory
+        if not entries and self._frames:  # no event of this job is missing from memory
             return [frame for frame in self._frames if frame.seq > after]
         return [Frame(entry, self._reader.paths) for entry in entries]
 

@@ -1,4 +1,4 @@
-"""Reads the journal for all HTTP requests: one folded state that they share, and a few threads."""
+"""Reads the journal for HTTP requests, which share one folded state and a few threads."""
 
 from __future__ import annotations
 
@@ -51,18 +51,18 @@ from slacktide.service.uploads.job_checks import is_alike
 from slacktide.service.uploads.server_paths import ServerPaths
 from slacktide.service.uploads.uploads import KEPT_DAYS, UploadHistory, Uploads
 
-THREADS = 2  # more would only wait for one another: most of their work holds the interpreter's lock
-IN_CHARGE_S = 0.5  # how long the last check for a controller is trusted
-NO_ADDRESS = ("/", "\\", "..")  # what a URL path cannot hold: a key must work in /api/v1/requests/KEY
-WITHIN = 1024  # how many events before its answer a request is searched in at first
-LOG_LINES, LOG_CHARACTERS = 2000, 512 * 1024  # the most of a log that one answer holds
+THREADS = 2  # more would wait for each other: most of their work holds the interpreter lock
+IN_CHARGE_S = 0.5  # how long the result of a check for a controller is reused
+NO_ADDRESS = ("/", "\\", "..")  # not allowed in a key, which must work in /api/v1/requests/KEY
+WITHIN = 1024  # how many events before a job's first one are searched for its request at first
+LOG_LINES, LOG_CHARACTERS = 2000, 512 * 1024  # the most of a log in one answer
 
 Given = ParamSpec("Given")
 Found = TypeVar("Found")
 
 
 class KeyTakenError(InputError):
-    """An idempotency key was used for another request already."""
+    """An idempotency key was already used for another request."""
 
     http_status = 409
 
@@ -77,7 +77,10 @@ class JournalReader:
         fleet: FleetText | None = None,
         market: str | None = None,
     ) -> None:
-        """Open a journal; files of jobs that came over the network are kept `keep_days` after their end."""
+        """Open a journal; uploaded files of a job are kept for `keep_days` after its end.
+
+        `fleet` and `market` are those of the server; None if it has none of its own.
+        """
         self.path, self.paths = path, ServerPaths(path, market, fleet and fleet.path)
         self.store = SqliteStore(path, create=False)
         self.uploads = Uploads(runs_of(path), fleet)
@@ -92,7 +95,7 @@ class JournalReader:
         self._fleet_timelines = FleetTimelines(self.store)
         self._explaining = threading.Lock()
         self._keys = [threading.Lock() for _ in range(64)]
-        """Held while a job is submitted with a key; many keys share one lock, by their hash."""
+        """A lock is held while a job is submitted; the hash of the key chooses which one."""
         self._rows = JobRows()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="reader")
         self._in_charge = (-math.inf, False)
@@ -102,19 +105,19 @@ class JournalReader:
         self.store.close()
 
     async def run(self, do: Callable[Given, Found], *args: Given.args, **kwargs: Given.kwargs) -> Found:
-        """Read or write the journal in a thread, without holding up other requests."""
+        """Call a function that reads or writes the journal in a thread, so that other requests go on."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, functools.partial(do, *args, **kwargs))
 
     @contextmanager
     def state(self) -> Iterator[JournalState]:
-        """Yield the present state of the journal, which does not change inside the block."""
+        """Yield the current state of the journal, which does not change inside the block."""
         with self.fold.lock:
             yield self.fold()
 
     @property
     def in_charge(self) -> bool:
-        """Whether a controller is running, as of a moment ago."""
+        """Whether a controller is running, checked at most IN_CHARGE_S seconds ago."""
         at_s, known = self._in_charge
         if time.monotonic() - at_s > IN_CHARGE_S:
             known = is_held(self.path)
@@ -137,21 +140,21 @@ class JournalReader:
             requests.record_of(state, job)
 
     def ended_by(self, job: str) -> int | None:
-        """Return the number of an event by which a job had ended; None where it has not."""
+        """Return the number of the last event if a job has ended by now; otherwise None."""
         with self.state() as state:
             return state.seq if job in state.jobs and job not in state.unended else None
 
     def jobs(self, keep: Callable[[Row], bool], most: int | None, *, active: bool = False) -> list[Row]:
-        """List jobs, the newest `most` of those that are to be kept, in the order they came.
+        """List the newest `most` jobs (None: all) for which `keep` is true, in the order of submission.
 
-        `active`: only those that have not ended.
+        `active`: only jobs that have not ended.
         """
         in_charge = self.in_charge
         with self.state() as state:
             only = state.unended if active else None
             rows = self._rows.at_hand(state, in_charge, only)
             places = dict.fromkeys(state.unended, AT_HAND) if active else state.jobs.places.copy()
-        # What is packed does not change, so other requests need not wait while it is unpacked.
+        # Packed jobs do not change, so they are unpacked without the lock.
         kept = filter(keep, self._rows.newest_first(places, rows, state))
         return [*islice(kept, most)][::-1]
 
@@ -184,7 +187,7 @@ class JournalReader:
         return [self.paths.out_of(sentence) for sentence in sentences]
 
     def course(self, job: str) -> dict[str, Any]:
-        """Return the course of a job so far: points for pictures, and its last events."""
+        """Return the history of a job: points for pictures, and its last events."""
         in_charge = self.in_charge
         with self.state() as state:
             job_record = requests.record_of(state, job)
@@ -209,7 +212,7 @@ class JournalReader:
             return {"fleets": values.plain(fleets(state)), "file": self.fleet_file}
 
     def fleet_course(self, fleet: str) -> dict[str, Any]:
-        """Return the course of a fleet so far; raises UnknownJobError where there is no such fleet."""
+        """Return the history of a fleet for pictures; raises UnknownJobError if there is no such fleet."""
         with self._explaining:
             moments = [*self._fleet_timelines.of(fleet)]
         with self.state() as state:
@@ -221,9 +224,9 @@ class JournalReader:
     def logs(
         self, job: str, rank: int | None, attempt: int | None, after: str, follow: bool
     ) -> tuple[list[LogLine], str, bool]:
-        """Return lines that workers printed after a place, the place where they end, and whether that is all.
+        """Return lines that workers printed after a place, the place after them, and whether that is all.
 
-        `follow`: the caller will come back for more, so a line without its end is left for then.
+        `follow`: the caller will ask again, so a line that is not complete yet is left for then.
         """
         with self.state() as state:
             over = not requests.record_of(state, job).active
@@ -237,15 +240,15 @@ class JournalReader:
         return lines, printed.place, over
 
     def submit(self, request: SubmitRequest, key: str) -> None:
-        """Request the controller to run a job: once, however often this is called with the key.
+        """Ask the controller to run a job: once, however often this is called with the same key.
 
-        Raises InputError or InfeasibleError where the controller would refuse it for certain, and
-        KeyTakenError where the key was used for another job.
+        Raises InputError or InfeasibleError if the controller would certainly refuse the job, and
+        KeyTakenError if the key was used for another job.
         """
         requests.check_key(key)
         if any(part in key for part in NO_ADDRESS):
             raise InputError(f"a key must have none of {' '.join(NO_ADDRESS)} for a server, got {shown(key)}")
-        with self._keys[hash(key) % len(self._keys)]:  # two requests of one key would write one folder
+        with self._keys[hash(key) % len(self._keys)]:  # two requests with one key would write to one folder
             self._submit_once(request, key)
 
     def _submit_once(self, request: SubmitRequest, key: str) -> None:
@@ -275,7 +278,7 @@ class JournalReader:
         return True
 
     def _request_of(self, key: str, job: str) -> SubmissionAsked | None:
-        """Find the request that became a job: in the journal it usually comes shortly before the job."""
+        """Find the request that became a job; in the journal it is usually shortly before the job."""
         taken_in, within = next(iter(self.store.read(job=job))).seq, WITHIN
         while True:
             for record in self.store.read(after=max(0, taken_in - within), job=""):
@@ -288,10 +291,10 @@ class JournalReader:
             within *= 8
 
     def tidy(self, now_s: float | None = None) -> None:
-        """Remove files that no job needs any more; those of a job that has not ended stay."""
+        """Remove uploaded files that no job needs any more."""
         now_s = time.time() if now_s is None else now_s
         self.uploads.sweep(now_s)
-        # Before the journal is read, so that no folder of a job that comes meanwhile is removed.
+        # Listed before the journal is read, so that the folder of a job that comes meanwhile is not removed.
         folders = self.uploads.folders()
         with self.state() as state:
             unneeded = self._history.unneeded(state, folders, now_s)
@@ -299,7 +302,7 @@ class JournalReader:
             self.uploads.remove(name, older_than_s, now_s)
 
     def answer(self, key: str) -> RequestAnswer | None:
-        """Return the answer to a request, None while it waits; raises UnknownJobError for an unknown key."""
+        """Return the controller's answer to a request, None while there is none; raises UnknownJobError."""
         with self.state() as state:
             if key not in state.requests.waiting and key not in state.requests.answers:
                 raise requests.UnknownJobError("a request", key, state.requests.waiting)
@@ -307,7 +310,7 @@ class JournalReader:
 
 
 def _happening(record: Record, submitted: Submitted, paths: ServerPaths) -> dict[str, Any]:
-    """Return an event as documented; of a decision also the rule behind it, as the rest of a sentence."""
+    """Return an event as documented; for a decision also `because`, its rule in words."""
     event = paths.out_of_event(record.event)
     document = events_wire.as_json(record._replace(event=event), submitted)
     is_rule = isinstance(event, Decided) and event.why and " " not in event.why
@@ -337,9 +340,9 @@ Row = dict[str, Any]
 
 
 class JobRows:
-    """Rows of jobs under their documented keys, the newest first.
+    """Makes the rows of the list of jobs, and caches those of jobs that have ended.
 
-    Those of jobs that are packed are kept packed, too: dashboards request the list of all jobs all the time.
+    Dashboards request the list all the time, so the rows of packed jobs are cached, too, compressed.
     """
 
     def __init__(self) -> None:
@@ -351,12 +354,12 @@ class JobRows:
         if known is None:
             status = listed(record, state, in_charge=in_charge)
             known = status, jobs_report.as_json(status)
-            if record.ended is not None and record.job in state.jobs.at_hand:  # no more can happen to it
+            if record.ended is not None and record.job in state.jobs.at_hand:  # its row will not change
                 self._ended[record.job] = known
         return known
 
     def at_hand(self, state: JournalState, in_charge: bool, only: Iterable[str] | None) -> dict[str, Row]:
-        """Return the rows of jobs that need not be unpacked: of all, or only of some."""
+        """Return the rows of jobs that are not packed: of all such jobs (None), or only of some."""
         records = state.jobs.at_hand
         for job in self._ended.keys() - records.keys():
             del self._ended[job]
@@ -366,7 +369,7 @@ class JobRows:
     def newest_first(
         self, places: dict[str, int], rows: Mapping[str, Row], state: JournalState
     ) -> Iterator[Row]:
-        """Yield the rows of all jobs; `rows` are those in memory, `places` where the others are packed."""
+        """Yield the rows of the jobs in `places`: from `rows`, or from the block in which a job is packed."""
         opened: tuple[int, dict[str, Row]] = (AT_HAND, {})
         for job in reversed(places):
             if job in rows:
@@ -384,7 +387,7 @@ class JobRows:
 
 
 def _rows(jobs: Jobs, block: int, state: JournalState) -> dict[str, Row]:
-    """Return the rows of jobs that have ended: no controller need be in charge of them."""
+    """Return the rows of the jobs in a block; they have ended, so `in_charge` does not matter."""
     return {
         record.job: jobs_report.as_json(listed(record, state, in_charge=False))
         for record in jobs.unpacked(block)

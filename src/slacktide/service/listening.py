@@ -1,4 +1,4 @@
-"""How the server listens: its address, its port, and the limits of uvicorn's connections."""
+"""The address and port on which the server listens, and uvicorn's configuration and limits."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ CONNECTIONS = 256
 HEADERS_S = 20.0  # how long a connection may take to send the headers of its request
 HEADER_BYTES = 32 * 1024
 KEEP_ALIVE_S = 15
-SHUTDOWN_S = 3  # how long open requests may take when the server stops
+SHUTDOWN_S = 3  # how long open requests may still take when the server stops
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """Where the server listens, and how it is reached from elsewhere."""
+    """Where the server listens, and under which names and protocol clients reach it."""
 
     host: str = "127.0.0.1"
     port: int = 8470
-    names: tuple[str, ...] = ()  # host names that clients use, in addition to those of the loopback
+    names: tuple[str, ...] = ()  # host names that clients use besides localhost; browsers get the first
     certificate: Path | None = None
     key: Path | None = None
     behind_proxy: bool = False  # whether a proxy on this machine or network does TLS
     rate_per_s: float = field(default=200.0)
-    warms_up: bool = True  # whether plans and back-tests are compiled ahead of the first request for one
+    warms_up: bool = True  # whether code for plans and back-tests is compiled before the first request
     keep_days: float = KEPT_DAYS
-    """How many days the files of jobs that came over the network are kept after their end."""
+    """Days for which uploaded files of a job are kept after its end."""
 
     def check(self) -> None:
-        """Raise InputError where it would be reached from elsewhere without TLS."""
+        """Raise InputError for options that do not fit, such as other machines reaching it without TLS."""
         if (self.certificate is None) != (self.key is None):
             raise InputError("--tls-cert and --tls-key must be given together, got one of them")
         for file in (self.certificate, self.key):
@@ -60,7 +60,7 @@ class Address:
 
     @property
     def secure(self) -> bool:
-        """Whether browsers reach it by TLS."""
+        """Whether browsers use TLS, the server's own or a proxy's."""
         return self.certificate is not None or self.behind_proxy
 
     @property
@@ -68,7 +68,7 @@ class Address:
         return (*LOOPBACK_NAMES, *(name.lower() for name in self.names))
 
     def url(self, port: int) -> str:
-        """Return where browsers find it, listening on a port."""
+        """Return the URL for browsers when the server listens on this port."""
         host = self.names[0] if self.names else shown_host(self.host)
         return f"{'https' if self.secure else 'http'}://{host}{'' if self.behind_proxy else f':{port}'}"
 
@@ -81,7 +81,7 @@ class Address:
 
 
 class Protocol(H11Protocol):
-    """Closes connections whose first request does not arrive in time."""
+    """Closes a connection whose first request does not arrive within HEADERS_S."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -97,12 +97,12 @@ class Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leave signals alone: the engine must release its GPUs before the server ends."""
+        """Install no signal handlers: the engine must release its GPUs before the server exits."""
         yield
 
 
 def config_of(address: Address, app: Any) -> uvicorn.Config:
-    """Return uvicorn's configuration: with limits on connections, headers and time."""
+    """Return uvicorn's configuration, with limits on connections, headers and time."""
     return uvicorn.Config(
         app,
         http=Protocol,
@@ -123,10 +123,10 @@ def config_of(address: Address, app: Any) -> uvicorn.Config:
 
 
 def take_port(address: Address) -> socket.socket:
-    """Take the port before anything else is started, so that a taken one changes nothing."""
+    """Bind the port before anything is started; raises BackendError if it is in use or not allowed."""
     try:
         family = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0][0]
-        # asyncio sets TCP_NODELAY only on sockets that name TCP; without it small answers are delayed.
+        # asyncio sets TCP_NODELAY only on sockets made with IPPROTO_TCP; without it small answers lag.
         made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind((address.host, address.port))
@@ -139,5 +139,5 @@ def take_port(address: Address) -> socket.socket:
 
 
 def shown_host(host: str) -> str:
-    """Return a host as a URL has it: an IPv6 address in brackets."""
+    """Return a host as it is written in a URL: an IPv6 address in brackets."""
     return f"[{host}]" if ":" in host else host

@@ -17,17 +17,17 @@ BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 STEP_BOUNDS_S = (
     0.01, 0.025, 0.05, 0.055, 0.06, 0.065, 0.07, 0.08, 0.09, 0.1, 0.125, 0.15, 0.2, 0.25, 0.5, 1.0, 2.5
 )  # fmt: skip
-"""Finest around the usual gap: the pause between two steps and some milliseconds of work."""
+"""Finest around the usual gap, which is the engine's pause and a few milliseconds of work."""
 RECENT_HOURS = 24.0
-"""A job has series of its own until this long after its end, on the market's clock, and while it is among the
-last that ended; after that it counts only in the sums."""
+"""For this long after its end, on the market's clock, a job has series of its own, if it is still among the
+last that ended; later it counts only in the totals."""
 
 
 Samples: TypeAlias = Iterable[tuple[Mapping[str, str], float]]  # labels, and a value
 
 
 class Histogram:
-    """How often something took how long."""
+    """A Prometheus histogram of durations."""
 
     def __init__(self, name: str, meaning: str, bounds_s: tuple[float, ...] = BOUNDS_S) -> None:
         self._name, self._meaning, self._bounds_s = name, meaning, bounds_s
@@ -49,7 +49,7 @@ class Histogram:
 
 
 class Counts:
-    """What the server counts about itself."""
+    """Counts the server's answers, and how long they took."""
 
     def __init__(self) -> None:
         self.answers: Counter[tuple[str, int]] = Counter()
@@ -114,7 +114,7 @@ def _by_job(values: Iterable[tuple[str, float]]) -> Samples:
 
 
 def hook_lines(hooks: Sequence[HookStatus]) -> Iterator[str]:
-    """Yield the figures of hooks for alerts; none where there are none."""
+    """Yield the metrics of the hooks for alerts; nothing without hooks."""
     figures = (
         ("slacktide_alerts_sent_total", "counter", "Alerts that a hook accepted.", "sent"),
         ("slacktide_alerts_failed_total", "counter", "Tries that a hook did not accept.", "failed"),

@@ -43,14 +43,14 @@ from slacktide.service.tasks.task_worker import Setting, TaskError, TaskWorker
 
 WAITING = 128  # connections that may wait to be accepted
 SWITCH_S = 0.0005
-"""How long a thread may keep the interpreter while others want it: a tenth of Python's default. The engine
-gives it up at every file access, and has to wait for it each time."""
+"""How long a thread may keep the interpreter lock while others want it: a tenth of Python's default. The
+engine releases the lock at every file access, and then has to wait for it."""
 WARM_AFTER_S = 5.0  # the first seconds of a server are for the jobs that it resumes
 OPENAPI = "/api/v1/openapi.json"
 
 
 def serve(journal: Path, address: Address, setup: Setup, tokens: Tokens, say: Callable[[str], None]) -> None:
-    """Run jobs and answer requests until SIGINT or SIGTERM; raises what ends the engine otherwise."""
+    """Run jobs and answer requests until SIGINT or SIGTERM; raises the error if one ends the engine."""
     address.check()
     sys.setswitchinterval(SWITCH_S)
     with contextlib.closing(take_port(address)) as listening:
@@ -69,7 +69,7 @@ def serve(journal: Path, address: Address, setup: Setup, tokens: Tokens, say: Ca
 
 
 class Runner:
-    """Runs the engine in a thread until `stop` is called: a controller, the only writer of decisions."""
+    """Runs the engine, a controller of the journal, in a thread until `stop` is called."""
 
     def __init__(self, journal: Path, setup: Setup, say: Callable[[str], None]) -> None:
         self._journal, self._setup, self._say = journal, setup, say
@@ -78,12 +78,12 @@ class Runner:
         self._ready = threading.Event()
         self.watch = EngineWatch()
         self.error: BaseException | None = None
-        """What ended it, unless `stop` did."""
+        """The error that ended the engine; None if `stop` did."""
         self.left: tuple[str, ...] = ()
-        """Jobs that had not ended when it stopped."""
+        """The jobs that had not ended when the engine stopped."""
 
     def start(self) -> None:
-        """Start the engine, and return when it is in charge; raises what prevents that."""
+        """Start the engine, and return when it controls the journal; raises the error that prevents it."""
         self._thread.start()
         while not (self._ready.wait(0.05) or self.watch.done.is_set()):
             pass
@@ -91,7 +91,7 @@ class Runner:
             raise self.error
 
     def stop(self) -> None:
-        """Have it release everything; `watch.done` is set once that is finished."""
+        """Ask the engine to release all GPUs and end; `watch.done` is set when it has."""
         self._stop.set()
 
     def join(self) -> None:
@@ -135,8 +135,8 @@ async def _serving(
 ) -> None:
     reader = JournalReader(journal, address.keep_days, setup.defaults.fleet, setup.defaults.market.source)
     await reader.run(reader.fold)
-    # What is loaded by now lives as long as the server. Frozen, it is not scanned by the garbage collector,
-    # which would hold up the engine for longer than a step may be late.
+    # Objects loaded by now live as long as the server. Frozen, they are not scanned by the garbage collector,
+    # which would delay the engine by more than a step may be late.
     gc.collect()
     gc.freeze()
     keeper = Doorkeeper(
@@ -154,7 +154,7 @@ async def _serving(
     try:
         with _stopping(runner, server, context):
             url = f"{'https' if address.certificate else 'http'}://{shown_host(address.host)}"
-            listening.listen(WAITING)  # before `ready` is printed: a client may connect at once
+            listening.listen(WAITING)  # before `ready` is printed: clients may connect from then on
             say(f"ready on {url}:{listening.getsockname()[1]}")
             await server.serve([listening])
     finally:
@@ -163,7 +163,7 @@ async def _serving(
 
 @contextlib.contextmanager
 def _stopping(runner: Runner, server: Server, context: HandlerContext) -> Iterator[None]:
-    """Stop in order on a signal: the engine first, which may take a while, then the open requests."""
+    """On a signal stop the engine first, which may take a while, and then the open requests."""
     loop = asyncio.get_running_loop()
 
     def leave() -> None:
@@ -173,7 +173,7 @@ def _stopping(runner: Runner, server: Server, context: HandlerContext) -> Iterat
 
     def watch() -> None:
         runner.watch.done.wait()
-        with contextlib.suppress(RuntimeError):  # the loop is over already
+        with contextlib.suppress(RuntimeError):  # the loop is already closed
             loop.call_soon_threadsafe(leave)
 
     def on_signal(number: int, frame: types.FrameType | None) -> None:
@@ -209,7 +209,7 @@ def make_app(context: HandlerContext, pages: Sequence[BaseRoute] = ()) -> ASGIAp
     async def failed(request: Request, error: Exception) -> Response:
         if isinstance(error, HTTPException):
             return _refused(error)
-        if isinstance(error, ClientDisconnect):  # for the log: the client is gone
+        if isinstance(error, ClientDisconnect):  # nobody reads this answer, but it is counted
             return refused(400, "a body must come whole, got a part")
         return context.error_response(error)
 
@@ -236,7 +236,7 @@ def make_app(context: HandlerContext, pages: Sequence[BaseRoute] = ()) -> ASGIAp
 
 
 def _behind(context: HandlerContext, methods: Mapping[str, Endpoint]) -> Handler:
-    """Return a handler of a path: it checks the caller's role first, and counts how long an answer takes."""
+    """Return the handler of a path, which first checks the caller's role and times quick answers."""
 
     async def answer(request: Request) -> Response:
         endpoint = methods["GET" if request.method == "HEAD" else request.method]
@@ -254,7 +254,7 @@ def _behind(context: HandlerContext, methods: Mapping[str, Endpoint]) -> Handler
 
 
 def _refused(error: HTTPException) -> Response:
-    """Answer with an error of the router, in our words."""
+    """Return the answer to an error of the router, with a message in our own words."""
     messages = {404: "nothing was found at this address", 405: "this address does not support that method"}
     answer = refused(error.status_code, messages.get(error.status_code, error.detail))
     if error.headers:

@@ -1,7 +1,7 @@
 """Routes of the dashboard: an HTML shell for every page, and the scripts and styles that fill it.
 
-A shell holds no data. Its script requests everything from the API with the session's cookie, so that
-access is checked in one place.
+A shell contains no data. Its script requests everything from the API with the session's cookie, so access is
+checked in one place.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Route
 
 KINDS = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
-FRESH = "no-cache"  # browsers keep scripts and styles, and check each time whether they have changed
+FRESH = "no-cache"  # browsers cache scripts and styles, but check each time whether they have changed
 
 
 class Page(NamedTuple):
@@ -45,7 +45,7 @@ PAGES = (
 
 
 class StaticFile(NamedTuple):
-    """A script, style or picture that is sent as it is."""
+    """A script, style or icon that is sent as it is; `tag` is its ETag."""
 
     content: bytes
     media: str
@@ -54,7 +54,7 @@ class StaticFile(NamedTuple):
 
 @cache
 def static_files() -> dict[str, StaticFile]:
-    """Read all scripts and styles by their paths below `static`: no other file is ever sent."""
+    """Return all scripts and styles by their paths below `static`; no other file is ever sent."""
     return dict(_read_folder(files("slacktide.service.dashboard") / "static", ""))
 
 
@@ -65,7 +65,7 @@ def _read_folder(folder: Traversable, prefix: str) -> Iterator[tuple[str, Static
             yield from _read_folder(entry, f"{path}/")
         elif (media := KINDS.get(f".{entry.name.rpartition('.')[2]}")) is not None:
             content = entry.read_bytes()
-            # The digest of the content is the version: an upgraded server is noticed at the next request.
+            # Made from the content, so browsers notice an upgraded server at their next request.
             digest = hashlib.sha256(content).hexdigest()[:32]
             yield path, StaticFile(content, media, f'"{digest}"')
 

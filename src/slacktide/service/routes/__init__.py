@@ -1,4 +1,4 @@
-"""The addresses of the API: what each takes and answers.
+"""The routes of the HTTP API: what each address takes and answers.
 
-Begin with `endpoints`; a new address is a method of one of the classes here.
+Begin with `endpoints`; to add an address, add a method to one of the classes here.
 """

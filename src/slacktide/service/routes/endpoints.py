@@ -1,4 +1,4 @@
-"""One address of the API: its parameters, its answer as JSON, and the role that it needs."""
+"""How an address of the API is declared: its parameters, its answer as JSON, and the role that it needs."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from slacktide.service.access import Who
 Handler = Callable[[Request], Awaitable[Response]]
 JOB = "/api/v1/jobs/{job}"
 MOST_WAIT_S = 60.0
-MARK = "address"  # the attribute by which a handler is known as one
-LARGEST = 10**12  # no number of an event, a worker or an attempt is larger; small enough for SQLite
+MARK = "address"  # the attribute that `endpoint` sets on a method to mark it as a handler
+LARGEST = 10**12  # more than any number of an event, worker or attempt, and small enough for SQLite
 
 
 def says(meaning: str, *, ge: float | None = None, le: float | None = None) -> Meta:
-    """Return what a parameter means, for openapi.json, and its bounds."""
+    """Return the description of a parameter in openapi.json, with its bounds."""
     return Meta(description=meaning, ge=ge, le=le)
 
 
 class Query(Struct, frozen=True, kw_only=True):
-    """The parameters of an address, after the question mark; each with its bounds and its meaning."""
+    """The query parameters of an address, each with its bounds and its meaning."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +47,8 @@ class Endpoint:
     role: Role | None = "read"  # the role that the token must have; None: no token is needed
     body: Any = None  # the type of its body; None: none
     query: type[Query] = Query  # the type of its parameters
-    streams: bool = False  # whether it also answers with a stream, to clients that accept one
-    timed: bool = True  # whether it answers at once, so that its time is counted
+    streams: bool = False  # whether clients that accept a stream get one
+    timed: bool = True  # whether it answers at once, so that the metrics count how long it takes
 
     @property
     def name(self) -> str:
@@ -75,29 +75,29 @@ def endpoint(method: str, path: str, answer: Any = None, **more: Any) -> Callabl
 
 
 def caller_of(request: Request) -> Who:
-    """Return who sent a request, as the gate identified it."""
+    """Return the sender of a request, as identified by the gate."""
     who: Who = request.scope["state"]["who"]
     return who
 
 
 def note(say: Callable[[str], None], request: Request, what: str) -> None:
-    """Log the name of the caller and what it did: the journal names no users of a server."""
+    """Log who did what: the journal does not know the users of a server."""
     say(f"{caller_of(request).name}: {what if what.isprintable() else shown(what)}")
 
 
 async def body_of(request: Request, kind: Any) -> Any:
-    """Read a body of a type; raises InputError for anything else."""
+    """Read a request's body as this type; raises InputError if it is not one."""
     return read_request(kind, await request.body())
 
 
 def query_of(request: Request, kind: type[Parameters]) -> Parameters:
-    """Read the parameters of an address; raises InputError for values that are not as documented."""
+    """Read the query parameters of a request; raises InputError for values that are not as documented."""
     given = dict(request.query_params)
     for name, schema in parameters_of(kind).items():
-        # The library also takes 0, 1 and TRUE for truth values, which the description of the API does not.
+        # msgspec also reads 0, 1 and TRUE as booleans, which the description of the API does not allow.
         if schema["type"] == "boolean" and given.get(name, "true") not in ("true", "false"):
             raise InputError(f"{name} must be true or false, got {shown(given[name])}")
-        # It takes the text null for an absent value, too, where the API has a number or a choice.
+        # It also reads the text `null` as an absent value, for a number or a choice.
         if given.get(name, "").lower() == "null" and (schema["type"] != "string" or "enum" in schema):
             raise InputError(f"{name} must have a value or be left out, got {shown(given[name])}")
     found: Parameters = as_request(kind, given, from_text=True)
@@ -111,7 +111,7 @@ def parameters_of(kind: type[Query]) -> dict[str, dict[str, Any]]:
 
 
 def _given(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of a parameter that is given: one that is absent has no value of its own."""
+    """Return the schema of a parameter without `null` and defaults: no value means that it is left out."""
     found = {name: value for name, value in schema.items() if name not in ("anyOf", "default")}
     for part in schema.get("anyOf", ()):
         if part.get("type") != "null":
@@ -126,10 +126,10 @@ encoded = msgspec.json.encode
 
 
 def encoded_list(key: str, items: Iterable[object], **more: Any) -> bytes:
-    """Write a document with a list that may be long, and the keys `more` after it.
+    """Write a JSON document with a list that may be long, and the keys `more` after it.
 
-    Each item is written by itself: the encoder does not let other threads run, and the engine must not wait
-    for a whole list.
+    Each item is encoded separately, because the encoder lets no other thread run, and the engine must not
+    wait for a whole list.
     """
     inside = b",".join(map(encoded, items))
     rest = b"".join(b",%b:%b" % (encoded(name), encoded(value)) for name, value in more.items())
@@ -137,5 +137,5 @@ def encoded_list(key: str, items: Iterable[object], **more: Any) -> bytes:
 
 
 def answered(body: bytes) -> Response:
-    """Return an answer from JSON that is already written."""
+    """Return an answer whose body is already encoded as JSON."""
     return Response(body, media_type=JSON)

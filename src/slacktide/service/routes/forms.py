@@ -1,4 +1,4 @@
-"""What requests and answers look like: the types from which the description of the API is made."""
+"""The types of the API's answers, from which openapi.json is made."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ class JobAnswer(JobStatus):
 
 
 class Accepted(TypedDict):
-    """A request to run a job: its key, and the job once it is accepted."""
+    """The key of a request to run a job, and the job's id once it is accepted."""
 
     key: str
     job: str | None
 
 
 class Cancelled(TypedDict):
-    """Whether a submission was withdrawn; otherwise the job is requested to end."""
+    """Whether a submission was withdrawn; if not, the job was requested to end."""
 
     job: str
     withdrawn: bool
@@ -95,14 +95,14 @@ class Logs(TypedDict):
 
 
 class EventPage(TypedDict):
-    """Events, and the number to continue from; null where these are the last so far."""
+    """Events, and the number to continue from; null if these are the last so far."""
 
     events: list[Mapping[str, Any]]
     next: int | None
 
 
 class Why(TypedDict):
-    """Plain sentences."""
+    """Why a job holds what it holds, in plain sentences."""
 
     job: str
     why: list[str]
@@ -114,15 +114,15 @@ class CourseAnswer(TypedDict):
     job: str
     hours: float  # how long it has been running, or ran
     projected_hours: float | None
-    """When it would be done at its pace so far; null while too little is done, and once it has ended."""
+    """When it would be done at its pace so far; null while too little is done, and after its end."""
     points: list[CoursePoint]
     happenings: list[Mapping[str, Any]]
-    """Its last events, as documented, without payments; of a row of equal decisions the newest. A decision
-    has the rule behind it in words, too: `because`."""
+    """Its last events, as documented, without payments; of equal decisions in a row only the newest. A
+    decision also has `because`: the rule behind it, in words."""
 
 
 class AuditAnswer(TypedDict):
-    """A second look at a bill."""
+    """The audit of a bill, in which every stretch is priced again."""
 
     clean: bool
     cost_usd: float
@@ -133,7 +133,7 @@ class AuditAnswer(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class CostAnswer(Bill):
-    """The bill of a job and its audit; with `text` also as the command line prints it."""
+    """The bill of a job and its audit; if `text` was requested, also as the command line prints it."""
 
     saved_share: float | None = None
     cost_over_clairvoyant: float | None = None
@@ -183,7 +183,7 @@ class HoldingNow(TypedDict):
 
 
 class MachineList(TypedDict):
-    """What is rented, and what jobs hold of it."""
+    """Machines that are rented, and what jobs hold of them."""
 
     machines: list[MachineStatus]
     holdings: list[HoldingNow]
@@ -208,7 +208,7 @@ class PoolNow(TypedDict):
     on_demand_gpus: list[int] | None
     until_utc: str | None  # up to when a feed has prices; null for a recorded market
     taken_hours_ago: float | None
-    """When the market last took spot back from a job here; null: never on this clock."""
+    """When the market last took spot from a job in this pool; null: never on this clock."""
     taken_gpus: int
     refused_hours_ago: float | None
     """When a job last wanted more spot than there was; null: never on this clock."""
@@ -234,7 +234,7 @@ class Fleets(TypedDict):
 
     fleets: list[FleetStatus]
     file: str | None
-    """The name of the server's fleet file, listed above from its first job on; null: there is none."""
+    """The name of the server's fleet file; null without one. Its fleet is listed from its first job on."""
 
 
 class FleetCourseAnswer(TypedDict):
@@ -281,6 +281,6 @@ class SessionAnswer(TypedDict):
 
 
 class Uploaded(TypedDict):
-    """A working folder that was kept."""
+    """A working folder or a market that the server has kept."""
 
     sha256: str

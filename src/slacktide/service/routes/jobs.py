@@ -1,4 +1,4 @@
-"""Routes that read jobs: their states, logs, courses, bills, pictures, and what happened to one or to all."""
+"""Routes that read jobs: their states, logs, bills and pictures, and the events of one job or of all."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ ALONE = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'; base-uri 'none'; "
     "form-action 'none'; sandbox"
 )
-"""What a page of a report may do: show itself."""
+"""The security policy of reports and pictures, in which no scripts run."""
 MOST_EVENTS = 1000
-PAGES_BYTES = 8 * 1024 * 1024  # of all cached pages; the least recently used one is dropped first
+PAGES_BYTES = 8 * 1024 * 1024  # of all cached pages together; the least recently used one is dropped first
 
 
 class JobsQuery(Query, frozen=True):
@@ -106,7 +106,7 @@ class EventsQuery(PageQuery, frozen=True):
 
 
 class PageCache:
-    """The full pages of events that were requested last: a journal only grows, so they never change."""
+    """Caches full pages of events: a journal only grows, so they never change."""
 
     def __init__(self, most_bytes: int = PAGES_BYTES) -> None:
         self._most_bytes, self._bytes = most_bytes, 0
@@ -129,20 +129,20 @@ class PageCache:
 
 
 class EventStream(StreamingResponse):
-    """A stream of events, which counts as a listener for as long as a client reads it."""
+    """A stream of events, which holds one of the limited places for listeners while a client reads it."""
 
     def __init__(self, frames: AsyncIterator[str], place: AbstractContextManager[None]) -> None:
         super().__init__(frames, media_type=STREAM)
         self._place = place
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the stream; raises TooMuchError before it begins where there is no place."""
+        """Send the stream; raises TooMuchError before it begins if no place is free."""
         with self._place:
             await super().__call__(scope, receive, send)
 
 
 class JobRoutes(Routes):
-    """Answers to requests about jobs, and what happened to them, that change nothing."""
+    """Answers requests that read jobs and events."""
 
     def __init__(self, context: HandlerContext) -> None:
         super().__init__(context)
@@ -194,13 +194,13 @@ class JobRoutes(Routes):
 
     @endpoint("GET", f"{JOB}/course", forms.CourseAnswer)
     async def course(self, request: Request) -> Response:
-        """Show the course of a job: what it held, was offered, paid and did, for pictures."""
+        """Show the course of a job over time, for pictures: GPUs held and offered, cost and progress."""
         job = request.path_params["job"]
         return answered(await self._reader.run(lambda: encoded(self._reader.course(job))))
 
     @endpoint("GET", f"{JOB}/cost", forms.CostAnswer, query=CostQuery, timed=False, streams=True)
     async def cost(self, request: Request) -> Response:
-        """Show the bill of a job next to other ways to run it, audited."""
+        """Show the bill of a job and its audit, next to what other ways to run it would have cost."""
         job = request.path_params["job"]
         stamp = await self._reader.run(self._stamp, job)
         return await self._billed(request, {"job": job}, stamp)
@@ -217,7 +217,7 @@ class JobRoutes(Routes):
 
     @endpoint("GET", f"{JOB}/report", str, media="text/html", timed=False)
     async def report(self, request: Request) -> Response:
-        """Show the run of a job as an HTML page that needs nothing else."""
+        """Show the run of a job as a self-contained HTML page."""
         page = await self._drawn(request, "report")
         return Response(page.encode(), headers=_shown_alone(request, "html"), media_type="text/html")
 
@@ -230,7 +230,7 @@ class JobRoutes(Routes):
 
     @endpoint("GET", "/api/v1/cost", forms.SiteCostAnswer, query=CostQuery, timed=False, streams=True)
     async def cost_of_all(self, request: Request) -> Response:
-        """Show the bill of the whole journal, audited."""
+        """Show the bill of the whole journal and its audit."""
         return await self._billed(request, {}, self._context.hub.seq)
 
     async def _drawn(self, request: Request, want: str) -> str:
@@ -240,7 +240,7 @@ class JobRoutes(Routes):
         return str(found[want])
 
     def _stamp(self, job: str) -> list[Any]:
-        """Return values that change whenever a job's bill does: a bill is remembered under them."""
+        """Return values that change whenever a job's bill does, as the key under which it is cached."""
         in_charge = self._reader.in_charge
         with self._reader.state() as state:
             record = requests.record_of(state, job)
@@ -254,7 +254,7 @@ class JobRoutes(Routes):
 
     @endpoint("GET", "/api/v1/events", forms.EventPage, timed=False, streams=True, query=EventsQuery)
     async def events(self, request: Request) -> Response:
-        """Show what happened, or with Accept: text/event-stream what happens, from Last-Event-ID on."""
+        """Show past events; with Accept: text/event-stream, stream new ones, from Last-Event-ID on."""
         query = query_of(request, EventsQuery)
         job = query.job
         if STREAM not in request.headers.get("accept", ""):
@@ -288,6 +288,6 @@ class JobRoutes(Routes):
 
 
 def _shown_alone(request: Request, ending: str) -> dict[str, str]:
-    """Let a browser show a page or picture of ours, and run nothing in it."""
+    """Return headers with which a browser shows a report or picture, but runs no scripts in it."""
     name = re.sub(r"[^A-Za-z0-9._-]", "_", request.path_params["job"])[:60]
     return {"content-security-policy": ALONE, "content-disposition": f'inline; filename="{name}.{ending}"'}

@@ -1,4 +1,4 @@
-"""The description of the API (openapi.json), made from its addresses and the types that they use."""
+"""Makes the description of the API, openapi.json, from its addresses and the types that they use."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ IDEMPOTENCY = {
     "name": "Idempotency-Key",
     "in": "header",
     "required": False,
-    "description": "Names the request: the same key is the same job.",
+    "description": "A name for the request: requests with the same key submit one job.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 200},
 }
 PATTERNS = {"sha256": {"pattern": "^[0-9a-f]{64}$"}}  # what parts of a path look like
@@ -111,7 +111,7 @@ def _body(kind: Any, schemas: Schemas) -> dict[str, Any]:
 
 
 def parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
-    """Return the parameters of an address after the question mark."""
+    """Return the query parameters of an address."""
     found = []
     for name, schema in parameters_of(endpoint.query).items():
         bounds = {key: value for key, value in schema.items() if key != "description"}
@@ -121,7 +121,7 @@ def parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
 
 
 class Schemas:
-    """Writes the schemas of types, each of ours once, to be referred to by its name."""
+    """Collects the schemas of types, so that each named type is written once and referred to by its name."""
 
     def __init__(self) -> None:
         self.named: dict[str, Any] = {}
@@ -139,7 +139,7 @@ class Schemas:
 
 
 def _answered(schema: Any) -> Any:
-    """Return the schema of an answer: it has no other fields, and a number that is not finite is null."""
+    """Return the schema of an answer: it has no other fields, and numbers that are not finite are null."""
     if isinstance(schema, list):
         return [_answered(part) for part in schema]
     if not isinstance(schema, dict):
@@ -148,7 +148,7 @@ def _answered(schema: Any) -> Any:
     if found.get("type") == "number":
         found["type"] = ["number", "null"]
     if "properties" in found:
-        # `class_` is `class`, which is no name of a field in Python.
+        # `class_` stands for `class`, which cannot be the name of a field in Python.
         found["properties"] = {name.rstrip("_"): part for name, part in found["properties"].items()}
         found["required"] = [name.rstrip("_") for name in found.get("required", ())]
         found["additionalProperties"] = False

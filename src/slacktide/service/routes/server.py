@@ -46,7 +46,7 @@ class LearnedQuery(Query, frozen=True):
 
 
 class ServerRoutes(Routes):
-    """Answers to requests about what all jobs share."""
+    """Answers requests about what all jobs share."""
 
     @endpoint("GET", "/api/v1/journal", forms.JournalAnswer)
     async def journal(self, request: Request) -> Response:
@@ -68,7 +68,7 @@ class ServerRoutes(Routes):
 
     @endpoint("GET", "/healthz", forms.Health, role=None)
     async def health(self, request: Request) -> Response:
-        """Say whether the engine steps, the lease is held and the disk is writable; otherwise 503."""
+        """Say whether the engine is running, the lease is held and the disk is writable; 503 if not."""
         engine = self._context.engine
         found = {
             "engine_stepped": engine.is_well,
@@ -80,7 +80,7 @@ class ServerRoutes(Routes):
 
     @endpoint("GET", "/metrics", str, media="text/plain")
     async def metrics(self, request: Request) -> Response:
-        """Figures for Prometheus."""
+        """Show metrics in the text format of Prometheus."""
         lines = await self._reader.run(self._figures)
         return PlainTextResponse("\n".join(lines) + "\n", media_type=PROMETHEUS)
 
@@ -94,7 +94,7 @@ class ServerRoutes(Routes):
             "slacktide_engine_steps_total", "counter", "Steps of the engine.", [({}, engine.steps)]
         )
         lines += family("slacktide_listeners", "gauge", "Open streams of events.", [({}, held)])
-        with suppress(SlacktideError):  # the file of the hooks is unreadable just now; the others are not
+        with suppress(SlacktideError):  # the hooks' file may be unreadable; show the other metrics then
             lines += hook_lines(engine.hooks())
         return [*lines, *engine.gaps.lines(), *context.counts.lines()]
 
@@ -128,13 +128,13 @@ class ServerRoutes(Routes):
         return JSONResponse(await self._reader.run(self._with_news, found))
 
     def _with_news(self, found: dict[str, Any]) -> dict[str, Any]:
-        """Add to each pool the last losses and refusals of jobs in it."""
+        """Add to each pool when jobs last lost spot GPUs there, and when they last got too few."""
         with self._reader.state() as state:
             news = [state.news.get(pool["name"], PoolNews()) for pool in found["pools"]]
             trouble = self._reader.paths.out_of(state.feed_trouble)
         now = self._context.engine.now_hours()
 
-        def ago(hours: float | None) -> float | None:  # a reader need not know the market's clock
+        def ago(hours: float | None) -> float | None:  # so that clients need not know the market's clock
             return None if hours is None else max(0.0, now - hours)
 
         pools = [
@@ -151,9 +151,9 @@ class ServerRoutes(Routes):
 
     @endpoint("GET", "/api/v1/markets/forecast", forms.ForecastAnswer, timed=False, query=ForecastQuery)
     async def forecast(self, request: Request) -> Response:
-        """Show what a pool will probably offer, by the model of plans, and how that did recently."""
+        """Forecast a pool's offers with the model that plans use, and say how well that did recently."""
         query = query_of(request, ForecastQuery)
-        now = float(int(self._context.engine.now_hours()))  # a forecast holds for an hour
+        now = float(int(self._context.engine.now_hours()))  # a forecast is reused for an hour
         question = {"now_hours": now, "pool": query.pool, "hours": query.hours}
         stamp, place = self._reader.fold().site is None, place_of(request)
         return JSONResponse(await self._context.tasks.run("forecast", question, stamp, place))
@@ -165,7 +165,7 @@ class ServerRoutes(Routes):
 
     @endpoint("GET", "/api/v1/fleet/{fleet}/course", forms.FleetCourseAnswer)
     async def fleet_course(self, request: Request) -> Response:
-        """Show the course of a fleet: what it spent, kept and paid for time, for pictures."""
+        """Show the course of a fleet, for pictures: money spent and reserved, and the price of waiting."""
         return JSONResponse(await self._reader.run(self._reader.fleet_course, request.path_params["fleet"]))
 
     @endpoint("GET", LEARNED, dict[str, Any], timed=False, streams=True, query=LearnedQuery)

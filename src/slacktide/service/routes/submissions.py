@@ -37,7 +37,7 @@ from slacktide.service.routes.endpoints import (
 from slacktide.service.uploads.uploads import UploadCache
 
 SESSION = "/api/v1/session"
-WAIT_S = 20.0  # how long an answer to a submission is waited for unless the caller says otherwise
+WAIT_S = 20.0  # how long to wait for the answer to a submission unless the client says otherwise
 UPLOAD = "/api/v1/uploads/{sha256}"
 MARKET = "/api/v1/uploads/markets/{sha256}"
 
@@ -51,12 +51,12 @@ class WaitQuery(Query, frozen=True):
     ) = None
 
     def seconds(self, usual: float) -> float:
-        """Return how long to wait where the address has a time of its own."""
+        """Return how long to wait: what the client requested, else the usual time of the address."""
         return usual if self.wait is None else self.wait
 
 
 class SubmissionRoutes(Routes):
-    """Answers to requests that change something or start work."""
+    """Answers requests that change something or start work."""
 
     @endpoint(
         "POST",
@@ -69,8 +69,8 @@ class SubmissionRoutes(Routes):
         timed=False,
     )
     async def submit(self, request: Request) -> Response:
-        """Submit a job. The header Idempotency-Key names the request: the same key is the same job, however
-        often it is sent. 202 where it was not answered yet."""
+        """Submit a job. Requests with the same header Idempotency-Key submit one job, however often they are
+        sent. Answers 202 if the job has not been accepted or refused yet."""
         submitted = await body_of(request, SubmitRequest)
         key = request.headers.get("idempotency-key", "") or secrets.token_hex(8)
         wait_s = query_of(request, WaitQuery).seconds(WAIT_S)
@@ -80,7 +80,7 @@ class SubmissionRoutes(Routes):
 
     @endpoint("GET", "/api/v1/requests/{key}", forms.Accepted, query=WaitQuery, timed=False)
     async def submission(self, request: Request) -> Response:
-        """Show the answer to a submission; 202 while it waits."""
+        """Show the answer to a submission; 202 while there is none yet."""
         key = request.path_params["key"]
         return await self._answered(key, query_of(request, WaitQuery).seconds(0.0), 200)
 
@@ -120,7 +120,7 @@ class SubmissionRoutes(Routes):
 
     @endpoint("GET", UPLOAD, forms.Uploaded, role="submit")
     async def uploaded(self, request: Request) -> Response:
-        """Say whether a zipped working folder is here; 404 where it is not."""
+        """Say whether a zipped working folder has been sent; 404 if not."""
         return await self._known(request, self._reader.uploads.zips)
 
     @endpoint("PUT", UPLOAD, forms.Uploaded, status=201, role="submit", body=bytes, timed=False)
@@ -130,7 +130,7 @@ class SubmissionRoutes(Routes):
 
     @endpoint("GET", MARKET, forms.Uploaded)
     async def market_sent(self, request: Request) -> Response:
-        """Say whether a market is here that was sent for plans and back-tests; 404 where it is not."""
+        """Say whether a market for plans and back-tests has been sent; 404 if not."""
         return await self._known(request, self._reader.uploads.markets)
 
     @endpoint("PUT", MARKET, forms.Uploaded, status=201, body=bytes, timed=False)
@@ -145,7 +145,7 @@ class SubmissionRoutes(Routes):
         return JSONResponse(error_body("NotFoundError", "there is no such upload", 2), 404)
 
     async def _kept(self, request: Request, cache: UploadCache) -> Response:
-        """Keep a file that is sent, piece by piece."""
+        """Write an upload to disk as it arrives, and keep it if its SHA-256 is right."""
         named, sender = request.path_params["sha256"], caller_of(request).name
         await self._reader.run(cache.has, named)
         with self._context.senders.one(sender):
@@ -163,7 +163,7 @@ class SubmissionRoutes(Routes):
         return JSONResponse({"sha256": named}, 201)
 
     async def _written(self, request: Request, draft: Path, most_bytes: int) -> str:
-        """Write a body into a file, and return the SHA-256 of what came."""
+        """Write a request's body to a file, and return its SHA-256."""
         digest, length = hashlib.sha256(), 0
         with draft.open("wb") as file:
             async for piece in request.stream():
@@ -216,5 +216,5 @@ class SubmissionRoutes(Routes):
 
     @property
     def _cookie(self) -> str:
-        """The prefix __Host- has browsers accept the cookie only from this very host, and only by TLS."""
+        """The prefix __Host- makes browsers accept the cookie only from this very host, and only over TLS."""
         return f"__Host-{COOKIE}" if self._context.keeper.secure else COOKIE

@@ -1,10 +1,10 @@
-"""The task process: makes plans, back-tests, bills and the like, which take seconds.
+"""The task process: makes plans, back-tests, bills and the like for the server; each takes seconds.
 
-Started by a server with `python -m slacktide.service.tasks.task_process`, it reads one request on each line
-of its input and writes one answer on each line of its output. Started with the argument `warm-up` it compiles
-the code of plans and back-tests ahead of the first request for one: the first time on a machine that takes a
-minute or two, at low priority, and leaves the machine code on disk. Both end with their input, also in the
-middle of a request, so they never outlive the server.
+The server starts `python -m slacktide.service.tasks.task_process`, which reads one request per line of input
+and writes progress and the answer as lines of output. With the argument `warm-up` it compiles the code of
+plans and back-tests before the first request for one, at low priority: the first time on a machine that takes
+a minute or two, and the machine code stays on disk. Either way the process ends when its input is closed,
+even in the middle of a request, so it never outlives the server.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from slacktide.service.tasks.verbs import answer
 from slacktide.simulation.compare import Progress
 
 SHARE_OF_MEMORY = 0.5
-"""Of the machine's memory that may be used for an answer: the controller and its workers need the rest."""
+"""The share of the machine's memory for this process: the controller and its workers need the rest."""
 WARM_UP = "warm-up"  # the argument with which this process only compiles
-REPORT_S = 0.2  # how often the progress of a request is reported at most
+REPORT_S = 0.2  # the least time between two reports of a request's progress
 
 
 def main() -> None:
-    """Answer requests until the input ends, or compile ahead of them."""
+    """Answer requests until the input ends, or with the argument `warm-up` only compile."""
     parent = ParentProcess()  # its thread ends this process with the input
     if sys.argv[1:] == [WARM_UP]:
         with contextlib.suppress(OSError):
@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def answer_requests(parent: ParentProcess) -> None:
-    """Answer requests until the input ends; its first line says for which server."""
+    """Answer requests until the input ends; its first line is the server's `Setting`."""
     with contextlib.suppress(OSError):
         os.nice(5)  # the controller and the requests that the server answers itself come first
     _leave_memory()
@@ -55,16 +55,16 @@ def answer_requests(parent: ParentProcess) -> None:
 
 
 def _leave_memory() -> None:
-    """Bound the memory of this process, so that a large request fails instead of other processes."""
-    with contextlib.suppress(OSError, ValueError):  # the system may not say, or its bound is tighter already
+    """Limit the memory of this process, so that a request that needs too much fails, and nothing else."""
+    with contextlib.suppress(OSError, ValueError):  # memory size unknown, or the limit is lower already
         most = int(SHARE_OF_MEMORY * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
         resource.setrlimit(resource.RLIMIT_DATA, (most, resource.getrlimit(resource.RLIMIT_DATA)[1]))
-    with contextlib.suppress(OSError):  # the system ends this process before the controller or its workers
+    with contextlib.suppress(OSError):  # out of memory, Linux should kill this process first
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
 
 
 def _now_and_then(send: Callable[[dict[str, Any]], None]) -> Progress:
-    """Return a callback that sends the progress of a request, not more often than it is read."""
+    """Return a callback that sends the progress of a request, at most once every REPORT_S."""
     due_s = time.monotonic() + REPORT_S
 
     def progress(done: int, total: int) -> None:
@@ -79,7 +79,7 @@ def _now_and_then(send: Callable[[dict[str, Any]], None]) -> Progress:
 def _answered(setting: Setting, verb: str, request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
     try:
         return {"answer": answer(setting, verb, request, progress)}
-    except Exception as error:  # whatever goes wrong with a request is its answer
+    except Exception as error:  # any error is sent as the answer; the process goes on
         return {"error": error_document(error)}
 
 
@@ -112,11 +112,11 @@ REQUESTS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("plan", {"text": JOB}),
     ("backtest", {"text": JOB, "starts": 40}),
 )
-"""As many starts of the back-test as are needed for it to use compiled code."""
+"""The back-test has enough starts to use compiled code."""
 
 
 def warm_up() -> None:
-    """Do one task of each kind and drop the result; an error will come again with a real request."""
+    """Do one task of each kind and ignore its result; an error would come again with a real request."""
     with tempfile.TemporaryDirectory(prefix="slacktide-") as folder:
         setting = Setting(journal=str(Path(folder, "none.db")))
         for verb, request in REQUESTS:

@@ -17,25 +17,25 @@ from slacktide.core.errors import BackendError
 from slacktide.core.register import Spec
 from slacktide.service.access import TooMuchError
 
-MOST_WAITING, MOST_OF_EACH = 16, 8  # requests in the queue, and those of one caller
-LINE_BYTES = 64 * 1024 * 1024
+MOST_WAITING, MOST_OF_EACH = 16, 8  # requests in the queue: of all callers, and of one
+LINE_BYTES = 64 * 1024 * 1024  # the longest answer
 PATIENCE_S = 300.0  # how long a request may take; the first back-test on a machine compiles for half a minute
 KEPT = 512  # answers that are remembered
 
 
 class Setting(Request, frozen=True):
-    """What the task process must know of its server."""
+    """What the task process must know about its server."""
 
     journal: str
-    market: MarketSpec = MarketSpec()  # the server's own, where a request and its job file name none
-    fleet: FleetText | None = None  # the server's, which says what a job leaves to its class
-    allocator: Spec | None = None  # the one that decides about the fleet; None: the fleet file's own
+    market: MarketSpec = MarketSpec()  # the server's own, used if a request and its job file name none
+    fleet: FleetText | None = None  # the server's fleet file
+    allocator: Spec | None = None  # the fleet's allocator; None: the one in the fleet file
     learned: str | None = None
-    """The file with what was learned of policies; None: that of the server's account."""
+    """The file with what was learned about policies; None: the default one of the server's user account."""
 
 
 class TaskError(Exception):
-    """An error that the task process met, as data."""
+    """An error that the task process sent as its answer."""
 
     def __init__(self, details: dict[str, Any]) -> None:
         super().__init__(details["message"])
@@ -43,21 +43,21 @@ class TaskError(Exception):
 
 
 class BusyError(TooMuchError):
-    """The queue is full: another request would wait for too long."""
+    """The queue of costly requests is full."""
 
     http_status = 503
     retry_after_s = 5
 
 
 class StoppingError(BusyError):
-    """The server stops, and answers nothing costly any more."""
+    """The server is stopping, and answers no more costly requests."""
 
     def __init__(self) -> None:
         super().__init__("requests must wait until the server runs again, got one while it stops; try again")
 
 
 class DiedError(Exception):
-    """The process ended in the middle of a request."""
+    """The task process ended in the middle of a request."""
 
 
 class QueuePosition:
@@ -67,32 +67,32 @@ class QueuePosition:
         """Name the caller: callers take turns."""
         self.caller, self.turn = caller, asyncio.Event()
         self.ahead = 0
-        """Requests that come first."""
+        """How many requests come first."""
         self.done = self.total = 0
-        """Steps of the work; 0 of 0 while their number is not known."""
+        """Steps of the work that are done, and all of them; both are 0 until their number is known."""
 
 
 class TaskWorker:
-    """Runs tasks in the process, which it starts when needed; the process reads our pipe and ends with it."""
+    """Runs tasks in the task process, which is started when needed and ends when our pipe to it closes."""
 
     def __init__(self, setting: Setting, patience_s: float = PATIENCE_S) -> None:
         self._setting, self._patience_s = setting, patience_s
         self._process: asyncio.subprocess.Process | None = None
         self._line: list[QueuePosition] = []
-        """All requests that wait or run, in the order in which they came."""
+        """All requests that wait or run, in the order of arrival."""
         self._current: QueuePosition | None = None
         self._turn, self._turns = 0, Counter[str]()
-        """How many turns there were, and which was the last of each caller."""
+        """The number of turns so far, and the number of each caller's last turn."""
         self._known: OrderedDict[str, dict[str, Any]] = OrderedDict()
         self._stopping = False
 
     async def run(
         self, verb: str, request: dict[str, Any], stamp: object = None, place: QueuePosition | None = None
     ) -> dict[str, Any]:
-        """Return the answer to a request; a remembered one where the same request had the same `stamp`.
+        """Return the answer to a request: a cached one if the same request came before with the same `stamp`.
 
-        `place` is updated with its position in the queue. Raises TaskError with the error that the process
-        met, BusyError where too many wait, and BackendError where the process fails.
+        A `stamp` of None caches nothing. `place` is updated with the position in the queue. Raises TaskError
+        for an error in the task, BusyError if too many requests wait, and BackendError if the process fails.
         """
         name = json.dumps([verb, request, stamp])
         if stamp is not None and name in self._known:
@@ -118,7 +118,7 @@ class TaskWorker:
             await place.turn.wait()
             if self._stopping:
                 raise StoppingError
-            if stamp is not None and name in self._known:  # another caller requested the same meanwhile
+            if stamp is not None and name in self._known:  # the same request was answered meanwhile
                 return self._known[name]
             found = await self._processed(line, place)
         finally:
@@ -152,7 +152,7 @@ class TaskWorker:
             ahead += 1
 
     def stop(self) -> None:
-        """Accept and finish no more requests: waiting callers get an error at once."""
+        """Stop the queue: all waiting requests, the one that runs included, fail at once."""
         self._stopping = True
         for place in self._line:
             place.turn.set()
@@ -185,9 +185,10 @@ class TaskWorker:
         return found
 
     async def _exchange(self, line: dict[str, Any], place: QueuePosition) -> Any:
-        """Send a request and return the reply; where that is interrupted, the process is ended.
+        """Send a request and return the reply.
 
-        Otherwise a late reply would be taken for that of the next request.
+        If that is interrupted, the process is killed: its late reply would be taken for that of the next
+        request.
         """
         whole = False
         try:
@@ -199,7 +200,7 @@ class TaskWorker:
             while raw := await process.stdout.readline():
                 reply = json.loads(raw)
                 if "progress" not in reply:
-                    # A process that ran out of memory may still hold much of it, so it is replaced.
+                    # A process that ran out of memory may still hold much of it, so it is killed, too.
                     whole = reply.get("error", {}).get("kind") != OutOfMemoryError.__name__
                     return reply
                 place.done, place.total = reply["progress"]
@@ -209,13 +210,13 @@ class TaskWorker:
                 await self.close()
 
     async def _living(self) -> asyncio.subprocess.Process:
-        """Return the process, started where there is none."""
+        """Return the task process, and start it if none is running."""
         if self._process is None or self._process.returncode is not None:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "slacktide.service.tasks.task_process",
                 stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=LINE_BYTES,
             )  # fmt: skip
-            if self._stopping:  # `stop` was called meanwhile, and found no process to kill
+            if self._stopping:  # `stop` was called while it started, and found no process to kill
                 raise DiedError
             assert self._process.stdin is not None
             self._process.stdin.write(msgspec.json.encode(self._setting) + b"\n")

@@ -1,6 +1,6 @@
-"""What the task process does for each verb: from a typed request to the document of its result.
+"""The tasks of the task process, such as `plan` and `backtest`: each turns a request into a JSON document.
 
-A result is also rendered for clients on other machines: as text, page and picture, contents instead of files.
+Clients have no access to the server's files, so texts, pages and pictures are sent as part of the document.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ from slacktide.service.uploads.uploads import markets_of
 from slacktide.simulation.compare import Progress
 
 PAGE, PICTURES = "report", ("png", "svg", "pdf")
-LONGEST_NAME = 200  # of a job file, in bytes: every file system takes it
+LONGEST_NAME = 200  # of a job file, in bytes: less than any file system allows
 Result = TypeVar("Result", JobPlan, Comparison)
 
 
 def answer(
     setting: Setting, verb: str, request: Mapping[str, Any], progress: Progress = lambda done, total: None
 ) -> dict[str, Any]:
-    """Answer a request of a verb and report progress meanwhile; raises what goes wrong with it."""
+    """Do the task of a verb and return its answer; raises the errors of the task."""
     kind, answering = VERBS[verb]
     return answering(setting, as_request(kind, request), progress)
 
@@ -102,7 +102,7 @@ def _backtest(setting: Setting, request: BacktestRequest, progress: Progress) ->
 
 
 def _task(setting: Setting, request: AnyJobRequest) -> JobTask[AnyJobRequest]:
-    """Read the job file of another user's request, with the keys of its class, and choose its market."""
+    """Read the job file of a request, completed with the keys of its class, and choose its market."""
     _check_name(request.name)
     job, market_sent = JobText(request.text, request.name), request.sent is not None
     file = read_sent(job, setting.fleet, market_sent=market_sent)
@@ -111,7 +111,7 @@ def _task(setting: Setting, request: AnyJobRequest) -> JobTask[AnyJobRequest]:
 
 
 def _check_name(name: str) -> None:
-    """Raise InputError unless a file can have a name, here as well as on the machine of its user."""
+    """Raise InputError unless a file can have this name, here as well as on the client's machine."""
     whole = name.isprintable() and "/" not in name and name not in ("", ".", "..")
     if not whole or len(name.encode()) > LONGEST_NAME:
         raise InputError(
@@ -121,7 +121,7 @@ def _check_name(name: str) -> None:
 
 
 def market_of(setting: Setting, file: JobFile, request: JobRequest) -> MarketSpec:
-    """Return the market of a request: one that was sent, else its own, the job file's or the server's."""
+    """Return the market to use: the one sent, else the one that the request, job file or server names."""
     check_market(request.market, request.name)
     start = request.start if isinstance(request, PlanRequest) else None
     if request.sent is not None:
@@ -132,27 +132,27 @@ def market_of(setting: Setting, file: JobFile, request: JobRequest) -> MarketSpe
 
 
 def _shared_market(setting: Setting, file: JobFile, request: JobRequest) -> MarketSpec:
-    """Return the market of a request, which begins where it would if the job were submitted."""
+    """Return the market of a request, starting in the slot in which it would if the job were submitted."""
     own = setting.market
     first = 0 if own.start is None and _is_member(setting, file, request) else own.start
     if not (request.market or file.market):
         # All jobs of the server's fleet share its market.
         source = own.source or (setting.fleet and setting.fleet.parsed().market)
         return dataclasses.replace(own, source=source, pool=request.pool or own.pool, start=first)
-    # A slot that was given for the server's own market means nothing on another.
+    # A start slot that was given for the server's own market means nothing on another one.
     start = first if own.source is None else None
     return MarketSpec(source=request.market, pool=request.pool, start=start, shared=own.shared)
 
 
 def _is_member(setting: Setting, file: JobFile, request: JobRequest) -> bool:
-    """Whether a job would be one of the server's fleet, whose market begins with its first slot."""
+    """Whether a job would belong to the server's fleet, whose market starts in its first slot."""
     if setting.fleet is None or not isinstance(request, PlanRequest) or request.market:
         return False
     return setting.fleet.takes(file, setting.allocator, own_policy=request.policy is not None)
 
 
 def _sent_market(setting: Setting, digest: str) -> Path:
-    """Return the file of a market that was sent; raises InputError where there is none of that digest."""
+    """Return the file of a market that was sent; raises InputError if there is none that can be used."""
     path = markets_of(runs_of(Path(setting.journal))).path(digest)
     if not path.is_file():
         raise InputError(
@@ -166,9 +166,9 @@ def _sent_market(setting: Setting, digest: str) -> Path:
 
 
 def _without_folders(setting: Setting, request: JobRequest, result: Result) -> Result:
-    """Return a result that names the files of the server's market without its folders.
+    """Return a result in which files of the server's market are named without their folders.
 
-    A market that was sent has the names that its sender gave it.
+    A market that was sent keeps the names that the client gave it.
     """
     if request.sent is not None:
         return result
@@ -183,7 +183,7 @@ def _paths(setting: Setting) -> ServerPaths:
 
 
 def _with(document: dict[str, Any], wants: Sequence[str], **ways: Any) -> dict[str, Any]:
-    """Return an answer with the texts and pictures that are wanted of it."""
+    """Return an answer with the requested texts and pictures, under `made`."""
     return {**document, "made": rendered(wants, **ways)} if wants else document
 
 
@@ -193,9 +193,9 @@ def rendered(
     page: Callable[[], str] | None = None,
     **texts: Callable[[], str],
 ) -> dict[str, str]:
-    """Render a result in each wanted form, pictures in base64; raises InputError for an unknown form.
+    """Render a result in each requested form, pictures in base64; raises InputError for an unknown form.
 
-    `draw` makes a picture and `page` a page, for what has one; `texts` are its other forms.
+    `draw` writes a picture, `page` returns an HTML page (None: there is none), `texts` are the other forms.
     """
     found: dict[str, str] = {}
     with tempfile.TemporaryDirectory(prefix="slacktide-") as folder:

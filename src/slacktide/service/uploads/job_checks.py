@@ -1,4 +1,4 @@
-"""Reads job files of other users: nothing in one may make the server read a file, a variable or its own code.
+"""Checks job files of other users: none may make the server read files or variables, or load code.
 
 The client looks up variables, secrets and files, and sends their values with the job.
 """
@@ -23,13 +23,13 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
 def completed(text: str, job_class: str, fleet: FleetText | None) -> str:
-    """Return a job file as the controller will read it: with its class, and the keys of that class."""
+    """Return a job file's text as the controller will read it: with its class and the keys of the class."""
     text = with_class(text, job_class) if job_class else text
     return text if fleet is None else fleet.completed(text)
 
 
 def checked(request: SubmitRequest, fleet: FleetText | None = None) -> JobFile:
-    """Read another user's job file; raises InputError where it refers to something of the server's."""
+    """Read another user's job file; raises InputError if it cannot run or needs something of the server's."""
     if not _NAME.fullmatch(request.name):
         raise InputError(
             "the name of a job file must be at most 63 letters, digits, dots and dashes, got "
@@ -52,14 +52,14 @@ def checked(request: SubmitRequest, fleet: FleetText | None = None) -> JobFile:
 def read_sent(
     job: JobText, fleet: FleetText | None, job_class: str = "", *, market_sent: bool = False
 ) -> JobFile:
-    """Read another user's job file, without loading code or opening a file that it names.
+    """Read another user's job file, without loading code or opening files that it names.
 
-    Keys that it leaves to a class are those of the server's fleet. It may name a market that is a file only
-    where that file was sent, too.
+    Keys that it leaves to its class come from the server's fleet. Its market may be a file only if
+    `market_sent`: the client has sent that file.
     """
     named = named_in(job)
     check_policy(named.code)
-    # Most jobs leave nothing to a class, and are not parsed again: requests share the process of the engine.
+    # Most jobs leave nothing to a class and are not parsed again, which would take time from the engine.
     if job_class or (fleet is not None and leaves_to_class(job.keys)):
         job = JobText(completed(job.text, job_class, fleet), job.path)
         named = named_in(job)
@@ -86,7 +86,7 @@ def check_market(named: str | None, place: str) -> None:
 
 
 def check_policy(written: str | None) -> None:
-    """Raise InputError for a policy whose code would be loaded into the server."""
+    """Raise InputError for a policy that is a class of the user's own: the server would load its code."""
     if any(is_place(word) for word in _words(parse_policy(written))):
         raise InputError(
             f"the policy of a job for a server must be a registered one, got {shown(written)}; "
@@ -95,7 +95,7 @@ def check_policy(written: str | None) -> None:
 
 
 def _words(tree: object) -> Iterator[object]:
-    """Yield all names and values in a policy, however deep."""
+    """Yield all names and values in a policy, at any depth."""
     if isinstance(tree, Mapping):
         for name, value in tree.items():
             yield name
@@ -116,7 +116,7 @@ def _check_workdir(file: JobFile) -> None:
 
 
 def is_alike(request: SubmitRequest, earlier: SubmissionAsked) -> bool:
-    """Whether a request has the policy, pool, sight and class of an earlier one in the journal."""
+    """Whether a request has the same policy, pool, sight and class as an earlier one in the journal."""
     before = json.loads(earlier.policy) if earlier.policy else None
     now = parse_policy(request.policy), request.pool or "", request.sight, request.job_class
     return now == (before, earlier.pool, earlier.sight, earlier.job_class)

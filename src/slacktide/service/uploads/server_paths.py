@@ -1,4 +1,4 @@
-"""Takes the folders of a server out of its answers: clients must not learn of them."""
+"""Removes the server's folders from its answers: clients must not learn them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from slacktide.market.spec import absolute
 
 
 class ServerPaths:
-    """Knows the folders of a server, and names files by their names alone."""
+    """Removes the folders of a server from messages and events, so that only names of files are left."""
 
     def __init__(self, journal: Path, *files: str | None) -> None:
-        """Take the journal that the server serves, and the files of its market and its fleet."""
+        """Name the server's journal, and the files of its market and its fleet; None: there is no file."""
         self._folders = _folders(journal, [absolute(file) for file in files if file])
 
     def out_of(self, message: str) -> str:
@@ -33,7 +33,7 @@ class ServerPaths:
         return message
 
     def out_of_event(self, event: Event) -> Event:
-        """Return an event with names of files in place of paths; what a job's file says stays as it is."""
+        """Return an event with names of files instead of paths; the text of a job file stays unchanged."""
         why = self.out_of(event.why)
         match event:
             case Submitted():
@@ -49,7 +49,7 @@ class ServerPaths:
 
 @contextlib.contextmanager
 def without_folder(folder: Path) -> Iterator[None]:
-    """Have errors name files of a folder without it."""
+    """Remove a folder from the messages of errors that are raised in the block."""
     try:
         yield
     except SlacktideError as error:
@@ -70,14 +70,14 @@ def _name(path: str) -> str:
 
 
 def _market(written: str) -> str:
-    """Return how a market is opened, as JSON, without the folders of its files."""
+    """Return the JSON that says how a market is opened, without the folders of its files."""
     for folder in _folders_in(written):
         written = written.replace(json.dumps(folder)[1:-1], "")
     return written
 
 
 def _folders_in(market: str) -> list[str]:
-    """Return the absolute folders, each with its last slash, of files that a market is read from."""
+    """Return the absolute folders of a market's files, each with its last slash."""
     try:
         spec = str(json.loads(market).get("spec", ""))
     except (ValueError, AttributeError):  # journals of earlier versions have none
@@ -90,7 +90,7 @@ def _folders_of(spec: str) -> list[str]:
 
 
 def _folders(journal: Path, files: Sequence[str]) -> list[str]:
-    """Return folders that messages may name, the longest first."""
+    """Return the folders that messages may contain, the longest first."""
     own = {Path(folder) for file in files for folder in _folders_of(file)}
     found = {journal.parent, Path.home(), Path.cwd(), Path(sys.prefix), Path(tempfile.gettempdir())} | own
     found.add(Path(__file__).parents[3])

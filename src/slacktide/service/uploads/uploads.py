@@ -1,8 +1,8 @@
-"""Files that come over the network: market files and working folders that wait, and a folder for each job.
+"""Files that clients upload: market files, zipped working folders, and the folder that each job runs in.
 
-A folder is kept while its job waits or runs, and for some days after its end: results may lie in it. A folder
-for which no job ever came is kept for a day. All of it follows from the journal, so a server that was killed
-in the middle finds the same again.
+The folder of a job is kept while the job waits or runs, and for some days after its end, because it may
+contain results. A folder without a job is kept for a day. What to remove follows from the journal, so a
+server that was killed continues correctly.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ from slacktide.service.uploads.job_checks import checked, completed
 
 MOST_UNPACKED_BYTES = 4 * MOST_BYTES
 MOST_FILES = 20_000
-MOST_KEPT_BYTES = 20 * MOST_BYTES  # all working folders that wait for their submission
-KEPT_S = 24 * 3600.0  # how long a working folder may wait for its submission
+MOST_KEPT_BYTES = 20 * MOST_BYTES  # of all zipped working folders together
+KEPT_S = 24 * 3600.0  # how long a working folder may wait for the job that uses it
 KEPT_DAYS = 7.0  # how long the files of a job are kept after its end
-MARKET_BYTES = 32 << 20  # of a market that is sent for a plan or a back-test, packed: some millions of quotes
+MARKET_BYTES = 32 << 20  # of a market sent for a plan or a back-test, compressed: some millions of quotes
 MARKET_KEPT_S = 3600.0
 _FOLDER = re.compile(r"[0-9a-f]{24}")
 
 
 class Uploads:
-    """Keeps working folders that were sent, and makes a folder of its own for every job that comes."""
+    """Keeps uploaded working folders, and makes a folder for every job that is submitted."""
 
     def __init__(self, runs: Path, fleet: FleetText | None = None) -> None:
-        """Name the folder of a journal's runs, made with the first upload, and the server's fleet."""
+        """Name the folder of a journal's runs, which the first upload creates, and the server's fleet."""
         self._fleet = fleet
         self.folder = runs / UPLOADS
         self.zips = UploadCache(
@@ -68,10 +68,10 @@ class Uploads:
         )
         self.markets = markets_of(runs)
         self._lock = threading.Lock()
-        """Held while a folder is taken for a job, or removed."""
+        """Held while a job's existing folder is marked as new, or removed."""
 
     def is_same(self, request: SubmitRequest, text: str) -> bool:
-        """Whether a text of the journal is that of a request, as it was sent or as it was accepted."""
+        """Whether a job file in the journal is that of a request: as sent, or completed from its class."""
         public = msgspec.structs.replace(request, text=without_secrets(request.text))
         with contextlib.suppress(SlacktideError):
             whole = (completed(public.text, public.job_class, fleet) for fleet in (None, self._fleet))
@@ -79,10 +79,10 @@ class Uploads:
         return False
 
     def submission(self, request: SubmitRequest, key: str) -> Submission:
-        """Put the files of a job in their place, and return the submission to request of the controller.
+        """Write the files of a job into its folder, and return the submission for the controller.
 
-        The same key has the same folder. Raises InputError or InfeasibleError for a job that cannot be run,
-        or that needs something of the server's.
+        The same key always has the same folder. Raises InputError or InfeasibleError for a job that cannot
+        run or that needs something of the server's, and BackendError if the disk takes no more.
         """
         file = checked(request, self._fleet)
         text = without_secrets(request.text) if file.secrets else request.text
@@ -104,14 +104,14 @@ class Uploads:
     def _lay_out(self, folder: Path, file: JobFile, request: SubmitRequest, text: str) -> None:
         """Make the folder of a job, whole or not at all."""
         with self._lock, contextlib.suppress(FileNotFoundError):
-            os.utime(folder)  # as new, so that `sweep` does not remove it as abandoned
+            os.utime(folder)  # mark it as new, so that `remove` does not take it for abandoned
             return
         draft = folder.with_name(f".{folder.name}-{os.urandom(4).hex()}")
         try:
             self._fill(draft, file, request, text)
             os.rename(draft, folder)
         except (OSError, FileError) as error:
-            if not folder.is_dir():  # no other request made it at the same time
+            if not folder.is_dir():  # otherwise another request has made it at the same time
                 cause = error if isinstance(error, OSError) else error.__cause__
                 reason = getattr(cause, "strerror", None) or "an error"
                 raise BackendError(
@@ -138,17 +138,17 @@ class Uploads:
         return sorted(path.name for path in self.folder.iterdir() if _FOLDER.fullmatch(path.name))
 
     def age_s(self, folder: str, now_s: float) -> float:
-        """Return how long ago a folder was made or last requested; 0 for one that is gone."""
+        """Return the seconds since a folder was made or last requested; 0 if it does not exist."""
         try:
             return now_s - (self.folder / folder).stat().st_mtime
         except FileNotFoundError:
             return 0.0
 
     def remove(self, folder: str, older_than_s: float, now_s: float) -> None:
-        """Remove a folder of a job, unless it was just requested again.
+        """Remove a folder of a job, unless it was requested again in the last `older_than_s`.
 
-        It is renamed first: a folder that is half removed when the server is killed must not be used for a
-        job, and `sweep` removes the rest.
+        It is renamed first: if the server is killed during the removal, no job must use what is left of it;
+        `sweep` removes that later.
         """
         gone = self.folder / f".gone-{folder}-{os.urandom(4).hex()}"
         with self._lock:
@@ -158,7 +158,7 @@ class Uploads:
         shutil.rmtree(gone, ignore_errors=True)
 
     def sweep(self, now_s: float) -> None:
-        """Remove folders that a killed server left half made or half removed, and zips that nothing used."""
+        """Remove folders that a killed server left half made or half removed, and uploads that expired."""
         for cache in (self.zips, self.markets):
             cache.tidy(now_s)
         for folder in self.folder.glob(".*-*") if self.folder.is_dir() else ():
@@ -173,15 +173,15 @@ class Uploads:
 
 
 class UploadHistory:
-    """Knows the job of every folder, and finds the folders that no job needs any more."""
+    """Finds the folders that no job needs any more."""
 
     def __init__(self, store: Store, keep_days: float = KEPT_DAYS) -> None:
         self._store, self._keep_s = store, keep_days * 24 * 3600.0
         self._ended_s: dict[str, float] = {}
-        """When jobs ended, of those whose folders are still there."""
+        """When jobs ended, in epoch seconds: a cache, for jobs whose folders are still there."""
 
     def unneeded(self, state: JournalState, folders: Iterable[str], now_s: float) -> dict[str, float]:
-        """Return those of these folders that no job needs, each with the age in seconds that it must have."""
+        """Return the folders that no job needs, each with the age in seconds at which it may be removed."""
         needed = {_folder(waiting.path) for waiting in state.requests.waiting.values()}
         needed |= {_folder(record.submitted.path) for record in state.active}
         jobs = {_folder(record.submitted.path): record.job for record in state.jobs.values()}
@@ -194,7 +194,7 @@ class UploadHistory:
         return found
 
     def _ended(self, job: str) -> float:
-        """Return when a job ended, by the wall clock; infinity if the journal does not say."""
+        """Return when a job ended, in epoch seconds; infinity if the journal does not say."""
         if job not in self._ended_s:
             records = self._store.read(job=job)
             ends = [record.time_utc for record in records if isinstance(record.event, Ended)]
@@ -203,12 +203,12 @@ class UploadHistory:
 
 
 def _folder(path: str) -> str:
-    """Return the folder of a job that came over the network; empty for another job."""
+    """Return the name of an uploaded job's folder, from the path of its file; empty for any other job."""
     return Path(path).parent.name if came_over_network(path) else ""
 
 
 def markets_of(runs: Path) -> UploadCache:
-    """Return the cache of markets that were sent for plans and back-tests, below a journal's runs."""
+    """Return the cache of markets sent for plans and back-tests, in the folder of a journal's runs."""
     return UploadCache(
         folder=runs / UPLOADS / ".markets",
         what="markets",
@@ -219,7 +219,7 @@ def markets_of(runs: Path) -> UploadCache:
 
 
 def unpack(content: bytes, folder: Path) -> None:
-    """Unpack a zipped working folder; raises InputError for links, paths that lead out of it, or too much."""
+    """Unpack a zipped working folder; raises InputError for links, paths outside of it, or too much data."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             _check_archive(archive)
@@ -256,7 +256,7 @@ def _write(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, folder: Path) -> No
 
 
 STALE_S = 600.0
-"""A draft that has not grown for this long was abandoned; a server waits for a piece for a tenth of it."""
+"""A draft that has not grown for this long is abandoned: the server waits for a client a tenth as long."""
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _DRAFT = ".draft-"
 
@@ -269,22 +269,22 @@ class _File(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UploadCache:
-    """A folder of such files: each of a bounded size, all together, and for a bounded time.
+    """A folder of uploads, named by their SHA-256, with limits on the size of each, on all, and on their age.
 
-    Where there is no room for another, the oldest file of the sender who holds most is removed.
+    If there is no room for another, the oldest file of the sender whose files take most space is removed.
     """
 
     folder: Path
-    what: str  # what they are, in the plural
-    most_bytes: int  # of one
-    most_kept_bytes: int  # of all
-    kept_s: float  # how long a file may wait since it was last requested
+    what: str  # the plural noun for messages
+    most_bytes: int  # of one file
+    most_kept_bytes: int  # of all files
+    kept_s: float  # how long a file is kept after it was last requested
     _senders: dict[str, str] = field(default_factory=dict)
-    """Who sent which file; the sender of one from before a restart is unknown."""
-    _lock: threading.Lock = field(default_factory=threading.Lock)  # held while room is made
+    """Who sent which file; unknown for files from before a restart."""
+    _lock: threading.Lock = field(default_factory=threading.Lock)  # held while a draft gets its room
 
     def has(self, digest: str) -> bool:
-        """Whether a file of this digest is here; if so, it is kept for as long as a new one."""
+        """Whether there is a file with this digest; if so, it is kept for as long as a new one."""
         try:
             os.utime(self.path(digest))
         except FileNotFoundError:
@@ -292,13 +292,13 @@ class UploadCache:
         return True
 
     def path(self, digest: str) -> Path:
-        """Return where a file of this digest is, or would be; raises InputError unless it is a digest."""
+        """Return the path for this digest, whether or not it exists; raises InputError for other text."""
         if not _DIGEST.fullmatch(digest):
             raise InputError(f"an upload must be named by its SHA-256 in hex, got {shown(digest)}")
         return self.folder / digest
 
     def draft(self) -> Path:
-        """Make the file that an upload is written to at first; raises BackendError where there is no room."""
+        """Make the temporary file for an upload; raises BackendError if there is no room."""
         make_private_folder(self.folder)
         draft = self.folder / f"{_DRAFT}{os.urandom(8).hex()}"
         with self._lock:
@@ -308,7 +308,7 @@ class UploadCache:
         return draft
 
     def keep(self, draft: Path, digest: str, said: str, sender: str = "") -> None:
-        """Keep a file that has arrived completely; raises InputError where its content has another digest."""
+        """Keep an upload that is complete; raises InputError if it was sent under another digest."""
         if digest != said:
             draft.unlink(missing_ok=True)
             raise InputError(f"an upload must have the SHA-256 that it is sent under, got {digest[:12]}...")
@@ -316,7 +316,7 @@ class UploadCache:
         self._senders[digest] = sender
 
     def tidy(self, now_s: float | None = None) -> None:
-        """Remove files that have waited for too long, and abandoned drafts."""
+        """Remove expired files and abandoned drafts."""
         now_s = time.time() if now_s is None else now_s
         for file in self._files():
             is_draft = file.name.startswith(_DRAFT)

@@ -1,4 +1,4 @@
-// Sends requests to the server that this page came from. An expired session leads to the login.
+// Sends requests to the server that this page came from. If the session has expired, the login page opens.
 export class Refusal extends Error {
   constructor(status, body) {
     super(body?.error?.message ?? `the server answered ${status}`);

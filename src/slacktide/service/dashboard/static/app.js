@@ -1,4 +1,4 @@
-// The entry of every page: who is here, and the module that fills the page.
+// The entry point of every page: shows who is logged in, and loads the module that fills the page.
 import { ask, complain, get, toLogin } from "./api.js";
 import { el } from "./dom.js";
 

@@ -27,8 +27,8 @@ export function table(caption, columns) {
   return { box, body, columns };
 }
 
-// Makes the rows of a table those of `items`. A row is built again only when its item changed, so that focus
-// and selection stay where they are while everything else moves.
+// Makes the rows of a table match `items`. A row is rebuilt only when its item has changed, so that focus and
+// selection are kept.
 export function rows(shown, items, key, cells, none) {
   const known = new Map([...shown.body.children].map((row) => [row.dataset.key, row]));
   const wanted = items.map((item) => {
@@ -53,7 +53,7 @@ function cell(column, content) {
   return el("td", { class: looks || null, "data-label": column.name }, inside);
 }
 
-// Puts children in order, and moves none that is there already.
+// Puts children in order, and does not move those that are already in place.
 export function place(parent, wanted) {
   wanted.forEach((node, at) => {
     if (parent.children[at] !== node) parent.insertBefore(node, parent.children[at] ?? null);

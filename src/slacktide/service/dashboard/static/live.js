@@ -1,4 +1,4 @@
-// Keeps a page current: one stream of events, which goes on where it broke off, also over a server's restart.
+// Keeps a page current with one stream of events, which continues where it broke off, even if the server restarts.
 import { complain, forgive, get, Refusal, toLogin } from "./api.js";
 
 const CALM_MS = 400, AGAIN_MS = 1000, SESSION_MS = 60000;
@@ -10,7 +10,7 @@ function say(word) {
   shown.textContent = `${sign} ${word}${word === "reconnecting" ? "…" : ""}`;
 }
 
-// Calls `refresh` now, after every event, and after every time that the stream was away.
+// Calls `refresh` now, after events, and every time the stream is connected again.
 export function follow(refresh, job = null) {
   let stream = null, last = null, due = 0, busy = false, missed = false, refused = false;
 
@@ -19,10 +19,10 @@ export function follow(refresh, job = null) {
     busy = true;
     try {
       await refresh();
-      if (refused) forgive(); // and nothing that was said of what a user did
+      if (refused) forgive(); // only clears a message of this function, none about a user's own action
       refused = false;
     } catch (error) {
-      if (error instanceof Refusal) complain(error); // where no server answers, the header says so
+      if (error instanceof Refusal) complain(error); // if the server does not answer, the header shows that
       refused ||= error instanceof Refusal;
     }
     busy = false;
@@ -41,7 +41,7 @@ export function follow(refresh, job = null) {
     stream.onerror = broken;
   }
 
-  // A browser reconnects by itself, with Last-Event-ID, unless it was answered with an error.
+  // A browser reconnects by itself, with Last-Event-ID, unless the server answered with an error.
   function broken() {
     say("reconnecting");
     if (stream.readyState !== EventSource.CLOSED) return;
@@ -58,7 +58,7 @@ export function follow(refresh, job = null) {
     } catch { /* the server is not back yet */ }
   }
 
-  // A browser has six connections for a server: hidden pages leave theirs to visible ones.
+  // A browser has six connections to a server: hidden pages free theirs for visible ones.
   function looked() {
     if (document.hidden) {
       stream?.close();

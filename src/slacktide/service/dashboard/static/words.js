@@ -1,4 +1,4 @@
-// Numbers and states in words: the same words as the command line uses.
+// Formats numbers and states, in the words that the command line uses.
 import { el } from "./dom.js";
 
 const MONEY = new Intl.NumberFormat("en-US", { style: "currency", currency: "USD" });
@@ -25,7 +25,7 @@ export const amount = (number) => number.toLocaleString("en-US", { maximumFracti
 export const count = (number, noun) => `${number.toLocaleString("en-US")} ${noun}${number === 1 ? "" : "s"}`;
 export const work = (done) => `${done.toLocaleString("en-US", { maximumFractionDigits: done < 1 ? 3 : 1 })} GPU-\u2060hours`;
 
-// 11h20m: whole hours from two days up, whole minutes from ten minutes up.
+// A duration such as 11h20m: whole hours from two days up, whole minutes from ten minutes up.
 export function hours(time) {
   if (time === null || time === undefined || !Number.isFinite(time)) return "–";
   const sign = time < 0 ? "−" : "", size = Math.abs(time);
@@ -44,14 +44,13 @@ export function holding(spot, onDemand) {
   return parts.join(" + ") || "none";
 }
 
-// A state or an outlook: a sign and a word, so that colour is never all there is.
+// A state or an outlook as a sign and a word, so that its meaning does not depend on color alone.
 export function pill(word) {
   return el("span", { class: `pill ${MOODS[word] ?? "plain"}` },
     el("span", { "aria-hidden": "true" }, SIGNS[word] ?? "·"), ` ${STATES[word] ?? word}`);
 }
 
-// How a job stands to its deadline; of one without a deadline nothing is promised, so that it is neither on time
-// nor measured whether it is.
+// Whether a job will meet its deadline. A job without one is shown as that, neither as on time nor as being measured.
 export function outlook(job) {
   if (!isGoing(job.status)) return "";
   return job.deadline_hours === null && ["on-time", "measuring"].includes(job.health) ? [el("span", { class: "soft" }, "no deadline")] : [pill(job.health)];
@@ -76,8 +75,8 @@ const IN_VAIN = ["failed", "cancelled", "budget_exhausted"];
 const inVain = (job) => IN_VAIN.includes(job.status)
   || (job.status === "deadline_missed" && job.progress_gpu_hours < job.work_gpu_hours * (1 - 1e-6));
 
-// What the work that is done would have cost on demand alone, where that is known, and what was saved. Work
-// of a job that failed has saved nothing.
+// What the work done so far would have cost on demand alone, and the share that was saved; null if that is not known
+// or the job ended without its result.
 export function saving(job, comparison) {
   const share = job.work_gpu_hours > 0 ? Math.min(1, job.progress_gpu_hours / job.work_gpu_hours) : 0;
   if (!comparison?.on_demand_alone_usd || share < 0.02 || inVain(job)) return { alone: null, saved: null };
@@ -87,10 +86,10 @@ export function saving(job, comparison) {
 
 export const isLate = (job) => job.status === "deadline_missed" || (isGoing(job.status) && job.health === "late");
 
-// The lowest possible cost of a job. No plan meets the deadline of a late job, so it has none.
+// The lowest possible cost of a job. A late job has none, because no plan meets its deadline.
 export const least = (job, comparison) => (isLate(job) ? null : comparison?.clairvoyant_usd ?? null);
 
-// Words with commands between backticks, which are set as code.
+// Text in which words between backticks are shown as code.
 export const coded = (text) => text.split("`").map((part, at) => (at % 2 ? el("code", {}, part) : part));
 
 export const utc = (text) => (text ? text.replace("T", " ").replace(/(:\d\d)(\.\d+)?(Z|\+00:00)$/, "$1 UTC") : "–");

@@ -1,6 +1,6 @@
-// What jobs would have cost with other policies. Each comparison takes the server a while, so they are requested
-// one after the other: once for a job that has ended, and once per page view for the others. A job without a
-// deadline has nothing to compare with.
+// What jobs would have cost in other ways. Each comparison takes the server a while, so they are requested one after
+// the other: once for a job that has ended, and once per page view for the others. A job without a deadline has
+// nothing to compare with.
 import { get, jobPath } from "../api.js";
 import { isGoing } from "../words.js";
 

@@ -1,4 +1,4 @@
-// Fleets with their money and their jobs by class, and the bill of everything.
+// Fleets with their money and their jobs by class, and the bill of the whole journal.
 import { get } from "../api.js";
 import { chart } from "../pictures/chart.js";
 import { el, facts, rows, table } from "../dom.js";
@@ -37,7 +37,7 @@ function money(fleet) {
 const CLASSES = [{ name: "class" }, { name: "submitted", right: true }, { name: "under way", right: true }, { name: "waiting for GPUs", right: true }, { name: "GPUs held" }];
 const JOBS = [{ name: "job" }, { name: "class" }, { name: "state" }, { name: "outlook" }, { name: "deadline" }, { name: "GPUs held" }, { name: "spent", right: true }];
 
-// One fleet: made once, and brought up to date with every event.
+// One fleet: built once, and updated with every event.
 function card(first) {
   const top = el("dl", { class: "facts" }), drawings = el("div", { class: "charts" });
   const classes = table("Jobs by class", CLASSES), present = table("Jobs under way", JOBS);
@@ -111,7 +111,7 @@ export async function show(main) {
     const { jobs } = await get("/api/v1/jobs?limit=500");
     await fleetsNow(jobs);
     const mark = jobs.length * 1000 + jobs.filter((job) => isGoing(job.status)).length;
-    if (mark === billed || asking) return; // the bill of all is a costly question
+    if (mark === billed || asking) return; // the bill of the whole journal takes the server seconds
     asking = true;
     await get("/api/v1/cost").then(bill.update).finally(() => { asking = false; });
     billed = mark;

@@ -1,4 +1,4 @@
-// One job: where it stands, why, four pictures, what was decided, and what its workers print.
+// One job: its state and why, four charts, what was decided, and what its workers print.
 import { ask, complain, forgive, get, jobPath } from "../api.js";
 import { chart } from "../pictures/chart.js";
 import { el, facts, place } from "../dom.js";
@@ -16,7 +16,7 @@ function finish(job, course) {
 
 const AFTERWARDS = { stop: "it checkpoints and stops", "finish-cheaply": "the rest runs on spot when there is some", "finish-fast": "the rest runs on demand, as fast as possible" };
 
-// What follows from a projection: that depends on what the deadline means.
+// What a projected end means for the job, which depends on the kind of its deadline.
 function outlook(job, projected) {
   if (job.work_known === false) return "its file does not say how much work it is: estimated, then measured";
   if (projected === null) return job.progress_gpu_hours < job.work_gpu_hours ? "not enough is done to say" : "unknown: all work of its file is done, and it is not finished";
@@ -91,7 +91,7 @@ function buttons(me, problem) {
   return { box: el("span", { class: "tools" }, both), show };
 }
 
-// A chart stays readable with a few lines only: for a job that was in more pools, one may be chosen.
+// A chart is readable with only a few lines: if a job was in more pools, the user may choose one.
 function choosePool(which, chooser, course) {
   const pools = poolsOf(course);
   chooser.hidden = pools.length <= MOST_POOLS;
@@ -152,7 +152,7 @@ export async function show(main, me) {
     again = draw;
     choosePool(which, chooser, course);
     const said = `${job.status} ${isGoing(job.status) ? job.health : ""}`;
-    if (state.dataset.said !== said) { // screen readers say what changes, so only then
+    if (state.dataset.said !== said) { // screen readers read out every change, so change it only if it differs
       state.dataset.said = said;
       state.replaceChildren(pill(job.status), " ", ...standsTo(job));
     }

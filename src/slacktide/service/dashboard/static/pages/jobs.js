@@ -1,4 +1,4 @@
-// All jobs, the newest first.
+// The list of all jobs, the newest first.
 import { get } from "../api.js";
 import { comparison, loadComparisons } from "./comparison.js";
 import { el, facts, rows, table } from "../dom.js";

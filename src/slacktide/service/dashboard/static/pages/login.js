@@ -2,13 +2,13 @@
 import { ask, complain, forgive, get } from "../api.js";
 import { el } from "../dom.js";
 
-// Only ever to a page of this server.
+// Returns the page to open after the login: never one of another server.
 function wanted() {
   const next = new URL(new URLSearchParams(location.search).get("next") ?? "/", location.origin);
   return next.origin === location.origin && next.pathname !== "/login" ? next.pathname + next.search : "/";
 }
 
-// Why a user who was logged in sees this page again.
+// Tells a user who was logged in before why this page is shown again.
 function reason() {
   const ended = new URLSearchParams(location.search).has("ended");
   return ended ? el("p", { id: "ended" }, "Your session has ended: it expired, you logged out elsewhere, or the token was revoked.") : null;

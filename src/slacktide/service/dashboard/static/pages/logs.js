@@ -39,7 +39,7 @@ export function logs(job) {
     request = null;
   }
 
-  // A hidden page leaves its connection to visible ones.
+  // A hidden page frees its connection for visible ones.
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) request?.abort();
     else if (!request) run();

@@ -1,4 +1,4 @@
-// What is rented, what it costs, and what of it jobs hold.
+// The machines that are rented, what they cost, and what jobs hold of them.
 import { get } from "../api.js";
 import { el, facts, rows, table } from "../dom.js";
 import { follow } from "../live.js";
@@ -22,8 +22,8 @@ function cells(one) {
     [el("span", { title: utc(one.since_utc) }, hours(one.hours))], usd(one.usd_per_hour), usd(one.cost_usd), one.address || "–", one.why || ""];
 }
 
-// Machines of one pool and kind together, next to what jobs hold there. Machines of a file with one pool serve
-// every pool of the market: then what jobs hold is there, whatever the market calls it.
+// Machines by pool and kind, next to what jobs hold there. If all machines are in one pool, they serve every pool of
+// the market, so everything that jobs hold is counted there.
 function grouped(machines, holdings) {
   const found = new Map(), pools = new Set(machines.map((one) => one.pool));
   for (const one of machines) {

@@ -1,4 +1,4 @@
-// Pools at a glance: what each offers now, offered lately, and will probably offer.
+// The pools of the market: what each offers now, has offered recently, and will probably offer.
 import { get } from "../api.js";
 import { chart } from "../pictures/chart.js";
 import { el, rows, svg, table } from "../dom.js";
@@ -52,7 +52,7 @@ function stands(found) {
   return [`Live prices, last updated ${utc(found.pools.map((pool) => pool.until_utc).sort().at(-1))}.`];
 }
 
-// One pool: two charts, and what is said of the forecast under them.
+// One pool: two charts, and below them the forecast in words.
 function drawer() {
   const made = new Map();
   return (pool, forecast, box) => {
@@ -93,7 +93,7 @@ export async function show(main) {
     if (chosen().some((pool) => !forecasts.has(pool.name))) look();
   }
 
-  // A forecast is a costly question: one pool after the other, and not again before a minute has passed.
+  // A forecast takes the server seconds, so they are requested one pool after the other, and not too often.
   async function look() {
     if (requestedAt) return;
     requestedAt = Date.now();

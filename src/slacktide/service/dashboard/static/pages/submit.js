@@ -45,7 +45,7 @@ function inputs() {
     kind: el("input", { id: "kind", autocomplete: "off" }), folder: el("input", { id: "folder", type: "file", accept: ".zip" }) };
 }
 
-// The same content under the same key is the same job, however often the button is pressed.
+// Returns the same key while the content is the same, so that pressing the button twice submits one job.
 function keys() {
   let key = newKey(), of = null;
   return (body) => {
@@ -77,7 +77,7 @@ export async function show(main, me) {
   }
 
   planning.addEventListener("click", () => during(planning, "Planning…", async () => {
-    found.replaceChildren(); // a plan of something else would mislead
+    found.replaceChildren(); // the plan of another job file would be misleading
     found.replaceChildren(...plan(await ask("POST", "/api/v1/plan", { body: { text: given.text.value } })));
   }));
 

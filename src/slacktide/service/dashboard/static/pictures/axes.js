@@ -4,7 +4,7 @@ import { hours } from "../words.js";
 
 export const LEFT = 52, RIGHT = 12, TOP = 10, BOTTOM = 24, HEIGHT = 200, LEAST = 1e-9;
 
-// A round step that cuts a range into about `pieces` parts.
+// A round step that divides a range into about `pieces` parts.
 export function step(range, pieces, bases = [1, 2, 2.5, 5, 10]) {
   const rough = Math.max(range, LEAST) / pieces, ten = 10 ** Math.floor(Math.log10(rough));
   return ten * (bases.find((base) => base * ten >= rough * 0.999) ?? 10);
@@ -20,13 +20,13 @@ function ticks(from, until, size) {
   return Array.from({ length: last - first + 1 }, (_, at) => (first + at) * size);
 }
 
-// Where hours and values lie in a picture of a width. A point is [hour, value] or, of a band, [hour, low, high].
+// Maps hours and values to the pixels of a picture. A point is [hour, value], or in a band [hour, low, high].
 export function scales(spec, width) {
   const all = spec.series.flatMap((one) => one.points).filter((point) => point[1] !== null);
   const first = spec.from ?? 0;
   const last = Math.max(spec.until ?? 0, ...all.map(([hour]) => hour), first + 1 / 60);
   const highest = Math.max(spec.most ?? 0, ...all.map((point) => point.at(-1)));
-  const top = highest > LEAST ? highest : 1; // where all is zero, or nothing is there yet, ticks still differ
+  const top = highest > LEAST ? highest : 1; // so that ticks differ even if all values are zero or missing
   const size = spec.whole ? Math.max(1, Math.ceil(step(top, 4))) : step(top, 4);
   const most = Math.max(1, Math.ceil(top / size - 1e-6)) * size;
   return {
@@ -42,7 +42,7 @@ export function axes(spec, to) {
     svg("text", { x: LEFT - 6, y: to.y(value) + 4, "text-anchor": "end" }, spec.format(value, to.size))]);
   const each = hourStep(to.last - to.first, Math.max(2, Math.floor(to.width / 90)));
   const times = ticks(to.first, to.last, each).map((hour) => {
-    const x = to.x(hour), near = x > to.width - RIGHT - 16; // a word at the edge must not be cut off
+    const x = to.x(hour), near = x > to.width - RIGHT - 16; // a label at the edge must not be cut off
     return svg("text", { x: near ? to.width - 2 : x, y: HEIGHT - 6, "text-anchor": near ? "end" : "middle" },
       (spec.time ?? hours)(hour));
   });

@@ -1,5 +1,5 @@
-// Charts in SVG: steps, lines and bands over hours, distinguished by color, by dashes and by words. A chart can be
-// read with the pointer, with the arrow keys and as a table, and draws itself again when its size changes.
+// Charts in SVG: steps, lines and bands over hours, distinguished by color, dashes and names. A chart can be read
+// with the pointer, with the arrow keys and as a table, and redraws itself when its size changes.
 import { axes, BOTTOM, HEIGHT, LEAST, LEFT, mark, RIGHT, scales, TOP } from "./axes.js";
 import { el, svg } from "../dom.js";
 import { hours } from "../words.js";
@@ -51,7 +51,7 @@ function path(points, stepped, to) {
   return said;
 }
 
-// A band is drawn as its upper edge and back along the lower one.
+// The outline of a band: along its upper edge and back along the lower one.
 function area(one, to) {
   const there = one.points.filter((point) => point[1] !== null);
   const edge = (place) => there.map((point) => `${to.x(point[0]).toFixed(1)} ${to.y(point[place]).toFixed(1)}`);
@@ -73,7 +73,7 @@ function drawn(drawing, spec, readout) {
   if (had) picture.focus();
 }
 
-// The point of a series at an hour, without the hour: of steps the last before it, of lines the one in between.
+// The values of a series at an hour: for steps those of the last point before it, for lines interpolated ones.
 function at(one, hour) {
   let before = null;
   for (const point of one.points) {
@@ -98,7 +98,7 @@ function reading(spec, hour) {
   return `${(spec.time ?? hours)(hour)}: ${values.map(([name, value]) => `${name} ${value}`).join(" · ")}`;
 }
 
-// The same in figures, for readers who cannot see the picture: some moments, evenly over the time that is shown.
+// The chart as a table, for users who cannot see the picture: values at moments spread evenly over the time shown.
 function listed(head, body, spec) {
   const { first, last } = scales(spec, 300), cell = (tag) => (text) => el(tag, tag === "th" ? { scope: "col" } : {}, text);
   head.replaceChildren(...["time", ...spec.series.map((one) => one.name)].map(cell("th")));

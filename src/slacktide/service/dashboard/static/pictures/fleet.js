@@ -1,4 +1,4 @@
-// What the pictures of a fleet show: its money against the straight line, and the price of an hour of waiting.
+// The charts of a fleet: its spending against the straight line, and the price of an hour of waiting.
 import { price, usd } from "../words.js";
 
 const known = (value) => value !== null && value !== undefined;

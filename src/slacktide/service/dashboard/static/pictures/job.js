@@ -1,4 +1,4 @@
-// What the pictures of a job show, made from its course.
+// The charts of a job, made from its course.
 import { amount, least, price } from "../words.js";
 
 function series(points, end, name, look, of, stepped = true) {
@@ -30,7 +30,7 @@ function done(job, course) {
 const LOOKS = ["spot", "second", "third", "fourth"];
 export const MOST_POOLS = LOOKS.length;
 
-// The pools that a job was in, the one where it was last at the end.
+// The pools that a job was in, the most recent one last.
 export const poolsOf = (course) => [...new Set(course.points.map((point) => point.pool).reverse())].reverse();
 
 // The price in one pool, for as long as the job was there.

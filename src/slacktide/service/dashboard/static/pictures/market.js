@@ -1,4 +1,4 @@
-// What the pictures of a pool show: its last two days, and bands of the next one from the model that plans use.
+// The charts of a pool: its last two days, and a forecast for the next day as bands, by the model that plans use.
 import { amount, hours, percent, price } from "../words.js";
 
 function past(pool, list) {
@@ -6,7 +6,7 @@ function past(pool, list) {
   return [...list.map((value, slot) => [(slot - slots + 1) * pool.slot_hours, value])];
 }
 
-// The lists of a forecast begin with the present slot.
+// The lists of a forecast begin with the current slot.
 const ahead = (forecast, list) => list.map((value, slot) => [slot * forecast.slot_hours, value]);
 
 function expected(forecast, bands) {
@@ -42,7 +42,7 @@ export function chances(forecast) {
   return `Chance of any spot: ${[1, 6, 24].map((hour) => `${percent(share(hour))} in ${hour} h`).join(", ")}.`;
 }
 
-// How good it is: the same model, tried from moments that are past by now.
+// How good the forecast is: the same model, tried from past moments.
 export function checked(check) {
   const model = "From the model that plans use.";
   if (!check) return `${model} There is too little history to say how good it is.`;
