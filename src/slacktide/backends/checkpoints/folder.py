@@ -1,4 +1,4 @@
-"""The folder into which a job writes its checkpoints: what of it is copied, and how it is replaced."""
+"""The folder into which a job writes its checkpoints: which files are copied, and how it is replaced."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STAMP = f"{OURS}-checkpoint.json"  # says which attempt of which job last worked
 
 
 class FileState(NamedTuple):
-    """What shows whether a file is still the same."""
+    """The parts of a file's status that show whether it is still the same."""
 
     inode: int
     bytes: int
@@ -28,10 +28,10 @@ class FileState(NamedTuple):
 
 
 class FolderListing(NamedTuple):
-    """What there was in a folder, by names relative to it with `/` between."""
+    """The content of a folder, by names relative to it, with `/` between."""
 
     files: Mapping[str, FileState]
-    links: Mapping[str, str]  # links that stay in the folder, with where they lead from where they are
+    links: Mapping[str, str]  # links that stay inside, each with its relative target
 
 
 class Stamp(NamedTuple):
@@ -50,19 +50,19 @@ class CheckpointCopy(NamedTuple):
     done_share: float
     files: int
     bytes: int
-    copied_bytes: int  # what was not there yet
+    copied_bytes: int  # without files that were there already
     copied: bool = True  # False of a load: the folder had this checkpoint, or something newer, already
 
 
 def is_draft(name: str) -> bool:
-    """Whether a name is that of something half-written, or of ours."""
+    """Whether a name is that of a half-written file, or of one of our own files."""
     return name.endswith(".tmp") or name.startswith(OURS) or (name.startswith(".") and ".draft" in name)
 
 
 def listing(folder: Path) -> FolderListing:
-    """Return what is to be copied of a folder; raises OSError, also when something vanishes meanwhile.
+    """Return what to copy of a folder; raises OSError, also if a file vanishes meanwhile.
 
-    Raises BackendError for a link that leads out of the folder: what is behind it would not be copied, so the
+    Raises BackendError for a link that leads out of the folder: its target would not be copied, so the
     checkpoint would not be whole.
     """
     files: dict[str, FileState] = {}
@@ -78,7 +78,7 @@ def listing(folder: Path) -> FolderListing:
 
 
 def look(found: os.stat_result) -> FileState:
-    """Return what of a file's state changes with its content."""
+    """Return the parts of a file's status that change when its content does."""
     return FileState(found.st_ino, found.st_size, found.st_ctime_ns, found.st_mtime_ns)
 
 
@@ -115,7 +115,7 @@ def _link(folder: Path, name: str) -> str:
 
 
 def safe_name(name: object) -> str:
-    """Return a name from a store if it is one of a file in the folder; raises ValueError."""
+    """Return a name from a store; raises ValueError if it is not that of a file inside the folder."""
     parts = name.split("/") if isinstance(name, str) else [""]
     if any(part in ("", ".", "..") or "\0" in part for part in parts) or is_draft(parts[-1]):
         raise ValueError(f"unsafe name {name!r}")
@@ -123,7 +123,7 @@ def safe_name(name: object) -> str:
 
 
 def safe_link(name: str, there: object) -> str:
-    """Return where a link from a store leads if that is in the folder; raises ValueError."""
+    """Return the target of a link from a store; raises ValueError if it is not inside the folder."""
     if not isinstance(there, str) or not there or "\0" in there or there.startswith("/"):
         raise ValueError(f"unsafe link {name!r}")
     inside = os.path.normpath(os.path.join(os.path.dirname(name), there))
@@ -143,24 +143,24 @@ def read_stamp(folder: Path) -> Stamp | None:
 
 
 def write_stamp(folder: Path, stamp: Stamp) -> None:
-    """Say who works in a folder from now on; makes the folder; raises OSError."""
+    """Make a folder and note who works in it from now on; raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
     replace_file(folder / STAMP, json.dumps(stamp._asdict()).encode(), 0o666)
 
 
 def loading_folder(folder: Path) -> Path:
-    """Return an empty folder next to this one in which a checkpoint is put together; raises OSError."""
+    """Make an empty folder next to this one, for a checkpoint that is being loaded; raises OSError."""
     fresh = folder.with_name(f".{folder.name}.slacktide-loading")
     if fresh.exists():
-        shutil.rmtree(fresh)  # of a process that was killed
+        shutil.rmtree(fresh)  # left by a process that was killed
     fresh.mkdir(parents=True)
     return fresh
 
 
 def put_in_place(fresh: Path, folder: Path) -> None:
-    """Let a folder be this new one; what was there is set aside next to it; raises OSError.
+    """Replace a folder by a new one, and keep the old one next to it under another name; raises OSError.
 
-    A kill in between leaves no folder, and then the next load puts it there.
+    If the process is killed in between, there is no folder until the next load.
     """
     aside = folder.with_name(f".{folder.name}.slacktide-replaced")
     if folder.exists():

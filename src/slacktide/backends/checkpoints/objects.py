@@ -1,7 +1,7 @@
-"""What is in a store: objects, through a pyarrow file system, and the manifests that name them.
+"""Objects in a checkpoint store, through a pyarrow file system, and the manifests that name them.
 
-Objects are read, written whole, listed and removed. A manifest is one whole checkpoint: which files it has,
-and which blob holds the content of each.
+Objects are read, written whole, listed and removed. A manifest describes one whole checkpoint: which files it
+has, and which blob holds the content of each.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from slacktide.core.errors import BackendError
 from slacktide.core.files import make_durable
 
 CHUNK_BYTES = 1 << 23
-MOST_BYTES = 1 << 26  # the most that is read at once: a manifest has one line for each file
+MOST_BYTES = 1 << 26  # the largest small object that is read: a manifest has some lines for each file
 
 
 class Content(NamedTuple):
-    """What was read or copied."""
+    """Hash and size of what was read or copied."""
 
     sha256: str
     bytes: int
@@ -37,13 +37,13 @@ class StoredObject(NamedTuple):
 
     name: str
     bytes: int
-    written_s: float  # by the store's own clock
+    written_s: float  # when, on the store's own clock
 
 
 def pumped(
     read: Callable[[int], bytes], write: Callable[[bytes], object], moved: Callable[[], None]
 ) -> Content:
-    """Copy until nothing is left to read, and return what that was."""
+    """Copy until nothing is left to read; call `moved` after each part."""
     whole, size = hashlib.sha256(), 0
     while part := read(CHUNK_BYTES):
         write(part)
@@ -54,17 +54,17 @@ def pumped(
 
 
 class Objects:
-    """What is below one folder of a store; all methods raise OSError."""
+    """The objects below one folder of a store; all methods raise OSError."""
 
     def __init__(self, store: Any, root: str, base: str, moved: Callable[[], None]) -> None:
         self._store, self._root, self._base, self._moved = store, root, base, moved
         self._local = store.type_name == "local"
 
     def entries(self, part: str) -> list[StoredObject]:
-        """List a folder; one that is not there is empty."""
+        """List a folder; a missing one counts as empty."""
         from pyarrow import fs
 
-        if self._local and not os.path.isdir(self._root):  # a disk that is not mounted is no empty store
+        if self._local and not os.path.isdir(self._root):  # an unmounted disk is not an empty store
             raise FileNotFoundError(f"{self._root} must be a folder that exists, found none; make it")
         selector = fs.FileSelector(f"{self._base}/{part}", allow_not_found=True)
         files = [info for info in self._store.get_file_info(selector) if info.type == fs.FileType.File]
@@ -76,7 +76,7 @@ class Objects:
             return bytes(stream.read(MOST_BYTES))
 
     def write_whole(self, path: str, content: bytes) -> None:
-        """Write a small object whole or not at all: objects of a store are, files are by their renaming."""
+        """Write a small object whole or not at all: stores do that themselves, a local file is renamed."""
         target = f"{self._base}/{path}"
         draft = f"{target}.tmp" if self._local else target
         self._make_folder(target)
@@ -88,7 +88,7 @@ class Objects:
             make_durable(Path(target).parent)
 
     def upload(self, file: BinaryIO, path: str) -> Content:
-        """Copy a file to where nothing is yet; a kill may leave half of it."""
+        """Copy a file to a new object; if the process is killed, half of it may remain."""
         target = f"{self._base}/{path}"
         self._make_folder(target)
         try:
@@ -97,7 +97,7 @@ class Objects:
             if self._local:
                 make_durable(Path(target))
         except OSError:
-            with suppress(OSError):  # each try would leave another half on a disk that is full
+            with suppress(OSError):  # otherwise every try would leave another half on a full disk
                 self._store.delete_file(target)
             raise
         return content
@@ -120,7 +120,7 @@ class Objects:
         self._store.delete_file(f"{self._base}/{path}")
 
     def _make_folder(self, path: str) -> None:
-        if self._local:  # stores of objects have no folders
+        if self._local:  # object stores have no folders
             self._store.create_dir(path.rpartition("/")[0], recursive=True)
 
 
@@ -130,7 +130,7 @@ _BLOB = re.compile(r"([0-9a-f]{64})\.[0-9a-f]{16}")
 
 
 class Damaged(BackendError):
-    """What a store holds is not what was saved."""
+    """The content of a store is not what was saved."""
 
 
 class Stored(NamedTuple):
@@ -143,34 +143,34 @@ class Stored(NamedTuple):
 
 
 class Number(NamedTuple):
-    """What orders checkpoints: the highest attempt wins, then the highest number."""
+    """The number of a checkpoint: the newest has the highest attempt, and in that the highest number."""
 
     attempt: int
     number: int
-    nonce: str  # keeps two writers of one number from overwriting each other
+    nonce: str  # keeps two writers of the same number from overwriting each other
     retired: bool = False
 
     @property
     def path(self) -> str:
-        """Where the manifest is."""
+        """The path of the manifest."""
         ending = "retired" if self.retired else "json"
         return f"manifests/{self.attempt:06d}-{self.number:06d}-{self.nonce}.{ending}"
 
 
 def number_of(file: str) -> Number | None:
-    """Return which manifest a file is; None for one that is none."""
+    """Return the number in the name of a manifest file; None for any other file."""
     found = _FILE.fullmatch(file)
     return None if found is None else Number(int(found[1]), int(found[2]), found[3], found[4] == "retired")
 
 
 def is_blob(name: str) -> bool:
-    """Whether a name in the folder of blobs is one that we gave."""
+    """Whether the name of a file is that of a blob."""
     return _BLOB.fullmatch(name) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """One whole checkpoint."""
+    """The description of one whole checkpoint."""
 
     job: str
     attempt: int
@@ -193,7 +193,7 @@ class Manifest:
 
 
 def decode(content: bytes, where: str) -> Manifest:
-    """Read a manifest; raises Damaged for what is none, or names files outside of the folder."""
+    """Read a manifest; raises Damaged if it is invalid or names files outside of the folder."""
     try:
         return _decoded(json.loads(content))
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
@@ -224,7 +224,7 @@ def _decoded(fact: Any) -> Manifest:
 
 
 def _check_no_way_through(files: Mapping[str, Stored], links: Mapping[str, str]) -> None:
-    """Refuse names below a file or a link of the same manifest: no file is written through a link."""
+    """Raise ValueError for names below a file or link of the manifest: none is written through a link."""
     for name in (*files, *links):
         parts = name.split("/")
         above = {"/".join(parts[:end]) for end in range(1, len(parts))}

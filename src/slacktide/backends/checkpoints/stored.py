@@ -1,6 +1,6 @@
-"""The checkpoints of a job in a store: brought before its workers start, copied while they run and after.
+"""Keeps a job's checkpoints in a store: loads them before workers start, saves them while they run and after.
 
-Nothing here waits: a child process copies, and every step polls it for results. What the store has not
+Nothing here waits: a child process copies, and every step polls it for results. Work that the store has not
 acknowledged does not count as checkpointed.
 """
 
@@ -20,20 +20,20 @@ from slacktide.backends.workers.launch import Launch
 from slacktide.core.child_process import ChildProcess
 from slacktide.files.store_url import parse_url
 
-# Not from the vault, which the child alone needs.
+# Nothing is imported from the vault, which only the child needs.
 
 SILENT_S = 120.0
-"""Longer than it takes to give up on a store that is down: a child that is silent for this long hangs."""
+"""A child that is silent for this long hangs: giving up on a store that is down takes less time."""
 Action: TypeAlias = Literal["save", "load"]
 
 
 class CopyResult(NamedTuple):
-    """What became of a request."""
+    """The result of a request."""
 
     kind: Action
     attempt: int
-    checkpoint: CheckpointCopy | None = None  # None after a load: the store holds nothing
-    failure: str = ""  # why it was not carried out; empty when it was
+    checkpoint: CheckpointCopy | None = None  # None after a load: the store has none
+    failure: str = ""  # why it failed; empty if it did not
     fenced: bool = False  # whether trying again is useless, because newer workers have saved
 
 
@@ -46,20 +46,20 @@ class _Request(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Mover:
-    """The checkpoints of one job on their way; raises InputError for a URL that is none."""
+    """Copies one job's checkpoints through a child process; raises InputError for an invalid URL."""
 
     url: str
     owner: str
     job: str
     keep: int = 2
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Variables that the child has in addition to our own: the job's credentials."""
+    """Variables that the child gets in addition to our own: the job's credentials."""
     silent_s: float = SILENT_S
     _child: ChildProcess = field(init=False, repr=False)
     _under_way: _Request | None = field(default=None, init=False)
     _next: _Request | None = field(default=None, init=False)
     _unsent: list[CopyResult] = field(default_factory=list, init=False)
-    """Requests that could not be handed to a child, until the next poll reports them."""
+    """Requests for which no child could be started, until the next poll reports them."""
     _last_sign_s: float = field(default=0.0, init=False)
     """When the child last wrote anything, or was given a request."""
     _id: int = field(default=0, init=False)
@@ -70,7 +70,7 @@ class Mover:
 
     @property
     def busy(self) -> bool:
-        """Whether anything is under way or waits for that."""
+        """Whether a request is under way or waiting."""
         return self._under_way is not None or self._next is not None
 
     @property
@@ -79,15 +79,15 @@ class Mover:
         return self._child.pid
 
     def save(self, folder: Path, attempt: int, share: float) -> None:
-        """Copy a folder to the store, as soon as nothing else is under way."""
+        """Copy a folder to the store once the request under way is done; replaces a request that waits."""
         self._request(_Request("save", str(folder), attempt, share))
 
     def load(self, folder: Path, attempt: int) -> None:
-        """Make a folder ready for an attempt: bring the newest checkpoint unless the folder has it."""
+        """Load the newest checkpoint into a folder for an attempt, unless the folder already has it."""
         self._request(_Request("load", str(folder), attempt))
 
     def poll(self) -> list[CopyResult]:
-        """Return what was done or failed since the last poll, and begin what waits."""
+        """Return which requests succeeded or failed since the last poll, and begin the one that waits."""
         unsent, self._unsent = self._unsent, []
         outcomes = [*unsent, *self._answers(), *self._lost()]
         if self._under_way is None and self._next is not None:
@@ -96,7 +96,7 @@ class Mover:
         return outcomes
 
     def close(self) -> None:
-        """End the child; what is under way is not done, and what was saved stays."""
+        """End the child and drop its requests; what was saved stays."""
         self._child.close()
         self._under_way = self._next = None
 
@@ -123,14 +123,14 @@ class Mover:
         outcomes = []
         for message in self._child.receive():
             self._last_sign_s = time.monotonic()
-            # Signs of life have no id, and an id of before belongs to a request that was given up.
+            # Signs of life have no id, and an older id belongs to a request that was given up.
             if self._under_way is not None and message.get("id") == self._id:
                 outcomes.append(_outcome(self._under_way, message))
                 self._under_way = None
         return outcomes
 
     def _lost(self) -> list[CopyResult]:
-        """Clear a child away that has died or hangs; return the failure of what it had under way."""
+        """Remove a child that has died or hangs; return its request as failed."""
         code = self._child.exit_code
         silent_s = time.monotonic() - self._last_sign_s
         if code is None and (self._under_way is None or silent_s < self.silent_s):
@@ -156,16 +156,16 @@ def _outcome(request: _Request, message: dict[str, Any]) -> CopyResult:
 
 
 RETRY_S = 5.0  # how long to wait after a store could not be used
-REST_S = 1.0  # how long to wait after a save: who reports ten times a second is not copied ten times a second
+REST_S = 1.0  # how long to wait after a save: a job may report far more often than it should be copied
 LAST_SAVE_S = 15.0
-"""How much longer than the grace the last save of an attempt may take before it is given up."""
+"""How much longer than the grace period the last save of an attempt may take before it is given up."""
 LONGEST_REASON = 300  # the longest part of a store's error message that is shown
 CREDENTIALS = ("AWS_", "GOOGLE_", "GCLOUD_", "CLOUDSDK_")
-"""What the names of a job's own variables begin with that the store is opened with."""
+"""Prefixes of the job's own variables that are used to open the store."""
 
 
 class StoredCheckpoints:
-    """What the store of one job holds, as far as it is known here."""
+    """The checkpoints of one job in its store, as far as they are known here."""
 
     def __init__(self, launch: Launch, owner: str, note: Path) -> None:
         spec = launch.spec
@@ -174,7 +174,7 @@ class StoredCheckpoints:
         self.trouble = ""  # why the store cannot be used just now; empty when it can
         self.safe_share = read_note(note) or 0.0
         """How much work the newest checkpoint in the store holds."""
-        self.over = 0  # the last attempt whose last save is over, whatever came of it
+        self.over = 0  # the last attempt whose last save is over, whether it succeeded or not
         self._note = note
         self._folder, self._worked = launch.checkpoint_dir, spec.worked
         self._patience_s = spec.grace_s + LAST_SAVE_S
@@ -192,7 +192,7 @@ class StoredCheckpoints:
         """The attempt whose workers have gone, and until when its last save is waited for."""
 
     def poll(self, now: float) -> None:
-        """Take in what the store has answered."""
+        """Take in the results of requests."""
         for outcome in self._mover.poll():
             if outcome.failure:
                 self._failed(outcome, now)
@@ -202,9 +202,9 @@ class StoredCheckpoints:
                 self._saved(outcome, now)
 
     def ready(self, attempt: int, reported_share: float, now: float) -> bool:
-        """Whether the workers of an attempt may start; brings the newest checkpoint until they may.
+        """Whether the workers of an attempt may start; first loads the newest checkpoint for them.
 
-        `reported_share` is what was last reported to be saved.
+        `reported_share` is the share of the work that was last reported to be saved.
         """
         if self._ready != attempt and not self._mover.busy and now >= self._not_before:
             self._worked |= reported_share > 0.0
@@ -213,13 +213,13 @@ class StoredCheckpoints:
         return self._ready == attempt
 
     def keep(self, attempt: int, reported_share: float | None, now: float) -> None:
-        """Copy what workers report to have saved, unless the store has it; None: they reported nothing."""
+        """Copy the folder if workers report to have saved what the store lacks; None: they report nothing."""
         if reported_share in (None, self.safe_share) or self._mover.busy or now < self._not_before:
             return
         self._mover.save(self._folder, attempt, reported_share or 0.0)
 
     def finish(self, attempt: int, reported_share: float | None, now: float) -> None:
-        """Copy what workers left who have all gone, and wait for that, but not forever."""
+        """Copy what workers left once all have gone; wait for that, but not forever."""
         if self.over == attempt:
             return
         share = self._base_share if reported_share is None else reported_share
@@ -238,7 +238,7 @@ class StoredCheckpoints:
             (self._folder / STAMP).unlink()
 
     def close(self) -> None:
-        """End the child; what it had under way is not done."""
+        """End the child; a request under way is dropped."""
         self._mover.close()
 
     def rest(self) -> None:
@@ -249,7 +249,7 @@ class StoredCheckpoints:
     def _save_last(self, attempt: int, share: float) -> None:
         if has_files(self._folder):
             self._mover.save(self._folder, attempt, share)
-        else:  # they left nothing, or a user removed it: what the store has stays
+        else:  # they left nothing, or a user removed it: the store stays as it is
             self.over = attempt
 
     def _failed(self, outcome: CopyResult, now: float) -> None:
@@ -288,7 +288,7 @@ class StoredCheckpoints:
 
 
 def read_note(path: Path) -> float | None:
-    """Return how much work a store was last known to hold; None when that was never known."""
+    """Return the share of the work that a store was last known to hold; None if that was never known."""
     try:
         return float(read_text(path))
     except (OSError, ValueError):

@@ -3,10 +3,10 @@
     <root>/<owner>/<job>/blobs/<sha256>.<nonce>                      the content of a file
     <root>/<owner>/<job>/manifests/<attempt>-<number>-<nonce>.json   one whole checkpoint, written last
 
-A blob counts only once a manifest names it, and every writer writes blobs of its own, so whatever a writer
-leaves that was killed is garbage and not damage. The highest attempt wins, then the highest number: workers
-that were cut off and go on saving change nothing. What is not needed any more goes in two steps an hour apart
-(a manifest is retired, later its blobs are removed), so that a save that builds on it is over by then.
+A blob counts only once a manifest names it, and every writer writes its own blobs, so a writer that is killed
+leaves garbage but no damage. The newest checkpoint has the highest attempt, and in that the highest number:
+workers that were cut off and go on saving change nothing. Old checkpoints go in two steps an hour apart (a
+manifest is retired, later its blobs are removed), so that a save that uses them is over by then.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ from slacktide.files.store_url import open_store
 
 STREAMS = 4  # files that are copied at the same time
 PASSES = 20
-"""How often a folder is listed until it stays the same while it is read; only what changed is read again."""
-KEPT_S = 3600.0  # for how long nothing is removed that a save under way may need
+"""How often to read a folder that changes meanwhile; after the first pass only what changed is read."""
+KEPT_S = 3600.0  # for how long blobs that a save under way may need are not removed
 
 _NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,128}")
 
@@ -58,7 +58,7 @@ class Unsteady(BackendError):
 
 @dataclass(slots=True)
 class Vault:
-    """The checkpoints of one job; all methods raise OSError when the store does not answer as it should."""
+    """The checkpoints of one job in a store; all methods raise OSError if the store fails."""
 
     store: Any  # a pyarrow file system
     root: str
@@ -66,10 +66,10 @@ class Vault:
     job: str
     streams: int = STREAMS
     kept_s: float = KEPT_S
-    moved: Callable[[], None] = lambda: None  # called as bytes are read and copied: a sign of life
+    moved: Callable[[], None] = lambda: None  # called after each part that is read or copied: a sign of life
     _objects: Objects = field(init=False)
     _known: dict[tuple[str, FileState], Stored] = field(default_factory=dict, init=False)
-    """What was last saved, by name and state of the file."""
+    """Where the content of each file that was last saved is, by the file's name and state."""
 
     def __post_init__(self) -> None:
         for name in (self.owner, self.job):
@@ -83,15 +83,15 @@ class Vault:
         if not current:
             return None
         newest = max(current)[:2]
-        # Two writers may have had the same number, when one was thought dead: the one with more work counts.
+        # Two writers have the same number if one was wrongly thought dead: the one with more work counts.
         tied = [self._read(number) for number in current if number[:2] == newest]
         return max(tied, key=lambda manifest: (manifest.done_share, manifest.written_utc))
 
     def save(self, folder: Path, attempt: int, done_share: float) -> CheckpointCopy:
-        """Copy what is new of a folder, blobs first and the manifest last.
+        """Save a folder: copy files that the store lacks, then write the manifest.
 
-        Raises Fenced when a higher attempt has saved, Unsteady when the folder does not keep still, and
-        BackendError when it cannot be copied; then the checkpoint before stays the newest.
+        Raises Fenced if a higher attempt has saved, Unsteady if the folder keeps changing, and BackendError
+        if it cannot be copied; the checkpoint before then stays the newest.
         """
         self._next_number(attempt)
         before = self._content()
@@ -115,11 +115,11 @@ class Vault:
         return _copy_of(manifest, copied)
 
     def restore(self, folder: Path, attempt: int) -> CheckpointCopy | None:
-        """Make a folder ready for the workers of an attempt: load the newest checkpoint unless it has it.
+        """Load the newest checkpoint into a folder for the workers of an attempt, unless it is there already.
 
-        A folder in which the attempt that saved last, or a later one, has worked holds that checkpoint or a
-        newer one. What another folder held is set aside next to it. None when there is no checkpoint in the
-        store; the folder then stays as it is, and also when this raises Damaged.
+        It is if the attempt that saved last, or a later one, has worked in the folder. Otherwise what the
+        folder held is kept next to it under another name. Returns None if the store has no checkpoint; the
+        folder then stays as it is, as it does if this raises Damaged.
         """
         place, manifest = Path(os.path.realpath(folder)), self.latest()
         stale = manifest is not None and self._worked_in(place) < manifest.attempt
@@ -131,9 +131,9 @@ class Vault:
         return _copy_of(manifest, manifest.size_bytes if stale else 0)._replace(copied=stale)
 
     def retain(self, keep: int = 2) -> int:
-        """Keep the newest checkpoints, this many, and remove what no save can need; returns how many blobs.
+        """Keep this many of the newest checkpoints, and remove blobs that no save can need; return how many.
 
-        Time is that of the newest manifest, by the store's own clock.
+        Now is when the newest manifest was written, on the store's own clock.
         """
         found = sorted(self._manifests(), reverse=True)
         current = [number for number, _ in found if not number.retired]
@@ -178,7 +178,7 @@ class Vault:
         return 1 + (newest.number if newest.attempt == attempt else 0)
 
     def _content(self) -> dict[str, Stored]:
-        """Return by its hash what the store holds of the newest checkpoint; nothing if it is damaged."""
+        """Return the whole blobs of the newest checkpoint, by hash; none if its manifest is damaged."""
         try:
             newest = self.latest()
         except Damaged:
@@ -193,7 +193,7 @@ class Vault:
     def _copied(
         self, folder: Path, known: dict[tuple[str, FileState], Stored], before: Mapping[str, Stored]
     ) -> tuple[FolderListing, dict[str, Stored], int]:
-        """Copy until a listing after all was read equals the one before: then all of it was there at once."""
+        """Copy a folder until it is the same after a pass as before: then the copy is a consistent state."""
         content = dict(before)
         for _ in range(PASSES):
             try:
@@ -214,7 +214,7 @@ class Vault:
         )
 
     def _put(self, path: Path, look: FileState, content: dict[str, Stored]) -> Stored:
-        """Have the content of a file in the store; raises _Changed when it is not what it was."""
+        """Store a file's content, unless the store has it; raises _Changed if the file has changed."""
         with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
             digest = self._objects.digest(file)
             if digest not in content:
@@ -228,14 +228,14 @@ class Vault:
         return content[digest]._replace(mtime_ns=look.mtime_ns)
 
     def _check_there(self, files: Mapping[str, Stored]) -> None:
-        """See that the store has all blobs, whole, before a manifest names them."""
+        """Check that the store has all blobs, whole, before a manifest names them; raises BackendError."""
         sizes = self._sizes()
         lost = [name for name, stored in files.items() if sizes.get(stored.blob) != stored.bytes]
         if lost:
             raise BackendError(f"the store must hold what was copied to it, found no content of {lost[0]!r}")
 
     def _retire(self, numbers: Iterable[Number]) -> set[str]:
-        """Let manifests count no more, and return the blobs that they name."""
+        """Mark manifests as retired, so that they no longer count; return the blobs that they name."""
         named: set[str] = set()
         for number in numbers:
             manifest = self._read(number)
@@ -248,7 +248,7 @@ class Vault:
         return {stored.blob for number in numbers for stored in self._read(number).files.values()}
 
     def _worked_in(self, folder: Path) -> int:
-        """Return the attempt of this job that last worked in a folder; -1: none did, or nothing is there."""
+        """Return the attempt of this job that last worked in a folder; -1: none, or the folder is empty."""
         stamp = disk.read_stamp(folder)
         if stamp is None or (stamp.owner, stamp.job) != (self.owner, self.job) or not disk.has_files(folder):
             return -1
@@ -275,7 +275,7 @@ class Vault:
 
 
 class _Changed(Exception):
-    """A file is not what it was when it was listed."""
+    """A file has changed since it was listed."""
 
 
 def _copy_of(manifest: Manifest, copied_bytes: int) -> CheckpointCopy:
@@ -287,7 +287,7 @@ SIGN_S = 1.0  # how often a copy under way gives a sign of life
 
 
 class _SignsOfLife:
-    """Reports to the parent that bytes move, no more often than it needs to know."""
+    """Tells the parent, at most every SIGN_S, that bytes move."""
 
     def __init__(self, parent: ParentProcess) -> None:
         self._parent, self._next_s = parent, 0.0
@@ -299,7 +299,7 @@ class _SignsOfLife:
 
 
 def main() -> None:
-    """Serve until the input ends."""
+    """Answer requests until the input ends."""
     parent = ParentProcess()
     vault: Vault | None = None
     for request in parent.requests():
@@ -311,7 +311,7 @@ def main() -> None:
             answer = {"failed": str(error), "fenced": True}
         except (SlacktideError, OSError, ImportError) as error:
             answer = {"failed": str(error) or type(error).__name__}
-        except Exception as error:  # a library's own: the parent has to know, and may try again
+        except Exception as error:  # an error of a library: the parent has to know, and may try again
             answer = {"failed": f"{type(error).__name__}: {error}"}
         parent.send({"id": request["id"], **answer})
 
@@ -326,7 +326,7 @@ def _carry_out(vault: Vault, request: dict[str, Any]) -> CheckpointCopy | None:
     if request["kind"] == "load":
         return vault.restore(folder, attempt)
     saved = vault.save(folder, attempt, request["share"])
-    with suppress(SlacktideError, OSError):  # it is saved all the same; the next save tidies up
+    with suppress(SlacktideError, OSError):  # the checkpoint is saved all the same; the next save tidies up
         vault.retain(request["keep"])
     return saved
 

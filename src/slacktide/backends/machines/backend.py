@@ -1,4 +1,4 @@
-"""The base of back ends whose workers run on machines, rented or not, over any link to their agents."""
+"""The base of back ends whose workers run on other machines, rented or not, over any link to their agents."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from slacktide.journal.state.tickets import Fact, MachineKind, MachineLog, Ticke
 from slacktide.providers.base import Need, Renting, Stock, Use
 from slacktide.providers.reconciler import Reconciler
 
-STEP_S = 2.0  # how often the machines are listed when nothing else is to be done
+STEP_S = 2.0  # how often the provider is asked for its machines when nothing has changed
 SOON_S = 0.2  # how soon again when something has changed
 
 
 class ReconcileRequest(NamedTuple):
-    """What a step is to bring about."""
+    """What a step of the reconciler has to achieve."""
 
     want: Mapping[MachineKind, int]
     use: Use
@@ -37,7 +37,7 @@ class ReconcileRequest(NamedTuple):
 
 
 class HandedMachineLog:
-    """A diary whose notes are written by another thread, in the order in which they come."""
+    """The reconciler's machine log: its notes are written in order by the thread that owns the journal."""
 
     def __init__(self, tickets: Tickets) -> None:
         self.notes: queue.SimpleQueue[tuple[tuple[Fact, ...], Future[Tickets]]] = queue.SimpleQueue()
@@ -45,7 +45,7 @@ class HandedMachineLog:
         self.seen = tickets
 
     def note(self, *facts: Fact) -> None:
-        """Have facts written down, and wait for it."""
+        """Have facts written down, and wait until they are."""
         done: Future[Tickets] = Future()
         if self.closed:
             raise BackendError("the controller has ended")
@@ -53,18 +53,19 @@ class HandedMachineLog:
         self.seen = done.result()
 
     def tickets(self) -> Tickets:
-        """Return the account as of the last note."""
+        """Return the tickets as of the last note."""
         return self.seen
 
 
 class ReconcilerThread:
-    """Steps a reconciler again and again; all calls come from the thread that owns the journal."""
+    """Runs a reconciler in a thread; the thread that owns the journal calls all methods."""
 
     def __init__(
         self, renting: Renting, diary: MachineLog, now_hours: Callable[[], float],
         now: Callable[[], float] = time.monotonic, *, waits: bool = False,
     ) -> None:  # fmt: skip
-        """Write to a diary; with `waits` a poll returns when the reconciler needs the next one to go on."""
+        """Write to a diary; with `waits` (for tests) a poll returns when the reconciler needs the next
+        one."""
         self._diary, self._now_hours, self._now, self._waits = diary, now_hours, now, waits
         self._handed = HandedMachineLog(_copy(diary.tickets()))
         self._reconciler = Reconciler(renting.provider, self._handed, renting.rules)
@@ -73,12 +74,12 @@ class ReconcilerThread:
         self._stepping = False
         self._stepped_at = -math.inf
         self._last: ReconcileRequest | None = None
-        self.stock = Stock(listed=False)  # what there was at the last step that got an answer
+        self.stock = Stock(listed=False)  # the machines at the last step that got a list of them
         self.trouble = ""
         threading.Thread(target=self._go_round, daemon=True, name="slacktide-keeper").start()
 
     def poll(self, want: Mapping[MachineKind, int], use: Use) -> Stock:
-        """Write down what is to be written, take in what is known, and begin the next step when it is due."""
+        """Write the reconciler's notes, take its results and begin its next step; return the machines."""
         self._write()
         while not self._results.empty():
             self._take(self._results.get())
@@ -94,7 +95,7 @@ class ReconcilerThread:
         return self.stock
 
     def close(self) -> None:
-        """Let the thread end; what it waits for is refused, so that it makes no more requests."""
+        """Let the thread end; notes that it waits for are refused, so that it makes no more requests."""
         self._handed.closed = True
         self._requests.put(None)
         while not self._handed.notes.empty():
@@ -102,7 +103,7 @@ class ReconcilerThread:
             done.set_exception(BackendError("the controller has ended"))
 
     def _write(self) -> None:
-        """Write what the reconciler waits for; if that fails it is its trouble, and nothing is requested."""
+        """Write the notes the reconciler waits for; if that fails it gets the error and requests nothing."""
         while not self._handed.notes.empty():
             facts, done = self._handed.notes.get()
             hours = self._now_hours()
@@ -123,12 +124,12 @@ class ReconcilerThread:
         while (request := self._requests.get()) is not None:
             try:
                 self._results.put(self._reconciler.step(request.want, request.now_hours, request.use))
-            except Exception as error:  # a plug-in may raise anything; nothing is lost, for it is tried again
+            except Exception as error:  # a plug-in may raise anything; the next step tries again
                 self._results.put(Stock(trouble=f"the machines could not be kept: {error}", listed=False))
 
 
 def _at(fact: Fact, hours: float) -> Fact:
-    # The time at which it is written down: the step that found it may have begun before.
+    # It counts from when it is written down: the step that found it may have begun earlier.
     return dataclasses.replace(fact, at_hours=max(fact.at_hours, hours))
 
 
@@ -136,35 +137,35 @@ def _copy(tickets: Tickets) -> Tickets:
     return Tickets(dict(tickets.open), dict(tickets.closed), tickets.count, dict(tickets.leaked))
 
 
-FULL_S = 600.0  # how long a kind of machine that could not be had is taken for not to be had
+FULL_S = 600.0  # how long a kind of machine counts as unavailable after it could not be rented
 SILENT_S = 120.0
-"""A machine that has not answered for so long is given back, though its provider says that it is up."""
+"""A machine that has not answered for this long is ended, even if its provider says that it is up."""
 
 
 class NodeAccess(NamedTuple):
     """How machines are reached."""
 
     link: Link
-    lease_s: float  # how long workers go on without a message of their controller
-    head: str = ""  # what rented machines are to join
+    lease_s: float  # how long workers go on without a message from their controller
+    head: str = ""  # the address that rented machines join
     token: str = ""  # the file with the token for that
-    now: Callable[[], float] = time.monotonic  # seconds of a monotonic clock, which is never set
+    now: Callable[[], float] = time.monotonic  # seconds of a monotonic clock
     threads: bool = True
-    """Whether anything goes on between two calls; if not, the caller has to call `machines.loop.turn`."""
+    """Whether threads exchange messages between calls; if not, call `machines.loop.turn`."""
 
 
 @dataclass(slots=True)
 class MachineBackend(WorkerBackend):
-    """Workers on machines; its kinds say how those are reached."""
+    """Workers on other machines; subclasses say how those are reached."""
 
     machine_workers: MachineWorkers = field(init=False)
     _renting: Renting | None = field(init=False, default=None)
     _keeping: ReconcilerThread | None = field(init=False, default=None)
     _full_at: dict[MachineKind, float] = field(init=False, default_factory=dict)
-    """When it was last found that there is no machine of a kind to be had."""
-    _pools: dict[str, str] = field(init=False, default_factory=dict)  # where each job's machines are
+    """When a kind of machine was last found to be unavailable."""
+    _pools: dict[str, str] = field(init=False, default_factory=dict)  # the pool where each job's machines are
     _swept: dict[str, Order] = field(init=False, default_factory=dict)
-    """What an earlier controller ordered, and has not been ordered again yet."""
+    """Orders of an earlier controller for jobs that have not been ordered again yet."""
     _began_at: float = field(init=False)
     _threads: bool = field(init=False)
 
@@ -179,7 +180,7 @@ class MachineBackend(WorkerBackend):
 
     @abstractmethod
     def node_access(self) -> NodeAccess:
-        """Return how machines are reached; nothing is to be connected to yet."""
+        """Return how machines are reached, without connecting to anything yet."""
 
     def hold_workers(self, order: Order, kinds: tuple[Capacity, ...], not_before: float) -> None:
         pool = order.pool if self._renting is None else self._renting.pool(order.pool)
@@ -188,22 +189,22 @@ class MachineBackend(WorkerBackend):
         WorkerBackend.hold_workers(self, order._replace(pool=pool), kinds, not_before)
 
     def sweep(self, orders: Sequence[Order]) -> None:
-        """Adopt the workers of these orders, for which machines are kept until they are ordered again."""
+        """Adopt the workers of these orders, and keep their machines until they are ordered again."""
         WorkerBackend.sweep(self, orders)
         self._swept |= {order.job: order for order in orders if not order.ending}
 
     def look(self, jobs: Sequence[str]) -> Mapping[str, BackendStatus]:
-        """Keep as many machines as the orders need, and look as any back end of workers does."""
+        """Rent and end machines as the orders need, then look as any back end of workers does."""
         gone = self._keep(self._renting) if self._renting is not None else []
         self.machine_workers.machines.gone = [*gone, *self.ended_hosts()]
         return WorkerBackend.look(self, jobs)
 
     def ended_hosts(self) -> Iterable[str]:
-        """Return machines of which it is known for sure that nothing runs there any more."""
+        """Return machines on which nothing runs any more for sure."""
         return ()
 
     def room(self, pool: str) -> PoolRoom:
-        """Return how many GPUs of each kind there are, or can be rented as far as is known."""
+        """Return how many GPUs of each kind exist or, as far as is known, can be rented."""
         if self._renting is None:
             return self.machine_workers.room(pool)
         name = self._renting.pool(pool)
@@ -216,13 +217,13 @@ class MachineBackend(WorkerBackend):
 
     @property
     def _full(self) -> set[tuple[Capacity, str]]:
-        """The kinds of machines, with their pools, that could lately not be had."""
+        """The kinds of machines, with their pools, that were lately unavailable."""
         now = self.now_s()
         return {(spec.kind, spec.pool) for spec, at in self._full_at.items() if now - at < FULL_S}
 
     @property
     def rented(self) -> int:
-        """How many machines have been rented and not been seen to end."""
+        """How many rented machines have not been seen to end."""
         if self._renting is None:
             return 0
         strays = 0 if self._keeping is None else self._keeping.stock.strays
@@ -230,11 +231,11 @@ class MachineBackend(WorkerBackend):
 
     @property
     def renting_trouble(self) -> str:
-        """What keeps it from renting or giving back what it should."""
+        """Why it cannot rent or end machines as it should; empty when it can."""
         return "" if self._keeping is None else self._keeping.trouble
 
     def close(self) -> None:
-        """Let go of threads and connections; machines and workers stay."""
+        """End threads and connections; machines and workers keep running."""
         if self._keeping is not None:
             self._keeping.close()
         WorkerBackend.close(self)
@@ -242,7 +243,7 @@ class MachineBackend(WorkerBackend):
     # ---------------------------------------------------------------- renting
 
     def _keep(self, renting: Renting) -> list[str]:
-        """Rent and give back, and return the machines that have ended by their provider's word."""
+        """Rent and end machines as needed, and return those that have ended according to their provider."""
         if self._keeping is None:
             self._keeping = ReconcilerThread(
                 renting, self.place.diary, self.place.now_hours, self.now_s, waits=not self._threads
@@ -258,7 +259,7 @@ class MachineBackend(WorkerBackend):
         return [host for host, ticket in tickets.items() if ticket in stock.gone]
 
     def _why(self, needs: Sequence[Need]) -> str:
-        """Say which machines that are needed could lately not be had."""
+        """Say which of the needed machines were lately unavailable."""
         for need in needs:
             if need[:2] in self._full:
                 return f"there is no {need.kind} machine to be had in pool {need.pool} just now"
@@ -275,7 +276,7 @@ class MachineBackend(WorkerBackend):
                 yield Need(kind, self._pools[job], kinds.count(kind))
 
     def _use(self) -> Use:
-        """Say which machines have joined, which are of no use any more, and which carry workers."""
+        """Say which machines have joined, which are no longer of use, and which run workers."""
         assert self._keeping is not None
         machines, now = self.machine_workers.machines, self.now_s()
         stock, ready = self._keeping.stock, set()
@@ -291,21 +292,21 @@ class MachineBackend(WorkerBackend):
                 ready.add(ticket)
             if self.machine_workers.is_busy(machine.host.id):
                 busy.add(ticket)
-            elif ticket not in up and machines.is_fenced(machine.host.id, now):  # none of its nodes is
+            elif ticket not in up and machines.is_fenced(machine.host.id, now):  # none of its nodes is up
                 unfit[ticket] = "it has left the cluster"
             elif machine.host.alive and now - max(machine.last_answer_at, machine.met_at) > SILENT_S:
                 unfit[ticket] = "it has not answered for too long"
         return Use(ready=ready, unfit=unfit, busy=busy)
 
     def _unmet(self, met: set[str]) -> set[str]:
-        """Return the machines that had joined before this controller began, and that it has not met yet."""
+        """Return the tickets of machines that joined before this controller began and were not seen since."""
         if self.now_s() - self._began_at > MEET_S:
             return set()
         joined = (name for name, ticket in self.place.diary.tickets().open.items() if ticket.machine)
         return {name for name in joined if name not in met}
 
     def _ticket(self, host: Host, stock: Stock) -> str:
-        """Return with which ticket a machine was rented: by its word, its id, or an address of its own."""
+        """Return a machine's ticket: as it says, by its id, or by an address that no other machine has."""
         if host.ticket:
             return host.ticket
         for ticket, machine in stock.machines.items():

@@ -1,7 +1,7 @@
 """Exchanges messages with the machines of a link, again and again, and keeps what each last answered.
 
-The loop runs in a thread of its own: a controller that thinks for a minute must not lose its machines, whose
-leases run while it does. Nothing is begun elsewhere meanwhile, because only that controller could.
+The loop runs in a thread of its own: a controller that computes for a minute must not lose its machines,
+whose leases go on running. Nothing is started elsewhere meanwhile, because only that controller could do so.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ROUND_S = 0.02
 
 @dataclass(slots=True)
 class Exchange:
-    """The last message to one machine, and what of it was sent and answered."""
+    """The last message to one machine, and whether it was sent and answered."""
 
     message: AgentMessage
     fresh: bool = True  # whether it has not been sent yet
@@ -47,7 +47,7 @@ class Exchange:
 
 
 class MessageLoop:
-    """Sends every machine its last message; may be used from another thread than its own."""
+    """Sends every machine its current message again and again; may be called from other threads."""
 
     def __init__(
         self, link: Link, now: Callable[[], float] = time.monotonic, *, threads: bool = True
@@ -63,7 +63,7 @@ class MessageLoop:
         self._thread: threading.Thread | None = None
 
     def post(self, host: str, message: AgentMessage) -> None:
-        """Have a machine receive this from now on; what comes along as `packs` is sent once."""
+        """Send a machine this message from now on; its `packs` are sent only once."""
         self._begin()
         with self._lock:
             line = self._lines.setdefault(host, Exchange(message))
@@ -82,7 +82,7 @@ class MessageLoop:
         return self._hosts
 
     def answers(self) -> list[tuple[HostAnswer, float]]:
-        """Return what was answered since the last call, each with the time at which it came."""
+        """Return the answers since the last call, each with the time at which it came."""
         with self._lock:
             answers, self._answers = self._answers, []
         return answers
@@ -125,7 +125,7 @@ class MessageLoop:
         line.token = received.answer.token
         line.answered = max(line.answered, received.answer.number)
         if not received.answer.accepted:
-            line.fresh = True  # it knows us now: repeat the message at once
+            line.fresh = True  # its answer makes us known to it: repeat the message at once
         self._answers.append((received, now))
 
     def _next(self, name: str, now: float) -> AgentMessage:
@@ -136,7 +136,7 @@ class MessageLoop:
         return numbered
 
 
-FORGET_S = 3600.0  # how long a machine is remembered that is not listed any more
+FORGET_S = 3600.0  # how long a machine that is no longer listed is remembered
 
 
 @dataclass(slots=True, kw_only=True)
@@ -144,10 +144,10 @@ class KnownMachine:
     """One machine."""
 
     host: Host
-    last_answer_at: float  # when it last answered; when this controller began, while it has not
+    last_answer_at: float  # when it last answered; before that, when this controller began
     met_at: float  # when it was first listed
     listed_at: float
-    accepted_at: float = -math.inf  # when it last answered that it obeyed a message
+    accepted_at: float = -math.inf  # when it last answered that it accepted a message
     answered: int = 0  # the number of the last message that was accepted
     devices: tuple[str, ...] = ()
     notice_s: float | None = None
@@ -169,9 +169,9 @@ class KnownMachines:
         self.loop, self._lease_s, self._began_at = loop, lease_s, now
         self._machines: dict[str, KnownMachine] = {}
         self.gone: Collection[str] = ()
-        """Machines of which their provider says that they have ended."""
+        """Machines that have ended for sure, as a provider or back end reported."""
         self.ours: Collection[str] | None = None
-        """Machines on which workers may be begun; None: on all."""
+        """Machines on which workers may be started; None: on all."""
 
     def all(self) -> list[KnownMachine]:
         """Return the machines, those that are not alive included."""
@@ -182,7 +182,7 @@ class KnownMachines:
         return self._machines.get(host)
 
     def listen(self, now: float) -> list[tuple[KnownMachine, AgentAnswer]]:
-        """Take in which machines there are and what they answered; return the answers that mean something."""
+        """Update the list of machines; return the answers of those that accepted a new message."""
         for host in self.loop.hosts():
             machine = self._machines.get(host.id)
             if machine is None:
@@ -208,7 +208,7 @@ class KnownMachines:
         return machine, answer
 
     def post(self, machine: KnownMachine, message: AgentMessage) -> None:
-        """Have a machine receive what it is to do."""
+        """Send a machine this message from now on."""
         self.loop.post(machine.host.id, message)
         machine.lacking = ()
         logs = frozenset(message.read)
@@ -217,7 +217,7 @@ class KnownMachines:
             machine.requested[self.loop.sent(machine.host.id) + 1] = logs
 
     def is_fit(self, machine: KnownMachine, now: float) -> bool:
-        """Say whether new workers may be begun there: it is up, answers us, and is not about to be taken."""
+        """Say whether new workers may be started there: it is up, answers, and is not about to be taken."""
         listening = now - machine.accepted_at < max(self._lease_s / 2.0, 2.0 * REPEAT_S)
         mine = machine.host.id not in self.gone and (self.ours is None or machine.host.id in self.ours)
         return machine.host.alive and listening and machine.notice_s is None and mine
@@ -228,7 +228,7 @@ class KnownMachines:
         return host in self.gone or (machine is not None and not machine.host.alive)
 
     def is_fenced(self, host: str, now: float) -> bool:
-        """Say whether no worker can live there any more: it ended, or its lease has run out for sure."""
+        """Say whether no worker can run there any more: it ended, or its lease has run out for sure."""
         machine = self._machines.get(host)
         last_answer_at = self._began_at if machine is None else machine.last_answer_at
         return host in self.gone or now - last_answer_at > self._lease_s + CONTROLLER_WAITS_S

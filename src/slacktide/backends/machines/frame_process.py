@@ -39,7 +39,7 @@ class FrameProcess:
             self._changed.notify()
 
     def close(self, patience_s: float) -> None:
-        """Close its input once all is written, and wait for its end; it is killed if that takes longer."""
+        """Close its input once all is written, and wait for its end; kill it if that takes longer."""
         self._finish()
         self._reader.join(patience_s)
         if self._reader.is_alive():

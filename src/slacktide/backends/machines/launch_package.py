@@ -1,4 +1,4 @@
-"""The working folder of a job as it travels: a zip file of bounded size, the same for the same files."""
+"""Packs a job's working folder for other machines: a zip file of limited size, equal for equal files."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ LEFT_OUT = (
     ".git", ".hg", ".svn", "__pycache__", ".venv", "venv", "node_modules", ".mypy_cache", ".ruff_cache",
     ".pytest_cache", "*.pyc", "*.db", "*.db-*", "*.runs",
 )  # fmt: skip
-"""Names that do not travel: what others made, and journals."""
+"""Names that are not sent: what tools generated, and journals."""
 IGNORE_FILE = ".slacktideignore"
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # one time for all files, so that the same files make the same zip
 
 
 def packed(launch: Launch, owner: str) -> tuple[str, LaunchPack]:
-    """Return a job with its working folder, and a name for that; raises InputError or OSError."""
+    """Return a job's package, with its working folder, and its name; raises InputError or OSError."""
     shared = None
     if launch.spec.checkpoints and launch.spec.checkpoint_url is None:
         shared = owner
         (launch.checkpoint_dir / SHARED).write_text(shared, encoding="ascii")
-    # An agent has a name of its own on every machine, but a job's checkpoints are to be found on all.
+    # Each machine's agent has another owner name, but must find a job's checkpoints under the same one.
     pack = LaunchPack(replace(launch, checkpoint_owner=owner), zipped(launch.workdir), shared)
     return hashlib.sha256(pickle.dumps(pack)).hexdigest()[:24], pack
 
 
 def zipped(folder: Path, most_bytes: int = MOST_BYTES) -> bytes:
-    """Return the files of a folder as a zip file; raises InputError when they are too many, or OSError."""
+    """Return the files of a folder as a zip file; raises InputError if they are too large, or OSError."""
     out, size = io.BytesIO(), 0
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in _files(folder):
@@ -61,7 +61,7 @@ def zipped(folder: Path, most_bytes: int = MOST_BYTES) -> bytes:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Yield the plain files that travel, in the order of their names."""
+    """Yield the plain files that are sent, in the order of their names."""
     patterns = (*LEFT_OUT, *_ignored(folder))
     for home, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not _is_left(folder, Path(home, name), patterns))
@@ -81,13 +81,13 @@ def _ignored(folder: Path) -> tuple[str, ...]:
 
 
 def _is_left(root: Path, path: Path, patterns: tuple[str, ...]) -> bool:
-    """Say whether a name, or its way from the folder on, is one that does not travel."""
+    """Say whether a pattern matches a file's name or its path in the folder, so that it is not sent."""
     whole = str(path.relative_to(root))
     return any(fnmatch.fnmatch(name, pattern) for name in (path.name, whole) for pattern in patterns)
 
 
 def check_shared(pack: LaunchPack) -> None:
-    """Refuse a job whose checkpoints would be on this machine alone; raises InputError."""
+    """Raise InputError for a job whose checkpoints would be on this machine alone."""
     if pack.shared is None:
         return
     folder = pack.launch.checkpoint_dir
@@ -103,7 +103,7 @@ def check_shared(pack: LaunchPack) -> None:
 
 
 def unpacked(pack: LaunchPack, target: Path) -> Path:
-    """Unpack the working folder next to an older one, and then in its place."""
+    """Unpack the working folder next to an older one, then put it in that one's place."""
     draft = target.with_name(f".{target.name}.new")
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(parents=True, mode=0o700)

@@ -1,8 +1,8 @@
 """The workers of one attempt over several machines: begun together, ended together.
 
-It is written down before any machine receives it, with the port where all ranks meet before any is to
-start, so that the next controller knows where workers may be. A set that lost a part, or of which one was
-stopped from outside, cannot go on: the other parts are ended too.
+It is written down before any machine receives it, and the port where all ranks meet before any worker may
+start, so that the next controller knows where workers may be. If a part of the set was lost, or was stopped
+from outside, the set cannot go on: the other parts are ended too.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def fits(host: Host, kind: Capacity, pool: str) -> bool:
 def place(
     kinds: Sequence[Capacity], pool: str, free: FreeGpus, used: Collection[str] = ()
 ) -> tuple[GpuSeat, ...] | None:
-    """Return a seat for every rank; None where there are not enough. Others of the set are on `used`."""
+    """Return a seat for every rank; None if there are too few. `used` machines carry others of the set."""
     left = {host: list(devices) for host, devices in free.items()}
     seats: list[GpuSeat] = []
     for kind in kinds:
@@ -55,7 +55,7 @@ def place(
 
 
 def missing(kinds: Sequence[Capacity], pool: str, free: FreeGpus) -> Mapping[Capacity, int]:
-    """Return how many GPUs of each kind are lacking; machines that serve as either count for each."""
+    """Return how many GPUs of each kind are lacking; machines that can serve as either count for both."""
     lacking: dict[Capacity, int] = {}
     for kind in dict.fromkeys(kinds):
         there = sum(len(devices) for host, devices in free.items() if fits(host, kind, pool))
@@ -73,16 +73,16 @@ class StayingWorker(NamedTuple):
     rank: int
     former_rank: int  # in the set before
     first_attempt: int
-    first_rank: int  # as which it was started: it may still print to the log of that
+    first_rank: int  # the rank with which it was started: it may still print to that log
 
 
 class SetForm(NamedTuple):
-    """What a set is to be, as it is written down."""
+    """The plan of a set, as it is written down."""
 
     attempt: int
     kinds: tuple[Capacity, ...]
     seats: tuple[GpuSeat, ...]  # by rank
-    port: int = 0  # where all ranks meet; 0: not known yet, so no machine has been requested to start
+    port: int = 0  # where all ranks meet; 0: not known yet, so no machine has been told to start
     launch: str = ""
     pool: str = ""
     script: str = ""  # a digest of what its workers were started with
@@ -113,7 +113,7 @@ class SetForm(NamedTuple):
 
 
 OVER_FILE = "over"
-DRAIN_S = 10.0  # how long after its end to wait for the last of what a part printed
+DRAIN_S = 10.0  # how long to wait, after a part has ended, for the last lines that it printed
 
 
 @dataclass(slots=True)
@@ -124,17 +124,17 @@ class MachinePart:
     ranks: tuple[int, ...]
     seen: ProcessStatus | None = None  # what its agent last reported of this attempt
     seen_at: float = 0.0  # when it reported that
-    number: int = 0  # in answer to which message
+    number: int = 0  # of the message that this answered
     away: bool = False  # whether its machine is down
     noticed: bool = False  # whether its machine was warned that it will be taken
     taken_at: float = math.inf  # when that will be, on the controller's clock
-    lost: bool = False  # whether its workers are taken for ended without their agent's word
+    lost: bool = False  # whether its workers count as ended though their agent has not said so
     gone_s: float | None = None  # when the last of its workers had gone, on this machine's clock
-    gone_at: float | None = None  # when that message came
+    gone_at: float | None = None  # when the message that said so came
     drained: bool = False  # whether all that it printed was copied
     handed_on: bool = False
-    """Whether others of its machine were taken over by another set; its agent then reports on that one."""
-    left: bool = False  # whether those that were not taken over have gone
+    """Whether another set took over workers of this machine; its agent then reports on that set."""
+    left: bool = False  # whether the workers that were not taken over have gone
 
     @property
     def gone(self) -> bool:
@@ -143,7 +143,7 @@ class MachinePart:
 
     @property
     def broken(self) -> bool:
-        """Whether the others have to end because of it."""
+        """Whether the other parts have to end because of it."""
         return self.missed or (self.seen is not None and self.seen.stopped)
 
     @property
@@ -159,7 +159,7 @@ class MachineSet:
     form: SetForm
     home: Path
     adopted: bool = False
-    """Whether an earlier controller began it: then it lives until its machines say otherwise."""
+    """Whether an earlier controller began it: it counts as alive until its machines say otherwise."""
     stopping: bool = False
     spot_left: int | None = None  # how many spot workers the market leaves; None: all
     notice_s: float = 0.0
@@ -184,7 +184,7 @@ class MachineSet:
 
     @property
     def announced(self) -> bool:
-        """Whether machines may have been requested to start it."""
+        """Whether machines may have been told to start it."""
         return self.form.port > 0
 
     @property
@@ -199,12 +199,12 @@ class MachineSet:
 
     @property
     def succeeded(self) -> bool:
-        """Whether all workers ended with 0, and none by request."""
+        """Whether all workers exited with 0, none of them told to stop."""
         return not self.broken and self._all_report(lambda seen: seen.finished or seen.unfinished)
 
     @property
     def failure(self) -> ProcessStatus | None:
-        """What a machine saw of a failure of the job's own: all have answered after it, and none was lost."""
+        """The status with the job's failure, once all machines have answered after it and none was lost."""
         if self.failed is None or self.broken or self.stopping:
             return None
         answered = (part.gone or part.number > self.after.get(part.host, 0) for part in self.parts.values())
@@ -238,7 +238,7 @@ class MachineSet:
 
     @property
     def reforming(self) -> bool:
-        """Whether workers that were taken over are on the way into it."""
+        """Whether workers that were taken over have not all taken their places in it."""
         if not self.form.former or self.stopping or not self.announced:
             return False
         return not (self.places_sent and self._all_report(lambda seen: not seen.reforming))
@@ -251,9 +251,9 @@ class MachineSet:
         return [worker for worker in self.form.kept if worker.rank in part.ranks]
 
     def staying(self, kinds: Sequence[Capacity]) -> dict[int, int]:
-        """Return the ranks of workers that stay, by their new ranks; empty where all have to be started anew.
+        """Return the ranks of workers that stay, by their new ranks; empty if all have to be started again.
 
-        Rank 0 has to stay where it is, because it saves and all others know where to find it.
+        Rank 0 has to stay rank 0, because it saves checkpoints and all others know its address.
         """
         if self.stopping or self.broken or self.failed is not None or not self.able:
             return {}
@@ -261,7 +261,7 @@ class MachineSet:
         return stay if stay.get(0) == 0 else {}
 
     def hand_on(self, new: SetForm) -> None:
-        """Give up the workers that another set takes over, if it does."""
+        """Give up the workers that a new set takes over from this one, if it does."""
         if new.former != self.attempt:
             return
         ranks = {worker.former_rank for worker in new.kept}
@@ -274,7 +274,7 @@ class MachineSet:
                 part.handed_on, part.seen = True, None
 
     def drained(self, now: float) -> bool:
-        """Say whether all that it printed is here, or will not come."""
+        """Say whether all that it printed has been copied, or will not come."""
         return all(
             part.lost or part.drained or (part.gone_at is not None and now - part.gone_at > DRAIN_S)
             for part in self.parts.values()
@@ -286,7 +286,7 @@ class MachineSet:
         return tuple(self.form.kinds[rank] for rank in part.ranks)
 
     def task(self, part: MachinePart) -> AgentTask | None:
-        """Return the task of a machine for its part; None while there is nothing that it could do."""
+        """Return the task of a machine for its part; None while it could not start anything."""
         if not self.announced:
             return None
         seats = [self.form.seats[rank] for rank in part.ranks]
@@ -310,7 +310,7 @@ class MachineSet:
         )
 
     def logs(self, part: MachinePart) -> list[LogName]:
-        """Return the logs that are to be copied from a machine."""
+        """Return the logs to copy from a part's machine."""
         job = self.home.parent.name
         setup = [(job, 0, 0)] if part is self.setup_part else []
         before = {(job, self.form.former, worker.former_rank) for worker in self.kept(part)}
@@ -319,18 +319,18 @@ class MachineSet:
 
     @property
     def setup_part(self) -> MachinePart | None:
-        """The part whose set-up is the one to read: that which failed, else rank 0's; None: another set's."""
+        """The part whose set-up log is shown: the failed one, else rank 0's; None if that was handed on."""
         return self.failed or self.parts.get(self.form.seats[0].host)
 
     def stop(self) -> None:
-        """Have all parts end; a set that was stopped is never begun again, by the next controller either."""
+        """Have all parts end; a stopped set is never begun again, not even by the next controller."""
         if not self.stopping:
             self.stopping = True
             lost = [rank for part in self.parts.values() if part.missed for rank in part.ranks]
             folder.write_stop(self.home / "stop", lost)
 
     def write(self) -> None:
-        """Write down what it is to be, before any machine receives it; raises OSError."""
+        """Write down its form, before any machine receives it; raises OSError."""
         fact = {"format": 1, **self.form._asdict()}
         folder.write_durably(self.home / SET_FILE, json.dumps(fact))
 
@@ -340,7 +340,7 @@ class MachineSet:
 
 
 def read_set(home: Path, attempt: int) -> MachineSet | None:
-    """Return a set that an earlier controller wrote down; None when nothing is there that makes sense."""
+    """Return a set that an earlier controller wrote down; None if there is no valid note."""
     try:
         fact = json.loads(folder.read_text(home / SET_FILE))
         kinds: Iterable[Capacity] = ("spot" if kind == "spot" else "on-demand" for kind in fact["kinds"])

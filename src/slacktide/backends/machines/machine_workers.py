@@ -1,7 +1,7 @@
 """The workers of many jobs on many machines: placed, started, watched, stopped, and found again.
 
-What machines receive is written down before it is sent, and a message is always the whole of what is wanted,
-so a controller that dies is followed by one that reads what was written and sends it again.
+What machines receive is written down before it is sent, and a message always says all that is to run, so if
+the controller dies the next one reads what was written and sends it again.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ from slacktide.journal.events import Capacity
 
 
 class LogCopies:
-    """Copies of logs, each with how much of the original it covers."""
+    """The controller's copies of logs, and how much of each log has been copied."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self._offsets: dict[LogName, int] = {}
 
     def add(self, name: LogName, part: LogPart) -> None:
-        """Append a part that continues what is here; what came before is passed over. Raises OSError."""
+        """Append a part of a log, except for bytes that were copied before; raises OSError."""
         known = self.offset(name)
         text, left_out = part.text, part.after - known
         if left_out < 0:
@@ -71,20 +71,20 @@ class LogCopies:
             self._note(name).write_text(str(self._offsets[name]), encoding="ascii")
 
     def restart(self, name: LogName) -> None:
-        """Copy a log from its beginning: it is another machine's from now on."""
+        """Copy a log from its beginning: from now on it is another machine's."""
         for path in (self._path(name), self._note(name)):
             with suppress(OSError):
                 path.unlink()
         self._offsets[name] = 0
 
     def offset(self, name: LogName) -> int:
-        """Return how many bytes of a log are here, or were left out."""
+        """Return up to which byte a log has been copied, parts that were left out included."""
         if name not in self._offsets:
             self._offsets[name] = self._on_disk(name)
         return self._offsets[name]
 
     def _on_disk(self, name: LogName) -> int:
-        """Return how far a copy of an earlier controller's goes; a note says so where parts were left out."""
+        """Return up to which byte an earlier controller copied; a note says so if parts were left out."""
         with suppress(OSError, ValueError):
             return int(folder.read_text(self._note(name)))
         try:
@@ -119,13 +119,13 @@ class MachineWorkers(JobTable[RemoteJob]):
         self.machines = KnownMachines(MessageLoop(link, now, threads=threads), lease_s, now())
         self._began_at, self._threads = now(), threads
         self._copies = LogCopies(self._root)
-        self._setups: dict[str, str] = {}  # whose set-up was last copied, by job
+        self._setups: dict[str, str] = {}  # the machine whose set-up log is copied, by job
         self._packers = ThreadPoolExecutor(1, thread_name_prefix="slacktide-pack")
         self._swept = False
         self.full: Collection[str] | None = None
-        """Pools where no more spot can be rented just now; None: nothing is rented, so none ever comes."""
+        """Pools where no more spot can be rented just now; None: machines are never rented here."""
         self.waits_for = ""
-        """Why there are not as many machines as there should be, where that is known."""
+        """Why there are fewer machines than needed, if that is known."""
 
     def _new_job(self, place: Path) -> RemoteJob:
         return RemoteJob(place, self._owner, self.machines, self._place, self._pack)
@@ -141,7 +141,7 @@ class MachineWorkers(JobTable[RemoteJob]):
             self._report_wait(name, job, now)
 
         self._advance(advance)
-        if self._swept or any(job.order for job in self._jobs.values()):  # else it would end all workers
+        if self._swept or any(job.order for job in self._jobs.values()):  # otherwise it would end all workers
             for machine in self.machines.all():
                 self.machines.post(machine, self._message_for(machine))
 
@@ -160,9 +160,9 @@ class MachineWorkers(JobTable[RemoteJob]):
         self._swept = True
 
     def room(self, pool: str) -> PoolRoom:
-        """Return how many GPUs of each kind the machines have that are up, used or not.
+        """Return how many GPUs of each kind the machines that are up have, used or not.
 
-        A machine that serves as either kind counts for both. Until one has answered nothing is known.
+        A machine that can serve as either kind counts for both. Until one has answered nothing is known.
         """
         up = [machine for machine in self.machines.all() if machine.host.alive and machine.accepted_at > 0.0]
         ours = self.machines.ours
@@ -177,23 +177,23 @@ class MachineWorkers(JobTable[RemoteJob]):
         return PoolRoom(spot, on_demand)
 
     def wanted(self) -> dict[str, tuple[Capacity, ...]]:
-        """Return the workers that are ordered for each job."""
+        """Return the kinds of the workers that are ordered for each job."""
         orders = ((name, job.order) for name, job in self._jobs.items())
         return {name: order.kinds for name, order in orders if order and order.kinds and not order.void}
 
     def is_busy(self, host: str) -> bool:
-        """Say whether a machine carries workers, or may."""
+        """Say whether a machine runs workers, or may run some."""
         return any(not part.gone and not machine_set.over for machine_set, part in self._parts(host))
 
     def close(self) -> None:
-        """Let go of the link; workers stay, for as long as their lease."""
+        """Close the link; workers go on until their lease ends."""
         self._packers.shutdown(wait=False, cancel_futures=True)
         self.machines.loop.close()
 
     # ---------------------------------------------------------------- receiving
 
     def _receive(self, machine: KnownMachine, answer: AgentAnswer, now: float) -> None:
-        """Take in an answer; logs first: what ended before the answer was made has printed all by then."""
+        """Take in an answer; logs first, so that a worker reported as ended has all its output copied."""
         for log, text in answer.logs.items():
             try:
                 self._copies.add(log, text)
@@ -209,7 +209,7 @@ class MachineWorkers(JobTable[RemoteJob]):
                 self._job(name).receive(machine, seen, answer.number, now)
 
     def _parts(self, host: str) -> Iterator[tuple[MachineSet, MachinePart]]:
-        """Yield what of any set is, or was, on a machine."""
+        """Yield the parts of all sets that are, or were, on a machine."""
         for job in self._jobs.values():
             for machine_set in filter(None, (*job.sets, job.joining)):
                 if host in machine_set.parts:
@@ -250,7 +250,7 @@ class MachineWorkers(JobTable[RemoteJob]):
         job.trouble = self.waits_for or self.machines.loop.link.trouble or waits
 
     def _will_not_come(self, pool: str) -> bool:
-        """Say whether more spot will not come: all machines are known, and none can be rented."""
+        """Say whether no more spot will come: all machines are known, and no more can be rented."""
         if self.full is not None:
             return pool in self.full
         up = [machine for machine in self.machines.all() if machine.host.alive]
@@ -258,7 +258,7 @@ class MachineWorkers(JobTable[RemoteJob]):
         return all_known and not self.machines.loop.link.trouble
 
     def _pack(self, launch: Launch) -> Packing:
-        """Have the working folder made ready to travel, and mark the checkpoint folder for recognition."""
+        """Pack the working folder in a thread, and mark the checkpoint folder for recognition."""
         packing = self._packers.submit(packed, launch, self._owner)
         if not self._threads:
             wait([packing])
@@ -267,7 +267,7 @@ class MachineWorkers(JobTable[RemoteJob]):
     # ---------------------------------------------------------------- sending
 
     def _message_for(self, machine: KnownMachine) -> AgentMessage:
-        """Return all that a machine is to do, read and answer."""
+        """Return the message with all that a machine is to run, and the logs and ports to answer with."""
         tasks: dict[str, AgentTask] = {}
         read: list[LogName] = []
         reserve: list[str] = []
@@ -299,7 +299,7 @@ class MachineWorkers(JobTable[RemoteJob]):
 
 
 def _seated(machine_set: MachineSet, part: MachinePart) -> list[int]:
-    """Return the ranks that use a GPU of a machine, or are about to; who is taken over counts once."""
+    """Return the ranks of a part that need a GPU of its own; a worker that is taken over counts once."""
     if part.gone or (machine_set.stopping and not machine_set.announced):
         return []
     counted = () if machine_set.announced else [worker.rank for worker in machine_set.kept(part)]

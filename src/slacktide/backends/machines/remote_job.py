@@ -32,16 +32,16 @@ WAIT_S = 10.0  # how long to wait for machines before that is reported as troubl
 
 
 Packing: TypeAlias = "Future[tuple[str, LaunchPack]]"
-"""A working folder on its way to being what travels, with its name."""
+"""A package that is being made in a thread, with its name."""
 
 
 Placing: TypeAlias = Callable[[Sequence[Capacity], str, Collection[str], float], tuple[GpuSeat, ...] | None]
-"""Returns where workers of these kinds can be placed in a pool just now, where others of the set are on some
-machines; None: there are not enough."""
+"""Finds seats for workers of these kinds in a pool, preferably on the machines that others of the set use;
+None: there are not enough."""
 
 
 class RemoteJob(OrderedJob[MachineSet]):
-    """A job's folder, its sets, and what was ordered for it."""
+    """A job's folder, its sets of workers, and its last order."""
 
     def __init__(
         self,
@@ -54,17 +54,17 @@ class RemoteJob(OrderedJob[MachineSet]):
         super().__init__(place, owner)
         self._machines, self._seats, self._start_packing = machines, seats, start_packing
         self.joining: MachineSet | None = None
-        """The set in which workers are to go on, while no machine has received any of it."""
-        self.unplaced: tuple[Capacity, ...] = ()  # for whom there were not enough machines
+        """The set in which workers will go on, as long as no machine has received any of it."""
+        self.unplaced: tuple[Capacity, ...] = ()  # workers for which there were not enough machines
         self.last_report = LastReport()
         self._report_file = LastReportFile(place)
-        self.pack: tuple[str, LaunchPack] | None = None  # what travels to machines, with its name
+        self.pack: tuple[str, LaunchPack] | None = None  # the package for machines, with its name
         self._packing: Packing | None = None
         self._packed_for = 0
         self._lacked = False
-        """Whether a machine requested what is to be started, and we have not packed it."""
+        """Whether a machine reported the package as lacking, and we have not made it yet."""
         self._elsewhere: dict[str, int] = {}
-        """Machines where another attempt than ours lives, by their own word."""
+        """Machines that report living workers of an attempt that is not ours, and that attempt."""
         self._waiting_since: float | None = None
 
     def open(self, now: float) -> None:
@@ -73,7 +73,7 @@ class RemoteJob(OrderedJob[MachineSet]):
             self.last_report = self._report_file.read(now)
 
     def sweep(self, kept: int | None, now: float) -> None:
-        """Take up what an earlier controller wrote down: one attempt is kept, all else is to end."""
+        """Read what an earlier controller wrote down: keep one attempt, and end all others."""
         self.open(now)
         homes = {number: folder.attempt_folder(self.place, number) for number in folder.attempts(self.place)}
         if kept in homes and not (homes[kept] / SET_FILE).exists():
@@ -92,14 +92,14 @@ class RemoteJob(OrderedJob[MachineSet]):
                 machine_set.stop()
 
     def _send_away(self, machine_set: MachineSet) -> None:
-        """Have an end of what is left of a set; of one that another took over whole, nothing is."""
+        """End what is left of a set; if another set took over all its workers, nothing is."""
         if machine_set.parts:
             self.going.append(machine_set)
         else:
             machine_set.write_over()
 
     def hold(self, order: WorkerOrder, now: float) -> None:
-        """Take a new order; what was planned for the last one is forgotten."""
+        """Take a new order; plans for the last one are dropped."""
         super().hold(order, now)
         self.joining = self._waiting_since = None
 
@@ -115,10 +115,10 @@ class RemoteJob(OrderedJob[MachineSet]):
     # ---------------------------------------------------------------- what machines report
 
     def receive(self, machine: KnownMachine, seen: ProcessStatus, number: int, now: float) -> None:
-        """Take in what a machine says of this job."""
+        """Take in what a machine reports of this job."""
         host = machine.host.id
         self.newest = max(self.newest, seen.newest_attempt)
-        for machine_set in self.going:  # of older attempts it says nothing any more
+        for machine_set in self.going:  # it no longer reports on older attempts
             part = machine_set.parts.get(host)
             if part is not None and machine_set.attempt < seen.attempt:
                 part.lost = part.lost or seen.gone
@@ -153,7 +153,7 @@ class RemoteJob(OrderedJob[MachineSet]):
                 machine_set.began_at = now - min(ago_s for ago_s in began if ago_s is not None)
 
     def _take_report(self, machine_set: MachineSet, part: MachinePart, at: float, now: float) -> None:
-        """Take the report of rank 0's machine, and of another one only where that has sent none."""
+        """Take the report of rank 0's machine, or of another one as long as no other machine has reported."""
         last, seen = self.last_report, part.seen
         assert seen is not None
         if last.attempt == machine_set.attempt and last.part != part.host and 0 not in part.ranks:
@@ -167,7 +167,7 @@ class RemoteJob(OrderedJob[MachineSet]):
     # ---------------------------------------------------------------- what is to be done
 
     def advance(self, now: float) -> None:
-        """Take the next steps from what there is to what was ordered; raises BackendError if one fails."""
+        """Take the next steps towards what was ordered; raises BackendError if one fails."""
         self._lead_on()
         for machine_set in self.sets:
             self._watch(machine_set, self._machines, now)
@@ -189,7 +189,7 @@ class RemoteJob(OrderedJob[MachineSet]):
                 self._stop(leaving)
 
     def _watch(self, machine_set: MachineSet, machines: KnownMachines, now: float) -> None:
-        """See which machines were lost, and end the others' parts where some were."""
+        """Find lost machines and failed parts; if any was lost, end the other parts."""
         for part in machine_set.parts.values():
             machine = machines.get(part.host)
             if part.gone:
@@ -213,8 +213,8 @@ class RemoteJob(OrderedJob[MachineSet]):
             return
         if machine_set.broken:
             self._stop(machine_set)
-        # Workers may end on the way because of those that leave, or because others got their places late; or
-        # it has done the last step, and those who were added would wait for it.
+        # A worker may end during the change because others leave or got their places late, or because it has
+        # done the last step: then workers that were added would wait for it.
         lacks_some = machine_set.broken or (machine_set is self.current and machine_set.has_ended)
         new = self.current
         if new is not None and new.reported and new.reforming and lacks_some:
@@ -252,7 +252,7 @@ class RemoteJob(OrderedJob[MachineSet]):
             self._is_packed(order, self.launch, now)
 
     def _begin(self, order: WorkerOrder, now: float) -> None:
-        """Find machines for a set and write it down; raises BackendError where that cannot be done."""
+        """Find machines for a set and write it down; raises BackendError if that fails."""
         launch = self.startable(now)
         if not self._is_packed(order, launch, now) or self._elsewhere:
             return
@@ -280,7 +280,7 @@ class RemoteJob(OrderedJob[MachineSet]):
         return MachineSet(form, folder.attempt_folder(self.place, form.attempt))
 
     def _write(self, made: MachineSet, now: float) -> None:
-        """Write down a set, which machines receive from now on; raises BackendError."""
+        """Write down a set, and make it the current one, which machines receive; raises BackendError."""
         try:
             folder.make_private(made.home)
             made.write()
@@ -317,7 +317,7 @@ class RemoteJob(OrderedJob[MachineSet]):
         return True
 
     def _is_packed_as(self, name: str, order: WorkerOrder, launch: Launch, now: float) -> bool:
-        """Say whether we have what the workers were started with, for those who are added."""
+        """Say whether our package is the one the workers were started with: added workers need it too."""
         if self.pack is None:
             self._is_packed(order, launch, now)
         return self.pack is not None and self.pack[0] == name
@@ -333,7 +333,7 @@ class RemoteJob(OrderedJob[MachineSet]):
         return self._made(machine_set.form.successor(order.attempt, order.kinds, stay, seats))
 
     def _take_over(self, machine_set: MachineSet, made: MachineSet, port: int, now: float) -> None:
-        """Write down the set that takes workers over; from then on the other machines receive it."""
+        """Write down the set that takes workers over; from then on machines receive it."""
         made.form = made.form._replace(port=port)
         self.joining = None
         self._write(made, now)
@@ -341,17 +341,17 @@ class RemoteJob(OrderedJob[MachineSet]):
         self._send_away(machine_set)
 
     def fall_short(self, spot_gpus: int) -> None:
-        """Give up an order for which there is not enough spot: nothing of it has begun, so it is lost."""
+        """Void an order that lacks this much spot; nothing of it has begun, so the spot counts as lost."""
         assert self.order is not None
         self.order = self.order._replace(void=True, short_spot=spot_gpus)
         self._waiting_since = None
 
     def waited_s(self, now: float) -> float:
-        """Return for how long there have not been enough machines."""
+        """Return for how many seconds there have not been enough machines."""
         return 0.0 if self._waiting_since is None else now - self._waiting_since
 
     def _is_packed(self, order: WorkerOrder, launch: Launch, now: float) -> bool:
-        """Say whether the working folder is ready to travel, as it is at the beginning of each attempt."""
+        """Say whether the working folder has been packed for this attempt; begin to pack it if not."""
         if self._packed_for == order.attempt:
             return True
         if self._packing is None:
@@ -367,7 +367,7 @@ class RemoteJob(OrderedJob[MachineSet]):
         return True
 
     def _meet(self, machine_set: MachineSet) -> None:
-        """Learn at which port the ranks meet, and write that down before any machine is to start."""
+        """Write down the port where the ranks meet, once it is known; only then may machines start."""
         port = self._port(machine_set)
         if port is not None:
             machine_set.form = machine_set.form._replace(port=port)
@@ -383,11 +383,11 @@ class RemoteJob(OrderedJob[MachineSet]):
         return None if machine is None else machine.ports.get(self.place.name)
 
     def lacks(self, launch: str) -> bool:
-        """Say whether a machine that knows nothing of this launch is to receive what we have."""
+        """Say whether to send our package to a machine that lacks the one of this name."""
         machine_set = self.current
         if machine_set is None or launch != machine_set.form.launch:
             return False
-        if self.pack is None:  # an earlier controller began it, and perhaps had no time to send it
+        if self.pack is None:  # an earlier controller began the set, and may not have sent it
             self._lacked = True
             return False
         if self.pack[0] != launch:  # an earlier controller's: the files may have changed since

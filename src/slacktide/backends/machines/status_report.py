@@ -39,7 +39,7 @@ class LastReport(NamedTuple):
 
 
 class LastReportFile:
-    """A note in the job's folder; one that cannot be written or read is no trouble, only less is known."""
+    """A note in the job's folder; if it cannot be written or read, only less is known."""
 
     def __init__(self, place: Path) -> None:
         self._path = place / "said.json"
@@ -47,7 +47,7 @@ class LastReportFile:
         self._kept_at = -math.inf
 
     def keep(self, report: LastReport, now: float) -> None:
-        """Write down what is new, now and then."""
+        """Write down a report that differs from the last one written, at most every WRITE_S."""
         fresh = report[:4] != self._kept[:4] or report.attempt != self._kept.attempt
         if report.at is None or not fresh or now - self._kept_at < WRITE_S:
             return
@@ -78,7 +78,7 @@ class LastReportFile:
 
 
 def status_of(job: OrderedJob[MachineSet], report: LastReport, now: float) -> ProcessStatus:
-    """Say what there was at the last tick."""
+    """Return the status of a job as of the last tick."""
     machine_set, order = job.current, job.order
     sets = job.sets
     present = [kind for held in sets for part in held.parts.values() for kind in _present(job, held, part)]
@@ -128,9 +128,9 @@ def status_of(job: OrderedJob[MachineSet], report: LastReport, now: float) -> Pr
 
 
 def _notice_s(sets: Sequence[MachineSet], now: float) -> float | None:
-    """Return how long the first of the job's machines has left that was warned that it will be taken.
+    """Return the seconds until the first of the job's machines or workers is taken; None: no warning came.
 
-    Of workers that the market takes while their machines stay, their machines say so.
+    Machines that stay report how long those of their workers have left that the market takes.
     """
     left_s = []
     for part in (part for machine_set in sets for part in machine_set.parts.values() if not part.gone):
@@ -142,7 +142,7 @@ def _notice_s(sets: Sequence[MachineSet], now: float) -> float | None:
 
 
 def _present(job: OrderedJob[MachineSet], machine_set: MachineSet, part: MachinePart) -> list[Capacity]:
-    """Return the kinds of a part's workers that are there, by the last word of its machine."""
+    """Return the kinds of a part's workers that are present, by the last report of its machine."""
     observed = part.seen
     if part.lost or part.away or part.left or not machine_set.announced:
         return []
@@ -188,7 +188,7 @@ def _pending_of(machine_set: MachineSet, part: MachinePart) -> int:
 
 
 def _places_sent_s(machine_set: MachineSet | None, now: float) -> float | None:
-    """Return how long ago all workers had received their places."""
+    """Return how many seconds ago the last worker received its place; None: not all have."""
     if machine_set is None or not machine_set.form.former:
         return None
     ago = [
@@ -200,7 +200,7 @@ def _places_sent_s(machine_set: MachineSet | None, now: float) -> float | None:
 
 
 def _says_less(machine_set: MachineSet, report: LastReport) -> bool:
-    """Say whether the workers of a set last reported that less than all is done."""
+    """Say whether the workers of a set ended after reporting that less than all was done."""
     if report.attempt != machine_set.attempt or report.part is None:
         return False
     part = machine_set.parts.get(report.part)
@@ -219,7 +219,7 @@ def _gone_s(machine_set: MachineSet) -> float | None:
 
 
 def _silent_s(machine_set: MachineSet | None, report: LastReport, now: float) -> float:
-    """Return for how long nothing new was reported; 0 where nothing ever was."""
+    """Return for how many seconds progress has not grown; 0 if none was ever reported."""
     if machine_set is None or machine_set.began_at is None or report.at is None:
         return 0.0
     return max(0.0, now - max(machine_set.began_at, report.grown_at))
@@ -242,7 +242,7 @@ def _phase(job: OrderedJob[MachineSet], now: float) -> Phase:
 
 
 def _phase_of(machine_set: MachineSet) -> Phase:
-    """Return how far a set is that has no request to end: as far as its slowest part."""
+    """Return the phase of a set that was not told to stop: that of its slowest part."""
     phases = [part.seen.phase if part.seen else None for part in machine_set.parts.values()]
     if "setting-up" in phases:
         return "setting-up"

@@ -1,8 +1,8 @@
 """The lease of a machine's workers: how long they may go on after their controller last received an answer.
 
-The agent ends them when it runs out. In case the agent has died and is not started again, a guard process
-watches the same note and ends them a little later, so that a machine that is cut off carries no worker
-when a controller begins the same job elsewhere (after the lease and CONTROLLER_WAITS_S).
+When the lease runs out, the agent ends them. In case the agent has died and is not started again, a guard
+process watches the same note and ends them a little later, so that a machine that is cut off runs no worker
+any more when a controller begins the same job elsewhere (after the lease and CONTROLLER_WAITS_S).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from slacktide.core import machine_clock as boot
 WATCH_S = 0.2
 GUARD_WAITS_S = 1.5  # how much longer than the agent the guard process waits
 CONTROLLER_WAITS_S = 3.0
-"""How much longer than the lease a controller waits before it takes a machine's workers for ended."""
+"""How much longer than the lease a controller waits before it counts a machine's workers as ended."""
 RESPAWN_S = 5.0
 
 
@@ -47,7 +47,7 @@ class AgentLease:
         self._see_guarded()
 
     def _see_guarded(self) -> None:
-        """Have a process that watches; where there is one already, a second one ends at once."""
+        """Start the guard process if ours does not run; if another one already watches, ours ends at once."""
         now_s = boot.seconds()
         running = self._guard is not None and self._guard.poll() is None
         if running or now_s - self._guarded_s < RESPAWN_S:
@@ -61,9 +61,9 @@ class AgentLease:
 
 
 def overdue_s(root: Path, seconds: float) -> float:
-    """Return for how long a lease has run out; negative while it holds, infinite where none can be read.
+    """Return how long ago a lease ran out; negative while it holds, infinite if no note can be read.
 
-    `seconds` is its length where the note does not say: a later controller may want another one.
+    `seconds` is its length if the note has none; a later controller may have set another length.
     """
     try:
         noted_s, boot_id, *length = read_text(root / "lease").split()
@@ -82,9 +82,9 @@ def end_all(owner: str) -> int:
 
 
 def guard(root: Path, owner: str, seconds: float) -> None:
-    """Watch the lease, and end the workers when it has run out; ends itself when none is left then.
+    """Watch the lease, end the workers when it has run out, and return once none is left.
 
-    One guard is enough: the folder is locked. Where it has gone, so has all that could be watched.
+    It returns at once if another guard has locked the folder, or if the folder is gone.
     """
     try:
         handle = os.open(root, os.O_RDONLY | os.O_DIRECTORY)

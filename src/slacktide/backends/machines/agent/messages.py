@@ -1,13 +1,13 @@
-"""What a controller sends to the agent of a machine, and what that answers.
+"""The messages between a controller and the agent of a machine, and the link that carries them.
 
-A message is always the whole of what a machine is to do, never a change: one that is lost or comes twice does
-no harm, and whatever the last one does not name is to end. Times are given as seconds ago, because no two
-machines have one clock.
+A message always says all that a machine is to do, never a change: one that is lost or comes twice does no
+harm, and workers that the last one does not name are to end. Times are given as seconds ago, because machines
+do not share a clock.
 
-An agent obeys only a controller that has lately received an answer of it: a message names the last answer,
+An agent obeys only a controller that has lately received an answer from it: a message names the last answer,
 and if the agent gave that longer ago than its lease, or does not know it, it answers and does nothing else.
-So the lease runs from an answer that arrived: a message that was on its way for minutes starts nothing, a way
-on which only answers are lost ends the lease too, and a controller knows without asking when it has run out.
+So the lease runs from an answer that arrived: a message that was delayed for minutes starts nothing, the
+lease also ends if only answers are lost, and a controller knows without asking when it has run out.
 """
 
 from __future__ import annotations
@@ -22,65 +22,64 @@ from slacktide.journal.events import Capacity
 
 LogName: TypeAlias = tuple[str, int, int]
 """Job, attempt and rank; attempt 0 is the set-up of the job on that machine."""
-SHARED = ".slacktide-shared"  # the name of a file by which a folder is recognised on another machine
+SHARED = ".slacktide-shared"  # a file by which a shared folder is recognized on another machine
 
 
 class AgentTask(NamedTuple):
     """The part of a job's set of workers that one machine carries."""
 
     job: str
-    attempt: int  # fencing token: it only grows, and what comes with an older one comes too late
+    attempt: int  # fencing token: it only grows, and tasks with an older one are ignored
     kinds: tuple[Capacity, ...]  # of these workers; none: all are to end
     part: SetPart
-    launch: str  # by which name the agent knows what is to be started; it says so when it does not know it
+    launch: str  # the name of the package to start; the agent reports it as lacking if it does not have it
     spot_left: int | None = None
-    """How many of its spot workers the market leaves it; None: all. The others have `notice_s` left."""
+    """How many spot workers the market leaves on this machine; None: all. The others have `notice_s` left."""
     notice_s: float = 0.0
 
 
 class LaunchPack(NamedTuple):
-    """What is to be started, as it travels: the folder that it runs in comes along."""
+    """The package that a machine needs to start a job: how it is started, and its working folder."""
 
     launch: Launch
     files: bytes  # the working folder as a zip file
     shared: str | None = None
-    """What `checkpoint_dir` holds in a file named SHARED if it is the same folder on all machines, as it must
-    be then; None: the folder may be the machine's own."""
+    """What the file named SHARED in `checkpoint_dir` must contain, which shows that all machines share the
+    folder; None: it may be the machine's own."""
 
 
 class AgentMessage(NamedTuple):
     """All that a machine is to do from now on."""
 
     number: int
-    """Repeated in the answer, so that it is known after which message it was given; a lower one comes too
-    late."""
-    life: str = ""  # the controller's name, which no other has, nor the same one after it was started anew
-    last_token: str = ""  # the `token` of the last answer that came from this machine; empty: none has
+    """Repeated in the answer, to show which message it follows; a message with a lower number is ignored."""
+    life: str = ""  # the controller's name, unique to it and to the time since it was started
+    last_token: str = ""  # the `token` of the last answer that came from this machine; empty: none came
     tasks: tuple[AgentTask, ...] = ()
     packs: Mapping[str, LaunchPack] = {}  # what the agent reported as lacking
     read: Mapping[LogName, int] = {}
-    """How many bytes of each log the controller has; the answer brings what came after."""
+    """How many bytes of each log the controller has; the answer contains what follows."""
     reserve: tuple[str, ...] = ()
-    """Jobs whose rank 0 is to be here, and for which a port is needed where all ranks meet."""
+    """Jobs whose rank 0 will be on this machine, and which need a port where all ranks meet."""
 
 
 class LogPart(NamedTuple):
-    """A part of what was printed."""
+    """A part of a log."""
 
-    after: int  # where it begins: further on than requested where a log has grown too fast
+    after: int  # the byte where it begins: later than requested if the log grew too fast
     text: bytes
 
 
 class AgentAnswer(NamedTuple):
-    """What is, on one machine, after a message."""
+    """The state of one machine after a message."""
 
     number: int
-    token: str  # names this answer; a controller that repeats it has received it
+    token: str  # names this answer; a controller that sends it back has received the answer
     accepted: bool = False  # whether the agent obeyed the message; if not, the rest means nothing
     jobs: Mapping[str, ProcessStatus] = {}
-    """What there is of each job here; `gone_s` and `before_gone_s` are seconds ago."""
+    """The status of each job here; `gone_s` and `before_gone_s` are seconds ago."""
     logs: Mapping[LogName, LogPart] = {}
-    lacking: tuple[str, ...] = ()  # launches that are to be sent again
+    lacking: tuple[str, ...] = ()  # packages that the agent needs and does not have
     ports: Mapping[str, int] = {}
     devices: tuple[str, ...] = ()
     """The GPUs of the machine as CUDA names them; empty where it has none that can be seen."""
@@ -98,9 +97,9 @@ def write_frame(file: IO[bytes], message: Any) -> None:
 
 
 def read_frame(file: IO[bytes]) -> Any:
-    """Read one message; raises EOFError when there is none any more.
+    """Read one message; raises EOFError when there are no more.
 
-    Both ends are ours and of one version: a pickle of a stranger's would be a stranger's program.
+    Both ends are ours and of one version: unpickling a stranger's message would run a stranger's code.
     """
     head = file.read(_SIZE.size)
     if len(head) < _SIZE.size:
@@ -115,14 +114,14 @@ def read_frame(file: IO[bytes]) -> Any:
 class Host(NamedTuple):
     """A machine as the link to it knows it."""
 
-    id: str  # a name that no other machine ever has, nor the same one after it was started anew
+    id: str  # unique: a machine that is started again gets another id
     kind: Capacity | None  # what it is rented as; None: not known, so it may serve as either
-    pool: str | None  # none: not known, so it may serve as any
+    pool: str | None  # None: not known, so it may serve in any
     gpus: int
-    address: str  # at which other machines reach it
-    ticket: str = ""  # with which it was rented; empty: it is simply there
+    address: str  # where other machines reach it
+    ticket: str = ""  # with which it was rented; empty: it does not say
     alive: bool = True
-    """Whether the link takes it for up; if not, workers may live there for as long as the lease."""
+    """Whether the link considers it up; if not, workers may still run there until their lease ends."""
 
 
 class HostAnswer(NamedTuple):
@@ -136,7 +135,7 @@ class Link(Protocol):
     """Carries messages to the agents of machines, and their answers back."""
 
     def hosts(self) -> Sequence[Host]:
-        """List the machines; those that are gone stay for a while, and nothing is known of the unlisted."""
+        """List the machines; those that are gone stay listed for a while."""
         ...
 
     def send(self, host: str, message: AgentMessage) -> None:
@@ -144,14 +143,14 @@ class Link(Protocol):
         ...
 
     def answers(self) -> Sequence[HostAnswer]:
-        """Return what was answered since the last call, in the order in which it came."""
+        """Return the answers since the last call, in the order in which they came."""
         ...
 
     @property
     def trouble(self) -> str:
-        """Why no machine can be reached just now, in a sentence; empty when some can."""
+        """Why no machine can be reached just now, as a sentence; empty if some can."""
         ...
 
     def close(self) -> None:
-        """Let go of connections and processes of our own; agents and workers stay."""
+        """Close connections and end helper processes; agents and workers keep running."""
         ...

@@ -1,10 +1,10 @@
-"""The agent of a machine: it holds the workers that a controller wants there, and ends them without one.
+"""The agent of a machine: it runs the workers that a controller orders there, and ends them without one.
 
 It is a plain process: messages come on its standard input, answers go to its standard output. It is the local
-back end's processes, controlled from afar: a message is the whole of what is wanted, and what is answered is
-all that is. It may die and come back: the notes on its disk say what it had started. A controller that had no
-answer from it for the length of its lease may begin the same job elsewhere, so then every worker is ended;
-only a later attempt starts again.
+back end, controlled from another machine: a message says all that is to run, and an answer all that does. It
+may die and be restarted: notes on its disk say what it had started. A controller that had no answer for the
+length of the lease may begin the same job elsewhere, so when the lease runs out every worker is ended, and
+only a later attempt starts workers again.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ FENCE_PATIENCE_S = 1.0
 """How long workers may take to end when the lease has run out; a controller waits longer than that."""
 LOG_BYTES = 1 << 19  # the most of one log that is sent at once
 LOG_BEHIND_BYTES = 1 << 23
-"""A log that is further behind than this is sent from near its end: a flood is not carried on."""
+"""If more than this is unsent, a log is sent from near its end only: a flood is not sent whole."""
 TOKENS_KEPT = 256
-"""How many answers are remembered; a controller that names an older one counts as new, and has to repeat."""
+"""How many answers are remembered; a controller that names an older one has to send its message again."""
 POLL_S = 5.0  # Amazon gives two minutes of notice, and recommends polling no more often than this
 VARIABLE = "SLACKTIDE_METADATA"
 """Where a metadata service like Amazon's is, on machines that are not Amazon's."""
@@ -66,12 +66,11 @@ class Agent:
         now: Callable[[], float] = time.monotonic,
         environ: Mapping[str, str] = os.environ,
     ) -> None:
-        """Keep notes and files in a folder of the owner's alone; other machines reach this one at
-        `address`."""
+        """Keep files in a folder of this owner alone; other machines reach this one at `address`."""
         self._folder, self._processes, self._lease = folder, processes, lease
         self._address, self._now, self._environ = address, now, environ
         self._packs: dict[str, LaunchPack] = {}
-        self._entered: dict[str, str] = {}  # by job, the launch that was entered
+        self._entered: dict[str, str] = {}  # by job, the package that was unpacked and registered
         self._tasks: dict[str, AgentTask] = {}
         self._ports: dict[str, int] = {}
         self._met = False
@@ -80,22 +79,22 @@ class Agent:
         self._life = secrets.token_hex(4)
         self._given: dict[str, float] = {}  # when each of the last answers was given, by its token
         self._last = "", 0  # the controller and the number of the last message that was accepted
-        self._lives: set[str] = set()  # the controllers that others came after
+        self._lives: set[str] = set()  # every controller that another one has followed
         self._lock = threading.Lock()
         self._notice_s: float | None = None
 
     def watch(self) -> None:
-        """Look after the workers in a thread, for as long as this process lives."""
+        """Call `tick` again and again in a thread, for as long as this process lives."""
         threading.Thread(target=self._watch_on, daemon=True, name="slacktide-agent").start()
 
     def expect_end(self, notice_s: float | None) -> None:
-        """Report from now on how long the machine has left, as its cloud warned; None: no warning came."""
+        """Report from now on how long the machine has left, as its cloud warned; None: no warning."""
         self._notice_s = notice_s
 
     def handle(self, message: AgentMessage) -> AgentAnswer:
-        """Do what a message wants, as far as it can be done at once, and return the state of the machine.
+        """Carry out a message as far as that is possible at once, and return the state of the machine.
 
-        A controller that has not received an answer of ours lately is answered, and nothing else is done.
+        If its controller has not lately received an answer from us, it is answered and nothing else is done.
         """
         with self._lock:
             given_at = self._given.get(message.last_token)
@@ -125,7 +124,7 @@ class Agent:
             )
 
     def tick(self) -> None:
-        """Move starts, stops and kills on, and end all after a lease without a message."""
+        """Take the next steps of starts and stops, and end all workers when the lease has run out."""
         with self._lock:
             expired = self._now() - self._acknowledged_at > self._lease.seconds
             if expired and self._processes.fence(FENCE_PATIENCE_S):
@@ -155,16 +154,16 @@ class Agent:
             self.tick()
 
     def _meet(self, message: AgentMessage) -> None:
-        """Take charge of what an agent before us had started: what is wanted goes on, the rest ends."""
+        """Take charge of what an earlier agent started: workers that the message names go on, others end."""
         self._processes.sweep({task.job: task.attempt for task in message.tasks if task.kinds})
         self._met = True
 
     def _hold(self, task: AgentTask) -> bool:
-        """Have these workers; say whether it is known how to start them."""
+        """Order these workers; say whether the package to start them is here."""
         self._tasks[task.job] = task
         known = not task.kinds or self._enter(task)
         if not known and self._processes.look(task.job).attempt < task.attempt:
-            return False  # it comes with the next word
+            return False  # the package comes with the next message
         try:
             if task.spot_left is not None:
                 self._processes.take(task.job, task.spot_left, task.notice_s)
@@ -174,7 +173,7 @@ class Agent:
         return known
 
     def _enter(self, task: AgentTask) -> bool:
-        """Learn how to start a job, with a folder of its own to run in."""
+        """Register a job, with its package unpacked in a folder of its own; False: it has not come yet."""
         if self._entered.get(task.job) == task.launch:
             return True
         pack = self._packs.pop(task.launch, None)
@@ -192,7 +191,7 @@ class Agent:
         return True
 
     def _release(self, wanted: set[str]) -> None:
-        """End the workers of jobs that are no longer named, and forget those of which nothing is left."""
+        """End the workers of jobs that are no longer named, and forget those whose workers have all gone."""
         for job, task in list(self._tasks.items()):
             if job in wanted:
                 continue
@@ -203,7 +202,7 @@ class Agent:
                 shutil.rmtree(self._folder / "work" / job, ignore_errors=True)
 
     def _read(self, read: Mapping[LogName, int]) -> dict[LogName, LogPart]:
-        """Return what was printed since, of each log that is requested and has grown."""
+        """Return the new part of each requested log that has grown."""
         parts: dict[LogName, LogPart] = {}
         for job in {name[0] for name in read}:
             for log in self._processes.logs(job):
@@ -215,7 +214,7 @@ class Agent:
 
 
 def _ago(observed: ProcessStatus) -> ProcessStatus:
-    """Return times on this machine's clock as seconds ago."""
+    """Convert times on this machine's clock to seconds ago."""
     now_s = boot.seconds()
     gone, before = observed.gone_s, observed.before_gone_s
     return observed._replace(
@@ -225,7 +224,7 @@ def _ago(observed: ProcessStatus) -> ProcessStatus:
 
 
 def _part(path: Path, after: int) -> LogPart:
-    """Return a bounded part of a log; nothing where it is gone or is no plain file any more."""
+    """Return a limited part of a log; empty if it is gone or is not a plain file any more."""
     try:
         with open(path, "rb", opener=open_plain_file) as file:
             size = file.seek(0, os.SEEK_END)
@@ -237,7 +236,7 @@ def _part(path: Path, after: int) -> LogPart:
 
 
 def metadata_service(environ: Mapping[str, str] = os.environ, vendor: Path = VENDOR) -> str:
-    """Return where this machine's metadata service is; empty: it is of no cloud that we know."""
+    """Return where this machine's metadata service is; empty: it belongs to no cloud that we know."""
     if environ.get(VARIABLE):
         return environ[VARIABLE]
     try:
@@ -247,7 +246,7 @@ def metadata_service(environ: Mapping[str, str] = os.environ, vendor: Path = VEN
 
 
 def watch_notices(report: Callable[[float | None], None], url: str) -> None:
-    """Poll again and again in a thread, and report how many seconds are left, or None."""
+    """Poll in a thread, again and again, and report the seconds until the machine is taken, or None."""
 
     def go_round() -> None:
         while True:
@@ -258,7 +257,7 @@ def watch_notices(report: Callable[[float | None], None], url: str) -> None:
 
 
 def main(root: str, owner: str, lease_s: str, address: str = "127.0.0.1") -> None:
-    """Answer until the input ends; workers go on, for as long as the lease."""
+    """Answer messages until the input ends; workers then go on until their lease ends."""
     folder = Path(root) / owner
     processes = LocalProcesses(folder / "jobs", owner)
     agent = Agent(folder, processes, AgentLease(folder, owner, float(lease_s)), address)
