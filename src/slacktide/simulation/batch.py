@@ -1,6 +1,6 @@
-"""Many starts of one policy, or of the clairvoyant, in one pool: compiled where it can be, plain elsewhere.
+"""Back-tests of one policy, or of the clairvoyant, from many starts in one pool, compiled where possible.
 
-The compiled loop does the same as `plain.run`; a test holds them against each other.
+The compiled loop does the same as `plain.run`; a test compares the two.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from slacktide.solvers.pools.optimum import optimum
 
 @compilable
 def rule(parameters: tuple[Any, ...], sight: Sight) -> RuleChoice:
-    """Stand for the policy's rule; `compiled(run_starts, rule=...)` puts the real one here."""
+    """Hold the place of the policy's rule, which `compiled(run_starts, rule=...)` puts here."""
     return RuleChoice(0, 0, 0)
 
 
@@ -69,8 +69,8 @@ def run_starts(
 ) -> None:
     """Run the job from each start; one row of `out` each, in the order of COLUMNS.
 
-    `stated` is the job as its file says, `terms` as it is; `stock` has the on-demand GPUs of each slot, or
-    one number for all. Those that are held stay held.
+    `stated` is the job as its file describes it, `terms` as it really is. `stock` has the on-demand GPUs of
+    each slot, or one number for all slots; a job keeps those that it holds if the stock falls.
     """
     slots = len(spot_gpus)
     for row in range(len(starts)):
@@ -98,7 +98,7 @@ def run_starts(
             spot, on_demand = cut(terms, quote, choice.spot_gpus, choice.on_demand_gpus)
             dropped = given_up(terms, left, spot, on_demand, left.pool)
             lost_work += state.progress_gpu_hours - left.progress_gpu_hours + dropped
-            # Nothing of this slot was paid before, since holdings change at borders: an empty meter.
+            # An empty meter: nothing in this slot was paid before, since holdings only change at borders.
             lived = live(
                 terms, tariff, max_cost_usd, left, Meter(-1, -1, 0, 0), slot, now, hours, quote, left.pool,
                 spot, on_demand,
@@ -107,7 +107,7 @@ def run_starts(
             learned = learn(pace, stated, left, state, lived.passed.productive_hours)
             moved = abs(learned.mean - pace.mean) + abs(learned.slope - pace.slope)
             pace = learned
-            if moved > 0.0:  # terms at another pace are costly to make, and most slots measure nothing new
+            if moved > 0.0:  # terms are costly to compute, and most slots measure nothing new
                 mean = believed(stated, pace)
             spot_hours += spot * lived.passed.hours
             on_demand_hours += on_demand * lived.passed.hours
@@ -124,8 +124,8 @@ def run_starts(
 def can_compile(policy: Policy, pool: Pool) -> bool:
     """Whether a policy, and any policy it wraps, is a rule that can be compiled for a pool.
 
-    Warnings depend on what is held, which a compiled rule does not see: policies that react to them run
-    plainly.
+    The compiled loop does not give warnings of losses, so in a pool that warns, policies that react to
+    warnings run plainly.
     """
     inner = innermost(policy)
     is_rule = isinstance(inner, RulePolicy | PreparedPolicy)
@@ -133,7 +133,7 @@ def can_compile(policy: Policy, pool: Pool) -> bool:
 
 
 def prepare(policy: Policy, job: Job, pool: Pool, start: int, setting: Setting) -> Policy:
-    """Return a policy with everything worked out that a run from this start needs."""
+    """Return a policy with everything computed in advance that a run from this start needs."""
     if isinstance(policy, DeadlineGuard | Unbroken):
         return dataclasses.replace(policy, inner=prepare(policy.inner, job, pool, start, setting))
     if isinstance(policy, PreparedPolicy):
@@ -144,9 +144,9 @@ def prepare(policy: Policy, job: Job, pool: Pool, start: int, setting: Setting) 
 def prepare_together(
     policy: Policy, job: Job, futures: Sequence[Pool], start: int, setting: Setting
 ) -> list[Policy]:
-    """Return a policy for each of some futures of one past, with everything worked out that can be.
+    """Return a policy prepared for each future of one past, as `prepare` does.
 
-    A policy that solves does it once for all of them, and learns nothing after the start.
+    A `ForeseeingPolicy` solves once for all of them, and learns nothing after the start.
     """
     if isinstance(policy, DeadlineGuard | Unbroken):
         inner = prepare_together(policy.inner, job, futures, start, setting)
@@ -159,7 +159,7 @@ def prepare_together(
 def run_ready(
     job: Job, futures: Sequence[Pool], ready: Sequence[Policy], start: int, *, setting: Setting = USUAL
 ) -> Sequence[Run]:
-    """Run from one start of each future the policy that was prepared for it."""
+    """Run the policy that was prepared for each future in it, all from the same start."""
     pairs = list(zip(futures, ready, strict=True))
     if not can_compile(ready[0], futures[0]):
         return [run(job, future, policy, start=start, setting=setting) for future, policy in pairs]
@@ -168,7 +168,7 @@ def run_ready(
 
 
 def innermost(policy: Policy) -> Policy:
-    """Return the policy that others are wrapped around."""
+    """Return the policy inside the guard and other wrappers."""
     return innermost(policy.inner) if isinstance(policy, DeadlineGuard | Unbroken) else policy
 
 
@@ -182,7 +182,7 @@ def run_table(
 ) -> Floats:
     """Run a rule policy from many starts, compiled; one row per start, columns as in COLUMNS."""
     assert isinstance(policy, RulePolicy), "what can be compiled is a rule once it is prepared"
-    # All others lie between these two, and the compiled loop checks no bounds.
+    # The compiled loop does not check bounds; all other starts lie between these two.
     for start in (min(starts), max(starts)):
         check_start(job, pool, start)
     context = Context(forecast_table(setting.forecaster, pool, DEFAULT_HORIZON))
@@ -205,7 +205,7 @@ def run_rule(
     context: Context,
     starts: Sequence[int],
 ) -> Floats:
-    """Do what `run_table` does with what many policies of a run share already made; starts are trusted."""
+    """Do what `run_table` does, with terms and forecasts that many policies share; starts are not checked."""
     function, parameters = policy.rule(context)
     out = np.empty((len(starts), len(COLUMNS)))
     compiled(run_starts, rule=function)(
@@ -225,7 +225,7 @@ def run_rule(
     return out
 
 
-COMPILE_FROM = 40  # with fewer runs than this the plain loop is done before compiled code is loaded
+COMPILE_FROM = 40  # with fewer runs the plain loop ends before compiled code is even loaded
 
 
 def run_compiled(
@@ -237,7 +237,7 @@ def run_compiled(
     name: str = "",
     setting: Setting = USUAL,
 ) -> Runs:
-    """Run a policy that `can_compile`, as it is given, from many starts."""
+    """Run a policy for which `can_compile` is true from many starts; no guard is added."""
     if not isinstance(innermost(policy), PreparedPolicy):
         return Runs(job, name, pool.name, starts, run_table(job, pool, policy, starts, setting=setting))
     rows = []
@@ -257,19 +257,19 @@ def run_many(
     setting: Setting = USUAL,
     few: bool | None = None,
 ) -> Sequence[Run]:
-    """Run one policy, guarded, from many starts: compiled where it can be and is worth it, plain elsewhere.
+    """Run one policy, guarded, from many starts: compiled where that is possible and pays, else plainly.
 
-    Where these are but some of the starts, `few` says whether all of them are too few to be worth it.
+    Where `starts` is only a part of all starts, `few` says whether all are too few for compiling to pay.
     """
     acting = guarded(policy, job)
     small = len(starts) < COMPILE_FROM if few is None else few
-    if isinstance(innermost(acting), PreparedPolicy):  # what is worked out for each start is worth it
+    if isinstance(innermost(acting), PreparedPolicy):  # preparing it for each start always pays
         small = False
     if can_compile(acting, pool) and not small:
         return run_compiled(job, pool, acting, starts, name=name, setting=setting)
     ready = (acting if small else prepare(acting, job, pool, start, setting) for start in starts)
     return [
-        # Only what a run comes to is kept: slots of thousands of runs would fill the memory.
+        # Only the totals of a run are kept: the slots of thousands of runs would fill the memory.
         dataclasses.replace(run(job, pool, one, start=start, name=name, setting=setting), slots=())
         for one, start in zip(ready, starts, strict=True)
     ]
@@ -285,7 +285,7 @@ def run_in_detail(
     setting: Setting = USUAL,
     among: int = 1,
 ) -> Run:
-    """Run from one of `among` starts and keep every slot; no policy stands for the clairvoyant."""
+    """Run from one of `among` starts and keep every slot; where `policy` is None, run the clairvoyant."""
     if policy is not None:
         ready = prepare(guarded(policy, job), job, pool, start, setting)
         return run(job, pool, ready, start=start, name=name, setting=setting)
@@ -309,10 +309,10 @@ def run_yardstick(
     among: int | None = None,
     tell: Callable[[int], None] | None = None,
 ) -> tuple[Runs, list[float]]:
-    """Run the clairvoyant's plan from many starts, which may be some among more.
+    """Run the clairvoyant's plan from many starts, which may be a part of `among` starts.
 
-    Returns with the runs what the best plan could gain from each start, where the job is too wide to be sure
-    of it; nothing where the plans are the best.
+    Returns with the runs how much the best plan from each start could gain over its plan at the most, where
+    the job is too wide to solve exactly; [] where the plans are the best.
     """
     found = yardstick(job, pool, starts, among=among, report=tell)
     runs = Runs(job, CLAIRVOYANT, pool.name, starts, found.table)
@@ -322,17 +322,17 @@ def run_yardstick(
 def solve_yardstick(
     job: Job, pool: Pool, starts: Sequence[int], *, among: int, truth: TruthByStart = AS_SAID
 ) -> Yardstick:
-    """Solve the job that it really is from some of `among` starts."""
+    """Return the clairvoyant from some of `among` starts, for the job as it really is."""
     if isinstance(truth, Truth):
         return yardstick(truth.of(job), pool, starts, among=among)
-    # Another job from each start: there is no grid that they could share.
+    # The job differs from start to start, so they cannot share a grid.
     return joined_yardstick(
         [yardstick(truth.at(start).of(job), pool, [start], among=among) for start in starts]
     )
 
 
 def joined_yardstick(parts: Sequence[Yardstick]) -> Yardstick:
-    """Put parts of the clairvoyant's table together; parts whose plans are the best have nothing to gain."""
+    """Join parts of the clairvoyant's table; parts whose plans are the best count with nothing to gain."""
     table = np.concatenate([part.table for part in parts])
     if all(part.spare_usd is None for part in parts):
         return Yardstick(table, None)

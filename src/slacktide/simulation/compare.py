@@ -1,9 +1,8 @@
-"""Policies compared: the same job from the same starts, with the clairvoyant, who knows the future.
+"""Comparison of policies in back-tests: the same job from the same starts, next to the clairvoyant.
 
-A job that stays runs in every pool, and its figures are over all of them. For a job that may move, policies
-that choose pools run over all of them, and all begin at the same times. A policy that stays then runs in
-every pool, and the pool that was best for it stands in the comparison; so does the clairvoyant, once over all
-pools and once in the best one.
+A job that stays runs in every pool, and its figures cover the runs in all pools. For a job that may move, all
+policies start at the same times. Those that choose pools run over all pools; one that stays runs in every
+pool, and the comparison shows its best pool. The clairvoyant is shown twice: over all pools and in its best.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ Progress = Callable[[int, int], None]  # called with the work done so far and th
 
 @dataclass(frozen=True, slots=True)
 class Starts:
-    """Which slots of a market a job is started in: a number of them evenly spread, or every so often."""
+    """The slots in which a job starts: `count` of them, evenly spread, or one every `every_hours`."""
 
     count: int | None = 24
     every_hours: float | None = None
@@ -76,8 +75,8 @@ def compare(
 ) -> Comparison:
     """Run every policy, and the clairvoyant, from every start in every pool (or in one).
 
-    All of them meet the same truth from a start; only the clairvoyant knows it beforehand. Where the runs are
-    done is up to `spread`, and changes nothing of them.
+    From one start all of them meet the same truth; only the clairvoyant knows it beforehand. `spread` decides
+    where runs are done, which does not change their results.
     """
     if isinstance(market, Pool):
         market = Market((market,), source=market.name)
@@ -161,7 +160,7 @@ def compare_over_pools(
 
 
 def _stock_outs(places: Sequence[tuple[Pool, int]]) -> tuple[str, ...]:
-    """Return a sentence on how often on demand was out of stock for a job of these widths; or nothing."""
+    """Return a sentence on how often on demand was out of stock for jobs of these widths, if it ever was."""
     shares = stock_outs_said(places)
     if not shares:
         return ()
@@ -174,7 +173,7 @@ def _stock_outs(places: Sequence[tuple[Pool, int]]) -> tuple[str, ...]:
 def _median_run(parts: Sequence[Part]) -> Run:
     runs = AllRuns([part.runs for part in parts])
     costs = np.concatenate([column(part.runs, "cost_usd") for part in parts])
-    # Stable, so that of equal bills the earliest start is shown, on every machine.
+    # A stable sort, so that of runs with equal bills every machine shows the earliest start.
     return runs[int(np.argsort(costs, kind="stable")[len(costs) // 2])]
 
 
@@ -182,7 +181,7 @@ def _median_run(parts: Sequence[Part]) -> Run:
 
 
 def common_starts(options: PoolOptions, starts: Starts | Sequence[int]) -> list[int]:
-    """Return the starts, as slots of the first pool: in the time that all pools cover, if it is enough."""
+    """Return the starts as slots of the first pool, in the time that all pools cover if that is enough."""
     own = options.pools[0]
     if not isinstance(starts, Starts):
         for start in starts:
@@ -212,24 +211,24 @@ def _pools_for(sweep: Sweep, name: str | None, covered: Sequence[int]) -> list[i
     return [None] if roams(sweep.policies[name]) else [*covered]
 
 
-# ---------------------------------------------------------------------- what runs come to
+# ---------------------------------------------------------------------- summaries of runs
 
 
 MEANS = (
     "utility_usd", "finish_hours", "spot_gpu_hours", "on_demand_gpu_hours", "preemptions", "moves", "move_usd"
 )  # fmt: skip
-"""The figures of runs that are summed up by their means."""
+"""The figures of which a summary has the mean over its runs."""
 
 
 class SummaryRow(NamedTuple):
-    """A part that is summed up."""
+    """A part of a comparison, with its summary."""
 
     part: Part
     summary: PolicySummary
 
 
 def _rows(options: PoolOptions, parts: Sequence[Part]) -> list[SummaryRow]:
-    """Sum up each part by itself, as a multiple of what the clairvoyant paid over pools."""
+    """Sum up each part by itself; its cost is also given as a multiple of the clairvoyant's over pools."""
     best = _paid([part for part in parts if part.name == OVER_POOLS])
     pools = ["" if part.pool is None else options.pools[part.pool].name for part in parts]
     return [
@@ -244,19 +243,19 @@ def _paid(parts: Sequence[Part]) -> float:
 
 
 def _best(job: Job, rows: Sequence[SummaryRow], name: str) -> SummaryRow:
-    """Return the row of a policy: in the pool that was best, if it stays in one."""
+    """Return a policy's row; for one that stays in a pool, that of its best pool."""
     return max((row for row in rows if row.part.name == name), key=lambda row: _worth(job, row.summary))
 
 
 def _worth(job: Job, one: PolicySummary) -> tuple[float, float]:
-    """Return by what pools are ranked: in time, then cheap; with a soft deadline what is left of value."""
+    """Return what pools are ranked by: share on time, then low cost; with a soft deadline, mean utility."""
     if not job.hard and job.value_usd > 0:
         return (one.mean_utility_usd, 0.0)
     return (one.on_time_share, -one.mean_cost_usd)
 
 
 def summarise(name: str, parts: Sequence[Sequence[Run]], yardstick_usd: float) -> PolicySummary:
-    """Sum up the runs of one policy, given what the clairvoyant paid in all."""
+    """Sum up the runs of one policy; `yardstick_usd` is what the clairvoyant paid for all of them."""
 
     def all_of(figure: str) -> Floats:
         return np.concatenate([column(runs, figure) for runs in parts])

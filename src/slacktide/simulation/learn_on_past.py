@@ -1,8 +1,8 @@
 """Trains the choice behind `policy: auto` on past markets: one policy is drawn for a job, all are replayed.
 
-`select` does it for a stream of jobs; `replay` says what each policy would have earned from one job. The
-market's path did not depend on the job, so each policy can be run on it again, with the forecasts that could
-be made then.
+`select` does this for a stream of jobs; `replay` says what each policy would have earned from one job. The
+market's path did not depend on the job, so each policy can be run on it again, with the forecasts that
+were possible at the time.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Selected(NamedTuple):
     share: float  # the utility scaled to [0, 1]
     best: str  # the arm that would have earned the most from this job
     best_utility_usd: float
-    leader: str  # the arm of the greatest weight after this job
+    leader: str  # the arm with the greatest weight after this job
     leader_weight: float
     regret: float  # expected regret so far against the best fixed arm, in scaled utility
     bound: float
@@ -80,9 +80,9 @@ def select(
 ) -> list[Selected]:
     """Run a stream of jobs: for each, draw an arm, replay the market with all of them, and learn.
 
-    What a replay comes to does not depend on what was learned, so `spread` may do them ahead of their turn.
-    `policies` are the arms in the learner's order. Jobs are known to the learner as `name`, or as
-    their own name, with a number.
+    The result of a replay does not depend on what was learned, so `spread` may replay ahead of time.
+    `policies` are the arms in the learner's order. The learner knows a job by `name` (or else its own name),
+    the seed and its number.
     """
     todo, done = list(tasks), list[Selected]()
     for number, replayed in enumerate(_replays(todo, policies, setting, spread)):
@@ -90,7 +90,7 @@ def select(
         with state.changing() as hedge:
             if hedge.arms != tuple(policies):
                 raise InputError("policies must be the learner's arms in their order, got others")
-            # The draw follows the number and not the name, so that a repeated stream draws the same.
+            # The draw depends on the number, not on the name, so that a repeated stream draws the same arms.
             drawn = hedge.begin(job, key=str(number), seed=seed)
             hedge.end(job, replayed.shares)
             done.append(_record(job, drawn, replayed, hedge))
@@ -110,8 +110,8 @@ class Replays(NamedTuple):
 def _replays(
     tasks: Sequence[Task], policies: Mapping[str, Policy], setting: Callable[[Pool], Setting], spread: Spread
 ) -> Iterator[Replayed]:
-    """Yield what every policy would have earned from each job, in their order."""
-    # By identity: comparing pools by their prices would be slow, and a job given twice travels once.
+    """Yield what every policy would have earned from each job, in the order of the jobs."""
+    # By identity: comparing pools by their prices is slow, and a job given twice is sent to workers once.
     pools = {id(task.pool): task.pool for task in tasks}
     jobs = {id(task.job): task.job for task in tasks}
     shared = Replays(policies, tuple(jobs.values()), tuple((pool, setting(pool)) for pool in pools.values()))
@@ -148,13 +148,13 @@ class Replayed(NamedTuple):
     """What each arm would have earned from one job, in the order of the arms."""
 
     utility_usd: Floats  # value less cost
-    shares: Floats  # the same between the least and the most that the job could bring, in [0, 1]
+    shares: Floats  # the same, scaled to [0, 1] between the least and the most that the job could bring
 
 
 def replay(
     job: Job, pool: Pool, start: int, policies: Mapping[str, Policy], setting: Setting = USUAL
 ) -> Replayed:
-    """Run every policy on a job's market path: compiled where it can be, behind the guard where it must."""
+    """Run every policy on a job's market path: compiled if possible, guarded if the deadline is hard."""
     plain.check_start(job, pool, start)
     terms, true = physics.terms(job), physics.terms(setting.truth.at(start).of(job))
     context = Context(forecast_table(setting.forecaster, pool, DEFAULT_HORIZON))
@@ -174,8 +174,8 @@ def replay(
 def bounds_usd(job: Job, pool: Pool, start: int) -> tuple[float, float]:
     """Return the least and the most that a job on this path can bring.
 
-    The least is all GPUs on demand at the path's greatest price until the result is worthless,
-    and nothing to show for it; the most is the value for nothing.
+    The least: to pay for all GPUs on demand, at the highest price on the path, until the result is worthless,
+    and then to have no result. The most: to have the result in time and pay nothing.
     """
     hours = job.deadline_hours if job.hard else float(job.worthless_after_hours or job.deadline_hours)
     slots = math.ceil(hours / pool.slot_hours - TIME_TOLERANCE_HOURS)
@@ -187,7 +187,7 @@ def _shares(job: Job, pool: Pool, start: int, utility: Floats, finish: Floats) -
     least, most = bounds_usd(job, pool, start)
     if most <= least:  # free GPUs and a worthless result: all arms are the same
         return np.ones(len(utility))
-    # A job that runs on after it is worthless, or on spot above the on-demand price, can fall below it.
+    # Clipped: a job that runs on when worthless, or on spot above the on-demand price, can earn less.
     shares = np.clip((utility - least) / (most - least), 0.0, 1.0)
     if job.hard:
         # A missed hard deadline is a failure, however cheap it was.

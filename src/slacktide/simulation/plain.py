@@ -1,6 +1,6 @@
-"""The back-test as it is defined: one job under one policy, slot by slot, in one pool or over several.
+"""The back-test by definition: one job under one policy, slot by slot, in one pool or over several.
 
-`batch` is the same for one pool, compiled; that both agree is tested.
+`batch` does the same for one pool, compiled; a test checks that both agree.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def check_start(job: Job, pool: Pool, start: int) -> None:
 def guarded(policy: Policy, job: Job) -> Policy:
     """Return the policy as it will run: behind the deadline guard when the deadline is hard.
 
-    For a job without checkpoints it keeps workers that have work to lose.
+    For a job without checkpoints it keeps workers that would lose work.
     """
     if isinstance(policy, DeadlineGuard):
         return DeadlineGuard(keeping(policy.inner, job))
@@ -75,7 +75,7 @@ def run_over_pools(
     setting: Setting = USUAL,
     sight: Sight = "feed",
 ) -> Run:
-    """Run a job from a slot of its first pool on, until it ends, and keep every slot's record."""
+    """Run a job from `start`, a slot of its first pool, until it ends; the run has a record of every slot."""
     check_start(pools.job, pools.pools[0], start)
     running = _JobRun(pools, policy, start, setting, sight)
     while not running.state.ended:
@@ -84,7 +84,7 @@ def run_over_pools(
 
 
 class PlanFollower:
-    """Holds what a plan made with knowledge of the future says: the clairvoyant in a policy's place."""
+    """The clairvoyant as a policy: holds what a plan that was made with knowledge of the future says."""
 
     def __init__(self, plan: Plan | Schedule, names: Sequence[str]) -> None:
         where = [names[pool] for pool in plan.pools.tolist()] if isinstance(plan, Schedule) else repeat(None)
@@ -104,7 +104,7 @@ def follow(
     name: str = "",
     truth: Truth = AS_SAID,
 ) -> Run:
-    """Live through a plan that was made with knowledge of the future, and keep every slot's record."""
+    """Run a plan that was made with knowledge of the future; the run has a record of every slot."""
     jobs = tuple(
         replace(truth.of(job), checkpoint_hours=0.0, max_cost_usd=None, after_deadline="finish-fast")
         for job in pools.places.jobs
@@ -114,7 +114,7 @@ def follow(
 
 
 class _JobRun:
-    """A job under way on a recorded market: where it stands, and what it has lived through."""
+    """A back-test under way: the state of its job, and the records of the slots so far."""
 
     def __init__(
         self, pools: PoolOptions, policy: Policy, start: int, setting: Setting, sight: Sight
@@ -130,7 +130,7 @@ class _JobRun:
         self._sightings: list[list[Sighting]] = [[] for _ in pools.pools]
 
     def pass_slot(self) -> None:
-        """Live through the next slot: what the market takes, what is decided, and what comes of it."""
+        """Simulate the next slot: what the market takes back, what is decided, and what comes of it."""
         slot, before = len(self.records), self.state
         moment, left = self._begun(slot, before)
         if past_deadline(self._terms[0], moment.hours):
@@ -147,7 +147,7 @@ class _JobRun:
         self.records.append(
             SlotRecord(slot, quote, wanted, left, lost_gpus, lost_gpu_hours, lived, self.state)
         )
-        # What was believed is corrected by the job's own figures, never by those that are true.
+        # The pace is learned against the figures of the job's file, never against the true ones.
         stated, productive = self._stated[got.pool], lived.stretch.productive_hours
         self._pace = learn(self._pace, stated, left, self.state, productive)
         self._memory = wanted.memory
@@ -177,7 +177,7 @@ class _JobRun:
     def _live(
         self, moment: MarketView, left: JobState, got: Obtained
     ) -> tuple[ledger.Priced, float, JobState]:
-        """Live through a slot; return what came of it, the work that was given up, and the job after it."""
+        """Simulate a slot; return what happened, the work given up in GPU-hours, and the state after it."""
         pool, spot, on_demand = got
         pools, terms, quote = self._pools, self._terms[pool], moment[pool].quote
         slot, begin, hours = len(self.records), moment.hours, pools.slot_hours
@@ -198,7 +198,7 @@ class _JobRun:
 
 
 def summarise(pools: PoolOptions, records: list[SlotRecord], *, start: int, name: str) -> Run:
-    """Add up the records of a run; of a job that may move, with where it was when and what moves cost."""
+    """Add up the records of a run; for a job that may move, with its stays and what its moves cost."""
     end, job = records[-1].after, pools.job
     lived = [record.lived for record in records]
     bill = ledger.bill(lived)

@@ -1,4 +1,4 @@
-"""A recorded market as a job sees it in a run: played back, so that nothing is known of what comes."""
+"""Playback of a recorded market, slot by slot, so that a job in a back-test cannot see the future."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from slacktide.physics.truth import AS_SAID, Truth
 
 
 class TruthByStart(Protocol):
-    """What a job really is from each start: always the same, or drawn."""
+    """How a job differs from its file, for each start: always in the same way, or drawn."""
 
     def at(self, start: int) -> Truth: ...
 
@@ -28,13 +28,13 @@ class Setting:
 
     forecaster: Forecaster = DEFAULT_FORECASTER
     neighbours: tuple[Pool, ...] = ()
-    """Other pools whose past may be known; a job over pools knows its own pools instead."""
+    """Other pools whose past a policy may know; a job that may move knows its own pools instead."""
     truth: TruthByStart = AS_SAID
-    """What the job really is from each start; policies know only what it says and what was measured."""
+    """How the job differs from its file; policies know only the file and what was measured."""
 
     @classmethod
     def on(cls, market: Market, pool: Pool, truth: TruthByStart = AS_SAID) -> Setting:
-        """Return what all policies share on a pool of a market, whose other pools' past is known."""
+        """Return the setting on a pool of a market, where policies may know the other pools' past."""
         others = tuple(other for other in market.pools if other is not pool)
         return cls(neighbours=others, truth=truth)
 
@@ -52,11 +52,11 @@ class Playback:
         self._slot = -1
 
     def at(self, slot: int, own: int = 0, spot_gpus: int = 0) -> MarketView:
-        """Let time pass up to a slot of the job, which is in one of the pools and holds this spot there.
+        """Return the market in a slot of the job, which is in pool number `own` and holds `spot_gpus` there.
 
-        An earlier slot is played back from the start. Of what is to come, the moment knows only a warning.
+        Going back to an earlier slot is allowed. All that the moment tells of the future is a warning.
         """
-        if slot < self._slot:  # tapes only grow, so going back means to begin anew
+        if slot < self._slot:  # tapes only grow, so going back means starting again
             self._tapes = self._begin()
         self._slot = slot
         hours = slot * self._pools[0].slot_hours
@@ -65,9 +65,9 @@ class Playback:
         return MarketView(self._tapes, hours, own, notice_hours=self.notice_hours(slot, own, spot_gpus))
 
     def notice_hours(self, slot: int, own: int, spot_gpus: int) -> float | None:
-        """Return in which time a pool offers less than this spot, where it warns of that in a slot.
+        """Return in how many hours a pool offers less than `spot_gpus`, if it warns of that by this slot.
 
-        It is the first border of slots at which that is so; None where it lies further ahead than is warned.
+        None where the pool gives no warnings, or does not warn that far ahead.
         """
         pool, slot_hours = self._pools[own], self._pools[0].slot_hours
         if not (spot_gpus and pool.notice_hours):
@@ -90,7 +90,7 @@ class Playback:
 
 
 def play(pool: Pool, tape: Tape, slots: int) -> None:
-    """Append what a pool quotes up to this many slots, as far as it is recorded."""
+    """Append a pool's quotes until the tape has this many slots, as far as they are recorded."""
     if slots == tape.came + 1 and slots <= len(pool):
         tape.append(pool.quote(tape.came))
     elif slots > tape.came:
@@ -104,11 +104,11 @@ def play(pool: Pool, tape: Tape, slots: int) -> None:
 
 
 class TriedMoment(LazySequence[PoolView]):
-    """A moment at which only prices of other pools are known, and what was seen of their spot by tries.
+    """A moment of the market for a job that knows prices, but must find out which spot there is by trying.
 
-    How much a job knows of the other pools is one of two settings. *Feed*: what every pool offers is recorded
-    and known. *Tried*: only prices and the stock of on-demand GPUs are. A job then learns about a pool's spot
-    by holding some there, by losing it, or by a try (`pool_options.obtain`).
+    How much a job knows of pools is one of two settings. *Feed*: everything that pools offer. *Tried*: only
+    prices and the stock of on-demand GPUs; the job then learns about a pool's spot by holding some there, by
+    losing it, or by a try (`pool_options.obtain`).
     """
 
     def __init__(self, whole: MarketView, sightings: Sequence[Sequence[Sighting]]) -> None:

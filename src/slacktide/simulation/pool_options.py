@@ -31,12 +31,12 @@ class PoolOptions:
     pools: tuple[Pool, ...]
     places: Places
     stays: bool = False
-    """Whether it has one pool and may not move: its policy is shown no places, and gets what is left of a
-    wish that the pool cannot fulfil, where a job that may move would try its next wish."""
+    """Whether it has one pool and may not move. Its policy is then shown no places, and where the pool cannot
+    fulfil a wish, it gets what the pool has; a job that may move would try its next wish."""
 
     @classmethod
     def of(cls, job: Job, gpu: str, market: Market, names: Sequence[str] | None = None) -> PoolOptions:
-        """Find the pools of a market that a job may use, or take those named; raises InputError for none."""
+        """Find the pools that a job may use, or take those named; raises InputError if there are none."""
         found = {place.pool: place for place in places_of(job, gpu, market)}
         pools = tuple(market.pool(name) for name in (found if names is None else names))
         jobs = tuple(
@@ -68,7 +68,7 @@ class PoolOptions:
         return [(pool, job.fastest_width) for pool, job in zip(self.pools, self.places.jobs, strict=True)]
 
     def terms(self, truth: Truth = AS_SAID) -> list[physics.Terms]:
-        """Return the job as bare numbers, in each pool."""
+        """Return the numbers that physics needs of the job, for each pool."""
         return [
             physics.terms(truth.of(job), move_hours=self.places.move_hours[:, pool])
             for pool, job in enumerate(self.places.jobs)
@@ -90,7 +90,7 @@ class PoolOptions:
 
 
 class Obtained(NamedTuple):
-    """The pool and GPUs that a job got of its wishes."""
+    """The pool and GPUs that a job got from its wishes."""
 
     pool: int
     spot_gpus: int
@@ -105,11 +105,11 @@ def obtain(
     wanted: Allocation,
     sightings: Sequence[list[Sighting]],
 ) -> Obtained:
-    """Try wishes in order until a pool can fulfil one; what the tries show is added to the sightings.
+    """Try wishes in order until a pool can fulfil one; what is seen of spot is added to the sightings.
 
-    A wish that a pool does not fulfil costs nothing, shows that the pool has too little spot, and gives way.
-    Where no wish can be fulfilled and the last one lacks on-demand GPUs only, the job gets those that there
-    are. A job that may not move gets what there is of its one wish.
+    A wish that cannot be fulfilled costs nothing, and the next one is tried; if spot was lacking, that is a
+    sighting. If the last wish lacks nothing but on-demand GPUs, the job gets as many as there are. A job
+    that may not move gets what there is of its only wish.
     """
     if pools.stays:
         stays_in(wanted, pools.pools[0].name, pools.job.name)

@@ -1,6 +1,6 @@
 """The runs of a comparison: every policy from every start, done in pieces, in this process or in others.
 
-What comes of a start does not depend on the other starts of its piece, so how starts are cut changes nothing.
+A run does not depend on the other starts of its piece, so how starts are cut into pieces changes no result.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from slacktide.simulation.playback import Setting, TruthByStart
 from slacktide.simulation.pool_options import PoolOptions
 from slacktide.solvers.clairvoyant.clairvoyant import Yardstick
 
-LEAST_STARTS = 8  # starts of a piece at the least: fewer would be more trouble than work
-MOST_PIECES = 64  # pieces of one policy in one pool at the most: enough to keep many workers busy to the end
+LEAST_STARTS = 8  # the fewest starts in a piece: with fewer, sending it would cost more than the work
+MOST_PIECES = 64  # the most pieces of one policy in one pool: enough to keep many workers busy to the end
 
 
 class PoolStarts(NamedTuple):
@@ -44,12 +44,12 @@ class PoolStarts(NamedTuple):
     job: Job  # the job as it is in this pool
     starts: tuple[int, ...]  # slots of this pool
     ahead: int = 0
-    """How many of its slots lie before the slot 0 from which truths are counted: that of the first pool where
-    all pools share their starts, its own where each has its starts."""
+    """How many of its slots come before the slot that truths count as 0: slot 0 of the first pool where all
+    pools share their starts, else slot 0 of this pool."""
 
 
 class TruthElsewhere(NamedTuple):
-    """What a job is from each slot of a pool whose slots are counted from another time."""
+    """Truths for a pool whose slots begin earlier, by `ahead` slots, than those that the truths count."""
 
     truth: TruthByStart
     ahead: int
@@ -85,8 +85,8 @@ class Sweep(NamedTuple):
 class Piece(NamedTuple):
     """Some starts of one policy in one pool, or over all of them."""
 
-    policy: str | None  # none: the clairvoyant
-    pool: int | None  # none: over all pools
+    policy: str | None  # None: the clairvoyant
+    pool: int | None  # None: over all pools
     starts: tuple[int, ...]  # slots of the pool; over all pools, of the first one
     few: bool = True  # whether all starts of the pool are so few that compiling is not worth it
 
@@ -99,7 +99,7 @@ class Part(NamedTuple):
     pool: int | None
     runs: Sequence[Run]
     spare_usd: tuple[float, ...] = ()
-    """By start, what the best plan could gain over the clairvoyant's; () where its plans are the best."""
+    """By start, what the best plan could gain over the clairvoyant's plan; () where that is the best."""
 
 
 def named(specs: Sequence[Spec | Policy]) -> dict[str, Policy]:
@@ -140,7 +140,7 @@ def run_sweep(
 
 
 def do_piece(sweep: Sweep, piece: Piece) -> Sequence[Run] | Yardstick:
-    """Run one piece of a comparison; of the clairvoyant in a pool, only the table is made."""
+    """Run one piece of a comparison; for the clairvoyant in a pool, only make its table."""
     if piece.pool is None:
         runs = (_run_over_pools(sweep, piece.policy, start) for start in piece.starts)
         return [dataclasses.replace(run, slots=()) for run in runs]
@@ -176,7 +176,7 @@ def _part(sweep: Sweep, policy: str | None, pool: int | None, pieces: Sequence[A
 
 
 def _joined(pieces: Sequence[Sequence[Run]]) -> Sequence[Run]:
-    """Put runs together again: tables stay a table, where all of them are tables."""
+    """Join the runs of all pieces; where every piece is a table, into one table."""
     tables = [piece for piece in pieces if isinstance(piece, Runs)]
     if len(tables) < len(pieces):
         return [run for piece in pieces for run in piece]
@@ -184,7 +184,7 @@ def _joined(pieces: Sequence[Sequence[Run]]) -> Sequence[Run]:
 
 
 def in_detail(sweep: Sweep, parts: Sequence[Part], slot: int, spread: Spread) -> Iterator[RunResult]:
-    """Run each part's policy from one start and keep every slot; the start is a slot as truths count them."""
+    """Run each part's policy from one start and keep every slot; `slot` is counted as truths are."""
     every = [
         Piece(part.policy, part.pool, (slot + (0 if part.pool is None else sweep.pools[part.pool].ahead),))
         for part in parts

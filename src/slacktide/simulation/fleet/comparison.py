@@ -1,10 +1,9 @@
-"""Allocators side by side at equal realised spending, on a stream at one price or on a market.
+"""Comparison of allocators at equal actual spending, on a stream at one price or on a market.
 
 A nominal budget says little: one allocator spends all of it, another half. On a stream each baseline is tuned
-until it really spends what the budget allows, as near as it can come; then the optimum is run on the same
-stream at exactly what the baseline spent. On a market the first allocator that is given only the budget
-decides what is spent; every other is run with all its settings, and what the best of them come to at that
-spend, chosen in hindsight, is shown next to it.
+until it spends as nearly what the budget allows as it can; then the optimum is run on the same stream at what
+the baseline spent. On a market the first allocator that is not tuned decides the common spend; every tuned
+one is run with all its settings, and its best result at that spend, chosen in hindsight, is shown.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ def allocator_label(allocator: AnyAllocator) -> str:
 
 
 def part_of(progress: Progress | None, number: int, total: int) -> Progress | None:
-    """Make the progress of one of some runs a part of the whole, in percent of a run."""
+    """Return the progress of one of `total` runs, which reports to that of the whole in percent of a run."""
     if progress is None:
         return None
     progress(100 * number, 100 * total)
@@ -63,9 +62,9 @@ def compare_streams(
 ) -> StreamComparison:
     """Run allocators on a stream, each compared with the optimum at its own realised spending.
 
-    One given by its bare name is tuned until it spends the fleet's budget; one given with parameters
-    runs as it is. Raises InputError for one that cannot run, InfeasibleError for a budget that is too
-    small.
+    An allocator given by its name alone is tuned until it spends the fleet's budget; one given with
+    parameters runs as it is. Raises InputError for an allocator that cannot run, InfeasibleError for a
+    budget that is too small.
     """
     optimum = Tuner(knobs_of("fixed-width", fleet)[0], stream, fleet)
     rows = []
@@ -80,13 +79,13 @@ def compare_streams(
 
 
 def at_equal_spending(optimum: Tuner, run: StreamRun) -> StreamRun | None:
-    """Return the optimum's run that spends what another run did, or as little less as can be found."""
+    """Return the optimum's run nearest in spending to another run; None where it spends over 1 % more."""
     found = optimum.spending(run.average_gpus)
     return None if found is None or found.average_gpus > run.average_gpus * 1.01 else found
 
 
 def _optimum_row(optimum: Tuner) -> StreamRow:
-    """Return the optimum on the budget; on the least that it can spend where that is more."""
+    """Return the optimum at the budget, or at the least that it can spend if that is more."""
     run = optimum.spending(optimum.fleet.budget_gpus)
     found = run or min(optimum.runs.values(), key=lambda one: one.average_gpus)
     value = next(one for one, run in optimum.runs.items() if run is found)
@@ -107,7 +106,7 @@ def _tuned(
 
 
 def _best_variant(stream: Stream, fleet: Fleet, knobs: Sequence[Knob]) -> tuple[Knob, float]:
-    """Choose among variants by what they are worth at their spending, on the first jobs of a stream."""
+    """Return the knob and value with the least response, compared with the optimum's at equal spending."""
     best: tuple[float, Knob, float] | None = None
     classes = [one for one in realised_classes(fleet.classes, stream) if one is not None]
     for knob in knobs:
@@ -134,7 +133,7 @@ class TriedAllocator(NamedTuple):
 
     name: str
     allocators: tuple[AnyAllocator, ...]
-    settings: tuple[str, ...]  # in words, one for each; nothing for one that is not tuned
+    settings: tuple[str, ...]  # in words, one for each; () for an allocator that is not tuned
     runs: tuple[FleetRun, ...] = ()
 
     @property
@@ -142,7 +141,7 @@ class TriedAllocator(NamedTuple):
         return [Measured.of(run) for run in self.runs]
 
     def at(self, usd: float) -> Mixture:
-        """Return between which of its runs it is best at a spend; of one that is not tuned the only one."""
+        """Return the best mixture of its runs at a spend; its only run if it is not tuned."""
         return best_at(self.measured, usd) if self.settings else Mixture(0, 0, 0.0)
 
     def row(self, usd: float) -> FleetRow:
@@ -164,8 +163,8 @@ def compare_fleet(
 ) -> FleetComparison:
     """Run allocators on a fleet, described in `month`, and put them side by side at one common spend.
 
-    That is what the first that is not tuned spends, or `budget_usd` where all are. `change_usd` is by how
-    much less and more a period's budget is tried for the first.
+    The common spend is what the first allocator that is not tuned spends; `budget_usd` if all are tuned.
+    The first allocator is also tried with a period's budget that is `change_usd` less, and more.
     """
     made = [_variants(spec) for spec in specs]
     total, done = sum(len(one.allocators) for one in made) + 3, count()
@@ -174,11 +173,11 @@ def compare_fleet(
         options = RunOptions(
             name=allocator_label(allocator), keep=keep, progress=part_of(progress, next(done), total)
         )
-        # A copy: an allocator may keep state from its first decision on, and its settings are run again.
+        # A copy, because an allocator may keep state and is run several times.
         return run_fleet(on, deepcopy(allocator), options)
 
     def budgeted(change_usd: float) -> Budgeted:
-        """Return what the first allocator comes to with another budget: tuned to it, or run with it."""
+        """Return the result of the first allocator with another budget: tuned to it, or run with it."""
         usd = scene.allowance.usd + change_usd
         if first.settings:
             next(done)
@@ -205,7 +204,7 @@ def compare_fleet(
 
 
 def _variants(spec: Spec | AnyAllocator) -> TriedAllocator:
-    """Return an allocator with each of its settings; as it is where it has none, or was given some."""
+    """Return an allocator with each of its settings; as given if it has none or came with parameters."""
     settings = settings_of(spec) if isinstance(spec, str) else []
     made = tuple(allocators.make({str(spec): one}) for one in settings) or (allocators.make(spec),)
     words = tuple(", ".join(f"{key} {value:g}" for key, value in one.items()) for one in settings)

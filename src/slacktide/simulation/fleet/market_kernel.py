@@ -1,15 +1,15 @@
-"""What time and the market do to the jobs of a fleet; one source, plain and compiled.
+"""Kernel of the market simulation: losses, orders and progress of a fleet's jobs; runs plain or compiled.
 
-Between two events nothing changes: a slot's border, an arrival, the end of a job. What a stretch does is
-`physics`, what it costs is `tariff`, both through `ledger.live`. In each slot, in this order:
+Nothing changes between two events: a slot's border, an arrival, the end of a job. `physics` computes what a
+stretch does and `tariff` what it costs, both called by `ledger.live`. In each slot, in this order:
 
     take_back   pools take back the spot beyond their offer, from the job that added its spot last
     settle      wishes become orders: what is given up is free for others at once, within pool and quota
-    next_end    t' = min(border, arrival, renewal, first end of a job under its orders)
+    next_end    t' = min(border, arrival, budget renewal, first end of a job under its orders)
     pass_time   every job lives through t' - t with what it is ordered to hold, and pays for it
 
-`active` lists the jobs that came and have not ended, in the order of their submission; all other arrays are
-by job and never move.
+`active` lists the jobs that have arrived and not ended, in the order of their submission; all other arrays
+are by job and never move.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Sums(NamedTuple):
     held_hours: Floats
     losses: Ints  # how often the market took spot from it
     starts: Ints  # how often workers were added
-    meter: Ints  # [job, 4]: what it has paid for in the present slot, where whole slots are paid
+    meter: Ints  # [job, 4]: what it has paid for in the present slot, where whole slots are billed
 
     @classmethod
     def empty(cls, jobs: int) -> Sums:
@@ -80,7 +80,7 @@ def take_back(
             if jobs.pool[job] == pool:
                 excess += jobs.spot_gpus[job]
         while excess > 0:
-            # Few jobs lose in a slot, so the last one is searched for anew instead of sorting them all.
+            # Few jobs lose spot in a slot, so searching for the last one each time beats sorting them all.
             last = -1
             for job in active:
                 if jobs.pool[job] != pool or jobs.spot_gpus[job] == 0:
@@ -106,16 +106,16 @@ def settle(
     active: Ints, kinds: Kinds, jobs: JobTables, orders: Orders, wanted: Orders, offer: PoolOffers,
     quota_gpus: int, now_hours: float,
 ) -> None:  # fmt: skip
-    """Turn wishes into orders: first all that is given up, then, in the order of the jobs, all that is added.
+    """Turn wishes into orders: first GPUs are given up, then others are added, in the order of the jobs.
 
-    Jobs with a hard deadline come before others. A wish is cut to what is left and to a width that the job
-    may have; of on-demand GPUs to what the fleet may hold in all pools. `wanted` has a row for each active
+    Jobs with a hard deadline come before others. A wish is cut to what is left, to a width that the job may
+    have, and to the on-demand GPUs that the fleet may hold in all pools. `wanted` has a row for each active
     job, in their order.
     """
     free_spot = offer.spot_gpus.copy()
     free_stock = offer.on_demand_gpus.copy()
     free_quota = quota_gpus
-    # First what every job keeps of what it holds is set aside, so that no wish takes it from its holder.
+    # First set aside what every job keeps of what it holds, so that no other job's wish takes it.
     for place in range(len(active)):
         job, pool = active[place], jobs.pool[active[place]]
         if wanted.pool[place] == pool:
@@ -166,7 +166,7 @@ def hard_first(active: Ints, jobs: JobTables) -> Ints:
 def next_end(
     active: Ints, kinds: Kinds, jobs: JobTables, orders: Orders, now_hours: float, until_hours: float
 ) -> float:
-    """Return when the next job is done with what it is to hold, or the time given if that is sooner."""
+    """Return when the next job ends with what it is to hold, or `until_hours` if that is sooner."""
     for job in active:
         if orders.spot_gpus[job] + orders.on_demand_gpus[job] > 0:
             terms = terms_of(kinds, jobs, job, orders.pool[job])

@@ -72,7 +72,7 @@ def columns_of(kinds: Kinds, jobs: JobTables, ids: Ints, number: Ints) -> JobCol
 
 
 class MarketRows:
-    """The rows of a view, made of its columns when one is read."""
+    """Rows of a view, one per job, made from its columns when they are read."""
 
     def __init__(self, scene: FleetScene, site: SiteView, ids: Ints, now_hours: float, pasts: Pasts) -> None:
         self._scene, self._site, self._ids, self._now_hours = scene, site, ids, now_hours
@@ -90,7 +90,7 @@ class MarketRows:
             yield Claim(self.name(place), pools[pool].name, spot, added, on_demand)
 
     def view(self, place: int, spot: Spot) -> JobView:
-        """Return its view; what others hold by this account is gone from what it is offered."""
+        """Return a job's view; it is not offered what other jobs hold according to `spot`."""
         scene, jobs, site = self._scene, self._site.jobs, self._site
         _, where = scene.where[int(jobs.kind[place])]
         submitted, slot_hours = float(jobs.submitted_hours[place]), site.slot_hours
@@ -110,7 +110,7 @@ class MarketRows:
         return self._shortened(view, submitted - first * slot_hours)
 
     def _shortened(self, view: JobView, early_hours: float) -> JobView:
-        """Return the view of a whole slot as seen from a moment of it, its hours counted from submission."""
+        """Return the view of a whole slot as of now, with its hours counted from the job's submission."""
         waited = self._now_hours - self._site.slot * self._site.slot_hours
         if max(waited, early_hours) < TIME_TOLERANCE_HOURS:
             return view
@@ -163,10 +163,10 @@ def _check(orders: Orders, pools: int) -> None:
 
 
 def _named(decision: Mapping[str, Allocation], view: FleetView) -> Orders:
-    """Return what a mapping says, by the names of jobs and pools.
+    """Return the orders of a decision that is a mapping from the names of jobs.
 
-    Where a job names several wishes, the first counts that is free next to what others hold and what those
-    before it in the mapping were given.
+    Of several wishes of a job the first counts that is still free, given what others hold and what jobs
+    before it in the mapping got.
     """
     assert view.site is not None
     jobs, pools = view.site.jobs, [pool.name for pool in view.site.pools]

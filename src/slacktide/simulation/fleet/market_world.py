@@ -1,8 +1,8 @@
-"""Jobs of a fleet on one market, from event to event and exactly: what `run` drives for `run_fleet`.
+"""Exact simulation of a fleet's jobs on one market, from event to event; `run.run_fleet` drives it.
 
 At every border of the market's slots pools take back the spot that they no longer offer; then the allocator
-decides about all jobs, as it does when a job comes or ends. Where it makes promises it decides first whether
-a job can be taken in. What is wanted is cut to what is there, so spot is never sold twice.
+decides about all jobs, as it does when a job comes or ends. An allocator that makes promises first decides
+whether to admit a job. Wishes are cut to what is available, so spot is never sold twice.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from slacktide.simulation.fleet.market_views import LazySpot, MarketRows, Pasts,
 from slacktide.simulation.fleet.scene import FleetScene
 
 PATIENCE_SLOTS = 200_000
-"""After this many slots beyond the last arrival a run is given up: jobs wait that are never served."""
+"""After this many slots beyond the last arrival a run is given up: some jobs are never served."""
 IDLE_SLOTS = 2_000  # so is one in which nothing was held for this many slots after the last arrival
 
 
 class MarketWorld:
-    """Where the jobs of a fleet on a market stand in one run."""
+    """The state of one run of a fleet on a market: its jobs, what they hold, and what they cost."""
 
     def __init__(
         self, scene: FleetScene, allocator: Allocator, *, plain: bool, keep: bool, stop_hours: float
@@ -79,13 +79,13 @@ class MarketWorld:
                 renewal = self._renewal()
                 ended = self._pass(min(ends, self._next_arrival(), renewal))
                 if self.now_hours >= ends - TIME_TOLERANCE_HOURS:
-                    break  # what comes now is met after the market has changed
+                    break  # jobs that come now arrive after the market has changed
                 happened = self._arrive() or ended or self.now_hours >= renewal - TIME_TOLERANCE_HOURS
                 if happened and self.active:
                     yield self.came - len(self.active)
 
     def _goes_on(self) -> bool:
-        """Whether another slot is to be lived through: one in which anything can be expected to happen."""
+        """Whether to simulate another slot: jobs will come, or those present may yet be served."""
         if self.now_hours >= self._stop_hours or (self.came == len(self.scene.members) and not self.active):
             return False
         if self.came < len(self.scene.members):
@@ -113,13 +113,13 @@ class MarketWorld:
         return self.scene.allowance.period(self.now_hours).until_hours
 
     def _pass(self, until_hours: float) -> bool:
-        """Let time pass up to the next end of a job, at most to a time; return whether a job ended."""
+        """Let time pass until the next job ends, or until `until_hours`; return whether a job ended."""
         if not self.active:
             self.now_hours = until_hours
             return False
         active = self._active()
         ends = self._fn("next_end")(active, self.kinds, self.jobs, self.orders, self.now_hours, until_hours)
-        # An end this close to the border is the border's: the job ends in time, by the same tolerance.
+        # An end this close to the border counts as at the border; deadlines have the same tolerance.
         until = until_hours if ends >= until_hours - TIME_TOLERANCE_HOURS else ends
         before = self._before(active)
         spent, ended = self._fn("pass_time")(
@@ -135,7 +135,7 @@ class MarketWorld:
         return bool(ended)
 
     def _spend(self, until_hours: float, usd: float) -> None:
-        """Take in what was spent; a stretch belongs to the period in which it began."""
+        """Record what was spent; a stretch belongs to the period in which it began."""
         period = self.scene.allowance.period(self.now_hours)
         self.spending.add(min(until_hours, period.until_hours), usd)
         if period.budget_usd < math.inf:

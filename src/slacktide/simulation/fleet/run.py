@@ -34,7 +34,7 @@ REPORTS = 100  # how often a run reports its progress
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """How a run is watched and what is kept of it; nothing of this changes what happens."""
+    """How a run is watched and what is kept of it; no option changes what happens."""
 
     name: str = ""
     progress: Progress | None = None
@@ -47,10 +47,10 @@ UNWATCHED = RunOptions()
 
 
 class World(Protocol):
-    """Jobs and what they run on: what time does there, what may be known, and what can be held."""
+    """A simulation that `drive` can run: jobs, and the market or cluster that they run on."""
 
     def moments(self) -> Iterator[int]:
-        """Go from event to event, and yield where the allocator is to decide: how many jobs are done."""
+        """Go from event to event; each time the allocator must decide, yield how many jobs are done."""
         ...
 
     def view(self) -> FleetView:
@@ -62,17 +62,17 @@ class World(Protocol):
         ...
 
     def hold(self, wanted: Any) -> None:
-        """Give jobs what they are to hold, as far as it is there."""
+        """Give jobs what they are to hold, as far as it is available."""
         ...
 
 
 def drive(world: World, jobs: int, allocator: Allocator, options: RunOptions) -> None:
-    """Live through a world of that many jobs, with an allocator that decides at each of its moments."""
+    """Run a world with that many jobs to its end; the allocator decides at each of its moments."""
     watch, progress, reported = options.watch, options.progress, 0
     for done in world.moments():
         view = world.view()
         wanted = world.read(allocator.decide(view), view)
-        # Before anything is held: a view's columns are the world's own arrays, good until then.
+        # Before `hold`, which may change the view: its columns are the world's own arrays.
         if watch:
             watch(view, wanted)
         world.hold(wanted)

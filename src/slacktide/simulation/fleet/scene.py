@@ -27,8 +27,8 @@ ANY_GPU = "GPU"
 class FleetScene:
     """The jobs of a fleet in the order of their submission, on a market, from one of its slots on.
 
-    Slots are those of the market's first pool. Raises InputError when there is no job, or where one cannot
-    be in any pool.
+    Slots are those of the market's first pool. Raises InputError when there is no job, or where a job can
+    run in none of the pools.
     """
 
     market: Market
@@ -36,7 +36,7 @@ class FleetScene:
     allowance: Allowance = field(default_factory=Allowance)
     start: int = 0
     """The slot of the first pool in which the run begins; what lies before is known as the past."""
-    again: bool = False  # whether the market begins anew after its end; otherwise only on demand is left then
+    again: bool = False  # whether the market is repeated after its end; otherwise only on demand is left then
     gpu: str = ANY_GPU  # the GPU type of jobs that name none
     fleet: Fleet | None = None
     """The classes of the fleet, where it has any, in the order in which their first jobs come."""
@@ -94,7 +94,7 @@ class FleetScene:
 
     @cached_property
     def quotes(self) -> PoolOffers:
-        """What is offered from the start on, by [slot, pool]; once round where the market begins anew."""
+        """What is offered from the start on, by [slot, pool]; one round of a market that is repeated."""
         slots = len(self.pools[0]) if self.again else len(self.pools[0]) - self.start
         columns = [_columns(pool, self.pools[0], self.start, slots, self.again) for pool in self.pools]
         return PoolOffers(

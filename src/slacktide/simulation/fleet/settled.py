@@ -1,12 +1,12 @@
-"""Streams whose jobs do not affect each other, computed at once by formula.
+"""Streams whose jobs do not affect each other, computed by a formula instead of event by event.
 
 Where every job has its widths from the start, starts at once and shares no node with others, what it takes
-is a formula of its class and its size; only the peak needs an order of events. For a job of size z that goes
-a way w through phases i of work x on widths k with pauses p
+is a formula of its class and its size; only the peak needs an order of events. For a job of size z with
+phases i of work x, each on its width k and with a pause p before it
 
     response = z * sum over i of x / rate(k)  +  sum over i of p
 
-This is a short cut of `run.run_events`, and a test holds the two against each other.
+This is a shortcut for `run.run_events`; a test compares the two.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from slacktide.results.stream import GpuHourBill, StreamRun
 
 
 class _Way(NamedTuple):
-    """What each way of each class takes; way 2 c is class c's narrow one, 2 c + 1 its wide one."""
+    """Hours and widths of each way, by phase; way 2 c is class c's narrow one, way 2 c + 1 its wide one."""
 
     hours: Floats  # [way, phase]: hours of work of a job of size one; 0 where there is no such phase
     pause_hours: Floats  # [way, phase]: the restart at the phase's start; the first one always has it
@@ -36,7 +36,7 @@ def is_independent(fleet: Fleet) -> bool:
 
 
 def run_settled(stream: Stream, fleet: Fleet, ways: SettledWays, *, name: str = "") -> StreamRun:
-    """Run a stream on settled widths; the same as event by event, a hundred times as fast."""
+    """Run a stream on settled widths; same result as event by event, but a hundred times as fast."""
     table = _tabulate(fleet, ways)
     way = _ways_of(stream, ways)
     hours, pauses = table.hours.sum(axis=1), table.pause_hours.sum(axis=1)
@@ -44,7 +44,7 @@ def run_settled(stream: Stream, fleet: Fleet, ways: SettledWays, *, name: str = 
     sizes = np.bincount(way, weights=stream.size, minlength=len(hours))
     counts = np.bincount(way, minlength=len(hours))
     changes = (np.diff(table.width, axis=1) != 0) & (table.hours[:, 1:] > 0)
-    # Not a product of vectors: the bits of those depend on the processor.
+    # Not by `@`, whose last bits depend on the processor.
     busy = float((sizes * (table.hours * table.width).sum(axis=1)).sum())
     restart = float((counts * (table.pause_hours * table.width).sum(axis=1)).sum())
     return StreamRun(

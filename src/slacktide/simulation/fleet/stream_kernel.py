@@ -1,15 +1,15 @@
-"""What time does to the jobs that are present; one source, plain and compiled.
+"""Kernel of the stream simulation: arrivals, progress and ends of jobs; runs plain or compiled.
 
-Between two events every job's progress is constant, so nothing is stepped through: the next event is
-computed and all jobs are taken there at once. With t the time of the last event, a job j on width k in a
-stage with x work left and a pause of p hours
+Between two events every job progresses at a constant rate, so the time of the next event is computed and all
+jobs are taken there at once. With t the time of the last event, a job j on width k in a stage with x work
+left and a pause of p hours
 
     next event  t' = min( until, next arrival, t + min over j of (p + x / rate(k)) )
     then        p -= min(p, t' - t);  x -= rate(k) * (hours of t' - t after the pause)
 
 Jobs stay packed at the front of the arrays, in the order of their arrival, so that an allocator's columns are
-views of them and cost nothing. What a pause, an end and a change of width are is `physics`;
-who gets what while nodes are on their way is `budget.cluster.granted`.
+views of them and cost nothing. `physics` has the rules for pauses, ends and changes of width;
+`budget.cluster.granted` decides who gets what while nodes are on their way.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class EndedPhases(NamedTuple):
 
 
 class StepResult(NamedTuple):
-    """Where a step led."""
+    """The state of the run after a step."""
 
     now_hours: float
     present: int  # how many jobs are present
@@ -85,7 +85,7 @@ def step(
     now_hours: float,
     until_hours: float,
 ) -> StepResult:
-    """Go to the next event: the end of a stage, an arrival, or the time given; and let it happen.
+    """Go to the next event (the end of a stage, an arrival, or `until_hours`) and let it happen.
 
     Adds GPU-hours with and without progress to `busy`, writes when jobs finish into `finish_hours`.
     """
@@ -102,7 +102,7 @@ def step(
                 until_hours = now_hours + ends
     ends_count = pass_time(jobs, stages, busy, present, span)
     kept = settle(jobs, stages, finish_hours, ended, present, until_hours) if ends_count > 0 else present
-    # Where the arrays are full the rest arrives in the next step, of no length, when there is more room.
+    # Where the arrays are full the rest arrives in the next step, of 0 hours, when there is more room.
     while came < len(arrivals.hours) and arrivals.hours[came] <= until_hours and kept < len(jobs.ids):
         admit(jobs, arrivals, stages, kept, came)
         kept += 1
@@ -119,7 +119,7 @@ def pass_time(jobs: PresentJobs, stages: Stages, busy: Floats, present: int, spa
         if width == 0:
             continue
         rate = stages.rate[jobs.stage[job], width]
-        # No end lies before the span's, which is one of them or earlier: nothing is left to forgive.
+        # The span ends no later than the first end of a stage, so no tolerance is needed.
         waited, _, gained, ended = worked(jobs.left_gpu_hours[job], rate, jobs.pause_hours[job], span, 0.0)
         count += ended
         jobs.pause_hours[job] -= waited
@@ -163,7 +163,7 @@ def settle(
             jobs.left_gpu_hours[job] = stages.work_gpu_hours[stage + 1] * jobs.size[job]
             jobs.span_hours[job] = 0.0
             jobs.span_gpu_hours[job] = 0.0
-        # Those behind a job that left move up, so the order of arrival stays.
+        # Jobs behind one that left move up, so they stay in the order of arrival.
         if kept < job:
             move(jobs, job, kept)
         kept += 1
@@ -172,7 +172,7 @@ def settle(
 
 @compilable
 def move(jobs: PresentJobs, source: int, target: int) -> None:
-    """Let a job take the place of one that is gone."""
+    """Copy a job to the place of one that is gone."""
     jobs.ids[target] = jobs.ids[source]
     jobs.kind[target] = jobs.kind[source]
     jobs.number[target] = jobs.number[source]
@@ -191,7 +191,7 @@ def move(jobs: PresentJobs, source: int, target: int) -> None:
 
 @compilable
 def admit(jobs: PresentJobs, arrivals: ArrivalColumns, stages: Stages, place: int, number: int) -> None:
-    """Let a job of the stream in; it waits until it is given a width."""
+    """Add a job of the stream at a place; it waits until it is given a width."""
     stage = stages.first[arrivals.kind[number]]
     jobs.ids[place] = number
     jobs.kind[place] = arrivals.kind[number]
@@ -211,10 +211,10 @@ def admit(jobs: PresentJobs, arrivals: ArrivalColumns, stages: Stages, place: in
 
 @compilable
 def place(jobs: PresentJobs, stages: Stages, wanted: Ints, gpus: int) -> tuple[int, int]:
-    """Give jobs the widths they are to have, as far as the GPUs that can be used go.
+    """Give jobs the widths they are to have, as far as there are GPUs.
 
-    Returns the GPUs held and how many running jobs changed their width; for a width that is not allowed -1
-    and the job's place.
+    Returns the GPUs held and how many running jobs changed their width, or -1 and a job's place if its width
+    is not allowed.
     """
     # Widths index the table of rates below, and compiled code does not check bounds.
     for job in range(len(wanted)):
@@ -235,7 +235,7 @@ def place(jobs: PresentJobs, stages: Stages, wanted: Ints, gpus: int) -> tuple[i
             restart, restart, jobs.pause_hours[job], 0, jobs.width[job], 0, given[job]
         )
         jobs.width[job] = given[job]
-        # The first start is none: `started` is 0 until then.
+        # The first start is not a change of width: `started` is 0 until then.
         changes += jobs.started[job]
         jobs.started[job] = 1
     return held, changes

@@ -1,15 +1,15 @@
-"""A stream of jobs at one price, event by event and exactly: what `run` drives for `run_events`.
+"""Exact simulation of a stream of jobs at one price, from event to event; `run.run_events` drives it.
 
 The model:
 
 - An allocator gives every job that is present a width; 0 means that it waits. It decides again whenever a
-  job arrives or is done, a phase ends, a node is ready, and when it set itself a time to wake.
+  job arrives or is done, a phase ends, a node is ready, and at a time for which it asked.
 - As many nodes are rented as the widths need together, or as the allocator requests; `cluster` says how they
-  come and go. While nodes are on their way, jobs run on what is there: a job keeps its width, or waits,
-  until all that it is to have is free; earlier jobs go first, and a later one may take what an earlier one
-  cannot use yet.
-- A start costs its class's restart time without progress, with the width paid for: the first one, going on
-  after a wait half-way, and every change of a running job's width.
+  come and go. While nodes are on their way, jobs run on what is ready: a job keeps its width, or
+  waits, until its whole new width is free; earlier jobs go first, and a later one may take what an earlier
+  one cannot use yet.
+- A start takes its class's restart time, in which the width is paid for but makes no progress: the first
+  start, going on after a wait half-way, and every change of a running job's width.
 - Once the last job has arrived nothing is kept for jobs to come: idle nodes are given back at once, and of
   a fixed cluster only the nodes in use are paid for. The bill ends with the last job.
 """
@@ -51,7 +51,7 @@ from slacktide.simulation.fleet.stream_kernel import ArrivalColumns, EndedPhases
 
 
 class StreamRows(NamedTuple):
-    """The rows of a view, made of its columns when one is read."""
+    """Rows of a view, one per job, made from its columns when they are read."""
 
     fleet: Fleet
     now_hours: float
@@ -61,7 +61,7 @@ class StreamRows(NamedTuple):
         return f"{PREFIX}{self.jobs.ids[place]}"
 
     def view(self, place: int, spot: Spot) -> View:
-        """Return its view; a stream has neither slots nor a market, so it has no pools and no next time."""
+        """Return a job's view; a stream has no slots and no market, so it has no pools and no next time."""
         return View(
             job=self._job(place),
             id=self.name(place),
@@ -74,7 +74,7 @@ class StreamRows(NamedTuple):
         )
 
     def _job(self, place: int) -> Job:
-        """Return the class's template; scaled to the job's work where that may be known."""
+        """Return the template of the job's class, scaled to the job's work where that may be known."""
         template = self.fleet.classes[int(self.jobs.kind[place])].job
         if self.jobs.work_gpu_hours is None:
             return template
@@ -95,7 +95,7 @@ class StreamRows(NamedTuple):
 def columns_of(jobs: PresentJobs, count: int) -> JobColumns:
     """Return the first jobs of the kernel's arrays as an allocator sees them, without their work.
 
-    They are views of the arrays, so they stay true as time passes, for as long as that many are present.
+    They are views of the arrays, so they stay current as long as that many jobs are present.
     """
     no_spot = np.zeros(count, dtype=np.int64)
     no_spot.flags.writeable = False
@@ -166,7 +166,7 @@ NO_SPOT = Spot()  # a stream has none to hold
 
 
 class StreamWorld:
-    """Where the jobs of a stream and its cluster stand in one run."""
+    """The state of one run of a stream: its jobs and its cluster."""
 
     def __init__(
         self,
@@ -177,7 +177,7 @@ class StreamWorld:
         plain: bool,
         last_call: bool,
     ) -> None:
-        """Begin; with `last_call` nothing is kept for jobs to come once the last one has."""
+        """Begin; with `last_call` no machine is kept for jobs to come once the last job has arrived."""
         self.stream, self.fleet, self.last_call = stream, fleet, last_call
         self.sized = allocator if isinstance(allocator, Sizing) else None
         self.learner = allocator if isinstance(allocator, Learning) else None
@@ -197,7 +197,7 @@ class StreamWorld:
 
     def moments(self) -> Iterator[int]:
         if self.sized:
-            yield 0  # a fixed cluster is there before the first job
+            yield 0  # a fixed cluster is rented before the first job
         while self.came < len(self.stream) or self.present:
             if self._step():
                 yield self.came - self.present
@@ -230,7 +230,7 @@ class StreamWorld:
         return wake if wake > self.now_hours else math.inf
 
     def view(self) -> FleetView:
-        """Return what the allocator may know now, with the nodes rented that it wants to keep."""
+        """Return what the allocator may know now; one that sizes its cluster does so first."""
         cluster, jobs = self.cluster, self._columns()
         if not self.sized:
             return self._view(jobs, cluster.ready)
@@ -242,7 +242,7 @@ class StreamWorld:
         return widths_of(decision, view.jobs)
 
     def hold(self, wanted: Ints) -> None:
-        """Rent what the widths need, and give jobs what is there of them."""
+        """Rent what the widths need, and give jobs as much of that as is ready."""
         cluster = self.cluster
         if not self.sized:
             cluster.resize(cluster.nodes_for(int(wanted.sum())), self.now_hours)

@@ -1,7 +1,7 @@
-"""What an allocator comes to at a given spend: on a stream by search, on a market in hindsight.
+"""The result of an allocator at a given spend: found by search on a stream, in hindsight on a market.
 
-On a stream one number is tuned run by run (`Tuner`). On a market all settings of a grid are run, and what the
-best two of them come to between them is what the allocator could have had (`best_at`). An allocator that has
+On a stream one number is tuned run by run (`Tuner`). On a market all settings of a grid are run, and the best
+mixture of two of these runs counts as what the allocator could have had (`best_at`). An allocator that has
 neither a knob nor settings keeps to the budget by itself, or runs as it is given.
 """
 
@@ -77,7 +77,7 @@ def settings_of(name: str) -> list[dict[str, Any]]:
 
 
 def _most_gpus(fleet: Fleet) -> float:
-    """Return more GPUs on average than all jobs at their fastest take."""
+    """Return the GPUs on average that all jobs at their fastest take, with a restart in every phase."""
     stages = fleet.stages
     fastest = np.argmax(stages.rate, axis=1)
     arrivals = np.repeat([one.arrivals_per_hour for one in fleet.classes], np.diff(stages.first))
@@ -86,7 +86,7 @@ def _most_gpus(fleet: Fleet) -> float:
 
 
 TOLERANCE = 1e-3  # how far from a target spending may be, as a share of it
-LOOKS = 9  # values of a knob that are tried where spending need not rise with it ...
+LOOKS = 9  # how many values of a knob are tried where spending need not rise with it ...
 LOOK_FAR = 3.0
 """... up to this multiple of the target ..."""
 HALVINGS = 6
@@ -95,7 +95,7 @@ HALVINGS = 6
 
 @dataclass(slots=True)
 class Tuner:
-    """The runs of one knob on one stream; those made for one target serve the next."""
+    """The runs of one knob on one stream; they are kept and used again for the next target."""
 
     knob: Knob
     stream: Stream
@@ -133,10 +133,10 @@ class Tuner:
         return self.best_within(average_gpus)
 
     def best_within(self, average_gpus: float) -> StreamRun | None:
-        """Return the soonest run that spends no more than a target; None where all spend more.
+        """Return the run with the least mean response within a spend; None where all spend more.
 
-        With nodes spending need not rise with the knob, so the range is looked through first; then the
-        best run's way to the next one that spends too much is halved a few times.
+        With nodes spending need not rise with the knob, so values all over the range are tried first; then
+        the distance from the best one to the next that spends too much is halved a few times.
         """
         most = average_gpus * (1.0 + TOLERANCE)
         for value in np.geomspace(self.knob.low, min(self.knob.high, LOOK_FAR * average_gpus), LOOKS):
@@ -164,7 +164,7 @@ class Tuner:
         if above is None:
             return self._allowed(min(self.knob.high, max(2 * below, below + self.knob.high / 16)))
         share = (average_gpus - spent[below]) / (spent[above] - spent[below])
-        # Never quite to an end: there a bent curve would creep.
+        # Never close to an end: on a bent curve the steps would become too short.
         guess = below + (above - below) * min(max(share, 0.1), 0.9)
         if self.knob.whole and round(guess) in (below, above) and above - below > 1:
             guess = (below + above) // 2
@@ -183,7 +183,7 @@ class Mixture(NamedTuple):
     share: float
 
     def of(self, runs: Sequence[Measured]) -> Measured:
-        """Return what lies between them; each figure on the straight line from one to the other."""
+        """Return the figures between the two runs, each interpolated on a straight line."""
         pairs = zip(runs[self.low], runs[self.high], strict=True)
         return Measured(*(one + self.share * (other - one) for one, other in pairs))
 
@@ -193,10 +193,10 @@ class Mixture(NamedTuple):
 
 
 def best_at(runs: Sequence[Measured], usd: float) -> Mixture:
-    """Return the runs between which the mean response is least at a spend, in hindsight.
+    """Return the two runs whose mixture has the least mean response at a spend, in hindsight.
 
     Runs that miss more hard deadlines, or leave more jobs undone, than the best do not count. Where all that
-    count spend more, the cheapest is taken; where all spend less, the one of the least mean.
+    count spend more, the cheapest is taken; where all spend less, the one with the least mean.
     """
     worst = [(run.late, run.unfinished) for run in runs]
     places = [place for place, missed in enumerate(worst) if missed == min(worst)]

@@ -1,4 +1,4 @@
-"""Tasks of sweeps done on other cores and on a Ray cluster.
+"""Running the tasks of a sweep on other cores or on a Ray cluster.
 
 Begin with `base`.
 """

@@ -1,7 +1,7 @@
-"""The one place where a sweep is spread: a function is called for each task, and results come in order.
+"""How a sweep is spread over workers: a function is called for each task, and results come in order.
 
-What a task comes to must follow from the function, what all tasks share, and the task alone. Then neither the
-number of workers, nor who did what, nor when, can change a result.
+A result must depend on nothing but the function, what all tasks share, and the task. Then the number of
+workers, and which of them did what and when, cannot change it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ Result = TypeVar("Result")
 
 
 class Spread(Protocol):
-    """Does tasks somewhere."""
+    """Runs tasks, here or elsewhere."""
 
     @property
     def workers(self) -> int:
-        """How many tasks can be under way at a time, as far as is known."""
+        """How many tasks can run at a time, as far as is known."""
         ...
 
     def each(
@@ -27,14 +27,14 @@ class Spread(Protocol):
     ) -> Iterator[Result]:
         """Yield `work(shared, task)` of each task, in the order of the tasks.
 
-        `work` is a function of a module, since it may be called in another process; `shared` is brought to
-        each worker once. What `work` raises is raised here; BackendError where workers are lost for good.
+        `work` must be defined at the top of a module, since it may be called in another process; `shared` is
+        sent to each worker once. Raises what `work` raises, and BackendError if workers are lost for good.
         """
         ...
 
 
 class Here:
-    """Does one task after another in this process, each when its result is needed."""
+    """Runs one task after another in this process, each when its result is needed."""
 
     workers = 1
 

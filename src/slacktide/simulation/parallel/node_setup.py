@@ -1,8 +1,8 @@
-"""What a node of a Ray cluster does first: see that it runs the same code as the sweep's own process.
+"""Setup of a Ray node before its first task: it must run the same code as the sweep's own process.
 
-These functions travel by value, because a node may have no Slacktide, or another one; so they import nothing
-but the standard library until that is settled. If the node's own code differs, the sweep's is unpacked into a
-folder named by its digest, where compiled code finds the same files the next time.
+These functions are sent by value, because a node may have no Slacktide or another version; so they import
+only the standard library until that is settled. If the node's own code differs, the sweep's is unpacked into
+a folder named by its digest, where compiled code finds the same files the next time.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from pathlib import Path
 from typing import Any
 
 NEEDED = ("numpy", "numba", "llvmlite")
-"""Libraries that results come from; every node must have the same versions ..."""
+"""Libraries that results depend on; every node must have the same versions of these ..."""
 ALIKE = ("scipy", "statsmodels")
 """... and of these, if it has them."""
 KEPT_FOLDERS = 8  # how many packages of code stay on a node
 
 
 def code_files(package: str) -> list[tuple[str, Path]]:
-    """Return the files of a package as this process would import it, by name; none for what is no package."""
+    """Return the files of a package as this process would import it, by name; none if there is no package."""
     spec = importlib.util.find_spec(package)
     roots = [Path(folder) for folder in (spec.submodule_search_locations or [])] if spec is not None else []
     return [
@@ -42,7 +42,7 @@ def code_files(package: str) -> list[tuple[str, Path]]:
 
 
 def code_digest(package: str) -> str:
-    """Return what names the code of a package that this process would import."""
+    """Return a digest of the code of a package as this process would import it."""
     digest = hashlib.sha256()
     for name, path in code_files(package):
         content = path.read_bytes()
@@ -59,7 +59,7 @@ def code_archive(package: str) -> bytes:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of the libraries that results come from, as far as they are installed."""
+    """Return the versions of the libraries that results depend on, as far as they are installed."""
     found = {}
     for name in (*NEEDED, *ALIKE):
         try:
@@ -86,7 +86,7 @@ def check_versions(wanted: Mapping[str, str]) -> str:
 def settle(digests: Mapping[str, str], archive: Callable[[str], bytes]) -> None:
     """Make the sweep's code importable here: the node's own where it is the same, else an unpacked copy."""
     for package, digest in digests.items():
-        # One that is imported was settled by an earlier task: a worker belongs to one sweeping process.
+        # An imported package was settled by an earlier task: a worker belongs to one sweeping process.
         if package not in sys.modules and code_digest(package) != digest:
             sys.path.insert(0, str(unpacked(f"{package}-{digest}", partial(archive, package))))
             importlib.invalidate_caches()
@@ -112,7 +112,7 @@ def unpacked(name: str, archive: Callable[[], bytes]) -> Path:
 
 
 def prune(root: Path) -> None:
-    """Remove the code that was used longest ago."""
+    """Remove old unpacked code; the KEPT_FOLDERS that were used last stay."""
 
     def used(path: Path) -> float:
         try:
@@ -133,7 +133,7 @@ def do(
 ) -> Any:
     """Do one task of a sweep; returns its packed result, or a sentence that says why it cannot be done here.
 
-    Archives and the package are references inside of something, so that what is not needed is not fetched.
+    Archives and the package are Ray references inside containers, so that Ray does not fetch them unasked.
     """
     get = importlib.import_module("ray").get
     differs = check_versions(wanted)

@@ -1,4 +1,4 @@
-"""Tasks spread over processes of this machine."""
+"""Running the tasks of a sweep in several processes of this machine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from slacktide.simulation.parallel.base import Result, Shared, Task
 
 
 class Processes:
-    """Does tasks in several processes, which end when this is left, or with this process however it ends."""
+    """Runs tasks in several processes, which end with the `with` block or with this process."""
 
     def __init__(self, workers: int | None = None) -> None:
         """Use this many processes, or one for each core that this process may use."""
@@ -67,12 +67,12 @@ def usable_cores() -> int:
 def _pool(workers: int) -> ProcessPoolExecutor:
     import multiprocessing
 
-    # Not forked: compiled code and threads of this process must not be in them.
+    # Spawned, not forked: they must not inherit the compiled code and threads of this process.
     return ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_begin)
 
 
 def _begin() -> None:
-    """End with the process that started this one, also where that was killed."""
+    """Let this worker end with the process that started it, even if that is killed."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

@@ -1,7 +1,7 @@
-"""Tasks spread over the nodes of a Ray cluster.
+"""Running the tasks of a sweep on the nodes of a Ray cluster.
 
-Each task is one Ray task on one CPU. A worker or node that dies takes nothing with it: Ray does its tasks
-again elsewhere, and they come to the same. Nothing is read from a shared disk."""
+Each task is one Ray task on one CPU. If a worker or node dies, nothing is lost: Ray repeats its tasks
+elsewhere, with the same results. Nothing is read from a shared disk."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TRIES_AGAIN = 20  # how often a task is done again when the worker or node that 
 
 
 class RayTasks:
-    """Does tasks on a Ray cluster that this process is connected to; made by `connected`."""
+    """Runs tasks on the Ray cluster to which this process is connected; made by `connected`."""
 
     def __init__(self, ray: Any) -> None:
         self._ray = ray
@@ -53,7 +53,7 @@ class RayTasks:
             return self._results([self._do.remote(*given, pickle.dumps(task)) for task in tasks])
 
     def _bring(self, *packages: str) -> None:
-        """Have the code of packages ready for nodes that need it."""
+        """Put the code of packages where nodes that need it can fetch it."""
         for package in packages:
             if package not in self._digests and node_setup.code_files(package):
                 self._digests[package] = node_setup.code_digest(package)
@@ -63,7 +63,7 @@ class RayTasks:
         try:
             for number, one in enumerate(under_way):
                 found = self._get(one)
-                under_way[number] = None  # so that the cluster need not keep it
+                under_way[number] = None  # so that the cluster can drop the result
                 if isinstance(found, str):
                     raise BackendError(found)
                 yield task_package.result(found)
@@ -87,7 +87,7 @@ class RayTasks:
 def connected(address: str) -> Iterator[RayTasks]:
     """Connect to a Ray cluster for the length of a sweep; raises BackendError when it does not answer.
 
-    A process that is connected already, such as a notebook, stays so, to the cluster it is connected to.
+    A process that is connected already, such as a notebook, stays connected to the same cluster.
     """
     try:
         reach(address)
@@ -99,7 +99,7 @@ def connected(address: str) -> Iterator[RayTasks]:
         return
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-    except Exception as error:  # ConnectionError, RuntimeError, ValueError: whatever Ray has to say
+    except Exception as error:  # ConnectionError, RuntimeError, ValueError, and others that Ray raises
         raise _unanswered(address, error) from error
     try:
         yield RayTasks(ray)
@@ -117,7 +117,7 @@ def _unanswered(address: str, error: Exception) -> BackendError:
 
 @contextmanager
 def _by_value(ray: Any, module: ModuleType) -> Iterator[None]:
-    """Let the functions of a module travel as they are, for nodes that do not have it."""
+    """Send the functions of a module by value, for nodes that do not have the module."""
     ray.cloudpickle.register_pickle_by_value(module)
     try:
         yield
@@ -136,10 +136,10 @@ def check_installed() -> None:
 
 
 def reach(address: str) -> None:
-    """See that something listens there; raises InputError for what is no address, OSError where nothing does.
+    """Check that something listens at an address; raises InputError if that is invalid, else OSError.
 
-    Ray takes 127.0.0.1 for this machine's address in its network. A cluster that listens on loopback alone is
-    not there, so in that case Ray is made to keep to the loopback.
+    Ray replaces 127.0.0.1 by this machine's address in its network. A cluster that listens on loopback only
+    cannot be reached there, so in that case Ray is told to stay on loopback.
     """
     if "ray" in sys.modules and sys.modules["ray"].is_initialized():
         return

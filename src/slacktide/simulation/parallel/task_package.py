@@ -1,7 +1,7 @@
-"""What travels to a worker and back: a function with what its tasks share, files of users' own, results.
+"""Packing what is sent to a worker and back: a function, what its tasks share, users' own files, results.
 
-All of it is bytes of our own making, so that arrays arrive as they would be made there, and classes of users'
-own files are known on machines that do not have the files.
+We pickle all of it ourselves, so that arrays arrive as they would be made there, and classes from users' own
+files work on machines that do not have these files.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from typing import Any, NamedTuple
 from slacktide.core import own_class
 from slacktide.core.errors import BackendError, InputError, SlacktideError
 
-KEPT = 2  # packages that a worker keeps open; a sweep has one, and the next one soon follows
+KEPT = 2  # packages that a worker keeps open: that of the present sweep and the one before
 
 
 class TaskPackage(NamedTuple):
     """A function and what its tasks share, packed."""
 
-    key: str  # names the content
-    content: bytes  # after the users' own files that it needs
+    key: str  # a hash of the function and what is shared
+    content: bytes  # the users' own files that are needed, then the function and what is shared
 
 
 class Failure(NamedTuple):
@@ -36,7 +36,7 @@ class Failure(NamedTuple):
 
 
 def pack(work: Callable[[Any, Any], Any], shared: object) -> TaskPackage:
-    """Pack a function of a module and what its tasks share; raises InputError if something cannot travel."""
+    """Pack a function and what its tasks share; raises InputError if something cannot be pickled."""
     try:
         content = pickle.dumps((work, shared), protocol=pickle.HIGHEST_PROTOCOL)
     except (pickle.PicklingError, TypeError, AttributeError) as error:
@@ -51,7 +51,7 @@ _open: dict[str, tuple[Callable[[Any, Any], Any], Any]] = {}
 
 
 def opened(key: str, packed: bytes) -> tuple[Callable[[Any, Any], Any], Any]:
-    """Return the function and what is shared; the same objects each time, so that what they keep is kept."""
+    """Return the function and what is shared; the same objects each time, so that their caches last."""
     if key not in _open:
         sources, content = pickle.loads(packed)
         own_class.adopt(sources)
@@ -62,8 +62,8 @@ def opened(key: str, packed: bytes) -> tuple[Callable[[Any, Any], Any], Any]:
 
 
 def do(key: str, fetch: Callable[[], bytes], task: bytes) -> bytes:
-    """Do one packed task of a package, whose content is fetched once; pack its result, or what it raised."""
-    # Not in the `try`: what cannot be fetched is no mistake of the task, but a worker that is lost.
+    """Run one packed task, and pack its result or what it raised; `fetch` is called once per package."""
+    # Not in the `try`: if this fails a worker is lost, which is not a mistake of the task.
     packed = b"" if key in _open else fetch()
     try:
         work, shared = opened(key, packed)
@@ -76,16 +76,16 @@ def do(key: str, fetch: Callable[[], bytes], task: bytes) -> bytes:
             f"with {Path(sys.executable).name} on every node, or put a policy of your own into one file"
         )
         return pickle.dumps(Failure(BackendError, missing, {}))
-    except Exception:  # a mistake in the code: reported with its place, which only this process knows
+    except Exception:  # a mistake in the code: reported with its traceback, which only this process has
         return pickle.dumps(Failure(RuntimeError, traceback.format_exc(), {}))
 
 
 def result(packed: bytes) -> Any:
-    """Return what a task came to, or raise what it raised."""
+    """Return the result of a task, or raise what it raised."""
     found = pickle.loads(packed)
     if not isinstance(found, Failure):
         return found
-    # Not by its constructor, which may want more than a message.
+    # Not by its constructor, which may require more than a message.
     error = found.kind.__new__(found.kind, found.message)
     error.args = (found.message,)
     vars(error).update(found.facts)

@@ -1,4 +1,4 @@
-"""The sentences in which a plan says what it assumes."""
+"""The assumptions of a plan, as the sentences that it prints."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GUARDED = "the deadline is hard: every policy runs behind the deadline guard"
 def in_one_pool(
     planned: PlannedJob, futures: PoolFutures, history_runs: int, needing: float
 ) -> tuple[str, ...]:
-    """Say what the plan of a job in one pool assumes; `needing` is the share of futures with on demand."""
+    """Say what the plan of a job in one pool assumes; `needing` is the share of futures using on demand."""
     job, begin = planned.job, planned.start
     words = [
         futures.assumption,
@@ -67,7 +67,7 @@ def _without_on_demand(needing: float) -> str:
 
 
 def recent_starts(runs: int, window_hours: float, job: Job) -> str:
-    """Say where recent starts lie, and how many that share no slot would be worth as much."""
+    """Say where recent starts lie, and how many starts that share no slot they are worth."""
     lie = f"the {runs} recent starts lie in the last {window_hours / 24:.3g} days"
     worth = max(1, min(runs, int(window_hours / job.deadline_hours)))
     if worth == runs:

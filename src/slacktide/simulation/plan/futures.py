@@ -1,8 +1,8 @@
-"""Futures that a market may have from now on, whose past is real.
+"""Simulated futures of a market, each one after the real past.
 
-One pool goes on as a model draws it that its past taught. Several pools go on together: when one loses its
-spot, others of its region often do, so a window of the past is taken for all pools at the same time, those
-that begin like the present first. Where their common past is too short for that, each is drawn from a model.
+The future of one pool is drawn from a model of its past. Several pools go on together, because when one loses
+its spot, others of its region often do: a window of the past is taken for all pools at the same time, with
+windows that begin like the present first. Where the common past is too short, each has a model of its own.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from slacktide.policies.stochastic_horizon import levels_of
 from slacktide.simulation.pool_options import PoolOptions
 from slacktide.solvers.slotted import deadline_slots
 
-MODELS = 10  # models from which futures are drawn, each learned from the same history weighted anew
+MODELS = 10  # models from which futures are drawn, each learned from the same history with other weights
 PAST_HOURS = 60 * 24.0
-"""How much of the real past a future carries with it, for policies that look back; its prices move as they
+"""How much of the real past a future begins with, for policies that look back; future prices move as prices
 did in that time."""
 LEAST_WINDOWS = 2.0
 """How many deadlines long the common past of all pools must be for windows of it to be used."""
-ALIKE_SHARE = 1 / 3  # the share of all windows, those most like the present, among which some are taken
+ALIKE_SHARE = 1 / 3  # futures are chosen from this share of all windows: those most like the present
 
 
 class PoolFutures(NamedTuple):
-    """A job's pools whose past is real and whose future is drawn, the same way for all of them."""
+    """A job with its pools in several futures; in each, all pools have a real past and a drawn future."""
 
     options: list[PoolOptions]  # the job with its pools as they go on in each future
     slots: int  # how long the future is, in every pool; the quote of its first slot is known
@@ -49,7 +49,7 @@ class PoolFutures(NamedTuple):
 def futures_of_pool(
     job: Job, pool: Pool, neighbours: tuple[Pool, ...], *, paths: int, seed: int = 0
 ) -> PoolFutures:
-    """Draw futures for a job that stays in a pool, which ends with the present slot."""
+    """Draw futures for a job that stays in one pool, whose record ends with the present slot."""
     drawn = _scenarios(job, pool, neighbours, paths=paths, seed=seed)
     slots = deadline_slots(job, pool.slot_hours)
     options = [PoolOptions.single(job, future) for future in drawn]
@@ -68,7 +68,7 @@ def learned_from(place: Pool, neighbours: Sequence[Pool]) -> str:
 
 
 def futures_of_pools(options: PoolOptions, *, paths: int) -> PoolFutures:
-    """Draw futures for pools that all end with the present slot."""
+    """Draw futures for pools whose records all end with the present slot."""
     slots = deadline_slots(options.job, options.pools[0].slot_hours)
     known = min(len(pool) for pool in options.pools)
     long = known >= LEAST_WINDOWS * slots
@@ -96,18 +96,18 @@ def _apart(days: float) -> str:
 
 
 def _first(pool: Pool) -> int:
-    """Return the first slot of the past that a future carries with it."""
+    """Return the first slot of the past that a future begins with."""
     return max(0, len(pool) - 1 - math.ceil(PAST_HOURS / pool.slot_hours))
 
 
 def _windows(options: PoolOptions, slots: int, known: int, paths: int) -> list[list[Pool]]:
-    """Return futures that go on as all pools did from some slot of their common past on."""
+    """Return futures that repeat what all pools did after some slot of their common past."""
     begins = np.arange(known - slots + 1)
     unlike = np.zeros(len(begins), dtype=np.int64)
     for pool, job in zip(options.pools, options.places.jobs, strict=True):
         unlike += _unlike(pool, job.fastest_width, begins, known)
     few = max(paths, math.ceil(ALIKE_SHARE * len(begins)))
-    alike = np.sort(begins[np.lexsort((-begins, unlike))[:few]])  # of windows as much alike, recent ones
+    alike = np.sort(begins[np.lexsort((-begins, unlike))[:few]])  # of windows equally alike, recent ones
     chosen = alike[np.round(np.linspace(0, len(alike) - 1, paths)).astype(np.int64)]
     return [
         [_went_on(pool, len(pool) - known + begin, slots) for pool in options.pools]
@@ -116,13 +116,13 @@ def _windows(options: PoolOptions, slots: int, known: int, paths: int) -> list[l
 
 
 def _unlike(pool: Pool, width: int, begins: Ints, known: int) -> Ints:
-    """Return for each window whether the pool is up at its beginning where it is down now, or the reverse."""
+    """Return for each window 1 if at its beginning the pool is up and now it is down, or the reverse."""
     up = pool.spot_gpus[len(pool) - known :] >= width
     return np.asarray(up[begins] != up[-1], dtype=np.int64)
 
 
 def _went_on(pool: Pool, begin: int, slots: int) -> Pool:
-    """Return a pool that goes on as it did from a slot on; its price moves from the present one."""
+    """Return a pool that repeats what it did from a slot on; prices are scaled to the present one."""
     usd: Floats = pool.spot_usd_per_gpu_hour[begin : begin + slots]
     moved = usd * (pool.spot_usd_per_gpu_hour[-1] / usd[0]) if usd[0] > 0 else usd
     return _continued(pool, pool.spot_gpus[begin : begin + slots], moved)
@@ -163,8 +163,8 @@ def _scenarios(
 def _resampled(history: markov.History, likeness: float, rng: np.random.Generator) -> markov.Model:
     """Learn from history with days weighted at random: the Bayesian bootstrap.
 
-    One model, taken for certain, would make futures too much alike: how long spells last is known from few of
-    them. Weights go by whole days, since the slots of a day are not independent.
+    One model, taken as certain, would make futures too much alike: how long spells last is learned from only
+    a few spells. Weights go by whole days, since the slots of a day are not independent.
     """
     counts = [
         markov.count(history.levels, gpus, hours, _weights(len(gpus), history.slot_hours, rng))
@@ -183,8 +183,8 @@ def _weights(slots: int, slot_hours: float, rng: np.random.Generator) -> Floats:
 def _price_paths(past: Floats, slots: int, paths: int, seed: int) -> list[Floats]:
     """Return prices from the last one of the past on, each path moving as the past did from some slot on.
 
-    A price that stands still would make all bills of jobs that run on spot alone the same, which no bill
-    is. A window begins where the price was about as far from the usual as it is now, so that a price that
+    With a constant price all jobs that run on spot alone would cost the same, which is not realistic. A
+    window begins where the price was about as far from the usual as it is now, so that a price that
     has jumped comes down again.
     """
     levels = markov.price_levels(past[:-1], float(past[-1]))
@@ -200,7 +200,7 @@ def _price_paths(past: Floats, slots: int, paths: int, seed: int) -> list[Floats
 def _continued(pool: Pool, gpus: Ints, usd: Floats) -> Pool:
     """Return the recent past of a pool, then a drawn future, which begins with the pool's present quote.
 
-    On-demand GPUs are taken to be there in the future.
+    On-demand GPUs are assumed to be available in the future.
     """
     first, ahead = _first(pool), len(gpus) - 1
     on_demand_usd = pool.on_demand_usd_per_gpu_hour

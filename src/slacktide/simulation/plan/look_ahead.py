@@ -1,7 +1,7 @@
-"""What a job will probably cost and when it will be done: a policy and others over the same futures.
+"""Plan of a job: its probable cost and end, from runs of several policies over the same futures.
 
-A job that stays in its pool is also run from recent starts of the real market. Over pools, each policy that
-does not move is tried in the best pools to stay in.
+A job that stays in its pool is also run from recent starts of the real market. For a job that may move, each
+policy that does not move is tried in the best pools to stay in.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from slacktide.simulation.playback import Playback, Setting
 
 RECENT_STARTS, FEWEST_STARTS = 24, 6
 RECENT_EFFORT = 7e8
-"""What solving for all recent starts together may take, in values worked out: a second or two of CPU.
+"""What solving for all recent starts may take, in values to compute: a second or two of CPU.
 A policy that takes more is run from fewer of them, and from FEWEST_STARTS at the least."""
 TRIED_CHECKPOINT_HOURS = 10 / 60
 """The interval that is tried to say what a checkpoint would save a job that has none."""
@@ -48,7 +48,7 @@ def look_ahead(
     bills: Sequence[PoolBill] = (),
     progress: Progress | None = None,
 ) -> JobPlan:
-    """Plan a job with the first of these policies, next to the others; `bills` are those of all its pools."""
+    """Plan a job with the first policy, and compare it with the others; `bills` has its cost by pool."""
     different = {label(one): one for one in policies}.values()
     report, steps = progress or (lambda done, total: None), len(different) + 3
     futures, options = planned.draw(), planned.options
@@ -59,7 +59,7 @@ def look_ahead(
     for done, policy in enumerate(different):
         tried.append(_try(planned, futures, policy, best))
         report(done + 2, steps)
-    # The clairvoyant takes longest, so that its progress is reported run by run.
+    # The clairvoyant takes longest, so its progress is reported run by run.
     known, spare_usd = _clairvoyant(
         planned, futures, lambda done, of: report((steps - 2) * of + done, steps * of)
     )
@@ -105,7 +105,7 @@ def without_cap(planned: PlannedJob, policy: Policy) -> Outcomes:
 
 
 def _try(planned: PlannedJob, futures: PoolFutures, policy: Policy, best_pools: Sequence[str]) -> TriedPolicy:
-    """Run a policy over the futures: where the job may move, one that stays in the better of some pools."""
+    """Run a policy over the futures; one that stays though the job may move, in the best of some pools."""
     if not planned.options.stays and not roams(policy):
         return min(_staying(planned, futures, policy, best_pools), key=lambda one: one.cost)
     ready = planned.prepared(futures, policy)
@@ -117,7 +117,7 @@ def _try(planned: PlannedJob, futures: PoolFutures, policy: Policy, best_pools: 
 def _staying(
     planned: PlannedJob, futures: PoolFutures, policy: Policy, pools: Sequence[str]
 ) -> list[TriedPolicy]:
-    """Run a policy in some pools of each future, in each by itself."""
+    """Run a policy that stays in each of some pools, over all futures."""
     tried = []
     for name in pools:
         here = planned._replace(stays_in=name)
@@ -127,7 +127,7 @@ def _staying(
 
 
 def _shown(tried: TriedPolicy, futures: PoolFutures) -> Sequence[Run]:
-    """Return runs of a policy that kept their slots; those that move have done so anyway."""
+    """Return runs of a policy that have kept their slots, as those that move do anyway."""
     planned = tried.planned
     return tried.runs if planned.moves else planned.run_slots(futures, tried.ready[:SHOWN_FUTURES])
 
@@ -135,7 +135,7 @@ def _shown(tried: TriedPolicy, futures: PoolFutures) -> Sequence[Run]:
 def _first(tried: TriedPolicy, futures: PoolFutures, run: Run) -> tuple[str, Allocation, tuple[int, int]]:
     """Return the pool, the decision and the GPUs of the first slot, which is the same in all futures.
 
-    In one pool the GPUs are those that are wanted, on work that is taken for certain.
+    In one pool the GPUs are those that the policy wants if the work in the job's file is exact.
     """
     planned, record = tried.planned, run.slots[0]
     if not planned.options.stays:
@@ -154,7 +154,7 @@ def _bill(tried: TriedPolicy) -> tuple[PoolBill, ...]:
 
 
 def _assumptions(tried: TriedPolicy, futures: PoolFutures, policy: Policy) -> tuple[str, ...]:
-    """Say what a plan assumes of a job that the chosen policy was tried on."""
+    """Return what a plan assumes, given how the chosen policy was tried."""
     if tried.history is None:
         return assumptions.over_pools(tried.planned, futures)
     needing = float(np.mean(column(tried.runs, "on_demand_gpu_hours") > 0.0))
@@ -165,7 +165,7 @@ def _assumptions(tried: TriedPolicy, futures: PoolFutures, policy: Policy) -> tu
 def _clairvoyant(
     planned: PlannedJob, futures: PoolFutures, report: Callable[[int, int], None]
 ) -> tuple[TriedPolicy, float | None]:
-    """Return what the clairvoyant would pay, and in one pool what the best plan could gain on average."""
+    """Run the clairvoyant; also return what the best plan could gain over it on average, if anything."""
     runs, spares, job = list[Run](), list[float](), planned.job
     if not planned.options.stays:
         for future in futures.options:
@@ -186,7 +186,7 @@ def _clairvoyant(
 
 
 def recent_starts(job: Job, policy: Policy, slot_hours: float) -> int:
-    """Return from how many recent starts a policy is run: fewer, where each of them must be solved anew."""
+    """Return from how many recent starts a policy is run: fewer if it has to solve for each of them."""
     inner = batch.innermost(policy)
     if not isinstance(inner, ForeseeingPolicy):
         return RECENT_STARTS
@@ -203,12 +203,12 @@ def _from_history(planned: PlannedJob, policy: Policy) -> Sequence[Run]:
     count = recent_starts(job, policy, place.slot_hours)
     starts = [first + start for start in Starts(count).of(job, window)]
     setting = Setting(neighbours=where.neighbours)
-    # Never few: simulated futures have loaded its machine code anyway.
+    # Never `few`: compiled code is already loaded, because the simulated futures needed it.
     return run_many(job, place, policy, starts, name=label(policy), setting=setting, few=False)
 
 
 def _without_checkpoints(tried: TriedPolicy, futures: PoolFutures, policy: Policy) -> tuple[str, ...]:
-    """Say first what it means that a job has no checkpoints, and what one would save."""
+    """Say what it means that a job has no checkpoints, and what they would save."""
     job = tried.planned.job
     if not math.isinf(job.checkpoint_hours):
         return ()

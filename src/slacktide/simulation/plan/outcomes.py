@@ -1,4 +1,4 @@
-"""What the runs of a policy over futures come to: percentiles, means, and what moving may save."""
+"""Summaries of a policy's runs over futures: percentiles, means, and what moving may save."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class TriedPolicy(NamedTuple):
 
     @property
     def cost(self) -> tuple[float, float]:
-        """What it is ranked by: being in time first, then money."""
+        """What it is ranked by, least first: share on time, then mean cost in USD."""
         on_time, usd = (float(np.mean(column(self.runs, name))) for name in ("on_time", "cost_usd"))
         return -on_time, usd
 
@@ -64,11 +64,11 @@ def standard_error(values: Floats) -> float:
 
 
 def range_of_next(values: Floats) -> Range:
-    """Return between which values one more of the same kind falls below in 10, 50 and 90 % of cases.
+    """Return the values below which one more of the same kind lies in 10, 50 and 90 % of cases.
 
     One more value is equally likely to fall into any of the n + 1 gaps between n of them, so its percentile q
     is at place q (n + 1) of the sorted ones; the percentiles of the sample itself lie closer together (77 %
-    of what comes lies between the p10 and the p90 of fifty). A place between two is rounded, so that
+    of further values lie between the p10 and the p90 of fifty). A place between two is rounded, so that
     an unfinished run's infinity does not spoil its finite neighbours.
     """
     ordered = np.sort(values)
@@ -92,7 +92,7 @@ def held_over_time(job: Job, slot_hours: float, runs: Sequence[Run]) -> tuple[He
 def moving(
     options: PoolOptions, tried: Sequence[TriedPolicy], stays: Sequence[TriedPolicy], best: TriedPolicy
 ) -> Moving:
-    """Return where the first policy that moves would be, or the clairvoyant, and what moving may save."""
+    """Return what moving may save, and where the first policy that moves, else the clairvoyant, would be."""
     first = next((one for one in tried if not one.pool), best)
     held = _held(options, first.runs)
     return Moving(
@@ -126,7 +126,7 @@ def _held(options: PoolOptions, runs: Sequence[Run]) -> dict[str, Floats]:
 
 
 def _saving(tried: Sequence[TriedPolicy]) -> MovingSaving | None:
-    """Compare the best that moves with the best that stays, future by future."""
+    """Compare the best policy that moves with the best one that stays, future by future."""
     moved, stayed = [one for one in tried if not one.pool], [one for one in tried if one.pool]
     if not moved or not stayed:
         return None

@@ -26,7 +26,7 @@ RECENT_HOURS = 14 * 24.0  # how far back recent starts reach
 
 
 class PlanStart(NamedTuple):
-    """Where a job would begin: its pool, at which of its slots, and what the market's past is there."""
+    """Where a job would begin: its pool, the slot of that pool, and the market's past at that time."""
 
     market: Market  # the whole record
     past: Market  # what of it is known in the slot in which the job begins: that slot's quote is the last
@@ -53,7 +53,7 @@ class PlanStart(NamedTuple):
         return tuple(other for other in self.past.pools if other.name != self.pool)
 
     def reaches_back(self, job: Job) -> bool:
-        """Whether the past covers the job's deadline at all, so that there are recent starts in it."""
+        """Whether the past is as long as the job's deadline, so that there are recent starts in it."""
         return plain.last_start(job, self.place) >= 0
 
     def recent(self, job: Job) -> PlanStart:
@@ -61,16 +61,16 @@ class PlanStart(NamedTuple):
         return self if self.reaches_back(job) else PlanStart(self.market, self.market, self.pool, self.slot)
 
     def recent_window(self, job: Job) -> Pool:
-        """Return the end of the pool that holds the recent starts and their deadlines."""
+        """Return the last part of the pool's record, with the recent starts and their deadlines."""
         place = self.recent(job).place
         slots = math.ceil((RECENT_HOURS + job.deadline_hours) / place.slot_hours)
         return place.window(max(0, len(place) - slots), len(place))
 
 
 def known_at(options: PoolOptions, slot: int) -> PoolOptions | None:
-    """Return where a job may be that begins in a slot of the first pool, every past cut off there.
+    """Return what is known of a job's pools when it begins in a slot of the first pool.
 
-    Pools that are not recorded then are left out; None where fewer than two are.
+    Every record is cut off there. Pools not recorded then are left out; None if fewer than two are left.
     """
     kept = []
     for at, pool in enumerate(options.pools):
@@ -84,7 +84,7 @@ def known_at(options: PoolOptions, slot: int) -> PoolOptions | None:
 
 
 def only_pools(options: PoolOptions, rows: Sequence[int]) -> PoolOptions:
-    """Return a job that may be in some of its pools only, given by their places in the order of all."""
+    """Return a job that may be in only some of its pools, given by their numbers."""
     jobs, hours, usd, gpus = options.places
     places = options.places._replace(
         jobs=tuple(jobs[at] for at in rows),
@@ -96,14 +96,14 @@ def only_pools(options: PoolOptions, rows: Sequence[int]) -> PoolOptions:
 
 
 FUTURES, FUTURES_OF_VARIANTS = 50, 24
-"""Futures of a job in one pool, and of its variants: those are many, and only their differences count."""
+"""How many futures a job in one pool has, and its variants, of which there are many to compare."""
 FUTURES_OF_GANG, FUTURES_OF_WIDTHS = 12, 6
-"""Futures over pools: of a gang, and of a job of several widths, whose clairvoyant takes a second or two for
-each."""
+"""How many futures a job over pools has: a gang; and a job of several widths, whose clairvoyant takes a
+second or two in each."""
 
 
 class Variant(NamedTuple):
-    """What is changed in a job to see what that does to its cost."""
+    """A change to a job, to see what it does to its cost."""
 
     deadline_hours: float
     most_gpus: int
@@ -111,8 +111,8 @@ class Variant(NamedTuple):
     def of(self, job: Job) -> Job:
         """Return the job with this deadline, its worthless time moved along, and without wider widths.
 
-        Its work is taken to be what the file says: what matters is how variants differ, and certain work is
-        quicker to solve for.
+        Its work is taken to be exactly what the file says: what matters is how variants differ, and exact
+        work is quicker to solve for.
         """
         later, worthless = self.deadline_hours - job.deadline_hours, job.worthless_after_hours
         if later and worthless is not None:
@@ -123,7 +123,7 @@ class Variant(NamedTuple):
             deadline_hours=self.deadline_hours,
             worthless_after_hours=worthless,
             widths=widths,
-            pools=(),  # the pools are settled before, and their widths need not be among these
+            pools=(),  # the pools are known already, and their widths need not be among these
             work_spread=0.0,
         )
 
@@ -136,7 +136,7 @@ def could_be_in_time(job: Job) -> bool:
 class PlannedJob(NamedTuple):
     """A job before it begins, with the pools that it may use as they were up to now.
 
-    A job that stays in one pool is one over pools with one. Only how its futures are drawn is different.
+    A job that stays in one pool is one over pools that has only one; just its futures are drawn otherwise.
     """
 
     start: PlanStart
@@ -189,7 +189,7 @@ class PlannedJob(NamedTuple):
         return futures_of_pool(self.job, place, others, paths=self.paths, seed=seed)
 
     def prepared(self, futures: PoolFutures, policy: Policy) -> list[Policy]:
-        """Return a policy for each future, with everything worked out that can be."""
+        """Return a policy for each future, with everything computed in advance that can be."""
         if self.moves:
             return [guarded(policy, self.job)] * len(futures.options)
         (job,) = self.jobs
@@ -201,13 +201,13 @@ class PlannedJob(NamedTuple):
     ) -> Sequence[Run]:
         """Run prepared policies over futures that were drawn for this job or for a variant of it.
 
-        With truths, the job really is another in each future than its file says.
+        With truths, the job really differs from its file in each future.
         """
         really = truths or [AS_SAID] * len(futures.options)
         if not self.moves:
             return self._stay(futures, ready, really)
         futures_here = [self._in(future) for future in futures.options]
-        # All pools end together, so that a start is found from the end, whichever pool comes first.
+        # All pools end together, so the start is counted from the end, whichever pool comes first.
         return [
             run_over_pools(
                 here, acting, start=_start(here.pools[0], futures), sight=self.sight,
@@ -217,7 +217,7 @@ class PlannedJob(NamedTuple):
         ]  # fmt: skip
 
     def run_slots(self, futures: PoolFutures, ready: Sequence[Policy]) -> Sequence[Run]:
-        """Run policies that stay slot by slot, in as many futures as there are; the runs keep their slots."""
+        """Run policies that stay, each in one future, slot by slot; the runs keep their slots."""
         (job,) = self.jobs
         pools, start = self._staying(futures)
         return [
@@ -226,7 +226,7 @@ class PlannedJob(NamedTuple):
         ]
 
     def run_variants(self, variants: Sequence[Variant], policy: Policy) -> dict[Variant, Sequence[Run]]:
-        """Run those variants that could be in time, all over the same futures."""
+        """Run those variants that can meet their deadline, all over the same futures."""
         changed = {one: self._changed(one) for one in variants}
         able = {one: here for one, here in changed.items() if any(map(could_be_in_time, here.jobs))}
         longest = max((one.deadline_hours for one in able), default=self.job.deadline_hours)
@@ -234,7 +234,7 @@ class PlannedJob(NamedTuple):
         lasting, acting, seed = self._changed(Variant(longest, widest)), policy, 0
         if self.options.stays:
             lasting, seed = lasting._replace(paths=FUTURES_OF_VARIANTS), 1
-            # All points of a curve are made with the coarser form, so their differences stay fair.
+            # All points of a curve use the coarser form of the policy, so their differences stay fair.
             acting = policy.coarser() if isinstance(policy, ForeseeingPolicy) else policy
         futures = lasting.draw(seed)
         return {one: here.run(futures, here.prepared(futures, acting)) for one, here in able.items()}

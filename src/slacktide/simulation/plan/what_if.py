@@ -21,7 +21,7 @@ from slacktide.simulation.plan.planned_job import PlannedJob, Variant, could_be_
 DEADLINE_SHARES = (0.85, 1.0, 1.125, 1.25, 1.5)
 WIDTH_SHARES = (0.5, 0.625, 0.75, 0.875, 1.0)
 ROUND_HOURS = 0.25  # deadlines are tried at whole quarters of an hour
-WORK_SEED = 2  # of the order in which futures get their amounts of work
+WORK_SEED = 2  # for the order in which futures get their amounts of work
 
 
 def against_deadline(planned: PlannedJob, policy: Policy) -> tuple[CurvePoint, ...]:
@@ -89,7 +89,7 @@ def if_work_is_wrong(
 
 
 def amounts(spread: float, count: int) -> list[float]:
-    """Return this many factors on the work, as they may be expected with a spread."""
+    """Return that many factors on the work: quantiles for a spread, in random order, within limits."""
     normal = NormalDist(0.0, math.log1p(spread))
     factors = [math.exp(normal.inv_cdf((place + 0.5) / count)) for place in range(count)]
     order = np.random.default_rng(WORK_SEED).permutation(count)
@@ -97,7 +97,7 @@ def amounts(spread: float, count: int) -> list[float]:
 
 
 ASSUMED_TAKES_HOURS = 30 / 3600
-"""What a checkpoint is taken to cost when the file does not say: some ten gigabytes to a disk of a cloud."""
+"""How long a checkpoint is assumed to take if the file does not say: about ten gigabytes to a cloud disk."""
 
 
 def advise(
@@ -122,7 +122,7 @@ def advise(
 
 
 def usual_spot_gpus(held: Sequence[HeldAt]) -> int:
-    """Return on how many spot GPUs a GPU-hour of spot is usually spent; 0 where there are none."""
+    """Return how many spot GPUs are usually held: the mean over GPU-hours of spot; 0 where there are none."""
     spot = np.array([each.spot_gpus for each in held])
     return max(1, round(float(spot @ spot / spot.sum()))) if spot.any() else 0
 
