@@ -1,5 +1,5 @@
-"""The live engine: look, decide, write to the journal, act.
+"""The live engine, which runs the jobs of a journal: it looks, decides, writes to the journal, then acts.
 
-Begin with `engine`, then `step`. `job` has what belongs to one job, `fleet` what belongs to many, `bills`
-what it all cost.
+Begin with `engine`, then `step`. `job` is about one job, `fleet` about the jobs of a fleet, `bills` about
+what they cost.
 """

@@ -19,7 +19,7 @@ class Directive(NamedTuple):
 
     record: JobRecord
     spot_left: int | None = None
-    """How much spot the market left, where it took some: a back end that plays the market takes it first."""
+    """How much spot the market left, if it took some; a back end that plays the market takes it first."""
     order: Order | None = None
     """What to carry out; None: the order that stands in the journal once the events are appended."""
 
@@ -37,7 +37,7 @@ Changes: TypeAlias = Iterator[Change]
 A step resumes only when the last one is in the journal, so what it reads of its job's record afterwards is
 what a new engine would read, too.
 """
-Changing: TypeAlias = Generator[Change, None, T]  # the same of a step that also returns something
+Changing: TypeAlias = Generator[Change, None, T]  # the same for a step that also returns a value
 
 
 def decided(
@@ -102,6 +102,6 @@ def preempted(
 def ended(
     record: JobRecord, status: Status, why: str, at_hours: float, finish_hours: float = math.inf
 ) -> Ended:
-    """Say that a job is over; its finish counts from its own beginning."""
+    """Return the event that a job is over; `finish_hours` is on the market's clock, not from its start."""
     finish_hours = float(finish_hours - record.began_hours)
     return Ended(job=record.job, at_hours=at_hours, why=why, status=status, finish_hours=finish_hours)

@@ -23,8 +23,8 @@ FASTEST = 1e9
 class Clock:
     """Reads market hours from the machine's own clock.
 
-    A market that is faster than the wall's clock is a rehearsal, and waits for the loop that steps it:
-    between two steps at most the hours pass that `step` allowed. At speed 1 it does not wait.
+    A clock that is faster than real time is for rehearsals, and waits for the loop that steps it: between
+    two steps no more hours pass than `step` allowed. At speed 1 or less it does not wait.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Clock:
         seconds: Callable[[], float] = boot.seconds,
         wall: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """Begin at this many hours."""
+        """Start at `hours`; `speed` is how many market hours pass in a real hour."""
         if not 0 < speed < FASTEST:
             raise InputError(f"speed must be > 0 and < {FASTEST:g}, got {speed:g}")
         self.speed = speed
@@ -43,7 +43,7 @@ class Clock:
         self.set(hours)
 
     def set(self, hours: float = 0.0) -> None:
-        """Let it be this hour now."""
+        """Set the clock to this hour."""
         self._from_hours, self._from_s = hours, self._seconds()
         self._most_hours, self.waited_hours = math.inf, 0.0
         self._wall_ahead_s = self._ahead_s()
@@ -61,7 +61,7 @@ class Clock:
         return now
 
     def anchor(self, why: str = "") -> ClockAnchored:
-        """Write down where the clock stands, so that another process can count on from here."""
+        """Return an event with the clock's present time, from which another process can go on."""
         self.waited_hours = 0.0
         return ClockAnchored(
             at_hours=self.hours(),
@@ -82,7 +82,7 @@ class Clock:
         return ClockJumped(at_hours=now, from_hours=now, why=why)
 
     def slowed_down(self, slot_hours: float) -> ClockAnchored | None:
-        """Return an event when the market's clock has waited for more than a slot since the last one."""
+        """Return an event when the market clock has waited for more than a slot since the last anchor."""
         if self.waited_hours <= slot_hours:
             return None
         slot_s = slot_hours * 3600.0 / self.speed
@@ -104,9 +104,9 @@ def resumed_hours(
     seconds: Callable[[], float] = boot.seconds,
     wall: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> float:
-    """Return where a clock stands now that another process left: never before the last thing that happened.
+    """Return the present hour of a clock that another process ran, never before `latest_hours`.
 
-    In one boot of the machine it went on by the machine's own clock; otherwise the wall clock says how far.
+    If the machine was not rebooted since, its own clock says how much time has passed, else the wall clock.
     """
     if anchor is not None and anchor.boot_id and anchor.boot_id == boot.boot_id():
         passed_s, from_hours = seconds() - anchor.boot_s, anchor.at_hours

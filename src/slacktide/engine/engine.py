@@ -1,9 +1,8 @@
-"""The engine: look, decide, write, act; and the live loop round it.
+"""Runs the jobs of a journal: `Engine.step` looks, decides, writes and acts; `live` calls it in a loop.
 
-`Engine.step(now)` is all there is to running jobs. It neither sleeps nor reads a clock: its caller owns the
-time, so a test lives through a week in milliseconds and `live`, which does both, is a few lines. What a step
-found and decided is written into the journal as one batch, and only then acted on; whatever is killed in
-between, the next engine reads the same journal and does the rest. The steps themselves read a
+`Engine.step` neither sleeps nor reads a clock: its caller passes the time, so a test can go through a week
+in milliseconds. What a step finds and decides is written to the journal before it is acted on; if the process
+is killed in between, the next engine reads the same journal and does the rest. The steps themselves read a
 `StepContext` and yield changes; only the engine appends events and acts on the back end.
 """
 
@@ -40,7 +39,7 @@ from slacktide.journal.state.snapshots import is_due, keep, known
 from slacktide.journal.state.tickets import Fact, Tickets
 from slacktide.journal.store.base import Store
 
-STEPS_A_SLOT = 3  # a market that runs faster than this many steps a slot waits for them: every slot is seen
+STEPS_A_SLOT = 3  # a fast market clock waits for this many steps in each slot, so that none is missed
 
 
 class Engine:
@@ -56,9 +55,9 @@ class Engine:
         notice_s: float = 0.0,
         state: JournalState | None = None,
     ) -> None:
-        """Read the journal; `notice_s` is how long workers are warned before the market takes them.
+        """Read the journal, or go on from the `state` that was already read from it.
 
-        `state` is what was read of it already.
+        `notice_s` is how long workers are warned before the market takes them.
         """
         self.state = known(store) if state is None else state
         self.store, self.backend = store, backend
@@ -71,15 +70,15 @@ class Engine:
         self._stepped_hours = math.inf
         self._kept_seq = self.state.seq
         self._spot_seen: SpotSeen | None = None
-        """What our tries showed of spot; only needed once there is a market that does not show it itself."""
+        """What rented and refused machines showed about spot; None until a feed with prices only needs it."""
         self.read_on()
 
     # ---------------------------------------------------------------- what others may call
 
     def submit(self, submitted: Submitted) -> JobContext:
-        """Take a job in: it is written only when it can be run here. The first one fixes all jobs' market.
+        """Accept a job, and write it to the journal if it can run here; the first one fixes all jobs' market.
 
-        Raises InfeasibleError where its fleet cannot promise what it requests.
+        Raises InfeasibleError if the allocator of its fleet cannot promise what its file demands.
         """
         self._forget()
         jobs = self.context.jobs
@@ -107,9 +106,9 @@ class Engine:
             self.backend.hold(order)
 
     def retry(self, *, all_jobs: bool = False) -> None:
-        """Try again what kept single jobs from going on: their market, their file, what starts their workers.
+        """Try again to open the market and file of each blocked job and to prepare the start of its workers.
 
-        Whatever goes wrong is that job's trouble and no other's.
+        With `all_jobs`, do so for all unended jobs. An error blocks only the job in which it happens.
         """
         troubles = self.context.troubles
         stuck = {*troubles.having("market"), *troubles.having("launch")}
@@ -139,17 +138,17 @@ class Engine:
             self.keep()
 
     def release(self) -> None:
-        """From now on let go of everything, keeping the jobs; `idle` says when it is done."""
+        """Stop all workers from the next step on, but keep the jobs; `idle` says when that is done."""
         self.context.releasing = True
 
     def abandon(self) -> None:
-        """Let go of all workers without the journal; the next controller will see them gone."""
+        """Stop all workers without writing to the journal; the next controller will see them gone."""
         for order in _orders(self.state.active):
             self.backend.hold(order._replace(ending=True))
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is held or rented and nothing is to be done, but for jobs that cannot go on."""
+        """Whether no machine is rented and all unended jobs are released, or blocked without workers."""
         if isinstance(self.backend, RentsMachines) and self.backend.rented:
             return False
         return all(
@@ -161,23 +160,23 @@ class Engine:
 
     @property
     def most_hours(self) -> float:
-        """How much of the market's time may pass between two steps without a slot passing unseen."""
+        """How many market hours may pass between two steps without missing a slot."""
         slots = (self.state.jobs[job].submitted.slot_hours for job in self.state.unended)
         return min(slots, default=math.inf) / STEPS_A_SLOT
 
     def close(self) -> None:
-        """Give back the machines of fleets whose jobs are all over."""
+        """Give back the machines of fleets whose jobs have all ended."""
         for fleet in list(self.state.fleets.values()):
             if not fleet.present:
                 now_hours = max(self.state.now_hours, fleet.accounted_hours)
                 self.perform(FleetStep(self.context, fleet, (), now_hours).let_go())
 
     def read_on(self) -> None:
-        """Take into account what others have appended to the journal."""
+        """Read what other processes have appended to the journal."""
         self._take_in(self.store.read(after=self.state.seq))
 
     def write(self, events: Sequence[Event]) -> None:
-        """Append events, all or none, and take them into account."""
+        """Append events, all or none, and apply them to the state."""
         records = self.store.append(events)
         if records and records[0].seq == self.state.seq + 1:
             self._take_in(records)
@@ -201,14 +200,14 @@ class Engine:
                 self._acted.add(record.job)
 
     def keep(self) -> None:
-        """Leave a snapshot in the journal, so that the next reader need not begin at its beginning."""
+        """Leave a snapshot in the journal, so that the next reader need not read all events."""
         keep(self.store, self.state)
         self._kept_seq = self.state.seq
 
     # ---------------------------------------------------------------- its own
 
     def _forget(self) -> None:
-        """Let go of what is known of all but the last jobs that ended: a controller may run for months."""
+        """Free the memory that jobs take which ended long ago, because a controller may run for months."""
         self.context.jobs.drop_ended()
         for job in self.context.reports.keys() - set(self.state.unended):
             del self.context.reports[job]
@@ -218,7 +217,7 @@ class Engine:
         self.backend.enter(launch_of(record.job, file, worked=worked))
 
     def _restart_vanished(self) -> None:
-        """Begin anew what the journal knows to have been there and of which no trace is left."""
+        """Restart jobs whose workers were running by the journal, but of which the back end has no trace."""
         facts = self.backend.look(self.state.unended)
         for record in self.context.jobs.able():
             order, held = record.holding.order, record.holding.held
@@ -228,7 +227,7 @@ class Engine:
                 self.write(vanished(record, order))
 
     def _teach_feeds(self) -> None:
-        """Let markets that report prices only know what our tries have shown of spot."""
+        """Tell feeds that report only prices what rented and refused machines have shown about spot."""
         for feed in [feed for feed in self.context.jobs.feeds() if feed.is_uncounted]:
             if self._spot_seen is None:
                 self._spot_seen = SpotSeen()
@@ -247,7 +246,7 @@ class Engine:
             self.write(news)
 
     def _see_what_came(self, now_hours: float) -> None:
-        """Note what is held at once of what was ordered in this step: it is paid for from now on."""
+        """Note which of the GPUs ordered in this step are there already: they are paid for from now on."""
         acted = [record for record in self.state.active if record.job in self._acted]
         seen = [record for record in acted if record.holding.begun is not None]
         if seen:
@@ -264,7 +263,7 @@ class Engine:
                 self._spot_seen.apply(record)
 
     def _opening(self, submitted: Submitted, job_context: JobContext) -> list[Event]:
-        """Return the event that names the market of all jobs, where the journal has none yet."""
+        """Return the event that names the market of all jobs, unless the journal has one."""
         if self.state.site is not None:
             return []
         slot, market = job_context.start_slot, submitted.market
@@ -273,7 +272,7 @@ class Engine:
         return [SiteOpened(at_hours=begins, market=market, start_utc=start_utc, digest=digest)]
 
     def _forward(self, now_hours: float) -> float:
-        """Return the time, which never goes back; a clock that did is noted."""
+        """Return the market time, which never goes back; write an event when the clock does."""
         latest = self.state.now_hours
         if now_hours < latest - TIME_TOLERANCE_HOURS and self.state.active:
             why = "the clock went back; market time stops until the clock has caught up"
@@ -291,7 +290,7 @@ def _orders(records: Iterable[JobRecord]) -> list[Order]:
 
 
 def _completed(submitted: Submitted, job_context: JobContext) -> Submitted:
-    """Return a submission with what a list of jobs shows of it, so that lists need not read job files."""
+    """Return a submission with the fields that lists of jobs show, so that lists need not read job files."""
     job = job_context.job
     complete = dataclasses.replace(
         submitted, work_gpu_hours=job.work_gpu_hours, deadline_hours=job.deadline_hours
@@ -308,7 +307,7 @@ def _trouble_in(try_it: Callable[[JobRecord], object], record: JobRecord) -> str
 
 
 class EngineMachineLog:
-    """Hands facts of a back end to its engine: one writer, one order, one fold."""
+    """Writes a back end's machine events through its engine, so that the journal has only one writer."""
 
     def __init__(self, engine: Callable[[], Engine]) -> None:
         """Name the engine, which is made after its back end."""
@@ -319,15 +318,15 @@ class EngineMachineLog:
         self._engine().write(facts)
 
     def tickets(self) -> Tickets:
-        """Return the account as the journal has it."""
+        """Return the tickets as the journal has them."""
         return self._engine().state.tickets
 
 
 POLL_S = 0.05
 PATIENCE_S = 30.0
-"""A disk that is full or a machine that cannot start processes may recover; after this long we let go."""
+"""A disk that is full or a machine that cannot start processes may recover; after this long we give up."""
 LETTING_GO_S = 60.0
-GIVING_BACK_S = 15.0  # how long machines may take to be given back before that is said
+GIVING_BACK_S = 15.0  # how long giving machines back may take before a complaint
 
 
 def live(
@@ -343,11 +342,11 @@ def live(
     monotonic: Callable[[], float] = time.monotonic,
     poll_s: float = POLL_S,
 ) -> None:
-    """Run until it is over, or, once `stopping` says so, until everything is let go.
+    """Step the engine until all jobs have ended and `over` is true, or `stopping` is and no worker is left.
 
-    It is over when every job has ended, and `over` agrees. `between` is done after each step.
-    When the journal or the machine fails, nothing is decided and the step is tried again; if that goes
-    on for too long, or anything else goes wrong, the workers are let go and the error is raised.
+    `between` is called after each step. When the journal or the machine fails, nothing is decided and the
+    step is tried again; if that lasts longer than PATIENCE_S, or anything else goes wrong, the workers are
+    stopped and the error is raised.
     """
     trouble: float | None = None
     giving_back = GivingBack(engine, complain, monotonic)
@@ -381,7 +380,7 @@ def live(
 
 
 class GivingBack:
-    """Says why nothing ends though all jobs have: machines are rented, and cannot be given back."""
+    """Complains once if all jobs have ended and their machines cannot be given back."""
 
     def __init__(
         self, engine: Engine, complain: Callable[[BackendError], None], monotonic: Callable[[], float]
@@ -390,7 +389,7 @@ class GivingBack:
         self._since: float | None = None
 
     def watch(self) -> None:
-        """Look whether machines are all that is left, and for how long; it is said once."""
+        """Complain if rented machines are all that has been left for longer than GIVING_BACK_S."""
         backend = self._engine.backend
         if self._engine.state.active or not isinstance(backend, RentsMachines) or not backend.rented:
             self._since = None
@@ -404,7 +403,7 @@ class GivingBack:
 
 
 def _let_go(engine: Engine, sleep: Callable[[float], None], monotonic: Callable[[], float]) -> None:
-    """Stop all workers without the journal, and see them gone."""
+    """Stop all workers without writing to the journal, and wait until they are gone, at most LETTING_GO_S."""
     engine.abandon()
     jobs = [order.job for order in _orders(engine.state.active)]
     until = monotonic() + LETTING_GO_S

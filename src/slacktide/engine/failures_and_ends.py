@@ -1,4 +1,4 @@
-"""What can come between two decisions: ends, failures, hangs, losses, requests, the end of money."""
+"""Handles what happens to jobs between decisions: ends, failures, hangs, losses, requests, no money left."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ HANGS = (
     "no new progress for {silent_s:.0f} s, and hang_after allows {patience_s:.0f} s; if it was still "
     "working, report progress more often, or give hang_after a longer time or 'never' in the job file"
 )
-MOST_STOPS = 20  # workers that are stopped this often from outside, without any work between, always will be
+MOST_STOPS = 20  # after more stops from outside in a row, without progress, a job has failed
 STOPPED_TOO_OFTEN = (
     f"its workers were stopped more than {MOST_STOPS} times in a row without progress, and not by this "
     "controller; a script must not signal its own process group"
@@ -52,7 +52,7 @@ Response: TypeAlias = Callable[[StepContext, JobRecord, StretchAccount], Changes
 
 
 def watch(context: StepContext, record: JobRecord, now_hours: float) -> Changes:
-    """Inside a slot: see what is held, and whether the job is done, has failed, hangs, or must be stopped."""
+    """Inside a slot: note what is held, and respond if the job is done, failed, hangs, or must be stopped."""
     yield from note_begun(context, record, now_hours)
     yield from note_held(context, record, now_hours)
     account = context.account_at(record, now_hours)
@@ -82,7 +82,7 @@ def pressing(context: StepContext, record: JobRecord, now_hours: float) -> Respo
 
 
 def _trouble(context: StepContext, record: JobRecord, facts: BackendStatus) -> Response | None:
-    if facts.newest_attempt > record.order.attempt:  # the journal is older than what was begun from it
+    if facts.newest_attempt > record.order.attempt:  # a newer copy of this journal started them
         return _lost_all
     if facts.attempt != record.order.attempt:
         return None
@@ -114,7 +114,7 @@ def finish(context: StepContext, record: JobRecord, account: StretchAccount) -> 
 def let_go(
     context: StepContext, record: JobRecord, account: StretchAccount, ending: Ending, why: str
 ) -> Changes:
-    """Begin to let go of all workers for good; they are paid until they are gone."""
+    """Begin to stop all workers for good; they are paid for until they are gone."""
     wish = Allocation(reason=Reason(why), memory=record.progress.memory)
     order = record.order._replace(ending=True)
     decision = decided(record.begun, record.progress.state, order, wish, ending)
@@ -135,10 +135,10 @@ def _stop_in_time(context: StepContext, record: JobRecord, account: StretchAccou
 
 
 def spent(limit_usd: float, spent_usd: float, reserve_usd: float = 0.0) -> str:
-    """Say why a job is stopped at its maximum cost: the limit, what was spent, and what is kept back.
+    """Say why a job is stopped at its maximum cost: the limit, what was spent, and what is reserved.
 
-    Where stopping may cost more than is left, what it may cost: with a fast clock and a long grace period
-    that may be more than the whole limit.
+    If stopping may cost more than is left, say how much: with a fast clock and a long grace period that may
+    be more than the whole limit.
     """
     left = limit_usd - spent_usd
     said = f"max_cost allows {format_usd(limit_usd)}, and {format_usd(spent_usd)} was spent"
@@ -163,7 +163,7 @@ def _gone(context: StepContext, record: JobRecord, account: StretchAccount) -> C
 
 
 def _why_ended(context: StepContext, record: JobRecord, account: StretchAccount) -> str:
-    """Say what ended a job that was to be let go, with the figures as they are now."""
+    """Say why a job ended whose workers were being stopped, with the figures as they are now."""
     requests, times = record.requests, record.progress.failures_in_row
     limit = context.job_context(record).job.money_usd
     match requests.ending:
@@ -226,7 +226,7 @@ def _taken(context: StepContext, record: JobRecord, account: StretchAccount) -> 
 
 
 def _try_next(context: StepContext, record: JobRecord, account: StretchAccount) -> Changes:
-    """Give up a wish whose spot never came, and try the next one: no slot has to pass for that."""
+    """Give up a wish whose spot never came, and try the next one in the same slot."""
     order, rest, memory = record.order, record.holding.wishes_left, record.progress.memory
     wish = Allocation(
         order.spot_gpus, order.on_demand_gpus, order.pool, NEXT_WISH, memory=memory, instead=rest
@@ -237,7 +237,7 @@ def _try_next(context: StepContext, record: JobRecord, account: StretchAccount) 
 
 
 def _lost_all(context: StepContext, record: JobRecord, account: StretchAccount) -> Changes:
-    """Begin again with new workers: these were stopped or have gone, which is no fault of the job's."""
+    """Start new workers after the last were stopped or disappeared, which is not the job's fault."""
     facts = context.status(record.job)
     by_market = facts.taken_spot_gpus or facts.lost_on_demand_gpus
     why = "its machines are gone" if by_market else "its workers were stopped, and not by this controller"
@@ -272,7 +272,7 @@ def has_no_trace(order: Order, facts: BackendStatus) -> bool:
 
 
 def vanished(record: JobRecord, order: Order) -> list[Event]:
-    """Say that a set of workers is gone without a trace, since the last that the journal knows of it."""
+    """Return the events for workers that are gone without a trace, as of the start of their open stretch."""
     at_hours, why = record.begun.from_hours, "its run folder is gone, and its workers with it"
     nothing = Held(job=record.job, at_hours=at_hours, attempt=order.attempt, spot_gpus=0, on_demand_gpus=0)
     lost = Lost(job=record.job, at_hours=at_hours, attempt=order.attempt, why=why)

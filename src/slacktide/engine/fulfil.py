@@ -1,4 +1,4 @@
-"""From a wish to what a job will hold: cut to what can be had, and written as a decision."""
+"""Turns what a job wants into what it will hold: cut to what is available, and written as a decision."""
 
 from __future__ import annotations
 
@@ -35,11 +35,10 @@ class Fulfilment(NamedTuple):
 def fulfil(
     context: StepContext, decision: PendingDecision, wish: Allocation, known_missed: int = 0
 ) -> list[Event]:
-    """Decide how much of a wish a job gets, and take that out of what is left for others.
+    """Return the events that give a job as much of its wish as is available, and claim that for it.
 
-    A new set of workers begins where the holding changes, and where some were just taken. Raises InputError
-    for a wish in a pool that the job may not use. The first `known_missed` wishes were tried
-    already.
+    A new set of workers begins if the holding changes or some were just taken. Raises InputError for a pool
+    that the job may not use. The first `known_missed` wishes were tried already.
     """
     record, state = decision.record, decision.state
     job_context, spot, on_demand, missed, unstocked = fulfilment(context, decision, wish, known_missed)
@@ -73,7 +72,7 @@ def fulfil(
 
 
 def _journey(job_context: JobContext, record: JobRecord, state: JobState, order: Order) -> dict[str, Any]:
-    """Return the fields of a decision about a move, and what that costs; none where the job stays."""
+    """Return the fields of a decision that describe a move and its cost; none if the job stays."""
     ran = record.money.bill.gpu_hours > 0.0 or state.gpus > 0  # its first stretch may not be written yet
     if job_context.here == state.pool or not order.gpus or not ran:
         return {}
@@ -89,10 +88,10 @@ def _journey(job_context: JobContext, record: JobRecord, state: JobState, order:
 def fulfilment(
     context: StepContext, decision: PendingDecision, wish: Allocation, known_missed: int = 0
 ) -> Fulfilment:
-    """Try wishes in order until a pool has what is wanted; a job that cannot move gets what there is.
+    """Try wishes in order until a pool has what one needs; a job that cannot move gets what its pool has.
 
-    Where no wish can be fulfilled and the last one lacks on-demand GPUs only, the job gets what there is of
-    it, as a job of a fleet on a market does of its one wish: its allocator saw what every pool has.
+    If the last wish lacks only on-demand GPUs, the job gets what there is of it. So does a job of a fleet on
+    a market, of its only wish: its allocator saw what every pool has.
     """
     job_context = context.job_context(decision.record)
     if not job_context.may_move:
@@ -119,10 +118,10 @@ def fulfilment(
 
 
 def _left(context: StepContext, decision: PendingDecision, job_context: JobContext, quote: Quote) -> Quote:
-    """Return what others leave of what a pool offers, and of what the job's fleet may hold on demand.
+    """Return what a pool offers minus what other jobs hold; on-demand GPUs also by the quota of the fleet.
 
-    What the job holds or has ordered there is its own. Jobs of a fleet that rents all on demand, at one
-    price, are not limited by a stock.
+    What the job holds or has ordered there counts as its own. Jobs of a fleet that is not on a market are
+    not limited by the stock of on-demand GPUs.
     """
     record, pool = decision.record, job_context.market_pool.name
     run = context.fleets.of(record)
@@ -144,16 +143,16 @@ def _left(context: StepContext, decision: PendingDecision, job_context: JobConte
 def _cut(
     context: StepContext, decision: PendingDecision, job_context: JobContext, wish: Wish, quote: Quote
 ) -> Fulfilment:
-    """Cut a wish to what can be had in a pool.
+    """Cut a wish to what is available in a pool.
 
-    On-demand GPUs are cut to those that machines can give; spot makes up for the rest as far as it is left.
+    On-demand GPUs are cut to those that machines can give; spot replaces the rest as far as there is any.
     """
     terms, pool = job_context.terms, job_context.market_pool.name
     left = _left(context, decision, job_context, quote)
     spot, on_demand = physics.cut(terms, left, wish.spot_gpus, wish.on_demand_gpus)
     room = context.capacity(pool).on_demand_gpus
     if math.isfinite(room):
-        # By claims: those of a fleet are decided about together, so what others were given is not written.
+        # By claims: jobs of a fleet are decided about together, and what others just got is not written yet.
         by_others = context.spot.on_demand_by_others(decision.record.job).get(pool, 0)
         most = max(0, int(room) - by_others)
         if on_demand > most:

@@ -14,9 +14,9 @@ from slacktide.journal.state.journal_state import NOTHING, Holding, JobRecord
 
 
 def note_held(context: StepContext, record: JobRecord, now_hours: float) -> Changes:
-    """End a stretch where what is held changed: what is gone since then, what came from now on.
+    """End the open stretch when what a job holds has changed, at the time that the back end reports for it.
 
-    The last stretch of a job that is done ends with its work, and needs no such cut.
+    Not for a job that is done: its last stretch ends with its work.
     """
     facts = context.status(record.job)
     if facts.finished is None or has_finished(record, facts):
@@ -36,7 +36,7 @@ def note_held(context: StepContext, record: JobRecord, now_hours: float) -> Chan
 
 
 def note_begun(context: StepContext, record: JobRecord, by_hours: float) -> Changes:
-    """Note from when on a whole set was there, where its engine was killed before it could."""
+    """Note since when a whole set of workers was there, if the engine was killed before it noted that."""
     facts, order = context.status(record.job), record.order
     yield from _note_older(context, record, facts, by_hours)
     held = record.holding.held
@@ -50,7 +50,7 @@ def note_begun(context: StepContext, record: JobRecord, by_hours: float) -> Chan
 
 
 def _note_older(context: StepContext, record: JobRecord, facts: BackendStatus, by_hours: float) -> Changes:
-    """Note when an older set had gone, where the engine that replaced it was killed before it could."""
+    """Note when an older set had gone, if the engine that replaced it was killed before it noted that."""
     order, held, attempt = record.order, record.holding.held or NOTHING, record.holding.held_attempt
     older = facts.attempt == order.attempt and facts.attempt > attempt and held.gpus > 0
     if older and facts.before_until_hours < min(by_hours, facts.since_hours):
@@ -60,7 +60,7 @@ def _note_older(context: StepContext, record: JobRecord, facts: BackendStatus, b
 def _cut(
     context: StepContext, record: JobRecord, of: BackendStatus, held: Holding, at_hours: float
 ) -> Change:
-    """End a stretch at a moment, but not before it began; from then on this is held of a set of workers."""
+    """End the open stretch at a moment, but not before it began, and note what is held from then on."""
     at_hours = max(record.begun.from_hours, at_hours)
     account = context.account_at(record, at_hours)
     before: list[Event] = [lived(record, account)] if account.hours > TIME_TOLERANCE_HOURS else []
@@ -76,10 +76,10 @@ def _cut(
 
 
 def held_now(record: JobRecord, facts: BackendStatus) -> Holding:
-    """Return what is held: of what was ordered, no more than that; of an older set, less and less, unless
-    the journal does not say yet that it came.
+    """Return what a job holds now, never more than was ordered.
 
-    The machine of a worker that ended by itself is kept until its whole set is over.
+    An older set only shrinks, unless the journal has not noted yet that it came. The machine of a worker
+    that ended by itself is kept until its whole set is over.
     """
     order, known = record.order, record.holding.held or NOTHING
     if order.attempt > facts.attempt > record.holding.held_attempt:

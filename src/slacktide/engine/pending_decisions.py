@@ -1,4 +1,4 @@
-"""The jobs that are to be decided about, as allocators and policies are shown them."""
+"""Live jobs that must be decided about, and the views of them that policies and allocators get."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class PendingDecision(NamedTuple):
     taken: int | None = None  # how much spot the market left, where it took some
     inside: bool = False  # whether it is in the middle of a stretch, which may go on as it is
     pace: Pace | None = None  # what was just learned of its speed; None where nothing was
-    notice_hours: float | None = None  # in this time spot goes that it holds, as it was warned
+    notice_hours: float | None = None  # in how many hours it will lose spot, if it was warned
 
 
 class Shown:
@@ -51,13 +51,13 @@ class Shown:
         return self._pending[place].record.job
 
     def view(self, place: int, spot: Spot) -> View:
-        """Return its view; what others hold by this account is gone from what it is offered."""
+        """Return its view; what other jobs hold, by `spot`, is not offered to it."""
         decision = self._pending[place]
         return view_of(self._context_of(decision.record), decision, spot)
 
 
 def view_of(context: JobContext, decision: PendingDecision, spot: Spot) -> View:
-    """Return what the policy of a job may know; what others hold of spot is gone from what it is offered."""
+    """Return what the policy of a job may know; what other jobs hold is not offered to it."""
     record, begun, state = decision.record, decision.begun, decision.state
     moment = context.moment(begun.slot, state.pool)
     moment = moment.sharing(spot.by_others(record.job), spot.on_demand_by_others(record.job))
@@ -75,7 +75,7 @@ def view_of(context: JobContext, decision: PendingDecision, spot: Spot) -> View:
 
 
 def first_view(context: JobContext, submitted: Submitted) -> View:
-    """Return what the policy of a job is shown when it decides for the first time, as it is submitted."""
+    """Return the view from which a job's policy decides for the first time, at submission."""
     slot = context.start_slot
     begun = Begun(slot, submitted.at_hours, context.quote(slot))
     return view_of(context, PendingDecision(JobRecord.of(submitted), JobState(), begun), Spot())
@@ -88,7 +88,7 @@ def _since_start(context: JobContext, seen: Iterable[Sighting]) -> list[Sighting
 
 
 def _from_within(context: JobContext, view: View, begun: Begun) -> View:
-    """Return the view of a whole slot as seen from a moment of it, its hours counted from submission."""
+    """Return the view of a slot from a moment inside it, its hours counted from submission."""
     waited = begun.from_hours - context.begins(begun.slot)
     early = context.terms.submitted_hours - context.origin_hours
     if max(waited, early) < TIME_TOLERANCE_HOURS:
@@ -109,9 +109,9 @@ def _seen(decision: PendingDecision) -> Mapping[str, tuple[Sighting, ...]]:
 
 
 def believed_of(context: JobContext, decision: PendingDecision) -> Pace:
-    """Return what is believed of a job's speed as it is decided about: its file until it was measured.
+    """Return the pace that decisions assume for a job: that of its file until it is measured.
 
-    The file of a job of a fleet is taken at its word: `StepContext.belief` says where it is to be measured.
+    The file of a fleet's job counts as exact here; `StepContext.belief` knows the jobs for which it does not.
     """
     record = decision.record
     known = record.progress.pace if decision.pace is None else decision.pace
@@ -126,7 +126,7 @@ def view_of_all(
     spot: Spot,
     context_of: Callable[[JobRecord], JobContext],
 ) -> FleetView:
-    """Show jobs that are of no fleet: each is of its own kind, and rents what it holds."""
+    """Return the view of jobs without a fleet: each is a kind of its own, and rents what it holds."""
     gpus = sum(decision.state.gpus for decision in pending)
     return FleetView(
         now_hours=now_hours,
@@ -142,7 +142,7 @@ def view_of_all(
 
 
 def columns(pending: Sequence[PendingDecision], context_of: Callable[[JobRecord], JobContext]) -> JobColumns:
-    """Write jobs as columns, each of its own kind."""
+    """Return jobs as columns, each as a kind of its own."""
     places = np.arange(len(pending))
     states = [decision.state for decision in pending]
     terms = [context_of(decision.record).terms for decision in pending]

@@ -1,8 +1,8 @@
-"""One step of the engine: what has passed is accounted for, then all jobs that are due are decided about.
+"""One step of the engine: account for the time that has passed, then decide about the jobs that are due.
 
-First every job is brought to the present: the slots that are over, ends, failures, requests. Then the market
-takes back what it takes. Only then do policies decide, with what is really there; all that was decided is
-written as one batch.
+First every job is brought up to the present: slots that are over, ends, failures, requests. Then the market
+takes back the spot that it no longer offers. Only then do policies decide, from what is really left; what
+they decide about all jobs without a fleet is written as one batch.
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ def _is_due(context: StepContext, record: JobRecord, now_hours: float) -> bool:
 def _turn(
     context: StepContext, records: Sequence[JobRecord], now_hours: float
 ) -> Changing[list[PendingDecision]]:
-    """Account for the slots that have passed; return the jobs that are to be decided about in the next.
+    """Account for the slots that have passed; return the jobs whose policies must decide about the new one.
 
-    A job that has failed, must stop or that a user stops or preempts goes over with what is left; its policy
-    does not decide.
+    A job that has failed, must stop, or that a user stops or preempts goes into the new slot with what it
+    has left; its policy does not decide.
     """
     over = []
     for record in records:
@@ -162,7 +162,7 @@ def _turned(context: StepContext, record: JobRecord, account: StretchAccount) ->
 
 
 def _notice_hours(context: StepContext, record: JobRecord, state: JobState, begun: Begun) -> float | None:
-    """Return in which time spot goes that a job holds: as the market warns, else as the back end does."""
+    """Return in how many hours a job will lose spot, as the market or else the back end warns."""
     if not state.spot_gpus:
         return None
     job_context, facts = context.job_context(record), context.status(record.job)
@@ -176,7 +176,7 @@ def _notice_hours(context: StepContext, record: JobRecord, state: JobState, begu
 
 
 def _begin(context: StepContext, record: JobRecord, now_hours: float) -> Changing[PendingDecision | None]:
-    """Return the pending decision of a job without an open stretch; None where it is let go."""
+    """Return the pending decision of a job without an open stretch; None if it ends or is released."""
     if record.requests.cancelled:
         yield Change((ended(record, "cancelled", REQUESTED, now_hours),))
         return None
@@ -217,7 +217,7 @@ def _decide(context: StepContext, pending: Sequence[PendingDecision], now_hours:
 def _renew(
     context: StepContext, fleet: FleetRecord, given: Sequence[PendingDecision], now_hours: float
 ) -> Changes:
-    """Decide for the moment at which money was renewed since the last step, unless a slot began since."""
+    """Decide for the moment at which a fleet's budget was renewed, unless a slot began since."""
     run = context.fleets.run(fleet)
     if run.market is None or context.releasing or any(decision.before for decision in given):
         return
@@ -237,9 +237,9 @@ def _finish_ended(context: StepContext, fleet: FleetRecord, now_hours: float) ->
 def _by_moment(
     pending: Sequence[PendingDecision], now_hours: float, fleet: FleetRecord
 ) -> Iterator[tuple[float, list[PendingDecision]]]:
-    """Yield jobs with the moment at which they are decided about: a slot's border lies before it is seen.
+    """Yield groups of jobs, each with the moment for which they are decided about.
 
-    What became free between the two can be given only now.
+    A slot's border has passed when a step sees it. What became free in between can be given only now.
     """
     early = [decision for decision in pending if decision.begun.from_hours < now_hours - TIME_TOLERANCE_HOURS]
     late = [decision for decision in pending if decision.begun.from_hours >= now_hours - TIME_TOLERANCE_HOURS]
@@ -253,9 +253,9 @@ def _by_moment(
 
 
 def _decide_each(context: StepContext, pending: Sequence[PendingDecision], now_hours: float) -> Changes:
-    """Decide by the policy of each job, and give the job what it wants of what is available.
+    """Decide by each job's own policy, and give it as much of what it wants as is available.
 
-    Workers of a job that cannot be launched cannot be started: it keeps what it holds, and claims no more.
+    A job whose workers cannot be launched keeps what it holds and gets no more.
     """
     stuck = [decision for decision in pending if context.troubles.has(decision.record.job, "launch")]
     yield from _keep_what_is_left(context, stuck, BLOCKED)

@@ -1,7 +1,7 @@
 """What a step may read: the journal's state, what the back end reported, and what each job and pool has.
 
 A step changes nothing in the journal and orders nothing: it yields changes, which the engine appends and
-carries out. What it notes here (claims on spot, troubles, reports that were seen) ends with the process.
+carries out. What it notes here (claims on spot, troubles, reports) is lost when the process ends.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ from slacktide.journal.store.base import Store
 from slacktide.physics.pace import Pace, prior
 from slacktide.physics.tariff import lasts_hours
 
-STEPS_IN_RESERVE = 2  # a job that is done is seen a step late, or two
+STEPS_IN_RESERVE = 2  # the end of a job may be noticed one or two steps late
 GAPS_KEPT = 5
 NO_STATUS = BackendStatus()
 
 
 @dataclass(slots=True)
 class WorkerReports:
-    """What one set of workers was seen to report of itself."""
+    """What one set of workers has reported."""
 
     attempt: int
     ordered_hours: float
-    """When it was ordered; infinite where that was not seen: then its start proves nothing."""
+    """When it was ordered; infinite if it had reported before this process looked: no start is measured."""
     at_hours: float = -math.inf
-    """When it last reported, as far as its pace was measured; minus infinity before its first report."""
+    """The last report that its pace was measured up to; minus infinity before its first report."""
     done_gpu_hours: float = 0.0
     saved_share: float = 0.0
     saved_hours: float = math.inf  # when it saved last; infinite before it did
     intervals: list[float] = field(default_factory=list)
-    """Times between checkpoints that are not in the belief yet."""
+    """Hours between checkpoints from which the job's pace was not updated yet."""
 
 
 class StepContext:
-    """All that a step reads."""
+    """Everything that a step reads."""
 
     def __init__(
         self,
@@ -65,11 +65,11 @@ class StepContext:
         self.spot = Spot()
         """Who holds spot now."""
         self.troubles = Troubles()
-        """What keeps single jobs from going on."""
+        """What blocks single jobs."""
         self.reports: dict[str, WorkerReports] = {}
-        """What the present workers of each job were seen to report."""
+        """What the present workers of each job have reported."""
         self.releasing = False
-        """Whether everything is to be let go."""
+        """Whether all workers are to be stopped, because the controller stops."""
         self.gaps: deque[float] = deque([0.0], maxlen=GAPS_KEPT)
         """The times between the last steps, on the market's clock."""
         self.jobs = JobContexts(state, open_job, self.troubles)
@@ -97,7 +97,7 @@ class StepContext:
         return self._backend.room(pool) if isinstance(self._backend, Bounded) else PoolRoom()
 
     def spot_at(self, now_hours: float) -> Spot:
-        """Return who holds what at this time of the market clock, by what was ordered and came."""
+        """Return which job holds which spot at this market time, by what was ordered and what has come."""
         able = self.jobs.able()
         contexts = map(self.job_context, able) if isinstance(self._backend, Bounded) else ()
         return Spot(
@@ -106,21 +106,21 @@ class StepContext:
         )
 
     def account(self, record: JobRecord, now_hours: float) -> StretchAccount | None:
-        """Return what the stretch that a job is in has done and cost so far; None when it is in none."""
+        """Return what a job's open stretch has done and cost so far; None if it has none or no market."""
         if record.holding.begun is None or self.troubles.has(record.job, "market"):
             return None
         until = min(now_hours, self.job_context(record).begins(record.begun.slot + 1))
         return self.account_at(record, max(until, record.begun.from_hours))
 
     def account_at(self, record: JobRecord, to_hours: float) -> StretchAccount:
-        """Return what the stretch that a job is in has done and cost until a moment of its slot."""
+        """Return what a job's open stretch has done and cost until a moment of its slot."""
         return account(self.job_context(record), record, self.status(record.job), to_hours)
 
     def lasting(self, record: JobRecord, state: JobState, begun: Begun, order: Order) -> Order:
-        """Return an order that ends early enough for all to be gone before the money is.
+        """Return an order that ends early enough for all workers to be gone before the job's money is spent.
 
-        The reserve is what letting go may take, for all that is or will be held, at the worst quote so far.
-        The order of a job that stops at its deadline ends there at the latest.
+        The reserve pays for the time that stopping may take, for everything that is or will be held, at the
+        highest prices so far. The order of a job that stops at its deadline ends there at the latest.
         """
         context = self.job_context(record).named(order.pool)
         if math.isinf(context.job.money_usd):
@@ -143,7 +143,7 @@ class StepContext:
         return max(record.holding.attempt, self.status(record.job).newest_attempt) + 1
 
     def belief(self, decision: PendingDecision) -> Pace:
-        """Return what is believed of the pace of a job as it is decided about.
+        """Return the pace that decisions assume for a job.
 
         A job of a fleet in a dry run has the pace of its file, as it has in a simulation.
         """
@@ -156,7 +156,7 @@ class StepContext:
 
 
 def claims(record: JobRecord) -> list[Claim]:
-    """Return what a job holds; what it has left behind in another pool is not free until it has gone."""
+    """Return a job's claims: what it holds or has ordered, and what is not gone yet in a pool it left."""
     order, added = record.holding.order, record.holding.spot_added_hours
     held, left = record.holding.held or NOTHING, NOTHING  # it is still there, though less was ordered
     if order is None:
@@ -175,7 +175,7 @@ def claims(record: JobRecord) -> list[Claim]:
 def scarce_spot(
     contexts: Iterable[JobContext], capacity: Callable[[str], PoolRoom], now_hours: float
 ) -> dict[str, int]:
-    """Return how much spot the market offers now that no machine can give, by pool."""
+    """Return, by pool, how many of the spot GPUs that the market offers now no machine can give."""
     found: dict[str, int] = {}
     for context in contexts:
         for pool in context.pool_names:

@@ -31,13 +31,13 @@ class BillPricing(NamedTuple):
     job: Job
     tariff: Tariff
     quote: Callable[[str, int], Quote] | None
-    """What a pool of the market quoted in a slot; None where the quotes in the journal count: for a feed,
-    whose rows may come after their slot was decided about, and where the market is another now, or gone."""
-    note: str = ""  # what must be said of the market; empty while it is as it was
+    """Returns what a pool quoted in a slot; None to use the quotes in the journal: for a feed, whose rows may
+    come after their slot was decided about, and for a market that has changed or is gone."""
+    note: str = ""  # what the audit must say about the market; empty if it is unchanged
 
 
 def pricing_of(submitted: Submitted, site: SiteOpened | None) -> BillPricing:
-    """Say how a job is priced that was submitted on a site; none in older journals."""
+    """Return how a job is priced; `site` is None in older journals."""
     job = submitted_file(submitted).job
     tariff = tariff_of(job.billing, submitted.slot_hours)
     try:
@@ -56,7 +56,7 @@ def _quotes(submitted: Submitted) -> Callable[[str, int], Quote]:
 
 
 def sites_of(records: Iterable[Record]) -> dict[str, SiteOpened | None]:
-    """Return the site on which each job was submitted; none in older journals."""
+    """Return the site on which each job was submitted; None in older journals."""
     site: SiteOpened | None = None
     sites: dict[str, SiteOpened | None] = {}
     for record in records:
@@ -85,7 +85,7 @@ def audit(record: JobRecord, context: JobContext, records: Iterable[Record]) -> 
 
 
 def job_audit(job: str, pricing: BillPricing, records: Iterable[Record]) -> Audit:
-    """Price every stretch of one job again, and see that they join without gap or overlap."""
+    """Price every stretch of one job again, and check that they join without gap or overlap."""
     return site_audit({job: pricing}, (record for record in records if record.event.job == job))
 
 
@@ -104,10 +104,10 @@ class _Reported(NamedTuple):
 
 
 def site_audit(pricing: Mapping[str, BillPricing], records: Iterable[Record]) -> Audit:
-    """Price every stretch of a journal again, and see that no spot was held by two.
+    """Price every stretch of a journal again, and check that no spot GPU was sold twice.
 
-    `pricing` says of every job at which quotes. Slots without a step, and workers that are being stopped, are
-    paid as they were held, and are no overselling.
+    `pricing` has the tariff and quotes of each job. Slots that no step saw, and workers that are being
+    stopped, are priced as they were held, and do not count as oversold.
     """
     reported = list(_reported(records))
     found = [
@@ -162,7 +162,7 @@ def _reported(records: Iterable[Record]) -> Iterator[_Reported]:
 
 
 def _is_chosen(job: str, chosen: Mapping[str, Decided], older: Mapping[str, bool]) -> bool:
-    """Whether a job holds what was decided: neither without a decision, nor a set that is being stopped."""
+    """Whether a policy chose what a job holds: not in slots that no step saw, nor while workers stop."""
     return (job not in chosen or chosen[job].why not in NOT_CHOSEN) and not older.get(job, False)
 
 

@@ -1,4 +1,4 @@
-"""What a live job came to: its bill, its run as reports read it, and what others would have made of it."""
+"""The bill of a live job, its run as reports show it, and what other policies would have paid."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def bill(record: JobRecord, context: JobContext) -> Bill:
 
 
 def own_bill(record: JobRecord, job: Job) -> Bill:
-    """Draw up the bill of a job by itself: its market need not be there any more."""
+    """Return a job's bill without comparisons, for which its market is not needed."""
     finish = math.inf if record.ended is None else record.ended.finish_hours
     paid, pace = record.money.bill, measured_pace(record)
     return Bill(
@@ -84,9 +84,9 @@ def measured_pace(record: JobRecord) -> Pace | None:
 
 
 def as_measured(record: JobRecord, job: Job) -> Job:
-    """Return a job as fast as it was measured to be, for others to be compared with; else as its file says.
+    """Return a job at its measured pace, for policies to be compared on it; unmeasured, as its file says.
 
-    Its work stays that of the file, because progress is reported in shares of it; its speedups are measured.
+    Its work stays that of the file, because progress is reported in shares of it; its speedups change.
     """
     pace = measured_pace(record)
     if pace is None or max(abs(pace.mean), abs(pace.slope), pace.restarts) < AS_SAID:
@@ -99,10 +99,10 @@ def as_measured(record: JobRecord, job: Job) -> Job:
 
 
 def on_demand_alone(context: JobContext, job: Job) -> Run | None:
-    """Return how the whole work would have gone all on demand, in the pool where that is cheapest.
+    """Return the run of the whole work on on-demand GPUs, in the pool where that is cheapest.
 
-    `job` is the context's as it was measured to be. None when the market does not reach that far. Without the
-    maximum cost: the question is what the work costs, not where it would be stopped.
+    `job` is the context's job at its measured pace. None when the market does not reach that far. The
+    maximum cost is ignored: the question is what the work costs, not where it would be stopped.
     """
     job, policy = dataclasses.replace(job, max_cost_usd=None), policies.make("on-demand")
     if not context.may_move:
@@ -119,10 +119,7 @@ def on_demand_alone(context: JobContext, job: Job) -> Run | None:
 
 
 def _as_far(job: Job, find: Callable[[], T]) -> T | None:
-    """Return what is found; None where the market does not reach that far.
-
-    None reaches to the end of a job without a deadline.
-    """
+    """Return what is found; None if the market does not reach that far, as for any job without a deadline."""
     if math.isinf(job.deadline_hours):
         return None
     try:
@@ -132,7 +129,7 @@ def _as_far(job: Job, find: Callable[[], T]) -> T | None:
 
 
 def _everywhere(context: JobContext, job: Job) -> list[tuple[Job, JobContext]]:
-    """Return a job as it was measured to be in each pool that it may use."""
+    """Return a job at its measured pace in each pool that it may use."""
     found = []
     for at, in_pool in enumerate(context.pools.places.jobs):
         width = in_pool.widths[0]
@@ -142,7 +139,7 @@ def _everywhere(context: JobContext, job: Job) -> list[tuple[Job, JobContext]]:
 
 
 def _clairvoyant_over_pools(context: JobContext, job: Job) -> Schedule | None:
-    """Return what one who knew all pools would have done; None where that cannot be said."""
+    """Return the best schedule over all pools in hindsight; None where there is none."""
     jobs, contexts = zip(*_everywhere(context, job), strict=True)
     _, hours, usd, _ = context.pools.places
     pools = [there.pool for there in contexts]
@@ -177,9 +174,9 @@ def run_result(events: Iterable[Event], job: Job, pool: Pool, policy: str) -> Ru
 
 
 def yardsticks(context: JobContext, job: Job) -> list[RunResult]:
-    """Return how on demand alone and the clairvoyant would have gone, as far as the market reaches.
+    """Return the runs of on demand alone and the clairvoyant, as far as the market reaches.
 
-    `job` is the context's as it was measured to be. Both begin with the slot in which the job was submitted.
+    `job` is the context's job at its measured pace. Both begin in the slot in which the job was submitted.
     """
     found = {ON_DEMAND_ALONE: on_demand_alone(context, job)}
     if not context.may_move:  # the bill has the clairvoyant over pools

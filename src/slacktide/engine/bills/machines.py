@@ -25,11 +25,11 @@ from slacktide.results.machine_bill import (
 class RealTime:
     """Counts real hours from record to record.
 
-    Rented machines are paid by real time. The market's clock may run at a speed and may be set, and a fast
-    one waits for its controller; the wall's clock may be set by any user. So where the market's clock is no
-    faster than the wall's and was not set in between, it gives the time that passed, because it counts by
-    the computer's own clock, which no user can set. Everywhere else the times at which records were written
-    give it. Time never runs backwards: a clock that was set back counts as one that stood still.
+    Rented machines are paid by real time. The market clock may run faster than that and may be set, and a
+    fast one waits for its controller; any user may set the wall clock. So the market clock is used as long
+    as it is no faster than real time and was not set, because it counts by the computer's own clock, which
+    no user can set. Everywhere else the times at which records were written are used. Time never runs
+    backwards: a clock that was set back counts as one that stood still.
     """
 
     def __init__(self) -> None:
@@ -65,10 +65,10 @@ def between(begin: datetime, end: datetime) -> float:
 def machine_bill(records: Iterable[Record], until_utc: datetime | None = None) -> MachineBill:
     """Return the bill of all machines in the records of a journal.
 
-    Hours are real hours (see RealTime). A ticket that is open costs until `until_utc`, or until the last
-    record where no time is given, also if no provider has answered it yet: a machine may be there. One that
-    was closed because there was no capacity, or because the provider refused it, costs nothing. Where the
-    provider said when a machine ended, it costs no longer than that, however late it was noticed.
+    Hours are real hours (see RealTime). An open ticket costs until `until_utc`, or until the last record if
+    that is None, even if no provider has answered it yet: a machine may be there. A ticket that was closed
+    because there was no capacity, or because the provider refused it, costs nothing. A machine costs nothing
+    after the time at which its provider says that it ended, however late that was noticed.
     """
     time, lines, last_utc = RealTime(), dict[str, MachineCost](), None
     rented_hours: dict[str, float] = {}  # when each ticket was opened, in real hours
@@ -127,7 +127,7 @@ class _Fold:
     used: dict[tuple[str, str], list[float]] = field(default_factory=dict)
     pools: dict[str, str] = field(default_factory=dict)  # the pool that each job was last to be in
     starts: dict[str, tuple[float, float]] = field(default_factory=dict)
-    """Of each job, how many starts of workers were measured, and their hours together."""
+    """For each job, how many starts of workers were measured, and their total hours."""
     first: dict[str, list[float]] = field(default_factory=dict)
 
     def apply(self, record: Record) -> None:
@@ -159,7 +159,7 @@ class _Fold:
                 self.used.setdefault((stretch.pool, capacity), []).append(held)
 
     def _there(self, stretch: Stretch, capacity: str) -> int:
-        """Return how many GPUs were rented of a kind during a stretch, in its pool."""
+        """Return how many GPUs of a kind were rented in a stretch's pool at any time during it."""
         return sum(
             rent.gpus
             for rent in self.rents.values()
@@ -169,7 +169,7 @@ class _Fold:
         )
 
     def _revised(self, event: events.PaceRevised) -> None:
-        """Take one start more out of the mean that the engine keeps of them."""
+        """Note the hours of the newest start, from the mean of all starts that the engine keeps."""
         count, hours = event.pace.restarts, event.pace.restarts * event.pace.restart_hours
         counted, before = self.starts.get(event.job, (0.0, 0.0))
         self.starts[event.job] = count, hours
@@ -181,10 +181,10 @@ class _Fold:
 def machine_use(records: Iterable[Record]) -> MachineUse:
     """Add up what jobs held of rented machines, and when their workers first reported.
 
-    Only what was held in a pool while machines of that kind were rented there counts, and never more than
-    they had: jobs of the same journal that ran elsewhere used none of them. Hours are real ones, by the speed
-    of the market's clock. Times to first progress are those that the engine measures as restarts, so there
-    are none of fleets, nor of jobs whose file says that their work is certain.
+    GPUs count only if machines of their kind were rented in their pool at that time, and never more than
+    those machines had: other jobs of the journal ran elsewhere. Hours are real ones, by the speed of the
+    market clock. Times to first progress are the restarts that the engine measures, so there are none for
+    fleets, nor for jobs whose file says that their work is certain.
     """
     fold = _Fold()
     for record in records:
@@ -200,9 +200,9 @@ def compared(
 ) -> MachineAccount:
     """Put what a provider lists for an owner next to the bill of that owner's journal.
 
-    What the provider does not list, or not any more, is unknown and not zero. Tickets that never had a
-    machine are left out unless one is listed for them. Machines that the journal does not know are there
-    too, at the `price` of their kind. A machine that has not gone counts until the bill's own end.
+    What the provider does not list (any more) is unknown, not zero. Tickets that never had a machine are left
+    out unless one is listed for them. Machines that the journal does not know are included, at the `price`
+    of their kind. A machine that still runs counts until the end of the bill.
     """
     listed: dict[str, list[Machine]] = {}
     for machine in machines:
@@ -240,7 +240,7 @@ def _stray(machine: Machine, usd_per_hour: float, now: datetime | None) -> Accou
 
 
 def _hours(machines: Sequence[Machine], now: datetime | None) -> float | None:
-    """Return for how long the machines of a ticket were there; None where their provider does not say."""
+    """Return how many hours the machines of a ticket were there; None if their provider does not say."""
     hours = list[float]()
     for machine in machines:
         until = machine.until_utc if machine.state == "gone" else now

@@ -1,4 +1,4 @@
-"""Jobs of a fleet at work: its allocator decides when something happened, and its decision is carried out.
+"""Live fleets: when something happened, the allocator decides about all jobs, which is then carried out.
 
 Begin with `fleets`.
 """

@@ -1,4 +1,4 @@
-"""The machines that a fleet rents for itself: what its allocator is shown, and what was paid for unused."""
+"""The machines that a fleet rents for itself: the view of its allocator, and the cost of unused machines."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def cluster_view(
     ready_nodes: int,
     leaving_gpus: int = 0,
 ) -> FleetView:
-    """Show a fleet with this many nodes that can be used, but for GPUs in use by workers that leave."""
+    """Return the view of a fleet with `ready_nodes`, minus the GPUs that departing workers still use."""
     run, jobs = context.fleets.run(fleet), [decision.record for decision in pending]
     plain = view_of_all(pending, now_hours - fleet.began_hours, context.spot, context.job_context)
     phases = [
@@ -55,7 +55,7 @@ def cluster_view(
 
 
 def _open_gpu_hours(decision: PendingDecision) -> float:
-    """Return what a job has been rented in a stretch that is not written yet."""
+    """Return the GPU-hours of a job's open stretch, which is not written yet."""
     begun, order = decision.record.holding.begun, decision.record.holding.order
     if not decision.inside or begun is None or order is None:
         return 0.0
@@ -63,7 +63,7 @@ def _open_gpu_hours(decision: PendingDecision) -> float:
 
 
 def being_let_go(context: StepContext, fleet: FleetRecord, now_hours: float) -> int:
-    """Return the GPUs that are in use by workers on their way out, or that went only after this moment."""
+    """Return the GPUs that are in use by workers that are being stopped, or were until after this moment."""
     orders = [job.holding.order for job in context.members(fleet) if job.requests.ending is not None]
     return sum(order.on_demand_gpus for order in orders if order is not None) + fleet.held_after(now_hours)
 
@@ -71,9 +71,9 @@ def being_let_go(context: StepContext, fleet: FleetRecord, now_hours: float) -> 
 def kept_until(
     fleet: FleetRecord, held: Sequence[HeldSpan], context: JobContext, until_hours: float
 ) -> list[Kept]:
-    """Account for a fleet's machines from the last time on: what its jobs did not use is the fleet's to pay.
+    """Return the events that charge a fleet for machines that its jobs have not used since the last account.
 
-    `held` is what its jobs hold in stretches that are not over.
+    `held` is what its jobs hold in open stretches.
     """
     if until_hours <= fleet.accounted_hours + TIME_TOLERANCE_HOURS:
         return []
@@ -90,7 +90,7 @@ def kept_until(
 
 
 def sized(fleet: FleetRecord, now_hours: float, nodes: int, like: Cluster) -> ClusterSized | None:
-    """Request this many nodes; None where that changes nothing."""
+    """Return the event that requests this many nodes; None if that changes nothing."""
     after = dataclasses.replace(fleet.cluster)
     after.arrive(now_hours)
     before = dataclasses.replace(after)

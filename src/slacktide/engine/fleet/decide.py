@@ -1,7 +1,7 @@
 """One step of a fleet: its allocator decides when something happened that may change what it wants.
 
-Before that all that has passed is written: the stretches of jobs whose phase ended, those of all jobs when
-the allocator set itself a wake-up time, and what the machines cost meanwhile. So an allocator that learns
+First everything that has passed is written: the stretches of jobs whose phase ended, those of all jobs when
+the allocator's wake-up time has come, and what the machines cost meanwhile. So an allocator that learns
 knows all of it.
 
 Of what the allocator wants, first all jobs give up what they no longer want; then they are given what is
@@ -70,7 +70,7 @@ class FleetStep:
         self.cluster.arrive(self.now_hours)
 
     def take(self) -> Changes:
-        """Decide if there is reason to; see that the machines are accounted for."""
+        """Decide if there is a reason to, and account for the machines."""
         if self.run.market is not None:
             yield from self._take_on_market()
             return
@@ -138,7 +138,7 @@ class FleetStep:
         return jobs
 
     def _kept(self, going_on: Sequence[StretchAccount]) -> Sequence[Event]:
-        """Account for the machines up to now, next to the jobs whose stretches are not over."""
+        """Return the events that account for the machines up to now; `going_on` are open stretches."""
         if not self.run.owns_machines:
             return ()
         spans = (account.priced.stretch for account in (*going_on, *self.leaving))
@@ -158,7 +158,7 @@ class FleetStep:
 
 
 def _inner(job: JobRecord, account: StretchAccount, *, written: bool) -> PendingDecision:
-    """Say where a job stands in the middle of a stretch, which is cut here only if something changes."""
+    """Return the decision about a job inside a stretch, which is cut here only if something changes."""
     before = () if written or account.hours <= 0 else (lived(job, account),)
     begun = job.begun._replace(from_hours=account.to_hours)
     return PendingDecision(job, account.state, begun, before, inside=True)
@@ -327,7 +327,7 @@ class FleetDecision:
 
 
 def orders_of(context: StepContext, fleet: FleetRecord) -> dict[str, tuple[int, int]]:
-    """Return what each job of a fleet is to hold: where that changed, something happened to a job."""
+    """Return what each job of a fleet is to hold: if that has changed, something happened to a job."""
     jobs = [job for job in context.members(fleet) if job.requests.ending is None]
     orders = (job.holding.order for job in jobs)
     return {order.job: (order.spot_gpus, order.on_demand_gpus) for order in orders if order is not None}
@@ -335,7 +335,7 @@ def orders_of(context: StepContext, fleet: FleetRecord) -> dict[str, tuple[int, 
 
 @contextmanager
 def _held_back(context: StepContext, fleet: str, gone: Sequence[HeldSpan]) -> Iterator[None]:
-    """Hold back what went between the border of a slot and the look at it: it was not free at the border."""
+    """Hold back GPUs that became free between a slot's border and this step: at the border they were used."""
     claims = [
         Claim(f"{fleet} gone {number}", span.pool, span.spot_gpus, 0.0, span.gpus)
         for number, span in enumerate(gone)
@@ -348,7 +348,7 @@ def _held_back(context: StepContext, fleet: str, gone: Sequence[HeldSpan]) -> It
 
 
 def _give_up(context: StepContext, decision: PendingDecision, wish: Allocation) -> None:
-    """Let a job hold no more than it wants of what it has: the rest is there for others."""
+    """Reduce a job's claim to what it has and still wants: the rest is there for others."""
     record, job_context = decision.record, context.job_context(decision.record)
     pool = wish.pool or job_context.at(decision.state.pool).market_pool.name
     spot, on_demand = kept_in(decision, job_context, pool)
@@ -360,7 +360,7 @@ def _give_up(context: StepContext, decision: PendingDecision, wish: Allocation) 
 
 
 def _claim(context: StepContext, record: JobRecord, pool: str, spot: int, on_demand: int) -> None:
-    """Let a job hold this in a pool, and what its workers there have not given back yet."""
+    """Claim this for a job in a pool, or what its workers there still hold if that is more."""
     held = leaving(record, pool)
     context.spot.hold(
         Claim(record.job, pool, max(spot, held[0]), record.holding.spot_added_hours, max(on_demand, held[1]))
@@ -380,7 +380,7 @@ def _given(context: StepContext, decision: PendingDecision, wish: Allocation) ->
 
 
 def remembered(fleet: FleetRecord, run: LiveFleet, now_hours: float) -> list[Remembered]:
-    """Let an allocator that can write down what it knows do so; on a market, note when it decided."""
+    """Return the event with what an allocator knows, if it can say; on a market also when it decided."""
     allocator = run.allocator
     if not isinstance(allocator, Remembering):
         return [] if run.market is None else [Remembered(at_hours=now_hours, fleet=fleet.key, memory="")]

@@ -73,22 +73,22 @@ class LiveFleet:
     decided_orders: dict[str, tuple[int, int]] | None = None
     """What each job was to hold then, of spot and on demand; None where that is unknown."""
     market: FleetMarket | None = None
-    """The market that jobs share that rent spot or are on a budget of money; None: all is on demand."""
+    """The market of jobs that rent spot or have a budget of money; None: everything is on demand."""
     allowance: Allowance = field(default_factory=Allowance)
     """What may be spent in each period, on the clock of the fleet."""
     on_demand_gpus: int = UNLIMITED_GPUS  # how many on-demand GPUs its jobs may hold at a time; on a market
     templates: Mapping[str, JobTemplate] = field(default_factory=dict)
-    """The classes by name, as far as jobs on a market heed them."""
+    """The job templates of the classes by name, for jobs on a market."""
 
     def renewed_hours(self, fleet: FleetRecord, now_hours: float) -> float:
-        """Return when money was last renewed, on the market's clock; never where it is all the time."""
+        """Return when money was last renewed, on the market's clock; minus infinity if it always is."""
         if self.allowance.renewal == "rolling":
             return -np.inf
         return fleet.origin_hours + self.allowance.period(now_hours - fleet.origin_hours).since_hours
 
     @property
     def owns_machines(self) -> bool:
-        """Whether GPUs are rented in another way than one by one for the jobs that hold them."""
+        """Whether the fleet rents machines of its own, instead of single GPUs for the jobs that hold them."""
         fleet = self.fleet
         if fleet is None or self.market is not None:
             return False
@@ -101,12 +101,12 @@ class LiveFleet:
         return self.allocator.wake_hours if isinstance(self.allocator, Learning) else np.inf
 
     def kind(self, record: JobRecord) -> int:
-        """Return which of the classes a job is of; on a market it may be of none, which comes after them."""
+        """Return the number of a job's class; one without a class, on a market, has the last number."""
         named = class_of(record.submitted)
         return self.classes[named] if self.market is None else self.classes.get(named, len(self.classes))
 
     def phase(self, record: JobRecord, progress_gpu_hours: float, terms: physics.Terms) -> int:
-        """Return the phase that a job is in; where it has not the phases of its class, by its share done."""
+        """Return the phase that a job is in; if its phases are not those of its class, by its share done."""
         if self.fleet is None or self.market is not None:
             return physics.phase_of(terms, progress_gpu_hours)
         first, last = self.fleet.stages.first[self.kind(record) :][:2]
@@ -142,7 +142,7 @@ class LiveFleets:
     def _recall(self, fleet: FleetRecord, run: LiveFleet) -> Iterable[Record]:
         """Let an allocator recall what was written down last; return the records that are not in it.
 
-        Where an earlier version wrote it in a form that is not read any more, these are all of its fleet.
+        If an earlier version wrote it in a form that is no longer read, these are all records of the fleet.
         """
         recalls = isinstance(run.allocator, Remembering) and bool(fleet.memory)
         if isinstance(run.allocator, Remembering) and recalls:
@@ -173,11 +173,11 @@ class LiveFleets:
         return max(0, run.on_demand_gpus - spot.on_demand_of(others))
 
     def forget(self, key: str) -> None:
-        """Forget a fleet that did not come to be."""
+        """Forget a fleet whose first job was refused."""
         self._runs.pop(key, None)
 
     def apply(self, record: Record) -> None:
-        """Take an event of the journal into account, the state already knowing it."""
+        """Apply an event of the journal, after the state has applied it."""
         if isinstance(record.event, ClockSet):
             self._runs.clear()  # fleets are of one clock
         job = self._state.jobs.get(record.event.job)
@@ -199,7 +199,7 @@ class LiveFleets:
                     run.allocator.learn(fact)
 
     def _facts(self, fleet: FleetRecord, run: LiveFleet, job: JobRecord, record: Record) -> Iterator[Fact]:
-        """Say what an event of a job means to an allocator."""
+        """Yield what an event of a job teaches an allocator."""
         event, kind = record.event, run.kind(job)
         hours = event.at_hours - fleet.began_hours
         if isinstance(event, Submitted):
@@ -273,7 +273,7 @@ class FleetMarket:
 
     @property
     def start(self) -> datetime:
-        """When the clock of the fleet stood at 0, by the market's own."""
+        """The market's time at which the clock of the fleet stood at 0."""
         return self._pools[0].time(self._start_slot)
 
     def slot(self, hours: float) -> int:
@@ -281,7 +281,7 @@ class FleetMarket:
         return math.floor(hours / self.slot_hours + 1e-9)
 
     def hours(self, now_hours: float, origin_hours: float) -> float:
-        """Return a moment on the clock of the fleet, which began at another one."""
+        """Return a moment of the market clock on that of the fleet, which began at `origin_hours`."""
         return hours_since(now_hours, origin_hours, self.slot_hours)
 
     def at(self, slot: int) -> MarketView:
@@ -301,11 +301,11 @@ def fleet_market(first: Submitted) -> FleetMarket:
 
 SHARE_DIGITS = 9  # phases that are the same share of the work up to this many digits are the same
 SPARE_KINDS = 32
-"""Tables are made anew without the kinds of jobs that are gone once there are more of those than this."""
+"""Once more kinds than this are left over from jobs that are gone, the tables are rebuilt without them."""
 
 
 class KindTables:
-    """The kinds of jobs that a fleet has, made anew only when a job of another kind comes."""
+    """The kinds of jobs that a fleet has, rebuilt only when a job of a new kind comes."""
 
     def __init__(self, pools: Sequence[str]) -> None:
         self._pools = tuple(pools)
@@ -335,7 +335,7 @@ class KindTables:
 
 
 def _shape(context: JobContext) -> Hashable:
-    """Return all of a job but its work, its deadline and its worth: jobs that share it are of one kind."""
+    """Return a job without its amount of work, deadline and value: equal ones are of one kind."""
     job = context.job
     shares = [round(part.work_gpu_hours / job.work_gpu_hours, SHARE_DIGITS) for part in job.parts]
     phases = tuple(Phase(share, part.speedup) for share, part in zip(shares, job.parts, strict=True))

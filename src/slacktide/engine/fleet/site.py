@@ -1,4 +1,4 @@
-"""A fleet on a market: what its allocator is shown of pools, money and jobs, and whether it admits a job."""
+"""A fleet on a market: the view of pools, money and jobs from which its allocator decides."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from slacktide.policies.deadline_guard import measuring_width
 def site_view(
     context: StepContext, fleet: FleetRecord, pending: Sequence[PendingDecision], spot: Spot, now_hours: float
 ) -> FleetView:
-    """Return what may be known of a fleet at a moment; `spot` says who holds what, of all jobs."""
+    """Return what a fleet's allocator may know at a moment; `spot` says what all jobs hold."""
     run = context.fleets.run(fleet)
     market, job_contexts = run.market, [context.job_context(decision.record) for decision in pending]
     assert market is not None
@@ -46,7 +46,7 @@ def site_view(
         slot=slot,
         slot_hours=market.slot_hours,
         next_hours=(slot + 1) * market.slot_hours,
-        # What pools offer to all these jobs together: what others hold is gone from it.
+        # What pools offer to all these jobs together, without what other jobs hold.
         pools=tuple(
             pool._replace(quote=offer(pool.quote, others.get(pool.name, 0), on_demand.get(pool.name, 0)))
             for pool in moment
@@ -80,10 +80,10 @@ def site_view(
 def money(
     context: StepContext, fleet: FleetRecord, pending: Sequence[PendingDecision], now_hours: float
 ) -> Money:
-    """Return what a fleet may spend in the present period, and what it has up to this moment.
+    """Return what a fleet may spend in the present period, and what it has spent up to this moment.
 
-    What was spent under the same file before it was changed is spent too; where periods are counted from the
-    beginning of a fleet, so begin anew with it, what was spent so in the length of one.
+    Spending under other versions of the same fleet file counts, too. Fixed periods start again with each
+    version, so for them it counts over the last period's length.
     """
     allowance = context.fleets.run(fleet).allowance
     period = allowance.period(now_hours - fleet.origin_hours)
@@ -104,7 +104,7 @@ def money(
 
 
 def _spent_before(context: StepContext, fleet: FleetRecord, since_hours: float, now_hours: float) -> float:
-    """Return what other fleets of the same file, as it was before it was changed or is by now, have spent."""
+    """Return what the fleets of earlier and later versions of the same file have spent since then."""
     path, spent = fleet.first.fleet_path, 0.0
     for other in context.state.fleets.values():
         if path and other.key != fleet.key and other.first.fleet_path == path:
@@ -117,7 +117,7 @@ def _spent_before(context: StepContext, fleet: FleetRecord, since_hours: float, 
 def _running(
     context: StepContext, fleet: FleetRecord, pending: Sequence[PendingDecision], now_hours: float
 ) -> Iterator[Priced]:
-    """Yield stretches up to now that are not written yet: also of jobs that are being let go."""
+    """Yield stretches up to now that are not written yet, also those of jobs that are being stopped."""
     for event in (event for decision in pending for event in decision.before):
         if isinstance(event, Lived):
             yield event.priced
@@ -139,9 +139,9 @@ def _without_gpus(decision: PendingDecision) -> tuple[float, float]:
 
 
 def ordered(decision: PendingDecision, context: JobContext, pace: Pace = KNOWN) -> JobState:
-    """Return a job as if all that was ordered for it had come; what the market took is gone.
+    """Return a job's state as if everything ordered for it had come; what the market took is gone.
 
-    Workers that are on their way count, and pause.
+    Workers that have not come yet count as pausing.
     """
     record, state = decision.record, decision.state
     order = record.holding.order
@@ -167,9 +167,9 @@ def lives_of(
     origin_hours: float,
     templates: Mapping[str, JobTemplate],
 ) -> tuple[Kinds, JobTables]:
-    """Write jobs as columns, on the clock of their fleet; `paces` is what is believed of each.
+    """Return jobs as columns, on the clock of their fleet, with the pace that decisions assume for each.
 
-    Where a job says nothing of its priority and patience, the template of its class counts.
+    A job whose file gives no priority or patience has that of its class.
     """
     classes = [templates.get(decision.record.submitted.fleet_class) for decision in pending]
     kinds, said = tables.of(
@@ -223,7 +223,7 @@ def _ends(contexts: Sequence[JobContext], phases: int) -> Floats:
 
 
 def _measure_gpus(speeds: Sequence[Speed | None], where: Sequence[Sequence[int]], pools: int) -> Ints:
-    """Return the least that each job must hold in each pool until its pace was measured."""
+    """Return how many GPUs each job must hold at least in each pool until its pace is measured."""
     least = np.zeros((len(speeds), pools), dtype=np.int64)
     for row, speed, there in zip(least, speeds, where, strict=True):
         if speed is not None:
@@ -248,20 +248,20 @@ def _weight(context: JobContext, template: JobTemplate | None) -> float:
 
 
 def _patience_hours(context: JobContext, template: JobTemplate | None) -> float:
-    """Return how long a job may wait before it rents on demand; not a number: as the allocator thinks."""
+    """Return how long a job may wait before it rents on demand; NaN leaves that to the allocator."""
     if context.file is not None and context.file.patience_hours is not None:
         return context.file.patience_hours
     return math.nan if template is None else template.patience_hours
 
 
 def kept_in(decision: PendingDecision, context: JobContext, pool: str) -> tuple[int, int]:
-    """Return what a job has in a pool, of spot and on demand."""
+    """Return how many spot and on-demand GPUs a job has, or has ordered, in a pool."""
     state = ordered(decision, context)
     return (state.spot_gpus, state.on_demand_gpus) if context.pool_names[state.pool] == pool else (0, 0)
 
 
 def leaving(record: JobRecord, pool: str) -> tuple[int, int]:
-    """Return what real workers still hold in a pool, of spot and on demand, whatever is ordered."""
+    """Return how many spot and on-demand GPUs real workers still hold in a pool, whatever is ordered."""
     held = record.holding.held
     return (0, 0) if held is None or not held.gpus or record.held_pool != pool else (held[0], held[1])
 
@@ -269,7 +269,7 @@ def leaving(record: JobRecord, pool: str) -> tuple[int, int]:
 HELD = (
     "spot_gpus", "on_demand_gpus", "pause_hours", "progress_gpu_hours", "checkpointed_gpu_hours",
     "since_checkpoint_hours", "cost_usd",
-)  # fmt: skip  # what of a job's state is a column
+)  # fmt: skip  # the parts of a job's state that are columns
 
 
 class Speed(NamedTuple):
@@ -278,11 +278,11 @@ class Speed(NamedTuple):
     mean: tuple[Terms, ...]  # as it is believed to be
     safe: tuple[Terms, ...]  # as slow as it may turn out to be; the same before enough was measured
     measure_gpus: tuple[int, ...]
-    """The least that it must hold until enough was measured; 0 where nothing is to be."""
+    """The least that it must hold in each pool until enough was measured; 0 for no minimum."""
 
 
 def speed_of(context: JobContext, pace: Pace, progress_gpu_hours: float, *, hard: bool) -> Speed | None:
-    """Return how fast a job is by what is believed of it; None where its file is taken at its word."""
+    """Return how fast a job is at a pace; None where its file counts as exact."""
     if pace.hours == np.inf:
         return None
     slot_hours = context.slot_hours
@@ -297,7 +297,7 @@ def speed_of(context: JobContext, pace: Pace, progress_gpu_hours: float, *, hard
 def with_speeds(
     kinds: Kinds, said: Sequence[int], speeds: Sequence[Speed | None], where: Sequence[Sequence[int]]
 ) -> tuple[Kinds, Ints, Ints]:
-    """Add rows for jobs of another pace than their files say; return which row each job is, and is at least.
+    """Add rows for jobs whose pace is not that of their file; return each job's rows at mean and safe pace.
 
     `where` says which of the fleet's pools those of each job are.
     """
@@ -315,7 +315,7 @@ def with_speeds(
 
 
 def _more(kinds: Kinds, rows: Sequence[tuple[int, tuple[Terms, ...], Sequence[int]]]) -> Kinds:
-    """Copy rows, and write how fast a job is in each of its pools, how long it takes to begin and to save."""
+    """Copy rows, and set in them how fast a job is in each pool and how long its starts and saves take."""
     first = len(kinds.restart_hours)
     copied = [kind for kind, _, _ in rows]
     found = Kinds._make(np.concatenate([table, table[copied]]) for table in kinds)

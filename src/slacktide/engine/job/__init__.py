@@ -1,4 +1,4 @@
-"""One job at work: its market, its policy, its pace, and what becomes of each stretch.
+"""One live job: its market, policy and pace, and what each stretch of it did and cost.
 
 Begin with `job_context`.
 """

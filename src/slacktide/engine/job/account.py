@@ -1,8 +1,8 @@
-"""What became of a stretch that is open: lived by what the back end says, priced by the tariff.
+"""What a job's open stretch has done and cost so far: by what the back end reports, at the job's tariff.
 
-Where the back end says nothing, as in a dry run, the stretch is what `ledger.live` makes of it, as in a
-back-test. Where workers are real, time and money are what really passed, progress is what they reported, and
-only a job that never reports is estimated.
+In a dry run the back end reports nothing, and `ledger.live` computes the stretch, as in a back-test. With
+real workers, time and money are what really passed, and progress is what they report; it is estimated only
+for a job that never reports.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class StretchAccount(NamedTuple):
 
     @property
     def to_hours(self) -> float:
-        """When it ended: the moment passed, or the end of the job before it."""
+        """When it ended: at the given moment, or earlier if the job ended before."""
         return self.priced.stretch.to_hours
 
     @property
@@ -47,10 +47,10 @@ class StretchAccount(NamedTuple):
 
 
 def account(context: JobContext, record: JobRecord, facts: BackendStatus, to_hours: float) -> StretchAccount:
-    """Say what a job's open stretch did and cost until a moment of its slot."""
+    """Return what a job's open stretch did and cost until a moment of its slot."""
     begun, order, before = record.begun, record.order, record.progress.state
     ends = to_hours
-    if has_finished(record, facts):  # where the work was done before that moment, then
+    if has_finished(record, facts):  # if the work was done before that moment, the stretch ends there
         ends = min(to_hours, max(facts.until_hours, begun.from_hours))
     hours, here = _hours(context, begun, ends), _pool(context, record)
     move_usd = context.move_usd(before) if here == context.here else 0.0
@@ -83,7 +83,7 @@ def account(context: JobContext, record: JobRecord, facts: BackendStatus, to_hou
 
 
 def _pool(context: JobContext, record: JobRecord) -> int:
-    """Return where a job is in its open stretch: where it was, until workers have come elsewhere."""
+    """Return the pool that a job is in: the last one, until all workers have come in the next one."""
     came = record.order.gpus > 0 and has_all(record)
     return context.here if came else record.progress.state.pool
 
@@ -95,7 +95,7 @@ def has_finished(record: JobRecord, facts: BackendStatus) -> bool:
 
 
 def known_safe_gpu_hours(facts: BackendStatus, state: JobState) -> float:
-    """Return the work that is known to survive: an estimate of what silent workers saved is no evidence."""
+    """Return the work that is known to be saved: none if workers report nothing and it is only estimated."""
     estimated = facts.progress is None and facts.finished is not None
     return 0.0 if estimated else state.checkpointed_gpu_hours
 
@@ -194,10 +194,10 @@ def _reported(
 def _safe_gpu_hours(
     terms: physics.Terms, before: JobState, progress: JobProgress, rate: float, *, spoken: bool
 ) -> float:
-    """Return the work that would survive a loss now: what was said, else what the job's file promises.
+    """Return the work that would survive a loss now: as workers reported it, else as the job's file implies.
 
-    A job without checkpoints that only says how much is done has nothing safe. Where progress was read from
-    what a job prints, it is at most one interval of checkpoints behind that.
+    A job without checkpoints that reports only how much is done has nothing saved. If progress was read from
+    the output of a job, what is saved is at most one interval of checkpoints behind it.
     """
     done = progress.done_share * terms.work_gpu_hours
     known = min(before.checkpointed_gpu_hours, done)
@@ -209,7 +209,7 @@ def _safe_gpu_hours(
 
 
 def has_all(record: JobRecord) -> bool:
-    """Whether all that was ordered is held; the job does nothing before."""
+    """Whether everything that was ordered is held; until then the job makes no progress."""
     order, held = record.order, record.holding.held
     if held is None:
         return True

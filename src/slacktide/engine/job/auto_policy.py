@@ -23,7 +23,7 @@ def foresee(submitted: Submitted, name: str, state: LearnedStateFile) -> Submitt
 
 
 def begin_learning(submitted: Submitted, name: str, state: LearnedStateFile) -> Submitted:
-    """Let the learner choose the policy of a job that leaves it to it: the one that a plan names too."""
+    """Let the learner choose the policy of a job with `policy: auto`: the one that a plan names, too."""
     if not submitted.learning:
         return submitted
     with state.changing() as hedge:
@@ -32,7 +32,7 @@ def begin_learning(submitted: Submitted, name: str, state: LearnedStateFile) -> 
 
 
 def drop_lesson(submitted: Submitted, state: LearnedStateFile) -> None:
-    """Forget a job that was chosen for but could not be run."""
+    """Make the learner forget a job that it chose a policy for but that could not be run."""
     if submitted.learning:
         with state.changing() as hedge:
             hedge.drop(_key(submitted))
@@ -44,10 +44,9 @@ def learn_from(
     now_hours: float,
     state: LearnedStateFile,
 ) -> list[Learned]:
-    """Replay every policy on the path of a job that ended; the learner receives what each would have earned.
+    """Replay every policy on the market of an ended job, and teach the learner what each would have earned.
 
-    Returns what the journal is to keep of that: nothing where nothing was learned, as from a job that was
-    cancelled or failed.
+    Returns the event for the journal; none if nothing was learned, as from a cancelled or failed job.
     """
     from slacktide.simulation.learn_on_past import replay
 

@@ -1,6 +1,6 @@
 """What a journal shows of spot, pool by pool: machines that were requested, refused, and taken back.
 
-It is a fold over tickets. Every machine is requested with one, so nothing that was tried is missing.
+It is folded from tickets: every machine is requested with one, so no attempt is missing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class SpotSeen:
     _seq: int = 0
 
     def apply(self, record: Record) -> None:
-        """Take one more event into account, in the journal's order; one that was applied already is not."""
+        """Apply the next event, in the journal's order; one that was applied already is ignored."""
         if record.seq <= self._seq:
             return
         self._seq, event = record.seq, record.event

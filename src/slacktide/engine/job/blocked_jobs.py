@@ -1,4 +1,4 @@
-"""What keeps single jobs from going on: noted as it is met, and written to the journal where it changes."""
+"""Notes what blocks single jobs, and writes it to the journal when it changes."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from slacktide.journal.state.journal_state import JobRecord
 from slacktide.policies.view import Policy, View, goes_where_it_may, stays_in
 
 Source: TypeAlias = Literal["market", "launch", "machine", "policy"]
-"""Where trouble comes from: its market or file cannot be opened, its workers cannot be started as they are to
-be, the machine they run on, who decides about it."""
+"""What blocks a job: its market or file cannot be opened, the start of its workers cannot be prepared, the
+machine that they run on has trouble, or its policy or allocator fails."""
 
 FAILED = Reason("policy-failed")
 
 
 class Troubles:
-    """What is wrong with which job, as far as is known now."""
+    """What is known to be wrong with each job now."""
 
     def __init__(self) -> None:
         self._found: dict[str, dict[Source, str]] = {}
 
     def note(self, job: str, source: Source, why: str) -> None:
-        """Say what is wrong; nothing when it is empty."""
+        """Note what is wrong; an empty `why` says that nothing is any more."""
         if why:
             self._found.setdefault(job, {})[source] = why
         elif job in self._found:
@@ -39,15 +39,15 @@ class Troubles:
         return "; ".join(self._found.get(job, {}).values())
 
     def has(self, job: str, source: Source) -> bool:
-        """Whether a job has trouble from there."""
+        """Whether a job has trouble of this source."""
         return source in self._found.get(job, {})
 
     def having(self, source: Source) -> list[str]:
-        """Return the jobs that have trouble from there."""
+        """Return the jobs that have trouble of this source."""
         return [job for job, found in self._found.items() if source in found]
 
     def news(self, records: Iterable[JobRecord], at_hours: float) -> list[Event]:
-        """Say of which jobs the trouble is new, another one, or over."""
+        """Return the events for jobs whose trouble is new, has changed or is over."""
         news: list[Event] = []
         for record in records:
             why = self.of(record.job)
@@ -65,13 +65,13 @@ def error_text(error: Exception) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FailsafePolicy:
-    """Calls the policy of one job, and keeps what the job holds where that fails: other jobs go on."""
+    """Calls the policy of one job; if that fails, the job keeps what it holds and other jobs go on."""
 
     policy: Policy
     troubles: Troubles
 
     def decide(self, view: View) -> Allocation:
-        """Return what the policy wants, or what is held where it cannot say."""
+        """Return what the policy wants, or what is held now if the policy fails."""
         try:
             wish = self.policy.decide(view)
             if view.places is None:

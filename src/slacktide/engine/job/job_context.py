@@ -1,4 +1,4 @@
-"""A job with all that is needed to run it: market, policy, physics. Made anew from its submission."""
+"""A live job with everything needed to run it: market, policy, physics, rebuilt from its submission."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from slacktide.simulation.pool_options import PoolOptions
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JobContext:
-    """Where one job runs and how it is decided."""
+    """Where one job runs and what decides about it."""
 
     job: Job
     start_slot: int  # the market's slot in which the job was submitted
@@ -111,7 +111,7 @@ class JobContext:
 
     @property
     def stops_hours(self) -> float:
-        """When the job is stopped, whatever is left of it; infinite for one that is finished late."""
+        """When the job is stopped even if it is not done; infinite for one that may finish late."""
         return self.terms.deadline_hours if self.job.after_deadline == "stop" else math.inf
 
     def slot(self, now_hours: float) -> int:
@@ -148,14 +148,14 @@ class JobContext:
         return self.playback is not None and self.market_pool.notice_hours > 0.0
 
     def notice_hours(self, slot: int, state: JobState, from_hours: float, safe_gpus: int) -> float | None:
-        """Return in which time the market offers less than `safe_gpus` here, if it warns of that."""
+        """Return in how many hours the market will offer less than `safe_gpus` here; None: no warning."""
         assert self.playback is not None
         hours = self.playback.notice_hours(slot - self.start_slot, state.pool, safe_gpus)
         waited = from_hours - self.begins(slot)
         return hours if hours is None or waited < TIME_TOLERANCE_HOURS else hours - waited
 
     def moment(self, slot: int, own: int) -> MarketView:
-        """Return the market as it stands in one of its slots, to a job that is in one of the pools."""
+        """Return the market as it is in one of its slots, for a job that is in the pool with number `own`."""
         if self.feed is not None:
             if self.may_move:
                 return self.feed.among(self.pool_names, slot, self.start_slot, own)
@@ -177,7 +177,7 @@ def make_context(
     pools: PoolOptions | None = None,
     sight: Sight = "feed",
 ) -> JobContext:
-    """Put a job on a pool of a market, under a policy that is guarded where it must be.
+    """Return the context of a job in a pool of a market; its policy is guarded if its deadline is hard.
 
     It is submitted at `began_hours`, in the slot `start_slot`, which began then or at `origin_hours`. A job
     with `pools` may move among them; `pool` is the first.
@@ -235,7 +235,7 @@ def context_from_file(submitted: Submitted, written: JobFile) -> JobContext:
 def context_without_market(submitted: Submitted, quote: Quote) -> JobContext:
     """Make the context of a job whose market cannot be opened any more, at the quote it last had.
 
-    It is enough to let go of what the job holds and to pay for it.
+    That is enough to stop its workers and to pay for them.
     """
     file = submitted_file(submitted)
     slots = submitted.start_slot + 1
@@ -281,7 +281,7 @@ class JobContexts:
         return self._found[submitted.job]
 
     def drop(self, job: str) -> None:
-        """Forget a job that was not taken in after all."""
+        """Forget a job that was not accepted after all."""
         del self._found[job]
 
     def drop_ended(self) -> None:
@@ -309,11 +309,11 @@ class JobContexts:
         )
 
     def named(self, job: str) -> JobContext:
-        """Return the context of a job that is being taken in or was."""
+        """Return the context of a job that is being submitted or is in the journal."""
         return self._found[job] if job in self._found else self.of(self._state.jobs[job])
 
     def able(self) -> list[JobRecord]:
-        """Return the jobs that can go on; one without its market can be cancelled, at its last quote."""
+        """Return the jobs that can go on; one without its market can only be cancelled, at its last quote."""
         stuck, able = set(self._troubles.having("market")), []
         for record in self._state.active:
             if record.job in stuck and not record.requests.cancelled:

@@ -1,6 +1,6 @@
-"""The market that all jobs of a journal share: whether it is as it was, and where jobs stand in it.
+"""The market that all jobs of a journal share: opens it, checks that it is unchanged, finds a job's slot.
 
-A job that is submitted stands at a slot of it; one that may move has several of its pools on one clock.
+A job that may move uses several of its pools, on one clock.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ def standing(site: SiteOpened, pool: Pool, hours: float) -> MarketPosition:
 
 
 def same_market(site: SiteOpened, named: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the journal's market was opened with; raises InputError where another one is named.
+    """Return the options that the journal's market was opened with; raises InputError if `named` differs.
 
-    `named` holds only what the submission says; what it leaves open is as the first job said.
+    `named` has only the options that a submission gives; the others stay as the first job set them.
     """
     opened: dict[str, Any] = json.loads(site.market)
     if {**opened, **named} != opened:
@@ -68,7 +68,7 @@ def make_journal(store: Store) -> None:
 
 
 def check_resumable(state: JournalState) -> None:
-    """Raise InputError where jobs go on that stand on no common market, as in older journals."""
+    """Raise InputError if unfinished jobs share no market, as in older journals."""
     if state.active and state.site is None:
         names = ", ".join(record.job for record in state.active)
         raise InputError(
@@ -84,7 +84,7 @@ def _words(market: Mapping[str, Any]) -> str:
 
 
 def open_written(written: str) -> tuple[Market, Feed | None]:
-    """Open the market that a submission names, with its feed where it is still being written."""
+    """Open the market that a submission names, and its feed if it is still being written."""
     spec = json.loads(written)["spec"]
     if is_feed(spec):
         feed = shared_feed(written)
@@ -107,10 +107,7 @@ def _stamp(spec: str) -> tuple[int, ...]:
 
 
 def digest_of(market: Market, spec: str, start_utc: str) -> str:
-    """Return the digest of a market that jobs stand on from a moment of it on.
-
-    Of a feed, which grows, it is that of the slots before that moment.
-    """
+    """Return the digest of a market; for a feed, which grows, only of the slots before `start_utc`."""
     return digest(market, datetime.fromisoformat(start_utc) if is_feed(spec) else None)
 
 
@@ -123,9 +120,9 @@ def digest_now(written: str, start_utc: str) -> str:
 
 
 def check_unchanged(site: SiteOpened | None, market: Market) -> None:
-    """Raise InputError where the market that was opened is not the one on which a journal's jobs stand.
+    """Raise InputError if the opened market has other numbers than when the journal's jobs began on it.
 
-    Older journals do not say which that was.
+    Older journals have no digest to compare with.
     """
     if site is None or not site.digest:
         return
@@ -145,10 +142,9 @@ def was_changed(site: SiteOpened | None) -> bool:
 
 
 def usable(job: Job, gpu: str, market: Market) -> tuple[str, ...]:
-    """Return the pools that a job may use.
+    """Return the pools that a job may use; raises InputError if it names pools that the market lacks.
 
-    None where it names none and the market has several types, but not its own: then it stays in one pool.
-    Raises InputError where it names some that are not there.
+    Empty if it names none and the market has several GPU types, but not its own: then it stays in one pool.
     """
     try:
         return tuple(place.pool for place in places_of(job, gpu, market))
@@ -159,7 +155,7 @@ def usable(job: Job, gpu: str, market: Market) -> tuple[str, ...]:
 
 
 def job_in(job: Job, gpu: str, market: Market, name: str) -> Job:
-    """Return a job as it is in a pool that it stays in; raises InputError where it may not use the pool."""
+    """Return a job as it is in a pool that it stays in; raises InputError if it may not use the pool."""
     places = {place.pool: place for place in places_of(job, gpu, market)}
     if name not in places:
         raise UnknownNameError("pool", name, places, place="the job may not use this pool: ")
@@ -181,7 +177,7 @@ def quote_in(pool: Pool, home: Pool, slot: int) -> Quote:
 
 
 def hours_since(at_hours: float, origin_hours: float, slot_hours: float) -> float:
-    """Return a moment as hours since another; one at which a slot begins is exactly that of the slot."""
+    """Return a moment in hours since another, rounded to a slot's border if it is as good as there."""
     hours = at_hours - origin_hours
     border = round(hours / slot_hours) * slot_hours
     return border if abs(hours - border) < TIME_TOLERANCE_HOURS else hours

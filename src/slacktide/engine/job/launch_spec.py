@@ -1,4 +1,4 @@
-"""From a job file to what a back end needs to start its workers; the file is read nowhere further out."""
+"""Turns a job file into what a back end needs to start its workers; back ends never read the file."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from slacktide.core.errors import InputError
 from slacktide.files.job import JobFile, read_job_file
 
 UPLOADS = ".uploads"
-"""The folder, in that of a journal's runs, below which every job that came over the network has its own."""
+"""The folder in a journal's runs that has a subfolder for each job that came over the network."""
 
 
 def launch_of(job: str, file: JobFile | None, *, worked: bool = False) -> LaunchSpec:
-    """Return how a job's workers are started: paths from its file's folder, variables as it writes them.
+    """Return how a job's workers are started; paths in its file are relative to the file's folder.
 
-    Secrets and variables that are taken over are named only; `secrets_of` knows their values. A job that came
-    without a file has nothing to start.
+    Secrets and variables taken over from the submitter are only named; `secrets_of` returns their values. A
+    job without a file has nothing to start.
     """
     if file is None:
         return LaunchSpec(job=job)
@@ -42,11 +42,11 @@ def launch_of(job: str, file: JobFile | None, *, worked: bool = False) -> Launch
 
 
 def secrets_of(file: JobFile | None, kept: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the values that stand in no journal: of variables that were taken over, and of secrets.
+    """Return the values that are in no journal: of variables taken over from the submitter, and of secrets.
 
-    `kept` holds what was taken over where the job was submitted. Secrets are read from the job file where it
-    lies, else from the environment; those of a job that came over the network came with it, for what is here
-    is not its user's. Raises InputError when one has none.
+    `kept` has those that were taken over at submission. Secrets are read from the job file if it is still
+    there, else from the environment; those of a job that came over the network are in `kept`, because this
+    environment is not its user's. Raises InputError when one has no value.
     """
     if file is None:
         return {}
@@ -62,7 +62,7 @@ def secrets_of(file: JobFile | None, kept: Mapping[str, str]) -> Mapping[str, st
 
 
 def came_over_network(path: str) -> bool:
-    """Whether a job file lies where those that come over the network are put."""
+    """Whether a job file is in the folder for those that come over the network."""
     return Path(path).parent.parent.name == UPLOADS
 
 

@@ -33,7 +33,7 @@ SILENT = (
 
 
 def note_reports(context: StepContext, record: JobRecord) -> Changes:
-    """See when workers first report and when they save; write how long they took to begin."""
+    """Note when workers first report and when they save; write how long they took to start."""
     facts, order = context.status(record.job), record.holding.order
     progress = facts.progress
     if order is None or not order.gpus or facts.finished is None or not _is_measured(context, record):
@@ -61,7 +61,7 @@ def note_reports(context: StepContext, record: JobRecord) -> Changes:
 def _note_start(context: StepContext, record: JobRecord, seen: WorkerReports, reform_hours: float) -> Changes:
     """Write how long a set of workers took from its order to its first report.
 
-    Where workers stayed, they had worked until the request to re-form.
+    A set that re-formed counts from the request to do so, because its workers had worked until then.
     """
     hours = seen.at_hours - max(reform_hours, seen.ordered_hours)
     if not 0.0 < hours < math.inf:
@@ -77,9 +77,9 @@ def _note_start(context: StepContext, record: JobRecord, seen: WorkerReports, re
 
 
 def _is_measured(context: StepContext, record: JobRecord) -> bool:
-    """Whether the pace of a job is measured at all: not where its file is certain, nor in a stream.
+    """Whether the pace of a job is measured at all: not if its file says that its work is certain.
 
-    In a fleet on a market only real workers are: a dry run of it is what is simulated.
+    In fleets, only that of real workers on a market: a dry run must equal the simulation.
     """
     if context.job_context(record).job.work_spread == 0.0:
         return False
@@ -93,7 +93,7 @@ def _before(record: JobRecord, job_context: JobContext) -> Pace:
 
 
 def revised(context: StepContext, record: JobRecord, account: StretchAccount) -> PaceRevised | None:
-    """Say what a stretch that is over taught about the pace of its job; None where it taught nothing.
+    """Return the event for what a finished stretch taught about its job's pace; None if nothing.
 
     Workers that report are measured from report to report, so that neither the start of a set of workers
     nor what came after its last report counts.
@@ -103,7 +103,7 @@ def revised(context: StepContext, record: JobRecord, account: StretchAccount) ->
         return None
     before = _before(record, job_context)
     if math.isinf(before.hours) and facts.progress is not None:
-        # It was taken for silent, and speaks after all.
+        # It was believed to report nothing, but does after all.
         before = Pace(*prior(job_context.job.work_spread)[:8], *before[8:])
     if facts.finished is None:
         hours = account.priced.stretch.productive_hours
@@ -182,7 +182,7 @@ def _why(job_context: JobContext, after: Pace, width: int, hours: float) -> str:
 
 
 def note_resumed(context: StepContext, record: JobRecord, now_hours: float) -> Changes:
-    """Write down where a new set of workers goes on, when it first says so."""
+    """Write from how much work a new set of workers goes on, when it first reports."""
     facts, order, begun = context.status(record.job), record.holding.order, record.holding.begun
     progress = facts.progress
     if not record.progress.unreported or order is None or begun is None or order.ending or progress is None:

@@ -1,4 +1,4 @@
-"""Where on its market a job that is submitted stands: in which pool, and at which slot."""
+"""Chooses the pool and the slot of its market in which a submitted job begins."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from slacktide.simulation.plain import guarded, last_start
 from slacktide.solvers.slotted import deadline_slots
 
 ROOM_SHARE = 0.25
-"""How much of a job's time a replayed market should still have after its deadline, where it has a choice."""
+"""How much of a replayed market to leave after a job's deadline if possible, as a share of its time."""
 RECENT_STARTS = 8
 MOST_POOLS = 64
 
 
 def first_slot(submitted: Submitted, job: Job, pool: Pool, start: int | None, *, shared: bool = False) -> int:
-    """Return the slot of the market at which the first job of all stands; `shared`: others will come."""
-    # A feed is at its present: its last row. A trace is replayed from some slot of its past.
+    """Return the slot of the market at which the journal's first job begins; `shared`: others will follow."""
+    # A feed is joined at its present, the last row. A trace is replayed from some slot of its past.
     if on_feed(submitted):
         _check_no_start(start)
         return len(pool) - 1
@@ -39,9 +39,9 @@ def first_slot(submitted: Submitted, job: Job, pool: Pool, start: int | None, *,
 
 
 def placed(submitted: Submitted, job: Job, pool: Pool, start: int | None, site: SiteOpened) -> Submitted:
-    """Return a submission that stands where the market of the other jobs does at its hour.
+    """Return a submission with the slot that the market of the other jobs has reached at its hour.
 
-    Raises InputError where the market does not reach to its deadline, or another start is requested.
+    Raises InputError if the market does not reach to its deadline, or another start is requested.
     """
     if on_feed(submitted):
         _check_no_start(start)
@@ -57,7 +57,7 @@ def placed(submitted: Submitted, job: Job, pool: Pool, start: int | None, site: 
 
 
 def stand(job: Job, pool: Pool, site: SiteOpened, hours: float) -> MarketPosition:
-    """Return where a job stands at an hour of the clock; raises InputError where the market ends too soon."""
+    """Return a job's position at an hour of the clock; raises InputError if the market ends too soon."""
     at = standing(site, pool, hours)
     left_hours = at.origin_hours + (len(pool) - at.slot) * pool.slot_hours - hours
     if at.slot < 0 or left_hours < job.deadline_hours - TIME_TOLERANCE_HOURS:
@@ -79,12 +79,12 @@ def on_feed(submitted: Submitted) -> bool:
 
 
 def whole_spec(spec: str) -> str:
-    """Return a market's name with the whole paths of its files, a feed's too: the same from anywhere."""
+    """Return a market spec with absolute paths, a feed's too, so that it means the same in any folder."""
     return FEED + str(Path(feed_path(spec)).absolute()) if is_feed(spec) else absolute(spec)
 
 
 def start_of(job: Job, pool: Pool, start: int | None) -> int:
-    """Return the slot of a replayed market at which a job begins: as late as leaves it room, or `start`.
+    """Return the slot of a replayed market at which a job begins: `start`, or as late as leaves ROOM_SHARE.
 
     Late, so that the past is long. Raises InputError when the market does not reach to the deadline.
     """
@@ -106,10 +106,10 @@ def start_of(job: Job, pool: Pool, start: int | None) -> int:
 
 
 def wanted_slot(job: Job, pool: Pool, start: int | None, *, shared: bool) -> int | None:
-    """Return the slot at which the first job is to stand; None: as late as leaves it room.
+    """Return the slot at which the first job should begin; None: as late as leaves ROOM_SHARE.
 
-    Where others will come, and no slot is requested, it is the middle of the market, so that it lasts for
-    them; earlier where the job needs more than half of it.
+    If other jobs will follow and no slot is requested, it is the middle of the market, so that it lasts for
+    them, or earlier if the job needs more than half of it.
     """
     if start is not None or not shared:
         return start
@@ -126,8 +126,8 @@ def pool_bills(
 ) -> dict[str, list[float]]:
     """Return what jobs like this one cost in each pool from recent starts before its own, where known.
 
-    `job_in` says how the job is in a pool, `start` where it stands in it; None: as late as leaves it room.
-    They are run by a simple policy, whose order of the pools is that of the others, in a moment.
+    `job_in` returns the job as it is in a pool, `start` its slot there or None for the latest possible one.
+    They are run by a simple policy, which is fast and ranks the pools as others do.
     """
     if math.isinf(job_in(market.pools[0]).deadline_hours) or len(market.pools) == 1:
         return {}
