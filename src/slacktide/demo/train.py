@@ -1,22 +1,22 @@
 """Train a small network on as many workers as there are: an elastic job in one file.
 
-It needs NumPy and `slacktide.worker` and nothing else, so it can be copied to begin a job of one's own.
-Start it once per GPU, as `python -m slacktide.demo.train` or by its path. Each process learns its place from
-RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, and from SLACKTIDE_CHECKPOINT_DIR, SLACKTIDE_PROGRESS,
-SLACKTIDE_GRACE_SECONDS and SLACKTIDE_ATTEMPT; without them it trains alone.
+It only needs NumPy and `slacktide.worker`, so it can be copied to begin a job of your own. Start it once per
+GPU, as `python -m slacktide.demo.train` or by its path. Each process learns its place from RANK, WORLD_SIZE,
+MASTER_ADDR and MASTER_PORT, and from SLACKTIDE_CHECKPOINT_DIR, SLACKTIDE_PROGRESS, SLACKTIDE_GRACE_SECONDS
+and SLACKTIDE_ATTEMPT; without them it trains alone.
 
-- **The width does not matter.** A step uses the same samples at any width. Each worker takes its part of them
-  and rank 0 adds the gradients up, so that only the order of a sum of floats differs.
+- **The width does not matter.** A step uses the same samples at any width. Each worker takes a part of them
+  and rank 0 adds up the gradients, so that only the order of a sum of floats differs.
 - **It may be stopped.** On SIGTERM all workers end after the same step, and rank 0 saves it.
-- **It may be resized.** Workers that stay leave the step loop together, meet the others of the new set and go
-  on from the newest state that anyone holds in memory. They are not started again.
-- **It may be killed.** What was last saved is continued at any width. When a peer vanishes, the others leave
-  at once, and rank 0 saves the last whole step before it does.
+- **It may be resized.** Workers that stay leave the step loop together, connect to those of the new set and
+  continue from the newest state that any of them has in memory. They are not restarted.
+- **It may be killed.** Training continues from the last checkpoint at any width. If a peer vanishes, the
+  others leave at once, and rank 0 first saves the last whole step.
 
 Exit codes: 0 all steps are done, 2 bad input, 75 a peer was lost or did not come, 143 stopped on request.
 
-With `--step-seconds` the workers keep the pace of GPUs of that speed: the computation is real and takes
-far less, the rest of the time they sleep. The machine looks faster or slower, the result is the same.
+With `--step-seconds` a step takes as long as on GPUs of that speed: the computation is real but takes far
+less, and the workers sleep for the rest of the time. The result is the same.
 """
 
 from __future__ import annotations
@@ -49,18 +49,18 @@ SHAPES = ((2, HIDDEN), (HIDDEN,), (HIDDEN, ARMS), (ARMS,))
 SIZES = [math.prod(shape) for shape in SHAPES]
 EXIT_REFUSED, EXIT_LOST, EXIT_STOPPED = 2, 75, 143
 REPORT_SECONDS, POLL_SECONDS = 0.25, 0.02
-GREETING = 7131.0  # the first number that a worker of this file sends
+GREETING = 7131.0  # the first number that a worker of this script sends
 
 
 class BadTrainingInput(Exception):
-    """What was given cannot be trained with."""
+    """The input is not valid for this training."""
 
 
 class PeerLost(ConnectionError):
     """A peer is gone, silent, or never came."""
 
 
-# --- where we are and what to do
+# --- this worker's place, its options, and whether to stop
 
 
 class RankPlace(NamedTuple):
@@ -88,7 +88,7 @@ class RankPlace(NamedTuple):
 
 
 class Options(NamedTuple):
-    """What the command line says."""
+    """The options of the command line."""
 
     steps: int
     step_seconds: float
@@ -130,7 +130,7 @@ def limited(kind: Callable[[str], float], least: float, most: float = math.inf) 
 
 
 class Stop:
-    """Knows whether a stop was requested, and until when there is time to notify the others."""
+    """Knows whether a stop was requested, and until when there is time to tell the others."""
 
     def __init__(self, grace_s: float) -> None:
         self.by_s = math.inf
@@ -152,7 +152,7 @@ class Stop:
         return self.requested or bool(worker.resizing)
 
     def rest(self, until_s: float) -> None:
-        """Sleep until a moment, or until something changes."""
+        """Sleep until this time, or until this worker has to leave."""
         while not self.changing and (left_s := until_s - time.monotonic()) > 0:
             time.sleep(min(left_s, POLL_SECONDS))
 
@@ -161,7 +161,7 @@ class Stop:
 
 
 class Team:
-    """The workers of one attempt, joined over TCP with rank 0 in the middle; all they exchange is vectors."""
+    """The workers of one attempt, connected over TCP to rank 0 in the middle; they only exchange vectors."""
 
     def __init__(self, place: RankPlace, stop: Stop, patience_s: float) -> None:
         self._place, self._stop, self._patience_s = place, stop, patience_s
@@ -174,7 +174,7 @@ class Team:
             peer.close()
 
     def _gather(self) -> list[socket.socket]:
-        """Let every other rank in; any other connection is closed."""
+        """Accept every other rank; any other connection is closed."""
         found: dict[int, socket.socket] = {}
         if self._place.width == 1:
             return []
@@ -197,7 +197,7 @@ class Team:
             raise PeerLost(f"MASTER_ADDR:MASTER_PORT must be free to listen on, got: {error}") from error
 
     def _rank_of(self, peer: socket.socket) -> int | None:
-        """Return the rank of the caller, or None if it is none of this attempt."""
+        """Return the rank that has connected; None if it is not a worker of this attempt."""
         try:
             said = self._receive(peer, self._greeting(0), patience_s=1.0)
         except OSError:
@@ -220,7 +220,7 @@ class Team:
             if peer.getsockname() != peer.getpeername():
                 peer.sendall(self._greeting(self._place.rank).tobytes())
                 return self._tuned(peer)
-            peer.close()  # on loopback a caller can reach itself while no other process listens
+            peer.close()  # on loopback a socket can connect to itself while no other process listens
 
     def _check_patience(self, whom: str) -> None:
         if self._stop.requested or time.monotonic() > self._until_s:
@@ -233,7 +233,7 @@ class Team:
         return peer
 
     def share(self, vector: Vector) -> Vector:
-        """Return rank 0's vector at every rank; of what the others hand in only the size counts."""
+        """Return rank 0's vector at every rank; of the others' arguments only the size counts."""
         if self._place.rank:
             return self._receive(self._peers[0], vector, self._patience_s)
         self._send(vector)
@@ -251,9 +251,9 @@ class Team:
         return result
 
     def newest(self, step: int) -> int | None:
-        """Return the rank that has done most steps, by what each reports; None: none has a state."""
+        """Return the rank that has done the most steps; None if no rank has a state (`step` is -1)."""
         mine = np.zeros(self._place.width)
-        self.share(mine)  # rank 0 sends first: who was refused finds the connection closed
+        self.share(mine)  # rank 0 sends first, so a refused worker finds its connection closed
         mine[self._place.rank] = step + 1
         steps = self.total(mine)
         return int(steps.argmax()) if steps.max() > 0 else None
@@ -267,7 +267,7 @@ class Team:
             peer.sendall(vector.tobytes())
 
     def _receive(self, peer: socket.socket, like: Vector, patience_s: float) -> Vector:
-        """Wait for a vector, but no longer than the patience, nor than a stop leaves time for."""
+        """Wait for a vector, no longer than the patience allows, nor than a stop leaves time for."""
         result = np.empty_like(like)
         rest = result.data.cast("B")
         until_s = time.monotonic() + patience_s
@@ -286,7 +286,7 @@ class Team:
 
 
 class TrainingState(NamedTuple):
-    """All that training depends on: how many steps are done, the weights, and what Adam remembers."""
+    """All that training depends on: the number of steps done, the weights, and Adam's moments."""
 
     step: int
     weights: Vector
@@ -321,7 +321,7 @@ def spirals(seed: int) -> tuple[Vector, NDArray[np.int64]]:
 
 @lru_cache(maxsize=2)
 def order(seed: int, epoch: int) -> NDArray[np.int64]:
-    """Return the order of the samples in an epoch: it depends on nothing but seed and epoch."""
+    """Return the order of the samples in an epoch: it only depends on seed and epoch."""
     return np.random.default_rng([seed, 3, epoch]).permutation(ROWS)
 
 
@@ -334,13 +334,13 @@ def samples(seed: int, step: int, place: RankPlace) -> tuple[Vector, NDArray[np.
 
 
 def layers(weights: Vector) -> list[Vector]:
-    """Cut the flat weights into the matrices and offsets of the layers."""
+    """Split the flat weights into the matrices and biases of the layers."""
     parts = np.split(weights, np.cumsum(SIZES)[:-1])
     return [part.reshape(shape) for part, shape in zip(parts, SHAPES, strict=True)]
 
 
 def outputs(weights: Vector, points: Vector) -> tuple[Vector, Vector]:
-    """Return what the hidden layer makes of some points, and the logarithms of the arms' probabilities."""
+    """Return the hidden layer's outputs for some points, and the log-probabilities of the arms."""
     w1, b1, w2, b2 = layers(weights)
     hidden = np.tanh(points @ w1 + b1)
     scores = hidden @ w2 + b2
@@ -379,13 +379,13 @@ def measured(weights: Vector, seed: int) -> dict[str, float]:
 
 
 class Shelf:
-    """The checkpoints in a folder: whole, durable, and two of them, should one turn out broken."""
+    """The checkpoints in a folder: whole and durable, the last two, in case one is broken."""
 
     def __init__(self, folder: Path, seed: int) -> None:
         self._folder, self._label = folder, f"spirals, seed {seed}"
 
     def save(self, state: TrainingState) -> None:
-        """Write a checkpoint; when this returns it outlives a power cut."""
+        """Write a checkpoint; once this returns, it survives a loss of power."""
         content = io.BytesIO()
         np.savez(content, label=np.array(self._label), state=state.vector())
         data = hashlib.sha256(content.getbuffer()).digest() + content.getbuffer()
@@ -394,7 +394,7 @@ class Shelf:
             old.unlink(missing_ok=True)
 
     def newest(self) -> TrainingState | None:
-        """Return the newest whole checkpoint; raises BadTrainingInput when it is another job's."""
+        """Return the newest whole checkpoint; raises BadTrainingInput if it is another job's."""
         for path in sorted(self._folder.glob("step-*.ckpt"), reverse=True):
             data = path.read_bytes()
             if hashlib.sha256(data[32:]).digest() == data[:32]:
@@ -408,7 +408,7 @@ class Shelf:
 
 
 class TrainingRecord:
-    """What rank 0 saves for later attempts and reports to those who watch; other ranks only remember."""
+    """Saves and reports the training at rank 0."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -417,35 +417,35 @@ class TrainingRecord:
         self._reported_s = -math.inf
 
     def begin(self) -> TrainingState:
-        """Return where to go on: the newest checkpoint, or the first weights."""
+        """Return the state to continue from: the newest checkpoint, or the first weights."""
         found = self._shelf.newest()
         state = TrainingState.first(self._options.seed) if found is None else found
         self._saved_step = state.step
         return state
 
     def go_on(self, state: TrainingState) -> None:
-        """Report where a set of workers goes on, and save that if it comes from memory."""
+        """Report where a set of workers continues, and save that state if it comes from memory."""
         if state.step > self._saved_step:
             self.save(state)
         else:
             self.report(state)
 
     def note(self, state: TrainingState) -> None:
-        """Take note of a step: save it if it is time to, and say so now and then."""
+        """Save a step if it is time to, and report progress now and then."""
         if state.step % self._options.checkpoint_every == 0:
             self.save(state)
         elif time.monotonic() > self._reported_s + REPORT_SECONDS:
             self.report(state)
 
     def save(self, state: TrainingState) -> None:
-        """Save a step unless it is saved, then report: never the other way round."""
+        """Save a step unless it is saved, and only then report it."""
         if state.step > self._saved_step:
             self._shelf.save(state)
             self._saved_step = state.step
             self.report(state)
 
     def report(self, state: TrainingState) -> None:
-        """Report how far it is and how far it is safe; without Slacktide, print it."""
+        """Report the share done and the share saved; without Slacktide, print them."""
         done, metrics = state.step / self._options.steps, measured(state.weights, self._options.seed)
         worker.progress(done, checkpointed=self._saved_step / self._options.steps, **metrics)
         if "SLACKTIDE_PROGRESS" not in os.environ:
@@ -453,13 +453,13 @@ class TrainingRecord:
         self._reported_s = time.monotonic()
 
 
-# --- the training
+# --- the training loop
 
 
 def train(options: Options, stop: Stop) -> bool:
-    """Train in one set of workers after another; return whether all steps are done, or else to stop.
+    """Train in one set of workers after another; return whether all steps are done.
 
-    Raises ConnectionError or TimeoutError when a peer is lost and no new place comes.
+    Raises ConnectionError or TimeoutError if a peer is lost and this worker gets no new place.
     """
     state: TrainingState | None = None
     spirals(options.seed)
@@ -485,13 +485,13 @@ class TrainingRun:
     """The training in one set of workers."""
 
     def __init__(self, options: Options, place: RankPlace, stop: Stop, state: TrainingState | None) -> None:
-        self.state = state  # after the last whole step; None before there is one to go on from
+        self.state = state  # after the last whole step; None until there is a state to continue from
         self._options, self._place, self._stop = options, place, stop
         self._pace_s = options.pace_s(place.width)
         self._record = None if place.rank else TrainingRecord(options)
 
     def train(self) -> None:
-        """Join the others and train to the end, or until this set has to end; rank 0 saves."""
+        """Connect to the others and train to the end, or until this set has to end; rank 0 saves."""
         team = Team(self._place, self._stop, self._options.peer_seconds + self._pace_s)
         try:
             state = self._agree(team)
@@ -504,7 +504,7 @@ class TrainingRun:
                 self._record.save(self.state)
 
     def _agree(self, team: Team) -> TrainingState:
-        """Go on from the newest state in any worker's memory, else from rank 0's checkpoint."""
+        """Return the newest state in any worker's memory, else that of rank 0's checkpoint."""
         source = team.newest(-1 if self.state is None else self.state.step)
         fresh = self._record is not None and (source is None or self.state is None)
         found = self._record.begin() if fresh and self._record else None
@@ -518,10 +518,10 @@ class TrainingRun:
         until_s, changing = time.monotonic(), False
         while state.step < self._options.steps and not changing:
             slope = gradient(state.weights, *samples(self._options.seed, state.step, self._place))
-            # From the last step's end, not from now: what the exchange took is no part of a GPU's time.
+            # Counted from the last step's end, so that the time of the exchange is not added to the pace.
             until_s = max(until_s + self._pace_s, time.monotonic())
             self._stop.rest(until_s)
-            # One element more says whether any worker has to leave, so that all leave after the same step.
+            # An extra element says whether any worker has to leave, so that all leave after the same step.
             total = team.total(np.append(slope, float(self._stop.changing)))
             changing = bool(total[-1])
             state = self.state = updated(state, total[:-1] / BATCH)

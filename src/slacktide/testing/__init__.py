@@ -1,4 +1,4 @@
-"""What tests of plug-ins need: a cloud in memory with faults, and a Ray cluster on this machine.
+"""For tests of plug-ins: a cloud in memory with faults, and a Ray cluster on this machine.
 
 Begin with `fake_provider`.
 """

@@ -1,7 +1,7 @@
-"""A cloud that exists only in memory, with all that goes wrong in real ones, for tests and trials.
+"""A cloud that exists only in memory, with the faults of real ones, for tests and for trying things out.
 
-Chance comes from a seed and time from a clock that is given, so the same run happens again. It keeps an
-account of its own, to be compared with what the journal says.
+Chance comes from a seed and time from a clock that the caller gives, so runs can be repeated. It keeps its
+own account, to be compared with the journal's.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from slacktide.providers.base import (
     providers,
 )
 
-EPOCH = datetime(2026, 1, 1, tzinfo=UTC)  # hour 0 of the cloud's clock
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)  # the cloud's hour 0
 LISTED_AFTER_HOURS = 1.0  # how long a machine that is gone stays in lists
 NOTICE_HOURS = 2.0 / 60.0
 
 
 @dataclass(slots=True, kw_only=True)
 class Faults:
-    """How often things go wrong; shares are chances for each call, machine or question."""
+    """How often things go wrong; a share is the probability for one call, machine or request."""
 
-    lost_share: float = 0.0  # answers that are lost though all was done
-    throttled_share: float = 0.0  # calls that are turned away, with nothing done
+    lost_share: float = 0.0  # calls that are carried out, but whose answer is lost
+    throttled_share: float = 0.0  # calls that are rejected, with nothing done
     late_hours: float = 0.0
-    """How late a list may be, drawn anew for each machine and call, so that machines come and go in it."""
-    full_share: float = 0.0  # questions that find a pool full; it stays so for a while
-    full_hours: float = 0.0  # the longest such while
-    interruptions_per_hour: float = 0.0  # of each spot machine; one in two comes with a notice
+    """How old an entry of a list may be, drawn for each: so machines may vanish and come back in lists."""
+    full_share: float = 0.0  # requests that find a pool full; it stays full for a while
+    full_hours: float = 0.0  # at most for this long
+    interruptions_per_hour: float = 0.0  # of each spot machine; about half come with a notice
     dud_share: float = 0.0  # machines that boot and never join
 
 
@@ -64,7 +64,7 @@ class FakeInstance:
     until_utc: datetime | None = None
 
     def state(self, at_hours: float, boot_hours: float) -> MachineState:
-        """Return what it was at a time."""
+        """Return its state at a time."""
         if at_hours >= self.ended_hours:
             return "gone"
         booted = at_hours >= self.made_hours + boot_hours and not self.dud
@@ -72,7 +72,7 @@ class FakeInstance:
 
 
 class Cloud:
-    """All machines of all owners, as they really are."""
+    """The imagined cloud: all machines of all owners, as they really are."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Cloud:
         faults: Faults | None = None,
         boot_hours: float = 0.0,
     ) -> None:
-        """Begin with none; `clock` returns the hours, which only grow."""
+        """Begin without machines; `clock` returns hours, which must never decrease."""
         self.faults, self.boot_hours = faults or Faults(), boot_hours
         self.instances: dict[str, FakeInstance] = {}
         self._clock, self._random = clock, random.Random(seed)
@@ -93,17 +93,17 @@ class Cloud:
 
     @property
     def living(self) -> list[FakeInstance]:
-        """Those that are paid for now."""
+        """The machines that are paid for now."""
         self.pass_time()
         return list(self._living.values())
 
     def billed_hours(self) -> float:
-        """Return for how many machine-hours this cloud sends a bill so far."""
+        """Return how many machine-hours this cloud has billed so far."""
         now = self.pass_time()
         return sum(min(machine.ended_hours, now) - machine.made_hours for machine in self.instances.values())
 
     def pass_time(self) -> float:
-        """Let happen what has become due, and return the time."""
+        """Apply the interruptions that are due by now, and return the time."""
         now = self._clock()
         passed, self._passed_hours = now - self._passed_hours, now
         if passed > 0.0:
@@ -168,7 +168,7 @@ class Cloud:
         self._answer()
 
     def listed(self) -> Iterator[tuple[str, Machine]]:
-        """Yield machines with their owners, as a list shows them: each as it was a moment ago."""
+        """Yield machines with their owners, as a list shows them: each as it was up to `late_hours` ago."""
         now = self._call()
         for instance in self.instances.values():
             if instance.ended_hours < now - LISTED_AFTER_HOURS:
@@ -201,7 +201,7 @@ class Fake(Faults, ListsAllOwners):
     seed: int = 0
     boot_hours: float = 0.0
     cloud: Cloud | None = None
-    """Where the machines are; None: in one that all of this process with the same seed share."""
+    """The cloud to rent from; None: one that all providers of this process with the same seed share."""
     _cloud: Cloud = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -1,6 +1,6 @@
-"""A Ray cluster of several nodes on this machine: started, looked at, hurt and ended.
+"""A Ray cluster of several nodes on this machine: starts it, shows it, kills nodes and ends it.
 
-It is for trying things out: its GPUs are there in name only, and everything listens on loopback alone.
+It is for trying things out: its GPUs exist in name only, and everything listens on loopback alone.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from slacktide.core.files import PRIVATE_FILE, make_private_folder, write_privat
 MOST_NODES = 64
 MOST_GPUS = 64
 START_S = 60.0  # how long a node may take to start on a busy machine
-LONGEST_TEMP = 24  # sockets of Ray have long names, of which the system allows 107 characters
+LONGEST_TEMP = 24  # Ray's sockets have long paths, and the system allows 107 characters
 LOG = "log"
 SHORTEST_ID = 4  # how many characters of a node's id are enough to name it
 
@@ -55,10 +55,10 @@ class NodeState(NamedTuple):
 
 
 def start(spot: int, on_demand: int, gpus: int) -> tuple[ClusterNote, bool]:
-    """Return the note of the cluster when all nodes are there, and whether it was started now.
+    """Start a cluster, wait for all nodes, and return its note and True; False if one was already up.
 
-    One that is up already stays as it is; what is left of one that is not is ended. Raises InputError, and
-    BackendError where Ray does not start.
+    A cluster that is up stays as it is; what is left of a broken one is ended first. Raises InputError, and
+    BackendError if Ray does not start.
     """
     check(spot, on_demand, gpus)
     path = default_path()
@@ -80,7 +80,7 @@ def start(spot: int, on_demand: int, gpus: int) -> tuple[ClusterNote, bool]:
 
 
 def check(spot: int, on_demand: int, gpus: int) -> None:
-    """Refuse what cannot be started; raises InputError."""
+    """Raise InputError if such a cluster cannot be started."""
     if importlib.util.find_spec("ray") is None:
         raise InputError("Ray must be installed, found none; run pip install 'slacktide[ray]'")
     if not sys.platform.startswith("linux"):
@@ -95,12 +95,12 @@ def check(spot: int, on_demand: int, gpus: int) -> None:
 
 
 def find() -> ClusterNote | None:
-    """Return the note of this user's cluster, if any of it is there."""
+    """Return the note of this user's cluster; None if there is none."""
     return read_note(default_path())
 
 
 def look(note: ClusterNote) -> list[NodeState]:
-    """Return the nodes as they are now, from the process table: this also works when Ray does not answer."""
+    """Return the nodes' state from the process table, which also works when Ray does not answer."""
     seen = list(scan())
     return [NodeState(node, alive(node.raylet), workers_of(node, seen)) for node in note.nodes]
 
@@ -118,7 +118,7 @@ def kill_node(note: ClusterNote, name: str) -> LocalNode:
 
 
 def end() -> bool:
-    """End the cluster with all that runs on it; False: there was none."""
+    """End the cluster with all that runs on it; return False if there was none."""
     path = default_path()
     with _locked(path):
         return _end(read_note(path))
@@ -141,7 +141,7 @@ def _new_folder() -> Path:
 
 
 def _keeper(path: Path, folder: Path, spot: int, on_demand: int, gpus: int) -> subprocess.Popen[bytes]:
-    """Start the process that starts the nodes; it stays when we end."""
+    """Start the process that starts the nodes; it outlives us."""
     cluster = secrets.token_hex(8)
     base = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     environ = {
@@ -157,7 +157,7 @@ def _keeper(path: Path, folder: Path, spot: int, on_demand: int, gpus: int) -> s
 
 
 def _ready(path: Path, process: subprocess.Popen[bytes], folder: Path, nodes: int) -> ClusterNote:
-    """Wait until all nodes are there; raises BackendError when that does not come to be."""
+    """Wait until all nodes have started; raises BackendError if they do not."""
     give_up = time.monotonic() + START_S * (nodes + 2)
     while process.poll() is None and time.monotonic() < give_up:
         note = read_note(path)
@@ -195,13 +195,13 @@ HEALTH = {
     "health_check_timeout_ms": 5000,
     "health_check_failure_threshold": 4,
 }
-"""A node that is gone refuses each check, and is known to be gone after two seconds; Ray's own defaults take
-half a minute. One that is only slow, on a busy machine, has time to answer."""
+"""A node that is gone refuses each check, and is found out after two seconds; Ray's own defaults take half a
+minute. A node that is only slow, on a busy machine, has time to answer."""
 WATCH_S = 1.0
 
 
 def keep(note_path: Path, cluster: str, folder: Path, wanted: dict[str, int], gpus: int) -> None:
-    """Start a head and the nodes, and stay; the cluster's note says what was started, as soon as it was.
+    """Start a head and the nodes, and keep running; each is noted in the cluster's note once it has started.
 
     All nodes listen on loopback only: `ray start` would listen on all addresses.
     """
@@ -236,7 +236,7 @@ def _noted(node: Any, name: str, kind: str, gpus: int) -> LocalNode:
 
 
 def _stay(started: list[Any]) -> None:
-    """Stay with the nodes, and let those that have died go."""
+    """Keep running, and reap processes of nodes that have died."""
     while True:
         for node in started:
             for processes in list(node.all_processes.values()):

@@ -10,12 +10,12 @@
         if worker.stopping:
             break
 
-A script that can go on in another set of workers, without being started again, calls `ready` once, and
-`reform` when `resizing` is true for any of its workers.
+A script that can continue in another set of workers without a restart calls `ready` once, and `reform` when
+`resizing` is true for any of its workers.
 
-Outside of Slacktide the same script is a plain one: rank 0 of 1, no folder for checkpoints, progress goes
-nowhere. Nothing but the standard library is imported. Callbacks for `transformers` and Lightning, and
-functions for Accelerate, are in the modules of this package.
+The same script also runs without Slacktide: as rank 0 of 1, without a folder for checkpoints, and its
+progress reports are dropped. This module only imports the standard library. Callbacks for `transformers` and
+Lightning, and functions for Accelerate, are in the other modules of this package.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Resizing:
     def __init__(self, stop_requested: Callable[[], bool]) -> None:
         self._stop_requested = stop_requested
         self._read: tuple[int, int] | None = None
-        """The last note that this worker followed, or that named no newer attempt."""
+        """The state of the last note that was read and named no newer attempt; it is not read again."""
 
     def __bool__(self) -> bool:
         return self._next_place() is not None
@@ -54,10 +54,10 @@ class Resizing:
         return f"<re-forming requested: {bool(self)}>"
 
     def ready(self) -> bool:
-        """Say that this worker can re-form and is ready to meet the others; False: end, a stop was requested.
+        """Announce that this worker can re-form and is ready; if it returns False, exit: a stop came.
 
-        To be called once, when all is imported and made that takes time. A worker that is added to others
-        waits here: they work on until it is ready, and then all re-form together.
+        Call it once, after imports and whatever else takes time. A worker that is added to others waits here:
+        they work on until it is ready, and then all re-form together.
         """
         notes = os.environ.get("SLACKTIDE_NOTES")
         if notes is None:
@@ -66,11 +66,11 @@ class Resizing:
         return "SLACKTIDE_ADDED" not in os.environ or self.reform(float("inf"))
 
     def reform(self, patience_seconds: float = PATIENCE_SECONDS) -> bool:
-        """Wait for a place in a new set; False: end, for a stop was requested, or none came in time.
+        """Wait for a place in a new set; if it returns False, exit: a stop came, or no place in time.
 
-        If True, `rank`, `world_size`, `attempt` and the variables MASTER_ADDR and MASTER_PORT are those of
-        its new place, and what it prints goes to the log of that. To be called after a step that all agreed
-        to be the last of this set, or when a peer is gone.
+        If it returns True, `rank`, `world_size`, `attempt` and the variables MASTER_ADDR and MASTER_PORT are
+        those of the new place, and what the worker prints goes to that place's log. Call it after a step that
+        all workers agreed to be the last of this set, or when another worker is gone.
         """
         until_s = time.monotonic() + patience_seconds
         while not self._stop_requested() and self._is_able():
@@ -106,7 +106,7 @@ class Resizing:
         return None
 
     def _take(self, place: dict[str, Any]) -> None:
-        """Become the worker of this place, and say so."""
+        """Take this place: set its variables, print to its log, and note that it is taken."""
         notes = os.environ["SLACKTIDE_NOTES"]
         _print_to(f"{notes}.log", place["log"])
         os.environ.update(place["variables"])
@@ -116,7 +116,7 @@ class Resizing:
 
 
 def _print_to(first: str, log: str) -> None:
-    """Print to another log from now on, where what is printed goes to a log of ours and not elsewhere."""
+    """Print to another log from now on, unless the script has sent its output somewhere else."""
     sys.stdout.flush()
     sys.stderr.flush()
     with suppress(OSError, ValueError):
@@ -131,29 +131,29 @@ def _print_to(first: str, log: str) -> None:
 
 
 _print_to_now: dict[int, str] = {}
-"""The log to which each output goes, where that is not the first one."""
+"""The log to which each output goes, once that is not the first log."""
 
 
 def _write(path: Path, content: dict[str, int]) -> None:
-    """Write a note whole."""
+    """Write a note whole or not at all."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     draft.write_text(json.dumps(content) + "\n", encoding="utf-8")
     os.replace(draft, path)
 
 
 REPORT_SECONDS = 0.2
-"""Progress between checkpoints is written no more often than this: no reader looks more often."""
+"""Progress between checkpoints is written no more often than this, since no reader looks more often."""
 _ALMOST = 1e-6
-"""By how much a share may miss 0 or 1: sums of steps do."""
+"""How far a share may lie outside of 0 to 1, as sums of floats do."""
 
 rank: int
 """Which worker this is, from 0; only rank 0 reports progress."""
 world_size: int
 """How many workers there are."""
 attempt: int
-"""Which set of workers this is one of; 0 outside of Slacktide. Any change of the set begins a new one."""
+"""The number of the set that this worker belongs to; 0 outside of Slacktide. Any change begins a new set."""
 checkpoint_dir: Path | None
-"""Where checkpoints go, the same folder for all attempts; None outside of Slacktide."""
+"""The folder for checkpoints, the same for all attempts; None outside of Slacktide."""
 grace_seconds: float
 """How long a worker has from the request to stop until it is killed; infinite outside of Slacktide."""
 
@@ -166,10 +166,10 @@ def __getattr__(name: str) -> Any:
 
 
 class StopFlag:
-    """True once this process was requested to stop by SIGTERM: save, and end.
+    """True once this process received SIGTERM, the request to stop: save, and exit.
 
-    The first look turns the signal from an end into a note, so that a script that never looks is ended by it
-    at once. That look has to be in the main thread. A handler that was there before is still called.
+    A script that never looks at it is ended by the signal at once; from the first look on, the signal only
+    makes it true. That look has to be in the main thread. A handler that was there before is still called.
     """
 
     def __init__(self) -> None:
@@ -185,7 +185,7 @@ class StopFlag:
         return f"<stop requested: {self._requested}>"
 
     def heed(self) -> None:
-        """From now on take note of a stop and go on; raises RuntimeError where Python cannot do that."""
+        """Let SIGTERM only set this flag from now on; raises RuntimeError outside of the main thread."""
         if self._process == os.getpid():
             return
         if threading.current_thread() is not threading.main_thread():
@@ -194,12 +194,12 @@ class StopFlag:
                 "call worker.stopping.heed() at the start of the script"
             )
         before = signal.signal(signal.SIGTERM, self._note)
-        if before != self._note:  # in a process that was forked it is ours already
+        if before != self._note:  # in a forked process it is ours already
             self._before = before
         self._process = os.getpid()
 
     def heed_alone(self) -> None:
-        """Take the signal back from a library that has taken it since, without what that would do."""
+        """Take SIGTERM back from a library that has set its own handler since; that is no longer called."""
         self.heed()
         signal.signal(signal.SIGTERM, self._note)
 
@@ -215,23 +215,23 @@ ready, reform = resizing.ready, resizing.reform
 
 
 def outlive_stop(*_: object) -> None:
-    """Keep a stop signal from a helper process: its parent saves first, and then ends it.
+    """Keep the stop signal from a helper process, so that its parent can save first and then end it.
 
-    A stop is a signal to all processes of a worker. PyTorch takes a loader that ends by it for a crash, so
-    give `DataLoader(..., worker_init_fn=worker.outlive_stop)` where it has workers.
+    A stop is signaled to all processes of a worker, and PyTorch takes a data loader that it ends for a crash.
+    So write `DataLoader(..., worker_init_fn=worker.outlive_stop)` if the loader has workers of its own.
     """
     os.setpgid(0, 0)
 
 
 class _Reports:
-    """What this process has said of its progress."""
+    """What this process last reported of its progress."""
 
     def __init__(self) -> None:
         self.checkpointed: float | None = None
         self.next_s = -math.inf
 
     def write(self, done: float, checkpointed: float | None, metrics: Mapping[str, float]) -> None:
-        """Append a line in one write, so that a kill leaves no half of it."""
+        """Append a line in one write, so that a kill does not leave half of it."""
         path = os.environ.get("SLACKTIDE_PROGRESS")
         if path is None or _rank() != 0:
             return
@@ -252,12 +252,12 @@ _writing = threading.Lock()
 
 
 def progress(done: float, /, *, checkpointed: float | None = None, **metrics: float) -> None:
-    """Say which share of the work is done, from 0 to 1; does nothing at other ranks than 0.
+    """Report which share of the work is done, from 0 to 1; does nothing at ranks other than 0.
 
-    `checkpointed` is the share that is safe in a checkpoint. Left out it is what `save` last got; a job
-    that never says counts as safe with all that it has done. Metrics such as `loss=1.9` are shown. It may be
-    called at every step: more than a few lines a second are not written, the last one (1) always is. Raises
-    ValueError for what is no share.
+    `checkpointed` is the share that is safe in a checkpoint. If left out, it is the last one that was given,
+    here or to `save`; if none ever was, all that is done counts as safe. Metrics such as `loss=1.9` are
+    shown. It may be called at every step: a few lines a second are written, and always those with
+    `checkpointed` and the last one (1). Raises ValueError for a number that is not a share.
     """
     share = _share("done", done)
     if checkpointed is not None:
@@ -269,7 +269,7 @@ def progress(done: float, /, *, checkpointed: float | None = None, **metrics: fl
 
 
 def saved(name: str | os.PathLike[str]) -> Path | None:
-    """Return where a checkpoint lies, if there is one of this name."""
+    """Return the path of the checkpoint of this name; None if there is none."""
     path = _target(name)
     return path if path.exists() else None
 
@@ -282,12 +282,12 @@ def save(
     done: float | None = None,
     **metrics: float,
 ) -> Path:
-    """Write a checkpoint whole or not at all, then say that `done` of the work is safe; return its path.
+    """Write a checkpoint whole or not at all, then report that the share `done` is safe; return its path.
 
     `content` is bytes, or a function that writes a file or a new folder at the path it is given. A relative
-    name lies in `checkpoint_dir`, outside of Slacktide in the folder of the process. When this returns, the
-    checkpoint outlives a loss of power; a kill in between leaves the one before. Every rank that calls it
-    writes, so let ranks have names of their own, or let rank 0 alone save.
+    name is taken in `checkpoint_dir`, outside of Slacktide in the current folder. Once this returns, the
+    checkpoint survives a loss of power; if the process is killed before, the previous checkpoint stays. Every
+    rank that calls this writes, so give each rank another name, or let only rank 0 save.
     """
     share = None if done is None else _share("done", done)
     began_s, target = time.monotonic(), _target(name)
@@ -309,7 +309,7 @@ def save(
 
 
 def settle(draft: Path, target: Path) -> None:
-    """Give what was written its name, and let both survive a loss of power; raises OSError."""
+    """Rename a finished draft to its target, so that it survives a loss of power; raises OSError."""
     if not draft.exists():
         raise FileNotFoundError(
             f"the function given to worker.save must write to the path it is given, found nothing at {draft}"
@@ -324,7 +324,7 @@ def settle(draft: Path, target: Path) -> None:
 
 
 def keep(path: Path) -> None:
-    """Let a file, or a folder with all that is in it, survive a loss of power; raises OSError."""
+    """Flush a file, or a folder with its content, to disk, to survive a loss of power; raises OSError."""
     for part in (*path.rglob("*"), path):
         _sync(part)
 
@@ -338,12 +338,12 @@ def _sync(path: Path) -> None:
 
 
 def _draft(target: Path) -> Path:
-    """Return where to write first, and clear away what a writer of this rank left that was killed.
+    """Return the path to write to first, and remove drafts that killed writers of this rank left.
 
-    The ending stays, for some libraries add one of their own where they do not find it.
+    The suffix stays the same, because some libraries add theirs if it is missing.
     """
     mark = f".rank-{_rank()}.draft"
-    if "SLACKTIDE_REFORMED" in os.environ:  # one that had this rank before may still be writing
+    if "SLACKTIDE_REFORMED" in os.environ:  # the worker that had this rank before may still be writing
         mark = f".rank-{_rank()}.of-{_attempt()}.draft"
     for left in target.parent.glob(f".*.rank-{_rank()}.*draft*"):
         if mark in left.name or _left_before(left.name):
@@ -352,7 +352,7 @@ def _draft(target: Path) -> Path:
 
 
 def _left_before(draft: str) -> bool:
-    """Say whether a draft is of an attempt without workers left: any older one, where this one began anew."""
+    """Say whether a draft's writer has surely gone: those of older attempts have, unless we re-formed."""
     attempt = draft.partition(".of-")[2].partition(".")[0]
     return "SLACKTIDE_REFORMED" not in os.environ and attempt.isdecimal() and int(attempt) < _attempt()
 

@@ -11,7 +11,7 @@
         if stop:
             break
 
-Every worker has to call these functions. Needs `accelerate`, which the training script brings.
+Every worker has to call these functions. They need `accelerate`, which the training script imports anyway.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from slacktide.worker.pytorch import stopping_anywhere
 __all__ = ["load_state", "save_state", "stopping_anywhere"]
 
 KEPT = 2
-"""Checkpoints that are kept."""
+"""How many checkpoints are kept."""
 _PREFIX, _DIGITS = "step-", 9
 
 
 def save_state(accelerator: Any, step: int, steps: int, **metrics: float) -> None:
-    """Save the state of all workers after a step, whole or not at all, and say that it is safe."""
+    """Save the state of all workers after a step, whole or not at all, and report that it is safe."""
     folder = _folder()
     target = folder / f"{_PREFIX}{step:0{_DIGITS}}"
     draft = folder / f".{target.name}.draft"
     if accelerator.is_main_process and not target.exists():
         for left in folder.glob(f".{_PREFIX}*.draft"):
-            shutil.rmtree(left)  # of workers that were killed
+            shutil.rmtree(left)  # left by workers that were killed
         draft.mkdir(parents=True)
     accelerator.wait_for_everyone()
     if target.exists():

@@ -1,4 +1,4 @@
-"""A callback for the `Trainer` of Hugging Face `transformers`.
+"""A callback for the `Trainer` of Hugging Face `transformers`: progress, checkpoints, stopping on request.
 
     from slacktide import worker
     from slacktide.worker.huggingface import SlacktideCallback, last_checkpoint
@@ -7,7 +7,7 @@
     trainer = Trainer(model, args, ..., callbacks=[SlacktideCallback()])
     trainer.train(resume_from_checkpoint=last_checkpoint(args.output_dir))
 
-Needs `transformers`, which the training script brings.
+Needs `transformers`, which the training script imports anyway.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from slacktide import worker
 from slacktide.worker.pytorch import stopping_anywhere, wait_for_all
 
 SEAL = "slacktide.json"
-"""The file that stands in a checkpoint that is whole: the Trainer writes into the folder that it will be."""
+"""The file that marks a checkpoint as whole, since the Trainer writes directly into its final folder."""
 _PREFIX = "checkpoint-"
 
 
 class SlacktideCallback(TrainerCallback):  # type: ignore[misc]
-    """Reports progress, saves and stops on request, and marks checkpoints that are whole."""
+    """Reports progress, saves and stops on request, and marks whole checkpoints."""
 
     def __init__(self) -> None:
-        """Take note of a stop from now on."""
+        """From now on SIGTERM only requests a stop, instead of ending the process."""
         worker.stopping.heed()
         self._stopping = False
         self._logged: dict[str, float] = {}
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Say where the training goes on: what was loaded is safe."""
+        """Report where the training continues: all that was loaded is safe."""
         share = _share(state)
         worker.progress(share, checkpointed=share)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Report how far it is; after a request to stop at any worker, save this step and end."""
+        """Report progress; if any worker was requested to stop, save this step and end."""
         self._stopping = stopping_anywhere(args.device)
         if self._stopping:
             control.should_save = control.should_training_stop = True
@@ -51,12 +51,12 @@ class SlacktideCallback(TrainerCallback):  # type: ignore[misc]
             worker.progress(_share(state), **self._logged)
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
-        """Keep what the Trainer logs, to be shown with the next report."""
+        """Keep the numbers that the Trainer logs, to send them with the next report."""
         numbers = {name: value for name, value in (logs or {}).items() if isinstance(value, int | float)}
         self._logged.update(numbers)
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Mark the checkpoint once all workers have written their part, then say that it is safe."""
+        """Mark the checkpoint once all workers have written their part, then report that it is safe."""
         wait_for_all()
         if state.is_world_process_zero:
             folder = Path(args.output_dir) / f"{_PREFIX}{state.global_step}"
@@ -65,13 +65,13 @@ class SlacktideCallback(TrainerCallback):  # type: ignore[misc]
             worker.save(folder.absolute() / SEAL, content, done=_share(state), **self._logged)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Say that all is done, also where the training ended early by its own rule."""
+        """Report that all is done, also if the training ended early by its own rule."""
         if not self._stopping:
             worker.progress(1.0)
 
 
 def last_checkpoint(folder: str | os.PathLike[str] | None = None) -> str | None:
-    """Return the newest whole checkpoint, by default of the job's folder; None where there is none."""
+    """Return the newest whole checkpoint, by default in the job's folder; None if there is none."""
     place = worker.checkpoint_dir if folder is None else Path(folder)
     if place is None:
         return None

@@ -1,11 +1,11 @@
-"""A callback for the `Trainer` of Lightning.
+"""A callback for Lightning's `Trainer`: progress, checkpoints, and stopping on request.
 
     from slacktide.worker.lightning import SlacktideCallback, last_checkpoint
 
     trainer = Trainer(..., callbacks=[SlacktideCallback(every_steps=100)], enable_checkpointing=False)
     trainer.fit(model, data, ckpt_path=last_checkpoint())
 
-Needs `lightning`, or `pytorch_lightning`, which the training script brings.
+Needs `lightning` or `pytorch_lightning`, which the training script imports anyway.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from slacktide import worker
 from slacktide.worker.pytorch import stopping_anywhere
 
 KEPT = 2
-"""Checkpoints that are kept."""
+"""How many checkpoints are kept."""
 
 
 class SlacktideCallback(Callback):  # type: ignore[misc]
     """Reports progress, saves whole checkpoints, and saves and stops on request."""
 
     def __init__(self, every_steps: int = 100, folder: str | os.PathLike[str] | None = None) -> None:
-        """Save after that many steps of the optimizer, into the job's folder unless another is named."""
+        """Save every `every_steps` steps of the optimizer, into the job's folder or the one given."""
         if every_steps < 1:
             raise ValueError(f"every_steps must be >= 1, got {every_steps}")
         self._every_steps, self._folder = every_steps, _place(folder)
@@ -40,8 +40,8 @@ class SlacktideCallback(Callback):  # type: ignore[misc]
         worker.stopping.heed()
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        """Say where the training goes on: what was loaded is safe."""
-        # Lightning's own handler would end the training by an exception, and wait for peers inside of it.
+        """Report where the training continues: all that was loaded is safe."""
+        # Lightning's own handler would raise an exception, and wait for the other workers inside of it.
         worker.stopping.heed_alone()
         self._saved_step = trainer.global_step
         share = _share(trainer)
@@ -51,7 +51,7 @@ class SlacktideCallback(Callback):  # type: ignore[misc]
     def on_train_batch_end(
         self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        """Save when it is time to; when any worker was requested to stop, save and end, at every worker."""
+        """Save when it is time; if any worker was requested to stop, every worker saves and ends."""
         self._stopping = stopping_anywhere(trainer.strategy.root_device)
         step, share = trainer.global_step, _share(trainer)
         if self._stopping or step - self._saved_step >= self._every_steps:
@@ -62,13 +62,13 @@ class SlacktideCallback(Callback):  # type: ignore[misc]
             _stop(trainer)
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
-        """Save the last step and say that all is done, also where training ended early by its own rule."""
+        """Save the last step and report that all is done, also if training ended early by its own rule."""
         if not self._stopping:
             self._save(trainer)
             worker.progress(1.0, **_metrics(trainer))
 
     def _save(self, trainer: Any) -> None:
-        """Save this step unless it is saved; every worker has a part in it."""
+        """Save this step unless it is saved; every worker has to call it."""
         step = trainer.global_step
         if step <= self._saved_step:
             return
@@ -86,7 +86,7 @@ class SlacktideCallback(Callback):  # type: ignore[misc]
 
 
 def last_checkpoint(folder: str | os.PathLike[str] | None = None) -> str | None:
-    """Return the newest checkpoint, by default of the job's folder; None where there is none."""
+    """Return the newest checkpoint, by default in the job's folder; None if there is none."""
     found = _checkpoints(_place(folder))
     return str(found[-1]) if found else None
 
@@ -100,7 +100,7 @@ def _checkpoints(folder: Path) -> list[Path]:
 
 
 def _share(trainer: Any) -> float | None:
-    """Return the share of all steps that is done; None where their number is not known."""
+    """Return the share of all steps that is done; None if their number is not known."""
     steps = float(trainer.estimated_stepping_batches)
     return min(1.0, trainer.global_step / steps) if 0 < steps < math.inf else None
 
@@ -110,7 +110,7 @@ def _metrics(trainer: Any) -> dict[str, float]:
 
 
 def _stop(trainer: Any) -> None:
-    """End the training now: the grace period is for saving, not for validating or for a least of epochs."""
+    """End the training now: the grace period is for saving, not for validation or a minimum of epochs."""
     trainer.limit_val_batches = 0
     trainer.fit_loop.min_epochs = trainer.fit_loop.epoch_loop.min_steps = None
     trainer.should_stop = True

@@ -1,4 +1,4 @@
-"""What workers that train together with PyTorch have to agree on."""
+"""Functions by which workers that train together with PyTorch agree to stop, and wait for each other."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from slacktide import worker
 
 
 def stopping_anywhere(device: Any = "cpu") -> bool:
-    """Whether any worker was requested to stop; the same answer at all, so they stop after the same step.
+    """Whether any worker was requested to stop; all get the same answer, so all stop after the same step.
 
-    Every worker has to call it, equally often. With NCCL name the worker's GPU as `device`.
+    Every worker has to call it, equally often. With NCCL, pass the worker's GPU as `device`.
     """
     stopping = bool(worker.stopping)
     if not _together():
@@ -24,7 +24,7 @@ def stopping_anywhere(device: Any = "cpu") -> bool:
 
 
 def wait_for_all() -> None:
-    """Go on when all workers have come here."""
+    """Wait until all workers have called this."""
     if _together():
         dist.barrier()
 

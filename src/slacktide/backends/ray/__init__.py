@@ -1,6 +1,6 @@
-"""The back end of a Ray cluster: Ray carries messages to the agents on its nodes, and nothing else.
+"""The back end of a Ray cluster: Ray only carries messages to the agents on its nodes.
 
-Begin with `backend`; `link` is the controller's side, `bridge` the process that is a client of Ray.
+Begin with `backend`, the controller's side; `bridge` is the process that is a client of Ray.
 """
 
 from slacktide.backends.ray.backend import Ray

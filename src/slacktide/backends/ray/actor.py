@@ -1,8 +1,8 @@
-"""What Ray runs on a node for us: it starts the agent there as a process, and hands messages to and fro.
+"""The actor that Ray runs on a node: it starts the agent there as a process, and passes messages to and fro.
 
-It travels by value, so it uses the standard library alone: the node may have no Slacktide, or another one.
-Messages stay packed; our code comes once, and is kept on the node for the next life of this actor. When the
-actor dies, the agent finds its standard input closed and ends; workers live on for as long as their lease.
+Ray sends its code by value, and it uses only the standard library: the node may have no Slacktide, or another
+version. Messages stay packed; our package is sent once, and kept on the node for when the actor is restarted.
+If the actor dies, the agent's standard input closes and it ends; workers go on until their lease ends.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-_SIZE = "!Q"  # how the length of a message is written before it, as `machines.serve` does
+_SIZE = "!Q"  # how the length of a message is written before it, as in `agent.messages`
 HOME = "SLACKTIDE_AGENT_HOME"  # the variable of a node that says where agents keep their files
-NODE = "SLACKTIDE_NODE"  # the variable by which the agent's processes are known as a node's
+NODE = "SLACKTIDE_NODE"  # the variable that marks the agent's processes with the node's id
 PATIENCE_S = 30.0  # an agent that takes longer than this over an answer is started again
-KEPT_S = 24 * 3600.0  # for how long the files of a node that is gone are kept
+KEPT_S = 24 * 3600.0  # how long the files of a node that is gone are kept
 WATCH_S = 5.0
 
 
@@ -50,7 +50,7 @@ class NodeAgent:
 
     # Not renamed: actors that an earlier version started live on, and are called by this name.
     def tell(self, digest: str, lease_s: float, frame: bytes) -> bytes | None:
-        """Hand a message to the agent and return its answer; None: this code has to be learned first."""
+        """Pass a message to the agent and return its answer; None: call `learn` with this code first."""
         self._last_message_at = time.monotonic()
         code = self._root / f"code-{digest}"
         if not code.is_dir():
@@ -67,7 +67,7 @@ class NodeAgent:
             late.cancel()
 
     def learn(self, digest: str, archive: bytes) -> None:
-        """Keep our code on this node."""
+        """Store our package on this node."""
         draft = Path(tempfile.mkdtemp(prefix=".code-", dir=self._root))
         with zipfile.ZipFile(io.BytesIO(archive)) as packed:
             packed.extractall(draft)
@@ -77,7 +77,7 @@ class NodeAgent:
             shutil.rmtree(draft, ignore_errors=True)
 
     def _agent(self, code: Path, digest: str, lease_s: float) -> subprocess.Popen[bytes]:
-        """Return the agent's process; a new one where it has died, or is to be another."""
+        """Return the agent's process; start one if it has died, or if the code or the lease has changed."""
         if self._child is not None and (self._child.poll() is not None or self._runs != (digest, lease_s)):
             self._end_child()
         if self._child is None:
@@ -106,12 +106,12 @@ class NodeAgent:
             self._child.kill()
             self._child.wait()
             for pipe in (self._child.stdin, self._child.stdout):
-                with suppress(OSError):  # what was not written is lost with it
+                with suppress(OSError):  # what could not be written is lost with the agent
                     pipe and pipe.close()
             self._child = None
 
     def _end_when_idle(self) -> None:
-        """End for good when no message came for long: the owner's controller is gone."""
+        """End the actor for good when no message has come for `idle_s`: the owner's controller is gone."""
         import ray
 
         while time.monotonic() - self._last_message_at < self._idle_s:
@@ -148,7 +148,7 @@ def node_environ() -> list[tuple[str, str]]:
 
 
 def agents_home(environ: dict[str, str]) -> Path:
-    """Return the folder of this user's agents; raises PermissionError where it is not ours alone."""
+    """Return the folder of this user's agents; raises PermissionError if others can use it."""
     named = environ.get(HOME)
     home = Path(named or Path(tempfile.gettempdir()) / f"slacktide-agents-{os.geteuid()}")
     home.mkdir(mode=0o700, parents=bool(named), exist_ok=True)
@@ -176,7 +176,7 @@ def tidy(home: Path, before: float) -> None:
         try:
             unused = (folder / "lock").stat().st_mtime < before
             handle = lock_folder(folder, fcntl.LOCK_EX) if unused else None
-        except OSError:  # no lock yet, or no more: another process deals with it
+        except OSError:  # the lock is not there yet, or no more: another process deals with the folder
             continue
         if handle is not None:
             shutil.rmtree(folder, ignore_errors=True)

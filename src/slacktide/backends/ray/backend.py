@@ -1,7 +1,7 @@
-"""The back end of a Ray cluster, and its link to the nodes, through a bridge process that may die.
+"""The back end of a Ray cluster, and its link to the nodes through a bridge process.
 
-The bridge is watched: when it has ended, or sends nothing for some seconds, it is killed and started again.
-Nothing here waits for Ray, for the bridge or for a node.
+If the bridge ends, or sends nothing for some seconds, it is killed and started again. Nothing here waits for
+Ray, for the bridge or for a node.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from slacktide.core.units import parse_duration_hours
 
 BEGIN_S = 30.0  # how long Python may take to start on a busy machine
 REFUSED = ("InvalidAuthToken", "Unauthenticated", "AuthenticationError")
-"""What Ray prints when a token is wrong or missing, while it goes on trying."""
+"""What Ray prints if a token is wrong or missing; it goes on trying all the same."""
 KEPT_LINES = 50
 SILENT_S = 5.0  # a bridge that has sent nothing for this long is killed
-CONNECT_S = 60.0  # one that has no connection after this long is killed, too
-HEAD_S = 5.0  # when the nodes could not be listed for this long, the head is reported not to answer
-DEAD_KEPT_S = 600.0  # for how long nodes that are gone stay listed
+CONNECT_S = 60.0  # a bridge that has no connection after this long is killed too
+HEAD_S = 5.0  # after this long without a list of nodes, the head is reported not to answer
+DEAD_KEPT_S = 600.0  # how long nodes that are gone stay listed
 IDLE_S = 1800.0
 """After this long without a controller the agents of a journal end; the next controller starts them."""
-PAUSES_S = (0.2, 1.0, 3.0, 5.0)  # before a bridge is started again: longer each time, until one was connected
+PAUSES_S = (0.2, 1.0, 3.0, 5.0)  # before a bridge is started again; longer each time until one connects
 WATCH_S = 0.1
 
 
 class Start(NamedTuple):
-    """What a bridge is started with."""
+    """The settings of a bridge process."""
 
     address: str
     owner: str
@@ -86,18 +86,18 @@ class BridgeProcess:
 
     @property
     def age_s(self) -> float:
-        """How long it has been there."""
+        """How long ago it was started."""
         return time.monotonic() - self._began
 
     @property
     def silent_s(self) -> float:
-        """For how long it has sent nothing; at first it is given time to begin."""
+        """For how long it has sent nothing, not counting BEGIN_S for its start."""
         if self._last_frame_at is None:
             return max(0.0, self.age_s - BEGIN_S)
         return time.monotonic() - self._last_frame_at
 
     def why(self) -> str:
-        """Return why it cannot connect, in a sentence, as far as it is known."""
+        """Return why it cannot connect, as a sentence; empty if that is not known."""
         if any(word in line for line in list(self._printed) for word in REFUSED):
             where = f"into {self._start.token}" if self._start.token else "where RAY_AUTH_TOKEN_PATH says"
             return (
@@ -107,7 +107,7 @@ class BridgeProcess:
         return self._trouble
 
     def send(self, host: str, message: AgentMessage) -> None:
-        """Have a message carried; an older one to the same node that has not been written yet is dropped."""
+        """Send a message to a node; an older one to it that has not been written yet is dropped."""
         self._child.send(host, Sending(host, pickle.dumps(message)))
 
     def kill(self) -> None:
@@ -138,8 +138,7 @@ class RayLink:
     ) -> None:  # fmt: skip
         """Connect to the cluster at `address`, as `host:port`, with the token in a file if one is given.
 
-        `owner` is the id of the journal; agents end their workers `lease_s` after an answer last arrived
-        here.
+        `owner` is the journal's id; agents end their workers `lease_s` after their last answer arrived here.
         """
         self._start = Start(address, owner, lease_s, idle_s, token)
         self._silent_s = silent_s
@@ -171,7 +170,7 @@ class RayLink:
             bridge.send(host, message)
 
     def answers(self) -> Sequence[HostAnswer]:
-        """Return what was answered since the last call, in the order in which it came."""
+        """Return the answers since the last call, in the order in which they came."""
         with self._lock:
             found = list(self._answers)
             self._answers.clear()
@@ -179,7 +178,7 @@ class RayLink:
 
     @property
     def trouble(self) -> str:
-        """Why no node can be reached just now, in a sentence; empty when some can."""
+        """Why no node can be reached just now, as a sentence; empty if some can."""
         self._begin()
         address = self._start.address
         with self._lock:
@@ -211,7 +210,7 @@ class RayLink:
             self._keeper.start()
 
     def _keep(self) -> None:
-        """Have a bridge at all times."""
+        """Run a bridge, and start another whenever it has ended or is of no use, until the link is closed."""
         failures = 0
         while not self._closed.is_set():
             bridge = BridgeProcess(self._start, self._receive)
@@ -226,7 +225,7 @@ class RayLink:
             self._closed.wait(PAUSES_S[min(failures, len(PAUSES_S)) - 1])
 
     def _watch(self, bridge: BridgeProcess) -> bool:
-        """Return when a bridge is of no use any more; say whether it was ever connected."""
+        """Wait until a bridge has ended or is of no use any more; return whether it was ever connected."""
         connected = False
         while bridge.alive and not self._closed.wait(WATCH_S):
             with self._lock:
@@ -243,7 +242,7 @@ class RayLink:
         return f"the connection to the Ray cluster at {self._start.address} was lost; it is made again"
 
     def _receive(self, bridge: BridgeProcess, frame: Beat | Reply) -> None:
-        """Take over what a bridge sends, if it still is the current one."""
+        """Take in what a bridge sends, if it is still the current one."""
         answer: AgentAnswer | None = pickle.loads(frame.frame) if isinstance(frame, Reply) else None
         with self._lock:
             if bridge is not self._bridge:
@@ -256,7 +255,7 @@ class RayLink:
                     self._list(frame.hosts)
 
     def _list(self, listed: Sequence[Host]) -> None:
-        """Note who is there; who is not alive any more, or no longer listed, is gone from now on."""
+        """Update the nodes; one that is no longer alive or no longer listed is gone from now on."""
         now = time.monotonic()
         alive = {host.id: host for host in listed if host.alive}
         gone = {host.id: host for host in listed if not host.alive}
@@ -268,11 +267,11 @@ class RayLink:
 
 
 LEASE_S = 30.0
-"""How long workers go on without a message of their controller: longer than it takes to start another.
-A lost node is waited for as long, unless its provider says that it has ended."""
-LEASE = "SLACKTIDE_LEASE"  # the variable that says another length
+"""How long workers go on without a message from their controller: longer than it takes to start another one.
+A lost node is waited for this long, unless its provider says that it has ended."""
+LEASE = "SLACKTIDE_LEASE"  # the variable that sets another length
 SHORTEST_S = 2.0
-SCAN_S = 0.5  # how often the processes of this machine are looked through for those of a node that is lost
+SCAN_S = 0.5  # how often this machine's processes are searched for those of a lost node
 
 
 @backends.register
@@ -285,7 +284,7 @@ class Ray(MachineBackend):
     _scanned_at: float = field(init=False, default=-math.inf)
 
     def node_access(self) -> NodeAccess:
-        """Find the cluster; it is connected to when it is first needed."""
+        """Find the cluster, to which the link connects when it is first needed."""
         self.cluster = find_cluster()
         address, token, _ = self.cluster
         length_s = lease_s(os.environ)
@@ -293,7 +292,7 @@ class Ray(MachineBackend):
         return NodeAccess(link, length_s, address, "" if token is None else str(token))
 
     def ended_hosts(self) -> Iterable[str]:
-        """Return the lost nodes of a cluster on this machine of which no process lives: that can be seen."""
+        """Return the lost nodes without a living process; only known for a cluster on this machine."""
         if not self.cluster.local:
             return ()
         lost = {machine.host.id for machine in self.machine_workers.machines.all() if not machine.host.alive}
@@ -305,7 +304,7 @@ class Ray(MachineBackend):
         return self._ended
 
     def enter(self, launch: LaunchSpec) -> None:
-        """Get to know a job; raises InputError when there is no cluster, or it cannot be run."""
+        """Register a job; raises InputError when there is no cluster, or it cannot be run."""
         if not self.cluster.address:
             raise InputError(
                 "there must be a Ray cluster for back end ray, found none; start one on this machine with "
@@ -315,7 +314,7 @@ class Ray(MachineBackend):
 
 
 def lease_s(environ: Mapping[str, str]) -> float:
-    """Return the length of leases: LEASE_S, or what the user wants; raises InputError."""
+    """Return the length of leases: what the user's variable says, else LEASE_S; raises InputError."""
     text = environ.get(LEASE)
     if not text:
         return LEASE_S

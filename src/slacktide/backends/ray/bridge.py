@@ -22,10 +22,10 @@ from slacktide.simulation.parallel.node_setup import code_archive, code_digest
 
 SPACE = "slacktide"  # the namespace of our actors
 FORM = 1
-"""Changes with the calls that the actor answers: actors of another form are left alone and end when idle."""
+"""Changes when the actor's methods do: actors of another form are left alone and end when idle."""
 PAUSE_S = 0.3  # after an error; the actor may be on its way back
-STUCK_S = 45.0  # an actor that says nothing for this long is killed, and Ray starts it again
-BYTES_PER_S = 1e6  # a large message may take longer than that: as long as a slow network needs
+STUCK_S = 45.0  # an actor that does not answer for this long is killed, and Ray starts it again
+BYTES_PER_S = 1e6  # the slowest network: a large message may take longer than STUCK_S by its size
 LOOK_S = 0.5
 BEAT_S = 0.2
 LIST_S = 0.3
@@ -33,7 +33,7 @@ KNOCK_S = 5.0  # how long a head may take to accept a connection
 
 
 class Package(NamedTuple):
-    """The code of this package."""
+    """Slacktide's own code, as it is sent to nodes."""
 
     digest: str
     archive: bytes  # a zip file
@@ -56,13 +56,13 @@ class NodeMessenger:
         threading.Thread(target=self._exchange_all, daemon=True, name=f"to-{host.id[:12]}").start()
 
     def send(self, frame: bytes) -> None:
-        """Take over a message; one that has not been sent yet is dropped."""
+        """Send a message; an older one that has not been sent yet is dropped."""
         with self._changed:
             self._next = frame
             self._changed.notify()
 
     def end(self) -> None:
-        """Carry nothing any more: the node is gone."""
+        """Send nothing more: the node is gone."""
         with self._changed:
             self._ended = True
             self._changed.notify()
@@ -81,18 +81,18 @@ class NodeMessenger:
                     self._reply(Reply(self.host.id, answer))
 
     def _next_frame(self) -> bytes | None:
-        """Wait for a message; None when there will be no more."""
+        """Wait for a message; None if there will be no more."""
         with self._changed:
             self._changed.wait_for(lambda: self._ended or self._next is not None)
             frame, self._next = self._next, None
             return None if self._ended else frame
 
     def _exchange(self, frame: bytes) -> bytes | None:
-        """Return what the agent answers to a message; None when the node is gone meanwhile."""
+        """Return the agent's answer to a message; None if the node is gone meanwhile."""
         if self._actor is None:
             self._actor = self._actor_of_node()
         for _ in range(2):
-            # None: the node does not have our code yet, as after its first start or an upgrade of ours.
+            # None means that the node does not have our code yet, as at first or after an upgrade.
             reference = self._actor.tell.remote(self._package.digest, self._lease_s, frame)
             answer: bytes | None = self._result(reference, len(frame))
             if answer is not None or self._ended:
@@ -102,7 +102,7 @@ class NodeMessenger:
         return None
 
     def _result(self, ref: Any, size: int) -> Any:
-        """Wait for a result; an actor that does not answer for long is killed, to be started again."""
+        """Wait for a result; an actor that does not answer in time is killed, and Ray starts it again."""
         import ray
 
         give_up = time.monotonic() + STUCK_S + size / BYTES_PER_S
@@ -115,7 +115,7 @@ class NodeMessenger:
         return None
 
     def _actor_of_node(self) -> Any:
-        """Return the actor of this node, which is made where there is none."""
+        """Return the actor of this node, made now if there is none."""
         import ray
         from ray import cloudpickle
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -130,12 +130,12 @@ class NodeMessenger:
 
 
 def _last_line(error: Exception) -> str:
-    """Return the line of an error that says most: for one on a node, Ray gives the whole traceback first."""
+    """Return an error's last line, which says most: for errors on a node, Ray puts the traceback first."""
     return (str(error).strip() or type(error).__name__).splitlines()[-1].strip()
 
 
 class Bridge:
-    """The client of Ray: lists nodes, and has a messenger for each."""
+    """The client of Ray: lists nodes, and runs a messenger for each."""
 
     def __init__(self, owner: str, lease_s: float, idle_s: float, out: IO[bytes]) -> None:
         self._owner, self._lease_s, self._idle_s = owner, lease_s, idle_s
@@ -147,7 +147,7 @@ class Bridge:
         self._package = Package(code_digest("slacktide"), code_archive("slacktide"))
 
     def read_messages(self, source: IO[bytes]) -> None:
-        """Take messages over until there are no more; then end the process, whatever Ray is doing."""
+        """Read messages until there are no more; then end the process, whatever Ray is doing."""
         try:
             while True:
                 sending: Sending = read_frame(source)
@@ -161,7 +161,7 @@ class Bridge:
             os._exit(0)
 
     def beat(self) -> None:
-        """Say several times a second that we live."""
+        """Send a sign of life several times a second."""
         while True:
             listed_at = self._listed_at
             ago_s = 0.0 if listed_at is None else time.monotonic() - listed_at
@@ -169,13 +169,13 @@ class Bridge:
             time.sleep(BEAT_S)
 
     def _trouble(self) -> str:
-        """Return why no agent answers, if that is so of all nodes."""
+        """Return why agents do not answer, if none on any node does."""
         with self._changing:
             errors = [messenger.error for messenger in self._messengers.values()]
         return f"agents must run on the nodes, got: {errors[0]}" if errors and all(errors) else ""
 
     def list_nodes(self) -> None:
-        """List the nodes now and then; this is what blocks when the head is gone."""
+        """List the nodes now and then; only this thread blocks when the head is gone."""
         import ray
 
         before: tuple[Host, ...] | None = None
@@ -190,7 +190,7 @@ class Bridge:
             time.sleep(LIST_S)
 
     def _meet(self, alive: Mapping[str, Host]) -> None:
-        """Have a messenger for each node that is up."""
+        """Start a messenger for each new node, and end those of nodes that are gone."""
         with self._changing:
             for gone in set(self._messengers) - set(alive):
                 self._messengers.pop(gone).end()
@@ -203,7 +203,7 @@ class Bridge:
                     messenger.send(self._early.pop(name))
 
     def write(self, frame: Beat | Reply) -> None:
-        """Send the link a frame; when the link is gone, the process ends."""
+        """Send the link a frame; if the link is gone, end the process."""
         try:
             with self._writing:
                 write_frame(self._out, frame)
@@ -212,7 +212,7 @@ class Bridge:
 
 
 def connect(address: str) -> str:
-    """Become a client of the cluster; return why that was not possible, if so."""
+    """Become a client of the cluster; return why that failed, empty if it did not."""
     try:
         import ray
     except ImportError:

@@ -21,8 +21,8 @@ from slacktide.core.files import state_dir, write_private
 class LocalNode:
     """A node of a local cluster."""
 
-    name: str  # as people call it: spot-1
-    id: str  # as Ray calls it
+    name: str  # for people, such as spot-1
+    id: str  # Ray's id
     kind: str
     gpus: int
     raylet: Process  # the process of Ray that is the node
@@ -30,19 +30,19 @@ class LocalNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterNote:
-    """What is on disk about a local cluster."""
+    """The note on disk about a local cluster."""
 
     id: str  # the value of a variable that its processes carry
     folder: Path  # its files: logs of Ray, the token, files of agents
     keeper: Process  # the process that started it, which leads the session of all others
     address: str = ""
     nodes: tuple[LocalNode, ...] = ()
-    ready: bool = False  # whether all nodes are there
-    wanted: dict[str, int] = field(default_factory=dict)  # how many nodes of each kind are to be there
+    ready: bool = False  # whether all nodes have started
+    wanted: dict[str, int] = field(default_factory=dict)  # how many nodes of each kind there should be
 
     @property
     def token(self) -> Path:
-        """The file with the token that lets a client in."""
+        """The file with the token that clients need."""
         return self.folder / "token"
 
     @property
@@ -52,12 +52,12 @@ class ClusterNote:
 
 
 def default_path() -> Path:
-    """Return where the note of this user's cluster is."""
+    """Return the path of the note on this user's cluster."""
     return state_dir() / "cluster.json"
 
 
 def read_note(path: Path) -> ClusterNote | None:
-    """Read a note; None where there is none. Raises FileError for any other file."""
+    """Read a note; None if there is none. Raises FileError for an invalid file."""
     try:
         note = json.loads(path.read_text(encoding="utf-8"))
         nodes = tuple(LocalNode(**{**node, "raylet": Process(*node["raylet"])}) for node in note["nodes"])
@@ -76,10 +76,10 @@ def write_note(path: Path, note: ClusterNote) -> None:
 
 
 class ClusterAddress(NamedTuple):
-    """Where a cluster is, and how it is entered."""
+    """The address of a cluster, and how clients are let in."""
 
     address: str = ""  # empty: there is none
-    token: Path | None = None  # the file with the token; None: whatever the user has set
+    token: Path | None = None  # the file with the token; None: as the user's variables say
     local: bool = False  # whether all its nodes are on this machine
 
 
@@ -93,7 +93,7 @@ def find_cluster() -> ClusterAddress:
     return ClusterAddress(note.address, note.token, local=True)
 
 
-CLUSTER = "SLACKTIDE_CLUSTER"  # the variable that says of which cluster a process is
+CLUSTER = "SLACKTIDE_CLUSTER"  # the variable with the id of the cluster that a process belongs to
 PATIENCE_S = 20.0
 PAUSE_S = 0.05
 
@@ -132,7 +132,7 @@ def kill_all(find: Callable[[list[SeenProcess]], list[SeenProcess]]) -> int:
     """Kill processes until no more are found, and say how many there were; raises BackendError."""
     give_up = time.monotonic() + PATIENCE_S
     killed: set[Process] = set()
-    # Again and again: what was killed may have started something between the scan and the signal.
+    # Repeat: a process may have started another one between the scan and the signal.
     while found := [seen.process for seen in find(list(scan()))]:
         for process in found:
             send(process, signal.SIGKILL)
@@ -144,8 +144,8 @@ def kill_all(find: Callable[[list[SeenProcess]], list[SeenProcess]]) -> int:
 
 
 def _in_session(seen: SeenProcess, keeper: Process) -> bool:
-    """Whether a process is in the session that the keeper began, which may have died meanwhile."""
-    # After a boot the same number is another session: the keeper's note would then name strangers.
+    """Whether a process is in the session of the keeper, which itself may have died meanwhile."""
+    # After a reboot the same number is another session, and its processes are not the cluster's.
     if seen.session != keeper.pid or seen.process.boot != keeper.boot:
         return False
     return seen.process.pid != keeper.pid or seen.process == keeper

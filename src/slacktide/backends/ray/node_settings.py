@@ -1,6 +1,6 @@
-"""What a link and its bridge process share: how nodes and clients are set up, and what is sent over pipes.
+"""What a link and its bridge process share: labels of nodes, variables of clients, and frames.
 
-What is sent to agents, and what they answer, stays packed on the way: only both ends read it.
+Messages to agents, and their answers, stay packed on the way: only the two ends read them.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from slacktide.backends.machines.agent.messages import Host
 from slacktide.journal.events import Capacity
 
 MARKET, POOL, TICKET, GPUS = "market", "pool", "slacktide-ticket", "slacktide-gpus"
-"""The labels of a node: what it is rented as, where, with which ticket, and its GPUs where Ray itself knows
-of none. Labels hold no slash: a pool `zone/type` is written `zone.type`."""
+"""The labels of a node: what it is rented as, its pool, its ticket, and its GPUs if Ray itself does not know
+of them. Labels hold no slash: a pool `zone/type` is written `zone.type`."""
 
 RAYS_MARKET = "ray.io/market-type"
 """Ray's own label for the same as MARKET, which some clouds and KubeRay set."""
@@ -42,14 +42,15 @@ def _gpus(labels: Mapping[str, str], resources: Mapping[str, float]) -> int:
 
 
 LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
-"""Without it Ray replaces a loopback address by one that others can reach, and listens on all addresses."""
+"""Without this, Ray replaces a loopback address by one that others can reach, and listens on all
+addresses."""
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
-"""No usage data goes to Ray's makers, and it does not warn of GPUs that we do not request from it."""
+"""Ray sends no usage data to its makers, and does not warn about GPUs that we do not request from it."""
 CLIENT = "ray://"
 
 
 def is_loopback(address: str) -> bool:
-    """Whether `host:port` is this machine, for itself alone."""
+    """Whether `host:port` is a loopback address."""
     host = address.removeprefix(CLIENT).rpartition(":")[0].strip("[]")
     try:
         return ipaddress.ip_address(host).is_loopback
@@ -58,7 +59,7 @@ def is_loopback(address: str) -> bool:
 
 
 def token_environ(base: Mapping[str, str], token: Path | None) -> dict[str, str]:
-    """Return variables with which Ray uses the token in a file; without a file, what the user has set."""
+    """Return variables with which Ray uses the token in a file; without a file, the user's own."""
     if token is None:
         return dict(base)
     kept = {name: value for name, value in base.items() if name != "RAY_AUTH_TOKEN"}
@@ -85,10 +86,10 @@ class Reply(NamedTuple):
 
 
 class Beat(NamedTuple):
-    """From the bridge, several times a second: it lives, and this is how things are."""
+    """From the bridge, several times a second: a sign of life, and its state."""
 
     connected: bool
     listed_ago_s: float = 0.0
-    """How long ago the nodes were last listed: long, when the head of the cluster does not answer."""
-    hosts: tuple[Host, ...] | None = None  # all nodes with GPUs, and all that died; None: as before
-    trouble: str = ""  # why there is no connection, or no agent that answers, in a sentence
+    """How long ago the nodes were last listed; it grows while the head of the cluster does not answer."""
+    hosts: tuple[Host, ...] | None = None  # all nodes with GPUs, and all that died; None: unchanged
+    trouble: str = ""  # why there is no connection, or why no agent answers, as a sentence
