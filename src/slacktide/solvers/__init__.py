@@ -1,4 +1,4 @@
-"""Exact and expected optima: what could have been done on a known market, and what is best on average.
+"""Solvers: the best plan on a market that is known, and the best decisions on average on one that is not.
 
 Begin with `clairvoyant` (the optimum in hindsight) or `expected` (the programme behind stochastic-horizon).
 """

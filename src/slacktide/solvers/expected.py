@@ -3,18 +3,18 @@
 State: (slot, market state, holding, pause left, slack). *Slack* is the time to the deadline less the time
 that the work left takes at the fastest width. Working at full speed keeps it, an idle slot costs a slot
 of it, a restart costs the restart: so most moves shift the grid by whole cells, the edge where on demand
-just makes a hard deadline lies still instead of receding with every rounding, and a tight deadline needs
-few cells.
+just meets a hard deadline stays put instead of moving with every rounding, and a tight deadline needs few
+cells.
 
 For each slot, backwards, and each market state:
 
 1. the expected future of every holding is the mixture of its values over the next market states, where a
    loss of spot is already applied;
-2. holding h with a pause p costs its rent and shifts the slack by a constant;
+2. holding h with a pause p costs what its GPUs cost, and shifts the slack by a constant;
 3. staying keeps the pause that is left, a subset waits at least the shrink pause, anything else restarts:
-   the best subset is a running maximum over the lattice of holdings, the best anything a global one.
+   the best subset is a running maximum over the lattice of holdings, the best restart one maximum for all.
 
-Slack between two cells is interpolated; a value is lost (`NEVER`) where its lower cell is, so nothing is
+Slack between two cells is interpolated; the value is `NEVER` if that of the lower cell is, so nothing is
 promised that a hard deadline forbids. Work lost with spot is taken at its mean, half a checkpoint interval.
 """
 
@@ -37,12 +37,12 @@ NEVER = -1e15
 LATTICE_UNITS = 16
 """Jobs wider than this are planned in blocks of GPUs; the 153 holdings of 16 still fit into a byte."""
 WIDE_EFFORT = 40_000
-"""Slots times levels times holdings up to which a job that is planned in blocks anyway may have more of them:
-a few seconds of CPU."""
+"""A job that is planned in blocks gets as many as keep slots * spot levels * holdings within this: a few
+seconds of CPU."""
 FEWEST_UNITS = 4
-BARE_BYTES = 16_000_000  # bytes of decisions that are worked out at once, before they are packed
+BARE_BYTES = 16_000_000  # bytes of decisions that are computed at once, before they are packed
 UNPACKED_BYTES = 64_000_000
-"""Bytes of decisions along known series up to which they are not packed: they are not kept for long."""
+"""Wanted decisions that take at most this many bytes are not packed: they are not kept for long."""
 
 Actions = npt.NDArray[np.uint8]
 
@@ -72,7 +72,7 @@ class Decisions:
         return len(self._packed)
 
     def along(self, states: Ints, first: int = 0) -> Actions:
-        """Return the decisions of the slots from `first` on, of one market state in each that was wanted.
+        """Return the decisions from slot `first` on, for one market state in each that was wanted there.
 
         The axes: slot, what the market left of the holding, pause ahead, cell of slack.
         """
@@ -111,7 +111,7 @@ class Slack(NamedTuple):
 
 
 def lattice(terms: Slotted) -> Lattice:
-    """Lay out the holdings and pauses of a job."""
+    """Return the holdings and pauses of a job, in blocks of GPUs if it is wide."""
     widest = len(terms.fit) - 1
     unit = math.ceil(widest / _units(widest, terms.deadline_slots))
     size = widest // unit + 1
@@ -147,9 +147,9 @@ def _rounded(pauses: Pauses) -> Pauses:
 
 
 def slack_grid(terms: Slotted, *, hard: bool, cells: int, finer: float = 3.0) -> Slack:
-    """Choose the grid: about this many cells, whole numbers of them to a slot and, if it can be, to a pause.
+    """Return a grid of about this many cells, with a whole number of them in a slot and if possible a pause.
 
-    It can be where less than `finer` times as many cells do it. The start's slack is the top cell.
+    Fewer than `finer` times as many cells are used to make pauses whole. The top cell is the job's start.
     """
     most = terms.deadline_hours - terms.work_gpu_hours / terms.rate[terms.fastest]
     least = 0.0 if hard else most - terms.deadline_slots * terms.slot_hours
@@ -178,9 +178,9 @@ def solve(
 ) -> Decisions:
     """Return the best holding for each of the `slots` slots from `now` on.
 
-    `wanted[slot, state]` says which decisions will be needed, where that is known: of the others only the
-    value is worked out, which takes a fraction of the time. Slots are solved some at a time, the last ones
-    first, and packed: the bare decisions of a whole job on 16 GPUs would take hundreds of megabytes.
+    `wanted[slot, state]` says which decisions will be needed, None means all: for the others only the value
+    is computed, which takes a fraction of the time. Slots are solved some at a time, the last ones first,
+    and packed: the bare decisions of a whole job on 16 GPUs would take hundreds of megabytes.
     """
     states = len(chain.gpus)
     of_state = (len(shape.spot), len(shape.pauses.ahead_hours), slack.cells)
@@ -203,10 +203,10 @@ def solve(
 
 
 class SpotWarning(NamedTuple):
-    """What is known of a market that was warned: it keeps a count of spot GPUs, and then has fewer."""
+    """A warning: the market keeps a number of spot GPUs for some slots, and then has fewer."""
 
-    gpus: int  # the count
-    slots: int  # how many slots from now on it has fewer, for the first time
+    gpus: int  # the number it keeps until then
+    slots: int  # in how many slots it has fewer for the first time
     state: int  # the market's state now
 
 
@@ -223,9 +223,9 @@ def solve_warned(
 ) -> Actions:
     """Return the best holding in slot `now` for a job warned of a fall, by holding, pause ahead and slack.
 
-    After the fall the market is a chain like any other. Before it, and into it, only those transitions
-    are possible that agree with it, each as likely as it is among those; `fresh[state]` is where the market
-    goes that falls though the chain knows of no such transition.
+    After the fall the market is a chain like any other. Before it, and into it, only transitions that agree
+    with the warning are possible, their chances scaled up to 1; `fresh[state]` is where a fall leads if the
+    chain has no such transition.
     """
     until = min(now + fall.slots, terms.deadline_slots)
     states = len(chain.gpus)
@@ -252,9 +252,9 @@ def solve_warned(
 
 
 def _given(chain: Chain, possible: Bools, otherwise: Ints) -> Chain:
-    """Return a chain that goes only to states that are possible.
+    """Return the chain without transitions to impossible states; the chances of the others are scaled up.
 
-    From a state that has no way to any of them it goes to one by `otherwise`: what was warned happens.
+    A state without any other transition leads to `otherwise[state]`: what was warned of does happen.
     """
     begin, count = chain.first.ravel(), (chain.last - chain.first).ravel()
     of = np.repeat(np.arange(len(begin)), count)  # [edge]: the block and state from which it leads
@@ -291,7 +291,7 @@ def value_at(worth: Worth, deadline_hours: float, finish_hours: float) -> float:
 
 @compilable
 def fill_end(terms: Slotted, shape: Lattice, worth: Worth, slack: Slack, end: Floats) -> None:
-    """Fill the values at the deadline: the termination configuration does the rest, at its price."""
+    """Fill the values at the deadline: the termination configuration does the rest, and is paid for."""
     begun = terms.deadline_slots * terms.slot_hours
     for holding in range(len(shape.spot)):
         ready = shape.spot[holding] == 0 and shape.on_demand[holding] == terms.fastest
@@ -541,10 +541,9 @@ def evaluate(
     subset: Floats,
     decided: Floats,
 ) -> None:
-    """Fill the values that `decide` fills, without where the moves lead.
+    """Fill the values that `decide` fills, but not the holdings to which the moves lead.
 
-    Only for the pauses with which a slot may be `entered`: nothing else of a slot is needed where its
-    decisions are not wanted.
+    Only for pauses with which a slot may be `entered`: without its decisions, nothing else is needed of it.
     """
     holdings, pauses, cells = decided.shape
     any_value = np.full(cells, NEVER)

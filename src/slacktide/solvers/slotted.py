@@ -10,10 +10,9 @@ left; one that only lets some go *shrinks* and waits for the shrink pause at lea
 Inside a slot the pause is one of these, or a fresh shrink, or a fresh restart. Both sets are finite and small
 (one and two values when a restart is shorter than a slot), so a pause is an index and not a number.
 
-The clairvoyant and the expected utility number the holdings by `list_holdings` and read `Pauses`. The window
-programme runs inside compiled rules, for a job that may stand in the middle of any pause: it counts
-holdings as cells of a square and makes its table of pauses anew for each window, from the same moves and
-left-overs.
+The clairvoyant and `expected` number the holdings by `list_holdings` and read `Pauses`. The window programme
+runs inside compiled rules, for a job that may be in the middle of any pause: it numbers holdings as cells of
+a square and makes a new table of pauses for each window, from the same moves and left-overs.
 """
 
 from __future__ import annotations
@@ -106,7 +105,7 @@ def deadline_slots(job: Job, slot_hours: float) -> int:
 
 @compilable
 def live_slot(job: Slotted, state: JobState, slot: int, quote: Quote, spot: int, on_demand: int) -> Outcome:
-    """Live through a whole slot with a holding that can be had; money never ends."""
+    """Run a job through a whole slot with a holding that is available, without a limit on cost."""
     return live(
         job.terms, job.tariff, math.inf, state, Meter(-1, -1, 0, 0), slot, slot * job.slot_hours,
         job.slot_hours, quote, state.pool, spot, on_demand,
@@ -131,7 +130,7 @@ def kind_of_move(held_spot: int, held_on_demand: int, spot: int, on_demand: int)
 
 @inlined
 def pause_ahead(job: Slotted, kind: int, left_hours: float) -> float:
-    """Return the pause that lies ahead after a move by who had this much of one left; as physics says."""
+    """Return the pause ahead after a move, if `left_hours` of one were left before it; as in `physics`."""
     if kind == RESTART:
         return job.restart_hours
     return max(left_hours, job.shrink_hours) if kind == SHRINK else left_hours
@@ -150,7 +149,7 @@ def left_overs(fresh_hours: float, slot_hours: float, most: int) -> Floats:
 
 
 def list_holdings(totals: Iterable[int]) -> tuple[Ints, Ints]:
-    """Return the spot and on-demand GPUs of every pair that adds up to one of the totals, in their order."""
+    """Return the spot and on-demand GPUs of every pair that adds up to one of the totals, in that order."""
     pairs = [(spot, total - spot) for total in totals for spot in range(total + 1)]
     spot, on_demand = np.array(pairs, dtype=np.int64).T
     return np.ascontiguousarray(spot), np.ascontiguousarray(on_demand)
@@ -161,14 +160,13 @@ class Pauses(NamedTuple):
 
     left_hours: Floats  # the pauses that may be left over when a slot begins
     ahead_hours: Floats  # the pauses that may lie ahead once a slot's holding is settled
-    stay: Ints  # stay[left]: what lies ahead of who keeps all workers
-    shrink: Ints  # shrink[ahead]: what lies ahead instead once workers are lost or let go, and none added
-    restart: int  # what lies ahead once any worker was added
+    stay: Ints  # stay[left]: the pause ahead if all workers are kept
+    shrink: Ints  # shrink[ahead]: the pause ahead instead if workers are lost or let go, and none added
+    restart: int  # the pause ahead if any worker is added
     after: Ints  # after[ahead]: what is left over of it when the next slot begins
 
 
 def list_pauses(job: Slotted) -> Pauses:
-    """List the pauses of a job."""
     fresh = (job.restart_hours, job.shrink_hours)
     rests = [left_overs(hours, job.slot_hours, math.ceil(hours / job.slot_hours)) for hours in fresh]
     left = distinct([0.0, *np.concatenate(rests)])
@@ -184,7 +182,7 @@ def list_pauses(job: Slotted) -> Pauses:
 
 
 def distinct(hours: Iterable[float]) -> Floats:
-    """Return pauses in ascending order, of those that are the same only one."""
+    """Return pauses in ascending order, without those within SAME_PAUSE_HOURS of a shorter one."""
     kept: list[float] = []
     for value in sorted(hours):
         if not kept or value - kept[-1] > SAME_PAUSE_HOURS:
@@ -193,7 +191,7 @@ def distinct(hours: Iterable[float]) -> Floats:
 
 
 def nearest(values: Floats, wanted: Iterable[float]) -> Ints:
-    """Return the index of the nearest of some values to each wanted one."""
+    """Return for each wanted number the index of the nearest value."""
     apart = np.abs(values[None, :] - np.array(list(wanted))[:, None])
     nearest: Ints = apart.argmin(axis=1).astype(np.int64)
     return nearest

@@ -1,4 +1,4 @@
-"""The best that could have been done by one job in one pool, had its market been known.
+"""The clairvoyant: the best that one job could have done in one pool, had all quotes been known beforehand.
 
 Begin with `clairvoyant.clairvoyant`.
 """

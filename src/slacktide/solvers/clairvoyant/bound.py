@@ -1,7 +1,7 @@
 """How good a plan could be at the most: a bound that needs neither holdings nor a grid.
 
-Let the job restart for nothing, and let work have a price of λ USD per GPU-hour. Then each slot is by itself:
-with s(n) the concave hull of the speedup, a slot of d hours is worth
+Let restarts cost nothing, and let work have a price of λ USD per GPU-hour. Then slots do not depend on each
+other: with s(n) the concave hull of the speedup, a slot of d hours is worth
 
     d * max_n ( λ s(n) - what n GPUs cost per hour, spot first where it is cheaper )
 
@@ -11,10 +11,10 @@ and whatever is not done by the deadline is left to the termination configuratio
 
 is at least the value less cost of any plan that does the work W, where V(R) is the value less cost of
 finishing R GPU-hours after the deadline (Lagrange: a real plan does W - R before it, pays for its pauses
-besides, and cannot do better in a slot than the best). The bound is the least over λ. It is not met where
+as well, and cannot do better in a slot than the best). The bound is the least over λ. No plan reaches it if
 restarts cost something; `lagrangian` has a closer one that takes longer.
 
-As everywhere in the solver, what is to be added for a hard deadline that is met is left out: the value.
+As everywhere in the solver, the value of a result that meets a hard deadline is left out of the utility.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class SpeedupHull(NamedTuple):
     rate: Floats
 
     def best(self, usd: Floats, price: float) -> Floats:
-        """Return the GPUs at which one more no longer pays, by what a GPU costs, with work at a price."""
+        """Return the most GPUs that pay if a GPU-hour costs `usd` and one of work is worth `price`."""
         falls = -np.diff(self.rate) / np.diff(self.gpus)
         return np.asarray(self.gpus[np.searchsorted(falls, -usd / price)])
 
@@ -63,16 +63,16 @@ class Bound(NamedTuple):
 
 
 class Late(NamedTuple):
-    """Amounts of work left for after the deadline, and what finishing each is worth less its cost.
+    """Amounts of work left at the deadline, and what finishing each of them is worth less its cost.
 
-    Between two of them the worth is a straight line: prices change with the slot only.
+    Between two of them the worth is a straight line, because prices change only from slot to slot.
     """
 
     gpu_hours: Floats
     utility_usd: Floats
 
     def head(self, price: float) -> tuple[float, float]:
-        """Return the most of worth and work together, with work at a price, and the amount that has it."""
+        """Return the greatest sum of worth and `price` times work, and the amount of work that has it."""
         sums = self.utility_usd + price * self.gpu_hours
         at = int(np.argmax(sums))
         return float(sums[at]), float(self.gpu_hours[at])
@@ -81,10 +81,10 @@ class Late(NamedTuple):
 def bound(job: Job, frame: Numbers, future: Future) -> Bound:
     """Return what the value of the result less its cost can be at the most, for any plan.
 
-    With a hard deadline only cost counts, and a plan that misses it is none: where all do, this says nothing.
+    With a hard deadline only cost counts, and only plans that meet it: if none can, the bound says nothing.
     """
-    # Below the lower end no GPU pays, above the upper one all do. The search is over the logarithm, as
-    # the ends lie decades apart.
+    # Below the lower end no GPU pays, above the upper one all do. The search is over the logarithm, because
+    # the ends are many orders of magnitude apart.
     offers, curve, late = _offers(frame, future), _curve(job, frame), late_work(frame, future)
     steepest = max(curve.rate[1] / curve.gpus[1], 1e-300)
     flattest = max(float((np.diff(curve.rate) / np.diff(curve.gpus)).min()), 1e-9 * steepest)
@@ -142,7 +142,7 @@ def _curve(job: Job, frame: Numbers) -> SpeedupHull:
 
 
 def late_work(frame: Numbers, future: Future) -> Late:
-    """Return what doing work after the deadline is worth: nothing may be left by a hard one."""
+    """Return what finishing work after the deadline is worth; with a hard deadline no work may be left."""
     if frame.hard:
         return Late(np.zeros(1), np.zeros(1))
     terms = frame.terms

@@ -4,17 +4,16 @@ It is the yardstick of every report. Given all quotes, it chooses spot and on-de
 so as to maximise the result's value less its cost (hard deadline: the least cost among the plans in
 time). It is a dynamic programme over (slot, spot, on demand, pause left, work left): `frame` describes
 its numbers, `sweep` the recursion, `forward_run` how the plan is found and run through the true physics.
-A mixed-integer programme in the tests solves the same problem in another way; they hold the two, and
-enumeration, against each other.
+The tests solve the same problem by a mixed-integer programme and by enumeration, and compare the results.
 
 What it leaves out, in the job's favour, so that it stays a bound for what any policy can reach:
 
-- *checkpoint losses*: who knows when spot goes checkpoints just before, so no forced loss takes work;
+- *checkpoint losses*: a job that knows when spot goes checkpoints just before, so no forced loss takes work;
 - *the maximum cost* of a job (`max_cost_usd`) is not enforced;
-- *stock-outs*: on-demand GPUs are taken to be there, also where the trace says that they were not.
+- *stock-outs*: on-demand GPUs are assumed to be there, even where the trace says that they were not.
 
-A hard deadline that cannot be met even so yields the fastest width on demand from the first slot on,
-and a plan that is not on time.
+If even so a hard deadline cannot be met, the plan is the fastest width on demand from the first slot on,
+and not on time.
 
 **Accuracy.** Where progress has a common step (`Plan.exact`) nothing is rounded, and the plan equals the
 MILP's and enumeration's within 1e-6 on all random instances. Elsewhere the plan is a real one, but may
@@ -66,7 +65,7 @@ COLUMNS = (
 """The columns of a yardstick's table, the same as those of the batch back-test."""
 
 EFFORT_S = 10.0
-"""About what all starts of one job may take together, in seconds of CPU, before its work is priced ..."""
+"""Seconds of CPU that all starts of one job may take on the grid together; beyond, its work is priced ..."""
 
 LEAST_EFFORT_S = 0.05
 """... but a start that takes no longer than this is solved on the grid, however many there are."""
@@ -76,7 +75,7 @@ ACCURACY = 1e-3  # the default cell of the grid, as a share of the job's work, w
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """What to hold in each slot, and what comes of it."""
+    """What to hold in each slot, what that costs, and when the job is done."""
 
     pool: str
     start_slot: int
@@ -110,7 +109,7 @@ def clairvoyant(job: Job, pool: Pool, start: int = 0, *, accuracy: float = ACCUR
     """Return the best plan for a job on a pool whose quotes are all known.
 
     Where progress has no common step, work left is kept on a grid with cells of `accuracy` times the work.
-    Where this is one start of several, `among` says of how many: they share the time, and are solved alike.
+    `among` is the number of starts that share the computing time, so that all are solved in the same way.
     Raises InputError when the pool does not reach to the deadline or the job has too many pauses.
     """
     if not fits(job, pool.slot_hours, accuracy, effort_s(among)):
@@ -134,7 +133,7 @@ def yardstick(
 ) -> Yardstick:
     """Solve a job from many starts; `report` receives how many of them are done.
 
-    They share the time with others where they are only a part `among` more.
+    `among` is the number of starts that share the computing time, if these are only some of them.
     """
     _check_starts(job, pool, starts)
     count = among or len(starts)
@@ -151,7 +150,7 @@ def yardstick(
 
 
 def effort_s(count: int) -> float:
-    """Return how long one of this many starts may take."""
+    """Return how many seconds of CPU one of this many starts may take on the grid."""
     return max(LEAST_EFFORT_S, EFFORT_S / max(count, 1))
 
 
@@ -219,13 +218,13 @@ def solve_with(
 
 
 def _estimate(numbers: JobFrame, job: Job, promised: float, utility: float) -> float:
-    """Return what the grid promised as a utility; a plan that cannot be in time is its own estimate."""
+    """Return what the grid promised as a utility; for a plan that cannot be in time, its own utility."""
     if promised <= 0.5 * NEVER:
         return utility
     return promised + (job.value_usd if numbers.hard else 0.0)
 
 
-MOST_HOLDINGS = 1_500  # with more holdings than this, 54 GPUs, a grid is not even tried to be laid out
+MOST_HOLDINGS = 1_500  # for more holdings than this (54 GPUs) no grid is even tried
 
 POINT_NS, LABEL_NS, PAIR_NS = 1.4, 40.0, 1.0
 """About what a grid point, a label and a pair of holdings cost, in nanoseconds of CPU."""
@@ -238,7 +237,7 @@ def fits(job: Job, slot_hours: float, accuracy: float, effort_s: float) -> bool:
     try:
         return grid_s(frame(job, slot_hours, accuracy)) <= effort_s
     except InputError:
-        return not 0.0 < accuracy <= 1.0  # a mistake of the caller's, which the grid itself reports
+        return not 0.0 < accuracy <= 1.0  # the caller's mistake, which the grid itself then reports
 
 
 def grid_s(numbers: JobFrame) -> float:

@@ -5,8 +5,8 @@ left, and what was paid. Every target is tried from every label; its score is th
 promises after it, read between points if need be, less what was paid. Whether a target still meets a
 hard deadline is decided by the exact edge and not by the grid, and an end of the job is scored by its
 formula. Where the grid is exact its promises are true and one label is enough; elsewhere the best BEAM
-labels of each slot are kept, so that a promise wrong by a little does not decide at once: this cuts the
-error of a single path by more than ten.
+labels of each slot are kept, so that a slightly wrong promise does not decide at once: the error is less
+than a tenth of that of a single path.
 
 The best plan is then run through `physics`. So a plan is always one that can be carried out, its cost
 is what the physics says, and rounding can make it only worse than the optimum, never better.
@@ -47,8 +47,8 @@ from slacktide.solvers.slotted import kind_of_move
 
 SAME = 1e-9  # amounts of work or money closer than this are equal
 BEAM = 64
-"""How many ways to have come to a slot are followed at once where the grid is not exact; paying whole slots
-makes more of them look alike, so that twice as many are."""
+"""How many labels of a slot are followed if the grid is not exact; twice as many if whole slots are paid,
+because then more of them look alike."""
 
 
 class SlotValues(NamedTuple):
@@ -63,7 +63,7 @@ class SlotValues(NamedTuple):
 
 
 class PathLabels(NamedTuple):
-    """The ways to have come to each slot that are worth following, and the best way to an end."""
+    """The labels of each slot that are worth following, and the best end of the job found so far."""
 
     counts: Ints  # how many there are, by slot; the other arrays are by slot and label
     holding: Ints
@@ -137,7 +137,7 @@ def copy_slot(values: Grid, rows: Ints, other: Grid, other_rows: Ints) -> None:
 def sweep_segment(
     frame: JobFrame, future: Future, edge: Edge, values: SlotValues, first: int, count: int
 ) -> None:
-    """Compute the values of a segment's slots out of those just after it, which are in their place."""
+    """Compute the values of a segment's slots from those just after it, which are in `inside[count]`."""
     for i in range(count - 1, -1, -1):
         slot = first + i
         if slot > 0:  # at slot 0 there is one state only, and the search tries its targets itself
@@ -166,7 +166,7 @@ def sweep(frame: JobFrame, future: Future, edge: Edge, values: SlotValues) -> No
 
 @compilable
 def sweep_again(frame: JobFrame, future: Future, edge: Edge, values: SlotValues, slot: int) -> None:
-    """Compute the values of the segment that begins with a slot once more, if they are not there."""
+    """Compute the values of the segment that begins with this slot again, unless they are in memory."""
     segment = slot // frame.segment
     if segment > 0 and slot == segment * frame.segment:
         count = min(frame.segment, frame.terms.deadline_slots - slot)
@@ -194,7 +194,7 @@ def lowest_score(labels: PathLabels, slot: int) -> float:
 
 @compilable
 def keep(labels: PathLabels, slot: int, new: Label) -> None:
-    """Put a label among those of its slot: in place of one it makes useless, or a free one, or the worst.
+    """Keep a label of a slot: in place of one that it makes useless, in a free place, or for the worst one.
 
     Of two labels in the same state, one with no more work left and no more paid makes the other useless.
     """
@@ -236,7 +236,7 @@ def branch(
 ) -> None:  # fmt: skip
     """Try every target from one label of a slot.
 
-    The one hot loop of the forward run, so it calls nothing that most targets would need but what is inlined.
+    This is the hot loop of the forward run, so whatever most targets need is written out or inlined.
     """
     # For each target g from the label (h, l, y, paid): the pause q by the kind of move; then either the job
     # ends inside the slot, or the deadline follows, or score = J_{t+1}(g, q - slot, y - gain) - paid - bill.
@@ -301,7 +301,7 @@ def search(
     labels.holding[0, 0], labels.left[0, 0] = 0, 0
     labels.work[0, 0], labels.paid[0, 0] = frame.terms.work_gpu_hours, 0.0
     for slot in range(frame.terms.deadline_slots):
-        # Only one segment of values is in memory: the next one is worked out from the slot kept after it.
+        # Only one segment of values is in memory: the next one is computed from the slot kept after it.
         sweep_again(frame, future, edge, values, slot)
         for target in range(len(prices)):
             prices[target] = usd_per_hour(frame, future, slot, target)

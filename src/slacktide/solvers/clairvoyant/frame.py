@@ -38,7 +38,7 @@ WHOLE_SLOT_CELLS = 6
 
 MAX_PAUSE_SLOTS = 1_000  # the longest restart, in slots: each slot of it is a state of its own
 
-FEWEST_CELLS = 64  # below this a grid says nothing; a problem that leaves room for fewer is refused
+FEWEST_CELLS = 64  # a coarser grid is useless; a problem with memory for fewer cells is refused
 
 
 class JobFrame(NamedTuple):
@@ -133,8 +133,8 @@ def frame(job: Job, slot_hours: float, accuracy: float, *, may_be_exact: bool = 
 def without_losses(job: Job, slot_hours: float) -> Slotted:
     """Lay a job on slots as the clairvoyant sees it; raises InputError if there is no slot for it.
 
-    Who knows the future checkpoints just before each loss, does not run out of money, and ends late work as
-    fast as can be.
+    Spot that is lost takes no work with it, because its checkpoint is made just before; late work is ended
+    as fast as possible.
     """
     bare = slotted(job, slot_hours)
     if bare.deadline_slots < 1:
@@ -153,7 +153,7 @@ def check_pauses(terms: Slotted) -> None:
 
 
 def _check_holdings(job: Job, pauses: int) -> None:
-    """Raise InputError when a job has more holdings than a grid of any use could be kept for."""
+    """Raise InputError when a job has so many holdings that no useful grid fits into memory."""
     count = 1 + sum(width + 1 for width in job.widths)
     if count * pauses * FEWEST_CELLS > STORED_NUMBERS:
         raise InputError(
@@ -163,7 +163,7 @@ def _check_holdings(job: Job, pauses: int) -> None:
 
 
 def common_step(gains: Floats) -> float:
-    """Return the greatest step of which all gains are multiples, or 0 where there is none to speak of.
+    """Return the greatest step of which all gains are multiples, or 0 if there is none or only a tiny one.
 
     Euclid's algorithm on floats: a remainder under the tolerance counts as none.
     """
@@ -181,7 +181,7 @@ def common_step(gains: Floats) -> float:
                 rest = 0.0
     if step < 1e-6 * float(amounts.max()):
         return 0.0
-    # Remainders gather rounding; dividing the greatest amount by a whole number takes it out again.
+    # Remainders accumulate rounding; dividing the greatest amount by a whole number removes it again.
     step = float(amounts.max()) / round(float(amounts.max()) / step)
     off = np.abs(amounts / step - np.round(amounts / step))
     return step if float(off.max()) < 1e-7 else 0.0
@@ -204,19 +204,19 @@ def _transitions(
 
 
 def _segment(numbers_per_slot: int, slots: int) -> int:
-    """Return how many slots' values to keep at once: all, or about the root of their number.
+    """Return how many slots' values to keep at once: all, or about the square root of their number.
 
-    With segments of the root's length two times the root of the slots are kept, and each is worked out twice.
+    With segments of that length, twice the root of the slots are kept, and each slot is computed twice.
     """
     return slots if numbers_per_slot * (slots + 1) <= STORED_NUMBERS else math.ceil(math.sqrt(slots))
 
 
 def _most_cells(numbers_per_point: int, slots: int) -> int:
-    """Return the finest grid of which a root's worth of slots, twice, fits into memory."""
+    """Return the most cells with which twice the square root of the slots fits into memory."""
     return STORED_NUMBERS // (numbers_per_point * (2 * math.ceil(math.sqrt(slots)) + 3)) - 2
 
 
-NEVER = -1e30  # the value of what cannot be done; finite, so that nought times it is nought
+NEVER = -1e30  # the value of what cannot be done; finite, so that 0 times it is 0
 
 
 Grid = Floats
@@ -241,7 +241,7 @@ class Edge(NamedTuple):
 
 @compilable
 def worth(frame: Numbers, finish_hours: float) -> float:
-    """Return what a result at this time is worth; a hard deadline is met elsewhere, so only cost counts."""
+    """Return what a result at this time is worth; 0 with a hard deadline, where only cost is compared."""
     if frame.hard:
         return 0.0
     if finish_hours <= frame.terms.deadline_hours + TIME_TOLERANCE_HOURS:
@@ -272,7 +272,7 @@ def usd_per_hour(frame: Numbers, future: Future, slot: int, holding: int) -> flo
 def look_ahead(
     frame: Numbers, future: Future, start: int, spot_usd: Floats, on_demand_usd: Floats, spot_gpus: Ints
 ) -> None:
-    """Copy the quotes from a start on; after the pool's end only on demand is left, at its last price."""
+    """Copy the quotes from a start on to `future`; after the pool's end only on demand, at its last price."""
     widest = len(frame.terms.rate) - 1
     for slot in range(len(future.spot_usd)):
         at = min(start + slot, len(spot_gpus) - 1)
@@ -286,7 +286,7 @@ def look_ahead(
 
 @compilable
 def replay(frame: Numbers, future: Future, plan: Ints, spot: Ints, on_demand: Ints, out: Floats) -> None:
-    """Live through a plan; fills in what it holds and one row of COLUMNS. No plan means fastest on demand."""
+    """Run a plan through physics; fills in what it holds and a row of COLUMNS. -1 is fastest on demand."""
     terms = frame.terms
     state = JobState(0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, np.inf, False)
     for column in range(len(out)):
@@ -311,7 +311,7 @@ def replay(frame: Numbers, future: Future, plan: Ints, spot: Ints, on_demand: In
 
 
 def empty_future(frame: Numbers) -> Future:
-    """Allocate the quotes of one start: up to the deadline, and as long after it as the work may take."""
+    """Allocate the quotes of one start: up to the deadline, and for as long after it as all work may take."""
     terms = frame.terms
     longest = terms.restart_hours + terms.work_gpu_hours / terms.rate[terms.fastest]
     late = math.ceil(longest / terms.slot_hours) + 3

@@ -1,4 +1,4 @@
-"""Which holdings the clairvoyant of a wide job tries: all of them, or a choice where they are too many.
+"""Which holdings the clairvoyant of a wide job tries: all of them, or a selection if there are too many.
 
 A job of up to n GPUs has about n²/2 holdings: 45 for eight GPUs, 5,151 for a hundred, 501,501 for a thousand.
 Where trying all would take too long, spot and on-demand GPUs are counted in *levels*: a few numbers of GPUs,
@@ -39,12 +39,12 @@ class GpuLevels(NamedTuple):
 
 
 def count_all(job: Job, most_spot_gpus: int) -> int:
-    """Return how many holdings a job may have where at the most this many spot GPUs are offered."""
+    """Return how many holdings a job may have if at most this many spot GPUs are ever offered."""
     return 1 + sum(min(width, most_spot_gpus) + 1 for width in job.widths)
 
 
 def all_holdings(job: Job, most_spot_gpus: int) -> HoldingPairs:
-    """Return every holding that a job may have where at the most this many spot GPUs are offered."""
+    """Return every holding that a job may have if at most this many spot GPUs are ever offered."""
     totals = (0, *job.widths)
     spots = [np.arange(min(total, most_spot_gpus) + 1, dtype=np.int64) for total in totals]
     width = np.repeat(np.array(totals, dtype=np.int64), [len(each) for each in spots])
@@ -53,7 +53,7 @@ def all_holdings(job: Job, most_spot_gpus: int) -> HoldingPairs:
 
 
 def holdings_within(job: Job, fastest: int, most_spot_gpus: int, most: int) -> HoldingPairs:
-    """Return all holdings of a job if they are at most this many, else those of as many levels as fit."""
+    """Return all holdings of a job if they are at most `most`, else those of as many levels as fit."""
     if count_all(job, most_spot_gpus) <= most:
         return all_holdings(job, most_spot_gpus)
     for levels in LEVELS:
@@ -85,7 +85,7 @@ def levels_of(holdings: HoldingPairs, widest: int) -> GpuLevels:
 
 
 def _spread(most: int, count: int) -> Iterable[int]:
-    """Return 0 and about this many whole numbers up to the greatest, neighbours in about one proportion."""
+    """Return 0 and about `count` whole numbers up to `most`, in about a geometric series."""
     if most <= count:
         return range(most + 1)
     return {0, *np.geomspace(1, most, count).round().astype(int).tolist()}

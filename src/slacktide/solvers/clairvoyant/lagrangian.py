@@ -1,4 +1,4 @@
-"""The clairvoyant of wide jobs: work at a price instead of on a grid.
+"""The clairvoyant of wide jobs, by Lagrangian relaxation: work has a price instead of an amount on a grid.
 
 The programme of `sweep` keeps a value for every amount of work left and every holding: for a hundred GPUs
 that is too much. Here work has a *price* of λ USD per GPU-hour and its amount is left out. With p_g what
@@ -14,9 +14,9 @@ which is the recursion of `sweep` without y: a slot takes a few operations for e
 
 - *a bound* (Lagrange): for every λ, max_R (V(R) + λ R) - λ W + J_0 is at least the value less cost of any
   plan, where V(R) is the value less cost of doing R after the deadline (see `bound`);
-- *plans*: for a small λ the best targets do too little work, for a great one too much. `wide` closes in on
-  where they do just enough; plans that follow the one side up to some slot and the other side from there
-  on are run through the true physics, and the best of them counts.
+- *plans*: with a small λ the best targets do too little work, with a great one too much. `wide` searches for
+  the λ with which they do just enough; plans that follow the targets of one side up to some slot and those
+  of the other side from there on are run through the true physics, and the best of them is taken.
 
 So the plan is a real one, and its distance from the bound says what a better one could gain at the most.
 """
@@ -101,7 +101,7 @@ def best_parts(wide: Wide, room: SweepBuffers) -> None:
 def sweep_priced(wide: Wide, future: Future, price: float, room: SweepBuffers, targets: Targets) -> float:
     """Sweep back from the deadline with work at a price; fills targets[slot, left, holding], returns J_0.
 
-    Where only J_0 is wanted, one slot of targets is room enough.
+    If only J_0 is wanted, `targets` may have a single slot.
     """
     holdings, lefts = len(wide.spot), len(wide.pauses.left_hours)
     later, values = room.later, room.values
@@ -127,7 +127,7 @@ def sweep_priced(wide: Wide, future: Future, price: float, room: SweepBuffers, t
                 if room.kept[holding] >= value:
                     target, value = holding, room.kept[holding]
                 targets[slot % len(targets), left, holding], values[left, holding] = target, value
-        later, values = values, later  # swapped, so that two slots' values are all that is kept
+        later, values = values, later  # swapped, so that only two slots' values are kept
     return float(later[0, 0])
 
 
@@ -167,9 +167,9 @@ def better_plan(
     wide: Wide, future: Future, low: Targets, high: Targets, switches: Ints,
     plan: Ints, spot: Ints, on_demand: Ints, row: Floats, best_plan: Ints, best: float,
 ) -> float:  # fmt: skip
-    """Try plans that go from one set of targets to the other at these slots, and the other way about.
+    """Try plans that change from one set of targets to the other at these slots, in both directions.
 
-    Keeps the plan of greatest utility that is in time where it must be; returns that utility.
+    Keeps the plan of greatest utility, without those that miss a hard deadline; returns that utility.
     """
     for way in range(2):
         first, then = (low, high) if way == 0 else (high, low)

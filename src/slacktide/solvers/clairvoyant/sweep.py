@@ -132,7 +132,7 @@ def edge_stay(
 def edge_fewer(
     frame: JobFrame, future: Future, edge: Edge, slot: int, left: int, most: Floats, value: Floats
 ) -> None:
-    """Let each holding go over to any part of itself; there are few holdings, so pair by pair."""
+    """Let each holding shrink to any part of itself; pair by pair, because there are few holdings."""
     shrink = frame.pauses.shrink[frame.pauses.stay[left]]
     if shrink == frame.pauses.restart:
         return
@@ -146,7 +146,7 @@ def edge_fewer(
 
 @compilable
 def ahead(most: float, value: float, best_most: float, best_value: float) -> bool:
-    """Whether one way does more work than another, or as much for less."""
+    """Whether one way does more work than another, or as much at a higher value (less cost)."""
     if most > best_most + TIE_GPU_HOURS:
         return True
     return most > best_most - TIE_GPU_HOURS and value > best_value
@@ -154,7 +154,7 @@ def ahead(most: float, value: float, best_most: float, best_value: float) -> boo
 
 @compilable
 def take_edge(edge: Edge, slot: int, left: int, holding: int, most: float, value: float) -> None:
-    """Let a state do better by one more way; ties in work never lower it by a rounding."""
+    """Improve a state's edge by one more way to go on, if it does more work, or as much for less."""
     old_most = edge.most_gpu_hours[slot, left, holding]
     if ahead(most, value, old_most, edge.value_usd[slot, left, holding]):
         edge.value_usd[slot, left, holding] = value
@@ -209,7 +209,7 @@ def copy(target: Floats, other: Floats) -> None:
 
 @compilable
 def raise_to(target: Floats, other: Floats) -> None:
-    """Raise each value to another where that is greater."""
+    """Raise each value to that of the other row where it is greater."""
     for i in range(len(target)):
         target[i] = other[i] if other[i] > target[i] else target[i]
 
@@ -289,10 +289,10 @@ def step_back(
     later: Grid, later_rows: Ints,
     values: Grid, rows: Ints, subset: Grid,
 ) -> None:  # fmt: skip
-    """Compute the values of one slot, from grid point `low` on, out of the next slot's.
+    """Compute the values of one slot, from grid point `low` on, from those of the next slot.
 
-    `values[left, rows[left, h]]` is the row of holding h: holdings for which only "anything" is
-    left share the row of holding nothing instead of copying it.
+    `values[left, rows[left, h]]` is the row of holding h: holdings that can only restart (the third row of
+    the recursion) share the row of holding nothing instead of copying it.
     """
     offered, holdings, lefts = future.spot_gpus[slot], len(frame.spot), len(frame.pauses.left_hours)
     # The third row of the recursion first: it is the same for all holdings.

@@ -1,4 +1,4 @@
-"""The clairvoyant of a wide job from one start: work is priced, plans are tried, and the rest is bounded."""
+"""The clairvoyant of a wide job: searches the price of work, tries plans, bounds what a better one gains."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ from slacktide.solvers.clairvoyant.lagrangian import (
 from slacktide.solvers.slotted import Slotted, list_pauses
 
 BENDS = (0.0, 0.003, 0.03, 0.1)
-"""How much more concave the speedup is taken to be when plans are sought: with a straight one either all
-GPUs pay at a price or none, and no price shows a plan between."""
+"""How much more concave the speedup is made when plans are searched for: with a straight one either all GPUs
+pay at a price or none, and no price leads to a plan in between."""
 CLOSE = 3e-4  # prices closer than this share are close enough
 TRIES = 60  # the most prices that are tried for one bend
 SWITCHES = 96  # slots at which plans may go from the targets of one price to those of another
 STATE_NS, SHRINKING_NS = 400, 1000
-"""What a state (slot, holding and pause) of a wide job costs about, in nanoseconds of CPU, over all sweeps;
-and where letting go of workers costs less than a restart, so that parts of holdings count."""
+"""About how many nanoseconds of CPU a state (slot, holding and pause) of a wide job takes, over all sweeps;
+SHRINKING_NS if a shrink pauses less than a restart, so that parts of holdings are compared as well."""
 BOUNDED_STATES = 40_000_000
-"""Up to this many states, all holdings are swept once more for the bound where plans are made of some."""
+"""Where plans are made of some holdings only, all are swept for the bound if they have no more states."""
 MOST_STATES = 12_000_000  # the most states whose targets are kept, 4 bytes each, three times over
 
 
@@ -62,7 +62,7 @@ class BestPlan(NamedTuple):
 
 
 class WideBuffers(NamedTuple):
-    """Arrays that every start uses again."""
+    """Arrays that all starts share."""
 
     future: Future
     room: SweepBuffers
@@ -74,7 +74,7 @@ class WideBuffers(NamedTuple):
 
 
 class Bracket(NamedTuple):
-    """Two prices of work between which it is just done: their targets, the bound on the way, the price."""
+    """The targets of two close prices, for too little and enough work; the least bound; the last price."""
 
     low: Targets
     high: Targets
@@ -125,7 +125,7 @@ class WideSolver:
         return BestPlan(memory.spot.copy(), memory.on_demand.copy(), row, spare)
 
     def _bound(self, found: Bracket) -> float:
-        """Return the bound over all holdings; infinite where sweeping them would take too long."""
+        """Return the bound over all holdings; infinite if sweeping them would take too long."""
         if self.complete:
             return found.most_usd
         if self._whole is None:
@@ -167,14 +167,14 @@ def _empty_room(wide: Wide) -> SweepBuffers:
 
 
 def _bent(wide: Wide, bend: float) -> Wide:
-    """Return a job as if its speedup were a little more concave, so that no two widths pay alike."""
+    """Return the job with a slightly more concave speedup, so that no two widths pay equally."""
     rate = wide.terms.rate
     bent = rate * (1.0 - bend * np.arange(len(rate)) / len(rate))
     return wide._replace(terms=wide.terms._replace(rate=bent))
 
 
 def _bracket(wide: Wide, bent: Wide, memory: WideBuffers, price: float) -> Bracket:
-    """Close in on the price at which the work is just done, from a first guess."""
+    """Search for the price at which the work is just done, from a first guess, by bisection."""
     late, work = late_work(wide, memory.future), wide.terms.work_gpu_hours
     low, high, free = memory.targets
     lower, upper, most = 0.0, math.inf, math.inf
@@ -192,7 +192,7 @@ def _bracket(wide: Wide, bent: Wide, memory: WideBuffers, price: float) -> Brack
 
 
 def _between(lower: float, upper: float) -> float:
-    """Return a price between two, or beyond the one that is known."""
+    """Return the next price to try; `upper` is infinite and `lower` 0 as long as they are not known."""
     if upper == math.inf:
         return 1.5 * lower
     return math.sqrt(lower * upper) if lower > 0.0 else upper / 1.5
@@ -201,13 +201,13 @@ def _between(lower: float, upper: float) -> float:
 def _above(
     wide: Wide, future: Future, room: SweepBuffers, late: Late, price: float, targets: Targets
 ) -> float:
-    """Return the bound that a price of work shows; fills in its targets."""
+    """Return the bound at this price of work, and fill in `targets`, the best ones at it."""
     value = compiled(sweep_priced)(wide, future, price, room, targets)
     return float(late.head(price)[0] - price * wide.terms.work_gpu_hours + value)
 
 
 def _plan(wide: Wide, memory: WideBuffers, found: Bracket, row: Floats, best: float) -> float:
-    """Leave the best plan so far in `memory.best_plan`; returns its utility, NEVER where none is in time."""
+    """Leave the best plan so far in `memory.best_plan`; return its utility, NEVER if none is in time."""
     switches = np.unique(np.linspace(0, wide.terms.deadline_slots, SWITCHES).round().astype(np.int64))
     utility = compiled(better_plan)(
         wide, memory.future, found.low, found.high, switches, memory.plan, memory.spot, memory.on_demand, row,

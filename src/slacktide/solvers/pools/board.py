@@ -1,4 +1,4 @@
-"""A job in several pools as the bare numbers that the sweep over pools reads."""
+"""Lays out a job in several pools as the arrays that the clairvoyant's sweep over pools reads."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from slacktide.solvers.slotted import SAME_PAUSE_HOURS, Slotted, distinct, left_
 
 EXACT_POINTS = 16_384
 """The most points of slack for which a grid without any rounding is preferred to a coarser one."""
-COARSE_POINTS = 1_500  # about how many points a grid has on which values are read between points
+COARSE_POINTS = 1_500  # about how many points a grid has if values must be interpolated between points
 STORED_NUMBERS = 60_000_000  # the most values kept in memory at a time, 8 bytes each
 
 
 def lay_out(jobs: Sequence[Job], slot_hours: float, move_hours: Floats, move_usd: Floats) -> Board:
     """Lay out a job for the sweep: `jobs[r]` is the job as it is in pool r, moves are [from, to].
 
-    Raises InputError where it cannot be solved: too many holdings for the memory there is.
+    Raises InputError if solving it would need too much memory: too many pools, holdings or points.
     """
     bare = [without_losses(job, slot_hours) for job in jobs]
     for one in bare:
@@ -94,7 +94,7 @@ def _pauses(bare: Sequence[Slotted], move_hours: Floats) -> tuple[Floats, Floats
 
 
 def _shrinks(bare: Sequence[Slotted], left: Floats, ahead: Floats) -> Ints:
-    """Return what lies ahead of who only lets workers go; -1 where it is as long as a start."""
+    """Return the pause ahead after only letting workers go, by pool and pause left; -1 if a restart's."""
     rows = []
     for one in bare:
         waits = np.maximum(left, one.shrink_hours)
@@ -105,7 +105,7 @@ def _shrinks(bare: Sequence[Slotted], left: Floats, ahead: Floats) -> Ints:
 def _cell(
     slot_hours: float, rate: Floats, ahead: Floats, fastest: float, most_hours: float
 ) -> tuple[float, int]:
-    """Return the hours of a cell of slack, and how many make a slot: one without rounding if there is one."""
+    """Return the hours of a cell of slack, and cells per slot; a cell without rounding if there is one."""
     productive = np.maximum(0.0, slot_hours - ahead)
     paces = np.unique(rate[rate > 0.0])
     losses = slot_hours - productive[:, None] * paces[None, :] / fastest
@@ -117,7 +117,7 @@ def _cell(
 
 
 def _latest(bare: Sequence[Slotted], move_hours: Floats) -> float:
-    """Return how far behind a job may be at a soft deadline: all of its work, begun then."""
+    """Return how many hours a job may be behind at a soft deadline: all its work, started only then."""
     longest = max(one.work_gpu_hours / one.rate[one.fastest] + one.restart_hours for one in bare)
     return float(longest + move_hours.max())
 
@@ -125,8 +125,8 @@ def _latest(bare: Sequence[Slotted], move_hours: Floats) -> float:
 def at_deadline(board: Board, quotes: Quotes) -> Floats:
     """Return what is still to be paid at the deadline's slot, by pool, holding, pause left and slack.
 
-    After a hard deadline nothing counts. After a soft one the rest is done as fast as can be on demand, in
-    the pool where that is best; who holds just that there already goes on.
+    After a hard deadline nothing counts. After a soft one the rest is done as fast as possible on demand, in
+    the pool where that is best; a job that holds exactly that already continues without a restart.
     """
     shape = len(board.rate), len(board.spot), len(board.left_hours), board.points
     if board.hard:
@@ -151,7 +151,7 @@ def at_deadline(board: Board, quotes: Quotes) -> Floats:
 
 
 def _owed(board: Board, usd: Floats, gpus: int) -> Floats:
-    """Return what 0, 1, 2 … whole slots cost from the deadline's on; prices stay as they are last."""
+    """Return what these on-demand GPUs cost for 0, 1, 2 … whole slots from the deadline's slot on."""
     prices = usd[board.slots :]
     owed: Floats = np.concatenate([[0.0], np.cumsum(prices * gpus * board.slot_hours)])
     return owed

@@ -1,4 +1,4 @@
-"""The joint programme: what a job that may sit in any of a few pools still has to pay, on average.
+"""The joint programme of roaming-horizon: what a job that may be in several pools still pays, on average.
 
 A pool offers one of a few levels of spot, 0 for none; s says which level each pool is at, as a number whose
 digits are the levels. A job is idle with its checkpoint in pool r, or in a *seat*: a pool with some GPUs
@@ -11,14 +11,14 @@ hours costs
     stay      price * L + E(same seat, x - loss)                        loss: what a slower seat loses
     start j   move(r, r_j) + price_j * L + E(seat j, x - loss - pause)  for every seat that is there
 
-or the price of the hours in which the work ends, where it ends inside the step. The expectation is taken pool
+or only the price of the hours until the work ends, if it ends inside the step. The expectation is taken pool
 by pool in place: mixing the values of s over one pool's levels is a sum of a few rows, so all of them cost
 R * levels rows for each s and not one for each other s. Steps may be longer than a slot; a pause is served in
 the step in which it begins.
 
-Slack lies on a grid that is fine near nought, where every pause counts, and coarse far from it; between two
-points values are read on a straight line. Below the lowest point there is nothing for a hard deadline; for a
-soft one each hour costs what the caller says.
+Slack lies on a grid that is fine near 0, where every pause counts, and coarse far from it; between two points
+values are interpolated. Below the lowest point a hard deadline is missed; with a soft one each hour costs
+what the caller says.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ import numpy as np
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.compiled import compilable
 
-IMPOSSIBLE_USD = 1e9  # what cannot be done costs this, times its chance: more than any bill, and finite
+IMPOSSIBLE_USD = 1e9  # the cost of what cannot be done: more than any bill, but finite as it enters means
 
 
 class Seats(NamedTuple):
-    """Where a job may sit, as bare numbers."""
+    """The seats that a job may be in, and the grid of slack, as bare numbers."""
 
     levels: Ints  # [pool]: how many levels a pool may be at, none included
     pool: Ints  # [seat]
     level: Ints  # [seat]: the level that its pool must be at; 0 for one that is all on demand
     usd_per_hour: Floats  # [seat]
-    speed: Floats  # [seat]: how fast the job is there, where 1 is the pace that slack is measured with
+    speed: Floats  # [seat]: the job's pace there, as a multiple of the pace that slack is measured with
     lost_hours: Floats
-    """[seat]: the slack that goes with the work since a checkpoint when its spot is taken, on average."""
+    """[seat]: the slack lost on average when its spot is taken, with the work since the last checkpoint."""
     move_usd: Floats  # [from pool, to pool]
     pause: Ints  # [from pool, to pool]: which of `pause_hours` a start costs
     pause_hours: Floats
@@ -52,9 +52,9 @@ class Seats(NamedTuple):
 
 @compilable
 def place_shifts(grid: Floats, lost_hours: float, low: Ints, weight: Floats) -> None:
-    """Find for each point where it lies after a loss of slack: between `low` and the next, by a weight.
+    """Fill in between which points each point lies after a loss of slack: `low` and the next, by a weight.
 
-    Above the highest point there is nothing more to gain; `low` is -1 below the lowest one.
+    More slack than the highest point counts as the highest; below the lowest one `low` is -1.
     """
     last = len(grid) - 1
     for point in range(last + 1):
@@ -118,7 +118,7 @@ def expect(values: Floats, levels_of: Ints, change: Floats, out: Floats) -> None
 
 @compilable
 def ends_inside(seats: Seats, seat: int, pause_hours: float, span: float, left: float, row: Floats) -> None:
-    """Put in the price of the hours held where the work ends inside the step."""
+    """Overwrite costs by the price of the hours held at points where the work ends inside the step."""
     usd, speed = seats.usd_per_hour[seat], seats.speed[seat]
     for point in range(len(row) - 1, -1, -1):
         held = pause_hours + max(0.0, left - seats.slack_hours[point]) / speed
@@ -131,10 +131,10 @@ def ends_inside(seats: Seats, seat: int, pause_hours: float, span: float, left: 
 def place_seat_shifts(
     seats: Seats, span: float, still_low: Ints, still_weight: Floats, low: Ints, weight: Floats
 ) -> None:
-    """Find where slack lies after a step of this length, in each seat: kept, and begun under each pause.
+    """Fill in where slack lies after a step of this length in each seat: if kept, and if begun, by pause.
 
-    A seat loses what it is slower than the pace of slack; one that begins, its pause as well, also the part
-    of it that does not fit into the step.
+    A seat loses slack by being slower than the pace that slack is measured with; one that is begun also
+    loses its whole pause, including what does not fit into the step.
     """
     for seat in range(len(seats.pool)):
         still = span * (1.0 - seats.speed[seat])
@@ -215,7 +215,7 @@ def solve(seats: Seats, hours: Floats, left_hours: Floats, change: Floats, end: 
 
 @compilable
 def expected_usd(seats: Seats, values: Floats, chance: Floats, mode: int, slack_hours: float) -> float:
-    """Return the mean over pools that are at levels by these chances [pool, level] of one mode's value."""
+    """Return the mean of one mode's value if each pool is at its levels by these chances [pool, level]."""
     grid, total = seats.slack_hours, 0.0
     last = len(grid) - 1
     at, share, below = last, 0.0, 0.0

@@ -1,10 +1,9 @@
-"""The clairvoyant over pools: the best that could have been done in all of them, had they been known.
+"""The clairvoyant over pools: the best plan for a job that may move between pools whose quotes are all known.
 
-The sweep says what is still to be paid from every state; the plan is read off forwards, by the true slack,
-and lived through the one progress. Where all losses of slack have a common step nothing is
-rounded, and the plan is the best there is; elsewhere it is a real one that may miss it by a little. As in one
-pool it leaves out, in the job's favour, what forced losses cost in work, the maximum cost, and that on demand
-may be out of stock.
+The sweep computes what is still to be paid from every state; the plan is read off forwards, by the true
+slack, and run through `physics`. If all losses of slack have a common step, nothing is rounded and the plan
+is the best there is; otherwise it is a real plan that may be slightly worse. As in one pool it leaves out, in
+the job's favour, what forced losses cost in work, the maximum cost, and that on demand may be out of stock.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ LATE_SLOTS = 2  # how many more quotes are read after the slots in which late wo
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Schedule:
-    """Where to be and what to hold in each slot, and what it comes to."""
+    """Which pool to be in and what to hold in each slot, what that costs, and when the job is done."""
 
     pools: Ints  # by slot, the number of the pool
     spot_gpus: Ints
@@ -50,7 +49,7 @@ class Schedule:
 def quotes_of(pools: Sequence[Pool], start: int, slots: int) -> Quotes:
     """Return what all pools quote from a slot of the first one on, on its clock.
 
-    Before a pool's series there is nothing to be had in it; after it only on demand, at the last price.
+    Before a pool's series it offers nothing; after it only on demand, at the last price.
     """
     columns = [_column(pool, pools[0], start, slots) for pool in pools]
     spot_usd, on_demand_usd, spot_gpus = (np.stack(parts, axis=1) for parts in zip(*columns, strict=True))
@@ -88,7 +87,7 @@ def optimum(
 
 
 def _late_hours(board: Board) -> float:
-    """Return how long all the work may take from the deadline on."""
+    """Return how many hours the work may take from the deadline on, at the most."""
     lowest = board.most_hours - (board.points - 1) * board.cell_hours
     slowest = min(float(rates.max()) for rates in board.rate)
     return max(0.0, -lowest) * board.fastest_rate / slowest + float(board.ahead_hours.max())
@@ -98,7 +97,7 @@ def _late_hours(board: Board) -> float:
 def cost_into(
     board: Board, quotes: Quotes, slot: int, pool: int, holding: int, pause: int, slack: float, later: Floats
 ) -> float:
-    """Return what going into a slot with one holding costs from a true slack; `lower_to` for one number."""
+    """Return the cost from a slot on with one holding, from one true slack; `lower_to` does a whole row."""
     hourly = (
         quotes.spot_usd[slot, pool] * board.spot[holding]
         + quotes.on_demand_usd[slot, pool] * board.on_demand[holding]
@@ -161,7 +160,7 @@ def choose(
 
 
 def _plan(board: Board, quotes: Quotes, kept: Floats, every: int) -> list[tuple[int, int]]:
-    """Read the best plan off: pool and holding by slot, until the work is done or the deadline comes."""
+    """Return the best plan: pool and holding by slot, until the work is done or the deadline comes."""
     back, best = compiled(step_back), compiled(choose)
     plan: list[tuple[int, int]] = []
     pool = holding = left = 0
@@ -187,7 +186,7 @@ def _plan(board: Board, quotes: Quotes, kept: Floats, every: int) -> list[tuple[
 
 
 def _segment(back: object, board: Board, quotes: Quotes, kept: Floats, every: int, slot: int) -> list[Floats]:
-    """Return the values after each slot of a piece of the plan, the first one first."""
+    """Return the values after each of `every` slots from `slot` on, computed again from those kept."""
     assert callable(back)
     end = min(slot + every, board.slots)
     later = kept[slot // every] if end == slot + every else at_deadline(board, quotes)
@@ -209,7 +208,7 @@ def _lived(
     move_hours: Floats,
     move_usd: Floats,
 ) -> Schedule:
-    """Live through a plan; none means the fastest width on demand, where that is cheapest."""
+    """Run a plan through physics; after it, or without one, the fastest on-demand width in the best pool."""
     free = [progress.terms(job, move_hours=move_hours[:, at]) for at, job in enumerate(jobs)]
     terms = [one._replace(checkpoint_hours=0.0, after_deadline=FINISH_FAST) for one in free]
     lives = [_live(jobs[0], terms, board, quotes, plan, move_usd, rescue) for rescue in range(len(jobs))]
@@ -242,7 +241,7 @@ def _live(
     move_usd: Floats,
     rescue: int,
 ) -> tuple[JobState, list[tuple[int, int, int]], list[float]]:
-    """Live through a plan, and after it on demand in one pool; return what was held, and paid for moves."""
+    """Run a plan, then on demand in pool `rescue`; return the end, what was held, and each move's cost."""
     tariff = tariff_of(job.billing, board.slot_hours)
     state, held, moved = JobState(pool=plan[0][0] if plan else rescue), list[tuple[int, int, int]](), []
     while not state.ended:

@@ -2,8 +2,8 @@
 
 A state is (pool r, holding h, pause left l, slack x): the slack is the time that is left less the time that
 the rest of the work takes on the fastest holding of all pools. Work at that pace keeps the slack, everything
-else loses some: an idle slot all of its hours, a pause what it lasts, a slower holding the rest. So a hard
-deadline is met exactly where the slack does not fall below nought, and no rounding moves that edge.
+else loses some: an idle slot all of its hours, a pause its length, a slower holding part of the slot. So a
+hard deadline is met exactly if the slack does not fall below 0, and no rounding moves that edge.
 
 Going into slot t with holding g in pool r under pause q costs, with p what g costs per hour and ρ its pace,
 
@@ -16,8 +16,8 @@ Staying keeps the pause that is left, letting go waits for a shrink at least, an
     any_o(x) = min( J_{t+1}(o, none, 0, x - slot), min_r start_r^(restart + move hours from o)(x) + move USD )
     J_t(r, h, l, x) = min( C_rh^l, min_{g <= h'} C_rg^max(l, shrink), any_r(x) )
 
-so a start is worked out once for each pool and pause, not for each pair of holdings. Nothing has to be
-carried from a pool in which no work was done: that is one slack in each slot, and there every move is free.
+so a start is computed once for each pool and pause, not for each pair of holdings. A job that has done no
+work has no checkpoint to copy: that is a single slack in each slot, and there every move is free.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import numpy as np
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.compiled import compilable
 
-NEVER_USD = 1e30  # what cannot be done costs this; finite, so that nought times it is nought
+NEVER_USD = 1e30  # the cost of what cannot be done; finite, so that 0 times it is 0
 
 
 class Board(NamedTuple):
@@ -48,9 +48,9 @@ class Board(NamedTuple):
     rate: Floats  # [r, h]: progress per hour; 0 where the job may not hold that there
     left_hours: Floats  # [l]: the pauses that may be left over when a slot begins; 0 comes first
     ahead_hours: Floats  # [q]: the pauses that may lie ahead inside a slot
-    stay: Ints  # [l]: what lies ahead of who keeps all workers
-    shrink: Ints  # [r, l]: what lies ahead of who only lets some go; -1 where that is a start like any other
-    start: Ints  # [o, r]: what lies ahead of who starts in pool r with a checkpoint in pool o
+    stay: Ints  # [l]: the pause ahead if all workers are kept
+    shrink: Ints  # [r, l]: the pause ahead if some are let go and none added; -1 if it is that of a start
+    start: Ints  # [o, r]: the pause ahead after a start in pool r with a checkpoint in pool o
     after: Ints  # [q]: what is left over of it when the next slot begins
     move_usd: Floats  # [o, r]
     most_hours: float  # the slack at the first point; each next one has one cell less
@@ -69,7 +69,7 @@ class Quotes(NamedTuple):
 
 @compilable
 def value_at(board: Board, finish_hours: float) -> float:
-    """Return what a result at this time is worth; a hard deadline is met or not, so only cost counts."""
+    """Return what a result at this time is worth; 0 with a hard deadline, where only cost is compared."""
     if board.hard:
         return 0.0
     if finish_hours <= board.deadline_hours + 1e-6:
@@ -121,9 +121,9 @@ def lower_to(
 
 @compilable
 def step_back(board: Board, quotes: Quotes, slot: int, later: Floats, now: Floats) -> None:
-    """Work out what is still to be paid from every state of a slot, out of the next slot's."""
+    """Compute what is still to be paid from every state of a slot, from those of the next slot."""
     pools, points = len(board.rate), board.points
-    # start_r^q of the recursion: begun[r, q, x], worked out for those pauses that some origin needs.
+    # start_r^q of the recursion: begun[r, q, x], computed for those pauses that some origin needs.
     begun = np.full((pools, len(board.ahead_hours), points), NEVER_USD)
     known = np.zeros((pools, len(board.ahead_hours)), np.bool_)
     for pool in range(pools):
@@ -178,9 +178,9 @@ def step_back(board: Board, quotes: Quotes, slot: int, later: Floats, now: Float
 
 @compilable
 def sweep(board: Board, quotes: Quotes, end: Floats, kept: Floats, every: int) -> Floats:
-    """Sweep back from the deadline, where `end` is still to be paid; return what is at the first slot.
+    """Sweep back from the deadline, where `end` is still to be paid; return the values at the first slot.
 
-    Each `every` slots the values go into `kept`, so that a plan can be read off piece by piece.
+    After every `every` slots the values go into `kept`, so that a plan can be read off piece by piece.
     """
     later = end.copy()
     now = np.full_like(end, NEVER_USD)

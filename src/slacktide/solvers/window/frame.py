@@ -1,6 +1,6 @@
-"""The numbers of one window: its slots, its prices, the pauses that can be left over, its two limits.
+"""The numbers of one window of AHAP: its slots, its prices, the pauses that can be left, its two limits.
 
-Everything here is compilable and free of choices; `programme` says what problem the numbers describe.
+Everything here is compilable; `programme` says what problem the numbers describe.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def frame(terms: Slotted, state: JobState, slot: int, quotes: Floats, reserve: f
     usd = np.empty((slots, 2))
     offered = np.empty(slots, dtype=np.int64)
     for k in range(slots):
-        # Of plans that cost the same, spot first and soon, on demand last and late: spot is in the
-        # market now, and on demand can wait for what the forecast did not see.
+        # Of plans that cost the same, prefer spot, and early; use on demand last, and late: spot is
+        # offered now, and on demand can wait for what the forecast did not see.
         usd[k, 0] = quotes[k, 0] + TILT * highest_usd * k
         usd[k, 1] = quotes[k, 1] + TILT * highest_usd * (2 * slots - k)
         offered[k] = min(max(int(np.rint(quotes[k, 2])), 0), side - 1)
@@ -76,7 +76,7 @@ def frame(terms: Slotted, state: JobState, slot: int, quotes: Floats, reserve: f
         terms.restart_hours, pauses, nexts,
         state.spot_gpus * side + state.on_demand_gpus, len(pauses) - 1,
         terms.work_gpu_hours * end / terms.deadline_hours - done, terms.work_gpu_hours - done,
-        # Spot at just the reserve is to be taken, whatever its last binary digit and the tilt say.
+        # Spot at exactly the reserve price must be taken in spite of rounding and the tilt.
         reserve * (1.0 + 20.0 * TILT), highest_usd,
     )  # fmt: skip
 
@@ -146,7 +146,7 @@ def live(
 
 @compilable
 def outcome(frame: WindowFrame, plan: Ints) -> tuple[float, float, float, float]:
-    """Return a plan's progress and cost until the job is done, and as if it never were."""
+    """Return a plan's progress and cost until the job is done, and those if its work never ended."""
     side, rates, usd, pauses, nexts = (
         frame.side, frame.rate, frame.usd, frame.pauses, frame.nexts
     )  # fmt: skip
@@ -180,6 +180,6 @@ def copy_plan(source: Ints, target: Ints) -> None:
 
 @compilable
 def fill(array: Floats, number: float) -> None:
-    """Write a number everywhere; a loop compiles faster than an assignment of slices."""
+    """Fill an array with a number; a loop compiles faster than an assignment of slices."""
     for index in range(len(array)):
         array[index] = number

@@ -4,10 +4,10 @@ A label is a way to a state (slot, holding, pause left) with its progress and co
 the labels of each slot are moved to all its holdings. A label is dropped when
 
 - it cannot beat the best plan known, even at the price of work that makes the Lagrangian bound tightest;
-- it cannot beat it even if no pause were to come: that bound knows whole GPUs (see `StepWorths`);
+- it cannot beat it even if no pause were to come: that bound uses whole GPUs only (see `StepWorths`);
 - a rival in the same state has done no less and paid no more;
-- a rival in any state has done more, by all that a restart could cost it, and paid no more: it can
-  follow whatever the other will do and not fall behind.
+- a rival in any state leads by the work of a whole restart and has paid no more: it can then do whatever
+  this label does and not fall behind.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ GAIN, COST = range(2)
 
 BUCKETS = 256  # amounts of progress that labels of any state are compared by
 
-FIRST_LOOK = 8  # labels of a slot that a first look follows
+FIRST_LOOK = 8  # how many labels of each slot a first, quick search follows
 
 ALL = 1 << 40
 
@@ -47,11 +47,11 @@ class SearchLabels(NamedTuple):
     whole: Ints  # [label, (cell, level, parent, next label of the same state)]
     real: Floats  # [label, (gain, cost)]
     newest: Ints  # [state]: its newest label
-    cheapest: Floats  # [bucket]: least cost of the labels at hand that have done this much or more
+    cheapest: Floats  # [bucket]: least cost of the present slot's labels that have done this much or more
 
 
 class Bounds(NamedTuple):
-    """What labels are measured by."""
+    """The numbers that decide whether a label is dropped."""
 
     worth: float  # the price of work at which `HoldingValues` were computed
     offset: float  # what the Lagrangian bound adds for the limit on progress
@@ -63,12 +63,12 @@ class Bounds(NamedTuple):
 
 
 class StepWorths(NamedTuple):
-    """What a window's last slots can be worth at the most, by the steps of progress they make: a bound.
+    """An upper bound on what a window's last slots can be worth, by the steps of progress they make.
 
-    The Lagrangian bound mixes plans: five and a half GPUs cost it five and a half. This one leaves the pauses
-    out instead, so that slots are tied by nothing but the progress they make together; a small knapsack over
-    steps of progress then says the most they can be worth. With s(n) a multiple of s(1) the step is what one
-    GPU does in a slot and nothing is rounded; else progress is rounded up.
+    The Lagrangian bound mixes plans: it can hold five and a half GPUs. This one leaves the pauses out
+    instead, so that slots depend on each other only by the progress they make together; a small knapsack
+    over steps of progress then gives the most they can be worth. If each s(n) is a multiple of s(1), the
+    step is what one GPU does in a slot and nothing is rounded; else progress is rounded up.
     """
 
     step: float
@@ -92,8 +92,8 @@ def search(
     """Write the best plan's cells over `plan` if one beats the `known` value.
 
     `values` are those at the price `worth`; a plan that makes `limit` of progress at least (or at
-    most) is worth no more than its value there less what that price adds to the limit. A first look
-    follows a few labels only: a better plan known makes the whole search shorter, or superfluous.
+    most) is worth no more than its value there less what that price adds to the limit. A first search
+    follows a few labels only: the better plan it finds makes the whole search shorter, or unnecessary.
     """
     most = frame.hours.sum() * frame.most[frame.side - 1]
     bounds = Bounds(
@@ -117,7 +117,7 @@ def follow_labels(
         labels.newest[state] = -1
     best = Best(known, -1, -1, 0)
     complete = True
-    # Counted from the parent of the root, -1, both are of one type from the start: `move` compiles once.
+    # Computed from the root's parent, -1, so that both have the type that `move` returns: it compiles once.
     first, count = int(labels.whole[0, PARENT]) + 1, int(labels.whole[0, PARENT]) + 2
     for slot in range(frame.slots):
         last = count
@@ -140,7 +140,7 @@ def choose(
     slot: int, first: int,
     last: int, known: float,
 ) -> Ints:  # fmt: skip
-    """Return the labels of a slot that promise more than what is known and than any rival, best first."""
+    """Return the labels of a slot that may beat the best plan known and no rival outdoes, best first."""
     promises = np.empty(last - first)
     chosen = np.empty(last - first, dtype=np.int64)
     count = 0
@@ -156,7 +156,7 @@ def choose(
 
 @compilable
 def least_difference(frame: WindowFrame) -> float:
-    """Return the cost that is more than a rounding error."""
+    """Return the least difference in cost that is more than a rounding error."""
     return float(SAME_COST * frame.highest_usd * frame.side * frame.billed.sum())
 
 
@@ -196,7 +196,7 @@ def note_cheapest(labels: SearchLabels, first: int, last: int, width: float) -> 
 
 @compilable
 def is_outdone(frame: WindowFrame, labels: SearchLabels, label: int, width: float) -> bool:
-    """Whether a rival in any state can follow whatever this label will do, and is no worse off."""
+    """Whether a rival in any state can do whatever this label does from here on, and is no worse off."""
     cell, gain = labels.whole[label, CELL], labels.real[label, GAIN]
     # Following this label costs a rival one restart at most: it must lead by what is done in that time.
     slip = frame.restart * frame.most[cell // frame.side + cell % frame.side]
@@ -231,7 +231,7 @@ def move(
     slot: int, label: int,
     first: int, count: int, best: Best,
 ) -> tuple[int, Best]:  # fmt: skip
-    """Move one label to every holding of its slot that may lead to the best plan.
+    """Extend one label by every holding of its slot that may lead to the best plan.
 
     New labels are written from `count` on, where there is room for one per holding; those of the
     next slot begin at `first`.
@@ -317,7 +317,7 @@ def unroll(labels: SearchLabels, best: Best, plan: Ints) -> None:
 
 @compilable
 def count_steps(frame: WindowFrame) -> StepWorths:
-    """Value all amounts of progress from the last slot back."""
+    """Compute the bound of `StepWorths`, from the last slot back."""
     step = step_of(frame)
     most = 0
     for slot in range(frame.slots):
@@ -352,8 +352,8 @@ def steps_of(gain: float, step: float) -> int:
 
 @compilable
 def add_width(frame: WindowFrame, worth: Floats, slot: int, width: int, step: float) -> None:
-    """Let a slot hold a width, of the cheaper kind as far as it goes, wherever that is worth more."""
-    # Without pauses nothing speaks for the more expensive kind.
+    """Raise a slot's worths to those of holding a width, as much of it as possible on the cheaper kind."""
+    # Without pauses there is no reason to hold the more expensive kind.
     spot_usd, on_demand_usd = frame.usd[slot, 0], frame.usd[slot, 1]
     spot = min(width, frame.offered[slot]) if spot_usd <= on_demand_usd else 0
     paid = (spot_usd * spot + on_demand_usd * (width - spot)) * frame.billed[slot]

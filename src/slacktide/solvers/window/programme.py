@@ -13,7 +13,7 @@ the one of most progress, the cheapest of those. Details, all as `physics` count
 - progress ends at W: a job that is done stops costing there and then (or at the slot's end);
 - staying keeps what is left of a pause, fewer workers make it a shrink at least, any added one a
   restart; availability that falls below what is held is a loss, which is nothing but fewer workers;
-- checkpoint losses and the job's maximum cost are left out: who foresees a loss checkpoints before it;
+- checkpoint losses (a job that foresees a loss checkpoints before it) and its maximum cost are left out;
 - the pause at the window's start is at most a restart, as it is for a job that stays in its pool.
 
 **How.** Let g be a plan's progress and c its cost, and a <= g <= b the limits (line and end of the
@@ -23,7 +23,7 @@ line if worth > reserve and for the end of the work if worth < reserve. At worth
 the plan's own value: if it keeps both limits it is the answer. Otherwise the tightest price lies where
 the hull of all (g, c) crosses the limit that was broken; a secant search finds that edge in a few
 evaluations. Plans between hull points are found by labels under that bound, and under another that
-knows whole GPUs but no pauses (`labels`).
+uses whole GPUs but no pauses (`labels`).
 
 **Ties.** Prices carry a tilt of about 1e-8 of the highest one: of plans that cost the same, the one with
 less on demand, then with spot sooner and on demand later. What is still equal is decided by the fixed
@@ -45,7 +45,7 @@ from slacktide.solvers.window.values import HoldingValues, PlanSums, empty_value
 FREE, LINE_BINDS, OUT_OF_REACH = range(3)
 """What decided a plan: the reserve alone, the line that had to be reached, or that it could not be."""
 
-MOST_EDGES = 100  # a hull has fewer edges than this; only rounding errors could make the search for one go on
+MOST_EDGES = 100  # more than a hull has; ends the search if rounding errors keep it going
 
 
 @compilable
@@ -101,7 +101,7 @@ def between(
 ) -> None:
     """Write the best plan where the hull crosses a limit on progress, between two plans on the hull.
 
-    `plan` comes in as the cells of `more`, the one plan of the two that keeps the limits.
+    On entry `plan` has the cells of `more`, the one of the two plans that keeps the limits.
     """
     found, more_plan = plan.copy(), plan.copy()
     best = window.reserve * more.real_gain - more.real_cost
@@ -128,7 +128,7 @@ def between(
 def guess(window: WindowFrame, less: Ints, more: Ints, best: float, plan: Ints) -> float:
     """Try plain plans near both ends of an edge of the hull; return the best value and keep its plan.
 
-    The narrower the gap between what is known and the bound, the fewer labels the search takes.
+    The closer the best plan known is to the bound, the fewer labels the search needs.
     """
     enough = window.low - SAME_WORK * window.high
     tried = np.zeros(window.slots, dtype=np.int64)

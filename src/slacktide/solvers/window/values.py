@@ -20,7 +20,7 @@ from slacktide.solvers.window.frame import WindowFrame, outcome
 
 
 class HoldingValues(NamedTuple):
-    """What holdings are worth at one price of work; filled by `evaluate`."""
+    """What holdings are worth at one price of work, as `evaluate` fills it in."""
 
     by_kind: Floats
     """[slot, level, kind of move, cell]: value of holding the cell, and of the best from there on."""
@@ -32,7 +32,7 @@ class HoldingValues(NamedTuple):
 
 
 class PlanSums(NamedTuple):
-    """What a plan comes to."""
+    """A plan's value, progress and cost."""
 
     value: float  # its value at the price of work it was made for
     gain: float  # its progress, as if there were work without end
@@ -56,7 +56,7 @@ def empty_values(frame: WindowFrame) -> HoldingValues:
 
 @compilable
 def evaluate(frame: WindowFrame, values: HoldingValues, worth: float, plan: Ints) -> PlanSums:
-    """Value everything at this price of work, write the best plan's cells, and say what it comes to."""
+    """Value all states at this price of work, write the best plan's cells and return its sums."""
     for slot in range(frame.slots - 1, -1, -1):
         for level in range(frame.root_level if slot == 0 else 0, len(frame.pauses)):
             if slot == 0 or level < frame.root_level:
