@@ -1,4 +1,4 @@
-"""What every reproduction is as files: a folder that is known as ours, a page, tables of rows."""
+"""Files of a reproduction: its folder with a marker that says it is ours, the page, and CSV tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from slacktide.report.text.tables.grid import Grid
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MARKER = "reproduction.json"  # by this file a folder is known as one that we wrote
+MARKER = "reproduction.json"  # this file marks a folder as one that we wrote
 PAGE = "index.html"
 
 
@@ -88,13 +88,13 @@ def png(draw: Callable[[Figure], None], size: tuple[float, float]) -> bytes:
         figure = Figure(figsize=size, layout="constrained")
         FigureCanvasAgg(figure)
         draw(figure)
-        # Without the version in it the same numbers make the same file.
+        # Without the version of matplotlib in it, the same numbers make the same file.
         figure.savefig(buffer, format="png", dpi=120, facecolor="white", metadata={"Software": None})
     return buffer.getvalue()
 
 
 def as_csv(rows: Sequence[NamedTuple]) -> str:
-    """Write rows under the names of their fields; what is not a number is left empty."""
+    """Write rows under the names of their fields; infinite numbers and NaN are left empty."""
     out = io.StringIO()
     writer = csv.DictWriter(out, rows[0]._fields, lineterminator="\n")
     writer.writeheader()
@@ -104,7 +104,7 @@ def as_csv(rows: Sequence[NamedTuple]) -> str:
 
 
 def as_plain(row: NamedTuple) -> dict[str, Any]:
-    """Return a row as plain values; what is not a number becomes None."""
+    """Return a row as plain values; infinite numbers and NaN become None."""
     return {
         key: None if isinstance(value, float) and not math.isfinite(value) else value
         for key, value in row._asdict().items()

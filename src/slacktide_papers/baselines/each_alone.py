@@ -1,4 +1,4 @@
-"""What a team does without a scheduler: each job by its own policy, spot first come, first served."""
+"""What a team does without a scheduler: each job has its own policy; spot is first come, first served."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from slacktide.policies.uniform_progress import PaceParameters, uniform_progress
 @allocators.register
 @dataclass(frozen=True, slots=True)
 class EachAlone:
-    """Let every job follow its own policy, and give spot to who came first.
+    """Let every job follow its own policy, and give out spot first come, first served.
 
     A job with a deadline follows uniform progress: spot whenever there is some, on demand while it is behind
     a straight line to its deadline; a hard deadline is behind the guard. A job without one takes spot of one
-    width, or waits. Nobody looks at the budget: `width` is what it is tuned by.
+    width, or waits. The budget is ignored; `width` is the setting to tune.
     """
 
     width: int = 4  # the width of a job without a deadline; narrower where less spot is left

@@ -18,9 +18,9 @@ from slacktide_papers.baselines.single_pool import over_pools
 class EagerFailover:
     """Hold spot until it is taken, then try every pool by price; on demand while behind an even pace.
 
-    The rules of Can't Be Late (NSDI 2024), carried over to several pools: who idles behind the line rents on
-    demand, and stays until it is ahead of where the line will be two restarts later. A baseline for policies
-    over pools; the deadline guard is its safety net.
+    The rules of Can't Be Late (NSDI 2024), carried over to several pools: a job that idles behind the line
+    rents on demand, and keeps that until it is ahead of where the line will be two restarts later. A baseline
+    for policies over pools; the deadline guard is its safety net.
     """
 
     roams: ClassVar[bool] = True

@@ -21,8 +21,8 @@ class EarliestDeadline:
     """Give all spot to the earliest deadline first, up to one width, and on demand when the guard says so.
 
     The classic rule of real-time scheduling. Jobs without a deadline come after all others, first come first
-    served, and lose their spot to any job with one. It does not look at the budget: `width` is what it is
-    tuned by.
+    served, and lose their spot to any job with one. It ignores the budget; `width` is the setting to
+    tune.
     """
 
     width: int = 4  # how wide a job may be on spot; narrower where less is left

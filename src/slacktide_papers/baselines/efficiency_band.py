@@ -22,10 +22,10 @@ from slacktide_papers.baselines.shares import Steps, share_by_gain, size_for_eff
 @allocators.register
 @dataclass(frozen=True, slots=True)
 class EfficiencyBand:
-    """Rent as many GPUs as keep their mean efficiency in a band, each where it speeds up most.
+    """Keep the mean efficiency of rented GPUs in a band, and give each GPU to the job that gains most.
 
-    Efficiency is the sum of speedups over the GPUs rented. When it leaves the band, the cluster takes the
-    size at which it is in the middle (the autoscaling of Pollux, OSDI 2021, with speedups for goodput).
+    Efficiency is the sum of speedups divided by the GPUs rented. When it leaves the band, the cluster is
+    resized to bring it back to the middle (the autoscaling of Pollux, OSDI 2021, with speedups for goodput).
     """
 
     efficiency: float = 0.6  # middle of the band
@@ -43,7 +43,7 @@ class EfficiencyBand:
 
     @staticmethod
     def knobs(fleet: Fleet) -> list[Knob]:
-        """Return a variant for each band and round; what is turned is how inefficient it may be."""
+        """Return a variant for each band and round; its knob is how inefficient it may be."""
         restart = max(one.restart_hours for one in fleet.classes)
         rounds = (0.0, 5 * restart, 20 * restart) if restart > 0 else (0.0,)
         return [_with_band(share, hours) for share in (0.05, 0.15) for hours in rounds]
@@ -54,18 +54,18 @@ class EfficiencyBand:
 
 
 def _with_band(share: float, round_hours: float) -> Knob:
-    # A knob spends the more the greater it is, so it turns the waste and not the efficiency.
+    # A greater value of a knob must spend more, so the knob is the waste and not the efficiency.
     return Knob(lambda waste: EfficiencyBand(1.0 - waste, share, round_hours), 0.0, 0.98, False)
 
 
 @dataclass(slots=True)
 class BandRun:
-    """Resizes the cluster and shares it anew when a round is over or a job cannot start."""
+    """Resizes the cluster and shares it again when a round is over or a job cannot start."""
 
     band: EfficiencyBand
     steps: Steps
     due_hours: float = -math.inf  # when the next reallocation is allowed
-    now_due: bool = True  # whether the decision that comes reallocates
+    now_due: bool = True  # whether the next decision reallocates
 
     def remember(self) -> Mapping[str, Any]:
         """Return when it may reallocate, as JSON values; None in place of minus infinity."""
@@ -73,7 +73,7 @@ class BandRun:
         return {"due_hours": due_hours, "now_due": self.now_due}
 
     def recall(self, memory: Mapping[str, Any]) -> None:
-        """Know what was written down, and nothing else."""
+        """Restore what `remember` returned."""
         due_hours = memory["due_hours"]
         self.due_hours = -math.inf if due_hours is None else due_hours
         self.now_due = memory["now_due"]
@@ -89,7 +89,7 @@ class BandRun:
         return self._size(view.rented_gpus, stage) if self.now_due else view.rented_gpus
 
     def _size(self, size_gpus: int, stage: Ints) -> int:
-        """Return the size that the jobs are worth; no job is left waiting for the sake of efficiency."""
+        """Return the size for these jobs; no job is left waiting for the sake of efficiency."""
         middle = self.band.efficiency
         if int(self.steps.least[stage].sum()) <= size_gpus:
             speed = float(self.steps.rate[stage, self._shared(stage, size_gpus)].sum())
@@ -109,7 +109,7 @@ class BandRun:
         return widths
 
     def _started(self, view: FleetView) -> Ints:
-        """Keep everybody's width and start who waits on an equal share of what is free."""
+        """Keep every job's width, and share what is free among waiting jobs where it speeds up most."""
         widths = view.jobs.gpus
         waiting = np.flatnonzero(widths == 0)
         if len(waiting):

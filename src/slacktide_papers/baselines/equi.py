@@ -29,7 +29,7 @@ class Equi:
 
     @staticmethod
     def knobs(fleet: Fleet) -> list[Knob]:
-        """Return what is turned: the size of the cluster."""
+        """Return the knob: the size of the cluster."""
         return [Knob(lambda size: Equi(int(size)), *cluster_sizes(fleet), True)]
 
     def begin(self, fleet: Fleet) -> EquiRun:
@@ -42,7 +42,7 @@ class Equi:
 
 @dataclass(frozen=True, slots=True)
 class EquiRun:
-    """Everybody gets the same, as far as it is allowed and of use."""
+    """Gives every job the same, as far as its widths allow and it gets faster."""
 
     size_gpus: int
     fastest: Ints  # [stage]: the width beyond which a job is not faster

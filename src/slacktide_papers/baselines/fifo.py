@@ -28,7 +28,7 @@ class Fifo:
 
     @staticmethod
     def knobs(fleet: Fleet) -> list[Knob]:
-        """Return a variant for each width; what is turned is the size of the cluster."""
+        """Return a variant for each width; its knob is the size of the cluster."""
         return [_of_width(gpus, fleet) for gpus in doubled_widths(fleet)]
 
     def begin(self, fleet: Fleet) -> FifoRun:
@@ -43,7 +43,7 @@ def _of_width(gpus: int, fleet: Fleet) -> Knob:
 
 @dataclass(frozen=True, slots=True)
 class FifoRun:
-    """Who came first is served first."""
+    """Serves jobs in the order of their arrival."""
 
     size_gpus: int
     widths: Ints  # [stage]

@@ -21,9 +21,9 @@ from slacktide.physics.progress import finish_in
 class OnDemandWidths:
     """Rent on demand alone: each job starts at once on the width that is worth its time, and keeps it.
 
-    The rule of "How to Rent GPUs on a Budget" at a price of waiting: the width of the least rent plus worth
-    of the job's hours, its restart included. A job with a deadline gets the cheapest width that is in time.
-    It does not look at the budget: `usd_per_job_hour` is what it is tuned by.
+    The rule of "How to Rent GPUs on a Budget" at a price of waiting: the width with the least sum of rent and
+    worth of the job's hours, its restart included. A job with a deadline gets the cheapest width that is in
+    time. It ignores the budget; `usd_per_job_hour` is the setting to tune.
     """
 
     usd_per_job_hour: float = 10.0  # what it is worth that a job is done an hour sooner
@@ -57,7 +57,7 @@ def rent(moment: SiteMoment, usd_per_job_hour: float, wishes: Wishes) -> None:
 
 @compilable
 def worthwhile(moment: SiteMoment, job: int, usd_per_job_hour: float) -> tuple[int, int]:
-    """Return the pool and the width of the least rent plus worth of the hours that the job takes."""
+    """Return the pool and the width with the least sum of rent and worth of the job's hours."""
     kinds, jobs, on_demand_usd = moment.kinds, moment.jobs, moment.prices.on_demand_usd
     state = state_of(jobs, job)
     least, pool, gpus = np.inf, state.pool, 0

@@ -16,7 +16,7 @@ from slacktide.core.speedup import concave_hull
 class Steps(NamedTuple):
     """Every step from a width to the next wider one, the most speedup per GPU first.
 
-    Only widths on the upper concave hull are stepped on, so the steps of a stage come in their order.
+    Only widths on the upper concave hull are stepped on, so the steps of a stage go from narrow to wide.
     """
 
     stage: Ints
@@ -54,7 +54,7 @@ def _on_hull(widths: Ints, rate: Floats) -> Ints:
 def share_by_gain(stage: Ints, steps: Steps, gpus: int, widths: Ints) -> None:
     """Write into `widths` the shares of some GPUs that make the sum of speedups greatest.
 
-    Everybody gets the least width first, in the order of arrival; then the best steps are taken. Of equal
+    Every job gets its least width first, in the order of arrival; then the best steps are taken. Of equal
     jobs the earlier ones get what is left over.
     """
     counts = np.zeros(len(steps.least), dtype=np.int64)
@@ -70,7 +70,7 @@ def share_by_gain(stage: Ints, steps: Steps, gpus: int, widths: Ints) -> None:
         if counts[at] == 0:
             continue
         if counts[at] * size > gpus:
-            # The first step that not all of a stage can take: only as many as can.
+            # The first step that only some jobs of a stage can take, for lack of GPUs.
             left = gpus // size
             for job in range(len(stage)):
                 if stage[job] == at and widths[job] > 0 and left > 0:

@@ -1,4 +1,4 @@
-"""The one pool of a job that may not move, as policies over pools see it: a choice among one."""
+"""How policies over pools see a job that may not move: as a choice among one pool."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slacktide.policies.view import Places, View
 
 
 def over_pools(view: View) -> View:
-    """Return a view that has places: of a job that stays in its pool, the one over that pool alone."""
+    """Return a view that has places: for a job that stays in its pool, a view of that pool alone."""
     if view.places is not None:
         return view
     return replace(

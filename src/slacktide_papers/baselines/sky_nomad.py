@@ -50,7 +50,7 @@ class SkyNomad:
         return Allocation(*first.wish, reason, (), tuple(one.wish for one in rest))
 
     def _now(self, view: View, value: float) -> RankedHolding:
-        """Return what is held, or to wait where nothing is that the job could go on with."""
+        """Return what is held, or waiting if the job holds nothing that it could go on with."""
         state, quote, name = view.state, view.quote, view.pools[view.pool].name
         if not state.gpus or view.allowed_width(state.gpus) != state.gpus:
             return RankedHolding(0.0, Wish(), WAITS)
@@ -87,7 +87,7 @@ class SkyNomad:
         return [one for one in found if one.usd_per_hour >= 0.0]
 
     def _value(self, view: View) -> float:
-        """Return what an hour of progress is worth: more, the faster the job has to be than was planned."""
+        """Return what an hour of progress is worth: the more, the further the job is behind its plan."""
         every, quotes = terms_in(view), [pool.quote for pool in view.pools]
         terms = every[view.pool]
         whole, left = (

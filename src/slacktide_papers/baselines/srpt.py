@@ -21,7 +21,7 @@ from slacktide_papers.baselines.shares import cluster_sizes, doubled_widths
 class Srpt:
     """Keep a cluster and run the jobs with the least work left, all on the same width.
 
-    It must know sizes, which hardly anybody does, and stops jobs half-way for shorter ones.
+    It must know the sizes of jobs, which are seldom known, and stops jobs half-way for shorter ones.
     """
 
     needs_sizes: ClassVar[bool] = True
@@ -34,7 +34,7 @@ class Srpt:
 
     @staticmethod
     def knobs(fleet: Fleet) -> list[Knob]:
-        """Return a variant for each width; what is turned is the size of the cluster."""
+        """Return a variant for each width; its knob is the size of the cluster."""
         return [_of_width(gpus, fleet) for gpus in doubled_widths(fleet)]
 
     def begin(self, fleet: Fleet) -> SrptRun:
@@ -49,7 +49,7 @@ def _of_width(gpus: int, fleet: Fleet) -> Knob:
 
 @dataclass(frozen=True, slots=True)
 class SrptRun:
-    """Who has least left to do is served first; of two equals who came first."""
+    """Serves the job with the least work left first; of two equals, the one that came first."""
 
     needs_sizes: ClassVar[bool] = True
 

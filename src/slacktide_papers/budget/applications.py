@@ -1,6 +1,6 @@
 """Applications as BOA Constrictor sees them: speedups that change while a job trains, restarts by model.
 
-What is public says how long an application takes to its target by GPUs, not how each epoch scales.
+Public figures say how long an application takes on some number of GPUs, not how each epoch scales.
 So epochs are made here, by a stated assumption: the gradient noise scale of a job grows tenfold while it
 trains, as Pollux reports (OSDI 2021), and where the noise is large a large batch wastes little. Of what an
 application loses on k GPUs, k / S(k) - 1, a share is samples that a larger batch wastes; in a phase with
@@ -36,7 +36,7 @@ NO_RESTARTS = Machines(node_gpus=4)
 
 
 class Model(NamedTuple):
-    """An application of the recorded streams, and its like in the synthetic one."""
+    """An application of the recorded streams, and its counterpart in the synthetic one."""
 
     application: str
     synthetic: str
@@ -65,7 +65,7 @@ def place_of(name: str) -> int | None:
 def restart_hours_of(name: str) -> float:
     """Return an application's restart: from 15 s to 300 s in equal ratios, by the order of model sizes.
 
-    One that is not known has the middle of them.
+    An application that is not known has the middle of this range.
     """
     place = place_of(name)
     share = 0.5 if place is None else place / (len(MODELS) - 1)
@@ -85,7 +85,7 @@ def phased(one: JobClass) -> JobClass:
 
 
 def flat(phases: JobClass) -> JobClass:
-    """Return a phased class as a user knows it who measured one speedup for the whole job."""
+    """Return a phased class as known to a user who measured one speedup for the whole job."""
     return dataclasses.replace(phases, job=dataclasses.replace(phases.job, phases=()))
 
 
@@ -104,7 +104,7 @@ def phase_speedups(speedup: Speedup, widths: Sequence[int]) -> Floats:
 
 
 def hull_error(one: JobClass, phases: JobClass) -> float:
-    """Return by how much a phased class is faster than measured at most: its hulls lie above its points."""
+    """Return the most that a phased class is faster than measured, since hulls lie above the points."""
     return max(
         one.work_gpu_hours / one.job.speedup(width) / phases.job.work_hours(width) - 1.0
         for width in phases.widths

@@ -25,7 +25,7 @@ class Machines(NamedTuple):
     restart_hours: float = 0.0
     node_gpus: int = 1
     provisioning_hours: float = 0.0
-    restarts: str = ""  # what restarts are, where each class has its own; `restart_hours` then says nothing
+    restarts: str = ""  # describes restarts where each class has its own; `restart_hours` then has no meaning
 
     @property
     def name(self) -> str:
@@ -125,7 +125,7 @@ class Case:
 
     @cached_property
     def bound(self) -> Frontier:
-        """The frontier of the jobs that really came, on ideal machines: no policy can be below it on any.
+        """The frontier of the jobs that really came, on ideal machines; on any machines no policy beats it.
 
         Whatever widths a job has, its hours plus any price times its GPU-hours are at least its work times
         the least of (1 + price k) / s(k); summed over the jobs of the stream this is the frontier. Restarts
@@ -145,7 +145,7 @@ class Case:
 
 
 def checked(machines: Machines) -> Machines:
-    """Return machines that can be meant, or raise InputError."""
+    """Return the machines; raises InputError for an impossible number."""
     if machines.node_gpus < 1:
         raise InputError(f"node_gpus must be >= 1, got {machines.node_gpus}")
     for name in ("restart_hours", "provisioning_hours"):

@@ -1,4 +1,4 @@
-"""What the experiment with restarts by application showed: a table, and which part of the claim is what."""
+"""What the experiment with restarts by application showed: a table, and what the ratio is made of."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Middle(NamedTuple):
 
 
 def middles(contests: Sequence[Contest], which: str) -> dict[str, Middle]:
-    """Return each line's ratio over the streams of a set; who came to none of the bills is left out."""
+    """Return each line's ratio over the streams of a set; a line without any is left out."""
     mine = [one for one in contests if one.panel.startswith(rows.DRAWN) == (which == SETS[0])]
     found = {}
     for label, series, machines in LINES:

@@ -1,6 +1,6 @@
 """BOA Constrictor's comparison in its own setting: restarts by application, speedups that change, rounds.
 
-The reference knows all phases and never resizes but between them. The autoscaler is taken apart: as it was
+The reference knows all phases and resizes only between them. The autoscaler is taken apart: as it was
 published, given the speedups, given the restarts too, with shorter restarts and with none.
 """
 
@@ -58,7 +58,7 @@ def applications(recorded: Sequence[Case]) -> tuple[JobClass, ...]:
 
 
 def drawn_case(known: Sequence[JobClass], draw: int, seed: int) -> Case:
-    """Draw 85 jobs, 20 an hour on average: the mix is the same in every draw, who comes when is drawn."""
+    """Draw 85 jobs, 20 an hour on average: the mix is always the same; which job comes when is drawn."""
     rates = np.array([model.jobs_per_hour for model in MODELS])
     rng = np.random.default_rng((seed, draw))
     kinds = rng.permutation(np.repeat(np.arange(len(rates)), shared_out(rates, DRAWN_JOBS)))
@@ -85,7 +85,7 @@ def _phased_case(case: Case, most_jobs: int) -> Case:
 
 
 def epoch_tasks(cases: Sequence[Case], size: Size) -> list[tuple[Case, str, Family]]:
-    """Return who runs where: everybody with restarts by application, autoscalers with other restarts, too."""
+    """Return what runs where: all with restarts by application, autoscalers with other restarts, too."""
     return [
         (made, rows.EPOCHS, family)
         for case in cases
@@ -118,7 +118,7 @@ SCALERS: Mapping[str, tuple[bool, float | None]] = {
     rows.SPEEDUPS_KNOWN: (False, BELIEVED_RESTART_HOURS),
     rows.RESTARTS_KNOWN: (False, None),
 }
-"""Whether speedups are learned, and what restarts are taken for; None: for what they are."""
+"""Whether speedups are learned, and how long restarts are believed to take; None: their real length."""
 
 
 def _autoscaler(series: str, size: Size) -> Family:

@@ -1,4 +1,4 @@
-"""Policies compared at equal bills: what one takes over what another would at the same average of GPUs."""
+"""Comparison of policies at equal bills: ratios of response times at the same average of GPUs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slacktide_papers.budget.cases import IDEAL_NAME
 from slacktide_papers.budget.rows import Contest, Cost, Point, Ratio
 
 LEAST_MULTIPLE, MOST_MULTIPLE = 1.1, 4.0
-"""Bills that are summed up, in multiples of the load: below, every policy does next to the same."""
+"""Bills that are summed up, in multiples of the load: below, all policies do almost the same."""
 EPOCH_MULTIPLES = (1.6, 2.0, 2.4, 2.9, 3.4)
 """Bills at which all policies are compared where one ratio is split into its parts."""
 COST_MULTIPLES = (1.5, 2.0, 3.0)
@@ -39,9 +39,9 @@ def hours_at(
 ) -> float | None:
     """Return a policy's hours at a bill between its efficient points, given the bound at that bill.
 
-    Hours over the bound change slowly along the bill, hours themselves do not: so the former are put on
-    straight lines in logarithms. Above the most expensive point its hours stay where more money buys nothing.
-    None where nothing can be said: below the cheapest point, or above the most expensive if more would help.
+    Interpolates hours divided by the bound, which change more slowly with the bill than hours do, linearly in
+    logarithms. Above the most expensive point its hours stay if more money would not help. None where nothing
+    can be said: below the cheapest point, or above the most expensive if more would help.
     """
     known = efficient(points)
     if not known or average_gpus < known[0].average_gpus:
@@ -55,7 +55,7 @@ def hours_at(
 
 
 def ratios(points: Iterable[Point]) -> list[Ratio]:
-    """Compare everybody with those who plan widths, at each of their own bills."""
+    """Compare every policy with those that plan widths, at each of its own bills."""
     found = []
     for group in grouped(points):
         for reference in REFERENCES:
@@ -79,7 +79,7 @@ def _ratio(point: Point, known: Sequence[Point]) -> Ratio | None:
 
 
 def ratios_at(points: Iterable[Point], multiples: Sequence[float] = EPOCH_MULTIPLES) -> list[Ratio]:
-    """Compare everybody with fixed-width at the same few bills, so that ratios differ by nothing else."""
+    """Compare every policy with fixed-width at the same few bills, so that their ratios can be compared."""
     found = []
     for group in grouped(points):
         load_gpus = group[0].average_gpus / group[0].load_multiple

@@ -53,7 +53,7 @@ def reproduce(
 ) -> BudgetReproduction:
     """Run the experiments at full or quick size; the same seed gives the same numbers.
 
-    Raises InputError for a number that cannot be meant, or a folder without usable streams.
+    Raises InputError for an impossible number, or a folder without usable streams.
     """
     if seed < 0:
         raise InputError(f"seed must be >= 0, got {seed}")

@@ -1,4 +1,4 @@
-"""The policies that are compared, each at many bills: every one has something that can be turned."""
+"""The policies that are compared, each at many bills: each has a setting that changes its bill."""
 
 from __future__ import annotations
 

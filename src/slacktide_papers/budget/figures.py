@@ -75,7 +75,7 @@ def _bills(ax: Axes, points: Sequence[Point], widths: Sequence[Width]) -> None:
 
 
 def _falling(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Keep the points that no cheaper one undercuts: a line through all may go back and forth."""
+    """Keep points unless a cheaper one is also faster: a line through all might go back and forth."""
     kept: list[tuple[float, float]] = []
     for bill, hours in sorted(points):
         if not kept or hours < kept[-1][1]:
@@ -200,7 +200,7 @@ def _marks(ax: Axes, points: Sequence[tuple[float, float]], series: str, *, join
 
 
 def _in_order(series: Iterable[str]) -> list[str]:
-    """Return each name once, those we know in the order of their looks."""
+    """Return each name once, those in LOOKS first, in its order."""
     found = dict.fromkeys(series)
     return [*(name for name in LOOKS if name in found), *(name for name in found if name not in LOOKS)]
 
@@ -228,7 +228,7 @@ def _labels(axes: Sequence[Axes], count: int, x_label: str, y_label: str) -> Non
 
 
 def _log(ax: Axes, which: str, low: float, high: float) -> None:
-    """Give an axis logarithms with plain round numbers on it."""
+    """Make an axis logarithmic, with plain round numbers as ticks."""
     from matplotlib.ticker import NullFormatter, NullLocator
 
     axis = ax.xaxis if which == "x" else ax.yaxis

@@ -122,7 +122,7 @@ def _claim(machines: str, series: str, mine: Sequence[Contest]) -> str:
 
 
 def _restarts(result: BudgetReproduction) -> list[str]:
-    """Say from which machines on the claimed ratio is reached."""
+    """Say on which machines the claimed ratio is reached."""
     mine = [one for one in result.costs if one.series in BANDS and one.load_multiple == TYPICAL_MULTIPLE]
     reached = [one for one in mine if one.over_fixed >= CLAIMED[0]]
     if not mine:
@@ -139,7 +139,7 @@ def _restarts(result: BudgetReproduction) -> list[str]:
 
 
 def _contest(points: Sequence[Point], ratios: Sequence[Ratio]) -> str:
-    """Say who is how far from the optimum on one stream."""
+    """Say how far each policy is from the optimum on one stream."""
     first = points[0]
     mine = [one for one in ratios if (one.panel, one.machines) == (first.panel, first.machines)]
     parts = []
@@ -154,7 +154,7 @@ def _contest(points: Sequence[Point], ratios: Sequence[Ratio]) -> str:
 
 
 def _missed(points: Sequence[Point]) -> list[str]:
-    """Say how far who plans with wrong or unknown rates misses the budget, which equal bills do not show."""
+    """Say how far planning with wrong or unknown rates misses the budget, which equal bills hide."""
     said = []
     for group in groups(points):
         parts = []

@@ -48,7 +48,7 @@ PAPER_FLEETS = (
     Draw("two classes, 0.4 jobs/h each", two_classes(0.4, 0.4)),
     Draw("the same, 4 jobs/h each", two_classes(4.0, 4.0)),
 )
-"""The paper's example, and ten times as much of it: there a cluster's whole GPUs are a fine grain."""
+"""The paper's example, and ten times as much of it, where rounding a cluster to whole GPUs matters less."""
 
 MIXED_FLEETS = (
     Draw("mostly Amdahl 80 %", two_classes(7.0, 1.0)),
@@ -63,7 +63,7 @@ MIXED_FLEETS = (
         ),
     ),
 )
-"""Other fleets of the paper's kind: who is frequent, how jobs come, whether the short ones scale well."""
+"""Other fleets of the paper's kind: which class is frequent, how jobs come, which jobs scale well."""
 
 TRAINING_CLASSES = tuple(
     JobClass(

@@ -16,7 +16,7 @@ from slacktide.core.errors import InputError
 from slacktide_papers.budget.sharing import Shares, best_shares, widths_at
 
 ROUND_HOURS = 60 / 3600  # once a minute it decides, about all jobs at once
-BELIEVED_RESTART_HOURS = 30 / 3600  # what it takes every restart for
+BELIEVED_RESTART_HOURS = 30 / 3600  # how long it believes that every restart takes
 BAND_SHARE = 0.1
 """How far the efficiency may be off its target before the cluster is resized, as a share of it."""
 
@@ -32,8 +32,8 @@ class GoodputAutoscaler:
 
     efficiency: float  # the target: sum of speedups over GPUs rented
     learns: bool = True
-    """Whether a job begins on one GPU and may have at most twice the width that it was seen to run on; until
-    that was more than a node it is believed to go on in proportion. Else its speedups are known."""
+    """Whether it must learn speedups: a job then begins on one GPU and may have at most twice the width that
+    it has run on; until that is more than a node, speedups are believed to go on in proportion."""
     restart_hours: float | None = BELIEVED_RESTART_HOURS
     """The delay that it believes in; None: it knows each application's."""
 
@@ -55,7 +55,7 @@ class GoodputAutoscaler:
 
 @dataclass(slots=True)
 class Seen:
-    """What it remembers of one job."""
+    """What the autoscaler remembers of one job."""
 
     tried_gpus: int = 0  # the widest that it was seen to run on
     restarts: int = 0
@@ -72,7 +72,7 @@ class GoodputRun:
     node_gpus: int
     round: int = 0  # the number of the round to come
     seen: dict[int, Seen] = field(default_factory=dict)
-    shares: Shares | None = None  # what was found for the decision that comes; None between rounds
+    shares: Shares | None = None  # those found for the next decision; None between rounds
 
     @property
     def wake_hours(self) -> float:
@@ -85,7 +85,7 @@ class GoodputRun:
         return {"round": self.round, "seen": seen}
 
     def recall(self, memory: Mapping[str, Any]) -> None:
-        """Know what was written down, and nothing else."""
+        """Restore what `remember` returned."""
         self.round, self.shares = memory["round"], None
         self.seen = {int(job): Seen(*each) for job, each in memory["seen"].items()}
 
@@ -121,7 +121,7 @@ class GoodputRun:
         return Wanted(widths, rule="round")
 
     def _believed(self, view: FleetView) -> Floats:
-        """Return [job, option]: the speed it believes in; 0 where it would not go."""
+        """Return [job, option]: the speed it believes in; 0 for widths that it would not choose."""
         rate = self.rate[view.stage]
         if not self.rule.learns:
             return rate

@@ -69,7 +69,7 @@ def _mean_width(plan: ClassPlan) -> float:
 
 
 def check(case: Case, budget_gpus: float) -> Check:
-    """Hold the formula against a simulation of the widths that it gives."""
+    """Compare the formula with a simulation of the widths that it gives."""
     plan = optimal_widths(case.classes, budget_gpus)
     return checked_run(case, plan, simulate(case.stream, case.fleet, FixedWidth(budget_gpus)))
 

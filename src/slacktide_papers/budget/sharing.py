@@ -1,4 +1,4 @@
-"""Sharing GPUs among jobs of any worth, exactly: what each job would be worth on each width is given."""
+"""Exact sharing of GPUs among jobs, given what each job is worth on each width."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from slacktide.core.compiled import compilable
 
 
 class Shares(NamedTuple):
-    """The best shares of every number of GPUs up to some."""
+    """The best way to share each number of GPUs, from 0 up to some number."""
 
-    worth: Floats  # [GPUs]: the greatest sum of worth; minus infinity where not everybody can have a width
+    worth: Floats  # [GPUs]: the greatest sum of worth; minus infinity where not every job can have a width
     speed: Floats  # [GPUs]: the sum of speeds that goes with it
     choice: Ints  # [job, GPUs]: the option that the job has where it and those before it share that many
 
 
 @compilable
 def best_shares(worth: Floats, speed: Floats, widths: Ints, gpus: int) -> Shares:
-    """Find the shares with the greatest sum of worth, for 0 to this many GPUs; everybody gets a width.
+    """Find the shares with the greatest sum of worth, for 0 to this many GPUs; every job gets a width.
 
     `worth` and `speed` are [job, option] and `widths` [option]; a worth of minus infinity is an option that a
     job may not have. GPUs may be left over.

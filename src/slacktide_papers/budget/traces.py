@@ -24,7 +24,7 @@ NO_DATA = "No recorded streams were given: the comparisons with autoscaling are 
 
 
 def recorded_cases(data: Path | None, most: int) -> tuple[list[Case], list[str]]:
-    """Open the recorded streams of a folder, or of $SLACKTIDE_DATA; say of each that is left out why.
+    """Open the recorded streams of a folder, or of $SLACKTIDE_DATA; also say why others are left out.
 
     Raises InputError when a folder was named and holds none that can be used.
     """
@@ -113,7 +113,7 @@ def _measured(name: str, hours: dict[int, float]) -> JobClass:
 
 
 def said_of_hull(classes: Sequence[JobClass]) -> str:
-    """Say what the concave hull made of the measurements."""
+    """Say how far the concave hull lies above the measurements."""
     parts = []
     for one in classes:
         table = one.job.speedup

@@ -64,7 +64,7 @@ def situations(seed: int) -> dict[str, tuple[Profile, Forecaster]]:
 
 
 def arms_of(size: Size) -> dict[str, Policy]:
-    """Return the paper's pool, thinned when the size says so."""
+    """Return the paper's policies, or one in `size.every_arm` of them."""
     return make_arms(PAPER_SET[:: size.every_arm])
 
 
@@ -81,7 +81,7 @@ class Situation(NamedTuple):
 def earn(
     size: Size, seed: int, tick: Callable[[], None] = lambda: None, spread: Spread = HERE
 ) -> dict[str, Earned]:
-    """Run the pool in every situation from every start; `tick` is called after each policy."""
+    """Run all policies in every situation from every start; `tick` is called after each policy."""
     arms = arms_of(size)
     policies = (*arms.values(), *(contender.policy for contender in baselines()))
     made = {name: _situation(*parts, size, seed, policies) for name, parts in situations(seed).items()}

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FAR = 0.1
-"""Where on demand is this far below the others it would press them together: it is written, not drawn."""
+"""Where on demand is this far below the others, it is written, not drawn, to leave the others room."""
 X_LABELS = {
     "tightness": "deadline (the work takes 10 h on all 8 GPUs)",
     "volatility": "",

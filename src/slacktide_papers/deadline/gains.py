@@ -10,7 +10,7 @@ from typing import NamedTuple
 from slacktide_papers.deadline import rows
 from slacktide_papers.deadline.rows import Chosen, Gain, Point
 
-BEST = "best of AHAP and AHANP"  # of those that can be had: AHAP with ARIMA forecasts, and AHANP
+BEST = "best of AHAP and AHANP"  # of those that need no knowledge of the future: AHAP with ARIMA, and AHANP
 STRONGEST = "the best baseline"  # whichever earns the most in the place in question
 LEAST_SHARE = 0.05
 """A baseline that earns less than this share of the clairvoyant's utility is no measure of a gain."""

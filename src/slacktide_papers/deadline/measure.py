@@ -49,14 +49,14 @@ class Part(NamedTuple):
     """What can be worked out on its own: one contender of a cell, or the clairvoyant."""
 
     cell: int
-    contender: int | None  # none: the clairvoyant
+    contender: int | None  # None: the clairvoyant
 
 
 def measure(
     cells: Sequence[Cell], tick: Callable[[], None] = lambda: None, spread: Spread = HERE
 ) -> list[Point]:
     """Run every contender of all cells, compiled, and average; `tick` is called after each part."""
-    # The same starts come back with other forecasts: their clairvoyant is solved once.
+    # Several cells share their starts and differ in forecasts: the clairvoyant is solved once for them.
     alike = [(cell.pools, cell.deadline_hours, cell.starts) for cell in cells]
     bounds: dict[object, Part] = {}
     for number, key in enumerate(alike):

@@ -35,7 +35,7 @@ CONTESTED = dataclasses.replace(
     spot_share=0.45,
     jumps_per_day=0.5,
 )
-"""The paper's spot prices lie closer to on demand, and move more, than those our profiles are made after."""
+"""The paper's spot prices lie closer to on demand, and move more, than those that our profiles imitate."""
 
 
 class Size(NamedTuple):
@@ -118,7 +118,7 @@ def synthetic(profile: Profile, size: Size, seed: int) -> Place:
 
 
 def _capped(pool: Pool) -> Pool:
-    """Let spot cost no more than on demand, as in today's clouds; baselines that never look would pay it."""
+    """Let spot cost no more than on demand, as in today's clouds; some baselines ignore the price."""
     capped = np.minimum(pool.spot_usd_per_gpu_hour, pool.on_demand_usd_per_gpu_hour)
     return dataclasses.replace(pool, spot_usd_per_gpu_hour=capped)
 
@@ -139,7 +139,7 @@ def shaken(factor: float) -> Profile:
 
 
 def real_places(data: Path | None) -> tuple[list[Place], list[str]]:
-    """Open the real traces of a folder, or of $SLACKTIDE_DATA; say of each that is left out why.
+    """Open the real traces of a folder, or of $SLACKTIDE_DATA; also say why others are left out.
 
     Raises InputError when a folder was named and holds no trace that can be used.
     """
@@ -165,5 +165,5 @@ def _usable(name: str, market: Market) -> Place:
     wide = [pool for pool in market.pools if pool.spot_gpus.max() >= GPUS // 2 and pool.hours >= 72]
     if not wide:
         raise InputError(f"{name}: a pool must offer {GPUS // 2} GPUs for 72 h at least, got none that does")
-    # Every so-manieth pool, so that no more than TRACE_POOLS are run.
+    # Every n-th pool, so that no more than TRACE_POOLS are run.
     return Place(name.split(".", maxsplit=1)[0], tuple(wide[:: 1 + (len(wide) - 1) // TRACE_POOLS]))

@@ -42,7 +42,7 @@ class Step(NamedTuple):
     jobs: int
     utility_usd: float  # of the policies drawn
     best_usd: float  # of the one policy that is best over all jobs of the scenario
-    pool_usd: float  # of the whole pool: what drawing blindly would bring
+    pool_usd: float  # the mean of all policies: what drawing blindly would bring
     leader: str
     leader_weight: float
     regret: float  # expected regret in scaled utility against the best fixed policy so far

@@ -1,4 +1,4 @@
-"""The best prices of money and of scarce spot: the bound, and how it is climbed to.
+"""The bound of a fleet: search for the prices of money and of scarce spot that prove the most.
 
 Take any price of money nu >= 0 (hours per USD) and any rent r >= 0 of a spot GPU-hour in each slot and pool.
 Every allocator that spends at most B, is in time for all hard deadlines and never holds more spot than there
@@ -9,10 +9,10 @@ is has
                                   - nu * B - sum of r * spot GPUs * slot hours,
 
 because its own plans cost that much at least, and the money and the spot that they leave unused count for
-nothing or more (weak duality). This holds for whatever is relaxed in a job's favour, so all rounding is in
-it. The right side is concave in the prices. What the best plans hold is its slope, so each set of prices that
-was tried gives a plane above it for each block of jobs; the highest point under all planes within a trust
-region is tried next (a bundle method whose steps are linear programmes).
+nothing or more (weak duality). This stays true if anything is relaxed in a job's favour, so all rounding is
+in its favour. The right side is concave in the prices, and its slope is what the best plans hold, so each set
+of prices that was tried gives a plane above it for each block of jobs; the highest point under all planes
+within a trust region is tried next (a bundle method whose steps are linear programmes).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ KEPT_ANSWERS = 80
 FIRST_REACH, MOST_REACH = 0.5, 2.0
 """How far prices may move at once: money by a factor of e to this, rents by this share of the highest."""
 GOOD_SHARE, POOR_SHARE = 0.5, 0.1
-"""A step that keeps more of its promise lets the next one reach further, one that keeps less does not."""
+"""A step that keeps this much of its promise lets the next one reach further, or at least not less far."""
 
 Progress = Callable[[int, int], None]
 
@@ -57,7 +57,7 @@ class _Prices(NamedTuple):
 
 @dataclass(slots=True)
 class Climb:
-    """A problem whose bound is sought at one budget after another; what was learned of the jobs stays."""
+    """Finds the bound of a problem at one budget after another; what was learned of the jobs is kept."""
 
     problem: Problem
     dual: Dual = field(init=False)
@@ -115,14 +115,14 @@ class Climb:
         return whole.reshape(shape)
 
     def _value(self, at: _Prices, budget_usd: float) -> float:
-        """Return what some prices prove, and keep what jobs do at them."""
+        """Return the bound that some prices prove, and keep what jobs do at them."""
         answer = self.dual.answer(at.money, self._spread(at.rent))
         self._keep(at, answer)
         given = at.money * budget_usd + float((at.rent * self._offered).sum())
         return (float(answer.hours.sum()) - given) / self.problem.weight
 
     def _keep(self, at: _Prices, answer: Answer) -> None:
-        """Keep the planes: jobs of a block pay no more than what their plans of now do at other prices."""
+        """Keep the planes: at other prices jobs of a block pay no more than with their present plans."""
         held = answer.spot_gpu_hours.reshape(len(answer.hours), -1)[:, self._places]
         hours = answer.hours - at.money * answer.spent_usd - held @ at.rent
         self._planes = [

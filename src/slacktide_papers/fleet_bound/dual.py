@@ -28,7 +28,7 @@ class Answer(NamedTuple):
 
 @dataclass(slots=True)
 class Dual:
-    """The jobs' answers to prices, with memory that is used again and again."""
+    """The jobs' answers to prices, with memory that is reused."""
 
     problem: Problem
     cells: int = CELLS
@@ -60,7 +60,7 @@ class Dual:
         self, family: Family, starts: Starts, hours_per_usd: float,
         spot: Floats, on_demand: Floats, books: Books,
     ) -> Floats:  # fmt: skip
-        """Return what the jobs of a family pay at the least, each by itself, and book what they hold."""
+        """Return the least that each job of a family pays by itself, and book what they hold."""
         slots, holdings, jobs = len(family.hours), len(family.pool), len(starts.slot)
         cost, taken = np.zeros((slots, holdings)), np.zeros((slots, holdings), dtype=np.int64)
         values, offs, ways = np.zeros(jobs), np.zeros(jobs), np.zeros((jobs, 4), dtype=np.int64)

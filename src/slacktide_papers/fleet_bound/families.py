@@ -2,7 +2,7 @@
 
 Work left is counted in cells of one size. A holding has a lattice of its own at every border: cell j of it
 stands for j + phase cells, and its phase moves by just what the holding does in a slot. So as long as a job
-holds the same nothing is rounded at all; where it changes its work is rounded down, to the advantage of the
+holds the same nothing is rounded at all; where it changes its work is rounded down, in favour of the
 job, and what was rounded off is charged at the least that any work can cost from there on (see `programme`).
 """
 
@@ -22,14 +22,14 @@ from slacktide_papers.fleet_bound.problem import Problem
 NOTHING, SPOT, ON_DEMAND, MIXED = range(4)  # the forms of a holding
 CELLS = 160  # how many cells the work of a family's largest job has
 SLACK_CELLS = 1e-6
-"""What the rounding of numbers may do to a number of cells; taken to the advantage of the job."""
+"""What the rounding of numbers may do to a number of cells; taken in favour of the job."""
 
 
 class Family(NamedTuple):
     """Jobs of one kind whose sizes are alike, or one job with a deadline; compiled code reads it.
 
     Holdings are numbered; 0 is nothing. A *mixed* one has spot and on-demand GPUs in any proportion, which
-    may change for nothing: more than any job may do.
+    may change at no cost: that is more than any real job may do.
     """
 
     pool: Ints
@@ -44,7 +44,7 @@ class Family(NamedTuple):
     cells: int  # how many cells there are; the last one stands for all beyond
     first_slot: int  # the market's slot that is slot 0 here
     hours: Floats  # [slot]: how long it is; the last one of a job with a deadline ends with that
-    phase: Floats  # [slot + 1, holding]: what its cells have more than their number
+    phase: Floats  # [slot + 1, holding]: what its cell j has beyond j
     step: Ints  # [slot, holding]: by how much the number of cells falls in a whole slot
     ends: Ints  # [slot, holding]: a job with up to this cell is done within the slot
     at_borders: bool
@@ -62,7 +62,7 @@ class Starts(NamedTuple):
 
 
 def families(problem: Problem, cells: int = CELLS, blocks: int = 1) -> list[tuple[Family, Starts]]:
-    """Group jobs: those without a deadline by kind, weight and size, those with one alone."""
+    """Group jobs without a deadline by kind, weight and size; each job with a deadline is a group."""
     # Blocks have the same number of jobs each.
     block = np.argsort(np.argsort(problem.demand.submitted_hours)) * blocks // len(problem.demand.kind)
     return [_family(problem, np.array(group), block, cells) for group in _groups(problem)]

@@ -1,4 +1,4 @@
-"""Follow the best plans of jobs through the values that `programme` left, and book what they hold."""
+"""Read the best plans of jobs from the values that `programme` computed, and add up what they hold."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Books(NamedTuple):
 
 @compilable
 def book(family: Family, slot: int, g: int, hours: float, taken: Ints, books: Books, block: int) -> None:
-    """Write down the GPU-hours of a holding."""
+    """Add the GPU-hours of a holding to the books."""
     at, pool, gpus = family.first_slot + slot, family.pool[g], taken[slot, g]
     books.spot_gpu_hours[block, at, pool] += gpus * hours
     books.on_demand_gpu_hours[block, at, pool] += (family.gpus[g] - gpus) * hours
@@ -44,7 +44,7 @@ def book(family: Family, slot: int, g: int, hours: float, taken: Ints, books: Bo
 def book_off(
     family: Family, least: Least, border: int, cells: float, taken: Ints, books: Books, block: int
 ) -> None:
-    """Write down what was rounded off as work that is done where it is cheapest."""
+    """Add what was rounded off to the books, as work that is done where it is cheapest."""
     slot, g, work = least.slot[border], least.holding[border], cells * family.cell_gpu_hours
     if slot < len(family.hours):
         book(family, slot, g, work / family.rate[g], taken, books, block)
@@ -75,9 +75,9 @@ def left_inside(family: Family, slot: int, h: int, g: int, cells: int, works: fl
 def choose(
     family: Family, cost: Floats, slot: int, layer: int, h: int, cells: int, least: Least, kept: Values
 ) -> tuple[int, int, int, int]:
-    """Return a best way on from a border: what is held, its cells, the variant of a change inside, to what.
+    """Return the best way on from a border: a holding, its cells, and a change inside the slot.
 
-    The variant is -1 where there is none.
+    The change is given by its variant, -1 if there is none, and the holding after it.
     """
     later, aim = kept[slot + 1], kept[slot, layer, h, min(cells, family.cells - 1)]
     best, way = np.inf, (h, cells, -1, h)
@@ -103,7 +103,7 @@ def choose(
 def best_inside(
     family: Family, cost: Floats, slot: int, g: int, cells: int, least: float, later: Values
 ) -> tuple[float, int, int]:
-    """Return what the best change inside a slot costs, its variant, and what it is to."""
+    """Return the cost of the best change inside a slot, its variant, and the holding after it."""
     hours, best, way = family.hours[slot], np.inf, (0, 0)
     for part in range(2 * PARTS):
         works, pays = moments(part, hours)
@@ -120,7 +120,7 @@ def best_inside(
 def book_first(
     family: Family, starts: Starts, job: int, way: Ints, off: float, least: Least, taken: Ints, books: Books
 ) -> None:
-    """Write down what a job holds in the slot in which it comes."""
+    """Add what a job holds in the slot in which it comes to the books."""
     slot, hours, block, h, part, g = (
         starts.slot[job], starts.hours[job], starts.block[job], way[0], way[1], way[2],
     )  # fmt: skip

@@ -1,16 +1,16 @@
 """The cheapest plan of a single job at given prices, in its favour wherever anything is rounded; compiled.
 
-A job pays for what it holds and for every hour in which it is not done (`Family.weight`). What a restart
-takes is charged as work: who changes to a holding of rate s has s * restart more to do. That is a pause
-exactly where the holding outlasts it; who leaves sooner could have waited instead, so it is never worth it.
+A job pays for what it holds and for every hour in which it is not done (`Family.weight`). A restart is
+charged as work: a job that changes to a holding of rate s has s * restart more to do. That equals a pause if
+the holding outlasts it; to leave sooner is never worth it, as the job could have waited instead.
 With prices that are constant in a slot the cost of a plan is linear in the times at which it changes, and its
 work is too. So there is a best plan in which all of these times but one are borders of slots: either
 
 - all changes are at borders or at the submission, and the job ends at any time (layer 0), or
 - it ends at a border (or its deadline), and one change is inside a slot (layer 1 from there on).
 
-For the time of the one change inside a slot `PARTS` intervals are tried; in each, the change is as late as is
-cheaper and as early as makes more progress, or the other way round, which no time in the interval can beat.
+For the time of the one change inside a slot `PARTS` intervals are tried; in each, the change counts for
+progress at one end and for money at the other, in two variants; no time in the interval beats the better one.
 With work left x, h what is held, c_g what g costs per hour and s_g its rate,
 
     V_t(h, x) = min( S_t(h, x), min_g S_t(g, x + s_g * restart) )
@@ -36,7 +36,7 @@ from slacktide_papers.fleet_bound.families import MIXED, SPOT, Family, Starts
 
 PARTS = 8  # intervals of a slot in which the one change inside a slot may be
 MARGIN = 1e-5
-"""By how much a plan that is followed may be worse than the best one, as a share: values are kept short."""
+"""By how much a followed plan may cost more than the best one, as a share: values are short floats."""
 
 Values: TypeAlias = npt.NDArray[np.floating[Any]]
 """[layer, holding, cells left]: what is still to be paid, in weighted hours."""
@@ -65,16 +65,16 @@ def price_holdings(
 
 
 class Least(NamedTuple):
-    """The cheapest that work can be had for from each border on; compiled code reads it."""
+    """The least price of work from each border on, and where it is paid; compiled code reads it."""
 
     price: Floats  # [border]: of a cell
-    slot: Ints  # [border]: where it is had; the number of slots: after the last one
+    slot: Ints  # [border]: in which slot; the number of slots means after the last one
     holding: Ints
 
 
 @compilable
 def least_prices(family: Family, cost: Floats, after: float) -> Least:
-    """Return the least that a cell of work can cost from each border on; 0 where there is no telling."""
+    """Return the least that a cell of work can cost from each border on; 0 if there is none."""
     slots = len(family.hours)
     least = Least(np.zeros(slots + 1), np.full(slots + 1, slots), np.zeros(slots + 1, dtype=np.int64))
     price, at, best = np.inf if family.hard else after, slots, 0
@@ -106,7 +106,7 @@ def rounded(cells: float) -> tuple[int, float]:
 
 @inlined
 def onto(family: Family, border: int, g: int, hours: float) -> tuple[int, float]:
-    """Return by how much whole cells of work become more on the lattice of g, and what is rounded off.
+    """Return how many whole cells of work are added on the lattice of g, and what is rounded off.
 
     `hours` of g are to be done more than there was work: a pause, less what of the slot g is held.
     """
@@ -192,7 +192,7 @@ def copy_row(row: Values, out: Values) -> None:
 
 @compilable
 def keep(values: Values, out: Values) -> None:
-    """Keep all values as short numbers."""
+    """Copy all values to `out`, which may have short floats."""
     for layer in range(values.shape[0]):
         for g in range(values.shape[1]):
             copy_row(values[layer, g], out[layer, g])
@@ -250,9 +250,7 @@ def change_rows(family: Family, slot: int, least: float, best: Floats, rows: Flo
 def begin(
     family: Family, cost: Floats, slot: int, hours: float, work: float, least: float, later: Values, way: Ints
 ) -> tuple[float, float]:
-    """Return what the best plan of a job costs that comes in a slot, and what is rounded off.
-
-    `hours` of the slot are left then.
+    """Return what the best plan costs a job that comes with `hours` of a slot left, and what is rounded off.
 
     Fills in `way`: what it holds at first, the variant of the change inside the slot (-1: none), what it
     holds at the next border (-1: it is done) and how many cells are then left.
@@ -296,7 +294,7 @@ def sweep(
     """Sweep back over all slots and begin every job in its own; a GPU-hour of work costs `after` after them.
 
     Fills in values[job], offs[job] and ways[job] (see `begin`), and kept[slot, layer, holding, cells], which
-    may be short numbers.
+    may have short floats.
     """
     shape, slots = (2, len(family.pool), family.cells), len(family.hours)
     later, rows, own = np.full(shape, np.inf), np.zeros(shape), np.zeros(shape)

@@ -38,7 +38,7 @@ def fleet_bounds(
 
 
 def problem_of(scene: FleetScene, tail_hours: float = TAIL_HOURS) -> Problem:
-    """Write a scene as the bound reads it.
+    """Return a scene as a problem for the bound.
 
     What the bound leaves out makes jobs faster or cheaper: moves between pools take no time and cost nothing,
     a loss takes no work back, every phase is as fast as the fastest, on demand never runs out, only seconds

@@ -20,9 +20,9 @@ from slacktide_papers.forecasters.arma_model import ArmaSeries, estimator
 @forecasters.register
 @dataclass(frozen=True, slots=True)
 class Arima:
-    """Forecast by ARIMA models of price and availability, fitted anew on a sliding window.
+    """Forecast by ARIMA models of price and availability, refitted on a sliding window.
 
-    As in Kong et al. 2025. Slower than the others, and a forecast of the mean: want it to compare
+    As in Kong et al. 2025. Slower than the others, and a forecast of the mean: use it to compare
     with that paper. Between fits the model is only carried forward, one exact step per slot. Where
     a window does not move, is too short, cannot be fitted, or is fitted worse than by its own last
     value, it is persistence; `notes` says how often. Needs the extra `arima` (statsmodels).

@@ -49,7 +49,7 @@ class Arma(NamedTuple):
 
 
 class ArmaSeries:
-    """A series of which the latest window is kept, its model, and the model's present errors."""
+    """The latest window of a series, the model fitted to it, and the model's present errors."""
 
     def __init__(self, order: tuple[int, int, int], window: int, refit: int) -> None:
         self._lags, self._differences, self._averages = order
@@ -64,7 +64,7 @@ class ArmaSeries:
         self.outcomes: Counter[str] = Counter()
 
     def learn(self, value: float) -> None:
-        """Take in the next value; fit anew when it is time."""
+        """Add the next value; fit the model again when that is due."""
         last = self._window[-1] if self._window else value
         self._window.append(value)
         self._most = max(self._most, value)
@@ -75,7 +75,7 @@ class ArmaSeries:
             self._fit()
 
     def forecast(self, horizon: int) -> list[float]:
-        """Return what is expected of the next slots, within what has been seen."""
+        """Return the expected values of the next slots, between 0 and the highest value seen."""
         level = self._window[-1] if self._window else 0.0
         if self._model is None:
             return [level] * horizon
@@ -103,7 +103,7 @@ class ArmaSeries:
             return
         self._model = None
         if np.ptp(self._window) == 0:
-            self.outcomes["fitted"] += 1  # a series that stands still is known exactly without a model
+            self.outcomes["fitted"] += 1  # a constant series is known exactly without a model
             return
         model = self._estimate(series)
         self._model = model if model is not None and self._start(model, series) else None
@@ -127,7 +127,7 @@ class ArmaSeries:
         return None
 
     def _start(self, model: Arma, series: Floats) -> bool:
-        """Run a fresh model through its window; whether it did better there than persistence."""
+        """Run a new model through its window; return whether it did as well there as persistence."""
         self._values.clear()
         self._errors.clear()
         self._values.extend([model.mean] * self._lags)

@@ -50,7 +50,7 @@ class NoisyTruth:
 
     def table(self, pool: Pool, horizon: int) -> Floats:
         truth = _truth(pool, horizon)
-        # Pools of one market must not share their luck.
+        # Pools of one market must have noise of their own.
         rng = np.random.default_rng([self.seed, zlib.crc32(pool.name.encode())])
         for column in (PRICE, GPUS):
             exact = truth[:, :, column]
@@ -66,7 +66,7 @@ class NoisyTruth:
 
 
 def _truth(pool: Pool, horizon: int) -> Floats:
-    """Return what will be: after the end of the pool no spot, and the last prices."""
+    """Return the true future; after the end of the record there is no spot, at the last prices."""
     slots = np.arange(len(pool))[:, None] + np.arange(1, horizon + 1)[None, :]
     at = np.minimum(slots, len(pool) - 1)
     gpus = np.where(slots < len(pool), pool.spot_gpus[at], 0)

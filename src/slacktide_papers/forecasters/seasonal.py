@@ -1,4 +1,4 @@
-"""As at this time of day in the last days, as far as the present does not say otherwise."""
+"""A forecast from the same time of day in the last days, blended with the present."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Seasonal:
     """Forecast what the last days had at the same time of day, blended with the present.
 
     A vote: the present and each of the last days at that time of day have weights, and the
-    weighted median wins, because the mean of all and nothing is seldom offered. The present's
-    weight halves every `half_life_hours` ahead, and the days share the rest. Want it where the day
+    weighted median wins, because pools seldom offer the mean of everything and nothing. The present's
+    weight halves every `half_life_hours` ahead, and the days share the rest. Use it where the day
     has a strong and steady shape; for a time of day not seen yet it is persistence.
     """
 
