@@ -133,7 +133,7 @@ class PoolChoice(NamedTuple):
     gpu: str
     """The GPU type, such as H100."""
     infra: str = ""
-    """Where: a cloud, region or zone, or several of them by `/`; empty means anywhere."""
+    """Where: a cloud, region or zone, or several of them joined by `/`; empty means anywhere."""
     widths: tuple[int, ...] = ()
     """The widths the job may have there; empty means the job's own."""
     speed: float = 1.0

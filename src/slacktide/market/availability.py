@@ -1,8 +1,8 @@
-"""How much spot there was where no source reports it: what our own tries showed, and what else is assumed.
+"""How many spot GPUs pools had where no source counts them: from our own requests, or else assumed.
 
-A try that was refused, and a machine that was taken back, say how much there was at most; a machine that came
-says how much there was at least. Each is believed for a while, or until the next is seen. At all other times
-a number is assumed, and the market says so.
+A request that was refused, or a machine that was taken back, shows how many there were at most; a machine
+that came shows how many at least. Each is believed for BELIEVED_HOURS, or until the next observation. At all
+other times a number is assumed, and the market says so.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from slacktide.core.quotes import UNLIMITED_GPUS
 from slacktide.market.base import Market, Pool
 
 BELIEVED_HOURS = 1.0
-"""How long what was seen is taken to last: after an hour about half of it is still true (the autocorrelation
-of availability in measured zones is .46 to .69 at one hour)."""
-MOST_RECENT = 256  # how many of the last tries are looked at to say how it is now
-MOST_LISTED = 6  # pools of which sentences say what was seen; more would bury the rest
+"""How long an observation is assumed to hold: after an hour about half of it is still true (the
+autocorrelation of availability in measured zones is .46 to .69 at one hour)."""
+MOST_RECENT = 256  # how many of the latest observations are searched for the one that holds
+MOST_LISTED = 6  # pools whose observations the assumptions list; more would bury the rest
 
 
 class SeenSpot(NamedTuple):
@@ -35,11 +35,11 @@ class SeenSpot(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolRecord:
-    """What we saw of one pool over time, by trying."""
+    """What our requests for spot machines showed of one pool over time."""
 
     seen: tuple[SeenSpot, ...] = ()  # in order of time
     tries: int = 0  # spot machines that were requested
-    refused: int = 0  # those that there were none of
+    refused: int = 0  # requests that were refused because there were none
     taken_back: int = 0  # machines that came and were interrupted
 
     def sentence(self, pool: str) -> str:
@@ -50,7 +50,7 @@ class PoolRecord:
 
 
 def gpus_at(record: PoolRecord | None, at_utc: datetime, assumed_gpus: int) -> int:
-    """Return the spot GPUs that a pool is taken to have at a moment, by what was seen of it until then."""
+    """Return the spot GPUs that a pool is assumed to have at a moment, given what was seen until then."""
     until = [] if record is None else [seen for seen in record.seen[-MOST_RECENT:] if seen.at_utc <= at_utc]
     if not until or at_utc - until[-1].at_utc >= timedelta(hours=BELIEVED_HOURS):
         return assumed_gpus
@@ -59,7 +59,7 @@ def gpus_at(record: PoolRecord | None, at_utc: datetime, assumed_gpus: int) -> i
 
 
 def record_for(pool: str, pools: int, records: Mapping[str, PoolRecord]) -> PoolRecord | None:
-    """Return what was seen of a pool; where there is one pool and one kind of machine, names may differ."""
+    """Return the record of a pool; if there is only one pool and one record, their names may differ."""
     if pool in records or pools > 1 or len(records) != 1:
         return records.get(pool)
     return next(iter(records.values()))
@@ -74,7 +74,7 @@ def nothing_seen(assumed_gpus: int) -> str:
 
 
 def learned(market: Market, records: Mapping[str, PoolRecord]) -> Market:
-    """Return a market in which uncounted pools have the spot that was seen, and which says so."""
+    """Return a market whose uncounted pools have the spot that was seen, and whose assumptions say so."""
     found = {name: record_for(name, len(market.pools), records) for name in market.uncounted}
     seen = {name: record for name, record in found.items() if record is not None and record.seen}
     if not seen:
@@ -89,7 +89,7 @@ def learned(market: Market, records: Mapping[str, PoolRecord]) -> Market:
 
 
 def learned_pool(pool: Pool, record: PoolRecord) -> Pool:
-    """Return a pool with what was seen in place of what was assumed."""
+    """Return a pool whose assumed counts are replaced by observations, while each of these is believed."""
     gpus = np.array(pool.spot_gpus)
     ends = [seen.at_utc for seen in record.seen[1:]]
     for seen, following in zip(record.seen, [*ends, None], strict=True):

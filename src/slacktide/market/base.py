@@ -23,7 +23,7 @@ Value = TypeVar("Value")
 
 
 class LruCache(Generic[Key, Value]):
-    """The values used last, as many as are allowed. Keys name pasts (`Past.mark`) instead of holding them."""
+    """A cache of the last used values. Keys should name pasts (`Past.mark`) instead of holding them."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -33,7 +33,7 @@ class LruCache(Generic[Key, Value]):
         return iter(self._values)
 
     def get(self, key: Key, make: Callable[[], Value]) -> Value:
-        """Return the value of a key, made now where it is not kept."""
+        """Return the value of a key; `make` makes it if it is not in the cache."""
         if key not in self._values:
             self._values[key] = make()
             if len(self._values) > self._most:
@@ -43,7 +43,7 @@ class LruCache(Generic[Key, Value]):
 
 
 EPOCH = datetime(2025, 1, 1, tzinfo=UTC)
-"""When a market without times of its own is said to begin."""
+"""When a market without times of its own is assumed to begin."""
 
 
 _UNLIMITED = np.array([UNLIMITED_GPUS])
@@ -76,7 +76,7 @@ class Pool:
     notice_hours: float = 0.0
     """How long before it takes spot back the pool warns the job that holds it; 0: it does not."""
     key: int = field(init=False, repr=False, default_factory=new_key)
-    """Names the series, so that what was learned from it can be kept without keeping it."""
+    """Names the series, so that caches of what was learned from it need not hold it."""
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.slot_hours) and self.slot_hours > 0):
@@ -91,7 +91,7 @@ class Pool:
         if self.on_demand_gpus is not None:
             _own(self, "on_demand_gpus", np.int64)
             if bool((self.on_demand_gpus >= UNLIMITED_GPUS).all()):
-                object.__setattr__(self, "on_demand_gpus", None)  # a stock is kept where it is ever limited
+                object.__setattr__(self, "on_demand_gpus", None)  # a stock is kept only if it is ever limited
         self._check_end()
         lengths = {len(self.spot_gpus), len(self.spot_usd_per_gpu_hour), len(self.on_demand_usd_per_gpu_hour)}
         lengths |= set() if self.on_demand_gpus is None else {len(self.on_demand_gpus)}
@@ -111,7 +111,7 @@ class Pool:
             ) from None
 
     def __reduce__(self) -> tuple[type[Pool], tuple[object, ...]]:
-        """Be rebuilt when it is unpickled: a plain copy's arrays could be written to."""
+        """Unpickle by the constructor, because a plain copy's arrays could be written to."""
         series = (self.spot_usd_per_gpu_hour, self.on_demand_usd_per_gpu_hour, self.spot_gpus)
         more = (self.start, self.gpu, self.on_demand_gpus, self.notice_hours)
         return Pool, (self.name, self.slot_hours, *series, *more)
@@ -142,11 +142,11 @@ class Pool:
 
     @property
     def stock_gpus(self) -> Ints:
-        """On-demand GPUs that can be had, slot by slot; one number for all slots where they are unlimited."""
+        """On-demand GPUs available, slot by slot; a single number for all slots if they are unlimited."""
         return _UNLIMITED if self.on_demand_gpus is None else self.on_demand_gpus
 
     def stock(self, first: int, last: int) -> Ints:
-        """Return the on-demand GPUs that can be had from one slot up to, but without, another."""
+        """Return the on-demand GPUs available in the slots from `first` to `last`, `last` excluded."""
         if self.on_demand_gpus is None:
             return np.full(max(0, min(last, len(self)) - first), UNLIMITED_GPUS)
         return self.on_demand_gpus[first:last]
@@ -154,7 +154,7 @@ class Pool:
     def quote(self, slot: int) -> Quote:
         """Return what the market offers in a slot; after the end only on demand, at its last price.
 
-        Nothing is known of the stock then: it is taken to be unlimited.
+        The stock is unknown then, and assumed to be unlimited.
         """
         if slot < len(self):
             return Quote(
@@ -167,7 +167,7 @@ class Pool:
         return Quote(float(self.spot_usd_per_gpu_hour[last]), float(self.on_demand_usd_per_gpu_hour[last]), 0)
 
     def window(self, first: int, last: int) -> Pool:
-        """Return the slots from `first` up to, but without, `last`."""
+        """Return the slots from `first` to `last`, `last` excluded."""
         if not 0 <= first < last <= len(self):
             raise InputError(
                 f"pool {shown(self.name)}: a window must lie in 0..{len(self)}, got {first}..{last}"
@@ -184,10 +184,10 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class Moves:
-    """What carrying a checkpoint between pools costs, and how fast it goes; `pools.places` counts with it.
+    """What copying a checkpoint between pools costs, and how fast it is; `pools.places` uses it.
 
     The defaults are about what large clouds charge for traffic between their own regions. Raises InputError
-    for a number that cannot be meant.
+    for an impossible number.
     """
 
     within_region_usd_per_gb: float = 0.0
@@ -196,7 +196,7 @@ class Moves:
     gbit_per_s: float = 5.0
     """How fast a checkpoint travels to another region; may be infinite."""
     pairs: tuple[tuple[str, str, float], ...] = ()
-    """Two regions and the USD per GB between them, both ways; they come before the general rule."""
+    """Two regions and the USD per GB between them, in either direction; these override the general rules."""
 
     def __post_init__(self) -> None:
         rules = ("within_region_usd_per_gb", "between_regions_usd_per_gb", "between_continents_usd_per_gb")
@@ -220,7 +220,7 @@ class Market(Mapping[str, Pool]):
     moves: Moves = field(default_factory=Moves)
     """What carrying a checkpoint from one pool to another costs."""
     uncounted: tuple[str, ...] = ()
-    """Pools of which no source says how many spot GPUs they have: the counts are assumed."""
+    """Pools whose spot GPUs no source counts: their counts are assumed."""
 
     def __post_init__(self) -> None:
         if not self.pools:
@@ -249,14 +249,14 @@ class Market(Mapping[str, Pool]):
 
 
 def assuming(market: Market, sentence: str) -> Market:
-    """Return a market that says what is assumed, unless it says so already or the sentence is empty."""
+    """Return a market with one more assumption, unless it has that already or the sentence is empty."""
     if sentence in ("", *market.assumptions):
         return market
     return replace(market, assumptions=(*market.assumptions, sentence))
 
 
 def with_notice(market: Market, notice_hours: float) -> Market:
-    """Return a market whose pools warn this long before they take spot back, unless they say it."""
+    """Return a market whose pools warn this long before they take spot back, unless they have a notice."""
     if not notice_hours:
         return market
     pools = (replace(pool, notice_hours=pool.notice_hours or notice_hours) for pool in market.pools)
@@ -264,7 +264,7 @@ def with_notice(market: Market, notice_hours: float) -> Market:
 
 
 def _own(pool: Pool, name: str, dtype: type[np.generic]) -> None:
-    """Keep a read-only array of the right type, checked to hold only possible numbers."""
+    """Replace a series of the pool by a read-only array of this type; raises InputError for a bad number."""
     given = np.asarray(getattr(pool, name))
     array = np.array(given, dtype=dtype)
     bad = np.flatnonzero(~(np.isfinite(given) & (given >= 0)))
@@ -277,7 +277,7 @@ def _own(pool: Pool, name: str, dtype: type[np.generic]) -> None:
 
 
 SAME_BORDER = 1e-3
-"""Borders of slots that lie closer than this share of a slot are one: the step of a feed is a median."""
+"""Borders of slots that are closer than this share of a slot are the same: a feed's step is a median."""
 
 
 _kept: LruCache[tuple[tuple[int, ...], Moves, datetime | None], str] = LruCache(16)
@@ -288,7 +288,7 @@ def digest(market: Market, until: datetime | None = None) -> str:
     notices of its pools, and with what moves cost where the market says it.
 
     `until` leaves out slots that begin at that time or later, pools that have no others, and the slot length:
-    what grows at its end only, and measures its own step, keeps its digest.
+    so a feed that grows at its end, and whose slot length is measured, keeps its digest.
     """
     names = tuple(pool.key for pool in market.pools)
     return _kept.get((names, market.moves, until), lambda: _digest(market, until))
@@ -304,14 +304,14 @@ def _digest(market: Market, until: datetime | None) -> str:
         if slots:
             for part in _parts(pool, slots, None if until is not None else pool.slot_hours):
                 hashed.update(part)
-    if market.moves != Moves():  # those that are assumed were not part of a digest before there were any
+    if market.moves != Moves():  # the default is left out, as in digests from before there were moves
         hashed.update(repr(market.moves).encode())
     return hashed.hexdigest()
 
 
 def _parts(pool: Pool, slots: int, slot_hours: float | None) -> Iterator[bytes]:
-    """Yield all that counts of a pool, each part of a length that follows from those before it."""
-    # A notice of none was not part of a digest before there were any.
+    """Yield the bytes of a pool that are hashed; the length of each part follows from those before it."""
+    # No notice is left out, as in digests from before there were notices.
     notice = [pool.notice_hours] if pool.notice_hours else []
     head = json.dumps([pool.name, slots, slot_hours, pool.start.timestamp(), *notice])
     yield f"{len(head)} {head}".encode()
@@ -319,5 +319,5 @@ def _parts(pool: Pool, slots: int, slot_hours: float | None) -> Iterator[bytes]:
     yield np.ascontiguousarray(pool.on_demand_usd_per_gpu_hour[:slots], "<f8").tobytes()
     yield np.ascontiguousarray(pool.spot_gpus[:slots], "<i8").tobytes()
     stock = pool.stock(0, slots)
-    if bool((stock < UNLIMITED_GPUS).any()):  # what is unlimited was not part of a digest before
+    if bool((stock < UNLIMITED_GPUS).any()):  # an unlimited stock is left out, as in older digests
         yield np.ascontiguousarray(stock, "<i8").tobytes()

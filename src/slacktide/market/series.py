@@ -1,7 +1,7 @@
-"""From samples to regular series, and from one slot length to another.
+"""Turn samples into series of regular slots, and change the slot length of series.
 
-A series is a step function of time. In a new slot the availability is the minimum inside it
-(GPUs one can keep for the whole slot), also that of on demand, and a price its time-weighted mean.
+A series is a step function of time. In a new slot the availability, spot and on demand, is the minimum
+inside it (GPUs that can be kept for the whole slot), and a price is its time-weighted mean.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from slacktide.market.formats.samples import MICROS_PER_HOUR, Samples, stamp, ti
 from slacktide.market.spec import ReadOptions
 
 MAX_SLOTS = 5_000_000
-"""The most slots of a market, over all its pools: 95 years of ten minutes. A slip in a time or a slot length
-must take neither all memory nor hours."""
+"""The most slots of a market, over all its pools: 95 years of ten minutes. A mistyped time or slot length
+must not take all memory, or hours."""
 
-_FINEST = 1_000_000  # lengths differ if they do by more than this share of the shorter one
+_FINEST = 1_000_000  # the greatest denominator of the fraction that stands for the ratio of two lengths
 _GAP_STEPS = 1.5  # rows further apart than this many steps have a gap between them; nearer is jitter
 _SAME_STEP = 1.1  # pools whose steps differ by less than this factor were sampled together
 
 
 def regular(samples: Samples, options: ReadOptions, step_hours: float | None = None) -> Market:
-    """Turn a sampled trace into pools of one slot length; its own step, unless one is requested.
+    """Turn a sampled trace into pools of one slot length: the one requested, or else the trace's own.
 
-    Its step is the median spacing of its rows, unless it is known. Raises FileError for gaps, disorder and
+    Its own is `step_hours`, or else the median spacing of its rows. Raises FileError for gaps, disorder and
     duplicates that were not allowed.
     """
     parts = _parts_by_pool(samples, _ordered(samples, options))
@@ -62,7 +62,7 @@ def regular(samples: Samples, options: ReadOptions, step_hours: float | None = N
 
 
 def from_events(samples: Samples, options: ReadOptions, slot_hours: float) -> Market:
-    """Turn a feed of changes into pools: every row is true until the next one of its pool.
+    """Turn a feed of changes into pools: every row holds until the next one of its pool.
 
     Slots lie on whole multiples of their length since 1970 and end with the feed's last change.
     """
@@ -76,14 +76,14 @@ def from_events(samples: Samples, options: ReadOptions, slot_hours: float) -> Ma
 
 
 def resample(market: Market, slot_hours: float) -> Market:
-    """Bring every pool to another slot length, finer or coarser; a last slot cut short is dropped."""
+    """Bring every pool to another slot length, finer or coarser; an incomplete last slot is dropped."""
     _checked(slot_hours)
     check_slots(sum(pool.hours for pool in market.pools) / slot_hours, market.source)
     return replace(market, pools=tuple(_resampled(pool, slot_hours, market.source) for pool in market.pools))
 
 
 def check_slots(slots: float, what: str) -> None:
-    """Refuse a market too long to be meant, before it is made."""
+    """Raise InputError for a market of too many slots, before it is made."""
     if not slots <= MAX_SLOTS:
         raise InputError(
             f"{what}: a market must have <= {MAX_SLOTS} slots in all its pools, got {slots:.3g}; use longer "
@@ -125,7 +125,7 @@ def _without_duplicates(samples: Samples, order: Ints, options: ReadOptions) -> 
 
 
 def _without_repeats(samples: Samples, order: Ints) -> Ints:
-    """Drop rows that say again what the row before says of the same moment: feeds repeat themselves."""
+    """Drop rows that repeat the time and price of the row before, as feeds do."""
     same = _inside_pools(samples, order) & (np.diff(samples.micros[order]) == 0)
     same &= np.diff(samples.spot_usd_per_gpu_hour[order]) == 0
     return np.asarray(order[np.append(True, ~same)])
@@ -220,7 +220,7 @@ def _event_pool(samples: Samples, rows: Ints, slot: int, end: int) -> Pool:
 
 
 def _median(spacing: Ints) -> int:
-    """Return the median; the lower one of two, so that it is a spacing that occurs."""
+    """Return the median; of two in the middle the lower one, so that it is a spacing that occurs."""
     middle = (len(spacing) - 1) // 2
     return int(np.partition(spacing, middle)[middle])
 
@@ -253,7 +253,7 @@ def _pool(samples: Samples, rows: Ints, step: int, options: ReadOptions) -> Pool
 
 
 def _filled(spacings: list[Ints], steps: list[int], options: ReadOptions) -> tuple[str, ...]:
-    """Say how many gaps were filled, and with what; each is as long as it is beyond the usual step."""
+    """Say how many gaps were filled, and with what; a gap's length is what it exceeds the usual step by."""
     missing = np.concatenate(
         [spacing[spacing > _GAP_STEPS * step] - step for spacing, step in zip(spacings, steps, strict=True)]
     )

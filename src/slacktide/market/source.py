@@ -1,7 +1,7 @@
-"""Opens a market by its name: a file in any known format, a synthetic market, or several joined into one.
+"""Open a market by its name: a file in any known format, a synthetic market, or several joined into one.
 
-Several are joined where there are commas between them, and by a market file (YAML), which also says what
-moving between their pools costs, and whether they warn.
+Several are joined by commas between their names, or by a market file (YAML), which also says what moves
+between their pools cost and how long before a loss they warn.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Trace(NamedTuple):
     gpu: str = ""  # the GPU type of its pools, whatever the trace says; empty: as the trace says
     prefix: str = ""  # what the names of its pools begin with
     notice_hours: float = 0.0
-    """How long before they take spot back its pools warn; 0: as the file says of all."""
+    """How long before they take spot back its pools warn; 0: as the market file says for all."""
 
     def applied_to(self, market: Market) -> Market:
         """Return the trace's market with the names, the GPU type and the notice that the file gives it."""
@@ -74,9 +74,9 @@ def open_market(spec: str, *, data: bytes | None = None, **options: Any) -> Mark
     """Open a market: a path, or `synthetic:PROFILE?seed=3&days=14&slot=10m&pools=2&notice=10m`.
 
     Several with commas between them are joined into one, and so are the traces of a market file (`*.yaml`).
-    Options are the fields of `ReadOptions`; money is in USD per GPU-hour. What a file leaves open is taken
-    from them or from documented defaults, and said in the market's assumptions; so is every gap that was
-    filled. Where `data` is given, it stands for what the file holds. Raises InputError or FileError.
+    Options are the fields of `ReadOptions`; money is in USD per GPU-hour. What a file does not say is taken
+    from them or from documented defaults, and noted in the market's assumptions; so is every gap that was
+    filled. `data`, if given, is read instead of the file. Raises InputError or FileError.
     """
     how = ReadOptions(**options)
     if data is not None:
@@ -91,7 +91,7 @@ def _opened(path: str, options: ReadOptions, data: bytes | None = None) -> Marke
     if is_synthetic(path):
         options.refuse("a synthetic market")
         return _in_slots(_synthetic(path), options)
-    # A process reads one format, and a synthetic market none: most never load Arrow.
+    # Imported here: a process reads one format, or none for a synthetic market, and most never load Arrow.
     from slacktide.market.formats.price_changes import (
         EVENT_COLUMNS,
         HISTORY_KEY,
@@ -114,7 +114,7 @@ def _opened(path: str, options: ReadOptions, data: bytes | None = None) -> Marke
         # A trace of counts may be long: the key is looked for in the bytes, before any JSON is read.
         read = read_aws_history if HISTORY_KEY.encode() in data else read_skypilot
         return read(path, data, options)
-    # Two of its columns are enough, so that the answer to a wrong one is about price changes.
+    # Two of its columns are enough, so that the error for a wrong one is about price changes.
     if len(set(first_line(start)) & set(EVENT_COLUMNS)) >= 2:
         return read_price_events(path, data, options)
     options.refuse("a table, which already says it")
@@ -136,7 +136,7 @@ def _market_file(path: str, options: ReadOptions) -> Market:
     mistakes.check()
     markets = [trace.applied_to(_opened(trace.file, options)) for trace in traces]
     market = with_notice(joined(markets, path, moves), notice_hours)
-    # What the file says of moves is not assumed.
+    # Only what the file does not say about moves is an assumption.
     return assuming(market, assumed_moves(moves, given)) if len(market.pools) > 1 else market
 
 
@@ -165,7 +165,7 @@ def _trace(tree: Tree, name: str, mistakes: Mistakes) -> Trace:
 
 
 def _file(tree: Tree, mistakes: Mistakes) -> str:
-    """Read a trace's name, which must be there."""
+    """Read the name of a trace; raises InputError unless it is synthetic or a file that exists."""
     text, folder = text_of(tree), mistakes.folder
     if is_synthetic(text):
         return text
@@ -250,10 +250,10 @@ _SAME_SLOT = 1e-9  # slot lengths that differ by less than this share are one
 
 
 def joined(markets: Sequence[Market], source: str, moves: Moves | None = None) -> Market:
-    """Put the pools of several markets into one, brought to the longest of their slots.
+    """Put the pools of several markets into one, resampled to the longest of their slots.
 
-    Each pool keeps its own beginning and end. Raises InputError where two pools have one name, or where there
-    is no time of which all pools know.
+    Each pool keeps its own beginning and end. Raises InputError if two pools have the same name, or if the
+    pools have no time in common.
     """
     _check_names(markets, source)
     slot_hours = max(pool.slot_hours for market in markets for pool in market.pools)
@@ -271,7 +271,7 @@ def joined(markets: Sequence[Market], source: str, moves: Moves | None = None) -
 
 
 def moves_said(market: Market) -> Market:
-    """Return a market that says what is assumed of moves among its pools, where that was not given."""
+    """Return a market whose assumptions say what moves between its pools cost, unless that was given."""
     given = len(market.pools) < 2 or market.moves != Moves()
     return market if given else assuming(market, assumed_moves(market.moves))
 
@@ -290,7 +290,7 @@ def _check_names(markets: Sequence[Market], source: str) -> None:
 
 
 def _sentences(markets: Sequence[Market]) -> list[str]:
-    """Return the sentences of all markets: once what all of them say, else with the market that says it."""
+    """Return the assumptions of all markets; those that not all of them make name their market."""
     every = set.intersection(*(set(market.assumptions) for market in markets))
     own = [
         f"{market.source}: {sentence}"
@@ -302,7 +302,7 @@ def _sentences(markets: Sequence[Market]) -> list[str]:
 
 
 def _common_time(pools: Sequence[Pool], source: str) -> list[str]:
-    """Say which time all pools know of, unless they begin and end together; raises InputError for none."""
+    """Say which time the pools have in common, unless it is all; raises InputError if there is none."""
     last, first = max(pools, key=lambda pool: pool.start), min(pools, key=lambda pool: pool.end)
     if last.start >= first.end:
         raise InputError(
@@ -321,7 +321,7 @@ def _common_time(pools: Sequence[Pool], source: str) -> list[str]:
 
 
 def notice_said(market: Market) -> Market:
-    """Return a market that says so where its warnings are too short to be seen when a slot begins."""
+    """Return a market whose assumptions say so if its notices are too short to be seen at a slot's start."""
     short = [pool for pool in market.pools if 0.0 < pool.notice_hours < pool.slot_hours * (1.0 - 1e-6)]
     if not short:
         return market

@@ -24,16 +24,16 @@ MOST_NOTICE_HOURS = 24.0  # no market knows a day before that it will take spot 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """What the caller says about a market file: what to do about odd rows, and what it leaves open.
+    """How to read a market file: what to do about irregular rows, and values that the file does not say.
 
-    None leaves a thing to documented defaults. Raises InputError for what cannot be meant.
+    None means the documented default. Raises InputError for an impossible value.
     """
 
     slot_hours: float | None = None
     gaps: str = "hold"  # `refuse`, `hold` (the last row stays true) or `empty` (no spot until the next row)
     unsorted: str = "refuse"  # `refuse` or `sort`
     duplicates: str = "refuse"  # `refuse`, or the one to keep: `first` or `last`
-    spot_usd: float | None = None  # USD per GPU-hour, where the file has no price; so is the next
+    spot_usd: float | None = None  # USD per GPU-hour, if the file has no price; likewise the next
     on_demand_usd: float | None = None
     spot_gpus: int | None = None
     gpus_per_instance: int | None = None
@@ -52,7 +52,7 @@ class ReadOptions:
                 raise InputError(f"{name} must be >= {least}, got {count}")
 
     def refuse(self, file: str, names: Sequence[str] = ASSUMABLE) -> None:
-        """Raise InputError for an option that a kind of file has no use for."""
+        """Raise InputError if an option is given that this kind of file does not use."""
         for name in names:
             if getattr(self, name) is not None:
                 raise InputError(
@@ -61,7 +61,7 @@ class ReadOptions:
 
 
 def is_synthetic(spec: str) -> bool:
-    """Whether a name means a market that is made up."""
+    """Whether a name means a synthetic market."""
     return spec == SYNTHETIC or spec.startswith(f"{SYNTHETIC}:")
 
 
@@ -103,13 +103,13 @@ def parts_of(spec: str, folder: Path | None = None) -> list[str]:
 
 
 def located(spec: str, place: Callable[[str], str], folder: Path | None = None) -> str:
-    """Return a name in which each path of a file was put in its place; other names stay as they are."""
+    """Return a market's name with `place` applied to each path of a file in it; other names stay."""
     parts = parts_of(spec, folder)
     return ",".join(part if is_synthetic(part) or part.startswith(FEED) else place(part) for part in parts)
 
 
 def absolute(spec: str) -> str:
-    """Return a market's name with the whole paths of its files, so that it is the same from anywhere."""
+    """Return a market's name with absolute paths of its files, except of a feed's."""
     return located(spec, lambda path: str(Path(path).absolute()))
 
 

@@ -1,14 +1,15 @@
-"""Synthetic markets: seeded, fast, and alike real ones in the figures that matter to a policy.
+"""Synthetic markets: seeded, fast, and similar to real ones in the figures that matter to a policy.
 
 Behind each pool is a level of free capacity that drifts on several time scales at once and dips in
 the afternoon (UTC). What is obtainable is that level, cut to what the pool can offer, less what an
 outage takes now and then. Far from the limits it stays where it is for days, near them it flickers:
 that alone gives the heavy-tailed spells, many of minutes and a few of days, that real traces show.
-The price moves a little every few hours and rarely jumps, then fades back; it knows nothing of the
-capacity.
+The price moves a little every few hours and rarely jumps, then fades back; it does not depend on
+the capacity.
 
-The parameters of the named profiles were fitted by a search on long runs so that the generated figures come
-near those of measured traces; tests compare what is generated with these targets, and them with the traces.
+The parameters of the named profiles were fitted by a search on long runs, so that the figures of generated
+markets come near those of measured traces; tests compare the former with these targets, and the targets with
+the traces.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ from slacktide.market.base import EPOCH, Market, Pool, with_notice
 from slacktide.market.series import check_slots, resample
 
 POOLS_PER_REGION = 2
-_SHARED = 1_000_000  # where the streams of what is shared begin: further than the streams of any pool
+_SHARED = 1_000_000  # the first key of random streams that pools share: beyond the keys of all pools
 _MARKET, _REGION, _OWN, _KIND = range(4)
 _WIDEST = 1.5  # levels and prices differ by at most this many standard deviations
 _DIP_CENTRE_HOUR = 16.5
 _DIP_HALF_WIDTH_HOURS = 6.0
 _MOVE_HOURS = (3.8, 8.7)
-"""Prices move this often; eight of ten spacings of AWS's changes in 2024 lie between these."""
+"""Prices move after this long; eight in ten spacings of AWS's changes in 2024 lie between these."""
 _MOVE_TREND = 0.45  # how much of a move carries over into the next one
 _LARGEST_MOVE = 0.025
 _PRICE_MEMORY = 0.998
@@ -47,12 +48,12 @@ class Drift:
     """One time scale on which free capacity wanders."""
 
     spread_gpus: float  # standard deviation
-    memory_hours: float  # after so long, about a third of an excursion is left
+    memory_hours: float  # after this time, about a third of a deviation is left
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Zones:
-    """How the pools of one market differ, and what their drifts share; the first pool is the profile's."""
+    """How the pools of a market differ, and what their drifts share; the first pool is the profile itself."""
 
     within_share: float  # share of the variance of drifts that pools of one region have in common
     between_share: float = 0.0  # share that all pools have in common, at most that of a region
@@ -61,7 +62,7 @@ class Zones:
     level_spread_gpus: float  # standard deviation of the mean free capacity among pools
     price_spread: float = 0.1  # the same of the spot price, relative
     dip_range: tuple[float, float] = (0.5, 1.5)
-    """How deep the dip of a pool is, as a share of the first one's: anything between these two."""
+    """How deep the dip of a pool is, as a share of the first one's: drawn between these two."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +85,7 @@ class Profile:
     spot_share: float = 0.22  # mean spot price between jumps, as a share of on demand
     move_share: float = 0.003  # typical relative size of a price move; there is one every few hours
     jumps_per_day: float = 0.03  # how often the price doubles or triples
-    fade_hours: float = 12.0  # after so long, about a third of a jump is left
+    fade_hours: float = 12.0  # after this time, about a third of a jump is left
 
 
 _ALL = (
@@ -194,7 +195,7 @@ class SharedDrifts:
         self._weights = _weights(profile.zones)
         market, region, own = (self._walks(kind, 1) for kind in (_MARKET, _REGION, _OWN))
         drawn = self._sums(market, region, own)
-        # Gaussian parts, moved by their share of what the sum is off, are distributed as given the sum.
+        # Gaussian parts, each moved by its share of the sum's error, are distributed as if given the sum.
         off = [walk - other for walk, other in zip(first, drawn, strict=True)]
         far, near, _ = self._weights
         self._market = [walk + far * gap for walk, gap in zip(market, off, strict=True)]
@@ -242,8 +243,8 @@ def synthesize(
     """Make a market that begins at EPOCH. The same seed makes the same market, whatever its length.
 
     More pools leave the first ones as they are. Another slot length than the profile's own shows the
-    same market resampled. `notice_hours` before spot goes its holder is warned. Raises InputError for a
-    number that cannot be meant.
+    same market resampled. `notice_hours` is how long before a loss of spot its holder is warned. Raises
+    InputError for an impossible number.
     """
     _check(profile, days, seed, pools)
     slots = max(1, round(days * 24 / profile.slot_hours))
@@ -315,7 +316,7 @@ def _dip(hours: Floats) -> Floats:
 
 
 def _drifting(drift: Drift, slot_hours: float, slots: int, rng: np.random.Generator) -> Floats:
-    """Return a stationary walk that forgets where it was at the given pace."""
+    """Return a stationary random walk with the memory and spread of a drift."""
     kept = math.exp(-slot_hours / drift.memory_hours)
     shocks = rng.standard_normal(slots) * drift.spread_gpus
     shocks[1:] *= math.sqrt(1 - kept * kept)
@@ -353,7 +354,7 @@ def _prices(profile: Profile, hours: Floats, rng: np.random.Generator) -> Floats
     for start, height in zip(hours[jumps], heights, strict=True):
         age = moments - start
         fading = np.where(age >= 0, height * np.exp(-np.maximum(age, 0) / profile.fade_hours), 0.0)
-        # The highest of several counts: their sum would climb out of all proportion.
+        # Of several jumps the highest counts, because their sum could become implausible.
         raised = np.maximum(raised, fading)
     level = np.concatenate([calm[:1], calm[np.searchsorted(times, moments, side="right")] + raised])
     usd = profile.on_demand_usd_per_gpu_hour * profile.spot_share * np.exp(level)

@@ -1,8 +1,8 @@
-"""What may be known of pools: tapes of what they have quoted so far, and the market as a job is shown it.
+"""What policies may know of pools: tapes of the quotes so far, and the market as a job sees it.
 
-Tapes are appended as time passes and have no future behind them. A policy is shown a `Past`: read-only arrays
-over a buffer that a tape owns and that holds nothing but what was appended. A slice of the whole series would
-not do: the rest stays reachable as the array's base.
+Tapes are appended to as time passes and hold nothing of the future. A policy sees a `Past`: read-only arrays
+over a buffer that a tape owns and that holds only what was appended. A slice of the whole series would not
+do, because the rest could be reached as the array's base.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FEWEST_ROOM = 64
 NOT_BEGUN = Quote(math.inf, math.inf, 0)  # what a pool offers before its first quote
 
 Mark: TypeAlias = tuple[int, int, int]
-"""Names what a past says: the series, quotes that have come, slots with those held."""
+"""Identifies what a past says: its series, the quotes that have come, and its slots, held ones included."""
 Columns: TypeAlias = tuple[Floats, Floats, Ints, Ints]
 """Spot prices, on-demand prices, spot GPUs, on-demand GPUs."""
 
@@ -88,12 +88,12 @@ class Past(LazySequence[Quote]):
         )
 
     def mark(self, slots: int) -> Mark:
-        """Return the name of what the first `slots` slots say."""
+        """Return what identifies the content of the first `slots` slots."""
         return self.key, min(self.came, slots), slots
 
 
 class Tape:
-    """A pool's quotes so far. A row more costs the same however many there are."""
+    """A pool's quotes so far. On average, appending one costs the same however many there are."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class Tape:
 
     @classmethod
     def of(cls, pool: Pool, first_hours: float = 0.0) -> Tape:
-        """Return an empty tape for the quotes of a pool; tapes of one pool are alike at one length."""
+        """Return an empty tape for the quotes of a pool; tapes of one pool share its key."""
         hour = pool.first_hour_of_day
         return cls(pool.name, pool.slot_hours, first_hours=first_hours, first_hour_of_day=hour, key=pool.key)
 
@@ -123,7 +123,7 @@ class Tape:
         return self._slots
 
     def append(self, quote: Quote) -> None:
-        """Take in the quote of the next slot, in place of any that were held."""
+        """Append the quote of the next slot, in place of any that were held."""
         self._drop_held()
         self._make_room(self.came + 1)
         for column, number in zip(self._columns, quote, strict=True):
@@ -131,7 +131,7 @@ class Tape:
         self.came = self._slots = self.came + 1
 
     def extend(self, spot_usd: Floats, on_demand_usd: Floats, gpus: Ints, stock: Ints | None = None) -> None:
-        """Take in many quotes at once; without a stock, on-demand GPUs are unlimited."""
+        """Append many quotes at once; without a stock, on-demand GPUs are unlimited."""
         self._drop_held()
         end = self.came + len(gpus)
         self._make_room(end)
@@ -141,7 +141,7 @@ class Tape:
         self.came = self._slots = end
 
     def hold(self, slots: int) -> None:
-        """Let the last quote that has come go on until there are this many slots."""
+        """Repeat the last quote that has come until there are this many slots."""
         if self.came == 0 or slots <= self._slots:
             return
         self._make_room(slots)
@@ -150,7 +150,7 @@ class Tape:
         self._slots = slots
 
     def revise(self, quote: Quote) -> None:
-        """Replace the last quote that has come; what was learned with it is void, so the name changes."""
+        """Replace the last quote that has come; what was learned from it is void, so the key changes."""
         self._drop_held()
         self.came = self._slots = self.came - 1
         self.append(quote)
@@ -195,7 +195,7 @@ class Tape:
             self._slots = self.came
 
     def _make_room(self, slots: int) -> None:
-        """Move to a larger buffer where needed; what is not used of it is zero, never a quote."""
+        """Move to a larger buffer if needed; its unused part is zero, never a quote."""
         if slots <= len(self._columns[0]):
             return
         larger = _room(2 * slots)
@@ -236,14 +236,14 @@ class PoolView(NamedTuple):
     """One pool at a moment."""
 
     name: str
-    quote: Quote  # what is offered to the job: what other jobs hold is gone from it
+    quote: Quote  # what is offered to the job, without what other jobs hold
     notice_hours: float | None = None
-    """In this time spot goes that the job holds here, as it was warned; None: it was not warned. Only the
+    """How soon the job will lose spot that it holds here, as it was warned; None: it was not warned. Only the
     pool that the job is in can warn it."""
 
 
 def offer(quote: Quote, held_by_others: int, on_demand_by_others: int = 0) -> Quote:
-    """Return what is left for a job of what a pool offers to all: spot, and on demand where it is limited."""
+    """Return a pool's quote without what other jobs hold: of spot, and of on demand if that is limited."""
     if on_demand_by_others > 0 and quote.on_demand_gpus < UNLIMITED_GPUS:
         quote = quote._replace(on_demand_gpus=max(0, quote.on_demand_gpus - on_demand_by_others))
     if held_by_others <= 0:
@@ -253,14 +253,14 @@ def offer(quote: Quote, held_by_others: int, on_demand_by_others: int = 0) -> Qu
 
 @dataclass(slots=True, eq=False)
 class MarketView(LazySequence[PoolView]):
-    """All pools of a market at one moment, to a job in one of them; nothing is made before it is read."""
+    """All pools of a market at one moment, as a job in one of them sees them; each is made when read."""
 
     _tapes: Sequence[ForecastTape]
     hours: float
     own: int  # the pool that the job is in
     by_others: Mapping[str, int] = field(default_factory=dict)  # spot that other jobs hold, by pool
     since_hours: float = 0.0
-    """Hours are counted from this moment of the tapes' clock on, also in what is shown of the past."""
+    """`hours`, and the times of pasts, are counted from this moment of the tapes' clock."""
     on_demand_by_others: Mapping[str, int] = field(default_factory=dict)
     notice_hours: float | None = None  # the warning that the job got
     _seen: dict[int, PoolView] = field(default_factory=dict, init=False)
@@ -283,7 +283,8 @@ class MarketView(LazySequence[PoolView]):
         return replace(self, by_others=by_others, on_demand_by_others=on_demand_by_others)
 
     def warned(self, notice_hours: float | None) -> MarketView:
-        """Return the same moment for a job that was warned that its spot goes in this time."""
+        """Return the same moment for a job that was warned that it will lose spot in this time."""
+
         return self if notice_hours == self.notice_hours else replace(self, notice_hours=notice_hours)
 
     def _slots_begun(self, pool: int) -> int:

@@ -1,4 +1,4 @@
-"""What forecasters share: their contract, their register, and the forecasts of a whole run at once.
+"""The contract and the register of forecasters, and the forecasts of a whole run.
 
 The forecaster belongs to the run, not to the policy: a hundred policies share one table of
 forecasts, and the same policy can be tried with a perfect, a noisy or no forecast.
@@ -59,8 +59,8 @@ class Forecaster(Protocol):
 class TableForecaster(Protocol):
     """A forecaster that can fill the table of a whole pool faster than slot by slot.
 
-    One that *needs* all of it declares `knows_the_future = True`: it is for experiments, and the only kind
-    that is handed a pool where a policy is shown a forecast.
+    One that *needs* the whole pool declares `knows_the_future = True`: it is for experiments, and the only
+    kind that is given the pool when a policy asks for a forecast.
     """
 
     def table(self, pool: Pool, horizon: int) -> Floats:
@@ -88,7 +88,7 @@ def hour_of_day(series: Pool | Past, slot: int = 0) -> float:
 
 
 def clock(hour: float, slots: int, slot_hours: float) -> Floats:
-    """Return the time of day of slots from one at this hour on, in hours UTC."""
+    """Return the time of day of each slot, in hours UTC, if the first one begins at this hour."""
     return np.mod(hour + np.arange(slots, dtype=np.float64) * slot_hours, 24.0)
 
 
@@ -97,8 +97,8 @@ def forecast_table(forecaster: Forecaster, pool: Pool, horizon: int) -> Floats:
     """Return the forecasts made in every slot of a pool, that slot's quote known.
 
     The entry [slot, ahead - 1] is (spot USD, on-demand USD, spot GPUs) forecast in `slot` for
-    `slot + ahead`. Computed once and shared by all policies of a run; forecasters are frozen, so
-    that the same one is known again.
+    `slot + ahead`. Computed once and shared by all policies of a run, because forecasters that are
+    equal are one key.
     """
     if isinstance(forecaster, TableForecaster):
         return forecaster.table(pool, horizon)
@@ -136,7 +136,7 @@ _kept: LruCache[_Begun, Learner] = LruCache(MOST_KEPT)
 
 
 class OnTape:
-    """Forecasts from nothing but a tape."""
+    """Forecasts that are made from a tape alone."""
 
     def __init__(self, forecaster: Forecaster, tape: Tape, horizon: int) -> None:
         self.tape = tape
@@ -161,7 +161,7 @@ class OnTape:
         return learner.forecast(self._horizon)
 
     def _up_to(self, past: Past) -> Learner:
-        """Return the learner with all that has come learned; begin again where it has seen something else."""
+        """Return the learner after all quotes that have come; a new one if it learned from another series."""
         key, learned = self._learned
         if self._learner is None or key != past.key or learned > past.came:
             begun = (self._forecaster, past.key, past.came)  # runs that begin alike share what they learned
@@ -173,7 +173,7 @@ class OnTape:
 
 
 class TrueForecasts:
-    """Forecasts of the clairvoyant: for experiments, and the only ones made from a whole pool."""
+    """Forecasts of a forecaster that knows the future: for experiments, and made from a whole pool."""
 
     def __init__(self, forecaster: Forecaster, pool: Pool, tape: Tape, horizon: int) -> None:
         self.tape = tape
@@ -196,9 +196,9 @@ def _learn(learner: Learner, past: Past, first: int, last: int) -> None:
 
 
 def _begin(forecaster: Forecaster, past: Past) -> Learner:
-    """Make a learner, from the kept one that has seen most of this past where there is any."""
+    """Make a learner, from a copy of the kept one that has learned most of this past, if there is any."""
     known = [begun for begun in _kept if begun[:2] == (forecaster, past.key) and begun[2] <= past.came]
-    begun = max(known, key=lambda one: one[2], default=(forecaster, past.key, 0))
+    begun = max(known, key=lambda kept: kept[2], default=(forecaster, past.key, 0))
     learner = forecaster.begin(past.slot_hours, past.first_hour_of_day)
     if known:
         learner = copy.deepcopy(_kept.get(begun, lambda: learner))

@@ -3,8 +3,8 @@
 Recursive least squares for all horizons at once. A series is scaled by the most seen so far. In every slot
 the same features serve every horizon, so one gain is computed per slot, kept until the slots it forecast have
 come, and then corrects the coefficients of each horizon; that is exactly least squares with forgetting for
-each of them, for the price of one. All coefficients begin at zero, which means "stays as it is": without
-history this is persistence, and it departs from it only as far as the data pull.
+each of them, at the cost of one. All coefficients begin at zero, which means "stays as it is": without
+history this is persistence, and only data move it away from that.
 
 Plain loops throughout, so that plain and compiled code round alike.
 """
@@ -26,19 +26,19 @@ from slacktide.market.base import Pool
 from slacktide.market.forecast.base import GPUS, ON_DEMAND, PRICE, forecasters, hour_of_day
 
 BELIEVE_GPUS = 1.1
-"""Availability by the regression is used unless it was clearly worse than persistence of late."""
+"""The regression is used for availability unless its recent error was clearly above persistence's."""
 BELIEVE_PRICE = 0.98
-"""Prices mostly stand still, and a mean is then always a little wrong: used only where it was better."""
+"""Prices rarely move, and then a mean is always a little wrong: it is used only if it was better lately."""
 MEAN_HOURS = (2.0, 8.0, 24.0)  # time constants of the running means that the present is compared with
 PRIOR = 0.3
 """How freely coefficients leave zero: their first covariance. Results hardly change from 0.1 to 1."""
 DOUBT = 0.05
-"""A level is said to change only with odds this far beyond even: nearer, little is won, and the odds are
-only estimates."""
-LOSS_DAYS = 14.0  # how long the record of past errors reaches that decides whether the regression is believed
+"""A level is forecast to change only if its chance is this far beyond 0.5: closer to that, little is gained,
+and chances are only estimates."""
+LOSS_DAYS = 14.0  # how long past errors count in the decision whether the regression is believed
 
 MOST, LAST, SLOTS = range(3)
-"""Places in `Memory.now`: the most seen, the last value as a share of it, slots learned."""
+"""Indexes in `SeriesMemory.now`: the most seen, the last value as a share of it, slots learned."""
 
 
 @forecasters.register
@@ -49,15 +49,15 @@ class Harmonic:
     The usual choice: fast, good from a few days of history on, and persistence before that, since
     every coefficient begins at zero. Availability is forecast as its median (the chance of
     reaching each of several levels is regressed), because a market that offers all or nothing is
-    never half there; the price as its mean. Each horizon is dropped for persistence while
-    persistence has been the better one of late. Regression with forgetting as in any textbook on
-    adaptive filters (recursive least squares); the median by levels is distribution regression.
+    never half available; the price as its mean. A horizon uses persistence while that has had the
+    smaller recent error. Regression with forgetting as in any textbook on adaptive filters
+    (recursive least squares); the median by levels is distribution regression.
     """
 
     memory_days: float = 14.0  # how long an observation counts: two weeks hold every weekday twice
     harmonics: int = 2  # waves a day: one for the dip of the afternoon, one for its shape
     levels: int = 8  # steps of availability that are distinguished
-    reach_slots: int = 48  # horizons with coefficients of their own; later slots are as the last of them
+    reach_slots: int = 48  # horizons with coefficients of their own; later slots are forecast like the last
 
     def __post_init__(self) -> None:
         if not self.memory_days > 0:
@@ -165,7 +165,7 @@ class SeriesMemory(NamedTuple):
 
 
 def blank(horizon: int, harmonics: int, levels: int) -> SeriesMemory:
-    """Return the memory of a series of which nothing is known."""
+    """Return the memory of a series before its first value."""
     features = 3 + len(MEAN_HOURS) + 2 * harmonics
     ring = horizon + 1
     return SeriesMemory(
@@ -202,7 +202,7 @@ def mark(value: float, level: int, levels: int) -> float:
 
 @compilable
 def correct(fixed: SeriesShape, memory: SeriesMemory, value: float) -> None:
-    """Let a value correct the coefficients of every horizon that had forecast it, and their record."""
+    """Let a value correct the coefficients of every horizon that had forecast it, and update their errors."""
     ring, slots = len(memory.values), int(memory.now[SLOTS])
     horizons, marks, features = memory.coefficients.shape
     for ahead in range(1, min(horizons, slots) + 1):
@@ -221,7 +221,7 @@ def correct(fixed: SeriesShape, memory: SeriesMemory, value: float) -> None:
 
 @compilable
 def observe(fixed: SeriesShape, memory: SeriesMemory, value: float, wave: Floats) -> None:
-    """Write down the features of this slot: the level, its last step, how far from its means, the hour."""
+    """Store the features of this slot: the level, its last step, its distance from its means, the hour."""
     before = value if memory.now[SLOTS] == 0 else memory.now[LAST]
     row = memory.features[int(memory.now[SLOTS]) % len(memory.values)]
     row[0], row[1], row[2] = 1.0, value, value - before
@@ -237,7 +237,7 @@ def observe(fixed: SeriesShape, memory: SeriesMemory, value: float, wave: Floats
 
 @compilable
 def gain(fixed: SeriesShape, memory: SeriesMemory) -> None:
-    """Work out how much this slot's features will teach, and know that much more."""
+    """Compute the gain of this slot's features, and reduce the covariance by what they will teach."""
     here = int(memory.now[SLOTS]) % len(memory.values)
     row, out, covariance = memory.features[here], memory.gains[here], memory.covariance
     size = len(row)
@@ -250,7 +250,7 @@ def gain(fixed: SeriesShape, memory: SeriesMemory) -> None:
     trace = 0.0
     for one in range(size):
         trace += covariance[one, one] - out[one] * out[one] / scale
-    # What a quiet market does not show must not be forgotten: its covariance would grow forever.
+    # No forgetting while the market is quiet: the covariance of what it does not show would grow forever.
     keep = fixed.forget if trace <= fixed.forget * fixed.prior * size else 1.0
     for one in range(size):
         for other in range(one, size):

@@ -2,9 +2,9 @@
 
 A state is (level of usable spot, age of the spell at this level, level of the price). How likely a spell
 ends depends on its age, because spells are heavy-tailed (a spot machine that has lived an hour is likely to
-live on, a fresh one is not), and on the time of day. Each figure is a mixture of three sources that fades
-from one to the next as counts come in: this pool's own history, all pools together, and a prior that says
-"the hazard falls with age". So a new pool starts from what others taught, and nothing at all still works.
+live on, a fresh one is not), and on the time of day. Each figure blends three sources: a prior that says
+"the hazard falls with age", all pools together, and this pool's own history, which weighs more the longer it
+gets. So a new pool starts from what the others show, and the model works without any history.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PRIOR_HAZARD_SHARE, PRIOR_HAZARD_HOURS = 0.5, 0.3
 PRIOR_EVENTS, POOLED_EVENTS, BLOCK_EVENTS, JUMP_EVENTS = 3.0, 8.0, 30.0, 5.0
 """How many observed events the prior, the pooled figures, the day's mean and pooled jumps count for."""
 LIKENESS_RANGE = (0.5, POOLED_EVENTS)
-"""Between these `likeness` stays: pools teach each other something, and never more than a plan supposes."""
+"""The limits of `likeness`: pools always teach each other something, but never more than a plan assumes."""
 PRICE_SPREAD = 0.2  # prices closer than this share are one level
 
 
@@ -55,7 +55,7 @@ class StateCuts:
 
 
 class SpellCounts(NamedTuple):
-    """How often spells of each kind were seen, ended, and where they went."""
+    """How often spells of each kind were seen and ended, and to which level they went."""
 
     seen: Floats  # [level, bin, block]: slots spent
     ended: Floats
@@ -69,7 +69,7 @@ class Model(NamedTuple):
     jumps: Floats  # [from level, to level]: where it goes then
     prices: Floats  # levels of the spot price, ascending
     price_moves: Floats  # [from price level, to price level]: chance per slot
-    seen_slots: int  # how much own history stands behind it
+    seen_slots: int  # the slots of the pool's own history that it was learned from
 
 
 def ages(levels: Ints) -> Ints:
@@ -109,11 +109,11 @@ def together(counts: list[SpellCounts]) -> SpellCounts:
 
 
 def likeness(counts: list[SpellCounts]) -> float:
-    """Return for how many events of its own what all pools show should count for a pool.
+    """Return how many events of a pool's own the figures of all pools should count for.
 
-    Were pools alike, the ends of spells in each would scatter around what all of them make likely no more
-    than chance does. What they scatter beyond that is how different pools are: with hazards that vary from
-    pool to pool as a gamma of shape k around the common ones, their variance is expected + expected² / k.
+    If pools were alike, the ends of spells in each would scatter around the number expected from all of them
+    no more than by chance. What they scatter beyond that shows how different pools are: if their hazards vary
+    around the common ones as a gamma distribution of shape k, the variance is expected + expected² / k.
     """
     all_of_them = together(counts)
     common = all_of_them.ended.sum(2) / np.maximum(all_of_them.seen.sum(2), 1.0)
@@ -125,18 +125,18 @@ def likeness(counts: list[SpellCounts]) -> float:
 
 
 class History(NamedTuple):
-    """What is past of a pool and of others with slots of its length, from which models are learned."""
+    """The past of a pool and of others with slots of its length, from which models are learned."""
 
     levels: StateCuts
     pools: list[tuple[Ints, Floats]]
-    """Of each pool, its own first: the spot GPUs offered, and the hours of the day."""
-    prices: Floats  # of spot in the pool, in the week before
-    usd: float  # the present one
+    """For each pool, the own one first: the spot GPUs offered, and the hours of the day."""
+    prices: Floats  # spot prices of the own pool in the week before
+    usd: float  # its present spot price
     slot_hours: float
 
     @classmethod
     def of(cls, levels: StateCuts, own: Past, others: Sequence[Past], at: int) -> History:
-        """Return what is past in slot `at` of the own pool, whose quote is known."""
+        """Return what came before slot `at` of the own pool, with the price in that slot."""
         now, week = own.begin_hours(at), math.ceil(168 / own.slot_hours)
         alike = [other for other in others if abs(other.slot_hours / own.slot_hours - 1.0) < 1e-6]
         until = [(own, at), *((other, other.slots_before(now)) for other in alike)]
@@ -221,7 +221,7 @@ def state_of(levels: StateCuts, model: Model, level: Ints, age_bin: Ints, price:
 
 
 def transitions(levels: StateCuts, model: Model) -> tuple[Ints, Ints, Ints, Floats]:
-    """Return edges between states: first, last by [part of the day, state]; of each its end and chance."""
+    """Return transitions: first, last by [part of the day, state]; the next state and chance of each."""
     bins, prices = len(levels.bins), len(model.prices)
     widths = np.diff(np.array(levels.bins)).astype(np.float64)
     states = len(levels.usable) * bins * prices
@@ -255,7 +255,7 @@ def _edges(
 
 
 def simulate(levels: StateCuts, model: Model, past: Ints, blocks: Ints, *, paths: int, seed: int) -> Ints:
-    """Draw paths of the level, [path, slot], that go on from the past; the first slot is the present one."""
+    """Draw paths of the level, [path, slot], that continue the past; the first slot is the present one."""
     rng = np.random.default_rng(seed)
     slots = len(blocks)
     level = np.empty((paths, slots), np.int64)

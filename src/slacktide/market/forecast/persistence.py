@@ -1,4 +1,4 @@
-"""Tomorrow will be as today: the forecast every other one has to beat."""
+"""The forecast that nothing changes, which every other forecaster has to beat."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from slacktide.market.forecast.base import Forecaster, forecasters
 class Persistence:
     """Forecast that the market stays as it is.
 
-    Hard to beat for prices, which move slowly; want something better for availability.
+    Hard to beat for prices, which move slowly; choose something better for availability.
     """
 
     def begin(self, slot_hours: float, hour_of_day: float) -> _Last:
@@ -31,7 +31,7 @@ class Persistence:
 
 
 class _Last:
-    """The last quote; on-demand GPUs are taken to be there."""
+    """The last quote, with on-demand GPUs assumed to be unlimited."""
 
     def __init__(self) -> None:
         self._quote = Quote(0.0, 0.0, 0)

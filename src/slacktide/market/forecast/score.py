@@ -1,7 +1,7 @@
 """How good forecasts are: their error by horizon, and whether they beat "stays as it is".
 
 GPUs are scored as policies see them, in whole numbers. Every forecaster is scored on the same
-slots: after a warm-up, and as far as the pool still knows what came true.
+slots: after a warm-up, and as long as the pool has all the slots that are forecast.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Scores:
 
 
 def named(specs: Iterable[Spec | Forecaster]) -> dict[str, Forecaster]:
-    """Make forecasters from what a user wrote; those of one kind get their parameters into the name."""
+    """Make forecasters from what a user wrote; names of several of one kind include their parameters."""
     made = [forecasters.make(spec) for spec in specs]
     names = [forecasters.name_of(forecaster) for forecaster in made]
     parameters = [repr(forecaster).partition("(")[2].rpartition(")")[0] for forecaster in made]
@@ -105,7 +105,7 @@ def score(
 
 
 def overall(each: Sequence[Scores]) -> Scores:
-    """Return the mean over pools, every pool counting once; they must have been scored alike."""
+    """Return the mean over pools, each counting once; all must have the same forecasters and horizon."""
     first = each[0]
     together = [
         Score(

@@ -1,10 +1,10 @@
 """How long spot stays or stays away: hazards by the age of a spell, and what is believed of a pool now.
 
-A pool is up (it offers the width in question) or down. How likely a spell ends falls with its age:
-spells are heavy-tailed. Each hazard is a mixture that fades from one source to the next as counts come in:
-the pool's own history, all pools together, and a prior. An age is known as a *phase*: each bin of ages is cut
-into a few phases that are passed one after the other, so that a belief is a short vector however long
-spells last, and one step of it costs a few sums.
+A pool is up (it offers the width in question) or down. How likely a spell ends falls with its age: spells are
+heavy-tailed. Each hazard blends a prior, all pools together, and the pool's own history, which weighs more
+the longer it gets. An age is represented by a *phase*: each bin of ages is cut into a few phases that a spell
+passes one after the other, so that a belief is a short vector however long spells last, and updating it takes
+a few sums.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PRIOR_PER_HOUR: Mapping[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
         (1.32, 1.26, 0.96, 0.86, 0.34, 0.29, 0.19, 0.10, 0.071, 0.032, 0.015),
     ),
 }
-"""Of a class of GPUs, how many spells of each bin of ages end in an hour, those without spot and those with.
+"""By class of GPUs, the rate per hour at which spells end in each bin of ages: without spot, then with spot.
 
 Counted on public measurements: H100s in six zones of GCP over 9 days, V100s in five zones of AWS over 30.
 """
@@ -88,7 +88,7 @@ def count(up: Bools, slot_hours: float) -> AgeCounts:
 
 
 def count_known(state: Ints, slot_hours: float) -> AgeCounts:
-    """Count what is known of a pool, slot by slot; a spell is as old as it was seen to be."""
+    """Count what is known of a pool, slot by slot; a spell's age counts from when it was first seen."""
     seen, ended = np.zeros((2, BINS)), np.zeros((2, BINS))
     if len(state) > 1:
         slots = np.arange(len(state))
@@ -110,7 +110,7 @@ def prior(slot_hours: float, gpu: str = "") -> Floats:
 
 
 def hazards(own: AgeCounts, pooled: AgeCounts, before: Floats) -> Floats:
-    """Blend a pool's own counts with all pools' and with what is supposed before; [down or up, bin]."""
+    """Blend a pool's own counts with all pools' and with the prior, `before`; [down or up, bin]."""
     common = (pooled.ended + PRIOR_EVENTS) / (pooled.seen + PRIOR_EVENTS / before)
     blended = (own.ended + POOLED_EVENTS) / (own.seen + POOLED_EVENTS / common)
     return np.asarray(np.clip(blended, LEAST_HAZARD, MOST_HAZARD))
@@ -151,7 +151,7 @@ def project(
     """Reduce a belief to a chain of two states over steps that begin at these slots.
 
     `stays[k]` is the chance to be up at border k + 1 of a pool that is up at border k, `comes[k]` that of one
-    that is down: given all that is believed now, so ages and pools that were never seen enter them.
+    that is down. Both follow from the whole belief, which includes ages, and pools that were never seen.
     """
     now, of_up = belief.copy(), belief.copy()
     after = np.empty_like(belief)
@@ -170,7 +170,7 @@ def project(
 
 
 def believed(layout: Ages, hazard: Floats, up: bool | None, age_slots: int, slots_ago: int) -> Floats:
-    """Return what is believed of a pool that was seen some slots ago, in a spell of this age; None: never."""
+    """Return what is believed of a pool that was seen some slots ago in a spell of this age; None: unseen."""
     phases = len(layout.advance)
     belief, by_phase = np.zeros((2, phases)), hazard[:, layout.bin]
     if up is None:
@@ -180,7 +180,7 @@ def believed(layout: Ages, hazard: Floats, up: bool | None, age_slots: int, slot
 
 
 def resting(layout: Ages, hazard: Floats) -> Floats:
-    """Return what is believed of a pool of which nothing was seen for long: its hazards' own balance."""
+    """Return what is believed of a pool that was not seen for long: the stationary state of its hazards."""
     by_phase = hazard[:, layout.bin]
     share = np.zeros_like(by_phase)
     for state in range(2):

@@ -60,7 +60,7 @@ SPOT_SHARE = 0.3
 
 
 def instance(name: str, gpus: int | None, on_demand_usd_per_gpu_hour: float | None) -> MachineType:
-    """Return a machine's GPUs and price, what the caller gives first; raises InputError if unknown."""
+    """Return a machine's GPUs and price; what the caller gives comes first. Raises InputError if unknown."""
     known = AWS_INSTANCES.get(name)
     if known is None and (gpus is None or on_demand_usd_per_gpu_hour is None):
         options = {"gpus_per_instance": gpus, "on_demand_usd": on_demand_usd_per_gpu_hour}

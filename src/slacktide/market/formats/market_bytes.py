@@ -1,4 +1,4 @@
-"""Bytes and JSON out of market files, every failure in one sentence; and the notes of a table of prices."""
+"""Read the bytes and JSON of market files, with one-sentence errors, and the notes of a table of prices."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from slacktide.market.formats.samples import ASSUMED_SPOT_GPUS, MAX_SPOT_GPUS
 _GZIP_MAGIC = b"\x1f\x8b"
 
 MAX_BYTES = 512 << 20
-"""The most that is read of a market file, unpacked: about ten million rows. Ten megabytes of gzip can hold
-ten gigabytes of nothing."""
+"""The most that is read of a market file, unpacked: about ten million rows. Ten megabytes of gzip can unpack
+to ten gigabytes."""
 _PIECE_BYTES = 1 << 20
 
 
@@ -47,7 +47,7 @@ def read_bytes(path: str | Path) -> bytes:
 
 
 def packed(data: bytes, path: str | Path) -> bytes:
-    """Return the data as the file's name requires: gzip for `.gz`, and always the same bytes."""
+    """Return the data, as gzip if the file's name ends in `.gz`; the same data give the same bytes."""
     return gzip.compress(data, compresslevel=6, mtime=0) if Path(path).suffix == ".gz" else data
 
 
@@ -90,7 +90,7 @@ def json_object(data: bytes, path: str) -> dict[str, Any]:
         raise FileError(
             f"must be well-formed JSON, got: {error.msg}", path=path, line=error.lineno, column=error.colno
         ) from None
-    except ValueError:  # Python reads no whole numbers of thousands of digits
+    except ValueError:  # Python refuses to read integers of thousands of digits
         raise FileError(
             "must be JSON with sensible numbers, got one with thousands of digits", path=path
         ) from None
@@ -109,18 +109,18 @@ def kind_of(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableNotes:
-    """All that the notes of a table say."""
+    """The notes that `market follow` keeps next to a table."""
 
     feed: str = ""  # the source that is followed, as `aws:p5.48xlarge`
     zones: tuple[str, ...] = ()
-    slot_hours: float | None = None  # how far apart rows are meant to be; None: as they are
+    slot_hours: float | None = None  # how far apart rows should be; None: as far as they are
     spot_gpus: int = ASSUMED_SPOT_GPUS  # spot GPUs that are assumed where nothing was seen of a pool
     notes: tuple[str, ...] = ()  # what the source does not report, and what is assumed instead
     trouble: str = ""  # what keeps the source from answering, in a sentence; empty when it answered last time
     answered_utc: str = ""  # when it last answered
 
 
-NO_NOTES = TableNotes()  # those of a table that has none
+NO_NOTES = TableNotes()  # for a table without notes
 _MOST_NOTES_BYTES = 1 << 20
 
 
@@ -141,6 +141,6 @@ def read_notes(path: str | Path) -> TableNotes | None:
             notes = msgspec.json.decode(file.read(_MOST_NOTES_BYTES), type=TableNotes)
     except (OSError, ValueError, msgspec.MsgspecError):
         return None
-    # A reader of prices must not fail on notes, so those that cannot be meant count as none.
+    # A reader of prices must not fail because of notes, so impossible ones are ignored.
     possible = (notes.slot_hours or 0.0) > 0.0 and 0 <= notes.spot_gpus <= MAX_SPOT_GPUS
     return notes if possible else None

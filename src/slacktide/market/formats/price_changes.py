@@ -1,4 +1,4 @@
-"""Price changes as clouds publish them: a price per machine and no word on what is obtainable.
+"""Read price changes as clouds publish them: prices per machine, without counts of spot GPUs.
 
 Two forms are read: CSV (`instance_type, zone_name, ts_utc, spot_usd_h`, one change a line), and what
 `aws ec2 describe-spot-price-history` prints.
@@ -46,7 +46,7 @@ class PriceEvent(NamedTuple):
 
 
 def _event_market(events: Iterable[PriceEvent], path: str, options: ReadOptions) -> Market:
-    """Turn price changes into a market; says in its assumptions what the feed did not."""
+    """Turn price changes into a market; its assumptions say what the feed did not."""
     rows = list(events)
     if not rows:
         raise FileError("a price history must have prices, got none", path=path)

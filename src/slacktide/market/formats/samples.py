@@ -1,7 +1,7 @@
-"""What every reader makes of its file: samples in the file's own order, and how to point back at them.
+"""Samples: the rows of a market file as checked numbers, in the file's order, and where each row is.
 
 Rows of text become samples one by one: slower than Arrow, but with the line of every mistake. Each cell knows
-its place, and turns itself into a number or into an error that quotes it.
+its place, and converts itself to a number or raises an error that quotes it.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from slacktide.core.quotes import UNLIMITED_GPUS
 COLUMNS = ("time_utc", "pool", "spot_gpus", "spot_usd_per_gpu_hour", "on_demand_usd_per_gpu_hour")
 """The columns of our own table format."""
 GPU_COLUMN = "gpu"
-"""A column that a table may have besides: the GPU type of the pool, the same in all its rows."""
+"""An optional column: the GPU type of the pool, the same in all its rows."""
 
-STOCK_COLUMN = "on_demand_gpus"  # another: how many GPUs can be had on demand; a blank cell means no limit
+STOCK_COLUMN = "on_demand_gpus"  # optional: how many GPUs are available on demand; blank means no limit
 OPTIONAL_COLUMNS = (GPU_COLUMN, STOCK_COLUMN)
 COUNT_COLUMN = "spot_gpus"
-"""What a table in CSV may leave out, as tables of live prices do: no source counts spot GPUs."""
+"""A CSV table may leave this column out, as tables of live prices do: no source counts spot GPUs."""
 PRICE_COLUMNS = tuple(name for name in COLUMNS if name != COUNT_COLUMN)
 ASSUMED_SPOT_GPUS = 16  # spot GPUs that are assumed where no source says how many there are
 
 MICROS_PER_HOUR = 3_600_000_000
 MAX_ROWS = 10_000_000  # the most rows of a table that are read
 MAX_SPOT_GPUS = 10**9
-MAX_USD_PER_GPU_HOUR = 1e9  # greater numbers are slips, and could overflow sums
+MAX_USD_PER_GPU_HOUR = 1e9  # greater numbers are mistakes, and could overflow sums
 
 _UNIX = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -69,10 +69,10 @@ class Samples:
     place: Callable[[int], SamplePlace]
     """Finds a row in the file; may be slow, because it is only called when something is wrong."""
     gpu_types: tuple[str, ...] = ()
-    """The GPU type of each pool, empty where it is not known; none at all where no pool's is."""
-    on_demand_gpus: Ints | None = None  # On-demand GPUs that can be had; None where the file does not say
+    """The GPU type of each pool, empty if unknown; an empty tuple if the file has no such column."""
+    on_demand_gpus: Ints | None = None  # on-demand GPUs available; None if the file does not say
     counted: bool = True
-    """Whether the file says how many spot GPUs there are; what stands for that is assumed where not."""
+    """Whether the file says how many spot GPUs there are; if not, `spot_gpus` is assumed."""
 
     def __len__(self) -> int:
         return len(self.micros)
@@ -88,7 +88,7 @@ class Samples:
 
 
 def first_line(data: bytes) -> list[str]:
-    """Return the cells of the first line of a text; what is there may be anything."""
+    """Return the cells of the first line of a file, which may not even be text."""
     line = data.partition(b"\n")[0].decode("utf-8-sig", errors="replace")
     return [name.strip() for name in line.split(",")]
 
@@ -122,7 +122,7 @@ class CellRow(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """One cell and where it stands, able to complain about itself."""
+    """One cell and its place in the file, which its errors name."""
 
     text: str
     name: str
@@ -130,7 +130,7 @@ class Cell(NamedTuple):
     place: SamplePlace
 
     def error(self, must: str) -> FileError:
-        """Make the error that says what must hold for this cell and what came."""
+        """Make the error that says what must hold for this cell and quotes it."""
         return self.place.error(f"{self.name} {must}, got {shown(self.text)}", self.path)
 
     def given(self) -> str:
@@ -240,7 +240,7 @@ def records_of(
 ) -> Iterator[Record]:
     """Yield rows as numbers; raises FileError at the first mistake.
 
-    Where there is no column of spot GPUs, `uncounted_gpus` stand for them.
+    If there is no column of spot GPUs, every row has `uncounted_gpus`.
     """
     types: dict[str, str] = {}
     for row in rows:
@@ -265,7 +265,7 @@ def records_of(
 
 
 def rows_of(text: str, path: str, first_line: int = 1) -> Iterator[CellRow]:
-    """Yield the records of a CSV text, the header first; blank lines are passed over but counted."""
+    """Yield the records of a CSV text, the header first; blank lines are skipped but counted."""
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     line = first_line
     try:

@@ -1,4 +1,4 @@
-"""SkyPilot's spot traces: JSON with a step in seconds and counts, neither times nor prices."""
+"""SkyPilot's spot traces: JSON with a step in seconds and counts, but no times and no prices."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def read_skypilot(path: str, data: bytes, options: ReadOptions) -> Market:
 
 
 def write_skypilot(pool: Pool, path: str | Path) -> None:
-    """Write the counts of a pool as a trace; times and prices have no place in it."""
+    """Write the counts of a pool as a trace, without its times and prices."""
     seconds = round(pool.slot_hours * 3600, 6)
     trace = {
         "metadata": {"gap_seconds": int(seconds) if seconds == int(seconds) else seconds},
@@ -69,7 +69,8 @@ def _counts(document: dict[str, Any], path: str) -> Ints:
         came = "an empty array" if counts == [] else kind_of(counts) if "data" in document else "no such key"
         raise FileError(f"data must be an array of counts, got {came}", path=path)
     if all(type(count) is int and 0 <= count <= MAX_SPOT_GPUS for count in counts):
-        return np.array(counts, dtype=np.int64)  # a trace may be long, and cells take their time
+        return np.array(counts, dtype=np.int64)  # a trace may be long, and cells are slow
+
     texts = (text if isinstance(text, str) else json.dumps(text) for text in counts)
     cells = (Cell(text, f"data[{at}]", path, SamplePlace(None)) for at, text in enumerate(texts))
     return np.array([cell.gpus() for cell in cells])

@@ -1,12 +1,12 @@
 """Our own format: a table of quotes as CSV, CSV.gz or Parquet, read fast and written back exactly.
 
 Columns, in any order: `time_utc, pool, spot_gpus, spot_usd_per_gpu_hour, on_demand_usd_per_gpu_hour`, and
-perhaps `gpu`, the GPU type of the pool, and `on_demand_gpus`, how many GPUs can be had on demand. A table in
-CSV without `spot_gpus` has prices only, and its market says what is assumed instead. One that `market follow`
-writes has notes next to it, and may end in a row that is not whole.
-Parquet also keeps the assumptions and the exact slot, which CSV cannot.
+optionally `gpu`, the GPU type of the pool, and `on_demand_gpus`, how many GPUs are available on demand. A CSV
+table without `spot_gpus` has prices only, and its market says what is assumed instead. One that `market
+follow` writes has notes next to it, and may end in an incomplete row.
+Parquet also keeps the assumptions and the exact slot length, which CSV cannot.
 CSV is read by Arrow; what Arrow or a check of its columns refuses is read again row by row, which accepts
-what only looked odd and finds the line of what is wrong.
+unusual but valid text and finds the line of a mistake.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _NOTE = b"slacktide"
 
 @dataclass(frozen=True, slots=True)
 class _ParquetNote:
-    """What we write next to the table's columns."""
+    """What we write into the metadata of a Parquet file."""
 
     slot_hours: float | None = None
     assumptions: tuple[str, ...] = ()
@@ -109,7 +109,7 @@ def _from_parquet(data: bytes, path: str, options: ReadOptions) -> Market:
 
 
 def write_table(market: Market, path: str | Path) -> None:
-    """Write a market as Parquet if the name ends so, else as CSV, packed if it ends in `.gz`."""
+    """Write a market as Parquet if the name ends in `.parquet`, else as CSV; for `.gz` with gzip."""
     if Path(path).suffix == ".parquet":
         write_whole(path, _parquet_bytes(market))
     else:
@@ -117,7 +117,7 @@ def write_table(market: Market, path: str | Path) -> None:
 
 
 def csv_samples(data: bytes, path: str) -> Samples:
-    """Read the rows of a CSV table, fast if nothing about it is odd."""
+    """Read the rows of a CSV table, with Arrow if nothing about it is unusual."""
     fast = _fast_samples(data, path)
     if fast is None:
         _find_mistake(data, path)
@@ -147,7 +147,7 @@ def _find_mistake(data: bytes, path: str) -> None:
 
 
 def _fast_samples(data: bytes, path: str) -> Samples | None:
-    """Read with Arrow; None if anything at all is out of the ordinary."""
+    """Read with Arrow; None if anything about the table is unusual."""
     header, offset = first_line(data), data.find(b"\n") + 1
     return _fast_rows(data, header, offset, path) if offset and is_header(header) else None
 
@@ -207,7 +207,7 @@ def _csv_bytes(market: Market) -> bytes:
 
 
 def _arrow_samples(table: Any, path: str, place: Callable[[int], SamplePlace]) -> Samples | None:
-    """Return what an Arrow table in our columns says; None if any number cannot be, or nothing is there."""
+    """Return the samples of an Arrow table in our columns; None if it is empty or any value is impossible."""
     import pyarrow as pa
 
     whole = table.drop_columns([STOCK_COLUMN]) if STOCK_COLUMN in table.column_names else table
@@ -239,9 +239,9 @@ def _arrow_samples(table: Any, path: str, place: Callable[[int], SamplePlace]) -
 
 
 def _stock(column: Any) -> Ints | None:
-    """Return how many GPUs can be had on demand, unlimited where the cell is blank; None if any is odd.
+    """Return the on-demand GPUs of each row, unlimited if the cell is blank; None if any is not a count.
 
-    The column holds numbers, or encoded texts.
+    The column holds numbers, or dictionary-encoded text.
     """
     if not hasattr(column, "dictionary"):
         counts: Ints = column.fill_null(UNLIMITED_GPUS).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -254,7 +254,7 @@ def _stock(column: Any) -> Ints | None:
 
 
 def _gpu_types(table: Any, codes: Ints, pools: int) -> tuple[str, ...] | None:
-    """Return the GPU type of each pool; none where there is no such column, None if it is odd."""
+    """Return the GPU type of each pool, empty without such a column; None if a pool has several or blanks."""
     if GPU_COLUMN not in table.column_names:
         return ()
     column = table[GPU_COLUMN].combine_chunks()
@@ -275,7 +275,7 @@ def _within(numbers: Ints | Floats, most: float) -> bool:
 def _arrow_table(market: Market) -> Any:
     """Return a market as an Arrow table in our columns, pool after pool.
 
-    GPU types are there where any is known, and on-demand GPUs where any pool's are limited.
+    It has GPU types if any is known, and on-demand GPUs if any pool's are limited.
     """
     import pyarrow as pa
 
@@ -345,7 +345,7 @@ def _parquet_samples(table: Any, path: str) -> Samples:
     try:
         fast = _arrow_samples(_cast(table), path, lambda row: in_rows(row + 1))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, UnicodeDecodeError):
-        fast = None  # not our types: value by value we accept them, or say what is wrong
+        fast = None  # not our column types: read value by value, which accepts them or finds the mistake
     return fast or plain_samples(table.column_names, _rows(table), path, in_rows)
 
 
@@ -369,7 +369,7 @@ def _rows(table: Any) -> Iterator[CellRow]:
 
 
 def _values(column: Any) -> list[Any]:
-    """Return a column's values; as text where they are times that Python does not have."""
+    """Return a column's values; as text if Python cannot represent them."""
     import pyarrow as pa
 
     try:
@@ -381,7 +381,7 @@ def _values(column: Any) -> list[Any]:
 
 
 def _note(table: Any) -> _ParquetNote:
-    """Return what was written next to the table's columns; other programs' files have nothing."""
+    """Return our metadata of a Parquet file; other programs' files have none."""
     try:
         # Not msgspec's own reader of JSON: a speed of moves may be Infinity, which that refuses.
         return msgspec.convert(json.loads((table.schema.metadata or {})[_NOTE]), _ParquetNote)

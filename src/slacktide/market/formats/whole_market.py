@@ -1,7 +1,7 @@
-"""A market in one file with all that is known of it, to be sent elsewhere: written and read back exactly.
+"""A whole market in one file, to be sent to another machine: written and read back exactly.
 
-A table holds quotes only. This also holds what was assumed, what moves cost, which pools warn, and slots of
-any length. It is a line of JSON and then the series of each pool as plain numbers, packed with gzip.
+A table holds quotes only. This also holds the assumptions, what moves cost, the notices of pools, and slots
+of any length. It is a line of JSON and then the series of each pool as plain numbers, packed with gzip.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FORMAT, VERSION = "slacktide-market", 1
 _BEGIN = f'{{"format": "{FORMAT}"'.encode()
 _NUMBER_BYTES = 8
 HEAD_BYTES = 4 << 20
-"""The most of what comes before the series; read as JSON, some bytes of it can take twenty times as many."""
+"""The most JSON that is read before the series; some JSON takes twenty times its size in memory."""
 _DAMAGED = (
     KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError, msgspec.ValidationError,
 )  # fmt: skip
@@ -32,7 +32,7 @@ _MONEY, _COUNT = np.dtype("<f8"), np.dtype("<i8")
 
 
 def whole_bytes(market: Market) -> bytes:
-    """Write a market; the same market gives the same bytes."""
+    """Return a market as bytes; the same market gives the same bytes."""
     # JSON has no infinity: a network that takes no time is null.
     fast = None if math.isinf(market.moves.gbit_per_s) else market.moves.gbit_per_s
     head = {
@@ -49,7 +49,7 @@ def whole_bytes(market: Market) -> bytes:
 
 
 def is_whole(data: bytes) -> bool:
-    """Whether a file, unpacked, was written so."""
+    """Whether the content of a file, unpacked, is a whole market."""
     return data.startswith(_BEGIN)
 
 
@@ -109,7 +109,7 @@ def _market(head: dict[str, Any], rest: bytes) -> Market:
 
 
 def _pool(entry: dict[str, Any], rest: bytes, place: int) -> tuple[Pool, int]:
-    """Read a pool whose series begin at a place, and return it with where they end."""
+    """Read a pool whose series begin at the byte `place`; return it and where they end."""
     slots = int(entry["slots"])
     kinds = [_MONEY, _MONEY, _COUNT, *([_COUNT] if entry["stock"] else [])]
     end = place + _NUMBER_BYTES * slots * len(kinds)

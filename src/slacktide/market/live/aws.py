@@ -34,10 +34,10 @@ class Aws:
 
     what: str  # the instance type, such as `p5.48xlarge`
     product: str = "Linux/UNIX"
-    gpus: int = 0  # GPUs of the type; 0: as is known of it
+    gpus: int = 0  # GPUs of the type; 0: the known number
     on_demand_usd: float = 0.0
-    """USD per GPU-hour on demand, which AWS does not report here; 0: the list price that is known."""
-    base_url: str = ""  # where the service is; empty: at Amazon
+    """USD per GPU-hour on demand, which AWS does not report here; 0: the known list price."""
+    base_url: str = ""  # the address of the service; empty: Amazon's
     _clients: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
     history_days: ClassVar[float] = 90.0
@@ -48,7 +48,7 @@ class Aws:
         self._machine()
 
     def prices(self, zones: Sequence[str], since_utc: datetime | None = None) -> Prices:
-        """Query each region about its zones; a price stands from its time on until the next one."""
+        """Query each region about its zones; a price holds from its time until the next one."""
         now = datetime.now(UTC)
         wanted = checked_zones(zones)
         if not wanted:

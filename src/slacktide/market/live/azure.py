@@ -32,7 +32,7 @@ _GPUS = """
     H100-NVL: NC40ads_H100_v5 1, NC80adis_H100_v5 2
     H200: ND96isr_H200_v5 8
 """
-"""Machines of Azure with whole GPUs, by what SkyPilot calls these, and how many each has."""
+"""Machines of Azure with whole GPUs, by SkyPilot's names of the GPUs, and how many each has."""
 AZURE_MACHINES = {
     f"Standard_{name}": (int(gpus), gpu)
     for gpu, _, machines in (line.strip().partition(": ") for line in _GPUS.strip().splitlines())
@@ -48,7 +48,7 @@ class Azure:
     """Spot and on-demand prices of an Azure machine by region, from its public retail price list."""
 
     what: str  # the machine, as Azure calls it: `Standard_ND96isr_H100_v5`
-    gpus: int = 0  # GPUs of the machine; 0: as is known of it
+    gpus: int = 0  # GPUs of the machine; 0: the known number
     base_url: str = "https://prices.azure.com/api/retail/prices"
 
     history_days: ClassVar[float] = 0.0
@@ -78,7 +78,7 @@ class Azure:
         return Prices(prices=found, requested_utc=now, notes=self._notes(wanted, found))
 
     def _take(self, item: object, now: datetime, gpus: int, by_region: RegionPrices) -> None:
-        """Take in one price of the list, if it is of Linux machines by the hour."""
+        """Add one price of the list, unless it is for Windows, low-priority machines or the future."""
         name, region = (str(SOURCE.field(item, key)) for key in ("meterName", "armRegionName"))
         SOURCE.check_usd(SOURCE.field(item, "currencyCode"))
         usd = SOURCE.price(SOURCE.field(item, "retailPrice"))
@@ -88,12 +88,12 @@ class Azure:
             by_region.add(region, since, usd / gpus, spot=name.endswith(SPOT))
 
     def _items(self, regions: set[str]) -> Iterator[Any]:
-        """Yield the entries of all pages; the address of the next one is taken at our own base only."""
+        """Yield the entries of all pages; of a link to the next page only the query is used, at our URL."""
         words = [
             "serviceName eq 'Virtual Machines'", f"armSkuName eq '{self.what}'", "priceType eq 'Consumption'",
         ]  # fmt: skip
         if regions:
-            words.append("(" + " or ".join(f"armRegionName eq '{one}'" for one in sorted(regions)) + ")")
+            words.append("(" + " or ".join(f"armRegionName eq '{name}'" for name in sorted(regions)) + ")")
         query = {"$filter": " and ".join(words), "currencyCode": "USD"}
 
         def read(link: str) -> dict[str, Any]:

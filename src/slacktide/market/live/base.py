@@ -1,8 +1,7 @@
 """Live price feeds: the contract of a source of prices for a kind of machine, now or since a time.
 
-A feed reports prices. How many spot GPUs can be had is reported by no source: our own tries show it.
-A feed neither waits nor tries again, and keeps nothing: the follower does so
-(`slacktide.market.live.follower`).
+A feed reports prices. No source reports how many spot GPUs are available: our own requests show it.
+A feed does not wait, retry or store anything; the follower does (`slacktide.market.live.follower`).
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class Prices:
     requested_utc: datetime
     currency: str = USD
     notes: tuple[str, ...] = ()
-    """What is assumed in these prices, and what of the request the source has no answer to."""
+    """What is assumed in these prices, and which part of the request the source cannot answer."""
 
 
 class FeedRefused(InputError):
@@ -52,7 +51,7 @@ class FeedRefused(InputError):
 
 
 class FeedUnreachable(BackendError):
-    """No answer, none that can be read, or a refusal for now: try again later."""
+    """No answer, an unreadable one, or a temporary refusal: try again later."""
 
     def __init__(self, message: str, *, retry_after_s: float = 0.0) -> None:
         super().__init__(message)
@@ -69,9 +68,9 @@ class PriceFeed(Protocol):
         ...
 
     def prices(self, zones: Sequence[str], since_utc: datetime | None = None) -> Prices:
-        """Return the prices in some zones or regions, in all where none is named.
+        """Return the prices in these zones or regions, or in all if none is named.
 
-        Those of now; or with a time all that held at that time or later, as far back as the source goes.
+        The present ones; or with a time all that held then or later, as far back as the source reports.
         In order of time within a pool. Returns within a minute. Raises FeedRefused or FeedUnreachable.
         """
         ...
@@ -136,25 +135,25 @@ def aws_region(zone: str) -> str:
 
 
 def is_requested(zones: Sequence[str], region: str, zone: str = "") -> bool:
-    """Whether a place is among the requested ones, as a zone or by its region; all where none is."""
+    """Whether a zone or its region was requested; true for all if none was named."""
     return not zones or region in zones or (bool(zone) and zone in zones)
 
 
 def unpriced(zones: Sequence[str], prices: Sequence[Price], region_of: Callable[[str], str]) -> str:
-    """Return the requested places that have no price, with commas between them; a region has its zones'."""
+    """Return the requested places without a price, with commas; a region has one if any of its zones has."""
     priced = {price.pool.partition("/")[0] for price in prices}
     priced |= set(map(region_of, priced))
     return ", ".join(zone for zone in zones if zone not in priced)
 
 
 class RegionPrices:
-    """The newest prices of regions, as a list of them is read, and what they mean for zones."""
+    """Collects the newest price of each region from a list, and returns the prices of zones."""
 
     def __init__(self) -> None:
         self._newest: dict[tuple[str, bool], tuple[datetime, float]] = {}
 
     def add(self, region: str, since_utc: datetime, usd: float, *, spot: bool) -> None:
-        """Take in a price per GPU-hour, spot or on demand, that holds from a moment on."""
+        """Add a price per GPU-hour, spot or on demand, that holds from a moment on."""
         key = region, spot
         self._newest[key] = max(self._newest.get(key, (since_utc, usd)), (since_utc, usd))
 

@@ -12,7 +12,7 @@ PASSING = {
     "TooManyRequestsException", "InternalError", "InternalFailure", "InternalServerError",
     "ServiceUnavailable", "Unavailable", "RequestTimeout", "PriorRequestNotComplete",
 }  # fmt: skip
-"""Errors that mean: not now."""
+"""Codes of errors that mean: try again later."""
 
 
 def ec2_client(region: str, endpoint: str, connect_s: float, read_s: float) -> Any:
@@ -22,7 +22,7 @@ def ec2_client(region: str, endpoint: str, connect_s: float, read_s: float) -> A
 
     retries = {"mode": "standard", "max_attempts": TRIES}
     config = Config(connect_timeout=connect_s, read_timeout=read_s, retries=retries)
-    # A session of its own: the one that boto3 shares is not made for threads and keeps credentials for good.
+    # A session of its own: the default one of boto3 is not thread-safe and never reloads credentials.
     return boto3.Session().client("ec2", region_name=region, endpoint_url=endpoint or None, config=config)
 
 
@@ -34,9 +34,9 @@ def ec2_errors(
     special: Callable[[str, str], Exception | None] = lambda code, message: None,
     remedy: str = "",
 ) -> Iterator[None]:
-    """Turn errors of a request to a place into those of the caller: refused for good, or unreachable for now.
+    """Turn errors of a request to a place into the caller's: refused, or unreachable for now.
 
-    `special` gets the code of an error and its message, and may know better; `remedy` ends a refusal.
+    `special` gets an error's code and message, and may return another exception; `remedy` ends a refusal.
     """
     try:
         import boto3  # noqa: F401

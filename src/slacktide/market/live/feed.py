@@ -1,13 +1,13 @@
 """A market that is still being written: a file to which another process appends a row per slot.
 
-`feed:PATH` names a market table (CSV) that grows. A slot whose row has not come yet is taken to be like
-the last one that has; when the row comes it counts from then on. What is recorded of the past never changes.
-Where no row comes for long, the prices are old, and that is a trouble of the feed, too.
+`feed:PATH` names a market table (CSV) that grows. A slot whose row has not come yet repeats the last row that
+has; when its row comes, that counts from then on. The recorded past never changes. If no row comes for long,
+the feed's `trouble` says that its prices are old.
 
-A feed that was opened once never fails. While its file is away, unreadable or no table, the rows that are
-known are used, `trouble` says why, and the file is looked at again the next time. A row that is damaged, out
-of order or of a time too far ahead is passed over as if it had not come, and the rows after it count. A file
-that was rewritten is read anew: its rows for slots that have not begun replace those that were known.
+A feed that was opened once never fails. While its file is missing, unreadable or not a table, the known rows
+are used, `trouble` says why, and the file is tried again the next time. A row that is damaged, out of order
+or too far ahead in time is skipped, and the rows after it count. A file that was rewritten is read again from
+its beginning: its rows for slots that have not begun replace the known ones.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ from slacktide.market.tape import MarketView, Tape, first_hours
 
 MOST_POOLS = 4096
 MOST_WHOLE_BYTES = 1 << 26
-"""A feed that has to be read as a whole for every row is not read when it is longer."""
+"""The longest file of a feed that has to be read as a whole for every new row."""
 KEPT = "its last good rows are used"
 STALE_SLOTS, STALE_HOURS = 6, 0.5
 """Prices are old when no row came for this many slots, and for this long: rows may well be a little late."""
-PIECE_BYTES = 1 << 16  # read in one look: a thousand rows or two, which take some hundredths of a second
+PIECE_BYTES = 1 << 16  # read at a time: one or two thousand rows, which take some hundredths of a second
 LONGEST_LINE_BYTES = 1 << 12
 TAIL_BYTES = 256
-"""How much of what was read is compared with what is there now: a file that was rewritten is read anew."""
+"""How much of what was read last is compared with the file, to notice that it was rewritten."""
 
 
 def open_feed(spec: str, **options: Any) -> Market:
@@ -66,10 +66,10 @@ def open_feed(spec: str, **options: Any) -> Market:
 
 
 class Feed:
-    """All pools of a market file that grows, on one clock: what is new of it goes onto a tape for each."""
+    """All pools of a market file that grows, on one clock: new rows go onto a tape for each pool."""
 
     def __init__(self, spec: str, **options: Any) -> None:
-        """Open the file; raises FileError or InputError, which nothing afterwards does."""
+        """Open the file; raises FileError or InputError, which no other method does for a bad file."""
         self._path, self._options = Path(feed_path(spec)), options
         self._file = FeedFile(self._path)
         self._header: list[str] = []
@@ -93,7 +93,7 @@ class Feed:
     def trouble(self) -> str:
         """What is wrong with the file, in a sentence; empty while all is well.
 
-        It is about the rows that came last: once rows have come among which there was no bad one, it is over.
+        Trouble with rows is over once newer rows have come without a bad one among them.
         """
         return self._file_trouble or self._row_trouble or self._stale_trouble
 
@@ -103,7 +103,7 @@ class Feed:
         return bool(self.market.uncounted)
 
     def learn(self, records: Mapping[str, PoolRecord]) -> None:
-        """Use what was seen of spot where the file has no counts: for rows to come and, at first, all."""
+        """Use what was seen of spot, as the file has no counts: for new rows and, the first time, for all."""
         if not self._seen:
             for name, pool in self._pools.items():
                 record = record_for(name, len(self._pools), records)
@@ -121,9 +121,9 @@ class Feed:
         return MarketView(self._tapes, hours, list(self._pools).index(name))
 
     def _stale(self, tape: Tape) -> str:
-        """Say since when no row came, where that is too long, and why, where its writer noted it.
+        """Say since when no row came, if that is too long, and why, if the file's writer noted it.
 
-        It is the same sentence however long it lasts: one event of a journal reports it.
+        The sentence stays the same while that lasts, so that one event of a journal reports it.
         """
         held = len(tape) - tape.came
         if held < STALE_SLOTS or held * tape.slot_hours < STALE_HOURS:
@@ -136,9 +136,9 @@ class Feed:
         return self._stale_trouble
 
     def among(self, names: tuple[str, ...], slot: int, start_slot: int, own: int) -> MarketView:
-        """Return some pools as they stand in a slot of the first of them, to a job that is in one of them.
+        """Return some pools as they are in a slot of the first of them, for a job that is in one of them.
 
-        The moment and its pasts are on the clock of the job, which begins with its own first slot.
+        The moment and its pasts are on the clock of the job, which begins with the job's first slot.
         """
         self.at(names[0], slot)
         tape = self._pools[names[0]].tape
@@ -166,7 +166,7 @@ class Feed:
         return market
 
     def _read(self) -> None:
-        """Take in what was written since the last time, or a bounded piece of it; remember any trouble."""
+        """Read what was written since the last time, or a bounded piece of it; remember any trouble."""
         try:
             if self._file.changed():
                 self._take_rows() if self._by_rows else self._take_whole()
@@ -237,7 +237,7 @@ class Feed:
             self._take_record(record, self._offered(record))
 
     def _offered(self, record: Record) -> Quote:
-        """Return what a row offers: the spot that it says, or where it cannot, what was seen until then."""
+        """Return the quote of a row, with the spot that was seen until then if the file has no counts."""
         gpus = record.spot_gpus
         if self._seen:
             seen = record_for(record.pool, len(self._pools), self._seen)
@@ -285,14 +285,14 @@ def troubles() -> dict[str, str]:
 
 
 class FeedLine(NamedTuple):
-    """A line with its end."""
+    """A line with its line break, and its number in the file."""
 
     number: int
     data: bytes
 
 
 class FeedFile:
-    """A file that grows by lines. Remembers up to where it was read; after a rewrite it is read anew."""
+    """Reads a file that grows by lines, each time from where it stopped; notices a rewrite."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -305,12 +305,12 @@ class FeedFile:
         return self._look() != self._seen
 
     def passed(self, data: bytes) -> None:
-        """Go on after these bytes of the beginning, which the caller has read."""
+        """Continue after these first bytes of the file, which the caller has read."""
         self._seen, self._inside_long = (), False
         self._offset, self._line, self._tail = len(data), data.count(b"\n") + 1, data[-TAIL_BYTES:]
 
     def begin_again(self) -> list[str]:
-        """Go back behind the header, and return its names; raises OSError, or FileError where it has none."""
+        """Go back to the first row and return the header's names; raises OSError or FileError."""
         with self._path.open("rb") as file:
             first = file.readline(LONGEST_LINE_BYTES)
         header, got = header_of(first), first.decode("utf-8", "replace")
@@ -326,10 +326,10 @@ class FeedFile:
         self._seen = self._look()
 
     def more(self) -> list[FeedLine] | None:
-        """Return the next lines that are complete; None where what was read does not stand there any more.
+        """Return the next complete lines; None if what was read before is no longer there.
 
-        Raises OSError where the file cannot be read, and FileError, once, for a line too long to be meant,
-        which is passed over.
+        Raises OSError if the file cannot be read, and FileError, once, for a line that is too long, which
+        is skipped.
         """
         seen = self._look()
         with self._path.open("rb") as file:
@@ -351,7 +351,7 @@ class FeedFile:
         numbered = [FeedLine(first + index, line + b"\n") for index, line in enumerate(lines)]
         if self._inside_long and numbered:
             self._inside_long = False
-            return numbered[1:]  # the first is the end of a line that was passed over
+            return numbered[1:]  # the first is the end of a line that was skipped
         return numbered
 
     def _skip(self, piece: bytes) -> list[FeedLine]:
@@ -378,11 +378,11 @@ class FeedFile:
 
 
 def header_of(data: bytes) -> list[str]:
-    """Return the names in the first line of a table in CSV; none where it is something else."""
+    """Return the names in the header of a CSV table; an empty list if it is something else."""
     names = first_line(data)
     return names if is_header(names) else []
 
 
 def whole_lines(data: bytes) -> bytes:
-    """Return a table without the last line while its end has not been written; other files as they are."""
+    """Return a table without a last line that is still being written; other files as they are."""
     return data[: data.rfind(b"\n") + 1] if header_of(data) else data

@@ -1,11 +1,11 @@
-"""Follows a feed into a table: queries it each slot, fills what is missing, waits longer after failures.
+"""Write a feed's prices to a table: query the feed each slot, fill gaps, wait longer after failures.
 
-Nothing that a source does ends it. While there is no answer, the table stands still and its notes say why;
-when there is one again, the gap is filled as far back as the source reports. The caller owns the clock.
+After its first answer, no failure of a source ends this. While there is no answer, the table stays as it is
+and its notes say why; the next answer fills the gap as far back as the source reports.
 
-Rows are appended for good, and the table can be read at any moment. A writer that is killed in the middle of
-a row leaves a piece of it behind: readers pass over it, and the next one to follow cuts it off. One process
-follows into a table at a time.
+Rows are never changed once they are appended, and the table can be read at any moment. A writer that is
+killed in the middle of a row leaves a part of it behind: readers skip it, and the next writer cuts it off.
+Only one process at a time writes to a table.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from slacktide.market.live.base import USD, FeedRefused, FeedUnreachable, Price,
 
 LATE_S = 1.0  # a slot's price is requested this long after the slot began
 CLOCKS_APART = timedelta(minutes=5)
-"""A price that holds from a moment so little ahead holds now: the clocks differ."""
+"""A price that begins no further in the future than this holds now: clocks differ."""
 LONGEST_NAME = 200  # characters in the name of a pool
 ENDING = ".csv"
 TableRow: TypeAlias = tuple[int, Price]  # when a slot begins, in microseconds, and the price that holds in it
@@ -42,7 +42,7 @@ FIRST_WAIT_S, LONGEST_WAIT_S = 2.0, 900.0  # before a source that failed is trie
 
 
 def is_sound(price: Price) -> bool:
-    """Whether a price can be written down: a source, or a user's own feed, may report anything."""
+    """Whether a price can be written to a table: a source, or a user's own feed, may report anything."""
     names = (price.pool, price.gpu)
     plain = all(
         text.isprintable() and not set(text) & set(',"') and len(text) <= LONGEST_NAME for text in names
@@ -86,12 +86,12 @@ def _of_pool(changes: list[Price], last_micros: int, now_micros: int, step_micro
 
 
 class FollowedTable:
-    """A table that is being followed into."""
+    """A table of live prices that one process appends to."""
 
     def __init__(self, path: str | Path, notes: TableNotes) -> None:
-        """Begin a table, or go on with one that was begun with the same slots.
+        """Create a table, or continue one that has the same slots and assumed spot GPUs.
 
-        Raises InputError where it was not, where it is no such table, or where another process follows it.
+        Raises InputError if it has others, if it is no such table, or if another process writes to it.
         """
         self.path = Path(path)
         if self.path.suffix != ENDING:
@@ -99,12 +99,12 @@ class FollowedTable:
         self.is_new = not self.path.exists()
         self.notes = notes if self.is_new else self._going_on(notes)
         if self.is_new:
-            write_notes(path, notes)  # first: what has a header has notes
+            write_notes(path, notes)  # first, so that a table with a header always has notes
             write_whole(path, (",".join(HEADER) + "\n").encode())
             make_durable(self.path.resolve().parent)
         self._file = self._locked()
         self.last_micros: dict[str, int] = {}
-        """When the last row of each pool is."""
+        """The time of each pool's last row, in microseconds since 1970."""
         try:
             self.last_micros = self._read()
         except BaseException:
@@ -117,13 +117,13 @@ class FollowedTable:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.is_new and not self.last_micros:  # nothing came of it
+        if self.is_new and not self.last_micros:  # no row was written
             self.path.unlink(missing_ok=True)
             notes_path(self.path).unlink(missing_ok=True)
         os.close(self._file)
 
     def append(self, rows: Sequence[TableRow]) -> None:
-        """Add rows; when it returns they are safe. Raises FileError where they cannot be written."""
+        """Add rows; when this returns they are on disk. Raises FileError if they cannot be written."""
         if not rows:
             return
         text = io.StringIO(newline="")
@@ -137,7 +137,7 @@ class FollowedTable:
             _write_all(self._file, text.getvalue().encode())
             os.fsync(self._file)
         except OSError as error:
-            with suppress(OSError):  # what is left is a piece of a row, which readers pass over
+            with suppress(OSError):  # then part of a row is left, which readers skip
                 os.ftruncate(self._file, size)
             reason = error.strerror or str(error)
             raise FileError(f"must be writable, got: {reason}; make room for it", path=self.path) from error
@@ -182,7 +182,7 @@ class FollowedTable:
         return file
 
     def _read(self) -> dict[str, int]:
-        """Cut off a row that is not whole, and return when the last row of each pool is."""
+        """Cut off an incomplete last row, and return the time of each pool's last row."""
         data = read_bytes(self.path)
         whole = data.rfind(b"\n") + 1
         if whole < len(data):
@@ -197,24 +197,24 @@ class FollowedTable:
 
 
 def _write_all(file: int, data: bytes) -> None:
-    """Write all of some bytes, also where the system takes them in pieces."""
+    """Write all bytes, even if the system takes only some of them at a time."""
     while data:
         data = data[os.write(file, data) :]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowStep:
-    """What came of one request."""
+    """The result of one request."""
 
     at_utc: datetime
     rows: int = 0  # rows that were written
-    latest: tuple[Price, ...] = ()  # the price of each pool that holds now; none where there was no answer
+    latest: tuple[Price, ...] = ()  # the price of each pool that holds now; empty if there was no answer
     error: SlacktideError | None = None  # why there was no answer
     wait_s: float = 0.0  # how long to wait before the next request
 
 
 class Follower:
-    """Keeps a table up to date with what a feed says of some zones."""
+    """Keeps a table up to date with a feed's prices in some zones."""
 
     def __init__(
         self,
@@ -227,7 +227,7 @@ class Follower:
         on_demand_usd: float | None = None,
         wait: GrowingWait | None = None,
     ) -> None:
-        """Say what to follow, and how far back a new table begins; an on-demand price where it has none."""
+        """`since_hours` is how far back a new table begins, `on_demand_usd` a price for pools without one."""
         self._feed, self._table, self._zones = feed, table, tuple(zones)
         self._step_micros = round(slot_hours * MICROS_PER_HOUR)
         self._since_hours, self._on_demand_usd = since_hours, on_demand_usd
@@ -241,7 +241,7 @@ class Follower:
         return self._wait.failures
 
     def step(self, now_utc: datetime) -> FollowStep:
-        """Query once, and write what is new. Raises FeedRefused where the very first request is refused."""
+        """Query once, and write what is new. Raises FeedRefused if it is refused before any answer came."""
         try:
             return self._take(self._queried(now_utc), now_utc)
         except FeedRefused as error:
@@ -252,7 +252,7 @@ class Follower:
             return self._failed(error, now_utc)
 
     def _queried(self, now_utc: datetime) -> Prices:
-        """Request all prices since the last rows; a feed of the user's own may fail in any way."""
+        """Request all prices since the last rows; a user's own feed may fail in any way."""
         try:
             answer = self._feed.prices(self._zones, self._since(now_utc))
             bad = next((price for price in answer.prices if not is_sound(price)), None)
@@ -294,7 +294,7 @@ class Follower:
         return FollowStep(at_utc=now_utc, rows=len(rows), latest=latest, wait_s=next_slot_s + LATE_S)
 
     def _priced(self, answer: Prices) -> tuple[tuple[Price, ...], tuple[str, ...]]:
-        """Return the prices that have one on demand, or are given one, and the notes for the table."""
+        """Return the prices with an on-demand price, their own or the given one, and the table's notes."""
         usd = self._on_demand_usd
         given = [
             price if price.on_demand_per_gpu_hour is not None else price._replace(on_demand_per_gpu_hour=usd)

@@ -63,7 +63,7 @@ class Gcp:
         return Prices(prices=found, requested_utc=now, notes=self._notes(wanted, found))
 
     def _take(self, sku: object, now: datetime, by_region: RegionPrices) -> None:
-        """Take in one price of the list, if it is of this GPU."""
+        """Add one price of the list, if it is for this GPU."""
         kind = self._kind(sku)
         if not kind:
             return

@@ -1,7 +1,6 @@
 """HTTP GET of price lists, and the fields of their answers, with every failure turned into one sentence.
 
-Only the standard library is needed. What a source answers is looked up and made into numbers and times here,
-or said to be wrong.
+Only the standard library is needed. Fields of answers are converted to numbers and times here, or refused.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from slacktide.market.live.base import USD, FeedRefused, FeedUnreachable
 TIMEOUT_S = 20.0
 MAX_BYTES = 64 << 20  # the most that is read of one answer: catalogs have some 10 MB
 MAX_PAGES = 200
-MOST_PER_HOUR = 1e6  # no machine costs more an hour; greater numbers are slips
-PASSING = (408, 425, 429)  # answers below 500 that mean: not now
+MOST_PER_HOUR = 1e6  # no machine costs more per hour; greater numbers are mistakes
+PASSING = (408, 425, 429)  # status codes below 500 that mean: try again later
 
 
 def check_url(name: str, url: str) -> None:
@@ -35,9 +34,9 @@ def check_url(name: str, url: str) -> None:
 
 
 class Source:
-    """A source of prices: what it answers, or a sentence with its name about what is wrong.
+    """Requests to a source of prices, and the fields of its answers; errors name the source.
 
-    Methods raise FeedUnreachable for what cannot be read, and FeedRefused where another try would not help.
+    Methods raise FeedUnreachable for an unreadable answer, and FeedRefused if a retry would not help.
     """
 
     def __init__(self, name: str) -> None:
@@ -47,7 +46,7 @@ class Source:
         return self._name
 
     def get_json(self, url: str, query: Mapping[str, str], secret: str = "") -> dict[str, Any]:
-        """Request a JSON object; the text of an error is without `secret`."""
+        """Request a JSON object; error messages do not contain `secret`."""
         data = self.get_bytes(url, query, secret)
         came = shown(data[:60].decode("utf-8", "replace")) if data else "nothing"
         try:
@@ -102,12 +101,12 @@ class Source:
         return entry[key]
 
     def check_usd(self, currency: object) -> None:
-        """Refuse prices in another currency."""
+        """Raise FeedUnreachable for prices in another currency."""
         if currency != USD:
             raise FeedUnreachable(f"prices of {self} must be in USD, got {shown(str(currency))}")
 
     def price(self, value: object) -> float:
-        """Return an amount of money an hour."""
+        """Return an amount of money per hour."""
         try:
             number = math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
         except (TypeError, ValueError):
@@ -145,6 +144,6 @@ def _detail(error: urllib.error.HTTPError) -> str:
 
 
 def _safe(text: str, secret: str) -> str:
-    """Return a text of a source's as it may be shown: without a secret, and without control characters."""
+    """Return a source's text as it may be shown: without the secret and without control characters."""
     hidden = text.replace(secret, "***") if secret else text
-    return clipped("".join(one if one.isprintable() else " " for one in hidden))
+    return clipped("".join(character if character.isprintable() else " " for character in hidden))

@@ -13,16 +13,16 @@ from slacktide.market.base import Pool
 from slacktide.market.formats.samples import MICROS_PER_HOUR, micros_of, stamp, time_of
 from slacktide.market.tape import Tape
 
-MOST_AHEAD_SLOTS = 100_000  # rows further ahead than this are not meant: two years of slots of ten minutes
+MOST_AHEAD_SLOTS = 100_000  # rows further ahead are mistakes: this is two years of slots of ten minutes
 
 
 class LivePool:
-    """One pool of a feed. Rows may come late or early: the tape is moved on by the clock alone."""
+    """One pool of a feed. Rows may come late or early: only the clock moves the tape on."""
 
     def __init__(self, pool: Pool, first_hours: float) -> None:
         self.tape = Tape.of(pool, first_hours)
         self._opened: Pool | None = pool
-        """What was there at the beginning, until the first moment says how much of it is past."""
+        """The pool as it was opened, until `advance` first says how much of it is past."""
         self._gpu = pool.gpu
         self._ahead: deque[Quote] = deque()
         self._slots = len(pool)
@@ -33,14 +33,14 @@ class LivePool:
         self._rows_in_slot = 1
 
     def learn(self, record: PoolRecord) -> None:
-        """Take what was seen of its spot for what was assumed of it, as long as none of it is on the tape."""
+        """Replace assumed spot by what was seen of it, as long as no slot of the pool is on the tape."""
         if self._opened is not None:
             self._opened = learned_pool(self._opened, record)
 
     def take(self, micros: int, quote: Quote) -> None:
-        """Take in a row; slots without one are as the row before.
+        """Add a row; slots between the row before and this one repeat the row before.
 
-        Raises InputError for one that is not later than the row before, or too far ahead.
+        Raises InputError for a row that is not later than the one before, or too far ahead.
         """
         if micros <= self._last:
             raise InputError(
@@ -67,14 +67,14 @@ class LivePool:
         return self._slot(micros) < self._slots
 
     def forget_ahead(self) -> None:
-        """Forget the quotes of slots that have not begun: they were written anew."""
+        """Forget the quotes of slots that have not begun, because the file was rewritten."""
         if self._ahead:
             self._slots -= len(self._ahead)
             self._ahead.clear()
             self._last, self._rows_in_slot = self._first + (self._slots - 1) * self._step, 1
 
     def take_new(self, pool: Pool) -> None:
-        """Take in what a pool that was read again has beyond what is known; the past stays as it was."""
+        """Add the slots of a pool that was read again that are not known yet; the past stays as it was."""
         begin = micros_of(pool.start)
         known = self._slots - (begin - self._first + self._step // 2) // self._step
         for slot in range(max(0, known), len(pool)):
@@ -108,7 +108,7 @@ class LivePool:
         )
 
     def _unroll(self, pool: Pool, slots: int) -> None:
-        """Put the first slots of what was there at the beginning onto the tape."""
+        """Put the first slots of the opened pool onto the tape, and the quotes after them aside."""
         self.tape.extend(
             pool.spot_usd_per_gpu_hour[:slots],
             pool.on_demand_usd_per_gpu_hour[:slots],
@@ -130,7 +130,7 @@ class LivePool:
         return self.tape.quote(self.tape.came - 1)
 
     def _share_slot(self, quote: Quote) -> None:
-        """Take in a further row of the last slot: it has the lower counts and the mean prices."""
+        """Add another row of the last slot, which gets the lower counts and the mean prices."""
         last, rows = self._newest(), self._rows_in_slot
         both = Quote(
             (rows * last.spot_usd_per_gpu_hour + quote.spot_usd_per_gpu_hour) / (rows + 1),

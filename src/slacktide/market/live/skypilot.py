@@ -104,7 +104,7 @@ class Skypilot:
 
 
 def _price(row: Mapping[str, str], now: datetime) -> Price | None:
-    """Return the price of a row; None where no spot price is known, or nothing costs anything."""
+    """Return the price of a row; None without a spot price or without a whole GPU."""
     gpus, zone = _count(row), row.get("AvailabilityZone") or row["Region"]
     if not row["SpotPrice"].strip() or gpus < 1:
         return None

@@ -1,4 +1,4 @@
-"""Where pools are, which of them a job may use, and what it costs to carry a checkpoint from one to another.
+"""Where pools are, which of them a job may use, and what it costs to copy a checkpoint from one to another.
 
 Where a pool is (cloud, region, zone and continent) is read from its name, as large clouds name them.
 """
@@ -19,7 +19,7 @@ from slacktide.core.speedup import Scaled
 from slacktide.core.types import Job, PoolChoice
 from slacktide.market.base import Market, Moves, Pool
 
-ANY_GPU = "GPU"  # what a job requests that takes any GPU
+ANY_GPU = "GPU"  # the GPU type of a job that takes any
 CLOUDS = {
     "aws", "gcp", "azure", "oci", "ibm", "lambda", "nebius", "runpod", "vast", "coreweave", "fluidstack",
     "cudo", "paperspace", "do", "kubernetes", "k8s", "ssh",
@@ -36,7 +36,7 @@ _LANDS = (
     "austria|belgium|denmark|asia|japan|korea|india|jioindia|indonesia|malaysia|australia|newzealand|"
     "southafrica|uae|qatar|israel|china"
 )
-# eastus2, westeurope-3, germanywestcentral: sides of the sky before or after a land.
+# eastus2, westeurope-3, germanywestcentral: compass directions before or after a country.
 _AZURE = re.compile(
     rf"(?=.*(?:{_SIDES}))(?P<region>(?:{_SIDES}){{0,2}}(?P<land>{_LANDS})(?:{_SIDES}){{0,2}}[0-9]?)(?P<zone>-[1-9])?"
 )
@@ -55,7 +55,7 @@ _CONTINENT_OF = {word: continent for continent, words in _CONTINENTS.items() for
 
 
 class Location(NamedTuple):
-    """What a pool's name says about where it is; what it does not say is empty."""
+    """What a pool's name says about where it is; fields that it does not say are empty."""
 
     cloud: str
     region: str
@@ -94,7 +94,7 @@ def region_of(pool_name: str) -> str:
 
 
 def is_at(pool_name: str, infra: str) -> bool:
-    """Whether a pool is where `infra` says: a cloud, region or zone, or several by `/`; `*` is any.
+    """Whether a pool is where `infra` says: a cloud, region or zone, or several joined by `/`; `*` is any.
 
     An empty `infra` is anywhere.
     """
@@ -109,15 +109,15 @@ class UsablePool(NamedTuple):
 
     pool: str
     widths: tuple[int, ...]
-    speed: float  # how fast one of its GPUs is for the job, against the reference GPU
+    speed: float  # how fast one of its GPUs is for the job, in multiples of the reference GPU
 
 
 def places_of(job: Job, gpu: str, market: Market) -> tuple[UsablePool, ...]:
     """Return the pools of a market that a job may use, in the market's order.
 
-    Where several choices of the job fit a pool the first counts. `gpu` is what a job without choices
-    requests; a pool whose GPU type is not known counts as having it, and a market of one other type alone is
-    used as if it were its own. Raises InputError where no pool fits.
+    If several choices of the job fit a pool, the first counts. `gpu` is what a job without choices requests;
+    a pool of unknown GPU type counts as having it, and if all pools have one other type, that is used
+    instead. Raises InputError if no pool fits.
     """
     types = {pool.gpu.casefold() for pool in market.pools if pool.gpu}
     requested = ANY_GPU if len(types) == 1 and gpu.casefold() not in types else gpu
@@ -138,9 +138,9 @@ def places_of(job: Job, gpu: str, market: Market) -> tuple[UsablePool, ...]:
 
 
 def job_at(job: Job, place: UsablePool) -> Job:
-    """Return a job as it is in one place: its widths there, and how fast it is."""
-    here = replace(job, widths=place.widths, pools=())
-    return here if place.speed == 1.0 else here.with_speedups(lambda speedup: Scaled(speedup, place.speed))
+    """Return a job with the widths and the speed that it has in one pool."""
+    local = replace(job, widths=place.widths, pools=())
+    return local if place.speed == 1.0 else local.with_speedups(lambda speedup: Scaled(speedup, place.speed))
 
 
 def _choice(pool: Pool, choices: tuple[PoolChoice, ...]) -> PoolChoice | None:
@@ -160,7 +160,7 @@ _GBIT_PER_GB = 8.0
 
 
 def move_usd_per_gb(moves: Moves, from_pool: str, to_pool: str) -> float:
-    """Return what a GB costs on its way from one pool to another; nothing where they are one."""
+    """Return what copying a GB from one pool to another costs; 0 within one pool."""
     if from_pool == to_pool:
         return 0.0
     regions = {region_of(from_pool), region_of(to_pool)}
@@ -170,13 +170,13 @@ def move_usd_per_gb(moves: Moves, from_pool: str, to_pool: str) -> float:
     if len(regions) == 1:
         return moves.within_region_usd_per_gb
     continents = {location_of(from_pool).continent, location_of(to_pool).continent}
-    # Where a continent is not known, nothing says that an ocean lies between.
+    # Pools on an unknown continent are not assumed to be on different ones.
     far = len(continents) == 2 and "" not in continents
     return moves.between_continents_usd_per_gb if far else moves.between_regions_usd_per_gb
 
 
 def move_hours(moves: Moves, checkpoint_gb: float, from_pool: str, to_pool: str) -> float:
-    """Return how long a checkpoint is on its way; within a region the same store is read, at once."""
+    """Return how long copying a checkpoint takes; no time within a region, where pools read one store."""
     if region_of(from_pool) == region_of(to_pool):
         return 0.0
     return checkpoint_gb * _GBIT_PER_GB / moves.gbit_per_s / 3600.0

@@ -19,7 +19,7 @@ MOST_LISTED = 4  # how many pools are named in a sentence
 
 
 class Spells(NamedTuple):
-    """Lengths in hours of the times a condition held without a break, and of those it did not."""
+    """Lengths in hours of the spells in which a pool had spot, and of those in which it had none."""
 
     up_hours: Floats
     down_hours: Floats
@@ -54,7 +54,7 @@ class PoolFigures:
     on_demand_any_share: float | None = None
     """Share of time with at least one on-demand GPU; None where the trace does not limit them."""
     on_demand_mean_gpus: float | None = None
-    """Mean of those that can be had, over the time in which they are limited."""
+    """Mean on-demand GPUs available, over the time in which they are limited."""
 
 
 def describe(pool: Pool) -> PoolFigures:
@@ -98,7 +98,7 @@ def stock_share(pool: Pool, gpus: int) -> float:
 
 
 def stock_outs_said(places: Sequence[tuple[Pool, int]]) -> str:
-    """Say for how much of the time pools had fewer on-demand GPUs than these; empty where they always did."""
+    """Say for how much of the time pools had fewer on-demand GPUs than these; empty if they never had."""
     short = [(pool.name, gpus, 1.0 - stock_share(pool, gpus)) for pool, gpus in places]
     outages = [
         f"fewer than {gpus} {share:.1%} of the time in {shown(name)}" for name, gpus, share in short if share
@@ -117,7 +117,7 @@ def spells_of(pool: Pool) -> Spells:
 
 
 def autocorrelation(flags: Bools, lag: int) -> float | None:
-    """Return how alike a series is to itself `lag` slots later, from -1 to 1."""
+    """Return how alike a series is to itself `lag` slots later, from -1 to 1; None if short or constant."""
     if lag < 1 or len(flags) <= lag + 1:
         return None
     before, after = flags[:-lag], flags[lag:]
@@ -128,7 +128,7 @@ def autocorrelation(flags: Bools, lag: int) -> float | None:
 
 def by_hour(pool: Pool) -> tuple[float | None, ...]:
     """Return the share of time with spot for each of the 24 hours of the day; None for hours not seen."""
-    # The nudge keeps a slot that begins on the hour, but for rounding, in that hour.
+    # The 1e-9 keeps a slot that begins on the hour in that hour, in spite of rounding.
     begins = pool.first_hour_of_day + np.arange(len(pool)) * pool.slot_hours + 1e-9
     hours = np.asarray(begins % 24, dtype=np.int64)
     seen = np.bincount(hours, minlength=24)
@@ -171,7 +171,7 @@ class ComparedPool:
 
 @dataclass(frozen=True, slots=True)
 class MoveBetween:
-    """What it costs to carry a GB between two regions, both ways; of one region, between its pools."""
+    """The cost and time of copying data between two regions, or between the pools of one region."""
 
     region: str
     other: str
@@ -185,7 +185,7 @@ def largest_gpus(market: Market) -> int:
 
 
 def side_by_side(market: Market) -> list[ComparedPool]:
-    """Return the pools of a market by one measure: the most GPUs that any of them ever had."""
+    """Return the pools of a market, with shares of the most GPUs that any of them ever had."""
     most = largest_gpus(market)
     return [_compared(pool, most) for pool in market.pools]
 
