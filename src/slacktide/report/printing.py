@@ -1,4 +1,4 @@
-"""Tables and texts of rich as they are printed: wide into a pipe, and nothing cut on a narrow screen."""
+"""Print rich tables and texts: wide into a pipe, and without cut words on a narrow screen."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ANY_WIDTH = 10_000
 
 
 def rendered(*things: object) -> str:
-    """Return rich things as plain text, wide, with long lines left whole, as they go into a pipe."""
+    """Return rich objects as the plain text that goes into a pipe; long lines are not wrapped."""
     out = io.StringIO()
     console = Console(file=out, width=PIPE_LENGTH, highlight=False, soft_wrap=True)
     for thing in things:
@@ -24,7 +24,7 @@ def rendered(*things: object) -> str:
 
 
 def fitting(thing: object, console: Console) -> object:
-    """Return what is to be printed: a table in another form where words would be cut, all else as it is."""
+    """Return a table that is too wide for the console as a list of its rows; anything else unchanged."""
     if not isinstance(thing, Table):
         return thing
     needed = Measurement.get(console, console.options.update(width=ANY_WIDTH), thing).minimum
@@ -32,7 +32,7 @@ def fitting(thing: object, console: Console) -> object:
 
 
 def _stacked(table: Table) -> Group:
-    """Write each row as a list of headings and values, the first value over it."""
+    """Write each row as a list of headings and values below the row's first value."""
     heads = [_line(column.header) for column in table.columns]
     parts: list[object] = [Text(f"{_line(table.title)}\n")] if table.title else []
     for first, *others in zip(*(column.cells for column in table.columns), strict=True):
@@ -46,5 +46,5 @@ def _stacked(table: Table) -> Group:
 
 
 def _line(text: object) -> str:
-    """Return a heading in one line, also one that was divided."""
+    """Return a heading on one line; a word that was hyphenated is joined again."""
     return " ".join(str(text).replace("-\n", "").split())

@@ -1,4 +1,4 @@
-"""Text that others wrote, made harmless for a terminal: what a job prints does not steer the screen."""
+"""Make what a job prints safe to show: its escape sequences must not control the terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SEQUENCE = re.compile(
     r"|(?:\x1b[PX^_]|[\x90\x98\x9e\x9f])[^\x1b\x9c]*(?:\x1b\\|\x9c)"  # strings for the terminal itself
     r"|\x1b[ -/]*[0-~]"
 )
-_KEPT = "\n\t\u200d"  # line breaks, tabs, and what joins the parts of a picture sign
+_KEPT = "\n\t\u200d"  # line breaks, tabs, and the joiner inside compound emoji
 
 
 def visible(text: str) -> str:
@@ -23,7 +23,7 @@ def visible(text: str) -> str:
 
 
 def settled(line: str) -> str:
-    """Return what a terminal would show of a line in the end: a progress bar draws itself over again."""
+    """Return what a terminal finally shows of a line: a progress bar overwrites itself after each `\\r`."""
     return next((part for part in reversed(line.split("\r")) if part), "")
 
 

@@ -1,4 +1,4 @@
-"""Numbers and verdicts as people say them; every page, picture and table uses the same words."""
+"""How numbers, times, jobs and outcomes are written; every page, picture and table uses these functions."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def duration(hours: float) -> str:
 
 
 def about(hours: float) -> str:
-    """Write hours that are only known roughly: to a tenth, in round seconds, minutes or hours."""
+    """Write hours that are only known roughly, rounded to 1 s up to 1 d, to at most a tenth of them."""
     grains = (1, 5, 10, 60, 300, 600, 3600, 6 * 3600, 24 * 3600)
-    grain = max(each for each in grains if each == 1 or each <= abs(hours) * 360)
+    grain = max(seconds for seconds in grains if seconds == 1 or seconds <= abs(hours) * 360)
     return format_duration(round(hours * 3600 / grain) * grain / 3600)
 
 
@@ -59,10 +59,7 @@ def since(hours: float) -> str:
 
 
 def rounded(hours: float) -> str:
-    """Write a time as people say it: whole hours from two days up, whole minutes from ten minutes up.
-
-    Below them as `since` does.
-    """
+    """Write a time briefly: whole hours from two days, whole minutes from ten minutes up, else as `since`."""
     if 48 <= abs(hours) < math.inf:
         return since(round(hours))
     return since(round(hours * 60) / 60 if 1 / 6 <= abs(hours) < math.inf else hours)
@@ -88,7 +85,7 @@ def rate(per_hour: float) -> str:
 
 
 def share(part: float) -> str:
-    """Write a share in whole percent, and what is less than half of one as such."""
+    """Write a share in whole percent; a positive share below half a percent is `< 1 %`."""
     return "< 1 %" if 0 < part < 0.005 else percent(part)
 
 
@@ -108,13 +105,13 @@ def response(hours: float) -> str:
 STATES = {"budget_exhausted": "out-of-money", "deadline_missed": "late"}
 """States whose names in the journal are not one plain word."""
 GOING = ("pending", "starting", "running", "recovering")
-"""States of a job that is under way; that it is late or at risk then says more than its state."""
+"""States of a job that has not ended; its health, such as `late`, then says more than its state."""
 
 
 def state(status: str, health: str) -> str:
-    """Return the one word for where a job stands: its state, or its outlook where that is worse.
+    """Return one word for where a job stands: its health while it is not on time, otherwise its state.
 
-    Nothing is measured of a job that does not run.
+    `measuring` is shown only for a job that runs.
     """
     if status in GOING and health != "on-time" and (health != "measuring" or status == "running"):
         return health
@@ -122,7 +119,7 @@ def state(status: str, health: str) -> str:
 
 
 def gpu_hours(amount: float) -> str:
-    """Write GPU-hours with one digit, without the unit."""
+    """Write GPU-hours with one decimal, without the unit."""
     return f"{amount:,.1f}"
 
 
@@ -146,7 +143,7 @@ def holding(spot_gpus: int, on_demand_gpus: int) -> str:
 
 
 def change(spot_gpus: int, on_demand_gpus: int) -> str:
-    """Write what came and what went: `-2 spot, +2 on demand`; nothing when nothing did."""
+    """Write how the GPUs held changed: `-2 spot, +2 on demand`; empty where they did not."""
     counts = ((spot_gpus, "spot"), (on_demand_gpus, "on demand"))
     return ", ".join(f"{gpus:+d} {kind}" for gpus, kind in counts if gpus)
 
@@ -200,19 +197,19 @@ def widths(job: Job) -> str:
 
 
 def open_ended(job: Job) -> bool:
-    """Whether a job has no deadline, as one of a stream."""
+    """Whether a job has no deadline, such as a job of a stream."""
     return math.isinf(job.deadline_hours)
 
 
 def task(job: Job) -> str:
-    """Say what is to be done on how many GPUs, and by when if there is a deadline."""
+    """Describe a job: its work, its deadline if it has one, and its widths."""
     within = "" if open_ended(job) else f" within {duration(job.deadline_hours)}"
     noun = "GPU" if job.max_gpus == 1 else "GPUs"
     return f"{job.work_gpu_hours:,g} GPU-hours of work{within} on {widths(job)} {noun}"
 
 
 def late(job: Job) -> str:
-    """Say what becomes of work that is left at the deadline."""
+    """Say what happens to work that is left at the deadline."""
     if job.after_deadline == "stop":
         saves = "" if math.isinf(job.checkpoint_hours) else "checkpoints and "
         return f"A job that is not done at its deadline {saves}stops."
@@ -223,7 +220,7 @@ def late(job: Job) -> str:
 
 
 def finish(job: Job, hours: float) -> str:
-    """Say when a run was done, and how late when it was."""
+    """Say when a run was done, and by how much it was late if it was."""
     if not math.isfinite(hours):
         return "never done"
     late = "" if job.on_time(hours) else f", {duration(hours - job.deadline_hours)} late"
@@ -231,7 +228,7 @@ def finish(job: Job, hours: float) -> str:
 
 
 def outcome(run: RunResult) -> str:
-    """Say when a run was done and how late; or how far it came, and what stopped it if anything did."""
+    """Say when a run was done and how late; of one that was not done, how far it got and what stopped it."""
     if math.isfinite(run.finish_hours):
         return finish(run.job, run.finish_hours)
     done = run.laps[-1].after_gpu_hours / run.job.work_gpu_hours
@@ -239,7 +236,7 @@ def outcome(run: RunResult) -> str:
 
 
 def truth(job: Job, truth: Truths) -> str:
-    """Say how a job differed from its file, and whether that was measured; nothing where it did not."""
+    """Say how a job differed from its file, and whether its pace was measured; empty for no difference."""
     if truth == AS_SAID:
         return ""
     fast = f"as fast on {count(job.max_gpus, 'GPU')}"
@@ -261,19 +258,19 @@ def _times(factor: float | tuple[float, float]) -> str:
 
 
 def in_pool(policy: str, pool: str) -> str:
-    """Name a policy with the pool that it stays in; without one where it does not."""
+    """Name a policy, with the pool that it stays in unless that is empty."""
     if not pool:
         return policy
     return f"{policy}, {pool}" if policy == IN_THE_POOL else f"{policy} in {pool}"
 
 
 def stays(found: Sequence[Stay]) -> str:
-    """Say where a job was when: `us-east5-a from 0s, us-central1-a from 4h20m`."""
+    """List the pools that a job was in, and since when: `us-east5-a from 0s, us-central1-a from 4h20m`."""
     return ", ".join(f"{plain(stay.pool, 40)} from {since(stay.from_hours)}" for stay in found)
 
 
 def starts_of(comparison: Comparison) -> int:
-    """Return from how many starts all policies ran, in all pools together."""
+    """Return the number of starts from which every policy ran, in all pools together."""
     if comparison.roams:
         return len(runs_of(comparison, comparison.summary[0].policy))
     return len({(run.pool, run.start_slot) for run in comparison.runs})
@@ -285,13 +282,13 @@ def runs_of(comparison: Comparison, policy: str) -> list[Run]:
 
 
 def in_time(comparison: Comparison, policy: str) -> str:
-    """Write from how many starts a policy was in time: `24 of 24`."""
+    """Write from how many starts a policy was on time: `24 of 24`."""
     runs = runs_of(comparison, policy)
     return f"{sum(run.on_time for run in runs)} of {len(runs)}"
 
 
 def against_on_demand(comparison: Comparison, one: PolicySummary) -> float | None:
-    """Return a policy's mean cost relative to on demand's, less one; None when that cannot be said."""
+    """Return mean cost over on demand's, minus 1; None for on demand itself, or if that cost nothing."""
     usual = next((other for other in comparison.summary if other.policy == ON_DEMAND), None)
     if usual is None or usual is one or usual.mean_cost_usd <= 0:
         return None
@@ -306,7 +303,7 @@ def signed_percent(share: float | None) -> str:
 
 
 def spare(spare_usd: float, cost_usd: float) -> str:
-    """Say how far the clairvoyant's plan of a wide job may be from the best."""
+    """Say by how much the clairvoyant's plan of a wide job may miss the best one."""
     share = f" ({100 * spare_usd / cost_usd:.2g} % of its cost)" if cost_usd > 0 else ""
     return (
         "not all plans of a job this wide were tried, and the best could be up to "

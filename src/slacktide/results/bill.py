@@ -1,4 +1,4 @@
-"""Bills: of a job that was carried out, of a whole journal, and in parts."""
+"""Bills of a live job and of a whole journal, and bills split by owner, class, month or job."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slacktide.results.machine_bill import MachineCosts
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """What a job cost, to the cent, and what it might have."""
+    """What a live job cost and what it met, and what on demand alone and the clairvoyant would have cost."""
 
     job: str
     status: str
@@ -32,17 +32,17 @@ class Bill:
     """Work that had to be done again: as the job's own reports measured it, else as physics expects it."""
     on_demand_alone_usd: float | None
     """What the same work would have cost all on demand; None when the market does not reach that far."""
-    clairvoyant_usd: float | None  # what one who knew the market would have paid
+    clairvoyant_usd: float | None  # what the clairvoyant would have paid; None when that is not known
     progress_estimated: bool = False
     """Whether work done and lost are estimates, from time and width: the job reported no progress."""
     clairvoyant_spare_usd: float | None = None
     """How much less the best plan could have cost at the most; None where the plan is the best."""
     measured_work_gpu_hours: float | None = None
-    """All its work as its pace was measured to be; None where nothing was measured."""
+    """All its work by its measured pace; None where nothing was measured."""
     market_gone: bool = False
-    """Whether the market cannot be read any more, so that what others would have paid is not known."""
+    """Whether the market cannot be read any more, so that there is nothing to compare the bill with."""
     pools: tuple[str, ...] = ()
-    """The pools in which it was, one after the other, for a job that may move; empty for one that stays."""
+    """The pools that a job that may move was in, in order; empty for a job that stays in its pool."""
     moves: int = 0  # how often it moved
     move_usd: float = 0.0  # what it cost to take its checkpoint along; part of `cost_usd`
 
@@ -52,7 +52,7 @@ class JobCost(NamedTuple):
 
     bill: Bill
     audit: Audit
-    notes: tuple[str, ...] = ()  # what users should know of its market, where that is not as it was
+    notes: tuple[str, ...] = ()  # what users should know about its market, where that has changed since
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class BillPart:
     """What one owner, class, month or job cost."""
 
     names: tuple[str, ...]
-    """Which part it is, in the order of the keys that the bill is divided by; empty: of no job."""
+    """Which part it is, in the order of the keys that the bill is split by; an empty name: none."""
     bill: StretchSums
 
 
@@ -75,10 +75,10 @@ class PayerBill:
 
 @dataclass(frozen=True, slots=True)
 class SiteBill:
-    """What all payers of a journal paid, priced a second time."""
+    """What all payers of a journal paid, with the audit that prices it a second time."""
 
     payers: tuple[PayerBill, ...]
-    """The jobs in the order they came; the site last, where it paid for anything."""
+    """The jobs in the order of their submission; the site last, if it paid for anything."""
     total: StretchSums
     audit: Audit
 
@@ -87,5 +87,5 @@ class SiteCost(NamedTuple):
     """The bill of a whole journal with its audit."""
 
     bill: SiteBill
-    notes: tuple[str, ...] = ()  # what users should know of its markets, where they are not as they were
+    notes: tuple[str, ...] = ()  # what users should know about its markets, where they have changed since
     machines: MachineCosts | None = None  # the bill of machines that were rented; None where none ever were

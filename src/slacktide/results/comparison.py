@@ -47,9 +47,9 @@ class Comparison:
     summary: tuple[PolicySummary, ...]
     detail: tuple[RunResult, ...]  # one run per policy, all from the same start, with every decision kept
     clairvoyant_spare_usd: float | None = None
-    """What the best plans could gain on average over those of the clairvoyant, at the most; None where those
-    are the best, as far as a grid shows."""
-    truth: Truths = AS_SAID  # what the job really was from each start; all runs from there met the same
+    """How much less the best plans could cost than the clairvoyant's, on average and at the most; None where
+    the clairvoyant's are the best, as far as a grid shows."""
+    truth: Truths = AS_SAID  # how the job really differed from its file, the same for all runs from a start
     sight: str = ""
     """What a job that may move saw of other pools: `feed` or `tried`; empty where jobs stay in their pool."""
     fixed: tuple[PolicySummary, ...] = ()
@@ -65,7 +65,7 @@ class Forecasts:
     """How far off forecasters would have been on each pool of a market."""
 
     market: Market
-    warmup_share: float  # the share of the market that was only learned from
+    warmup_share: float  # the share of the market, at its start, that was learned from and not scored
     pools: tuple[Scores, ...]
 
     @property
@@ -74,5 +74,5 @@ class Forecasts:
 
     @property
     def summary(self) -> Scores:
-        """What stands for all pools: their mean, or the only one under its own name."""
+        """The mean scores of all pools; of a single pool its own, under its own name."""
         return self.overall if len(self.pools) > 1 else self.pools[0]

@@ -1,4 +1,4 @@
-"""The course of a run in points: what it held, was offered, had done and had paid by when.
+"""The course of a run as points in time: the GPUs held and offered, the work done, and the money paid.
 
 Pictures of finished runs and the dashboard's charts of live ones are drawn from the same points.
 """
@@ -32,7 +32,9 @@ class Course:
     """The points of one run, stretch by stretch; between two of them work and money grow evenly."""
 
     points: list[CoursePoint] = field(default_factory=list)
-    end: CoursePoint | None = None  # where the last stretch ended; it holds nothing, as far as is known here
+    end: CoursePoint | None = (
+        None  # where the last stretch ended; what is held from then on is not known, so 0
+    )
 
     def live(self, lap: Lap) -> None:
         begun, before = self._begun(lap), self.end
@@ -67,7 +69,7 @@ class Course:
 
 
 def _working(begun: CoursePoint, lap: Lap) -> list[CoursePoint]:
-    """Return the point at which a stretch that begins with a pause begins to work."""
+    """Return the point at which work begins after a stretch's initial pause; none without a pause."""
     stretch, charge = lap.priced
     pause = stretch.to_hours - stretch.productive_hours - stretch.from_hours
     if pause <= 0 or lap.after_gpu_hours <= lap.before_gpu_hours:

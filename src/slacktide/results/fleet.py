@@ -1,4 +1,4 @@
-"""What runs of a fleet came to: how long jobs took, what they cost, which promises were kept; side by side.
+"""Results of fleet simulations: how long jobs took, what they cost, and which deadlines were met.
 
 `FleetRun` is one run, `FleetComparison` are several at one spend, `outcomes` says what became of each job.
 """
@@ -21,13 +21,13 @@ from slacktide.results.stream import Responses
 
 
 class SlotRecords(NamedTuple):
-    """What an allocator said of itself and the fleet at the slots of a run; one entry a slot."""
+    """The fleet and its allocator's money at each slot of a run, as columns."""
 
     hours: Floats
     spent_usd: Floats  # in the period of the budget
     reserved_usd: Floats
     usd_per_job_hour: Floats
-    """What an hour of a job's waiting is worth; not a number where the allocator has no such price."""
+    """What an hour of a job's waiting is worth; NaN where the allocator has no such price."""
     waiting: Ints  # jobs that hold nothing
     present: Ints
     spot_gpus: Ints
@@ -70,9 +70,9 @@ class FleetRun:
     refused: dict[int, Refusal]  # jobs that could not be promised, by their number
     moments: SlotRecords
     most_spent_share: float  # the greatest share of a period's budget that was ever spent in it
-    held: HeldStretches | None = field(default=None, repr=False)  # all that happened, where the run kept it
+    held: HeldStretches | None = field(default=None, repr=False)  # every stretch, if the run kept them
     reasons: Sequence[tuple[float, int, Reason]] = field(default=(), repr=False)
-    """When which job was given something else and why, where the run kept it."""
+    """Each change of what a job was given: hours, the job's number, why; empty if the run kept none."""
 
     @property
     def best_effort(self) -> Bools:
@@ -117,7 +117,7 @@ class FleetRun:
 
 
 class JobFacts(NamedTuple):
-    """What is known of a job in addition to what a run says of it."""
+    """What is known about a job in addition to what a run says about it."""
 
     name: str
     kind: str  # its class
@@ -162,7 +162,7 @@ class FleetMonth:
 
 
 class Measured(NamedTuple):
-    """What a run came to, or what two runs come to between them."""
+    """The figures of a run, or interpolated ones between two runs."""
 
     mean_hours: float  # mean response of jobs without a deadline
     p95_hours: float
@@ -175,7 +175,7 @@ class Measured(NamedTuple):
 
     @classmethod
     def of(cls, run: FleetRun) -> Measured:
-        """Sum up a run; the response is of jobs without a deadline that were done."""
+        """Summarise a run; the response is of jobs without a deadline that were done."""
         due = ~run.best_effort & run.admitted
         served = run.best_effort & run.admitted
         done = np.isfinite(run.finish_hours)
@@ -198,7 +198,7 @@ class FleetRow:
 
     policy: str
     measured: Measured
-    run: FleetRun  # its run; of a tuned one that of the nearest of its settings
+    run: FleetRun  # its run; if it was tuned, that with the nearest of its settings
     tried: int = 1  # how many settings it was tuned over
     settings: tuple[str, ...] = ()
     """The settings that were best at the common spend: two, where it lies between them; none: not tuned."""
@@ -314,7 +314,7 @@ class MoneyAt(NamedTuple):
     reserved_usd: float  # kept for deadlines that were promised, should all spot be gone
     projected_usd: float  # what the whole period would cost at the pace so far
     usd_per_job_hour: float
-    """What an hour of a job's waiting was worth; not a number where the allocator has no such price."""
+    """What an hour of a job's waiting was worth; NaN where the allocator has no such price."""
 
     @property
     def free_usd(self) -> float:
@@ -368,7 +368,7 @@ class ClassOutcome(NamedTuple):
 
 
 def by_class(found: Sequence[JobOutcome]) -> list[ClassOutcome]:
-    """Sum up what became of jobs, class by class in the order of their first job."""
+    """Summarise what became of jobs, class by class in the order of their first job."""
     names = dict.fromkeys(one.kind for one in found)
     return [_class(name, [one for one in found if one.kind == name]) for name in names]
 

@@ -1,4 +1,4 @@
-"""What rented machines cost: a line for each, by pool and in all, and against their provider's account."""
+"""What rented machines cost: each, by pool and in all, and compared with their provider's account."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from statistics import median
 from slacktide.journal.events import Capacity, Cause
 
 FREE: tuple[Cause, ...] = ("no-capacity", "refused")  # causes of tickets for which there never was a machine
-LAST_BOOTS = 20  # how many of the last boots of a pool say how long the next one takes
+LAST_BOOTS = 20  # the time of a pool's next boot is estimated from this many of its last ones
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineCost:
-    """One ticket, and the machine that it was paid for with."""
+    """One ticket, and what its machine cost."""
 
     ticket: str
     machine: str | None  # what its provider calls it; None where none has joined
@@ -42,7 +42,7 @@ class MachineCost:
 
     @property
     def free(self) -> bool:
-        """Whether the ticket was closed without a machine."""
+        """Whether the ticket was closed without a machine, and so without cost."""
         return self.cause in FREE and self.machine is None
 
     @property
@@ -53,7 +53,7 @@ class MachineCost:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Times of one kind: how many there were, the middle one, and the worst."""
+    """Times of one kind: how many there were, their median, and the longest."""
 
     count: int
     median_hours: float | None
@@ -116,7 +116,7 @@ class MachineBill:
 
     lines: tuple[MachineCost, ...]  # in the order in which their tickets were opened
     until_utc: datetime | None
-    """Up to when those are counted whose ticket is open; None where there is no record at all."""
+    """Until when machines with an open ticket are counted; None for a journal without any record."""
 
     @property
     def total(self) -> MachineGroup:
@@ -140,14 +140,14 @@ class MachineBill:
 
     @property
     def open(self) -> int:
-        """How many tickets are open: these are counted until `until_utc`."""
+        """How many tickets are open; their machines are counted until `until_utc`."""
         return sum(one.returned_utc is None for one in self.lines)
 
     def boot_hours(self, pool: str) -> float | None:
         """Return how long a machine of a pool takes until it is ready: the median of its last boots.
 
-        None where no machine of it has joined. These are hours of the wall clock: who counts on a clock that
-        runs faster multiplies by its speed.
+        None where no machine of it has joined. These are hours of the wall clock; multiply them by the speed
+        of a market clock that runs faster.
         """
         booted = [one.boot_hours for one in self.lines if one.pool == pool and one.boot_hours is not None]
         return median(booted[-LAST_BOOTS:]) if booted else None
@@ -200,7 +200,7 @@ class AccountRow:
     boot_hours: float | None
     our_hours: float
     their_hours: float | None
-    """None where the provider does not list it, or does not say from when to when it was there."""
+    """None where the provider does not list the machine, or gives no times for it."""
     returned_utc: datetime | None
     cause: Cause
     why: str
@@ -225,7 +225,7 @@ class AccountRow:
 
 @dataclass(frozen=True, slots=True)
 class MachineAccount:
-    """All machines of a journal, and those of its owner that it does not know."""
+    """All machines of a journal, and those that are tagged as its own but have no record in it."""
 
     rows: tuple[AccountRow, ...]
     until_utc: datetime | None

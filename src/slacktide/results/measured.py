@@ -1,4 +1,4 @@
-"""What a job was measured to do: how fast at each width, how long after its start, and how sure that is."""
+"""Measurements of a job: its pace and restart time at each width, and how certain they are."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import numpy as np
 
 LEAST_REPORTS = 4  # reports of growing progress that a pace needs: three stretches between them
 PARTS = 10  # a measurement is cut into at most this many parts, whose differences say how sure it is
-LEAST_SPREAD = 0.01  # nothing is known better than this: tomorrow's machine is another one
+LEAST_SPREAD = 0.01  # no pace is known better than this: the next machine will differ
 
 
 class Report(NamedTuple):
-    """Progress that had grown when it was seen."""
+    """A job's progress when it was seen to have grown."""
 
     hours: float  # since the workers were started, on the clock that the job file counts in
     done_share: float
@@ -60,7 +60,7 @@ class WidthMeasured:
 def measured_at(
     gpus: int, reports: Sequence[Report], begun_share: float, checkpoint_hours: float | None = None
 ) -> WidthMeasured:
-    """Sum up the reports of workers that began with this share of the work done."""
+    """Summarise the reports of workers that began with this share of the work done."""
     pace, first = pace_of(reports), reports[0]
     restart = first.hours - (first.done_share - begun_share) / pace.share_per_hour
     return WidthMeasured(gpus, pace, max(0.0, restart), len(reports), checkpoint_hours)

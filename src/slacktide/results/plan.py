@@ -79,7 +79,7 @@ class Outlook:
 
 @dataclass(frozen=True, slots=True)
 class PoolBill:
-    """What a job that stays would have paid in a pool, by which a run chooses its pool."""
+    """What a job would have paid if it stayed in a pool; a run chooses its pool by this."""
 
     pool: str
     history_p50_cost_usd: float
@@ -144,7 +144,7 @@ class HeldAt:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointAdvice:
-    """How often a job should save itself, and what that rests on."""
+    """How often a job should write a checkpoint, and what that is based on."""
 
     every_hours: float
     spot_gpus: int  # the width at which losses were counted: what the plan usually holds
@@ -155,7 +155,7 @@ class CheckpointAdvice:
 
 @dataclass(frozen=True, slots=True)
 class WrongWork:
-    """How a plan turns out over simulated futures if the work is another than the file says."""
+    """How a plan turns out over simulated futures if the work differs from what the file says."""
 
     spread: float  # how far it may be off: a standard deviation, as a share
     cost_usd: Range
@@ -165,7 +165,7 @@ class WrongWork:
 
 @dataclass(frozen=True, slots=True)
 class JobPlan:
-    """What will probably happen to a job, in one pool or moving among several, and what that rests on."""
+    """What will probably happen to a job, in one pool or moving among several, and what that is based on."""
 
     job: Job
     market: str

@@ -24,9 +24,9 @@ from slacktide.physics import ledger
 
 CLAIRVOYANT = "clairvoyant"
 OVER_POOLS, IN_THE_POOL = "clairvoyant over pools", "clairvoyant in the pool"
-"""What it is called where a job may move: over all pools, and in the one that was best for it."""
+"""The clairvoyant's names where a job may move: over all pools, and in the one that was best for it."""
 CLAIRVOYANTS = (CLAIRVOYANT, OVER_POOLS, IN_THE_POOL)
-ON_DEMAND_ALONE = "on demand alone"  # what the runs are called that a live one is compared with
+ON_DEMAND_ALONE = "on demand alone"  # the name of a run that a live one is compared with
 
 
 class SlotRecord(NamedTuple):
@@ -38,7 +38,7 @@ class SlotRecord(NamedTuple):
     before: JobState  # the state the policy saw: spot that the market took is already gone
     lost_gpus: int  # spot GPUs that the market took at the start of the slot
     lost_gpu_hours: float  # work that went with them
-    lived: ledger.Priced  # what was held and came of it
+    lived: ledger.Priced  # what was held, for how long, and what it cost
     after: JobState
 
     @property
@@ -63,7 +63,7 @@ class Stay(NamedTuple):
 
 
 def stays_of(stretches: Iterable[ledger.Priced]) -> tuple[Stay, ...]:
-    """Return in which pools a job was when; while it waits it stays where it was last."""
+    """Return a job's stays in pools, in order; waiting and continuing in the same pool is one stay."""
     found: list[Stay] = []
     for stretch, _ in stretches:
         if not stretch.gpus:
@@ -85,7 +85,7 @@ class Run:
     cost_usd: float
     utility_usd: float
     finish_hours: float
-    """Hours from the start until the work was done; infinite when the money ended before it."""
+    """Hours from the start until the work was done; infinite when its money or deadline stopped it before."""
     on_time: bool
     spot_gpu_hours: float
     on_demand_gpu_hours: float
@@ -93,7 +93,7 @@ class Run:
     lost_gpu_hours: float  # work that was lost with them
     slots: tuple[SlotRecord, ...] = ()
     stays: tuple[Stay, ...] = ()
-    """Where the job was when, of a run over several pools; `pool` is then the one whose slots are counted."""
+    """The stays of a run over several pools; `pool` is then the one whose slots are counted."""
     moves: int = 0  # times that its checkpoint was copied to another pool
     move_usd: float = 0.0  # what that cost
 
@@ -107,7 +107,7 @@ class Lap(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """What was decided at a moment, on what grounds, and what came of it until the next decision."""
+    """What was decided at a moment and why, and the stretches until the next decision."""
 
     hours: float
     slot: int
@@ -120,7 +120,7 @@ class Decision(NamedTuple):
     reason: Reason
     lost_gpus: int = 0  # spot GPUs that were taken just before
     lost_gpu_hours: float = 0.0  # work that went with them
-    ending: Ending | None = None  # what the job will be, where its workers are being let go for good
+    ending: Ending | None = None  # the job's final status, if its workers are being stopped for good
     laps: tuple[Lap, ...] = ()
 
     @property
@@ -176,7 +176,7 @@ class RunResult:
 
 
 def result_of(run: Run, job: Job, pool: Pool, pools: tuple[Pool, ...] = ()) -> RunResult:
-    """Return a back-test's run, its slots kept, as reports read it; `pools` are those it could move to."""
+    """Convert a back-test's run, which must have kept its slots; `pools` are those it could move to."""
     finish = run.finish_hours
     done: Status = "succeeded" if run.on_time or job.value_at(finish) > 0 else "deadline_missed"
     return RunResult(
@@ -201,7 +201,7 @@ def _stopped(run: Run, job: Job) -> Status:
 
 
 def _restarts(records: Iterable[SlotRecord]) -> list[float]:
-    """Return when workers were started again: at any loss or change of the holding, as an engine does it."""
+    """Return when workers were started again: at any loss or change of what is held, as in the engine."""
     starts = []
     for one in records:
         before, held = one.before, (one.spot_gpus, one.on_demand_gpus)
@@ -237,7 +237,7 @@ COLUMNS = (
 
 
 class Runs(LazySequence[Run]):
-    """Runs of one policy in one pool, from many starts: a hundred thousand of them are as quick as ten."""
+    """Runs of one policy in one pool from many starts, kept as a table; a `Run` is made when it is read."""
 
     def __init__(self, job: Job, policy: str, pool: str, starts: Sequence[int] | Ints, table: Floats) -> None:
         self.policy, self.pool = policy, pool
@@ -284,7 +284,7 @@ class Runs(LazySequence[Run]):
 
 
 class AllRuns(LazySequence[Run]):
-    """Runs of several policies and pools behind one another, each part as it was made."""
+    """Runs of several policies and pools, one part after the other; no part is copied."""
 
     def __init__(self, parts: Sequence[Sequence[Run]]) -> None:
         self.parts = tuple(parts)

@@ -1,4 +1,4 @@
-"""Where jobs, rented machines and a local cluster stand, as lists of them and the live view show it."""
+"""The present state of jobs, rented machines and a local cluster, for lists and the live view."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class JobStatus:
     deadline_hours: float | None  # none for a job without a deadline
     progress_estimated: bool = False
     """Whether progress is estimated from time and width, because the job reports none."""
-    blocked: str | None = None  # what keeps it from going on; None when nothing does
+    blocked: str | None = None  # what keeps it from continuing; None when nothing does
     pool: str | None = None  # where a job that may move is, or is to be; None for one that stays in its pool
     moves: int = 0  # how often it moved
     owner: str = ""  # the owner that its file names; empty: none
@@ -37,7 +37,7 @@ class JobStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """Where a job stands at a moment: all that the view shows of it."""
+    """Where a job stands at a moment, as the live view shows it."""
 
     name: str
     job: Job

@@ -26,7 +26,7 @@ class Responses:
 
     @classmethod
     def of(cls, hours: Floats) -> Responses:
-        """Sum up response times; of no jobs they are not numbers."""
+        """Summarise response times; NaN where there are no jobs."""
         if not len(hours):
             return cls(0, np.nan, np.nan, np.nan)
         middle, late = (len(hours) - 1) // 2, -(-95 * len(hours) // 100) - 1
@@ -42,7 +42,7 @@ class GpuHourBill:
     that are free on nodes of which others are in use. Idle: nodes that no job used, those on their way
     included.
 
-    It is what all stretches of the run come to, added up on the way so that a run need not keep them.
+    It is the sum of the run's stretches, added up during the run so that they need not be kept.
     """
 
     gpu_hours: float  # all that was paid for
@@ -96,7 +96,7 @@ class StreamRow:
     policy: str  # its name, with the parameters that are not at their defaults
     run: StreamRun
     optimum: StreamRun | None
-    """Fixed widths on the same stream, at the same realised average; None where they cannot spend so little.
+    """Fixed widths on the same stream that spend as much on average; None where they cannot spend so little.
 
     Where they cannot spend that amount, because all jobs are at their fastest, this spends less.
     """

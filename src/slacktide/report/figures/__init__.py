@@ -1,1 +1,1 @@
-"""Pictures, one file for each kind; all are drawn in the style of `style`."""
+"""Pictures, a module for each kind; `drawing.style` decides how all of them look."""

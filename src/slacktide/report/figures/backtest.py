@@ -1,4 +1,4 @@
-"""A back-test as one picture: its typical start as any run is shown, and the bills of all starts."""
+"""A back-test as one picture: one typical start in detail, and the bills of all starts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 SAYS = "Mean cost of each policy with its p10 to p90 range, as a multiple of the clairvoyant's"
 GOLDEN = (5**0.5 - 1) / 2
-"""Multiples of it, less their whole parts, lie apart: points of close bills do not hide each other."""
+"""The fractional parts of its multiples are spread evenly, so that points with similar bills lie apart."""
 SPREAD = 0.34  # the height over which the points of starts are spread, a little less than the bar's
 CROWD = 60  # with more starts than this their points are drawn smaller
 
@@ -45,7 +45,7 @@ def plot_backtest(comparison: Comparison, path: str | os.PathLike[str]) -> None:
 
 
 def cost_svg(comparison: Comparison) -> str:
-    """Return the bills of all starts as SVG to stand inside a page."""
+    """Return the bills of all starts as SVG to embed in a page."""
     shown = scene(comparison.detail)
     return sheet.as_svg(lambda: stacked(shown, _bars(comparison), []), "cost", says=SAYS)
 
@@ -99,7 +99,7 @@ def _bar(ax: Axes, row: int, one: PolicySummary, colour: str, most_usd: float) -
 
 
 def _starts(ax: Axes, row: int, runs: Sequence[Run]) -> None:
-    """Draw the bill of each start, of late ones as a cross; nothing where the bar is the only one."""
+    """Draw the bill of each start, as a cross if it was late; nothing where there is only one start."""
     if len(runs) < 2:
         return
     heights = row + SPREAD * (np.arange(len(runs)) * GOLDEN % 1.0 - 0.5)

@@ -1,4 +1,4 @@
-"""A picture of a budget: what every budget buys, and how wide each class runs along the way."""
+"""A picture of a fleet's budget: what every budget buys, and how wide each class then runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MAX_LINES = 12  # classes with a line of their own, those that spend most
 SAMPLES = 160  # budgets at which widths are drawn
-SIGHT = 6  # how many times as far from the least budget as this one the drawing goes
+SIGHT = 6  # the drawing ends at this many times the distance from the least budget to this one
 NEARLY_FASTEST = 1.05  # beyond the budget that comes this close to the fastest there is little to see
 ROUND_HOURS = (
     1 / 60, 2 / 60, 3 / 60, 5 / 60, 1 / 6, 1 / 4, 1 / 3, 1 / 2, 3 / 4, 1, 1.5, 2, 3, 4, 6, 8, 12, 18, 24,
@@ -64,7 +64,7 @@ def _figure(answer: WidthPlan, requested: RequestedBudget) -> Figure:
 
 
 def last_drawn(answer: WidthPlan) -> float:
-    """Return the greatest budget that is drawn: beyond this one, and not far into where nothing happens."""
+    """Return the highest budget that is drawn: above this one, but not far beyond where more buys little."""
     here, least = answer.plan.budget_gpus, answer.least_budget_gpus
     fastest = float(answer.frontier.mean_response_hours[-1])
     near = answer.frontier.cheapest_budget_for(fastest * NEARLY_FASTEST)
@@ -92,7 +92,7 @@ def _frontier(axes: Axes, answer: WidthPlan) -> None:
 
 
 def _one_widths(axes: Axes, answer: WidthPlan, end: float) -> None:
-    """Draw the single widths for all classes, each with its number where there is room."""
+    """Draw what each single width for all classes would buy, with its number where there is room."""
     corners = [one for one in answer.one_widths.corners() if one.average_gpus <= end]
     if not corners:
         return
@@ -110,7 +110,7 @@ def _one_widths(axes: Axes, answer: WidthPlan, end: float) -> None:
 
 
 def _time_axis(axes: Axes, answer: WidthPlan, end: float) -> None:
-    """Show hours by their logarithm, with round times; what is drawn decides the range."""
+    """Give the response a log scale with round times, over the range of what is drawn."""
     shown = answer.frontier.mean_response_hours
     top = max(float(shown[0]), answer.plan.mean_response_hours)
     bottom = answer.frontier.plan_at(end).mean_response_hours

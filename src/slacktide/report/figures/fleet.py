@@ -35,7 +35,7 @@ def plot_fleet(found: FleetComparison, path: str | os.PathLike[str]) -> None:
 
 
 def fleet_svg(found: FleetComparison) -> str:
-    """Return the picture as SVG to stand inside a page."""
+    """Return the picture as SVG to embed in a page."""
     says = "Money spent against the budget, GPUs held against offered, and response times"
     return as_svg(lambda: _figure(found, []), "fleet", says=says)
 
@@ -76,9 +76,9 @@ def _money(ax: Axes, found: FleetComparison, end_hours: float) -> None:
     )
     if found.month.allowance.renewal != "rolling":
         # Where a period ends, what was spent starts from zero: the line is broken there.
-        anew = np.flatnonzero(np.diff(spent) < 0) + 1
-        hours, reserved = np.insert(hours, anew, hours[anew]), np.insert(reserved, anew, 0.0)
-        spent = np.insert(spent, anew, np.nan)
+        renewals = np.flatnonzero(np.diff(spent) < 0) + 1
+        hours, reserved = np.insert(hours, renewals, hours[renewals]), np.insert(reserved, renewals, 0.0)
+        spent = np.insert(spent, renewals, np.nan)
     ax.fill_between(hours, 0, spent, color=SPOT, alpha=0.35, lw=0)
     ax.plot(hours, spent, color=SPOT, lw=1.6, label="spent")
     if reserved.any():

@@ -54,7 +54,7 @@ def _panel(axes: Axes, scores: Scores, what: str) -> None:
 
 
 def _bounds(scores: Scores) -> tuple[float, float]:
-    """Return the lowest and highest skill of all panels, with some air."""
+    """Return the lowest and highest skill of both panels, with some room."""
     every = (skill for score in scores.scores for skill in (*score.gpus_skill, *score.price_skill))
     found = [skill for skill in every if skill is not None]
     return (min(found, default=0.0) - 0.02, max(found, default=0.0) + 0.02)

@@ -41,7 +41,7 @@ def _figure(hedge: Hedge) -> Figure:
 
 
 def _weights(axes: Axes, hedge: Hedge) -> None:
-    """Stack the weights of the arms that ever mattered; the last leader lies at the bottom."""
+    """Stack the weights of the heaviest arms over time; the one that leads now lies at the bottom."""
     points = hedge.trail.points
     shares = np.zeros((len(points) + 1, len(hedge.arms)))
     shares[0] = hedge.prior

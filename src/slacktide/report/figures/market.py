@@ -1,4 +1,4 @@
-"""A picture of a market: what was obtainable when, at what price, at which hours and for how long."""
+"""A picture of a market: spot GPUs and prices over time, availability by hour, and how long spells last."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MAX_POOLS = 8  # more pools than this do not fit one page; the first are shown, and a note says so
-_COLUMNS = 900  # about as many as the picture has pixels; a longer series is drawn as its range in each
+_COLUMNS = 900  # about the picture's width in pixels; of a longer series each column shows the range
 _HOURS_OF_DIP = (13, 21)
 _SPELL_TICKS = (
     (1 / 60, "1 min"), (1 / 6, "10 min"), (1 / 2, "30 min"), (2, "2 h"), (8, "8 h"),
@@ -36,8 +36,8 @@ def plot_market(market: Market, path: str | Path) -> None:
 
 
 def _figure(market: Market, shown: Sequence[Pool]) -> Figure:
-    """Lay out one row per pool, then what they have in common."""
-    # A price history says nothing about availability, so there is only its price to look at.
+    """Lay out a row for each pool, then the prices, hours of the day and spells of all of them."""
+    # Where availability never changes, as in a mere price history, only prices are drawn.
     priced = not any(np.ptp(pool.spot_gpus) for pool in shown)
     tall = 2.0 if len(shown) == 1 else 1.0
     prices = 0.8 if all(is_steady(pool.spot_usd_per_gpu_hour) for pool in shown) else 1.4
@@ -68,7 +68,7 @@ def _title(market: Market, shown: Sequence[Pool]) -> str:
 
 
 class _Drawn(NamedTuple):
-    """A series as it is drawn: its range in each column of the picture."""
+    """A series as it is drawn: its lowest and highest value in each column of the picture."""
 
     times: Any
     low: Any
@@ -76,7 +76,7 @@ class _Drawn(NamedTuple):
 
 
 def _drawn(pool: Pool, values: Any) -> _Drawn:
-    """Gather slots into columns; one more value at the end lets steps reach the end of the last."""
+    """Gather slots into columns; the last value is repeated so that its step reaches the market's end."""
     width = -(-len(pool) // _COLUMNS)
     starts = np.arange(0, len(pool), width)
     times = np.datetime64(pool.start.replace(tzinfo=None), "us") + (

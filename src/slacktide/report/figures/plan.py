@@ -32,7 +32,7 @@ def plot_plan(plan: JobPlan, path: str | os.PathLike[str]) -> None:
 
 
 def plan_svg(plan: JobPlan) -> str:
-    """Return the picture as SVG to stand inside a page."""
+    """Return the picture as SVG to embed in a page."""
     return sheet.as_svg(lambda: _figure(plan, titled=False), "plan", says=SAYS)
 
 
@@ -40,7 +40,7 @@ def _figure(plan: JobPlan, *, titled: bool) -> Figure:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=SIZE_IN)
-    # Where a job may move, names of policies have pools, and names of pools stand on the right.
+    # Where a job may move, policies are named with their pool, and the legend on the right names pools.
     left, right, gap = (0.15, 0.97, 0.24) if plan.moving is None else (0.21, 0.86, 0.3)
     top = 0.86 if titled else 0.95
     axes = figure.subplots(2, 2)
@@ -71,7 +71,7 @@ def _subtitle(plan: JobPlan) -> str:
 
 
 def _bills(ax: Axes, plan: JobPlan) -> None:
-    """Draw p10 to p90 of each policy and its median: simulated futures, thinner from recent starts."""
+    """Draw each policy's p10 to p90 and median: over simulated futures, and thinner from recent starts."""
     known = looks(outlook.policy for outlook in plan.outlooks)
     for row, outlook in enumerate(plan.outlooks):
         colour = known[outlook.policy].colour
@@ -112,7 +112,7 @@ def _gpus(ax: Axes, plan: JobPlan) -> None:
 
 
 def _curve(ax: Axes, points: Sequence[CurvePoint], now: float, label: str) -> None:
-    """Draw the mean and p10 to p90 of the cost, and where the job as it is stands."""
+    """Draw the mean and p10 to p90 of the cost, and a line at the job as it is."""
     ax.set_xlabel(label)
     if not points:
         ax.text(0.5, 0.5, "nothing to compare", ha="center", transform=ax.transAxes, color=FAINT)
@@ -130,7 +130,7 @@ def _curve(ax: Axes, points: Sequence[CurvePoint], now: float, label: str) -> No
 
 
 def _where(ax: Axes, plan: JobPlan, moving: Moving) -> None:
-    """Draw the share of futures in which GPUs are held in each pool, on top of each other."""
+    """Draw the share of futures in which GPUs are held in each pool, stacked."""
     base = np.zeros(len(moving.held[0][1]))
     edges = np.arange(len(base) + 1) * moving.slot_hours
     for at, (name, shares) in enumerate(moving.held):
@@ -155,7 +155,7 @@ def _where(ax: Axes, plan: JobPlan, moving: Moving) -> None:
 
 
 def _widest(shares: Sequence[float]) -> tuple[int, int]:
-    """Return the first and the last slot of the first stretch in which a share is at its greatest."""
+    """Return the first and last of the slots at which a share first stays at its maximum."""
     first = last = int(np.argmax(shares))
     while last + 1 < len(shares) and shares[last + 1] == shares[first]:
         last += 1

@@ -32,7 +32,7 @@ PANELS = {
 
 
 def plot_run(runs: Sequence[RunResult], path: str | os.PathLike[str]) -> None:
-    """Write a run and those that it is compared with as a picture; raises InputError when it cannot be."""
+    """Draw a run and those it is compared with into a file; raises InputError when it cannot be drawn."""
     shown, run = scene(runs), runs[0]
     title = f"{words.plain(run.name, 40)}: {words.task(run.job)}"
     below = (
@@ -48,7 +48,7 @@ def plot_run(runs: Sequence[RunResult], path: str | os.PathLike[str]) -> None:
 
 
 def panel_svg(runs: Sequence[RunResult], panel: str) -> str:
-    """Return one of PANELS as SVG to stand inside a page."""
+    """Return one of PANELS as SVG to embed in a page."""
     shown = scene(runs)
     return sheet.as_svg(lambda: stacked(shown, panel_rows(shown, panel), []), panel, says=PANELS[panel])
 
@@ -84,7 +84,7 @@ def panel_rows(scene: Scene, panel: str) -> list[Row]:
 
 
 def titled(title: str, below: str) -> list[str]:
-    """Break a title and what stands smaller below it into lines."""
+    """Wrap a title and the smaller text below it into lines, with an empty one between them."""
     return [*textwrap.wrap(drawable(title), 86), "", *textwrap.wrap(drawable(below), 125)]
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 MAX_PANELS = 12  # more series than this do not fit one page; the first are shown, and a note says so
 LOOKS = {form: look(place) for place, form in enumerate(("amdahl", "power", "linear"))}
-_WIDE_SPAN = 24  # from this ratio of widest to narrowest on, widths are drawn by their logarithm
+_WIDE_SPAN = 24  # from this ratio of the widest to the narrowest width on, the scales are logarithmic
 
 
 def plot_speedups(source: str, studies: Sequence[Study], path: str | Path) -> None:

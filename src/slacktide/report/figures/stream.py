@@ -1,4 +1,4 @@
-"""A picture of allocators: what each spends and buys, how long jobs take, what is wasted."""
+"""A picture of allocators compared: spend against mean response, response times, and waste."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 WASTES = (("idle", "idle_gpu_hours", FAINT), ("restart", "restart_gpu_hours", "#d55e00"),
           ("fragments", "fragmentation_gpu_hours", "#e69f00"))  # fmt: skip
-WIDE = 4.0  # mean responses that differ by more than this factor are drawn on a scale of ratios
+WIDE = 4.0  # mean responses that differ by more than this factor are drawn on a log scale
 DECADE_HOURS = (1 / 3600, 10 / 3600, 1 / 60, 1 / 6, 1.0, 10.0, 96.0, 960.0, 9600.0)
 """Round times about a factor of ten apart."""
 CURVE_POINTS = 400  # response times at which each policy's curve is drawn
-SIZE_PT = 8.0  # of names that are written next to points, where they hide no other name
+SIZE_PT = 8.0  # font size of the names next to points
 WIDTH_PT, HEIGHT_PT = 0.6 * SIZE_PT, 1.3 * SIZE_PT  # about as much room as a character takes
 GAP_PT = 7.0  # from a point's middle to its name
 
@@ -59,7 +59,7 @@ def _figure(found: StreamComparison) -> Figure:
 
 
 def _points(axes: Axes, found: StreamComparison, known: dict[str, Look]) -> None:
-    """Draw mean response against spending: policies, and the frontier of the ideal."""
+    """Draw mean response against spend: the policies, and the frontier of the best fixed widths."""
     spent = [row.run.average_gpus for row in found.rows]
     means = [row.run.mean_response_hours for row in found.rows]
     low, high = min(*spent, found.fleet.budget_gpus), max(*spent, found.fleet.budget_gpus)
@@ -89,7 +89,7 @@ def _points(axes: Axes, found: StreamComparison, known: dict[str, Look]) -> None
 
 
 def _name(axes: Axes, found: StreamComparison, known: dict[str, Look]) -> None:
-    """Write each policy's name next to its point, once the points are where they stay."""
+    """Write each policy's name next to its point; called after the layout has fixed the points."""
     names = short_names(known)
     spots = {names[row.policy]: (row.run.average_gpus, row.run.mean_response_hours) for row in found.rows}
     name_points(axes, spots, {names[policy]: look.colour for policy, look in known.items()})
@@ -136,9 +136,9 @@ def _wastes(axes: Axes, found: StreamComparison) -> None:
 
 
 def name_points(ax: Axes, points: Mapping[str, tuple[float, float]], colours: Mapping[str, str]) -> None:
-    """Write each name right of its point, or left, below or above it where that hides another one.
+    """Write each name to the right of its point, or left, above or below it where it would hide another.
 
-    Call it when the axes have their limits: where names are depends on them.
+    Call it after the axes' limits are set, because these decide where the names go.
     """
     frame = ax.get_window_extent()
     per_pt = ax.get_figure(root=True).dpi / 72  # type: ignore[union-attr]
@@ -164,7 +164,7 @@ def _around(ax: Axes, at: tuple[float, float], per_pt: float) -> Bbox:
 
 
 def _box(x: float, y: float, width: float, side: str) -> Bbox:
-    """Return the room of a name whose point lies at this side of it."""
+    """Return the box of a name whose point lies on this side of it."""
     from matplotlib.transforms import Bbox
 
     left, bottom = {

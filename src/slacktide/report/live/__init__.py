@@ -1,1 +1,1 @@
-"""What a run shows while it runs: a view that is drawn again and again, and lines."""
+"""A run while it runs: a view that is redrawn in a terminal, and its events as lines."""

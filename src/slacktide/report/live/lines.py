@@ -12,7 +12,7 @@ from slacktide.report import words
 from slacktide.report.text.sentences.events import sentence
 
 SILENT = (events.Lived, events.Held, events.Kept, events.Remembered, events.JournalMade)
-"""Events after which everything continues as before."""
+"""Events after which everything continues as before; `news` leaves them out."""
 NOTABLE = math.log(1.05), 0.5
 """How far a pace, and a restart time, must change to be printed again: as logarithm, and as share."""
 
@@ -21,15 +21,15 @@ class EventLines:
     """Writes the events of a journal as one line each, in the journal's order.
 
     Times are on the clock of the job; where lines name their jobs, on the journal's, which all of them share.
-    They never go back: jobs are looked at one after the other, so an event may come after a slightly later
-    one, and after a clock is set again times continue from the last line. The last line of each job is
-    remembered, so that `news` can leave out what has not changed.
+    They never go back: jobs are handled one after the other, so an event may follow a slightly later one, and
+    after the clock is set again times continue from the last line. The reason of each job's last decision is
+    remembered, so that `news` can leave out decisions that change nothing.
     """
 
     def __init__(self, *, named: bool = False, began: Mapping[str, float] | None = None) -> None:
-        """Say whether each line names its job, which is needed where there are several.
+        """Set whether each line names its job (`named`), which is needed where there are several.
 
-        `began` says when jobs began whose submission is not printed.
+        `began` has the hours at which jobs began whose submission is not among the events.
         """
         self.named = named
         self._began = dict(began or {})
@@ -40,7 +40,7 @@ class EventLines:
 
     @property
     def _first_hours(self) -> float:
-        """When the first job began: what concerns no job is timed on its clock."""
+        """When the first job began; events that concern no job count from then."""
         return min(self._began.values(), default=0.0)
 
     def line(self, event: Event) -> str:
@@ -54,7 +54,7 @@ class EventLines:
         """Return the time to print for an event, never one before the last line."""
         if isinstance(event, events.ClockSet):
             self._before_hours = self._last_hours
-        # What passed unseen while the clock jumped is printed after the jump, each part at its own time.
+        # Events from the hours that the clock jumped over come after the jump, at their own times.
         at_hours = event.from_hours if isinstance(event, events.ClockJumped) else event.at_hours
         if self.named:
             hours = self._before_hours + at_hours
@@ -71,7 +71,7 @@ class EventLines:
         if isinstance(event, events.PaceRevised):
             return line if self._is_notable(event) else None
         if isinstance(event, events.Preempted):
-            self._last.pop(event.job, None)  # what is held now is news, even when nothing is done about it
+            self._last.pop(event.job, None)  # the next decision is news, even if it changes nothing
         if isinstance(event, events.Decided):
             before, self._last[event.job] = self._last.get(event.job), event.why
             held = event.state.spot_gpus, event.state.on_demand_gpus
@@ -80,7 +80,7 @@ class EventLines:
         return line
 
     def _is_notable(self, event: events.PaceRevised) -> bool:
-        """Whether a pace differs from the one printed last; small revisions come with every slot."""
+        """Whether a pace differs enough from the one printed last; every slot brings small revisions."""
         now, last = event.pace, self._paces.get(event.job)
         self._paces.setdefault(event.job, now)
         if last is None:

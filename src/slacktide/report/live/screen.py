@@ -1,4 +1,4 @@
-"""Where a run is shown while it runs: a view that is drawn again and again, or plain lines."""
+"""Show a run while it runs: in a terminal as a view that is redrawn in place, elsewhere as plain lines."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Screen:
         raise NotImplementedError
 
     def draw(self, picture: Callable[[Sequence[str]], RenderableType], *, now: bool = False) -> None:
-        """Show where things stand, if that can be drawn.
+        """Draw the present state, where that is possible.
 
-        It is called often; `picture` is made only when it is due, or requested now.
+        It may be called often: `picture` is called only when a frame is due, or at once with `now`.
         """
 
     def __enter__(self) -> Self:
@@ -91,11 +91,11 @@ class Lines(Screen):
                 self._out.write(f"{visible(line)}\n")
             self._out.flush()
         except OSError:
-            self._out = None  # the reader is gone; the run matters more than its account
+            self._out = None  # the reader is gone, which must not stop the run
 
 
 def screen_for(out: IO[str]) -> Screen:
-    """Return what suits where the output goes: the view on a terminal that can be drawn on, or lines."""
+    """Return the view for a terminal that can be redrawn, and plain lines for any other output."""
     from rich.console import Console
 
     console = Console(file=out, highlight=False)

@@ -27,9 +27,9 @@ STATUS_STYLE = {
     "succeeded": "green", "failed": "bold red", "deadline_missed": "bold red", "cancelled": "yellow",
 }  # fmt: skip
 LAST_LINES = 8
-LAST_ROWS = 10  # long lines of what happened take two rows; all together take no more than these
-NARROW = 56  # on a terminal narrower than this every job is a row, however few they are
-INDENT = " " * 18  # below the sentence of a line, which stands after its time and its actor
+LAST_ROWS = 10  # how many rows the last events take at most; a long one takes two
+NARROW = 56  # on a terminal narrower than this even a single job is one row
+INDENT = " " * 18  # of an event's second row, so that it begins below the sentence, after time and actor
 
 
 class Glyphs(NamedTuple):
@@ -57,7 +57,7 @@ class Frame:
     standings: Sequence[Standing]
     lines: Sequence[str]
     speed: float = 1.0
-    note: str = ""  # what is to be said above all else, such as that the run is being stopped
+    note: str = ""  # shown below the jobs in bold, such as that the run is being stopped
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         glyphs = ASCII if options.ascii_only else FANCY
@@ -97,7 +97,7 @@ def _clock(one: Standing, speed: float) -> Text:
 
 
 def _last_rows(lines: Sequence[str], width: int) -> list[str]:
-    """Return the last lines, those that are too long in two rows; the reason must not be what is cut off."""
+    """Return the last lines, too long ones in two rows, so that the reason at their end is not cut off."""
     if width < NARROW:
         return list(lines[-LAST_LINES:])
     fit = textwrap.TextWrapper(
@@ -110,14 +110,14 @@ def _last_rows(lines: Sequence[str], width: int) -> list[str]:
 def _price(one: Standing, glyphs: Glyphs, room: int) -> tuple[str, Text]:
     quote = one.quotes[-1]
     listed = quote.on_demand_usd_per_gpu_hour
-    usd = [each.spot_usd_per_gpu_hour for each in one.quotes]
+    usd = [past.spot_usd_per_gpu_hour for past in one.quotes]
     text = f"{format_usd(quote.spot_usd_per_gpu_hour)} per GPU-hour, on demand {format_usd(listed)}"
     drawn = sparkline(_last(usd, room - len(text) - 2), max(listed, *usd), glyphs)
     return "spot price", Text.assemble(text, "  ", (drawn, SPOT_STYLE))
 
 
 def _offer(one: Standing, glyphs: Glyphs, room: int) -> tuple[str, Text]:
-    gpus, widest = [float(each.spot_gpus) for each in one.quotes], one.job.max_gpus
+    gpus, widest = [float(past.spot_gpus) for past in one.quotes], one.job.max_gpus
     offered = one.quotes[-1].spot_gpus
     text = f"{words.count(offered, 'GPU')} available" if offered else "none available"
     drawn = sparkline(_last(gpus, room - len(text) - 2), float(widest), glyphs)
@@ -199,7 +199,7 @@ def _metrics(one: Standing) -> list[tuple[str, Text]]:
 
 
 def line_of(one: Standing, glyphs: Glyphs, width: int) -> Text:
-    """Draw a job as one line: how it stands, a bar, and the money."""
+    """Draw a job as one line: its state, a bar of its progress, and the money."""
     room_for_name = 18 if width >= 72 else 10
     name = words.plain(one.name, room_for_name)
     held = f"{one.spot_gpus}+{one.on_demand_gpus}"
@@ -237,7 +237,7 @@ def _last(values: Sequence[float], count: int) -> Sequence[float]:
 
 
 def sparkline(values: Sequence[float], most: float, glyphs: Glyphs) -> str:
-    """Draw values as small bars from nothing to the most; what is not nothing is always seen."""
+    """Draw values as small bars between 0 and `most`; any value above 0 is visible."""
     top = len(glyphs.levels) - 1
     if most <= 0:
         return glyphs.levels[0] * len(values)
@@ -248,9 +248,9 @@ def sparkline(values: Sequence[float], most: float, glyphs: Glyphs) -> str:
 
 
 def blocks(spot_gpus: int, on_demand_gpus: int, widest: int, room: int) -> tuple[int, int, int]:
-    """Return how many blocks stand for spot, for on demand and for what is free, within a room.
+    """Return how many of `room` characters stand for spot, on-demand and free GPUs.
 
-    One each where they fit; otherwise in proportion, but whatever is held is seen.
+    One for each GPU where they fit; otherwise in proportion, with at least one for each kind that is held.
     """
     if widest <= room:
         return spot_gpus, on_demand_gpus, max(0, widest - spot_gpus - on_demand_gpus)
@@ -260,7 +260,7 @@ def blocks(spot_gpus: int, on_demand_gpus: int, widest: int, room: int) -> tuple
 
 
 def bar(share: float, line_share: float, room: int) -> tuple[int, int, int | None]:
-    """Return the cells done and left of a bar, and the cell where the line's mark stands."""
+    """Return the cells done and left of a bar, and the cell of the line's mark; None in too short a bar."""
     done = min(room, int(room * min(max(share, 0.0), 1.0) + 1e-9))
     if room < 3:
         return done, room - done, None

@@ -1,1 +1,1 @@
-"""Pages that need nothing else: no network, no script."""
+"""HTML pages that need no network and no scripts."""

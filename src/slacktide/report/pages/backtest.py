@@ -42,7 +42,7 @@ MOST_POOLS = 6  # pools of the market that are named
 
 
 def page(comparison: Comparison) -> str:
-    """Return the whole page, which needs nothing from elsewhere."""
+    """Return the page as HTML that loads nothing else."""
     job, run, starts = comparison.job, comparison.detail[0], words.starts_of(comparison)
     where = "" if comparison.roams else f" in pool {run.pool.name}"
     return rendering.render(
@@ -84,7 +84,7 @@ def _market(comparison: Comparison) -> str:
 
 
 class RunCell(NamedTuple):
-    """What a page says of one run in a line of starts."""
+    """What the table of starts says of one run."""
 
     cost: str
     finish: str
@@ -93,7 +93,7 @@ class RunCell(NamedTuple):
 
 
 class StartRow(NamedTuple):
-    """One start: where and when, and what each policy made of it."""
+    """A row of the table of starts: where and when, and the run of each policy."""
 
     pool: str
     time: str
@@ -133,7 +133,7 @@ def _cell(job: Job, run: Run | None) -> RunCell | None:
 
 
 def _assumptions(comparison: Comparison) -> list[str]:
-    """Return what the source did not say and was assumed, then what the back-test itself assumes."""
+    """Return what was assumed because the market's source does not say it, then what a back-test assumes."""
     return [
         *(words.plain(sentence) for sentence in comparison.assumptions),
         CLAIRVOYANT,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def page(found: FleetComparison, source: str) -> str:
-    """Return the whole page, which needs nothing from elsewhere."""
+    """Return the page as HTML that loads nothing else."""
     all_jobs = outcomes(found.month, found.story)
     return render(
         "fleet.html",

@@ -1,4 +1,4 @@
-"""A plan as one HTML page: what it will probably cost, the picture, and what that rests on."""
+"""A plan as one HTML page: what the job will probably cost, the picture, and the assumptions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def page(plan: JobPlan) -> str:
-    """Return the whole page, which needs nothing from elsewhere."""
+    """Return the page as HTML that loads nothing else."""
     return render(
         "plan.html",
         title=f"Plan of {plan.job.name}",

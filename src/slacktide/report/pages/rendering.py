@@ -1,6 +1,6 @@
 """Pages from templates, and the pieces that pages about runs share.
 
-Whatever came from outside is escaped, on one line and without control characters.
+Text is escaped, put on one line, and freed of control characters, because it may come from users' files.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _environment(package: str) -> Environment:
 
 
 def _plain(value: Any) -> Any:
-    """Put text on one line; what is markup already, as a drawing or what a template made, stays."""
+    """Put text on one line; markup, such as what a macro of a template returns, is left as it is."""
     return words.plain(value) if type(value) is str else value
 
 
@@ -100,6 +100,6 @@ def every_decision(runs: Sequence[RunResult]) -> list[Fold]:
 
 
 def colours_of(policies: Iterable[str]) -> dict[str, str]:
-    """Return each policy's colour; ink and the clairvoyant's grey are the page's own."""
+    """Return each policy's colour; ink and the clairvoyant's grey are variables that the page sets."""
     own = {GREY: "var(--clairvoyant)", INK: "var(--ink)"}
     return {name: own.get(look.colour, look.colour) for name, look in looks(policies).items()}

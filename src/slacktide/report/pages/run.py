@@ -1,4 +1,4 @@
-"""A live run as one HTML page: its bill, its pictures, its decisions, and all that happened."""
+"""A live run as one HTML page: its bill, its pictures, its decisions, and its other events."""
 
 from __future__ import annotations
 

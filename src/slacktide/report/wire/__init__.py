@@ -1,1 +1,1 @@
-"""Results as data: the documented keys of `-o json`, and CSV lines. The keys are a promise to scripts."""
+"""Results as JSON (`-o json`) and CSV, under documented keys that scripts rely on."""

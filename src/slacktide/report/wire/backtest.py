@@ -50,7 +50,7 @@ def as_json(comparison: Comparison) -> dict[str, Any]:
 def csv_text(comparison: Comparison) -> str:
     """Return one line per run under the same keys as the JSON; what is null there is empty here.
 
-    Where a run was when is one cell: `us-east5-a 0..4.5; us-central1-a 5..11`, in hours.
+    The pools that a run was in are one cell: `us-east5-a 0..4.5; us-central1-a 5..11`, in hours.
     """
     return values.csv_text(_cells(run) for run in as_json(comparison)["runs"])
 
@@ -98,11 +98,11 @@ def _run(comparison: Comparison, run: Run, pool: Pool) -> dict[str, Any]:
         "start_time_utc": pool.time(run.start_slot),
         **picked(run, *RUN_KEYS),
     }
-    if comparison.roams:  # where it was when, and what its moves cost
+    if comparison.roams:  # the pools it was in, and what its moves cost
         stayed = next(one.pool for one in comparison.summary if one.policy == run.policy)
         stays = [Stay(stayed, 0.0, run.finish_hours)] if stayed else run.stays
         fields |= {"stays": stays, **picked(run, "moves", "move_usd"), "pool": stayed or None}
-    if comparison.truth != AS_SAID:  # what the job really was
+    if comparison.truth != AS_SAID:  # how the job really differed from its file
         true = comparison.truth.at(run.start_slot)
         fields |= {f"true_{name}": getattr(true, name) for name in FACTORS}
     return fields

@@ -20,7 +20,7 @@ MEANS = ("mean_response_hours", "average_gpus")
 
 
 def as_json(answer: WidthPlan, requested: RequestedBudget, *, frontier: bool) -> dict[str, Any]:
-    """Return the answer as plain values under documented keys; what no price is known for is None."""
+    """Return the answer as plain values under documented keys; money is None where no price is known."""
     plan, one = answer.plan, answer.one_width
     document = {
         **requested._asdict(),
@@ -43,7 +43,7 @@ def as_json(answer: WidthPlan, requested: RequestedBudget, *, frontier: bool) ->
 
 
 def csv_text(answer: WidthPlan, *, frontier: bool) -> str:
-    """Return one line for each class, or for each row of the frontier; no price leaves its cells empty."""
+    """Return one line for each class, or each row of the frontier; money is empty where no price is known."""
     if not frontier:
         plan = answer.plan
         return as_csv(_class_line(answer, *pair) for pair in zip(plan.job_classes, plan.classes, strict=True))

@@ -1,4 +1,4 @@
-"""Events as data: what the journal keeps, as users read it."""
+"""Events of a journal as JSON, as users read them."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ ROAMING_KEYS = (
 
 
 def as_json(record: Record, submitted: events.Submitted | None = None) -> dict[str, Any]:
-    """Return an event under its documented keys: its place, its kind, its own fields, and its sentence.
+    """Return an event under its documented keys: its number, its kind, its own fields, and its sentence.
 
-    Hours and slots inside an event of a job count from its own beginning, which its submission says.
+    Hours and slots in an event of a job count from that job's start, which is read from `submitted`.
     """
     event = record.event
     began, first = (0.0, 0) if submitted is None else (submitted.at_hours, submitted.start_slot)
@@ -36,7 +36,7 @@ def as_json(record: Record, submitted: events.Submitted | None = None) -> dict[s
 
 
 def _fields(event: Event, began: float, first: int) -> dict[str, Any]:
-    """Return the fields of an event as users read them: a stretch lies open, and a job counts for itself."""
+    """Return an event's fields as users read them: those of a stretch inline, times from the job's start."""
     common = {field.name: getattr(event, field.name) for field in dataclasses.fields(Event)}
     own = {name: getattr(event, name) for name in event.__dataclass_fields__ if name not in common}
     match event:
@@ -53,7 +53,7 @@ def _fields(event: Event, began: float, first: int) -> dict[str, Any]:
                 "state": _own_state(event.state, began),
                 **({"lost_gpu_hours": event.lost_gpu_hours} if event.lost_gpu_hours else {}),
                 **({} if event.notice_hours is None else {"notice_hours": event.notice_hours}),
-                # Where a job that may move is to be, and what it would have had instead.
+                # Of a job that may move: the pool it wanted, what it would have taken instead, its move.
                 **(picked(event, *ROAMING_KEYS) if event.wanted_pool else {}),
             }
         case events.Kept():
@@ -61,7 +61,7 @@ def _fields(event: Event, began: float, first: int) -> dict[str, Any]:
         case events.Preempted():
             own["slot"] = event.slot - first
         case events.Submitted():
-            own["envs"] = dict.fromkeys(event.envs)  # an older journal holds their values, too
+            own["envs"] = dict.fromkeys(event.envs)  # only names: an older journal holds values, too
             for name in _unsaid(event):
                 del own[name]
         case events.SubmissionAsked():
@@ -72,7 +72,7 @@ def _fields(event: Event, began: float, first: int) -> dict[str, Any]:
 
 
 def _unsaid(event: events.Submitted) -> tuple[str, ...]:
-    """Return the fields that an older journal does not have, where they are absent."""
+    """Return the fields to leave out because they are absent, as in an older journal."""
     absent = {
         "work_gpu_hours": event.work_gpu_hours == 0,
         "deadline_hours": event.work_gpu_hours == 0,
@@ -96,7 +96,7 @@ def _stretch(event: events.Lived, began: float, first: int) -> dict[str, Any]:
 
 
 def _paid(priced: Priced, began: float, first: int) -> dict[str, Any]:
-    """Return who held what from when to when, and what it cost."""
+    """Return when a stretch began and ended, the GPUs that were held, and what they cost."""
     stretch, charge = priced
     return {
         "slot": stretch.slot - first,

@@ -1,6 +1,6 @@
 """A simulated fleet for programs: JSON under stable keys, and tables of allocators and jobs as CSV.
 
-What was simulated at one price has other keys than what was simulated on a market: `_stream`, `_month`.
+A simulation at one price (`_stream`) has other keys than one on a market (`_month`).
 """
 
 from __future__ import annotations

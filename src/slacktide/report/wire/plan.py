@@ -13,11 +13,11 @@ from slacktide.report.wire.values import picked
 if TYPE_CHECKING:
     from slacktide.results.plan import CurvePoint, JobPlan, Moving
 
-MOVING = ("pool", "mean_moves", "mean_move_usd")  # what is said of an outlook only where a job may move
+MOVING = ("pool", "mean_moves", "mean_move_usd")  # keys that an outlook has only where a job may move
 
 
 def as_json(plan: JobPlan) -> dict[str, Any]:
-    """Return the plan under its documented keys; those of one kind of plan alone come last."""
+    """Return the plan under its documented keys; those that not all plans have come last."""
     shown = "policy", "futures", *(MOVING if plan.moving else ("history",))
     document: dict[str, Any] = {
         "job": plan.job.name,

@@ -1,4 +1,4 @@
-"""One rule for what JSON and CSV can say: names for what is structured, nothing for what is not finite."""
+"""Results as values of JSON and CSV: structures by the names of their fields, null for what is not finite."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ AS_THEY_ARE = frozenset({str, int, bool, type(None)})  # types whose values JSON
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON holds it: dataclasses and NamedTuples by name, null for what is not finite.
+    """Return a value as JSON holds it: dataclasses and NamedTuples as objects, null for infinity and NaN.
 
     Times are written in UTC. On-demand GPUs are left out of a quote that does not limit them.
     """
     kind = type(value)
-    if kind in AS_THEY_ARE:  # first, because most values are so
+    if kind in AS_THEY_ARE:  # first, because most values are of these
         return value
     if kind is float:
         return value if math.isfinite(value) else None
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, Quote) and value.on_demand_gpus >= UNLIMITED_GPUS:
-        return plain({name: each for name, each in value._asdict().items() if name != "on_demand_gpus"})
+        return plain({name: field for name, field in value._asdict().items() if name != "on_demand_gpus"})
     if hasattr(value, "_asdict"):
         return plain(value._asdict())
     if isinstance(value, Mapping):
-        return {name: plain(each) for name, each in value.items()}
+        return {name: plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
+        return [plain(item) for item in value]
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
     if isinstance(value, datetime):
@@ -54,7 +54,7 @@ def picked(thing: object, *names: str) -> dict[str, Any]:
 
 
 def csv_text(rows: Iterable[Mapping[str, Any]]) -> str:
-    """Return one line for each row under the keys of the first; what is null in JSON is empty here."""
+    """Return one line for each row, at least one, under the first row's keys; None becomes an empty cell."""
     lines = list(rows)
     out = io.StringIO()
     writer = csv.DictWriter(out, list(lines[0]), lineterminator="\n")

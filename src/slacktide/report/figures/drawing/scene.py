@@ -20,7 +20,7 @@ from slacktide.results.course import course_of
 from slacktide.results.run import RunResult
 
 LONGEST_VIEW = 2.0
-"""How many deadlines a picture shows at most: one run that is very late must not squeeze the rest."""
+"""A picture ends at this many deadlines at the latest: one very late run must not squeeze the others."""
 
 
 class Steps(NamedTuple):
@@ -55,7 +55,7 @@ class Scene:
 
     @property
     def pools(self) -> tuple[Pool, ...]:
-        """Those among which a run could move; none where all stay in one."""
+        """The pools among which a run could move; empty where all runs stay in one."""
         return next((run.pools for run in self.runs if run.pools), ())
 
     @property
@@ -66,12 +66,12 @@ class Scene:
 
     @property
     def edges(self) -> Floats:
-        """When the quotes' slots begin, and when the last ends; the first may have begun before the job."""
+        """When each quote's slot begins, and when the last ends; 0 for a slot that began before the job."""
         slots = np.arange(len(self.quotes) + 1, dtype=np.float64)
         return np.maximum(0.0, slots * self.pool.slot_hours + self.runs[0].origin_hours)
 
     def offered(self) -> Steps:
-        """Return the spot GPUs obtainable."""
+        """Return the spot GPUs available."""
         return Steps(np.array([float(quote.spot_gpus) for quote in self.quotes]), self.edges)
 
     def spot_price(self) -> Steps:
@@ -84,7 +84,7 @@ class Scene:
 
 
 def scene(runs: Sequence[RunResult]) -> Scene:
-    """Set the scene of runs that began together; raises InputError when there is nothing to show."""
+    """Return the scene of runs that began together; raises InputError when there is nothing to show."""
     if not runs or not all(run.laps for run in runs):
         raise InputError("a picture must show at least one run with all its stretches, got none")
     job, first = runs[0].job, runs[0]
@@ -97,23 +97,23 @@ def scene(runs: Sequence[RunResult]) -> Scene:
 
 
 def held(run: RunResult) -> tuple[Steps, Steps]:
-    """Return the spot and the on-demand GPUs held; between stretches nothing was."""
+    """Return the spot and the on-demand GPUs held; none between stretches."""
     return _steps(run, "spot_gpus"), _steps(run, "on_demand_gpus")
 
 
 def offered_to(run: RunResult) -> Steps:
-    """Return the spot GPUs obtainable where a run was, as long as it lasted."""
+    """Return the spot GPUs available in the pool where the run was, while it lasted."""
     return _steps(run, "offered_spot_gpus")
 
 
 def _steps(run: RunResult, name: str) -> Steps:
-    """Return what holds from each point to the next; from the start to the first point nothing does."""
+    """Return an attribute of the run's course as steps; it is 0 from the start to the first point."""
     hours, values = _course(run, name)
     return Steps(values[:-1], np.maximum.accumulate(hours))
 
 
 def _course(run: RunResult, name: str) -> Curve:
-    """Return a figure of each point of a run's course, and nothing at the start."""
+    """Return an attribute of the points of a run's course, after a 0 at the start."""
     points = course_of(run)
     hours, amount = ([0.0, *(getattr(point, of) for point in points)] for of in ("hours", name))
     return Curve(np.array(hours), np.array(amount, dtype=np.float64))
@@ -134,7 +134,7 @@ def done(run: RunResult) -> Curve:
 
 
 def left_by_losses(run: RunResult) -> Curve:
-    """Return the work that was left where some was lost."""
+    """Return the work that was left after each loss of work."""
     hit = [decision for decision in run.losses if decision.lost_gpu_hours > 0]
     return Curve(np.array([one.hours for one in hit]), np.array([one.done_gpu_hours for one in hit]))
 
@@ -151,7 +151,7 @@ def ahead(work: Curve, job: Job) -> Curve:
 
 
 def spent(run: RunResult) -> Curve:
-    """Return the money spent by when: evenly over each stretch, and none between them."""
+    """Return the money spent over time: evenly in each stretch, and none between them."""
     return _course(run, "cost_usd")
 
 

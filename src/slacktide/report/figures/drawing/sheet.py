@@ -1,4 +1,4 @@
-"""A picture of panels below each other that share the axis of time, as PNG or as SVG inside a page."""
+"""A picture of panels below each other that share a time axis, as a figure or as SVG inside a page."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ DOTS_PER_IN = 150
 
 
 STYLE_SHEET = re.compile(r"<defs>\s*<style.*?</style>\s*</defs>", re.DOTALL)
-LINES = 'stroke-linejoin="round" stroke-linecap="butt"'  # what that style sheet of a drawing says
+LINES = 'stroke-linejoin="round" stroke-linecap="butt"'  # what the style sheet, which is cut out, would say
 VARIABLES = {
     INK: "var(--ink, currentColor)",
     FAINT: f"var(--faint, {FAINT})",
     GREY: f"var(--clairvoyant, {GREY})",
 }
-"""Colours that the page around a drawing decides, so that it can be light or dark."""
+"""Colours that are left to the page around a drawing, which may be light or dark."""
 
 
 class Row(NamedTuple):
@@ -44,7 +44,7 @@ class Row(NamedTuple):
 def stack(rows: Sequence[Row], lines: list[str], *, start: datetime, end_hours: float) -> Figure:
     """Draw panels below each other and a title above; call it inside `drawing()`.
 
-    `lines` is the title, an empty line, and what stands smaller below it; nothing for no title.
+    `lines` is the title, an empty line, and the smaller text below it; an empty list for no title.
     """
     from matplotlib.figure import Figure
 
@@ -64,10 +64,10 @@ def stack(rows: Sequence[Row], lines: list[str], *, start: datetime, end_hours: 
 
 
 def as_svg(make: Callable[[], Figure], name: str, *, says: str) -> str:
-    """Draw a figure in our style as SVG inside a page, with words for those who cannot see it.
+    """Draw a figure in our style as SVG to embed in a page; `says` describes it to those who cannot see it.
 
-    Ink and greys become CSS variables, so that the page decides between light and dark. It has neither styles
-    nor scripts and loads nothing from outside, so that it may stand in a page with a strict content policy.
+    Ink and greys become CSS variables, so that the page decides between light and dark. The SVG has neither
+    styles nor scripts and loads nothing, so that a page with a strict content policy may contain it.
     """
     out = io.StringIO()
     with drawing():
@@ -96,7 +96,7 @@ def _line_in(lines: list[str], place: int) -> float:
 
 
 def _write_title(figure: Figure, lines: list[str], height: float) -> None:
-    """Write the title in bold, and what stands after the empty line smaller below it."""
+    """Write the title in bold, and the lines after the empty one smaller below it."""
     top = height - 0.12
     for place, line in enumerate(lines):
         top -= _line_in(lines, place)
@@ -105,7 +105,7 @@ def _write_title(figure: Figure, lines: list[str], height: float) -> None:
 
 
 def _inline(svg: str, name: str, says: str) -> str:
-    """Cut a drawing down to what a page needs: no prologue, no namespaces, no styles, ids of its own."""
+    """Reduce an SVG to what a page needs: no prologue, namespaces or styles, and `name` before its ids."""
     body = svg[svg.index("<svg") :]
     body = re.sub(r' xmlns(:xlink)?="[^"]*"', "", body).replace("xlink:href", "href")
     body = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", body)
@@ -117,6 +117,6 @@ def _inline(svg: str, name: str, says: str) -> str:
 
 
 def _attributes(style: re.Match[str]) -> str:
-    """Write what a style says as attributes of its element: a strict page takes no styles inside it."""
+    """Turn an inline style into attributes of its element: a strict content policy forbids inline styles."""
     said = (one.partition(":") for one in style[1].split(";") if ":" in one)
     return "".join(f' {name.strip()}="{value.strip()}"' for name, _, value in said)

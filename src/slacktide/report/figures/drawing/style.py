@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 INK = "#1b1f24"
 FAINT = "#8b929a"
 GREY = "#55585c"
-"""The clairvoyant's."""
+"""The clairvoyant's colour."""
 PAPER = "#ffffff"
 # Okabe and Ito's colours without yellow and black, then two of Tol's: distinct for colour-blind
 # readers, and none too light for a thin line on white.
@@ -83,7 +83,7 @@ YARDSTICKS = {
     IN_THE_POOL: Look(GREY, (0, (1.5, 1))),
     ON_DEMAND_ALONE: Look(INK, (0, (4, 2))),
 }
-"""What no user chose, but is drawn next to what was chosen."""
+"""The looks of what every policy is compared with."""
 
 
 def looks(policies: Iterable[str]) -> dict[str, Look]:
@@ -95,14 +95,14 @@ def looks(policies: Iterable[str]) -> dict[str, Look]:
 
 
 def look(number: int) -> Look:
-    """Return the look of the policy of this number; the second time round the palette dashes are shifted."""
+    """Return the look of the policy of this number; where colours repeat, their dashes differ."""
     turn, place = divmod(number, len(PALETTE))
     return Look(PALETTE[place], DASHES[(number + turn) % len(DASHES)], MARKERS[place])
 
 
 @contextmanager
 def drawing() -> Iterator[None]:
-    """Draw in our style, whatever the user's own settings are, and leave those as they were."""
+    """Draw in our style, whatever the user's settings of matplotlib are; these are restored afterwards."""
     import matplotlib
 
     with matplotlib.rc_context():
@@ -129,7 +129,7 @@ NAMELESS = {
 
 
 def save_picture(make: Callable[[], Figure], path: str | os.PathLike[str], dots_per_in: float = 120) -> None:
-    """Draw a figure in our style on white paper, into a file of the format that its ending says.
+    """Draw a figure in our style on white, into a file in the format of its ending.
 
     Raises InputError for an ending that is not known, and FileError when the file cannot be written.
     """
@@ -158,14 +158,14 @@ def _charmap() -> frozenset[int]:
 def short_names(policies: Iterable[str], limit: int = 44) -> dict[str, str]:
     """Give each policy a short name: `ahap`, or `ahap (window 3)` where another one is an `ahap` too.
 
-    It has only the parameters in which policies of one name differ.
+    Only the parameters in which policies of the same name differ are shown.
     """
     names = list(dict.fromkeys(policies))
     alike = Counter(_stem(name) for name in names)
     short = {name: _stem(name) for name in names}
     for stem in (stem for stem, count in alike.items() if count > 1):
         short |= _distinguished([name for name in names if _stem(name) == stem])
-    # Names that are still the same, because their parameters could not be read, stay whole.
+    # Names that are still the same, because their parameters could not be read, are not shortened.
     twice = Counter(short.values())
     return {name: drawable(said if twice[said] == 1 else name, limit) for name, said in short.items()}
 
@@ -175,7 +175,7 @@ def _stem(name: str) -> str:
 
 
 def _distinguished(names: Sequence[str]) -> dict[str, str]:
-    """Name policies of one stem by the parameters in which they differ."""
+    """Name policies of the same stem by the parameters in which they differ."""
     settings = {name: _parameters(name) for name in names}
     differ = [
         key
@@ -190,7 +190,7 @@ def _distinguished(names: Sequence[str]) -> dict[str, str]:
 
 
 def _parameters(name: str) -> dict[str, str]:
-    """Read `ahap(window=3,inner=other(a=1))` as parameters; a comma inside parentheses divides nothing."""
+    """Read the parameters of `ahap(window=3,inner=other(a=1))`; an inner comma does not separate them."""
     depth, parts = 0, [""]
     for char in name.partition("(")[2].removesuffix(")"):
         depth += (char == "(") - (char == ")")
@@ -203,7 +203,7 @@ def _parameters(name: str) -> dict[str, str]:
 
 
 def log_scale(ax: Axes, *, x: str = "", y: str = "", base: float = 10) -> None:
-    """Let the axes that are given a label show ratios, and say so in it."""
+    """Give each axis that gets a label here a log scale, and say so in the label."""
     if x:
         ax.set_xscale("log", base=base)
         ax.set_xlabel(f"{x} (log scale)")
@@ -213,7 +213,7 @@ def log_scale(ax: Axes, *, x: str = "", y: str = "", base: float = 10) -> None:
 
 
 def percent_ticks(axis: Axis, most: int = 7, *, signed: bool = False) -> None:
-    """Give an axis of shares about this number of round percents, so that no label is rounded."""
+    """Label an axis of shares with at most about this many round percentages; no label is rounded."""
     from matplotlib.ticker import MaxNLocator
 
     axis.set_major_locator(MaxNLocator(most, steps=[1, 2, 5, 10]))
@@ -221,7 +221,7 @@ def percent_ticks(axis: Axis, most: int = 7, *, signed: bool = False) -> None:
 
 
 def duration_ticks(axis: Axis) -> None:
-    """Label the ticks of an axis of hours as `2h30m`, and its small ones not at all."""
+    """Label the ticks of an axis of hours as `2h30m`, and its minor ticks not at all."""
     axis.set_major_formatter(lambda hours, _: format_duration(round(hours * 3600) / 3600))
     axis.set_minor_formatter(lambda hours, _: "")
 
@@ -239,16 +239,16 @@ def tick_hours(end: float, most: int = 10) -> list[float]:
 
 
 def tick_labels(hours: Iterable[float], start: datetime) -> list[str]:
-    """Label ticks with the time since the start and the UTC clock below, with the date where it turns."""
-    since = [round(each * 3600, 3) for each in hours]
+    """Label ticks with the time since the start, the UTC clock below it, and the date where it changes."""
+    since = [round(tick * 3600, 3) for tick in hours]
     begin = start.astimezone(UTC).replace(microsecond=0)
-    times = [begin + timedelta(seconds=each) for each in since]
+    times = [begin + timedelta(seconds=seconds) for seconds in since]
     clock = "%H:%M:%S" if any(time.second for time in times) else "%H:%M"
     labels: list[str] = []
-    for place, (each, time) in enumerate(zip(since, times, strict=True)):
-        turned = place == 0 or time.date() != times[place - 1].date()
-        date = f"\n{time:%a} {time.day} {time:%b}" if turned else ""
-        labels.append(f"{format_duration(each / 3600) if each else 'start'}\n{time:{clock}}{date}")
+    for place, (seconds, time) in enumerate(zip(since, times, strict=True)):
+        new_day = place == 0 or time.date() != times[place - 1].date()
+        date = f"\n{time:%a} {time.day} {time:%b}" if new_day else ""
+        labels.append(f"{format_duration(seconds / 3600) if seconds else 'start'}\n{time:{clock}}{date}")
     return labels
 
 

@@ -1,1 +1,1 @@
-"""The panels of pictures, each drawn into axes it is given."""
+"""The panels of pictures, each drawn into given axes."""

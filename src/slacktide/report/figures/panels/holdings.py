@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SPOT_ALPHA = 0.4  # spot is a run's colour in a light tint, on demand the colour itself
 CROWD = 40  # with more marks than this in a row they are drawn smaller
-ROOM = 1.42  # height of a row in widest holdings: above them stand the marks
+ROOM = 1.42  # height of a row, as a multiple of the job's maximum width; marks stand above the holdings
 
 
 def holding(ax: Axes, scene: Scene, run: RunResult, look: Look, name: str) -> None:
@@ -91,7 +91,7 @@ def facts(scene: Scene, run: RunResult) -> str:
 
 
 def _marks(ax: Axes, run: RunResult) -> None:
-    """Mark above what was held when GPUs were taken and when workers were started again."""
+    """Mark when GPUs were taken and when workers were started again, above the GPUs held."""
     taken = [decision.hours for decision in run.losses]
     size = 4.5 if len(taken) + len(run.restarts) <= CROWD else 2.2
     widest = run.job.max_gpus

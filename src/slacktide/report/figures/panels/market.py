@@ -1,7 +1,7 @@
-"""The panels of the market: prices, drawn where they move, and the spot GPUs of one pool, or of each.
+"""The panels of the market: its prices, and the spot GPUs of one pool or of each pool.
 
 Pools between which a job may move have letters as well as colours: in a strip for each, and in a band that
-says where the job was when.
+shows in which pool the job was over time.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ if TYPE_CHECKING:
 STEADY_SHARE = 0.05
 """Prices that vary by less than this share would be flat lines: they are written, not drawn."""
 WIDEST_SEEN = 3
-"""How many times the job's greatest width of spot is drawn; what is more of it the job cannot use."""
+"""Spot GPUs are drawn up to this many times the job's maximum width; the job cannot use the rest."""
 # Tol's light colours: distinct for colour-blind readers, and dark letters can be read on them.
 COLOURS = ("#77aadd", "#ee8866", "#44bb99", "#eedd88", "#ffaabb", "#99ddff", "#bbcc33", "#aaaa00", "#dddddd")
-HATCHES = ("", "///", "...")  # second and third time round the colours a pool is hatched
-ROOM_WITH_POOLS = 1.95  # height of a row with a band, in widest holdings
+HATCHES = ("", "///", "...")  # pools are hatched when the colours repeat
+ROOM_WITH_POOLS = 1.95  # height of a row with a band, as a multiple of the job's maximum width
 MOVED = ">"  # the mark of a move
 LETTER_SHARE = 0.012  # a stay shorter than this share of the time axis has no room for its letter
 
 
 def is_steady(*prices_usd: Floats) -> bool:
-    """Whether prices hardly move, so that a sentence says all of them."""
+    """Whether prices hardly move, so that one sentence can state them."""
     return all(float(np.ptp(usd)) <= STEADY_SHARE * float(np.max(usd)) for usd in prices_usd)
 
 
 def steady_price(ax: Axes, scene: Scene) -> None:
-    """Say prices that hardly move, in one line."""
+    """Write prices that hardly move as a line of text."""
     ax.set_axis_off()
     headline(ax, "Price per GPU-hour")
     spot, listed = (
@@ -101,7 +101,7 @@ def pool_look(at: int) -> dict[str, Any]:
 
 
 def pool_keys(scene: Scene) -> list[Patch]:
-    """Return what names the pools: letter, name and spot price."""
+    """Return the legend of the pools: letter, name and spot price."""
     from matplotlib.patches import Patch
 
     return [
@@ -113,7 +113,7 @@ def pool_keys(scene: Scene) -> list[Patch]:
 
 
 def pools_heading(scene: Scene) -> str:
-    """Name the panel of all pools."""
+    """Return the heading of the panel of all pools."""
     widest = scene.job.max_gpus
     most = max(quote.spot_gpus for pool in scene.pools for quote in _quotes(scene, pool))
     return f"Spot GPUs available in each pool{cut_at(most, widest)}, with its spot price per GPU-hour"
@@ -125,7 +125,7 @@ def _pool_price(scene: Scene, pool: Pool) -> str:
 
 
 def _quotes(scene: Scene, pool: Pool) -> Sequence[Any]:
-    """Return what a pool quoted in the slots of the scene; no GPUs before its record begins."""
+    """Return a pool's quotes in the slots of the scene; before its record begins it offers no GPUs."""
     begins = round((scene.start - pool.start).total_seconds() / 3600 / pool.slot_hours)
     slots = range(begins, begins + len(scene.quotes))
     return [pool.quote(slot) if slot >= 0 else pool.quote(0)._replace(spot_gpus=0) for slot in slots]
@@ -155,7 +155,7 @@ def strips(ax: Axes, scene: Scene) -> None:
 
 
 def pool_band(ax: Axes, scene: Scene, run: RunResult, low: float, high: float) -> None:
-    """Draw where a run was when, as a band between two heights, with moves marked."""
+    """Draw in which pool a run was over time, as a band between two heights, with moves marked."""
     names = [pool.name for pool in scene.pools]
     top = low + 0.8 * (high - low)
     for number, stay in enumerate(run.stays):

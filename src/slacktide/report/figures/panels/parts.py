@@ -48,7 +48,7 @@ def line_key(look: Look, label: str) -> Line2D:
 
 
 def key_below(ax: Axes, heading: str, keys: Sequence[Artist]) -> None:
-    """Fill a panel of its own with a heading and a key in columns below it; it hides no line."""
+    """Fill a panel with a heading and a key in columns below it, where the key hides no line."""
     ax.set_axis_off()
     headline(ax, heading)
     legend = ax.legend(handles=list(keys), loc="upper left", ncols=_columns(keys), handlelength=2.6)
@@ -56,7 +56,7 @@ def key_below(ax: Axes, heading: str, keys: Sequence[Artist]) -> None:
 
 
 def key_in(keys: Sequence[Artist]) -> float:
-    """Return the height of such a panel."""
+    """Return the height in inches of a panel that `key_below` fills."""
     return 0.06 + 0.185 * math.ceil(len(keys) / _columns(keys))
 
 
@@ -66,7 +66,7 @@ def _columns(keys: Sequence[Artist]) -> int:
 
 
 def deadline(ax: Axes, scene: Scene, *, label: bool = False) -> None:
-    """Mark the deadline, and when a late result is worth nothing, if that is in sight."""
+    """Mark the deadline, and when a late result becomes worthless, where the time axis reaches them."""
     job = scene.job
     marks = {"deadline": job.deadline_hours}
     if not job.hard and job.worthless_after_hours is not None:
@@ -76,7 +76,7 @@ def deadline(ax: Axes, scene: Scene, *, label: bool = False) -> None:
         if hours > scene.end_hours * 1.001:
             continue
         ax.axvline(hours, color=INK, lw=0.9, alpha=0.8)
-        # Two labels that would run into each other: the first one is the one that matters.
+        # Of two labels that would overlap only the first is written: it matters more.
         if label and hours - end > ROOM_FOR_LABEL * scene.end_hours:
             text = f"{name} {words.duration(hours)}"
             top = ax.get_xaxis_transform()
@@ -85,7 +85,7 @@ def deadline(ax: Axes, scene: Scene, *, label: bool = False) -> None:
 
 
 def cut_at(most: float, shown: int) -> str:
-    """Say that what is more than the axis shows is drawn at its end; nothing where there was no more."""
+    """Say that values above what the axis shows are drawn at its end; empty where there are none."""
     return f" (more than {shown}: shown as {shown})" if most > shown else ""
 
 
@@ -95,7 +95,7 @@ def from_zero(ax: Axes, most: float) -> None:
 
 
 def usd_ticks(axis: Axis, most: int) -> None:
-    """Give an axis about this number of round amounts of money."""
+    """Label an axis of money with at most about this many round amounts."""
     from matplotlib.ticker import MaxNLocator
 
     axis.set_major_locator(MaxNLocator(most, steps=[1, 2, 5, 10]))
@@ -103,7 +103,7 @@ def usd_ticks(axis: Axis, most: int) -> None:
 
 
 def whole_ticks(ax: Axes) -> None:
-    """Give the upright axis a few whole numbers."""
+    """Label the vertical axis with a few whole numbers."""
     from matplotlib.ticker import MaxNLocator
 
     ax.yaxis.set_major_locator(MaxNLocator(3, integer=True))

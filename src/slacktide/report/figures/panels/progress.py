@@ -1,4 +1,4 @@
-"""The panels of how runs went over time: work done, how far ahead of the straight line, and money spent."""
+"""The panels of runs over time: work done, how far that is ahead of the straight line, and money spent."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ def ahead(ax: Axes, scene: Scene, looks: Mapping[str, Look]) -> None:
 
 
 def heading(scene: Scene) -> str:
-    """Name the first panel."""
+    """Return the heading of the first panel."""
     against = "" if words.open_ended(scene.job) else " and the straight line to the deadline"
     return f"Work done{against}"
 
 
 def keys(scene: Scene, looks: Mapping[str, Look]) -> list[Line2D]:
-    """Return what names the lines, each with how its run ended, and the marks of the panels."""
+    """Return the legend: each line with how its run ended, and the marks that are used."""
     from matplotlib.lines import Line2D
 
     names = short_names(looks)
@@ -79,33 +79,33 @@ def keys(scene: Scene, looks: Mapping[str, Look]) -> list[Line2D]:
 
 
 def _end_mark(run: RunResult) -> str:
-    """Return the mark of how a run ended; none while it runs."""
+    """Return the mark of how a run ended; empty while it runs."""
     if run.status is None:
         return ""
     return DONE if math.isfinite(run.finish_hours) else STOPPED
 
 
 def _lines(ax: Axes, scene: Scene, looks: Mapping[str, Look], shown: Callable[[Curve, Job], Curve]) -> None:
-    """Draw the work of every run as it is to be shown, the clairvoyants' first."""
+    """Draw the work of every run as `shown` converts it, the clairvoyants' first and so below the others."""
     for run in sorted(scene.runs, key=lambda run: run.policy not in CLAIRVOYANTS):
         look, path = looks[run.policy], shown(numbers.done(run), run.job)
         _line(ax, run, look, path)
         lost = shown(numbers.left_by_losses(run), run.job)
         ax.plot(lost.hours, lost.amount, color=look.colour, ls="", marker=LOST, ms=5.5, mew=0.0, zorder=3)
-        # The end may lie on the frame, where half of its mark would be cut off, or out of sight.
+        # Clipping would cut a mark on the frame in half; it is needed for an end beyond the frame.
         beyond = bool(path.hours[-1] > scene.end_hours)
         end = path.hours[-1:], path.amount[-1:]
         ax.plot(*end, color=look.colour, marker=_end_mark(run), ms=5.5, clip_on=beyond)
 
 
 def _line(ax: Axes, run: RunResult, look: Look, path: Curve) -> None:
-    """Draw a line; the clairvoyant's is broad and lies below, to be seen where a policy does the same."""
+    """Draw a line; the clairvoyant's is broad, to be seen below a policy that does the same."""
     broad, alpha = (3.4, 0.6) if run.policy in CLAIRVOYANTS else (1.6, 1.0)
     ax.plot(path.hours, path.amount, color=look.colour, ls=look.dash, lw=broad, alpha=alpha)
 
 
 def money(ax: Axes, scene: Scene, looks: Mapping[str, Look]) -> None:
-    """Draw what every run had spent by when."""
+    """Draw what every run had spent over time."""
     seen = list[float]()
     for run in scene.runs:
         look, curve = looks[run.policy], numbers.spent(run)
@@ -124,7 +124,7 @@ def money(ax: Axes, scene: Scene, looks: Mapping[str, Look]) -> None:
 
 
 def money_keys(scene: Scene, looks: Mapping[str, Look]) -> list[Line2D]:
-    """Return what names the lines, each with the run's whole bill."""
+    """Return the legend: each line with the run's whole bill."""
     names = short_names(looks)
     return [
         line_key(looks[run.policy], f"{names[run.policy]}: {format_usd(run.bill.cost_usd)}")

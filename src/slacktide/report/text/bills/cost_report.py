@@ -21,7 +21,7 @@ AMOUNTS = (
     "cost_usd", "spot_usd", "on_demand_usd", "spot_gpu_hours", "on_demand_gpu_hours", "pause_gpu_hours",
     "idle_gpu_hours",
 )  # fmt: skip
-SITE = "(no job)"  # what machines are put down to that were on their way, idle, or the rest of a node
+SITE = "(no job)"  # the payer of machines that were starting up, idle, or left over on a node
 UNNAMED = "(none)"  # what is shown for a part without an owner, a class or a job
 
 
@@ -30,7 +30,7 @@ class CostReport(NamedTuple):
 
     document: dict[str, Any]  # under its documented keys
     text: str
-    notes: tuple[str, ...]  # what users should know of the markets that it rests on
+    notes: tuple[str, ...]  # what users should know about the markets that it is based on
     clean: bool  # whether the audit found nothing wrong
 
 

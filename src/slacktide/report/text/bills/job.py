@@ -1,4 +1,4 @@
-"""The bill of a job as text, table and JSON: what was paid for what, and what others would have paid."""
+"""The bill of a job as text, table and JSON, compared with on demand alone and with the clairvoyant."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 ESTIMATED = "estimated from time and width, and so is the work lost: the job reported no progress"
 OUTRAN = "not done after the work that its file says"
-MOST_STATIONS = 6  # how many pools are named of those in which a job was
+MOST_STATIONS = 6  # how many of the pools a job was in are named
 
 
 def text(bill: Bill) -> str:
-    """Return the bill as plain text: the outcome, what was paid, what it met, and the comparison."""
+    """Return the bill as plain text: the outcome, what was paid, what happened, and the comparison."""
     facts = [f"{name:<17}{said}" for name, said in (*happenings(bill), *comparisons(bill))]
     lines = [*grid.as_text(paid(bill)).splitlines(), "", *facts]
     return "\n".join([outcome(bill), "", *(f"  {line}".rstrip() for line in lines)])
@@ -37,12 +37,12 @@ def outcome(bill: Bill) -> str:
 
 
 def finish(bill: Bill) -> str:
-    """Say when the work was done and how that stands to the deadline."""
+    """Say when the work was done, and how long before or after the deadline that was."""
     timed = math.isfinite(bill.deadline_hours)
     within = words.duration(bill.deadline_hours) if timed else ""
     if not math.isfinite(bill.finish_hours):
         share = bill.done_gpu_hours / bill.work_gpu_hours
-        shown = words.percent(share if share >= 1 else min(share, 0.99))  # all of it only when it was done
+        shown = words.percent(share if share >= 1 else min(share, 0.99))  # 100 % only when it was done
         done = OUTRAN if outran_its_file(bill) else f"{shown} of the work done"
         return done + (f", deadline {within}" if timed else "")
     if not timed:
@@ -59,7 +59,7 @@ def outran_its_file(bill: Bill) -> bool:
 
 
 def paid(bill: Bill) -> Grid:
-    """Return what was paid for which kind of GPU, and together."""
+    """Return what was paid for each kind of GPU, for moves, and in all."""
     hours = bill.spot_gpu_hours + bill.on_demand_gpu_hours
     rows = (
         ("spot", f"{bill.spot_gpu_hours:,.2f}", cents(bill.spot_usd)),
@@ -72,7 +72,7 @@ def paid(bill: Bill) -> Grid:
 
 
 def happenings(bill: Bill) -> list[tuple[str, str]]:
-    """Return what the job met on its way, each with its name."""
+    """Return what happened to the job, as pairs of label and text."""
     lost = f"{words.work(bill.lost_gpu_hours)} of work lost" if bill.lost_gpu_hours > 0 else "no work lost"
     failures = f", {words.count(bill.failures, 'failure')} of its own" if bill.failures else ""
     names = [words.plain(name, 40) for name in bill.pools]
@@ -87,7 +87,7 @@ def happenings(bill: Bill) -> list[tuple[str, str]]:
 
 
 def _work(bill: Bill) -> str:
-    """Write the work done: as it was measured, with what the file says where that is another figure."""
+    """Write the work done, as it was measured, and what the file says where that differs."""
     said, measured = bill.work_gpu_hours, bill.measured_work_gpu_hours
     if outran_its_file(bill):
         return f"unknown: its file says {words.work(said)}, and it was not done after them"
@@ -98,7 +98,7 @@ def _work(bill: Bill) -> str:
 
 
 def comparisons(bill: Bill) -> list[tuple[str, str]]:
-    """Return what on demand alone and the clairvoyant would have paid, compared with what was paid."""
+    """Return what on demand alone and the clairvoyant would have paid, as pairs of label and text."""
     why = "the market cannot be read" if bill.market_gone else "the market data ends before that"
     unknown = f"unknown: {why}"
     alone, best = bill.on_demand_alone_usd, bill.clairvoyant_usd
@@ -109,9 +109,9 @@ def comparisons(bill: Bill) -> list[tuple[str, str]]:
 
 
 def as_json(bill: Bill) -> dict[str, Any]:
-    """Return the bill under its documented keys; null for a finish that never came, or a deadline of none."""
+    """Return the bill under its documented keys; null for work not done and for no deadline."""
     fields = document(bill)
-    del fields["market_gone"]  # two nulls say it, and a note on stderr why
+    del fields["market_gone"]  # two nulls say so, and a note on stderr says why
     if not bill.pools:
         for name in ("pools", "moves", "move_usd"):
             del fields[name]
@@ -125,12 +125,12 @@ def as_json(bill: Bill) -> dict[str, Any]:
 
 
 def agrees(audit: Audit, cost_usd: float) -> bool:
-    """Whether an audit has nothing to say against a bill."""
+    """Whether an audit found nothing wrong and comes to the same cost as the bill."""
     return audit.clean and cents(audit.cost_usd) == cents(cost_usd)
 
 
 def audit_text(audit: Audit, cost_usd: float) -> str:
-    """Say what pricing every stretch again found, compared with the bill."""
+    """Say what the audit, which prices every stretch again, found wrong with the bill."""
     if agrees(audit, cost_usd):
         return f"audit: every stretch priced again comes to {format_usd(audit.cost_usd)}; no gap, no overlap"
     found = [*audit.gaps, *audit.wrong, *audit.oversold]
@@ -147,12 +147,12 @@ def audit_json(audit: Audit) -> dict[str, Any]:
 
 
 def cents(usd: float) -> str:
-    """Write money to the cent, as a bill does, and never less exactly."""
+    """Write money to the cent, however much it is."""
     return f"{usd:,.2f}"
 
 
 def _saved(bill: Bill, alone_usd: float) -> str:
-    """Compare with on demand alone; only a job that is done can be compared."""
+    """Compare with on demand alone; empty for a job that is not done, which cannot be compared."""
     if alone_usd <= 0 or not math.isfinite(bill.finish_hours):
         return ""
     apart = bill.cost_usd - alone_usd
@@ -164,7 +164,7 @@ def _times(bill: Bill, best_usd: float) -> str:
     if best_usd <= 0 or not math.isfinite(bill.finish_hours):
         return ""
     spare = bill.clairvoyant_spare_usd
-    # No policy beats the clairvoyant on the same job: then the job was not quite what its file says.
+    # No policy beats the clairvoyant on the same job, so a job that did was not quite what its file says.
     beaten = bill.cost_usd < best_usd - (spare or 0.0)
     faster = "; it ran or restarted faster than was measured" if beaten else ""
     close = f"; {words.spare(spare, best_usd)}" if spare is not None else ""

@@ -1,4 +1,4 @@
-"""What rented machines cost: next to what jobs used of them, and to their provider's account."""
+"""What rented machines cost, compared with what jobs used of them and with their provider's account."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UNKNOWN = "unknown"
 
 
 def text(costs: MachineCosts, jobs_usd: float) -> str:
-    """Return what machines cost and how long they took to be of use; `jobs_usd` is the bill of all payers."""
+    """Return what machines cost and how long they took to start; `jobs_usd` is the bill of all payers."""
     return "\n\n".join([grid.as_text(_costs(costs)), grid.as_text(_times(costs)), _summary(costs, jobs_usd)])
 
 
@@ -96,7 +96,7 @@ def _share(share: float | None) -> str:
 
 
 def _summary(costs: MachineCosts, jobs_usd: float) -> str:
-    """Say what jobs used of what was paid, and how the two bills stand to each other."""
+    """Say how much of the rented GPU-hours jobs used, and what the machines and the jobs cost."""
     total, still = costs.bill.total, costs.bill.open
     used = f"{costs.used_gpu_hours(total):,.2f} of {total.gpu_hours:,.2f}"
     verb = "is" if still == 1 else "are"
@@ -109,7 +109,7 @@ def _summary(costs: MachineCosts, jobs_usd: float) -> str:
 
 
 def account_text(account: MachineAccount) -> str:
-    """Return a line for each machine, the sums, and one sentence about how far both accounts are apart."""
+    """Return a line for each machine, and one sentence with the sums and the difference of the accounts."""
     if not account.rows:
         return "no machines were ever rented"
     table = TableOf(account.rows)

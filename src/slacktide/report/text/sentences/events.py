@@ -1,4 +1,4 @@
-"""What an event says, in a sentence: what happened, why, and the money where money moved."""
+"""Events of a journal as sentences: what happened, why, and what was paid."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OUTLOOKS = {
     "late": "can no longer be on time",
 }
 USES = {"boot": "starting up", "idle": "idle", "rounding": "left over on nodes in use", "work": "at work"}
-"""What GPUs were there for, in words."""
+"""What rented GPUs were doing, by the `use` of a stretch."""
 
 
 SIMPLE: dict[type[Event], str] = {
@@ -41,11 +41,11 @@ SIMPLE: dict[type[Event], str] = {
     events.PaceRevised: "measured the pace of the job",
     events.Closed: "controller stopped; nothing is held",
 }
-"""Events that always say the same."""
+"""The sentences of events that have no details."""
 
 
 def sentence(event: Event) -> str:
-    """Say what an event says, without when and who."""
+    """Write an event as a sentence, without its time and actor."""
     match event:
         case events.Decided():
             return _decided(event)
@@ -79,7 +79,7 @@ def _decided(event: events.Decided) -> str:
 
 
 def _move(spot: int, on_demand: int) -> str:
-    """Name a change between spot and on demand, which is never made silently."""
+    """Return the verb of a change; one between spot and on demand is always pointed out."""
     if on_demand > 0:
         return "rents on demand: holds"
     if on_demand < 0 < spot:
@@ -136,7 +136,7 @@ def _lived(event: events.Lived) -> str:
 
 def _preempted(event: events.Preempted) -> str:
     taken = event.spot_before - event.spot_left
-    # What a job did since its last report is not known, and so not whether it is lost.
+    # Work done since the last report is not known, so it cannot be said whether any was lost.
     some = event.lost_gpu_hours > 0
     lost = f"{words.work(event.lost_gpu_hours)} of work lost" if some else "no reported work lost"
     noun = "GPU" if event.spot_before == 1 else "GPUs"
@@ -163,7 +163,7 @@ def _submitted(event: events.Submitted) -> str:
 
 
 def policy_name(written: str) -> str:
-    """Write a policy as users do: its name, with its parameters if it has some."""
+    """Write a journal's policy, a name or JSON, as users do: the name, with its parameters if it has some."""
     try:
         spec = json.loads(written)
     except ValueError:
@@ -176,7 +176,7 @@ def policy_name(written: str) -> str:
 
 
 def _short_place(name: str) -> str:
-    # Of a class in a file only the file's own name, not its folders.
+    # A class in a file is written with the file's name, without its folders.
     return name.rpartition("/")[2] if ".py:" in name else name
 
 
@@ -196,7 +196,7 @@ def ending(status: str, finish_hours: float) -> str:
 
 
 def _of_job(event: Event) -> str:
-    """Say what happened to a job; nothing for an event of another kind."""
+    """Say what happened to a job; empty for an event of another kind."""
     match event:
         case events.Preempted():
             return _preempted(event)
@@ -231,7 +231,7 @@ def _of_job(event: Event) -> str:
 
 
 def _of_machine(event: Event) -> str:
-    """Say what became of a rented machine, or of what no job uses; nothing for an event of another kind."""
+    """Say what happened to a rented machine or the cluster; empty for an event of another kind."""
     match event:
         case events.Rented():
             cost = f"{format_usd(event.usd_per_hour)}/h (ticket {words.plain(event.ticket, 40)})"

@@ -62,34 +62,34 @@ def _compared(plan: JobPlan) -> str:
 
 
 def wrong_words(plan: JobPlan) -> str:
-    """Say what the figures become if the file is wrong about the work; nothing where it is certain."""
-    one = plan.wrong_work
-    if one is None:
+    """Say what the figures become if the file is wrong about the work; empty where the work is certain."""
+    wrong = plan.wrong_work
+    if wrong is None:
         return ""
     hopeless = (
-        f"; in {one.hopeless_share:.0%} there is more work than on demand from the start can do in time"
-        if one.hopeless_share > 0
+        f"; in {wrong.hopeless_share:.0%} there is more work than on demand from the start can do in time"
+        if wrong.hopeless_share > 0
         else ""
     )
     return (
-        f"These figures take `work` as the file says it. If it is off by {one.spread:.0%} (one standard "
-        f"deviation), the cost is {_usd(one.cost_usd.p10)} to {_usd(one.cost_usd.p90)}, and "
-        f"{one.on_time_share:.0%} of the futures are on time{hopeless}."
+        f"These figures take `work` as the file says it. If it is off by {wrong.spread:.0%} (one standard "
+        f"deviation), the cost is {_usd(wrong.cost_usd.p10)} to {_usd(wrong.cost_usd.p90)}, and "
+        f"{wrong.on_time_share:.0%} of the futures are on time{hopeless}."
     )
 
 
 def last_words(plan: JobPlan) -> str:
-    """Say how much work the last runs of the same name were; nothing where none was measured."""
-    found = plan.last_runs
-    if found is None:
+    """Say how much work the last run of the same name took; empty where none was measured."""
+    earlier = plan.last_runs
+    if earlier is None:
         return ""
-    took, said = found.last.work_gpu_hours, plan.job.work_gpu_hours
+    took, expected = earlier.last.work_gpu_hours, plan.job.work_gpu_hours
     unknown = plan.job.work_spread >= UNKNOWN_SPREAD - 1e-9
-    file = "the file says that it is unknown" if unknown else f"the file says {words.gpu_hours(said)}"
-    mean = f" The mean of {found.runs} runs is {words.gpu_hours(found.mean_work_gpu_hours)}."
+    file = "the file says that it is unknown" if unknown else f"the file says {words.gpu_hours(expected)}"
+    mean = f" The mean of {earlier.runs} runs is {words.gpu_hours(earlier.mean_work_gpu_hours)}."
     return (
         f"The last run of {words.plain(plan.job.name, 60)} took {words.gpu_hours(took)} GPU-hours; {file}."
-        f"{mean if found.runs > 1 else ''}"
+        f"{mean if earlier.runs > 1 else ''}"
     )
 
 
@@ -121,7 +121,7 @@ def when(plan: JobPlan) -> str:
 
 
 def saving_words(plan: JobPlan) -> str:
-    """Say what moving may save against the best pool to stay in, and how often it would move."""
+    """Say what moving may save over staying in the best pool, and how often the job would move."""
     if plan.moving is None or plan.moving.saving is None:
         return ""
     found = plan.moving.saving
@@ -167,7 +167,7 @@ def _change(point: CurvePoint) -> str:
 
 
 def advice_words(plan: JobPlan) -> str:
-    """Advise in a sentence how often to save; nothing where nothing would be lost."""
+    """Advise how often to write a checkpoint; empty where the plan has no advice."""
     advice, job = plan.checkpoints, plan.job
     if advice is None:
         return ""

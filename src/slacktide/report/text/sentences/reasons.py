@@ -1,4 +1,4 @@
-"""Why something was decided, as people say it: the rule and the signals that it read."""
+"""Why a decision was made, in plain words: its rule and the signals that the rule read."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def because(rule: str) -> str:
 
 
 def offer(signals: Mapping[str, float]) -> str:
-    """Say what spot the market offered when it was decided; nothing where the rule did not look."""
+    """Say what spot the market offered at a decision; empty where its rule did not read that."""
     if "spot_gpus" not in signals:
         return ""
     gpus, price = round(signals["spot_gpus"]), signals.get("spot_usd_per_gpu_hour")
@@ -110,7 +110,7 @@ SIGNALS: dict[str, Callable[[float], str]] = {
 
 
 def _signal(name: str, signals: Mapping[str, float]) -> str:
-    """Write one signal; those that belong together are written with the first of them."""
+    """Write one signal; of signals that belong together one writes both, and the others are empty."""
     value = signals[name]
     match name:
         case "progress_gpu_hours" if "line_gpu_hours" in signals:
@@ -137,7 +137,7 @@ def _signal(name: str, signals: Mapping[str, float]) -> str:
 
 
 def _unknown(name: str, value: float) -> str:
-    """Write the signal of a policy that is not ours by its own name; the unit ends it."""
+    """Write a signal that is not in SIGNALS, such as a plug-in's, by its name, which ends with its unit."""
     for ending, form in (("_usd", format_usd), ("_hours", words.since)):
         if name.endswith(ending) and not name.endswith("_gpu_hours"):
             return f"{words.plain(name.removesuffix(ending)).replace('_', ' ')} {form(value)}"

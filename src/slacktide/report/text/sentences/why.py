@@ -1,4 +1,4 @@
-"""Why a job holds what it holds, in plain sentences: where it stands, who decided, and by what."""
+"""Why a job holds what it holds, in plain sentences: its state, the last decision and its reason, losses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NO_NEW_DECISION = "what-is-left"
 
 
 def why(status: JobStatus, events: Sequence[Event]) -> list[str]:
-    """Say why a job is as it is, by what its journal says, the newest decision first."""
+    """Say why a job is as it is, from the events of its journal, oldest first."""
     began = events[0].at_hours if events else 0.0
     decided = [event for event in events if isinstance(event, Decided) and event.ending is None]
     ended = next((event for event in events if isinstance(event, Ended)), None)
@@ -91,13 +91,13 @@ def _decision(decided: Sequence[Decided], status: JobStatus, began: float, *, la
 
 
 def _grounds(rule: str) -> str:
-    """Say why, as the rest of a sentence and what follows it; an allocator may say it in whole sentences."""
+    """Return the reason as the end of a sentence; an allocator's whole sentences follow it instead."""
     said = words.plain(rule).rstrip(".")
     return f". {said}." if " " in said and said[0].isupper() else f", because {because(rule)}."
 
 
 def _moves(decided: Sequence[Decided], began: float) -> list[str]:
-    """Say how often a job moved, and of the last time from where to where and for how much."""
+    """Say how often a job moved; of the last move, from where to where and at what cost."""
     moved = [event for event in decided if event.moved_from]
     if not moved:
         return []
@@ -108,7 +108,7 @@ def _moves(decided: Sequence[Decided], began: float) -> list[str]:
 
 
 def wanted(event: Decided) -> tuple[str, str, int, int]:
-    """Return what makes two decisions one: the rule, and what it wanted."""
+    """Return the rule, the pool and the GPUs held; decisions in a row that agree in them are told as one."""
     return event.why, event.pool, event.spot_gpus, event.on_demand_gpus
 
 

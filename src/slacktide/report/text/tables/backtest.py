@@ -1,6 +1,6 @@
 """A back-test as text: which policy to take and what that rests on, the summary, and one run's decisions.
 
-Decisions that decided and held the same become one line.
+Consecutive decisions that wanted and held the same are one line.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from slacktide.results.comparison import Comparison, PolicySummary
     from slacktide.results.run import Decision, RunResult
 
-ROAMS = "moves"  # what stands for the pool of a policy that chooses it
+ROAMS = "moves"  # shown instead of a pool for a policy that chooses its pools
 SHOWN_SIGNALS = {
     "progress_gpu_hours", "line_gpu_hours", "hours_left", "spot_gpus", "spot_usd_per_gpu_hour"
 }  # fmt: skip
@@ -175,7 +175,7 @@ def _stopped(run: RunResult, span: Span) -> str:
 
 
 def _pool(decision: Decision) -> str:
-    """Return where the job was after a decision; nothing where it was let go."""
+    """Return the pool that the job was in after a decision; empty where no stretch followed."""
     return decision.laps[0].priced.stretch.pool if decision.laps else ""
 
 
@@ -184,7 +184,7 @@ def _against_line(job: Job, hours: float, done_gpu_hours: float) -> str:
 
 
 def why(decision: Decision) -> str:
-    """Say what was taken just before, and the rule that then decided."""
+    """Say what was lost just before a decision, and the rule that made it."""
     reason, parts = decision.reason, []
     if decision.lost_gpus:
         lost = decision.lost_gpu_hours
@@ -234,7 +234,7 @@ def by_value(job: Job) -> bool:
 
 
 def best(comparison: Comparison) -> PolicySummary:
-    """Return the policy to take: in time most often, then cheapest; with a soft deadline worth most."""
+    """Return the best policy: on time most often, then cheapest; by utility where `by_value`."""
     able = [one for one in comparison.summary if one.policy not in CLAIRVOYANTS] or comparison.summary
     return max(able, key=_rank(comparison.job))
 
@@ -260,7 +260,7 @@ def verdict(comparison: Comparison) -> str:
 
 
 def _moving(comparison: Comparison) -> str:
-    """Say what moving saved or cost against the best that stayed in one pool; nothing where no job moves."""
+    """Say what moving saved or cost against the best that stayed in one pool; empty where no job moves."""
     able = [one for one in comparison.summary if one.policy not in CLAIRVOYANTS]
     moved, stayed = [one for one in able if not one.pool], [one for one in able if one.pool]
     if not comparison.roams or not moved or not stayed:
@@ -276,7 +276,7 @@ def _moving(comparison: Comparison) -> str:
 
 
 def caveats(comparison: Comparison) -> list[str]:
-    """Say what the verdict alone would hide: a wrong file, lateness, who paid less but was late, no money."""
+    """Say what the verdict hides: a wrong file, lateness, cheaper policies that were late, money run out."""
     wrong_file = words.truth(comparison.job, comparison.truth)
     of_policies, of_clairvoyant = _policy_caveats(comparison), _clairvoyant_caveats(comparison)
     return [*([wrong_file] if wrong_file else []), *of_policies, *of_clairvoyant]

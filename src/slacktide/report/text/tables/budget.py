@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from slacktide.budget.widths import ClassPlan, FleetPlan, WidthShare
 
 MAX_CLASSES = 24  # classes with a line of their own, those that spend most; the rest are counted in one
-RUNS = 4  # stretches of equal width that are written out; of more, those in the middle are left out
+RUNS = 4  # runs of equal widths that are written out; of more, those in the middle are left out
 ALIKE = 1.02  # real widths closer than this ratio are written as one
 _listed = partial(words.listed, most=6)  # how many classes or points a sentence names; the rest are counted
 LEAST_SHARE = 0.001  # a measured point that lies closer to the hull than this is not mentioned
@@ -48,7 +48,7 @@ def page(answer: WidthPlan, requested: RequestedBudget) -> list[Any]:
 
 
 def head(answer: WidthPlan, requested: RequestedBudget) -> list[str]:
-    """Say what the budget is in GPUs and money, and what the least would be."""
+    """State the budget in GPUs and money, and the least budget that keeps up with the jobs."""
     plan, name = answer.plan, words.plain(Path(requested.source).name, 60)
     budget, here = words.plain(requested.budget, 40), words.gpus(plan.budget_gpus)
     if requested.response_hours is not None:
@@ -128,7 +128,7 @@ def _bought(answer: WidthPlan) -> str:
 
 
 def _money(answer: WidthPlan, gpus: float, mentioned: str = "") -> str:
-    """Say what GPUs cost, over periods that were not mentioned yet."""
+    """Say what GPUs cost per hour and per month, without a period that `mentioned` ends with."""
     if answer.usd_per_gpu_hour is None:
         return ""
     amounts = {
@@ -186,14 +186,14 @@ def _short_ways(place: int, plan: FleetPlan) -> str:
 
 
 def _width(table: Grid) -> int:
-    """Return how many characters wide a table is; headings are broken at blanks."""
+    """Return how many characters wide a table is; headings are wrapped at spaces."""
     headings = (max(map(len, column.heading.split())) for column in table.columns)
     cells = (max(map(len, cells)) for cells in zip(*table.rows, strict=True))
     return sum(max(pair) + 2 for pair in zip(headings, cells, strict=True))
 
 
 def most_expensive(plan: FleetPlan) -> list[int]:
-    """Return the places of the classes, those that spend most first."""
+    """Return the indexes of the classes, those that spend most first."""
     return sorted(range(len(plan.classes)), key=lambda place: -plan.classes[place].average_gpus)
 
 

@@ -107,7 +107,7 @@ def classes(found: Sequence[ClassOutcome]) -> Grid:
 
 
 def worst(found: Sequence[JobOutcome]) -> list[JobOutcome]:
-    """Return the jobs that went worst: refused, late and undone ones, then those that took the longest."""
+    """Return the jobs that went worst: refused, late and unfinished ones, then those that took longest."""
     bad = (REFUSED, LATE, UNFINISHED)
     ranked = sorted(found, key=lambda one: (one.outcome not in bad, -min(one.response_hours, 1e9)))
     return ranked[:MOST_JOBS]
@@ -170,12 +170,12 @@ def _hours(hours: float) -> str:
 
 
 def period_name(allowance: Allowance) -> str:
-    """Say which period a budget is of: `month`, or `36h`."""
+    """Name the period of a budget: `month`, or `36h`."""
     return _PERIODS.get(allowance.period_hours) or words.duration(allowance.period_hours)
 
 
 def first_period(month: FleetMonth) -> str:
-    """Say which period the money is reported for: `month`, or `first month` where there are more."""
+    """Name the period that money is reported for: `month`, or `first month` where there are more."""
     name = period_name(month.allowance)
     return f"first {name}" if month.hours > (1.0 + LOAD_OFF) * month.period_hours else name
 
@@ -187,7 +187,7 @@ def simulated_time(month: FleetMonth) -> str:
 
 
 def budget_words(allowance: Allowance) -> str:
-    """Say a budget, and when there is money again."""
+    """Write a budget and how it renews."""
     money, name = format_usd(allowance.usd), period_name(allowance)
     if allowance.renewal == "calendar":
         return f"{money} per calendar month (UTC)"
@@ -197,7 +197,7 @@ def budget_words(allowance: Allowance) -> str:
 
 
 def head(found: FleetComparison, source: str) -> list[str]:
-    """Say what was run on what."""
+    """Describe the jobs, the budget and the market that were simulated."""
     month = found.month
     best_effort = len(month.jobs) - found.deadlines
     lines = [
@@ -211,7 +211,7 @@ def head(found: FleetComparison, source: str) -> list[str]:
 
 
 def load_line(month: FleetMonth) -> list[str]:
-    """Say so where jobs bring another load than the classes of the file promise."""
+    """Say how far the jobs' load is off from what the file's classes promise; empty where it is close."""
     ratio = month.load_ratio
     if ratio is None or abs(ratio - 1.0) <= LOAD_OFF:
         return []
@@ -222,13 +222,13 @@ def load_line(month: FleetMonth) -> list[str]:
 
 
 def common_line(found: FleetComparison) -> str:
-    """Say at which spend allocators are compared, and whose that is."""
+    """Say at which spend allocators are compared, and where that amount comes from."""
     whose = f"what {found.common_of} spends" if found.common_of else "the budget of that time"
     return f"At one common spend of {format_usd(found.common_usd)}, {whose}:"
 
 
 def change_lines(found: FleetComparison) -> list[str]:
-    """Say what more money would buy, and less would cost."""
+    """Say what a larger budget would save, and what a smaller one would cost."""
     if found.less is None or found.more is None:
         return []
     first, name = found.rows[0], period_name(found.month.allowance)
@@ -242,7 +242,7 @@ def change_lines(found: FleetComparison) -> list[str]:
 
 
 def _change(first: FleetRow, other: Budgeted, usd: float, name: str, jobs: int) -> str:
-    """Say one of them: `$1,000.00 more a month would save 112 hours of waiting`."""
+    """Write one of these lines: `$1,000.00 more a month would save 112 hours of waiting`."""
     more = other.budget_usd > usd
     sooner = first.measured.mean_hours - other.measured.mean_hours
     amount = f"{format_usd(abs(other.budget_usd - usd))} {'more' if more else 'less'} a {name} would"
@@ -265,7 +265,7 @@ def _change(first: FleetRow, other: Budgeted, usd: float, name: str, jobs: int) 
 
 
 def notes(found: FleetComparison) -> list[str]:
-    """Say what the figures rest on, and where they are odd."""
+    """Explain the figures, and point out what is unusual about them."""
     return [
         "mean response and p95 are of jobs without a deadline; deadlines met are hard and soft ones; spent "
         "is all that the jobs cost until the last one was done",

@@ -1,4 +1,4 @@
-"""A table before it is drawn: one content for terminal, pipe and page."""
+"""Tables of finished text, to be written as plain text, printed by rich, or put on an HTML page."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ Item = TypeVar("Item")
 
 
 class Column(NamedTuple):
-    """The heading of a column, on which side its cells are aligned, and whether they may be broken."""
+    """A column: its heading, whether its cells are aligned right, and whether they may be wrapped."""
 
     heading: str
     right: bool = True
     breaks: bool = False
     narrow: str = ""
-    """The heading on a terminal, where there is little room; the words of `heading` in lines if not given."""
+    """The heading on a terminal, where room is short; if empty, `heading` with each word on its own line."""
 
 
 def left(*headings: str) -> tuple[Column, ...]:
-    """Return columns of words, which are never broken."""
+    """Return left-aligned columns, whose cells are never wrapped."""
     return tuple(Column(heading, right=False) for heading in headings)
 
 
@@ -35,7 +35,7 @@ class Grid(NamedTuple):
 
 
 class TableOf(Generic[Item]):
-    """Makes a table with a row for each item; each column is declared with what it shows of an item."""
+    """Builds a Grid with a row for each item; each column is added with a function from item to cell."""
 
     def __init__(self, items: Iterable[Item]) -> None:
         self._items = list(items)
@@ -85,7 +85,7 @@ def as_text(grid: Grid) -> str:
 
 
 def as_rich(grid: Grid, *, title: str = "", caption: str = "") -> Table:
-    """Return the table for a terminal; names are shown as they are, never read as markup."""
+    """Return the table for a terminal; cells are shown as they are, never read as markup."""
     from rich import box
     from rich.table import Table
     from rich.text import Text

@@ -36,7 +36,7 @@ def table_of(listed: Sequence[JobStatus]) -> Grid:
 
 
 def note(listed: Sequence[JobStatus]) -> str:
-    """Return what must be said below the table, if anything must."""
+    """Return the note below the table; empty where no job's progress is estimated."""
     return ESTIMATED if any(one.progress_estimated for one in listed) else ""
 
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from slacktide.policies.selection.hedge import Hedge
 
-SHOWN = 15  # arms in the table; a pool of a hundred is not read to its end
-CHANGES = 5  # changes of the leader in the text, the last ones
+SHOWN = 15  # arms in the table; nobody reads a set of a hundred to its end
+CHANGES = 5  # how many of the last changes of the leader are listed
 
 
 def as_json(hedge: Hedge, state: str) -> dict[str, Any]:

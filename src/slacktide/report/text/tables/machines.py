@@ -21,7 +21,7 @@ SHORT_ID = 12
 
 
 def text(listed: Sequence[MachineStatus], *, owners: bool = False) -> str:
-    """Return the machines as aligned plain text, a line each; `owners` names whose they are."""
+    """Return the machines as aligned plain text, a line each; `owners` adds a column with their owners."""
     if not listed:
         return NONE
     table = TableOf(listed)

@@ -114,7 +114,7 @@ def as_json(found: Market) -> dict[str, Any]:
 
 
 def comparison(pools: Sequence[ComparedPool], largest_gpus: int) -> Grid:
-    """Return one line for each pool: what it costs, how often it has how many GPUs, and how long."""
+    """Return one line for each pool: its prices, how often it has spot GPUs, and for how long."""
     half = max(1, (largest_gpus + 1) // 2)
     table = TableOf(pools)
     table.words("pool", lambda pool: words.plain(pool.pool, 60))

@@ -58,7 +58,7 @@ def _whole_seconds(hours: float) -> str:
 
 
 def lines(found: Measurement) -> str:
-    """Return the lines for a job file, the spread of what has no place for it in comments."""
+    """Return the lines for a job file; spreads that have no place in its keys are comments."""
     others = [f"+-{percent(found.speedup_spread(width))} at {width.gpus}" for width in found.widths[1:]]
     shortest, longest = (_whole_seconds(hours) for hours in found.restart_hours)
     starts = f"{shortest} to {longest} in {len(found.widths)} starts; the longest is used"
@@ -94,5 +94,5 @@ def as_json(found: Measurement) -> dict[str, Any]:
 
 
 def percent(share: float) -> str:
-    """Write a spread in whole percent, never less than it is."""
+    """Write a spread in whole percent, rounded up."""
     return f"{math.ceil(share * 100 - 1e-9)}%"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 BAR_WIDTH = 24
 TIME_ROWS = 8
-MOVES = "moves"  # what stands for the pool of a policy that chooses it
+MOVES = "moves"  # shown instead of a pool for a policy that chooses its pools
 POOLS_NOTE = (
     "to stay: mean cost in that pool alone under uniform-progress; "
     "time: share of the time with GPUs, if it moves."
@@ -30,7 +30,7 @@ def page(plan: JobPlan) -> str:
         *opening(plan),
         _table(plan),
         _curves(plan),
-        "" if plan.moving else _gpus(plan),  # pools are more telling than widths where a job may move
+        "" if plan.moving else _gpus(plan),  # where a job may move, its pools say more than its widths
         _pools(plan),
         advice_words(plan),
         _assumptions(plan),

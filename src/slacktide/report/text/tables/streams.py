@@ -22,7 +22,7 @@ def page(found: StreamComparison, source: str) -> list[Any]:
 
 
 def head(found: StreamComparison, source: str) -> list[str]:
-    """Say what was run on what."""
+    """Describe the jobs, the budget and the machines that were simulated."""
     fleet, stream = found.fleet, found.stream
     nodes = "single GPUs" if fleet.node_gpus == 1 else f"nodes of {fleet.node_gpus} GPUs"
     ready = (
@@ -59,7 +59,7 @@ def summary(found: StreamComparison) -> Grid:
 
 
 def notes(found: StreamComparison) -> list[str]:
-    """Say what the figures rest on, and where they are odd."""
+    """Explain the figures, and point out what is unusual about them."""
     return [
         "average GPUs: all that was paid for until the last job was done, over the time when jobs arrived; "
         "a policy given by name only was tuned to spend the budget, as closely as it can",
