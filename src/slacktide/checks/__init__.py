@@ -1,4 +1,4 @@
-"""Contracts that ship with Slacktide: what every plug-in must satisfy, as checks anyone can run."""
+"""The contracts of plug-ins (policies, providers, stores and so on), as checks that anyone can run."""
 
 from slacktide.checks.allocators.allocator import (
     ALLOCATOR_CHECKS,

@@ -1,9 +1,10 @@
-"""What every back end must satisfy: orders may be repeated, looking changes nothing, letting go ends.
+"""The contract of a back end, as checks that anyone can run on their own.
 
-One that starts workers must prove it: they run, and their output and their ends are reported. All of it is
-seen from outside, by what the workers print, report and exit with, so it holds for any machine. A worker
-whose whole process group is killed stands for a machine that is lost: no process is left there to report how
-it ended. Only a dry run is exempt: of what it holds it reports that an end is not known.
+Repeating an order or looking changes nothing, and an order to end ends everything. A back end that starts
+workers must show that they run, and report their output and how they end. The checks use only what workers
+print, report and exit with, so they work for any kind of machine. A worker that kills its whole process group
+stands for a lost machine: no process is left to report how it ended. A dry run, which reports `finished` as
+None, is exempt from the checks of workers.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ BackendCheck: TypeAlias = Callable[[BackendTrial], None]
 
 RANKS = range(ORDER.gpus)
 STAYS = f"trap 'echo stopping; exit 0' TERM; echo ready; while :; do {FOREVER} & wait; done"
-"""A job that runs until it gets SIGTERM, and prints that it did."""
+"""A command that runs until it gets SIGTERM, and then prints `stopping`."""
 DONE = '{"done": 1}'
 PARTLY = '{"done": 0.25, "checkpointed": 0.125, "metrics": {"loss": 1.5}}'
 SPOT = ORDER._replace(spot_gpus=2, on_demand_gpus=0)
@@ -29,14 +30,14 @@ ON_DEMAND = ORDER._replace(attempt=2, spot_gpus=0, on_demand_gpus=2)
 
 
 def check_backend(make: Make) -> None:
-    """Run all checks on back ends made afresh; raises CheckFailed with what does not hold."""
+    """Run every check on a new back end; raises CheckFailed at the first broken promise."""
     for check in ORDER_CHECKS if is_dry(make) else (*ORDER_CHECKS, *WORKER_CHECKS):
         with backend_trial(make) as trial:
             check(trial)
 
 
 def is_dry(make: Make) -> bool:
-    """Whether a back end starts nothing, by its own report: it never says whether a job has finished."""
+    """Whether a back end starts no workers: it then reports `finished` as None, also after the end."""
     with backend_trial(make) as trial:
         trial.enter()
         dry = trial.held(ORDER).finished is None
@@ -49,7 +50,7 @@ def is_dry(make: Make) -> bool:
 
 
 def check_repeating(trial: BackendTrial) -> None:
-    """The same order again changes nothing, and what is ordered comes to be held."""
+    """What is ordered comes to be held, and repeating the order changes nothing."""
     trial.enter()
     facts = trial.held(ORDER, times=3)
     must(facts.attempt == 1, f"the attempt that was ordered must be held, got {facts.attempt}")
@@ -62,7 +63,7 @@ def check_repeating(trial: BackendTrial) -> None:
 
 
 def check_looking(trial: BackendTrial) -> None:
-    """Looking decides nothing: two looks at what does not change give the same answer."""
+    """Looking has no effect: two looks give the same answer."""
     trial.enter()
     trial.held(ORDER)
     first, second = trial.look(), trial.look()
@@ -72,7 +73,7 @@ def check_looking(trial: BackendTrial) -> None:
 
 
 def check_letting_go(trial: BackendTrial) -> None:
-    """An order to end leads to nothing being held, within the grace."""
+    """After an order to end nothing is held."""
     trial.enter()
     trial.held(ORDER)
     facts = trial.let_go(ORDER)
@@ -81,7 +82,7 @@ def check_letting_go(trial: BackendTrial) -> None:
 
 
 def check_taking(trial: BackendTrial) -> None:
-    """After spot was taken a new order with what is left is held."""
+    """After a spot GPU was taken, a new order for those that are left is held."""
     if isinstance(trial.backend, Preemptable):
         trial.enter()
         trial.held(ORDER)
@@ -90,7 +91,7 @@ def check_taking(trial: BackendTrial) -> None:
 
 
 def check_sweeping(trial: BackendTrial) -> None:
-    """What an order explains stays, and what none does is ended."""
+    """A sweep keeps workers that belong to one of its orders, and ends all others."""
     trial.enter()
     trial.held(ORDER)
     trial.backend.sweep([ORDER])
@@ -100,7 +101,7 @@ def check_sweeping(trial: BackendTrial) -> None:
 
 
 def check_until(trial: BackendTrial) -> None:
-    """Nothing is held beyond the end of its order, without another order; a later end extends it."""
+    """Nothing is held beyond the `until_hours` of its order, which a new order may extend."""
     trial.enter()
     trial.held(ORDER._replace(until_hours=1.0))
     trial.held(ORDER._replace(until_hours=2.0))
@@ -111,7 +112,7 @@ def check_until(trial: BackendTrial) -> None:
 
 
 def check_fence(trial: BackendTrial) -> None:
-    """An order with an older attempt comes too late and changes nothing."""
+    """An order with an older attempt than the current one changes nothing."""
     trial.enter()
     trial.held(ORDER._replace(attempt=2, spot_gpus=1))
     trial.backend.hold(ORDER)
@@ -123,7 +124,7 @@ def check_fence(trial: BackendTrial) -> None:
 
 
 def check_running(trial: BackendTrial) -> None:
-    """Every worker runs, knows who it is, has what was declared for it, and what it prints can be read."""
+    """Every worker runs with its rank, variables and secrets, and what it prints can be read."""
     (secret, value), colour = next(iter(SECRET.items())), "deep red"
     says = f'echo "$RANK of $WORLD_SIZE, $CHECK_COLOUR"; [ "${secret}" = {value} ] && echo knows'
     trial.enter(f"{says}; echo end >&2", env={"CHECK_COLOUR": colour})
@@ -140,7 +141,7 @@ def check_running(trial: BackendTrial) -> None:
 
 
 def check_exit_code(trial: BackendTrial) -> None:
-    """A worker that ends badly by itself is a failure, by its rank and code, while the others run."""
+    """A worker that exits with an error is reported as a failure, with rank and code, while others run."""
     trial.enter(f'[ "$RANK" = 1 ] && exit 3; {FOREVER}')
     trial.backend.hold(ORDER)
     facts = trial.until(
@@ -153,7 +154,7 @@ def check_exit_code(trial: BackendTrial) -> None:
 
 
 def check_success(trial: BackendTrial) -> None:
-    """Workers that all end with 0, all done by their own report, have succeeded, and are not run again."""
+    """If all workers exit with 0 and report all work done, the job is finished, and is not run again."""
     trial.enter(f"echo begun; {_report(DONE)}")
     trial.backend.hold(ORDER)
     facts = trial.until(lambda facts: facts.gone, "workers whose command ends must be reported as gone")
@@ -169,7 +170,7 @@ def check_success(trial: BackendTrial) -> None:
 
 
 def check_next_attempt(trial: BackendTrial) -> None:
-    """A success is reported for the attempt that it was, and not for the next one."""
+    """The success of one attempt is not reported for the next one."""
     trial.enter(f'echo begun; [ "$SLACKTIDE_ATTEMPT" = 1 ] && exit 0; {FOREVER}')
     trial.backend.hold(ORDER)
     trial.until(lambda facts: facts.gone and facts.finished, "a job that ended with 0 must be finished")
@@ -180,7 +181,7 @@ def check_next_attempt(trial: BackendTrial) -> None:
 
 
 def check_progress(trial: BackendTrial) -> None:
-    """What a job reports arrives, and the last of it is believed more than an exit with 0."""
+    """Progress that a job reports is passed on; if it is below 1 at the end, an exit with 0 is a failure."""
     trial.enter(_report(PARTLY))
     trial.backend.hold(ORDER)
     facts = trial.until(
@@ -199,7 +200,7 @@ def check_progress(trial: BackendTrial) -> None:
 
 
 def check_stopping(trial: BackendTrial) -> None:
-    """An order to end reaches the command as SIGTERM, and how it ends then is a stop, 0 included."""
+    """An order to end sends SIGTERM to the command; its exit, even with 0, is then reported as a stop."""
     _work(trial)
     _must_be_stopped(trial.let_go(ORDER))
     for rank in RANKS:
@@ -207,7 +208,7 @@ def check_stopping(trial: BackendTrial) -> None:
 
 
 def check_stopped_from_outside(trial: BackendTrial) -> None:
-    """A worker that was stopped from outside has stopped: it has neither succeeded nor failed."""
+    """A worker that someone else stopped with SIGTERM is reported as stopped, not as finished or failed."""
     trial.enter(f'[ "$RANK" = 0 ] || {FOREVER}; trap "exit 0" TERM; kill -TERM 0; {FOREVER}')
     trial.backend.hold(ORDER)
     words = "a worker that was requested to stop, by anyone, must be reported as stopped"
@@ -217,14 +218,14 @@ def check_stopped_from_outside(trial: BackendTrial) -> None:
 
 
 def check_losing(trial: BackendTrial) -> None:
-    """A worker that vanishes with all that watches it there is a loss, of its kind, and no failure."""
+    """A worker killed with its whole process group is a lost spot or on-demand GPU, not a failure."""
     trial.enter(f'echo ready; [ "$RANK" = 1 ] && kill -9 0; {FOREVER}')
     _must_lose(trial, SPOT, (1, 0))
     _must_lose(trial, ON_DEMAND, (0, 1))
 
 
 def check_adopting(trial: BackendTrial) -> None:
-    """Another controller finds the workers, continues with them as they are, and can end them."""
+    """A new controller finds running workers, continues with them without a restart, and can end them."""
     _work(trial)
     _continue(trial, [ORDER])
     facts = trial.held(ORDER, times=2)
@@ -238,7 +239,7 @@ def check_adopting(trial: BackendTrial) -> None:
 
 
 def check_ended_unseen(trial: BackendTrial) -> None:
-    """Another controller learns how workers ended while none was there."""
+    """A new controller learns how workers ended while no controller was running."""
     trial.enter("echo ready; [ $RANK = 1 ] && exit 3; exit 0")
     trial.backend.hold(ORDER)
     trial.until_printed("ready", RANKS)
@@ -250,7 +251,7 @@ def check_ended_unseen(trial: BackendTrial) -> None:
 
 
 def check_stopped_attempt(trial: BackendTrial) -> None:
-    """An attempt that was requested to stop is not run on by another controller, whatever its orders are."""
+    """A new controller does not continue an attempt that was requested to stop, whatever its orders are."""
     _work(trial)
     trial.let_go(ORDER)
     _continue(trial, [ORDER])
@@ -263,7 +264,7 @@ def check_stopped_attempt(trial: BackendTrial) -> None:
 
 
 def check_used_number(trial: BackendTrial) -> None:
-    """A number that was used before is not begun again: the journal may be an old copy of itself."""
+    """The number of an attempt is not used twice, even if the journal was restored from an old copy."""
     trial.enter(STAYS)
     trial.held(ORDER)
     trial.held(ORDER._replace(attempt=2))
@@ -276,7 +277,7 @@ def check_used_number(trial: BackendTrial) -> None:
 
 
 def check_unentered(trial: BackendTrial) -> None:
-    """Workers of a job that could not be entered are adopted and can be ended: only a start needs it."""
+    """Workers of a job that was not entered are adopted and can be ended; only a start needs `enter`."""
     _work(trial)
     trial.renew()
     trial.backend.sweep([ORDER])
@@ -289,22 +290,22 @@ def check_unentered(trial: BackendTrial) -> None:
 
 
 def _work(trial: BackendTrial) -> None:
-    """Have workers that run until they are stopped, and wait until all of them would notice a stop."""
+    """Start workers that run until they are stopped, and wait until all of them handle SIGTERM."""
     trial.enter(STAYS)
     trial.held(ORDER)
-    # What is held may not have come to its trap yet: SIGTERM would end it without a word.
+    # A worker that is held may not have set its trap yet: SIGTERM would end it without any output.
     trial.until_printed("ready", RANKS)
 
 
 def _continue(trial: BackendTrial, orders: list[Order], run: str = STAYS) -> None:
-    """Continue as another controller whose journal has these orders."""
+    """Continue as a new controller whose journal has these orders."""
     trial.renew()
     trial.enter(run)
     trial.backend.sweep(orders)
 
 
 def _report(line: str) -> str:
-    """Return a command that appends a line to the job's progress; rank 0 does."""
+    """Return a command with which rank 0 appends a line to the job's progress file."""
     return f"""[ "$RANK" != 0 ] || printf '%s\\n' '{line}' >> "$SLACKTIDE_PROGRESS"
 """
 

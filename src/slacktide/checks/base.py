@@ -1,4 +1,4 @@
-"""What all contracts share: the error of a broken promise, and the ways in which one is found."""
+"""What the checks of all contracts share: the error that they raise, waiting, and a runner."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
-PAUSE_S = 0.02  # between two looks at something that is waited for
+PAUSE_S = 0.02  # between two looks while waiting for something
 
 Found = TypeVar("Found")
 Plugin = TypeVar("Plugin")
@@ -20,7 +20,7 @@ class CheckFailed(AssertionError):
 
 
 def must(holds: object, words: str) -> None:
-    """Raise CheckFailed with what does not hold."""
+    """Raise CheckFailed with these words unless `holds` is true."""
     if not holds:
         raise CheckFailed(words)
 
@@ -28,9 +28,9 @@ def must(holds: object, words: str) -> None:
 def wait_until(
     look: Callable[[], Found], condition: Callable[[Found], object], words: str, patience_s: float
 ) -> Found:
-    """Look until something holds, and return what was seen then; raises CheckFailed if it never does."""
+    """Call `look` until its result meets the condition, and return it; raises CheckFailed if none does."""
     give_up = time.monotonic() + patience_s
-    # What was seen is returned, and not looked at again: what changes may have changed back by then.
+    # The result that was tested is returned: another look might already return a different one.
     while not condition(found := look()):
         must(time.monotonic() < give_up, f"{words} within {patience_s:g} s")
         time.sleep(PAUSE_S)
@@ -45,7 +45,7 @@ def run_all(
 ) -> None:
     """Run every check on every case; raises CheckFailed at the first broken promise."""
     for check in checks:
-        # Each check draws from a generator of its own, so that one fails alike alone and among the others.
+        # Each check gets a fresh generator, so that it fails in the same way alone and among the others.
         rng = np.random.default_rng(seed)
         for case in cases():
             check(plugin, case, rng)

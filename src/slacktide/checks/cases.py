@@ -1,4 +1,4 @@
-"""Jobs and markets to try plug-ins on: random, seeded, and deliberately unkind."""
+"""Jobs and markets on which plug-ins are checked: random, seeded, and deliberately difficult."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ WIDTHS: tuple[tuple[int, ...], ...] = ((1,), (1, 2, 3, 4), (1, 2, 4, 8), (2, 3),
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A job and a market that covers its deadline."""
+    """A job, and a market that is long enough for its deadline."""
 
     job: Job
     pool: Pool
 
 
 def cases(seed: int, count: int, *, hard: bool | None = None) -> Iterator[Case]:
-    """Yield random cases; the same seed yields the same ones."""
+    """Yield random cases, the same for the same seed; `hard`: whether all deadlines are, None: some."""
     rng = np.random.default_rng(seed)
     for _ in range(count):
         yield random_case(rng, hard=hard)
 
 
 def random_case(rng: np.random.Generator, *, hard: bool | None = None) -> Case:
-    """Make a case: slots from minutes to hours, restarts longer than a slot, any widths and prices."""
+    """Make a case: slots of minutes to an hour, restarts that may exceed a slot, any widths and prices."""
     slot_hours = float(rng.choice([1 / 12, 0.25, 0.5, 1.0]))
     slots = int(rng.integers(4, 40))
     job = random_job(rng, slot_hours, slots, hard=bool(rng.random() < 0.6) if hard is None else hard)
@@ -38,7 +38,7 @@ def random_case(rng: np.random.Generator, *, hard: bool | None = None) -> Case:
 
 
 def random_job(rng: np.random.Generator, slot_hours: float, slots: int, *, hard: bool) -> Job:
-    """Make a job whose deadline lies within this many slots and can just, easily or not be met."""
+    """Make a job whose deadline is in the last of these slots: easy, difficult or impossible to meet."""
     widths = WIDTHS[rng.integers(len(WIDTHS))]
     speedup = random_speedup(rng)
     deadline = slot_hours * (slots - float(rng.choice([0.0, 0.0, rng.random()])))
@@ -60,7 +60,7 @@ def random_job(rng: np.random.Generator, slot_hours: float, slots: int, *, hard:
 
 
 def random_speedup(rng: np.random.Generator) -> Speedup:
-    """Pick one of the forms of speedup with random parameters."""
+    """Return a speedup of a random form with random parameters."""
     kind = rng.integers(4)
     if kind == 0:
         return Linear(float(rng.uniform(0.5, 1.0)), float(rng.uniform(0.0, 0.5)))
@@ -72,7 +72,7 @@ def random_speedup(rng: np.random.Generator) -> Speedup:
 
 
 def random_pool(rng: np.random.Generator, slot_hours: float, slots: int, gpus: int) -> Pool:
-    """Make a market of spells of random levels; at times without spot, or with expensive or free spot."""
+    """Make a market with spells of random lengths and levels; some have no spot, expensive or free spot."""
     levels = rng.integers(0, gpus + 3, slots)
     keep = rng.random(slots) < float(rng.choice([0.0, 0.6, 0.9]))
     spot_gpus = levels.copy()
@@ -88,7 +88,7 @@ def random_pool(rng: np.random.Generator, slot_hours: float, slots: int, gpus: i
 
 
 def with_other_future(pool: Pool, first: int, rng: np.random.Generator) -> Pool:
-    """Return a market that is the same before a slot and different from it on."""
+    """Return a market that is the same before a slot, and different from that slot on."""
     spot_gpus, spot, on_demand = (
         pool.spot_gpus.copy(),
         pool.spot_usd_per_gpu_hour.copy(),

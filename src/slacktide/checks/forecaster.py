@@ -3,8 +3,8 @@
     from slacktide.checks import check_forecaster
     check_forecaster(MyForecaster())
 
-Each check takes a forecaster and one pool and raises CheckFailed with a sentence when the promise
-does not hold. A forecaster with `knows_the_future = True` is excused from not knowing it.
+Each check takes a forecaster and one pool, and raises CheckFailed with a sentence if the promise does not
+hold. Checks against knowing the future skip a forecaster with `knows_the_future = True`.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ ForecasterCheck = Callable[[Forecaster, Pool, np.random.Generator], None]
 
 HORIZON = 7
 LONG_SLOT_HOURS, LONG_SLOTS = 6.0, 400
-"""A hundred days in few slots, so that any honest window is full before half of it."""
-GROWTH = 1.02  # what a learner's memory may still gain then; counters get longer
+"""A hundred days in few slots, so that any sensible window of a learner is full after half of them."""
+GROWTH = 1.02  # the factor by which a learner's memory may still grow then, because its counters get longer
 
 
 def never_refuses(forecaster: Forecaster, pool: Pool, rng: np.random.Generator) -> None:
-    """A forecast is given before the first quote, after every quote, and for any horizon."""
+    """A learner forecasts before the first quote, after every quote, and for any horizon."""
     learner = _begin(forecaster, pool)
     for slot in range(-1, len(pool)):
         if slot >= 0:
@@ -54,7 +54,7 @@ def never_refuses(forecaster: Forecaster, pool: Pool, rng: np.random.Generator) 
 
 
 def forecasts_what_is_possible(forecaster: Forecaster, pool: Pool, rng: np.random.Generator) -> None:
-    """Prices are finite and not negative; GPUs are between none and the most seen so far."""
+    """Forecast prices are finite and not negative; GPUs are between 0 and the most seen so far."""
     table = forecast_table(forecaster, pool, HORIZON)
     if table.shape != (len(pool), HORIZON, 3):
         raise CheckFailed(f"a table must be slots x horizon x 3, got {table.shape} of {pool}")
@@ -70,7 +70,7 @@ def forecasts_what_is_possible(forecaster: Forecaster, pool: Pool, rng: np.rando
 
 
 def keeps_the_listed_price(forecaster: Forecaster, pool: Pool, rng: np.random.Generator) -> None:
-    """The on-demand price is forecast to stay: it is a list price, not a market's."""
+    """The on-demand price is forecast to stay the same, because it is a list price, not a market price."""
     if knows_the_future(forecaster):
         return
     listed = forecast_table(forecaster, pool, HORIZON)[:, :, 1]
@@ -104,7 +104,7 @@ def cannot_see_the_future(forecaster: Forecaster, pool: Pool, rng: np.random.Gen
 
 
 def fills_the_table_as_it_forecasts(forecaster: Forecaster, pool: Pool, rng: np.random.Generator) -> None:
-    """The table of a pool holds, as quotes, what the learner says slot by slot."""
+    """The table of forecasts for a whole pool agrees with what a learner forecasts slot by slot."""
     if knows_the_future(forecaster):
         return
     table = forecast_table(forecaster, pool, HORIZON)
@@ -119,7 +119,7 @@ def fills_the_table_as_it_forecasts(forecaster: Forecaster, pool: Pool, rng: np.
 
 
 def learns_many_as_it_learns_one_by_one(forecaster: Forecaster, pool: Pool, rng: np.random.Generator) -> None:
-    """A learner that takes in many quotes at once forecasts as if it had taken them one by one."""
+    """A learner that learns many quotes at once forecasts the same as one that learned them one by one."""
     many, single = _begin(forecaster, pool), _begin(forecaster, pool)
     if not isinstance(many, BulkLearner):
         return
@@ -136,7 +136,7 @@ def learns_many_as_it_learns_one_by_one(forecaster: Forecaster, pool: Pool, rng:
 
 
 def does_not_grow(forecaster: Forecaster, pool: Pool, rng: np.random.Generator) -> None:
-    """A learner can be pickled, and what it keeps stops growing: it may run for months."""
+    """A learner can be pickled, and its memory stops growing, because it may run for months."""
     learner = forecaster.begin(LONG_SLOT_HOURS, 0.0)
     sizes = []
     for slot in range(LONG_SLOTS):
@@ -156,12 +156,12 @@ FORECASTER_CHECKS: tuple[ForecasterCheck, ...] = (
 
 
 def check_forecaster(forecaster: Forecaster, *, examples: int = 12, seed: int = 0) -> None:
-    """Run every check on this many pools; raises CheckFailed at the first broken promise."""
+    """Run every check on `examples` pools; raises CheckFailed at the first broken promise."""
     run_all(FORECASTER_CHECKS, forecaster, lambda: pools(seed, examples), seed)
 
 
 def pools(seed: int, count: int) -> Iterator[Pool]:
-    """Yield pools to forecast: the unkind ones first, one of ten days, then random short ones."""
+    """Yield this many pools to forecast: constant ones first, one of ten days, then random short ones."""
     rng = np.random.default_rng(seed)
     unkind = (
         _flat(1, 2.0, 3),

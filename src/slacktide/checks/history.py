@@ -1,4 +1,4 @@
-"""A short life of a job in which everything happens once: events to try stores and readers of journals on."""
+"""Sample events, at least one of every kind, with which stores and readers of journals are tested."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STATE = JobState(
     spot_gpus=3, progress_gpu_hours=0.1 + 0.2, checkpointed_gpu_hours=5e-324, since_checkpoint_hours=-0.0,
     cost_usd=1.7976931348623157e308,
 )  # fmt: skip
-"""Numbers that are lost where they are not kept to the last bit."""
+"""Numbers that change unless every bit of them is kept."""
 
 STRETCH = Stretch(
     payer=JOB, use="work", slot=1, from_hours=0.5, to_hours=1.0, held_hours=0.5, pool="zone-a", spot_gpus=3,
@@ -65,7 +65,7 @@ HISTORY: tuple[Event, ...] = (
         at_hours=1.0, fleet="f00d",
         priced=Priced(STRETCH._replace(payer="fleet:f00d", use="boot"), Charge(usd=0.1 + 0.2)),
     ),
-    # As `json.dumps` writes it: a journal keeps the value, and gives its text back in that form.
+    # As `json.dumps` writes it: a journal keeps the JSON value, and returns its text in that form.
     events.Remembered(at_hours=1.0, fleet="f00d", memory='{"paths": [[1, "\\u00fc"]]}'),
     events.Remembered(at_hours=1.5, fleet="f00d", reserved_usd=12.5, usd_per_job_hour=0.75),
     events.Rented(
@@ -117,4 +117,4 @@ HISTORY: tuple[Event, ...] = (
     events.Reclaimed(at_hours=9.3, machine="i-1"),
     events.Closed(at_hours=9.3),
 )  # fmt: skip
-"""One event of every kind, in an order in which they could happen."""
+"""Events of every kind, in an order in which they could happen."""

@@ -3,8 +3,7 @@
     from slacktide.checks import check_policy
     check_policy(MyPolicy())
 
-Each check takes a policy and one case and raises CheckFailed with a sentence when the
-promise does not hold.
+Each check takes a policy and one case, and raises CheckFailed with a sentence if the promise does not hold.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ PolicyCheck = Callable[[Policy, Case, np.random.Generator], None]
 
 
 def requests_only_what_is_allowed(policy: Policy, case: Case, rng: np.random.Generator) -> None:
-    """A policy never requests more spot than is offered, nor a width the job may not have."""
+    """A policy never requests more spot than is offered, or a width that the job may not have."""
     for record in plain.run(case.job, case.pool, policy).slots:
         wanted, where = record.wanted, f"slot {record.slot} of {case}"
         if min(wanted.spot_gpus, wanted.on_demand_gpus) < 0:
@@ -42,7 +41,7 @@ def requests_only_what_is_allowed(policy: Policy, case: Case, rng: np.random.Gen
 
 
 def says_why(policy: Policy, case: Case, rng: np.random.Generator) -> None:
-    """Every decision names the rule that took it, in a value of the right type."""
+    """Every decision is an `Allocation` that names the rule behind it."""
     for record in plain.run(case.job, case.pool, policy).slots:
         if not isinstance(record.wanted, Allocation):
             raise CheckFailed(f"a decision must be an Allocation, got {record.wanted!r}")
@@ -51,7 +50,7 @@ def says_why(policy: Policy, case: Case, rng: np.random.Generator) -> None:
 
 
 def decides_the_same_for_the_same_view(policy: Policy, case: Case, rng: np.random.Generator) -> None:
-    """The same view gives the same decision, whatever was decided before, also after pickling."""
+    """The same view gives the same decision, in any order of decisions, and after pickling."""
     views = list(_views(policy, case))
     first = [decision_of(policy, view) for view in views]
     twin: Policy = pickle.loads(pickle.dumps(policy))
@@ -79,7 +78,7 @@ def cannot_see_the_future(policy: Policy, case: Case, rng: np.random.Generator) 
 
 
 def is_never_late_behind_the_guard(policy: Policy, case: Case, rng: np.random.Generator) -> None:
-    """Behind the deadline guard a job is in time wherever on demand from the start is in time."""
+    """With the deadline guard a job is on time if on demand from the start would be."""
     terms = physics.terms(case.job)
     alone = physics.on_demand_finish(terms, JobState(), 0.0, terms.fastest)
     if not case.job.on_time(alone) or case.job.max_cost_usd is not None:
@@ -94,7 +93,7 @@ def is_never_late_behind_the_guard(policy: Policy, case: Case, rng: np.random.Ge
 
 
 def runs_in_batch_as_it_does_plainly(policy: Policy, case: Case, rng: np.random.Generator) -> None:
-    """A policy with a compiled rule takes the same decisions, and costs the same, in a batch."""
+    """A policy with a compiled rule has the same costs and finish times in a batch as in plain runs."""
     if not batch.can_compile(policy, case.pool):
         return
     last = plain.last_start(case.job, case.pool)
@@ -115,7 +114,7 @@ POLICY_CHECKS: tuple[PolicyCheck, ...] = (
 
 
 def check_policy(policy: Policy, *, examples: int = 30, seed: int = 0) -> None:
-    """Run every check on this many random cases; raises CheckFailed at the first broken promise."""
+    """Run every check on `examples` random cases; raises CheckFailed at the first broken promise."""
     run_all(POLICY_CHECKS, policy, lambda: cases(seed, examples), seed)
 
 

@@ -1,9 +1,10 @@
-"""What every source of live prices must satisfy: plausible prices, in order, only of the zones requested.
+"""The contract of a feed, a source of live prices, as checks that anyone can run on their own.
 
     from slacktide.checks import check_feed
     check_feed(open_feed("aws:p5.48xlarge"), ["us-east-1a", "us-east-1b"])
 
-The checks send the real source a handful of requests, which cost nothing.
+Prices must be plausible, in order, and only of the zones requested. The checks send a handful of requests to
+the real source, which cost nothing.
 """
 
 from __future__ import annotations
@@ -21,19 +22,19 @@ from slacktide.core.errors import shown
 from slacktide.market.live.base import FeedRefused, FeedUnreachable, Price, PriceFeed, Prices
 
 NOWHERE = "no-such-zone-9z"
-CLOCKS_APART = timedelta(minutes=5)  # how far the clock of a source may be ahead of ours
+CLOCKS_APART = timedelta(minutes=5)  # how far a price may be dated after the request for it
 
 FeedCheck: TypeAlias = Callable[[PriceFeed, Sequence[str]], None]
 
 
 def check_feed(feed: PriceFeed, zones: Sequence[str]) -> None:
-    """Run all checks on zones of which the source has prices; raises CheckFailed with what does not hold."""
+    """Run every check on zones that have prices; raises CheckFailed at the first broken promise."""
     for check in FEED_CHECKS:
         check(feed, zones)
 
 
 def check_prices_now(feed: PriceFeed, zones: Sequence[str]) -> None:
-    """Without a time there is one price of each pool, the one that holds."""
+    """A request without a time returns one price for each pool, the current one."""
     answer = _fetched(feed, zones)
     must(answer.prices, f"a feed must have prices in {', '.join(zones)}, got none")
     often = [pool for pool, count in Counter(price.pool for price in answer.prices).items() if count > 1]
@@ -41,7 +42,7 @@ def check_prices_now(feed: PriceFeed, zones: Sequence[str]) -> None:
 
 
 def check_numbers(feed: PriceFeed, zones: Sequence[str]) -> None:
-    """Prices are amounts of money, in a named currency, of pools that have names."""
+    """Prices are finite and not negative, in a named currency, and of pools with printable names."""
     answer = _fetched(feed, zones)
     code = answer.currency
     must(len(code) == 3 and code.isupper(), f"a currency must be a code such as USD, got {shown(code)}")
@@ -54,7 +55,7 @@ def check_numbers(feed: PriceFeed, zones: Sequence[str]) -> None:
 
 
 def check_times(feed: PriceFeed, zones: Sequence[str]) -> None:
-    """Times have a zone, do not lie ahead, and go forward within a pool, each once."""
+    """Times have a time zone, are not in the future, and strictly increase within a pool."""
     answer = _fetched(feed, zones, _since(feed))
     aware = answer.requested_utc.tzinfo is not None
     must(aware, f"the time of the request must have a time zone, got {answer.requested_utc}")
@@ -71,7 +72,7 @@ def check_times(feed: PriceFeed, zones: Sequence[str]) -> None:
 
 
 def check_since(feed: PriceFeed, zones: Sequence[str]) -> None:
-    """With a time there is no more than the price that held then and the later ones, and none is missing."""
+    """A request with a time returns at most one price per pool from before it, and leaves out no pool."""
     since = _since(feed)
     past, now = _fetched(feed, zones, since), _fetched(feed, zones)
     for pool, times in _times(past).items():
@@ -84,7 +85,7 @@ def check_since(feed: PriceFeed, zones: Sequence[str]) -> None:
 
 
 def check_zones(feed: PriceFeed, zones: Sequence[str]) -> None:
-    """Only what was requested is returned, and nothing of a zone that does not exist."""
+    """Only pools of the requested zones are returned, and none for a zone that does not exist."""
     for zone in zones:
         prices = _fetched(feed, [zone]).prices
         fits = all(price.pool.startswith(zone) for price in prices)
@@ -97,7 +98,7 @@ def check_zones(feed: PriceFeed, zones: Sequence[str]) -> None:
 
 
 def check_history(feed: PriceFeed, zones: Sequence[str]) -> None:
-    """A feed says how far back it goes, and asking for more is no mistake."""
+    """A feed says how many days of past prices it has, and a request for more raises no unexpected error."""
     days = feed.history_days
     must(math.isfinite(days) and days >= 0, f"history_days must be >= 0 and finite, got {days}")
     _fetched(feed, zones, datetime.now(UTC) - timedelta(days=days + 3650))
@@ -110,7 +111,7 @@ def _fetched(feed: PriceFeed, zones: Sequence[str], since: datetime | None = Non
 
 @contextmanager
 def _expected_errors() -> Iterator[None]:
-    """Raise CheckFailed for an error that the follower of a feed does not expect."""
+    """Raise CheckFailed for any error but FeedRefused and FeedUnreachable, which are passed on."""
     try:
         yield
     except (FeedRefused, FeedUnreachable):

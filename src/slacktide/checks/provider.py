@@ -1,6 +1,7 @@
-"""What every provider of machines must satisfy: one machine for a ticket, ends that last, its own only.
+"""The contract of a provider of machines, as checks that anyone can run on their own.
 
-The checks rent real machines where a provider does: two at a time, each ended again.
+A ticket gives one machine, a machine that was ended stays ended, and an owner sees only its own. With a real
+provider the checks rent real machines, at most two at a time, and end them.
 """
 
 from __future__ import annotations
@@ -27,17 +28,17 @@ from slacktide.providers.base import (
     Unreachable,
 )
 
-PATIENCE_S = 300.0  # how long to wait for a machine to be listed or to go; far longer than it takes
+PATIENCE_S = 300.0  # how long to wait for a machine to be listed or to be gone; far longer than it takes
 LONGEST_CALL_S = 60.0
 LATE_S = 2.0
-"""How late lists of a provider may be: checks wait that long before they find something missing."""
+"""How far a provider's list may lag behind: checks wait that long before they rely on it."""
 
 Answer = TypeVar("Answer")
 MakeProvider: TypeAlias = Callable[[Renter], Provider]
 
 
 class ProviderTrial:
-    """A provider for one owner, and the requests to it."""
+    """A provider that is being checked, with one owner, and the requests to it."""
 
     def __init__(self, make: MakeProvider, spec: MachineKind, folder: Path) -> None:
         """Make the provider for a new owner."""
@@ -53,15 +54,15 @@ class ProviderTrial:
         return self._others[-1]
 
     def renew(self) -> None:
-        """Continue as another controller, which knows nothing but the journal."""
+        """Make the provider again, for the same owner, as a new controller would."""
         self.provider = self._make(self._renter)
 
     def request(self, ticket: str, spec: MachineKind) -> None:
-        """Rent, asking again while there is no answer; raises NoCapacity, Spent or Refused."""
+        """Request a machine, again while the provider is unreachable; raises NoCapacity, Spent or Refused."""
         self._answer(lambda: self.provider.rent(ticket, spec))
 
     def rent(self, ticket: str) -> None:
-        """Rent a machine, which there must be."""
+        """Request a machine; raises CheckFailed if there is none."""
         try:
             self.request(ticket, self.spec)
         except (NoCapacity, Spent, Refused) as error:
@@ -76,15 +77,15 @@ class ProviderTrial:
         return self._answer(self.provider.machines)
 
     def surveyed(self, provider: Surveying) -> set[str]:
-        """Return the ids of this owner's machines as a survey has them."""
+        """Return the ids of this owner's machines in a survey of all owners."""
         return {machine.id for machine in self._answer(provider.everyones).get(self._renter.owner, ())}
 
     def is_alive(self, ticket: str) -> bool:
-        """Whether a machine of this ticket is listed as alive."""
+        """Whether a machine with this ticket is listed as alive."""
         return any(machine.alive for machine in self.listed() if machine.ticket == ticket)
 
     def alive(self, ticket: str) -> Machine:
-        """Wait for the machine of a ticket."""
+        """Wait until a machine with this ticket is listed as alive, and return it; raises CheckFailed."""
 
         def there() -> list[Machine]:
             return [machine for machine in self.listed() if machine.ticket == ticket and machine.alive]
@@ -93,23 +94,25 @@ class ProviderTrial:
         return wait_until(there, bool, words, PATIENCE_S)[0]
 
     def until(self, holds: Callable[[], bool], words: str) -> None:
-        """Look until something holds; raises CheckFailed if it never does."""
+        """Wait until a condition holds; raises CheckFailed with these words if it never does."""
         wait_until(holds, bool, words, PATIENCE_S)
 
     def settle(self) -> None:
-        """Wait as long as a list may be late."""
+        """Wait until a change must be in the provider's list."""
         time.sleep(LATE_S)
 
     def close(self) -> None:
-        """End all that was rented, as well as the provider can."""
+        """End everything that was rented, as far as the provider works."""
         for trial in (self, *self._others):
-            with suppress(CheckFailed, SlacktideError):  # what was found to be wrong has been reported
+            with suppress(
+                CheckFailed, SlacktideError
+            ):  # the failure that was found first is the one to report
                 ids = [machine.id for machine in trial.listed() if machine.state != "gone"]
                 if ids:
                     trial.end(*ids)
 
     def _answer(self, call: Callable[[], Answer]) -> Answer:
-        """Call until there is an answer; raises CheckFailed for one that a provider must not give."""
+        """Call until the provider is reachable; raises CheckFailed for slow calls and unexpected errors."""
         give_up = time.monotonic() + PATIENCE_S
         while True:
             began = time.monotonic()
@@ -135,7 +138,7 @@ class ProviderTrial:
 
 @contextmanager
 def provider_trial(make: MakeProvider, spec: MachineKind) -> Iterator[ProviderTrial]:
-    """Put a provider on trial, and end what it rented."""
+    """Make a provider to check, and end what it rented afterwards."""
     with tempfile.TemporaryDirectory() as folder, closing(ProviderTrial(make, spec, Path(folder))) as trial:
         yield trial
 
@@ -144,9 +147,9 @@ ProviderCheck: TypeAlias = Callable[[ProviderTrial], None]
 
 
 def check_provider(make: MakeProvider, spec: MachineKind) -> None:
-    """Run all checks on machines of one kind; raises CheckFailed with what does not hold.
+    """Run all checks with machines of one kind; raises CheckFailed at the first broken promise.
 
-    `make` makes the provider for a renter: twice for the same one, it must find the same machines.
+    `make` makes the provider for a renter; if called twice for the same one, it must find the same machines.
     """
     for check in PROVIDER_CHECKS:
         with provider_trial(make, spec) as trial:
@@ -154,7 +157,7 @@ def check_provider(make: MakeProvider, spec: MachineKind) -> None:
 
 
 def check_renting(trial: ProviderTrial) -> None:
-    """What is rented comes to be listed, with its ticket and as what was requested."""
+    """A machine that was rented is listed, with its ticket, as the kind that was requested."""
     trial.rent("1")
     machine = trial.alive("1")
     must(machine.id, "a machine must have an id, got an empty one")
@@ -164,7 +167,7 @@ def check_renting(trial: ProviderTrial) -> None:
 
 
 def check_asking_again(trial: ProviderTrial) -> None:
-    """The same ticket gives one machine, however often it is requested."""
+    """A ticket gives one machine, however often it is requested."""
     for _ in range(3):
         trial.rent("1")
     trial.alive("1")
@@ -183,7 +186,7 @@ def check_two(trial: ProviderTrial) -> None:
 
 
 def check_ending(trial: ProviderTrial) -> None:
-    """What is ended goes, what is not stays, and ending again or nothing is no mistake."""
+    """Only the machine that is ended goes; ending it again, or ending nothing, raises no error."""
     trial.rent("1")
     trial.rent("2")
     first, second = trial.alive("1"), trial.alive("2")
@@ -195,7 +198,7 @@ def check_ending(trial: ProviderTrial) -> None:
 
 
 def check_owners(trial: ProviderTrial) -> None:
-    """An owner sees its own machines only, and the same ticket of another one is another machine."""
+    """An owner sees only its own machines, and the same ticket of another owner is another machine."""
     trial.rent("1")
     first, other = trial.alive("1"), trial.another()
     must(
@@ -210,7 +213,7 @@ def check_owners(trial: ProviderTrial) -> None:
 
 
 def check_another_controller(trial: ProviderTrial) -> None:
-    """A provider that is made anew finds what is there, and its tickets give no second machine."""
+    """A provider that is made again finds its machines, and their tickets give no second machine."""
     trial.rent("1")
     before = trial.alive("1")
     trial.renew()
@@ -224,7 +227,7 @@ def check_another_controller(trial: ProviderTrial) -> None:
 
 
 def check_refusal(trial: ProviderTrial) -> None:
-    """What cannot be had is refused in words that say so, and leaves no machine."""
+    """A machine that cannot exist may raise only NoCapacity or Refused, and then there must be none."""
     nowhere = trial.spec._replace(pool="no-such-zone/no-such-machine")
     try:
         trial.request("1", nowhere)
@@ -234,7 +237,7 @@ def check_refusal(trial: ProviderTrial) -> None:
 
 
 def check_survey(trial: ProviderTrial) -> None:
-    """A provider that finds every owner's machines names them by owner, and leaves out what is gone."""
+    """A provider that can list the machines of all owners names them by owner, without those gone."""
     provider = trial.provider
     if isinstance(provider, Surveying):
         trial.rent("1")

@@ -3,8 +3,8 @@
     from slacktide.checks import check_store
     check_store(lambda: MyStore(...), again=lambda store: MyStore(store.place))
 
-Each check takes a new, empty store, and a way to open the same journal once more where there is one; it
-raises CheckFailed with a sentence when the promise does not hold.
+Each check takes a new, empty store, and a function that opens the same journal once more, or None. It raises
+CheckFailed with a sentence if the promise does not hold.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ MANY = 2500  # more events than a store is likely to fetch at once
 
 
 def gives_back_what_it_was_given(store: Store, again: Again | None) -> None:
-    """Events of every kind come back unchanged, floats to the last bit, and as append said."""
-    # By their repr, because 0.0 equals -0.0; taken before, because a store may keep the events it was given.
+    """Events of every kind are read unchanged, floats to the last bit, and as `append` returned them."""
+    # Compared by repr, because 0.0 equals -0.0; taken first, because a store may keep the objects themselves.
     given = [repr(event) for event in HISTORY]
     said, found = store.append(HISTORY), list(store.read())
     _must_equal(said, found, "what append returns and what is read")
@@ -38,7 +38,7 @@ def gives_back_what_it_was_given(store: Store, again: Again | None) -> None:
 
 
 def keeps_the_order(store: Store, again: Again | None) -> None:
-    """Numbers begin above 0 and grow from event to event, over batches of any size and empty ones."""
+    """Numbers of events begin above 0 and grow from event to event, over batches of any size, even empty."""
     _must_equal(store.last_seq(), 0, "the last number of an empty journal")
     said = [record for size in (1, 0, 3, MANY) for record in store.append(_requested(size))]
     numbers = [record.seq for record in said]
@@ -49,7 +49,7 @@ def keeps_the_order(store: Store, again: Again | None) -> None:
 
 
 def reads_on_from_a_number(store: Store, again: Again | None) -> None:
-    """Reading after a number gives what came later, all of it and nothing else."""
+    """Reading after a number returns all later events and no others."""
     said = store.append(HISTORY)
     for index, record in enumerate(said):
         _must_equal(list(store.read(after=record.seq)), said[index + 1 :], f"events after {record.seq}")
@@ -58,7 +58,7 @@ def reads_on_from_a_number(store: Store, again: Again | None) -> None:
 
 
 def reads_one_job(store: Store, again: Again | None) -> None:
-    """Reading one job gives its events alone; the empty name is the controller's."""
+    """Reading one job returns only its events; the empty name stands for events without a job."""
     said = store.append(HISTORY)
     for job in (JOB, "", "other", "no-such-job", "%"):
         wanted = [record for record in said if record.event.job == job]
@@ -68,7 +68,7 @@ def reads_one_job(store: Store, again: Again | None) -> None:
 
 
 def writes_all_or_none(store: Store, again: Again | None) -> None:
-    """A batch that cannot be written whole leaves nothing, and the next one is written as usual."""
+    """A batch that cannot be written as a whole leaves nothing, and the next one is written as usual."""
     said = store.append(_requested(2))
     _must_refuse(store, lambda: iter([*_requested(3), CancellationAsked(at_hours=math.nan)]), InputError)
     _must_refuse(store, _breaking, ZeroDivisionError)
@@ -78,7 +78,7 @@ def writes_all_or_none(store: Store, again: Again | None) -> None:
 
 
 def ends_though_events_are_appended_while_reading(store: Store, again: Again | None) -> None:
-    """A reader sees what stood there when it began, so that it may append what it concludes."""
+    """A reader gets the events that were there when it began, so that it may append while reading."""
     said = store.append(_requested(MANY))
     seen: list[Record] = []
     for record in store.read():
@@ -90,7 +90,7 @@ def ends_though_events_are_appended_while_reading(store: Store, again: Again | N
 
 
 def shares_the_journal(store: Store, again: Again | None) -> None:
-    """Two who opened the same journal see each other's events at once, under the same numbers."""
+    """Two stores of the same journal see each other's events at once, with the same numbers."""
     if again is None:
         return
     with again(store) as other:
@@ -102,7 +102,7 @@ def shares_the_journal(store: Store, again: Again | None) -> None:
 
 
 def remembers(store: Store, again: Again | None) -> None:
-    """What was written is there when the journal is opened again."""
+    """Events are still there when the journal is closed and opened again."""
     if again is None:
         return
     said = store.append(HISTORY)
@@ -114,7 +114,7 @@ def remembers(store: Store, again: Again | None) -> None:
 
 
 def keeps_a_snapshot(store: Store, again: Again | None) -> None:
-    """The newest snapshot comes back to a reader of its form and to no other; events stay the same."""
+    """The newest snapshot is returned to a reader that asks for its form, and to no other; events stay."""
     said, newest = store.append(HISTORY), Snapshot(2, "form", b"\0\xffnewest")
     _must_equal(store.latest("form"), None, "the snapshot of a journal that has none")
     for snapshot in (Snapshot(1, "form", b"older"), newest):
@@ -128,7 +128,7 @@ def keeps_a_snapshot(store: Store, again: Again | None) -> None:
 
 
 def raises_nothing_for_a_snapshot_it_cannot_keep(store: Store, again: Again | None) -> None:
-    """A snapshot that cannot be kept is not; nothing is raised, because a run must not end for it."""
+    """A store that cannot keep a snapshot raises nothing, because that must not end a run."""
     store.close()
     try:
         store.snapshot(Snapshot(1, "form", b"body"))
@@ -137,7 +137,7 @@ def raises_nothing_for_a_snapshot_it_cannot_keep(store: Store, again: Again | No
 
 
 def can_be_closed(store: Store, again: Again | None) -> None:
-    """Closing twice does no harm; using it afterwards is refused in our words."""
+    """A store may be closed twice; using it afterwards raises a SlacktideError."""
     store.close()
     store.close()
     for use in (lambda: store.append(_requested(1)), store.last_seq, lambda: list(store.read())):
@@ -156,9 +156,9 @@ STORE_CHECKS: tuple[StoreCheck, ...] = (
 
 
 def check_store(make: Callable[[], Store], again: Again | None = None) -> None:
-    """Run every check, each on a new store; raises CheckFailed at the first broken promise.
+    """Run every check on a new store; raises CheckFailed at the first broken promise.
 
-    `again` opens the journal of a store once more; leave it out for a store that cannot be shared.
+    `again` opens the journal of a store once more; leave it out if a journal can be opened only once.
     """
     for check in STORE_CHECKS:
         with make() as store:

@@ -1,4 +1,4 @@
-"""A back end on trial: made afresh in a folder of its own, with a market clock that is turned by hand."""
+"""A back end that is being checked: a new one in a folder of its own, with a clock that the checks set."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ Make: TypeAlias = Callable[[BackendPlace], Backend]
 
 
 class BackendTrial:
-    """A back end, its orders, and the looks at it."""
+    """A back end that is being checked, and the requests to it."""
 
     def __init__(self, make: Make, folder: Path) -> None:
         """Make the back end; its files go into the folder."""
         self.hours = 0.0
-        """The market's time, which the checks turn by hand."""
+        """The time on the market's clock, which the checks set."""
         self._make, self._folder = make, folder
         owner = uuid.uuid4().hex
         self._place = BackendPlace(
@@ -45,7 +45,7 @@ class BackendTrial:
         self.backend.enter(replace(launch, secrets=tuple(SECRET)))
 
     def renew(self) -> None:
-        """Continue as another controller, which knows nothing but the journal."""
+        """Close the back end and make it again in the same place, as a new controller would."""
         self.backend.close()
         self.backend = self._make(self._place)
 
@@ -53,11 +53,11 @@ class BackendTrial:
         return self.backend.look([JOB])[JOB]
 
     def until(self, condition: Callable[[BackendStatus], object], words: str) -> BackendStatus:
-        """Look until something holds, and return what was seen then; raises CheckFailed if it never does."""
+        """Look until a condition holds, and return that status; raises CheckFailed if it never does."""
         return wait_until(self.look, condition, words, PATIENCE_S)
 
     def held(self, order: Order, times: int = 1) -> BackendStatus:
-        """Order, and wait until it is so."""
+        """Give an order this many times, wait until its GPUs are held, and return that status."""
         for _ in range(times):
             self.backend.hold(order)
         wanted = order.attempt, order.spot_gpus, order.on_demand_gpus, 0
@@ -67,7 +67,7 @@ class BackendTrial:
         )
 
     def let_go(self, order: Order) -> BackendStatus:
-        """Order that everything ends, and wait until it has."""
+        """Order everything to end, wait until it has, and return that status."""
         self.backend.hold(order._replace(ending=True))
         return self.until(lambda facts: facts.gone, "an order to end must lead to nothing being held")
 
@@ -82,7 +82,7 @@ class BackendTrial:
         return [line.decode().rstrip("\n") for line in self.log(rank).read(0)]
 
     def until_printed(self, line: str, ranks: range) -> None:
-        """Wait until these workers of the first attempt have printed a line."""
+        """Wait until each of these workers of the first attempt has printed this line."""
         wanted = {(1, rank) for rank in ranks}
 
         def has_printed(_: BackendStatus) -> bool:
@@ -92,14 +92,14 @@ class BackendTrial:
         self.until(has_printed, f"what every worker prints must be in its log: {line!r}")
 
     def close(self) -> None:
-        """End everything, as well as the back end can, and close it."""
-        with suppress(CheckFailed, SlacktideError):  # what was found to be wrong has been reported
+        """End everything, as far as the back end works, and close it."""
+        with suppress(CheckFailed, SlacktideError):  # the failure that was found first is the one to report
             self.let_go(ORDER._replace(attempt=99))
         self.backend.close()
 
 
 @contextmanager
 def backend_trial(make: Make) -> Iterator[BackendTrial]:
-    """Put a back end on trial in a folder that is removed afterwards."""
+    """Make a back end to check, in a folder that is removed afterwards."""
     with tempfile.TemporaryDirectory() as folder, closing(BackendTrial(make, Path(folder))) as trial:
         yield trial

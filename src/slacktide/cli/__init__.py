@@ -1,4 +1,4 @@
-"""The command line: arguments to requests, results to text or JSON.
+"""The command line: turns arguments into requests, and results into text or JSON.
 
 Nothing but click is imported until a command runs, so that `slacktide --help` is instant.
 """
@@ -57,22 +57,22 @@ COMMANDS = {
     "token": ("server", "Create, list and revoke the tokens of a journal's server."),
     "why": ("jobs", "Explain in plain sentences why a job holds the GPUs it holds."),
 }
-"""Our own commands, each with its module of `slacktide.cli.commands` and its sentence."""
+"""Our own commands, each with its module in `slacktide.cli.commands` and its sentence in the help."""
 
 ARGUMENTS = "slacktide.arguments"
-"""The key under which a context keeps the arguments after the name of the program."""
+"""The key of `Context.meta` under which the arguments after the program's name are kept."""
 GROUP = "slacktide.commands"
-"""The entry points that other packages bring as commands, click commands each.
+"""The entry-point group in which other packages register click commands.
 
-`slacktide --help` imports the module of each to print its sentence, so that module imports at its top nothing
-heavier than click; what a command needs, it imports when it runs.
+`slacktide --help` imports the module of each to print its sentence, so such a module should import nothing
+heavier than click at its top, and everything else when the command runs.
 """
 SENTENCE_LENGTH = 100  # the most characters of a plug-in's sentence that the list of commands shows
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # errors of output into a file that cannot grow any more
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # errors when an output file cannot grow any more
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are imported only when they are called; packages may add some, as plug-ins."""
+    """A group whose commands are imported only when they are called; other packages may add commands."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted({*COMMANDS, *plugins()})
@@ -91,7 +91,7 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
             ctx.fail(unknown_name("a command", args[0], self.list_commands(ctx)))
-        # The group runs before its command parses these, and must know whether they request help.
+        # `slacktide` below runs before the command parses these, and must know whether they ask for help.
         ctx.meta[ARGUMENTS] = args
         return super().resolve_command(ctx, args)
 
@@ -106,7 +106,7 @@ class LazyGroup(click.Group):
         for name, entry in plugins().items():
             try:
                 sentences[name] = load_plugin(entry).get_short_help_str(SENTENCE_LENGTH)
-            except InputError as error:  # the reason is listed in its place
+            except InputError as error:  # the list shows the error instead of the sentence
                 sentences[name] = str(error)
         sentences |= {name: sentence for name, (_, sentence) in COMMANDS.items()}
         with formatter.section("Commands"):
@@ -114,7 +114,7 @@ class LazyGroup(click.Group):
 
 
 def plugins() -> dict[str, EntryPoint]:
-    """Return the commands of installed packages by their names."""
+    """Return the commands that other installed packages add, by name."""
     from importlib.metadata import entry_points
 
     return {entry.name: entry for entry in entry_points(group=GROUP)}
@@ -154,9 +154,9 @@ def run(args: list[str] | None = None) -> int:
     """Run the command line and return its exit code; a deliberate error is one line on stderr."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # paths may contain bytes that are not text
+            stream.reconfigure(errors="backslashreplace")  # paths may contain bytes that cannot be decoded
     try:
-        # Not standalone: click would exit by itself, with its own codes and a traceback for our errors.
+        # Standalone, click would exit with its own codes and print a traceback for our errors.
         result: Any = slacktide.main(args=args, prog_name="slacktide", standalone_mode=False)
     except click.exceptions.Abort:
         _complain("slacktide: interrupted")
@@ -178,7 +178,7 @@ def run(args: list[str] | None = None) -> int:
 
 
 def _complain(message: str) -> None:
-    """Print a line on stderr, if it can still be written: the exit code reports the failure, too."""
+    """Print a line on stderr; if nobody reads it any more, the exit code still reports the failure."""
     from slacktide.cli.shared.output import say
 
     with suppress(BrokenPipeError):

@@ -298,10 +298,7 @@ def check_headers(scope: Scope) -> None:
 
 
 def is_from_here(headers: Mapping[str, str], *, needed: bool) -> bool:
-    """Whether a request comes from our own pages, as its browser says.
-
-    `needed`: what to require of a request that does not say; False accepts it.
-    """
+    """Whether a request comes from our own pages; unless `needed`, also if its headers do not say."""
     site, origin = headers.get("sec-fetch-site"), headers.get("origin")
     if site not in (None, "same-origin"):
         return False

@@ -77,10 +77,7 @@ class JournalReader:
         fleet: FleetText | None = None,
         market: str | None = None,
     ) -> None:
-        """Open a journal; uploaded files of a job are kept for `keep_days` after its end.
-
-        `fleet` and `market` are those of the server; None if it has none of its own.
-        """
+        """Open a journal, with the server's own fleet and market, if any; see `Address` for `keep_days`."""
         self.path, self.paths = path, ServerPaths(path, market, fleet and fleet.path)
         self.store = SqliteStore(path, create=False)
         self.uploads = Uploads(runs_of(path), fleet)

@@ -3,7 +3,7 @@
     from slacktide.checks import check_allocator
     check_allocator(MyAllocator())
 
-Each check takes an allocator and one case and raises CheckFailed with a sentence when the promise does not
+Each check takes an allocator and one case, and raises CheckFailed with a sentence if the promise does not
 hold. A case is a stream of jobs at one price, or, for allocators that declare `needs_market`, jobs with
 deadlines on a market: spot and on-demand GPUs in pools, and a budget.
 """
@@ -46,12 +46,12 @@ from slacktide.results.stream import StreamRun
 from slacktide.simulation.fleet.market_kernel import Orders
 from slacktide.simulation.fleet.run import RunOptions, Watch, run_events
 
-ROUNDING_SHARE = 1e-9  # sums of money may be off by this share
-CALLS = ("decide", "learn", "rent_gpus", "admit")  # what an allocator is called for in a run
+ROUNDING_SHARE = 1e-9  # sums of money may exceed a budget by this share
+CALLS = ("decide", "learn", "rent_gpus", "admit")  # the methods of an allocator that a run calls
 
 
 class AnyCase(Protocol):
-    """Jobs for an allocator, on a market or at one price."""
+    """Jobs for an allocator, on a market or at one price: a `SiteCase` or a `StreamCase`."""
 
     @property
     def fleet(self) -> Fleet:
@@ -59,16 +59,16 @@ class AnyCase(Protocol):
         ...
 
     def run(self, allocator: AnyAllocator, watch: Watch | None = None) -> object:
-        """Run the case; `watch` is called with each view and what was decided."""
+        """Run the case; `watch` is called with each view and the decision made on it."""
         ...
 
     def with_other_future(self, rng: np.random.Generator) -> tuple[AnyCase, float, str] | None:
-        """Return a case that agrees with this one until a time, and what comes then; None if too short."""
+        """Return a case that differs only after a time, that time, and words for it; None if too short."""
         ...
 
 
 class Decision(NamedTuple):
-    """What was decided when, for whom: widths, or pools with their GPUs of both kinds."""
+    """When an allocator decided, about which jobs, and what: widths, or pools with their GPUs."""
 
     now_hours: float
     ids: list[int]
@@ -76,7 +76,7 @@ class Decision(NamedTuple):
 
 
 def decisions(allocator: AnyAllocator, case: AnyCase) -> list[Decision]:
-    """Return all that an allocator decides."""
+    """Run a case, and return all decisions of the allocator."""
     found: list[Decision] = []
 
     def look(view: FleetView, decided: Ints | Orders) -> None:
@@ -89,9 +89,9 @@ def decisions(allocator: AnyAllocator, case: AnyCase) -> list[Decision]:
 def must_agree(
     one: Sequence[Decision], other: Sequence[Decision], message: str, until_hours: float = np.inf
 ) -> None:
-    """Raise CheckFailed with this message unless all that was decided up to a time is the same."""
+    """Raise CheckFailed with this message unless all decisions up to a time are the same."""
     left, right = ([made for made in all_of if made.now_hours <= until_hours] for all_of in (one, other))
-    # The first difference says more than two numbers of decisions, so it comes first.
+    # The first difference says more than different numbers of decisions, so it is reported first.
     for before, after in zip(left, right, strict=False):
         if before != after:
             raise CheckFailed(f"{message}, got {before} and {after}")
@@ -100,7 +100,7 @@ def must_agree(
 
 @dataclass(frozen=True, slots=True)
 class StreamCase:
-    """A fleet and a stream of its jobs."""
+    """A fleet, and a stream of its jobs at one price."""
 
     fleet: Fleet
     stream: Stream
@@ -109,14 +109,14 @@ class StreamCase:
         return f"{len(self.stream)} jobs of {self.fleet}"
 
     def run(self, allocator: AnyAllocator, watch: Watch | None = None) -> StreamRun:
-        """Run the case; one that cannot be followed breaks its contract."""
+        """Run the case; raises CheckFailed for decisions that cannot be carried out."""
         try:
             return run_events(self.stream, self.fleet, allocator, RunOptions(watch=watch))
         except InputError as error:
             raise CheckFailed(f"{error}, in {self}") from error
 
     def with_other_future(self, rng: np.random.Generator) -> tuple[AnyCase, float, str] | None:
-        """Return a case in which other jobs come from a job on, at other times."""
+        """Return a case in which the jobs from some job on are others, at other times."""
         stream = self.stream
         if len(stream) < 3:
             return None
@@ -139,7 +139,7 @@ SiteCheck = Callable[[AnyAllocator, SiteCase, np.random.Generator], None]
 def decides_the_same_again(allocator: AnyAllocator, case: AnyCase, rng: np.random.Generator) -> None:
     """The same jobs get the same decisions, whatever ran before, also after pickling."""
     first = decisions(allocator, case)
-    # Made after the first run, so that what that left behind in the allocator travels with the copy.
+    # Made after the first run, so that the copy includes anything that run left behind in the allocator.
     twin: AnyAllocator = pickle.loads(pickle.dumps(allocator))
     for again in (allocator, twin):
         must_agree(first, decisions(again, case), f"the same jobs must get the same decisions in {case}")
@@ -154,13 +154,13 @@ def cannot_see_the_future(allocator: AnyAllocator, case: AnyCase, rng: np.random
 
 
 def continues_from_what_it_saved(allocator: AnyAllocator, case: AnyCase, rng: np.random.Generator) -> None:
-    """What an allocator saves at any moment is all that a new one needs to decide the same."""
+    """What an allocator saves at any moment is enough for a new one to continue with the same decisions."""
     run = begin(allocator, case.fleet)
     if not isinstance(run, Remembering):
         if isinstance(run, Learning):
             raise CheckFailed(f"an allocator that learns must have remember and recall, got {run!r} without")
         return
-    # Call 0 never comes: this one is never replaced, and only counts its calls.
+    # There is no call 0: this allocator is never replaced, and only counts its calls.
     stayed = moving(allocator, case.fleet, at=0)
     first = decisions(stayed, case)
     moved = moving(allocator, case.fleet, at=int(rng.integers(1, stayed.calls + 1)))
@@ -169,25 +169,25 @@ def continues_from_what_it_saved(allocator: AnyAllocator, case: AnyCase, rng: np
 
 
 class Moving:
-    """Runs an allocator that saves what it learned; after one of its calls a new one continues from that."""
+    """Runs an allocator, and after call number `at` replaces it with a new one that recalls what it saved."""
 
     def __init__(self, allocator: AnyAllocator, fleet: Fleet, at: int) -> None:
         self.allocator, self.fleet, self.at = allocator, fleet, at
         self.calls = 0
-        """How often the allocator was called so far, for whatever."""
+        """How often a method of the allocator was called so far."""
         self.run: Any = begin(allocator, fleet)
         self.needs_sizes = needs_sizes(self.run)
 
     def decide(self, view: FleetView) -> Any:
-        """Decide as the allocator does; its other calls are passed on alike, where it has them."""
+        """Decide as the allocator does; `moving` adds its other methods in the same way."""
         return self.called("decide", view)
 
     def called(self, name: str, *given: Any) -> Any:
-        """Pass on a call, and replace the allocator if it was the one."""
+        """Pass on a call, and then replace the allocator if it was call number `at`."""
         answer = getattr(self.run, name)(*given)
         self.calls += 1
         if self.calls == self.at:
-            # Through JSON, as the journal keeps it: tuples come back as lists, and no NaN is taken.
+            # Through JSON, as in a journal: tuples come back as lists, and NaN is not allowed.
             saved = json.dumps(self.run.remember(), allow_nan=False)
             self.run = begin(self.allocator, self.fleet)
             self.run.recall(json.loads(saved))
@@ -195,13 +195,13 @@ class Moving:
 
 
 def moving(allocator: AnyAllocator, fleet: Fleet, at: int) -> Moving:
-    """Return the allocator, to be replaced after this many calls; it can do what the allocator can."""
+    """Return a `Moving` with those methods that the allocator has; it is replaced after call number `at`."""
     run = begin(allocator, fleet)
 
     def passed_on(name: str) -> Callable[..., Any]:
         return lambda self, *given: self.called(name, *given)
 
-    # What an allocator can do is seen by what its class has, so each gets a class of its own.
+    # A run finds out what an allocator can do from the methods of its class, so each gets its own class.
     can: dict[str, Any] = {name: passed_on(name) for name in CALLS if hasattr(run, name)}
     if isinstance(run, Learning):
         can["wake_hours"] = property(lambda self: float(self.run.wake_hours))
@@ -212,7 +212,7 @@ def moving(allocator: AnyAllocator, fleet: Fleet, at: int) -> Moving:
 def requests_only_what_is_allowed(
     allocator: AnyAllocator, case: StreamCase, rng: np.random.Generator
 ) -> None:
-    """Every job gets one whole width, 0 or one its class may have; a cluster is never shared out twice."""
+    """Every job gets 0 GPUs or a width of its class; an allocator that sizes a cluster stays within it."""
     sized = isinstance(begin(allocator, case.fleet), Sizing)
 
     def look(view: FleetView, widths: Ints) -> None:
@@ -230,14 +230,14 @@ def requests_only_what_is_allowed(
 
 
 def finishes_every_job(allocator: AnyAllocator, case: StreamCase, rng: np.random.Generator) -> None:
-    """No job waits forever."""
+    """Every job finishes: none waits forever."""
     run = case.run(allocator)
     finished = np.isfinite(run.response_hours).all()
     must(finished, f"every job must finish eventually, got one that never does in {case}")
 
 
 def does_not_know_sizes(allocator: AnyAllocator, case: StreamCase, rng: np.random.Generator) -> None:
-    """An allocator that does not declare `needs_sizes` decides the same, however much work jobs have left."""
+    """An allocator without `needs_sizes` decides the same, however much work its jobs have left."""
     if needs_sizes(allocator):
         return
     until = float(rng.uniform(0.3, 1.0)) * case.stream.hours
@@ -248,11 +248,11 @@ def does_not_know_sizes(allocator: AnyAllocator, case: StreamCase, rng: np.rando
 
 
 def _larger(case: StreamCase, run: StreamRun, until: float) -> StreamCase:
-    """Return a case in which the last phase of jobs that are not done by a time is longer."""
+    """Return a case in which jobs that are not done by a time have more work."""
     stream = case.stream
     done = stream.arrival_hours + run.response_hours <= until
     phased = np.array([len(one.phases) > 1 for one in case.fleet.classes])[stream.class_index]
-    # A size scales all phases, and an earlier one may have been seen to end: those jobs are left alone.
+    # Jobs with several phases keep their size: it scales all phases, and the end of one may have been seen.
     size = np.where(done | phased, stream.size, stream.size * 3.0)
     return StreamCase(case.fleet, Stream(stream.arrival_hours, stream.class_index, size))
 
@@ -260,7 +260,7 @@ def _larger(case: StreamCase, run: StreamRun, until: float) -> StreamCase:
 def requests_only_widths_and_pools_of_a_job(
     allocator: AnyAllocator, case: SiteCase, rng: np.random.Generator
 ) -> None:
-    """Every job gets nothing, or a width that it may have in a pool that it may be in."""
+    """Every job gets no GPUs, or a width that it may have in a pool that it may be in."""
 
     def look(view: FleetView, orders: Orders) -> None:
         site = _site(view)
@@ -281,7 +281,7 @@ def requests_only_widths_and_pools_of_a_job(
 def never_wants_more_spot_than_is_offered(
     allocator: AnyAllocator, case: SiteCase, rng: np.random.Generator
 ) -> None:
-    """What all jobs together want of a pool is there: a promise that rests on a wish must not see it cut."""
+    """All jobs together want no more spot of a pool than it offers, so that none gets less than decided."""
 
     def look(view: FleetView, orders: Orders) -> None:
         pools = _site(view).pools
@@ -297,7 +297,7 @@ def never_wants_more_spot_than_is_offered(
 
 
 def finishes_every_job_in_the_end(allocator: AnyAllocator, case: SiteCase, rng: np.random.Generator) -> None:
-    """While there is money no job waits forever on a market that has plenty of spot in the end."""
+    """With enough money, every admitted job finishes on a market that has plenty of spot in the end."""
     calm = case.calmed()
     run = calm.run(allocator)
     finished = np.isfinite(run.finish_hours[run.admitted]).all()
@@ -305,7 +305,7 @@ def finishes_every_job_in_the_end(allocator: AnyAllocator, case: SiteCase, rng: 
 
 
 def keeps_hard_deadlines(allocator: AnyAllocator, case: SiteCase, rng: np.random.Generator) -> None:
-    """Jobs that an allocator admits end in time; for one that promises deadlines, all that can."""
+    """Admitted jobs meet hard deadlines; an allocator that promises deadlines meets all feasible ones."""
     admits = isinstance(begin(allocator, case.fleet), Admitting)
     if not (admits or keeps_deadlines(allocator)):
         return
@@ -321,9 +321,9 @@ def keeps_hard_deadlines(allocator: AnyAllocator, case: SiteCase, rng: np.random
 def keeps_deadlines_with_few_on_demand_gpus(
     allocator: AnyAllocator, case: SiteCase, rng: np.random.Generator
 ) -> None:
-    """An allocator that admits jobs keeps its deadlines also where a fleet may hold few GPUs on demand.
+    """An allocator that admits jobs keeps their deadlines even if the fleet may hold few on-demand GPUs.
 
-    No allocator is given more of them than the fleet may hold.
+    No allocator holds more of them than the fleet may.
     """
     few = case.with_few_on_demand_gpus(rng)
     quota = few.scene.on_demand_gpus
@@ -338,7 +338,7 @@ def keeps_deadlines_with_few_on_demand_gpus(
 
 
 def keeps_to_the_budget(allocator: AnyAllocator, case: SiteCase, rng: np.random.Generator) -> None:
-    """One that admits jobs or decides by a price of money never spends more than a period's budget."""
+    """An allocator that admits jobs or puts a price on money never spends more than a period's budget."""
     if not isinstance(begin(allocator, case.fleet), Admitting | Pricing):
         return
     most = case.run(allocator).most_spent_share
@@ -363,9 +363,9 @@ SITE_CHECKS: tuple[SiteCheck, ...] = (
 
 
 def check_allocator(allocator: AnyAllocator, *, examples: int = 20, seed: int = 0) -> None:
-    """Run every check on this many random cases; raises CheckFailed at the first broken promise.
+    """Run every check on `examples` random cases; raises CheckFailed at the first broken promise.
 
-    One that declares `needs_market` is tried on fleets on a market, all others on streams without one.
+    An allocator that declares `needs_market` is checked on fleets with a market, any other on streams.
     """
     if needs_market(allocator):
         run_all(SITE_CHECKS, allocator, lambda: site_cases(seed, examples), seed)
@@ -381,7 +381,7 @@ def stream_cases(seed: int, count: int) -> Iterator[StreamCase]:
 
 
 def random_stream_case(rng: np.random.Generator) -> StreamCase:
-    """Make a fleet of a few classes that is hard to decide about, and a short stream of its jobs."""
+    """Make a difficult fleet of a few classes, and a short stream of its jobs."""
     classes = tuple(_random_class(rng, str(number)) for number in range(rng.integers(1, 5)))
     fleet = Fleet(
         classes,

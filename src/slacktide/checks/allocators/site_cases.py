@@ -1,4 +1,4 @@
-"""Fleets on markets to try allocators on: random, seeded, and deliberately unkind."""
+"""Fleets on markets on which allocators are checked: random, seeded, and deliberately difficult."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from slacktide.simulation.fleet.run import RunOptions, Watch, run_fleet
 from slacktide.simulation.fleet.scene import ANY_GPU, FleetScene
 from slacktide.simulation.pool_options import PoolOptions
 
-SLOTS = 80  # how long a market is
-ARRIVAL_SLOTS = 12  # in how many slots jobs come
-CALM_SLOTS = 400  # for how long a market stays calm at its end
-PLENTY_GPUS = 256  # as much spot as all jobs of a case could want
+SLOTS = 80  # the length of a market
+ARRIVAL_SLOTS = 12  # jobs are submitted in the first slots, up to this one
+CALM_SLOTS = 400  # how long a calmed market has plenty of spot at its end
+PLENTY_GPUS = 256  # at least as much spot as all jobs of a case could want
 
 
 @dataclass(frozen=True)
 class SiteCase:
-    """Jobs of a fleet on a market that they share, and their money."""
+    """Jobs of a fleet that share a market and a budget."""
 
     scene: FleetScene
     name: str = "a case"
@@ -43,31 +43,31 @@ class SiteCase:
 
     @cached_property
     def soonest_hours(self) -> Floats:
-        """How long each job takes at the least, on demand from its submission on."""
+        """The least time that each job takes, on demand from its submission."""
         gpu, market = self.scene.gpu, self.scene.market
         return np.array([soonest_hours(one.template, one.work, gpu, market) for one in self.scene.members])
 
     @property
     def feasible(self) -> np.typing.NDArray[np.bool_]:
-        """Which jobs have no deadline, or one that on demand from the start meets."""
+        """Which jobs have no deadline, or one that they meet if run on demand from the start."""
         due = np.array([one.due_hours for one in self.scene.members])
         return np.asarray(due >= self.soonest_hours)
 
     @property
     def stop_hours(self) -> float:
-        """When a run can have nothing more to do: the market has ended and all deadlines are over."""
+        """When to stop a run: the market has ended and all deadlines are over."""
         scene = self.scene
         dues = [one.submitted_hours + one.due_hours for one in scene.members if one.due_hours < math.inf]
         return max(scene.pools[0].hours, *dues, 0.0) + scene.slot_hours
 
     @property
     def fleet(self) -> Fleet:
-        """The classes of its jobs."""
+        """The classes of the jobs."""
         assert self.scene.fleet is not None
         return self.scene.fleet
 
     def run(self, allocator: AnyAllocator, watch: Watch | None = None) -> FleetRun:
-        """Run the case; one that cannot be followed breaks its contract."""
+        """Run the case; raises CheckFailed for decisions that cannot be carried out."""
         try:
             return run_fleet(self.scene, allocator, RunOptions(watch=watch), stop_hours=self.stop_hours)
         except InputError as error:
@@ -75,26 +75,26 @@ class SiteCase:
 
     @property
     def on_demand_usd(self) -> float:
-        """About what all jobs cost on demand."""
+        """About the cost of all jobs if they ran on demand."""
         usd = max(float(pool.on_demand_usd_per_gpu_hour.max()) for pool in self.scene.pools)
         gpus = np.array([max(one.template.widths) for one in self.scene.members])
         return float((usd * gpus * self.soonest_hours).sum())
 
     def calmed(self) -> SiteCase:
-        """Return the same case with money for everything, on a market that has plenty of spot in the end."""
+        """Return the same case with money for everything, and plenty of spot at the end of the market."""
         scene = self.scene
         pools = tuple(_calmed(pool) for pool in scene.pools)
         ample = replace(scene.allowance, usd=1000.0 * self.on_demand_usd)
         return replace(self, scene=replace(scene, market=replace(scene.market, pools=pools), allowance=ample))
 
     def with_few_on_demand_gpus(self, rng: np.random.Generator) -> SiteCase:
-        """Return the same case of a fleet that may hold few GPUs on demand."""
+        """Return the same case with a low limit on the on-demand GPUs that the fleet may hold."""
         widest = max(max(one.template.widths) for one in self.scene.members)
         quota = int(rng.integers(max(1, widest // 2), 3 * widest + 1))
         return replace(self, scene=replace(self.scene, on_demand_gpus=quota))
 
     def with_other_future(self, rng: np.random.Generator) -> tuple[SiteCase, float, str]:
-        """Return a case that is the same until a slot: from it on prices, counts and jobs are others."""
+        """Return a case with other prices, counts and jobs from some slot on, its hours, and words for it."""
         scene, first = self.scene, int(rng.integers(1, ARRIVAL_SLOTS))
         pools = tuple(with_other_future(pool, first, rng) for pool in scene.pools)
         hours = first * scene.slot_hours
@@ -108,7 +108,7 @@ class SiteCase:
 
 
 def soonest_hours(job: Job, work_gpu_hours: float, gpu: str, market: Market) -> float:
-    """Return how long a job of this work takes at the least, in the best of its pools."""
+    """Return the least hours that a job of this much work takes, on demand in the best of its pools."""
     size = work_gpu_hours / job.work_gpu_hours
     found = math.inf
     for one in PoolOptions.of(job, gpu, market).places.jobs:
@@ -126,7 +126,7 @@ def site_cases(seed: int, count: int) -> Iterator[SiteCase]:
 
 
 def random_site_case(rng: np.random.Generator) -> SiteCase:
-    """Make a few jobs that are hard to decide about, on a few pools: prices jump and counts flicker."""
+    """Make a few difficult jobs on a few pools, whose prices jump and whose spot comes and goes."""
     slot_hours = float(rng.choice([0.25, 0.5, 1.0]))
     market = _random_market(rng, slot_hours)
     kinds = [_random_kind(rng, slot_hours, market, str(number)) for number in range(rng.integers(1, 4))]
@@ -172,7 +172,7 @@ def _random_kind(rng: np.random.Generator, slot_hours: float, market: Market, na
 def _random_choices(
     rng: np.random.Generator, market: Market, widths: tuple[int, ...]
 ) -> tuple[PoolChoice, ...]:
-    """Let a job be anywhere, or at other widths and speed in one of the pools, or only there."""
+    """Let a job run in any pool, or in any with other widths and speed in one, or only in one."""
     one = PoolChoice(
         "", market.pools[rng.integers(len(market))].name, widths[: rng.integers(len(widths) + 1)]
     )
@@ -195,7 +195,7 @@ def _random_allowance(rng: np.random.Generator, case: SiteCase, slot_hours: floa
 
 
 def _fleet(members: tuple[Member, ...]) -> Fleet:
-    """Return the classes of some jobs, in the order in which they first come."""
+    """Return a fleet with the classes of these jobs, in the order in which they first occur."""
     kinds = {id(one.template): one.template for one in members}.values()
     return Fleet(
         tuple(
@@ -218,7 +218,7 @@ def _calmed(pool: Pool) -> Pool:
 
 
 def _another(one: Member, from_hours: float, pace: float, rng: np.random.Generator) -> Member:
-    """Return a job that comes at another time of the future, and is of another size."""
+    """Return a job like this one with another submission after `from_hours`, another size and deadline."""
     return replace(
         one,
         submitted_hours=from_hours + (one.submitted_hours - from_hours) * pace,

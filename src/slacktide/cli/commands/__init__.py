@@ -1,4 +1,4 @@
-"""The commands, in modules by what they are about.
+"""The commands, one module per topic.
 
-A command is a function of its name; `slacktide.cli` lists them.
+Each command is a function of the same name; `slacktide.cli` lists them all.
 """

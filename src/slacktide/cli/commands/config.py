@@ -1,4 +1,4 @@
-"""`slacktide config`: shows the settings in effect and where each comes from; sets or removes one."""
+"""`slacktide config`: shows the settings in effect and where each comes from, and sets or removes one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BUILT_IN = "built in"
 
 
 class SettingRow(NamedTuple):
-    """A setting as it is shown."""
+    """A setting in the table: its value and where that comes from."""
 
     key: str
     value: Any
@@ -102,7 +102,7 @@ def unset(context: click.Context, key: str, project: bool) -> None:
 
 
 def _place_of(context: click.Context, key: str, project: bool) -> tuple[Kind, Path, tuple[str, ...]]:
-    """Return the file that a key is written into, and its names there; raises InputError for unknown keys."""
+    """Return the kind and path of the file for a key, and the key's names there; raises InputError."""
     from slacktide.app.settings.files import PROFILE, PROFILES, PROJECT_FILE, project_path, user_path
 
     names, profile = tuple(key.split(".")), defaults.profile_of(context)
@@ -173,7 +173,7 @@ def _row(key: str, value: Any, setting: SettingInFile) -> SettingRow:
 
 
 def _built_in(key: str) -> str | None:
-    """Return the value of a setting that is not set anywhere."""
+    """Return the built-in value of a setting, if it has one."""
     if key == "journal":
         from slacktide.cli.shared.journals import journal_path
 

@@ -20,7 +20,7 @@ SAME_NAMES = (
     "jobs", "count", "arrivals", "sizes", "seed", "budget", "node_gpus", "provisioning_hours",
     "idle_grace_hours", "start", "hours", "periods", "bound",
 )  # fmt: skip
-"""Options of `simulate` whose values go into its request as they are."""
+"""Options of `simulate` whose values are fields of its request, unchanged."""
 
 
 @click.group()
@@ -200,7 +200,7 @@ def simulate(fleet: str, **given: Any) -> None:
         file=read_fleet_file(fleet),
         **{name: given[name] for name in SAME_NAMES},
         policies=common.parse_policies(given["policy"], fleet),
-        # `--start` is the slot of hour 0 of the jobs, not where a market is opened.
+        # `--start` is the slot in which hour 0 of the jobs is, not a slot in which the market begins.
         market=common.market_spec({**given, "start": None}),
     )
     for name, option in (("report", "--report"), ("csv_jobs", "--csv-jobs")):
@@ -212,7 +212,7 @@ def simulate(fleet: str, **given: Any) -> None:
 
 
 def _show_simulation(found: StreamComparison | FleetComparison, path: str, given: dict[str, Any]) -> None:
-    """Print a simulation, whether its jobs shared a market or ran at one price, and write its files."""
+    """Print the result of a simulation, on a market or at one price, and write the requested files."""
     from slacktide.core.files import write_whole
     from slacktide.report.figures.fleet import plot_fleet
     from slacktide.report.figures.stream import plot_streams

@@ -128,7 +128,7 @@ def _filter(given: Mapping[str, Any]) -> JobFilter:
 
 
 def _print_waiting(journal: AnyJournal) -> None:
-    """Print on stderr which submissions are not accepted yet, and if no controller is running."""
+    """Print on stderr which submissions wait, and that no controller is running if one is needed."""
     waiting = journal.waiting()
     for submission in waiting:
         say(_wrapped(f"waiting to be accepted: {submission.path} (key {submission.key})"), err=True)
@@ -197,7 +197,7 @@ def logs(job: str, journal: str | None, server: str | None, output: str, **given
     with opened(journal, server) as read:
         for printed in read.logs(job, **given):
             line = json.dumps(printed.as_json()) if output == "json" else _log_line(printed, harmless)
-            click.echo(line, color=True)  # otherwise click would take colours out of what goes into a pipe
+            click.echo(line, color=True)  # otherwise click would remove colors from output into a pipe
 
 
 def _log_line(printed: LogLine, harmless: bool) -> str:
@@ -251,7 +251,7 @@ def cost(job: str | None, **given: Any) -> int:
 
 
 def _cost_in_parts(job: str | None, by: str, given: Mapping[str, Any]) -> int:
-    """Print the bill of a journal in parts, which add up to the bill that is audited."""
+    """Print the bill of a journal in parts, which add up to the audited total; return the exit code."""
     from slacktide.app.journal.costs import bill_parts, check_sum, parse_keys
     from slacktide.report.text.bills import cost_report as report
 
@@ -276,7 +276,7 @@ def _cost_in_parts(job: str | None, by: str, given: Mapping[str, Any]) -> int:
 
 
 def _print_cost(found: CostReport, output: str) -> None:
-    """Print a bill, and on stderr notes about the markets that it is based on."""
+    """Print a bill, and on stderr notes about the markets on which it is based."""
     for note in found.notes:
         say(note, err=True)
     if output == "json":

@@ -1,4 +1,4 @@
-"""Commands about machines and what rents and runs them: `machines`, `providers`, `backends`, `cluster`."""
+"""Commands about machines and what rents and uses them: `machines`, `providers`, `backends`, `cluster`."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def _choice_json(choice: Choice) -> dict[str, object]:
 
 
 def _sweep(request: MachinesRequest, *, yes: bool, dry_run: bool, output: str) -> None:
-    """Show the machines without a ticket, ask, and end them; all others are in use."""
+    """Show the machines without an open ticket, ask, and end them."""
     from slacktide.app.machines import list_machines, sweep
     from slacktide.report.text.tables import machines as report
     from slacktide.report.wire.values import plain

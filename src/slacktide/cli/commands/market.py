@@ -1,4 +1,4 @@
-"""`slacktide market`: look at spot markets, convert their files, make synthetic ones, follow live prices."""
+"""`slacktide market`: shows spot markets, converts their files, makes synthetic ones, follows live prices."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ def follow(
 
 
 class FeedScreen:
-    """Prints the result of each request: prices when they change, and errors when they begin and end."""
+    """Prints the result of each request for prices: those that have changed, errors, and when they end."""
 
     def __init__(self) -> None:
         self._prices: dict[str, tuple[float, float | None]] = {}

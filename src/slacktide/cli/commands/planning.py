@@ -1,4 +1,4 @@
-"""Commands before a run: `init` and `measure` for a job file, `plan` and `backtest` for its cost."""
+"""Commands before a run: `init` and `measure` write a job file, `plan` and `backtest` estimate its cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands about policies: `policies` lists and checks them, `learn` shows and trains which are trusted."""
+"""Commands about policies: `policies` lists and checks them, `learn` shows and trains the trust in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`slacktide run`: asks, runs jobs here or on a server, shows them while they run, and prints their bills."""
+"""`slacktide run`: plans and asks, runs jobs here or on a server, shows them, and prints their bills."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SERVERS = (
     "market", "slot_hours", "gaps", "spot_usd", "on_demand_usd", "fleet", "start", "backend", "machines",
     "speed", "notice", "resume",
 )  # fmt: skip
-"""Options that a server decides for all its jobs."""
+"""Options that a server decides for all its jobs, so that `--server` excludes them."""
 
 
 @click.command()
@@ -78,7 +78,7 @@ def run(job: tuple[str, ...], **given: Any) -> int:
         if pool is None:
             click.echo("nothing was started", err=True)
             return CANCELLED
-        # What the user agreed to is what runs: the pool of the plan, unless the jobs move by themselves.
+        # The jobs must run in the pool of the plan that the user agreed to, unless they may move.
         wanted = wanted if wanted.may_move(job) else wanted.on_pool(pool)
     elif not (given["fleet"] or given["resume"]):
         _check_plans(journal, job, wanted.plan)
@@ -87,16 +87,15 @@ def run(job: tuple[str, ...], **given: Any) -> int:
         with steady_output():
             jobs = submit_or_resume(controller, job, wanted, resume=given["resume"])
             show_live(controller, jobs, stop, plain=given["output"] == "json")
-        # The bill is printed without `steady_output`: a full disk must not go unnoticed.
+        # The bill is printed without `steady_output`, so that a full disk is reported.
         stop.over()
         return settle(controller.journal, jobs, given, stuck=controller.without_market())
 
 
 def agreed(journal: Path, paths: Sequence[str], plan_task: PlanTask) -> str | None:
-    """Show the plans of jobs not started before, and ask; return the pool that was planned for.
+    """Show the plans of jobs that were not started before, and ask; return the pool in which to run them.
 
-    Returns None if the answer was no. The run must keep to the plan: if there is only one, the jobs run in
-    its pool; the result is empty if no single pool was planned for.
+    None if the answer was no. Empty if no job or more than one was planned, or if the job may move.
     """
     from slacktide.app.journal.journal import unfinished_files
 
@@ -104,7 +103,7 @@ def agreed(journal: Path, paths: Sequence[str], plan_task: PlanTask) -> str | No
     fresh = _fresh(paths, begun)
     if not fresh:
         return ""
-    # With the journal, so that a plan knows how much work earlier runs of the job really were.
+    # With the journal, so that a plan knows how much work earlier runs of the job really took.
     pools = [_show_plan(dataclasses.replace(plan_task(path), journal=journal)) for path in fresh]
     if others := begun - {str(Path(path).absolute()) for path in paths}:
         say(f"This journal has unfinished jobs, which resume too: {', '.join(sorted(others))}.")
@@ -114,7 +113,7 @@ def agreed(journal: Path, paths: Sequence[str], plan_task: PlanTask) -> str | No
 
 
 def _check_plans(journal: Path, paths: Sequence[str], plan_task: PlanTask) -> None:
-    """Raise the error of a plan that is refused, for jobs not started before; shows nothing."""
+    """Plan the jobs that were not started before, without showing it; raises the error of a refused plan."""
     from slacktide.app.journal.journal import unfinished_files
     from slacktide.app.planning.plan import check_plan
 
@@ -123,7 +122,7 @@ def _check_plans(journal: Path, paths: Sequence[str], plan_task: PlanTask) -> No
 
 
 def _fresh(paths: Sequence[str], begun: Collection[str]) -> list[str]:
-    # A job that resumes was confirmed when it started.
+    # A job that resumes was confirmed when it was started.
     return [path for path in paths if str(Path(path).absolute()) not in begun]
 
 
@@ -154,7 +153,7 @@ def _run_on_server(paths: Sequence[str], given: Mapping[str, Any]) -> int:
             click.echo("nothing was started", err=True)
             return CANCELLED
         screen = screen_for(sys.stderr if given["output"] == "json" else sys.stdout)
-        # A stop that is requested during submission cancels the jobs once they have arrived.
+        # If a stop is requested during submission, the jobs are cancelled once all are submitted.
         with StopRequests(given["on_hangup"]) as stop, steady_output(), screen:
             jobs = submit_all(journal, wanted)
             ServerScreen(RemoteRun(journal, jobs), screen, stop).show()
@@ -172,7 +171,7 @@ def _submission(path: str, given: Mapping[str, Any]) -> Submission:
 def _agreed_with_server(
     journal: RemoteJournal, wanted: Sequence[Submission], given: Mapping[str, Any]
 ) -> bool:
-    """Show plans and request confirmation, if possible; otherwise raise the error of a refused plan."""
+    """Show the plans, ask, and return the answer; if it cannot ask, raise the error of a refused plan."""
     from slacktide.cli.shared.remote_answers import check_affordable, plan_text
 
     if given["yes"] or not is_interactive():

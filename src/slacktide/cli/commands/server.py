@@ -1,4 +1,4 @@
-"""Commands that run what is submitted, `controller` and `serve`, and for a server `token` and `alerts`."""
+"""Commands that run submitted jobs, `controller` and `serve`, and those about their `token` and `alerts`."""
 
 from __future__ import annotations
 

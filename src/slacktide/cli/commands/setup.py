@@ -1,4 +1,4 @@
-"""Commands to begin with: `doctor`, `examples`, `demo`, and `completion` of commands in a shell."""
+"""Commands for new users: `doctor`, `examples`, `demo`, and shell `completion`."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 NAME = "slacktide"
-VARIABLE = "_SLACKTIDE_COMPLETE"  # the variable by which a shell requests completions
+VARIABLE = "_SLACKTIDE_COMPLETE"  # the environment variable with which a shell requests completions
 START = 400
-"""A slot of the demo's market with eight days of history before it, and several preemptions before the
-deadline."""
+"""The demo's slot of its market: there are eight days of history before it, and several preemptions before
+the deadline."""
 SPEED = 600.0
 
 JOB = """\
@@ -102,7 +102,6 @@ def _copy_example(name: str, folder: str, output: str) -> None:
 
 
 def _next_command(path: Path) -> str:
-    """Return the command that shows what an example does."""
     if path.suffix == ".md":
         return f"read {path}"
     text = path.read_text(encoding="utf-8")
@@ -137,7 +136,7 @@ def _completion_script(shell: str, root: click.Command) -> str:
     kind = get_completion_class(shell)
     assert kind is not None
     completer = kind(root, {}, NAME, VARIABLE)
-    # Its `source()` would start a shell to find out its version.
+    # `completer.source()` would start a shell to find out its version.
     return completer.source_template % completer.source_vars()
 
 
@@ -172,7 +171,7 @@ def _run_demo(folder: Path, job: Path) -> int:
     from slacktide.cli.shared.screens import show_live
 
     wanted = RunOptions(MarketSpec(start=START))
-    # The demo learns into a file of its own: what the user's jobs have learned must not change.
+    # The demo learns into its own file, so that the user's learned state does not change.
     printed = {"output": "table", "report": str(folder / "run.html"), "plot": str(folder / "run.png")}
     with (
         StopRequests() as stop,
@@ -186,7 +185,7 @@ def _run_demo(folder: Path, job: Path) -> int:
 
 
 def _prepare_demo(folder: Path) -> Path:
-    """Write the job file; what an earlier demo left behind is cleared away, unless it has not ended."""
+    """Write the job file, and remove the journal of an earlier demo; one that has not ended is resumed."""
     import shutil
 
     from slacktide.app.journal.journal import unfinished_files
@@ -200,7 +199,7 @@ def _prepare_demo(folder: Path) -> Path:
     journal, job = folder / "journal.db", folder / "job.yaml"
     if journal.exists():
         if unfinished_files(journal):
-            return job  # it resumes with the file that it was started with
+            return job  # the earlier demo resumes with its own job file
         for path in folder.glob("journal.db*"):
             path.unlink()
         shutil.rmtree(runs_of(journal), ignore_errors=True)
@@ -210,7 +209,7 @@ def _prepare_demo(folder: Path) -> Path:
 
 @contextmanager
 def _yardstick(job: Path) -> Iterator[None]:
-    """Compile what the clairvoyant needs while the job runs, so that the bill does not wait for it."""
+    """Compile the clairvoyant's code while the job runs, so that the bill does not wait for that."""
     command = [sys.executable, "-m", "slacktide.app.jobs.warm_up", str(job), str(START)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:

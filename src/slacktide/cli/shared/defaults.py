@@ -1,7 +1,7 @@
 """Turns settings files into the defaults of a command's options.
 
-Click takes a value from the command line, else from the environment, else from a map of defaults. This module
-makes that map, for the command that is called; for `--help` no file is read.
+Click takes a value from the command line, else from the environment, else from `Context.default_map`. This
+module makes that map for the command that is called; for `--help` no file is read.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 UNCONFIGURED = ("completion", "config", "doctor")
 """Commands that run even with mistakes in settings files: they help to find them."""
 SHARED = ("journal", "server", "market", "spot_usd", "on_demand_usd")
-"""Settings that are defaults of the options of these names, in every command that has them."""
+"""Settings that are the default of the option with the same name, in every command that has one."""
 CONFIRMING = ("yes",)
-"""Options that a project's file must not set: a downloaded folder must not answer for its user."""
+"""Options that a project's file must not set: a downloaded folder must not answer questions for its user."""
 
 
 NAMING_CODE = ("backend", "check", "forecaster", "policy")
-"""Options that may name code to load, module:Class: a downloaded folder must not have its code run."""
+"""Options that may name code, module:Class, which a project's file must not: it may be a downloaded one."""
 
 
 def prepare(context: click.Context, profile: str | None, arguments: Sequence[str]) -> None:
-    """Give the command that is called its defaults from the settings files; raises FileError for mistakes."""
+    """Read the settings files, and set the defaults of the called command; raises FileError for mistakes."""
     name = context.invoked_subcommand
     if name is None or name in UNCONFIGURED or wants_help(arguments):
         return
@@ -42,19 +42,19 @@ def prepare(context: click.Context, profile: str | None, arguments: Sequence[str
         click.echo(f"slacktide: warning: {note}", err=True)
     context.obj = settings
     if settings.files:
-        # Only for the command that is called: making those of all would import all commands.
+        # Only for the command that is called: the defaults of all would need all commands imported.
         context.default_map = defaults_for(context, settings, [name])
 
 
 def wants_help(arguments: Sequence[str]) -> bool:
     """Whether the arguments request the help of a command."""
-    # What follows `--` are arguments, even if they look like options.
+    # After `--` everything is an argument, even if it looks like an option.
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
     return "-h" in options or "--help" in options
 
 
 def defaults_for(context: click.Context, settings: Settings, names: Iterable[str]) -> dict[str, Any]:
-    """Return the defaults of these commands; raises FileError for one that its command cannot use."""
+    """Return the defaults of these commands; raises FileError for a default that its command cannot use."""
     root = _root(context)
     _check_names(settings.defaults(), root.list_commands(context), "a command in defaults")
     return {name: _defaults_of(_inside(root, context, name), context, settings, (name,)) for name in names}
@@ -63,7 +63,7 @@ def defaults_for(context: click.Context, settings: Settings, names: Iterable[str
 def _defaults_of(
     command: click.Command, context: click.Context, settings: Settings, path: tuple[str, ...]
 ) -> dict[str, Any]:
-    """Return the defaults of a command by the names of its parameters, and of the commands below it."""
+    """Return the defaults of a command by parameter name, or of a group by the names of its commands."""
     given = settings.defaults(*path)
     if isinstance(command, click.Group):
         names = command.list_commands(context)
@@ -104,7 +104,7 @@ def _inside(group: click.Group, context: click.Context, name: str) -> click.Comm
 
 
 def _options_of(command: click.Command) -> dict[str, click.Option]:
-    """Return the options of a command that have defaults, by their long names without the dashes before."""
+    """Return the options of a command that may have defaults, by their long names without the dashes."""
     options = [param for param in command.params if isinstance(param, click.Option) and not param.is_eager]
     return {
         name.removeprefix("--"): option for option in options for name in option.opts if name.startswith("--")
@@ -112,13 +112,13 @@ def _options_of(command: click.Command) -> dict[str, click.Option]:
 
 
 def _checked(setting: SettingInFile, option: click.Option, context: click.Context) -> Any:
-    """Return a default as the option takes it; raises FileError if the option cannot."""
+    """Return a default in the form that click expects; raises FileError if the option cannot have it."""
     name = ".".join(setting.names)
     if option.name in CONFIRMING and setting.table.file.kind == "project":
         raise setting.error(f"{name} must not be in a project's file: you are asked; give --yes yourself")
     value = setting.value
     parts = value if isinstance(value, list) else [value]
-    # Any colon counts: a class may also be a parameter inside `{name: {parameter: value}}`.
+    # Any colon is refused: a class may also be a parameter inside `{name: {parameter: value}}`.
     if setting.table.file.kind == "project" and setting.names[-1] in NAMING_CODE and ":" in str(parts):
         raise setting.error(f"{name} must not name a class in a project's file; give it yourself")
     if not all(isinstance(part, str | int | float) for part in parts):
@@ -132,7 +132,7 @@ def _checked(setting: SettingInFile, option: click.Option, context: click.Contex
 
 
 def _as_click(value: object, option: click.Option) -> Any:
-    """Return a value as click takes it: a list for an option that may be given several times."""
+    """Return a value as click expects it: a list for an option that may be given several times."""
     if not option.multiple:
         return value
     return value if isinstance(value, list) else [value]
@@ -150,7 +150,7 @@ def typed(text: str) -> object:
         return text == "true"
     for kind in (int, float):
         with suppress(ValueError):
-            number = kind(text)  # `nan` and `inf` are numbers to Python, but no setting is one
+            number = kind(text)  # Python also reads `nan` and `inf`, which no setting may be
             return number if math.isfinite(number) else text
     return text
 

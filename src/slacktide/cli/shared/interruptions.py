@@ -1,7 +1,7 @@
-"""Lets a run continue, or end cleanly, when its terminal or pipe is closed or a signal comes.
+"""Lets a run continue, or end cleanly, when its terminal or pipe is closed or a signal arrives.
 
-Output to a closed terminal, to a pipe without a reader or to a full disk is dropped, and the run continues. A
-reader that has stalled is waited for once, for two seconds. Ctrl-C, SIGTERM and a closed terminal become
+Output to a closed terminal, to a pipe without a reader or to a full disk is dropped, and the run continues.
+If a reader stalls, the run waits for it once, for two seconds. Ctrl-C, SIGTERM and a closed terminal become
 requests to stop.
 """
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 GONE = (errno.EPIPE, errno.EIO, errno.ENXIO, errno.EBADF)
-"""Errors of a terminal or pipe whose other end is closed for good."""
-PIECE_BYTES = 512  # POSIX: a pipe that is reported as writable takes this many bytes without blocking
+"""Errors when writing to a terminal or pipe whose other end is closed."""
+PIECE_BYTES = 512  # by POSIX, a pipe that `select` reports as writable takes this many bytes without blocking
 STALLED_S = 2.0  # how long to wait for a reader that does not read
 LEFT_OUT = b"\n(some lines were left out here: they were not read in time)\n"
-OUTPUTS = (1, 2)  # descriptors that may be a terminal
+OUTPUTS = (1, 2)  # file descriptors of stdout and stderr
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-STOP = "stop"  # what a run does when its terminal is closed, unless it continues without a screen
+STOP = "stop"  # the value of --on-hangup with which closing the terminal stops the run
 
 
 @contextmanager
 def steady_output() -> Iterator[None]:
-    """Let no output in the block fail or block, wherever it goes."""
+    """Keep stdout and stderr from raising or blocking while the block runs."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = _steady(sys.stdout), _steady(sys.stderr)
     try:
@@ -47,27 +47,27 @@ def steady_output() -> Iterator[None]:
 
 @contextmanager
 def until_pipe_closes() -> Iterator[None]:
-    """Print until the reader of a pipe or a terminal is gone, which is not an error of the command."""
+    """End the block quietly when the reader of its output has gone: for the command that is no error."""
     try:
         yield
-        if sys.stdout is not None:  # None: it was closed when the program started
+        if sys.stdout is not None:  # None if it was already closed when the program started
             sys.stdout.flush()
     except OSError as error:
         if error.errno not in (errno.EPIPE, errno.EIO):
             raise
         with suppress(OSError):
-            discard_output(sys.stdout.fileno())  # what is left in buffers goes there when the process ends
+            discard_output(sys.stdout.fileno())  # what is left in buffers is flushed there at exit
 
 
 def discard_output(descriptor: int) -> None:
-    """Discard everything written to a descriptor from now on, also by child processes."""
+    """Discard everything written to a file descriptor from now on, also by child processes."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, descriptor)
     os.close(nowhere)
 
 
 def _steady(stream: TextIO) -> TextIO:
-    """Return a stream to the same file that never fails; a stream without a file is returned as it is."""
+    """Return a stream to the same file that never raises; a stream without a file is returned unchanged."""
     if not isinstance(stream, io.TextIOWrapper):
         return stream
     try:
@@ -99,17 +99,17 @@ class _Steady(io.RawIOBase):
     def write(self, data: ReadableBuffer, /) -> int:
         content = bytes(data)
         try:
-            # `select` promises room for one piece at a time; a longer write could block.
+            # `select` promises room only for one piece at a time; a longer write could block.
             for start in range(0, len(content), PIECE_BYTES):
                 self._write(content[start : start + PIECE_BYTES])
         except OSError as error:
             if error.errno in GONE:
                 discard_output(self._descriptor)
-        # All of it counts as written, or the buffer above would try the rest again.
+        # Report all of it as written, or the buffer on top would try the rest again.
         return len(content)
 
     def _write(self, piece: bytes) -> None:
-        # Waits once: a reader that stalled before must not delay every further line.
+        # Wait only once: a reader that has stalled must not delay every further line.
         wait_s = 0.0 if self._stalled else STALLED_S
         ready = select.select([], [self._descriptor], [], wait_s)[1]
         if ready and self._stalled:
@@ -120,10 +120,10 @@ class _Steady(io.RawIOBase):
 
 
 class StopRequests:
-    """Notes requests to stop while the block runs, instead of being interrupted by them."""
+    """Counts signals that ask for a stop while the block runs, which they would otherwise interrupt."""
 
     def __init__(self, on_hangup: str = STOP) -> None:
-        """Set what closing the terminal means: `stop`, or `continue` without a screen."""
+        """Set what a closed terminal means: `stop`, or `continue` without a screen."""
         self.count = 0
         """How often a stop was requested."""
         self._on_hangup = on_hangup
@@ -135,7 +135,7 @@ class StopRequests:
         return self.count > 0
 
     def note(self) -> str:
-        """Describe what is being done about a request; empty without one."""
+        """Return a line about the stop for the screen; empty if none was requested."""
         if not self.count:
             return ""
         words = "the workers checkpoint, then all GPUs are released"
@@ -144,7 +144,7 @@ class StopRequests:
     def __enter__(self) -> Self:
         self._terminals = [descriptor for descriptor in OUTPUTS if os.isatty(descriptor)]
         for number in SIGNALS:
-            # Under nohup SIGHUP is ignored, which already says what a closed terminal means: keep it so.
+            # If SIGHUP is ignored already, as under nohup, the user wants the run to continue.
             if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
                 self._before[number] = signal.signal(number, self._on_signal)
         return self
@@ -155,7 +155,7 @@ class StopRequests:
         self._restore(*SIGNALS)
 
     def over(self) -> None:
-        """Let Ctrl-C and SIGTERM interrupt again: all GPUs are released; a bill may take a while."""
+        """Let Ctrl-C and SIGTERM interrupt again: the GPUs are released, and the bill may take a while."""
         self._restore(signal.SIGINT, signal.SIGTERM)
 
     def _restore(self, *numbers: signal.Signals) -> None:
@@ -164,8 +164,8 @@ class StopRequests:
                 signal.signal(number, self._before.pop(number))
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        # A handler runs between any two instructions: it only counts, and the loop of the run acts on it.
+        # A handler may run between any two instructions, so it only counts; the run's loop acts on the count.
         self.count += number != signal.SIGHUP or self._on_hangup == STOP
         for descriptor in self._terminals:
-            if not os.isatty(descriptor):  # it was one at the start, so the terminal is gone
+            if not os.isatty(descriptor):  # it was a terminal at the start, so that was closed
                 discard_output(descriptor)

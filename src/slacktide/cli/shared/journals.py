@@ -1,4 +1,4 @@
-"""Opens the journal that a command reads or sends requests to: a file, or that of a server."""
+"""Opens the journal that a command reads or sends requests to: a file, or the journal of a server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STRENGTH = (
     click.core.ParameterSource.DEFAULT_MAP,
     click.core.ParameterSource.DEFAULT,
 )
-"""Where an option may come from, the strongest first."""
+"""Where an option's value may come from, the strongest source first."""
 
 NO_CONTROLLER = "no controller is running on this journal"
 
@@ -44,10 +44,10 @@ place_options = together(journal_option, server_option)
 
 
 def is_remote(server: str | None) -> bool:
-    """Whether to use a server and not a journal file: the one that comes from the stronger source wins.
+    """Whether to use the server instead of the journal file: the option from the stronger source wins.
 
-    If both come from the environment, or both from settings files, it is the server. A command that needs no
-    journal uses a server only if the command line names one.
+    If both come from the environment, or both from settings files, the server wins. A command without
+    `--journal` uses a server only if the command line names one. Raises InputError if both are on it.
     """
     if not server:
         return False
@@ -62,7 +62,7 @@ def is_remote(server: str | None) -> bool:
 
 
 def journal_path(given: str | None) -> Path:
-    """Return the journal that was named, or the user's own."""
+    """Return the path of the journal that was named, or of the user's own."""
     from slacktide.app.journal.journal import own_journal
 
     return Path(given) if given else own_journal()
@@ -78,7 +78,7 @@ def opened(given: str | None, server: str | None = None, *, create: bool = False
 
 
 def remote(server: str) -> RemoteJournal:
-    """Open the journal of a server, with the token that the environment or the settings have for it."""
+    """Open the journal of a server, with the token from the environment or the settings files."""
     from slacktide.client.remote import open_server
 
     return open_server(server, token_of(server), lambda line: click.echo(line, err=True))
@@ -91,15 +91,15 @@ def token_of(server: str) -> str:
     context = click.get_current_context()
     settings = context.find_root().obj or Settings(None, None)
     setting = settings.get("server")
-    # On the command line or in the environment the user has chosen the server; a project's file might name
-    # one that collects tokens.
+    # On the command line or in the environment, the user has chosen the server; a downloaded project's file
+    # might name one that collects tokens.
     from_files = context.get_parameter_source("server") is click.core.ParameterSource.DEFAULT_MAP
     project = from_files and setting is not None and setting.table.file.kind == "project"
     return token_for(server, settings, own_choice=not project)
 
 
 def check_left_to_server(names: Sequence[str]) -> None:
-    """Raise InputError if one of these options is on the command line: they are a server's own choice."""
+    """Raise InputError if one of these options is on the command line: the server decides them."""
     context = click.get_current_context()
     options = {option.name: option.opts[-1] for option in context.command.params}
     for name in names:
@@ -117,6 +117,6 @@ def is_on_command_line(names: Sequence[str]) -> bool:
 
 
 def warn_without_controller(journal: AnyJournal) -> None:
-    """Warn on stderr if no controller is running that could carry out a request."""
+    """Warn on stderr if no controller is running to carry out a request."""
     if not journal.in_charge:
         click.echo(f"{NO_CONTROLLER}; `slacktide controller` or `slacktide run --resume` runs it", err=True)

@@ -1,4 +1,4 @@
-"""Options that several commands share, what their values mean, and the typed requests made from them."""
+"""Options that several commands share: how their values are parsed, and the requests made from them."""
 
 from __future__ import annotations
 
@@ -87,20 +87,20 @@ def policy_option(meaning: str) -> Callable[[Command], Command]:
 
 
 def policies_option(meaning: str) -> Callable[[Command], Command]:
-    """Add `--policy`, which names several."""
+    """Add `--policy`, which names several policies."""
     return click.option("--policy", multiple=True, metavar="A,B,...", help=meaning)
 
 
 def sight_option(
     meaning: str = "What a job that moves knows of pools: what all offer, or prices and what it tried.",
 ) -> Callable[[Command], Command]:
-    """Add `--sight`: what a job that may move knows of its pools."""
+    """Add `--sight`: what a job that may move knows about its pools."""
     choice = click.Choice(["feed", "tried"])
     return click.option("--sight", type=choice, default="feed", help=meaning)
 
 
 class FileEnding(click.Path):
-    """A file to write, in the format of its suffix; checked before any work is done for it."""
+    """A file to write, in the format of its suffix; both are checked before any work is done."""
 
     def __init__(self, check: Callable[[str], object]) -> None:
         super().__init__()
@@ -111,7 +111,7 @@ class FileEnding(click.Path):
         folder = Path(str(path)).parent
         try:
             self._check(str(path))
-            if not os.path.isdir(folder):  # a mistyped one would silently be created
+            if not os.path.isdir(folder):  # otherwise a mistyped folder would silently be created
                 raise InputError(f"the folder of a file must exist, found no {folder}; make it first")
         except InputError as error:
             self.fail(str(error), param, ctx)
@@ -140,7 +140,7 @@ on_option = click.option(
     metavar="PLACE",
     help="Where to do the work: processes[:N] of this machine, or ray[:ADDRESS], a Ray cluster.",
 )
-"""The option that chooses where a sweep runs."""
+"""The option that chooses where the many runs of a back-test or of `learn` are computed."""
 
 
 def market_spec(given: Mapping[str, Any]) -> MarketSpec:
@@ -150,7 +150,7 @@ def market_spec(given: Mapping[str, Any]) -> MarketSpec:
     context = click.get_current_context(silent=True)
     by = None if context is None else context.get_parameter_source("market")
     source, usual = given["market"], None
-    if by is click.core.ParameterSource.DEFAULT_MAP:  # what a job file names is stronger than a setting
+    if by is click.core.ParameterSource.DEFAULT_MAP:  # a market in the job file is stronger than a setting
         source, usual = None, source
     names = ("pool", "slot_hours", "gaps", "spot_usd", "on_demand_usd")
     return MarketSpec(
@@ -172,7 +172,7 @@ def parse_policies(texts: tuple[str, ...], job_file: str | None = None) -> list[
 
 
 def parse_specs(texts: tuple[str, ...], must: str) -> list[Spec]:
-    """Read names separated by commas, or `{name: {parameter: value}}`; errors begin with what `must` be."""
+    """Read names separated by commas, or `{name: {parameter: value}}`; `must` begins the error messages."""
     import yaml
 
     found: list[Spec] = []
@@ -236,12 +236,12 @@ def learn_request(job: str, given: Mapping[str, Any]) -> LearnRequest:
 
 
 def written(policy: object) -> str | None:
-    """Return a policy as requests have it: as JSON; None for none."""
+    """Return a policy as JSON, the form in which requests contain it; None for None."""
     return None if policy is None else json.dumps(policy)
 
 
 def as_it_is(job: str) -> dict[str, Any]:
-    """Return a job file as it is read here: its path stays, because other files are looked up from it."""
+    """Return the text and name of a job file, with its whole path: other files are looked up from there."""
     from slacktide.core.yaml_tree import read_text
 
     return {"text": read_text(job), "name": job}

@@ -1,6 +1,6 @@
-"""How commands print: results on stdout, and on stderr what takes a while; and how they confirm.
+"""How commands print results (on stdout) and progress (on stderr), and how they ask for confirmation.
 
-Text that others wrote (journals, job files and logs may come from anyone) is printed by `say`.
+Text that others wrote (journals, job files and logs may come from anyone) must be printed with `say`.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from slacktide.report.terminal import PIPE_LENGTH, visible
 PATIENCE_S = 2.0  # work shorter than this shows no progress
 TICK_S = 1.0  # how often a terminal shows the seconds so far
 
-WARNING = "WARNING: "  # the beginning of a sentence that must not be overlooked
+WARNING = "WARNING: "  # the beginning of an assumption that is also printed on stderr
 
 
 def is_terminal(*, err: bool = False) -> bool:
-    """Whether the output goes to a terminal."""
+    """Whether stdout goes to a terminal; `err`: whether stderr does."""
     return (sys.stderr if err else sys.stdout).isatty()
 
 
 def say(text: str, *, err: bool = False) -> None:
-    """Print lines; on a terminal without control characters, which could manipulate it."""
+    """Print lines; on a terminal without control characters, which could be an attack on it."""
     click.echo(visible(text) if is_terminal(err=err) else text, err=err)
 
 
@@ -42,7 +42,7 @@ def echo_json(document: object) -> None:
 
 
 def print_plugins(known: Sequence[Mapping[str, Any]], output: str) -> None:
-    """Print plug-ins with a sentence each, and their settings where they say them."""
+    """Print each plug-in with its sentence, and with its settings or parameters if it has any."""
     if output == "json":
         echo_json(known)
         return
@@ -54,12 +54,12 @@ def print_plugins(known: Sequence[Mapping[str, Any]], output: str) -> None:
 
 
 def line_length() -> int:
-    """Return the length of a line: that of the terminal, or a wide one for a pipe."""
+    """Return the width of the terminal in characters, or a large one for a pipe."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPE_LENGTH
 
 
 def print_rich(*renderables: object) -> None:
-    """Print objects of rich: in color on a terminal, wide and plain into a pipe."""
+    """Print objects of the library rich: in color on a terminal, wide and plain into a pipe."""
     from rich.console import Console
 
     from slacktide.report.printing import fitting, rendered
@@ -73,7 +73,7 @@ def print_rich(*renderables: object) -> None:
 
 
 def write_files(given: Mapping[str, Any], **write: Callable[[str], object]) -> None:
-    """Write each file that the option of its name requests, and say so on stderr."""
+    """Write the files that options request, each by the function of the same name; say so on stderr."""
     for name, write_one in write.items():
         if given[name] is not None:
             write_one(given[name])
@@ -149,26 +149,26 @@ def _report_wait(what: str, over: threading.Event, patience_s: float) -> None:
 
 
 def warn(assumptions: Sequence[str]) -> None:
-    """Print on stderr what must not be overlooked of a plan."""
+    """Print on stderr those assumptions of a plan that are warnings."""
     for sentence in assumptions:
         if sentence.startswith(WARNING):
             click.echo(sentence, err=True)
 
 
 def is_interactive() -> bool:
-    """Whether a user can answer: input and output are a terminal."""
+    """Whether a user can answer questions: stdin and stdout are terminals."""
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
 
 
 def confirmed(doing: str, question: str) -> bool:
-    """Ask before something is done that costs money or loses work; raises InputError without a terminal."""
+    """Ask before something that costs money or loses work; raises InputError without a terminal."""
     if not is_interactive():
         raise InputError(f"{doing} must be confirmed, got no terminal to ask on; add -y")
     return click.confirm(question)
 
 
 def confirm_forgetting(what: str, *, sure: bool) -> None:
-    """Request confirmation before everything is forgotten; raises InputError without a terminal."""
+    """Ask before learned state is deleted, and abort on "no"; raises InputError without a terminal."""
     if sure:
         return
     if not sys.stdin.isatty():

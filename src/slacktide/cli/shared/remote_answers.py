@@ -1,4 +1,4 @@
-"""`plan`, `backtest` and `learn` with `--server`: the job file goes there, tables and files come back."""
+"""`plan`, `backtest` and `learn` with `--server`: sends the job file, and prints and writes the answer."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from slacktide.client.remote import RemoteJournal, TaskRequest
 
 READING = ("slot_hours", "gaps", "spot_usd", "on_demand_usd")
-"""Options for how a market is read: a server has read its own already."""
+"""Options for how a market is read; they do not apply to the server's own market."""
 
 
 def answer_on_server(
     request: TaskRequest | None, given: Mapping[str, Any], *, title: str, text: str = "text"
 ) -> None:
-    """Send a request to a server, print its answer, and write the files made of it.
+    """Send a request to a server, print its answer, and write the requested files.
 
-    `text` is the form of the answer that is printed for people. Without a request, what was learned is shown.
+    `text` is the form of the answer to print as a table. If `request` is None, what was learned is shown.
     """
     shown = {"table": text, "csv": "csv"}.get(given["output"])
     plot, report = given["plot"], given.get("report")
@@ -38,7 +38,7 @@ def answer_on_server(
             answer = journal.learned(given["pool_of"], wants)
         else:
             answer = journal.answer(_sent(journal, request, given, wants=wants), _progress_on(bar))
-    made = answer.pop("made", {})  # texts and pictures for us, no part of the JSON output
+    made = answer.pop("made", {})  # texts and pictures that we requested; not for the JSON output
     if shown is None:
         echo_json(answer)
     else:
@@ -52,7 +52,7 @@ def answer_on_server(
 
 
 def plan_text(journal: RemoteJournal, job: str, given: Mapping[str, Any]) -> str:
-    """Return the plan of a job, made on a server, as it is printed."""
+    """Have a server plan a job, and return the plan as text."""
     with ProgressBar("planning") as bar:
         request = _sent(journal, common.plan_request(job, given), given, wants=["text"])
         return str(journal.answer(request, _progress_on(bar))["made"]["text"])
@@ -60,7 +60,7 @@ def plan_text(journal: RemoteJournal, job: str, given: Mapping[str, Any]) -> str
 
 def check_affordable(journal: RemoteJournal, wanted: Submission, given: Mapping[str, Any]) -> None:
     """Raise InfeasibleError if a job has a maximum cost and the server refuses its plan."""
-    # Only then: the server refuses all else at submission, and a plan takes it a while.
+    # Only for such a job: all else is refused at submission, and a plan takes the server a while.
     if wanted.file.job.max_cost_usd is not None:
         options = {**dict.fromkeys(("market", "pool", *READING)), **given}
         request = common.plan_request(wanted.file.path, options)
@@ -68,9 +68,9 @@ def check_affordable(journal: RemoteJournal, wanted: Submission, given: Mapping[
 
 
 def _sent(journal: RemoteJournal, request: Any, given: Mapping[str, Any], **more: object) -> Any:
-    """Return a request as it is sent: its job file without the values of secrets, its market, and `more`.
+    """Return a request as it is sent: with the job file without values of secrets, the market, and `more`.
 
-    A market that the server cannot know, a local file or one that is read with options, is sent along.
+    A market that the server cannot know, a local file or one that is read with options, is uploaded first.
     """
     from slacktide.client.remote import own_market, text_to_send
 
@@ -86,7 +86,7 @@ def _sent(journal: RemoteJournal, request: Any, given: Mapping[str, Any], **more
 
 
 def _progress_on(bar: ProgressBar) -> Any:
-    """Return a callback that shows a server's progress on a bar; while it waits there is none."""
+    """Return a callback that shows a server's progress on a bar, once the request is no longer queued."""
 
     def show(ahead: int, done: int, total: int) -> None:
         if total:

@@ -1,4 +1,4 @@
-"""Options of `run`, `controller`, `serve` and `demo`, and the requests that are made from them."""
+"""The options of `run`, `controller`, `serve` and `demo`, and the requests made from them."""
 
 from __future__ import annotations
 
@@ -78,10 +78,9 @@ class RunOptions:
     market: MarketSpec
     policy: Spec | None = None
     fleet: FleetText | None = None
-    sight: Sight = "feed"  # what a job that may move is shown of its pools
+    sight: Sight = "feed"  # what a job that may move can see of its pools
 
     def plan(self, path: str) -> JobTask[PlanRequest]:
-        """Return the task to plan a job."""
         from slacktide.app.task_requests import PlanRequest, local_task
 
         request = PlanRequest(**common.as_it_is(path), policy=common.written(self.policy))
@@ -96,24 +95,24 @@ class RunOptions:
         )
 
     def may_move(self, paths: Sequence[str]) -> bool:
-        """Whether some of these jobs may move between pools, so that no pool is chosen for them."""
+        """Whether any of these jobs may move between pools, so that none should be chosen for them."""
         from slacktide.app.jobs.submission import may_move
 
         return any(may_move(path, self.policy, self.market) for path in paths)
 
     def on_pool(self, pool: str) -> RunOptions:
-        """Return the same on this pool, if one is named."""
+        """Return these options with this pool; unchanged if it is empty."""
         return dataclasses.replace(self, market=dataclasses.replace(self.market, pool=pool)) if pool else self
 
     def for_others(self) -> Defaults:
-        """Return the defaults for jobs that others submit: the market and fleet, not this run's choices."""
+        """Return the defaults for jobs that others submit: without the pool, the policy only with a fleet."""
         from slacktide.app.jobs.submission import Defaults
 
         market = dataclasses.replace(self.market, pool=None)
         return Defaults(market=market, fleet=self.fleet, policy=self.policy if self.fleet else None)
 
     def for_all(self) -> Defaults:
-        """Return these options as the defaults of every submitted job, on a market that they share."""
+        """Return these options as the defaults of all submitted jobs, which share the market."""
         from slacktide.app.jobs.submission import Defaults
 
         return Defaults(
@@ -132,7 +131,7 @@ def run_options_of(given: dict[str, Any]) -> RunOptions:
 
 
 def setup_of(given: dict[str, Any], defaults: Defaults) -> Setup:
-    """Return the setup of the controller, from options; print the notes about the alerts file."""
+    """Return the controller's setup from a command's options; print notes about the alerts file on stderr."""
     from slacktide.app.jobs.setup import Setup
 
     alerts = None
@@ -155,7 +154,7 @@ def setup_of(given: dict[str, Any], defaults: Defaults) -> Setup:
 def submit_or_resume(
     controller: Controller, paths: Sequence[str], wanted: RunOptions, *, resume: bool
 ) -> list[str]:
-    """Submit the jobs, or resume them; return the ids of all jobs that will run."""
+    """Submit jobs, or with `resume` continue those of the journal; return the ids of all that will run."""
     named = {str(Path(path).absolute()) for path in paths}
     if resume:
         _accept_waiting(controller)
@@ -179,7 +178,7 @@ def submit_or_resume(
 
 
 def _accept_waiting(controller: Controller) -> None:
-    """Decide on waiting submissions, and print on stderr which were refused."""
+    """Have the controller answer waiting submissions, and print on stderr which were refused."""
     waiting = controller.journal.waiting()
     controller.answer()
     for submission in waiting:

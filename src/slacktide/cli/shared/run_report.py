@@ -1,4 +1,4 @@
-"""The end of a run: its bills, its page and its picture, and the exit code."""
+"""What a run prints and writes at its end: bills, an HTML page and a picture; and its exit code."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 FAILED, NOT_FINISHED, CANCELLED = 100, 101, 103
 CODES = {"succeeded": 0, "failed": FAILED, "deadline_missed": FAILED, "cancelled": CANCELLED}
-"""Exit codes by the final state of a job; any other state is of a job that did not finish."""
+"""Exit codes by the final state of a job; in any other state the job did not finish."""
 
 
 def write_pictures(journal: Journal, bill: Bill, given: Mapping[str, Any]) -> None:
-    """Write the page and the picture of a run that options request."""
+    """Write the page and the picture of a run, if the options `report` and `plot` request them."""
     if given["report"] is None and given["plot"] is None:
         return
     from slacktide.core.files import write_whole
@@ -42,7 +42,7 @@ def write_pictures(journal: Journal, bill: Bill, given: Mapping[str, Any]) -> No
 
 
 def fetch_pictures(journal: RemoteJournal, job: str, given: Mapping[str, Any]) -> None:
-    """Request the page and the picture that options request from a server, and write them here."""
+    """Do the same for a job on a server: fetch the page and the picture, and write them here."""
     from slacktide.client.http import ServerError
 
     def fetch_plot(path: str) -> None:
@@ -58,13 +58,13 @@ def fetch_pictures(journal: RemoteJournal, job: str, given: Mapping[str, Any]) -
 
 
 def exit_code(statuses: Sequence[str]) -> int:
-    """Return the exit code of a run: that of the worst state of its jobs."""
+    """Return the exit code of a run whose jobs have these states: that of the worst one."""
     codes = {CODES.get(status, NOT_FINISHED) for status in statuses}
     return next((code for code in (FAILED, NOT_FINISHED, CANCELLED) if code in codes), 0)
 
 
 def _of_job(given: Mapping[str, Any], job: str) -> dict[str, str | None]:
-    """Return the requested files with a job in their names: with several jobs each gets its own."""
+    """Return the paths of the options `report` and `plot` with the job's id added to the file names."""
     paths = {name: Path(given[name]) for name in ("report", "plot") if given[name]}
     named = {name: str(path.with_stem(f"{path.stem}-{job}")) for name, path in paths.items()}
     return {"report": None, "plot": None, **named}
@@ -78,9 +78,9 @@ def settle(
     stuck: Mapping[str, str] | None = None,
     later: str = "`slacktide run --resume` continues",
 ) -> int:
-    """Print the bills as `output` says, write the files of `report` and `plot`, and return the exit code.
+    """Print the bills, write the files that `report` and `plot` request, and return the exit code.
 
-    `stuck` are jobs that have no bill yet, with the reason; `later` says what continues the others.
+    `stuck` are blocked jobs, which have no bill yet, with the reason; `later` says how the others continue.
     """
     from slacktide.app.journal.journal import Journal
     from slacktide.cli.shared.interruptions import until_pipe_closes

@@ -1,6 +1,6 @@
-"""Shows runs on a screen while they are going on: events as lines, the state of the jobs as a picture.
+"""Shows jobs on a terminal while they run: events as lines, and below them the state of the jobs.
 
-`ControllerScreen` shows a controller of this process, `ServerScreen` the jobs of a server.
+`ControllerScreen` shows the jobs of a controller in this process, `ServerScreen` those of a server.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ STOPPING = "requested to cancel: the workers checkpoint, then all GPUs are relea
 
 @contextmanager
 def reporting_stopped_workers(command: str) -> Iterator[None]:
-    """Print on stderr, if the run ends with an error, that its workers were stopped and how to resume."""
+    """If the block raises an error, print on stderr that the workers were stopped and how to resume."""
     try:
         yield
     except SlacktideError:
@@ -42,7 +42,7 @@ def reporting_stopped_workers(command: str) -> Iterator[None]:
 
 
 class ControllerScreen:
-    """Shows a controller on a screen; the controller calls it in each round with the time."""
+    """Shows the jobs of a controller, which calls it in each round with the market's time."""
 
     def __init__(
         self,
@@ -53,10 +53,9 @@ class ControllerScreen:
         *,
         named: bool = False,
     ) -> None:
-        """Show these jobs, and those that are submitted from now on; older events are left out.
+        """Show these jobs, and those submitted from now on; events from before are left out.
 
-        `note` returns a line to show above everything else. Lines name their job once there are several, or
-        always if `named`.
+        `note` returns a line for the user, or "". Lines name their job if several are shown, or if `named`.
         """
         from slacktide.app.journal.live_status import Standings
 
@@ -78,7 +77,7 @@ class ControllerScreen:
         self._screen.draw(lambda lines: self._picture(lines, now_hours), now=self._controller.idle)
 
     def _line(self, seq: int, event: Event) -> str | None:
-        """Return the line of an event if it is news of a job that is watched."""
+        """Return the line of an event if it is news about a job that is shown; otherwise None."""
         self._seq = seq
         if isinstance(event, Submitted) and seq > self._began_seq:
             self._jobs.append(event.job)
@@ -95,7 +94,7 @@ class ControllerScreen:
 
 
 def show_live(controller: Controller, jobs: Sequence[str], stop: StopRequests, *, plain: bool) -> None:
-    """Run until all jobs have ended, and show it: on stderr if JSON goes to stdout."""
+    """Run the controller until all jobs have ended, and show them on stdout; `plain`: on stderr."""
     from slacktide.report.live.screen import screen_for
 
     screen = screen_for(sys.stderr if plain else sys.stdout)
@@ -117,7 +116,7 @@ class ServerScreen:
         self._standings: list[Standing] = []
 
     def show(self) -> None:
-        """Show what happens until it is over; a request to stop cancels the jobs."""
+        """Show the jobs until all have ended; a request to stop cancels them."""
         while not self._run.over:
             lines = [self._lines_of.news(record.event) for record in self._run.news()]
             if news := [line for line in lines if line is not None]:
@@ -133,7 +132,7 @@ class ServerScreen:
     def _picture(self, lines: Sequence[str]) -> RenderableType:
         from slacktide.report.live.view import Frame
 
-        # Fetched less often than events: it takes the whole course of each job.
+        # Fetched less often than events, because it needs the whole course of each job.
         if time.monotonic() - self._looked_s > LOOK_S or self._run.over:
             found = [self._run.standing(job) for job in self._run.jobs]
             self._standings = [standing for standing in found if standing is not None]

@@ -187,8 +187,7 @@ class TaskWorker:
     async def _exchange(self, line: dict[str, Any], place: QueuePosition) -> Any:
         """Send a request and return the reply.
 
-        If that is interrupted, the process is killed: its late reply would be taken for that of the next
-        request.
+        If interrupted, the process is killed: a late reply would be taken for that of the next request.
         """
         whole = False
         try:
