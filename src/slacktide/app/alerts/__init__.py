@@ -1,4 +1,4 @@
-"""Alerts: which events of a journal lead to one, and the webhooks and commands that receive them.
+"""Alerts: which events of a journal lead to alerts, and the webhooks and commands that receive them.
 
 Begin with `watch`, which finds them; `alerting` runs the threads of a controller, `sending` sends one alert.
 """

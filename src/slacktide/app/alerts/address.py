@@ -1,4 +1,4 @@
-"""Which addresses a webhook may lead to: looked up once, checked, and then the very one that is connected to.
+"""Which addresses a webhook may lead to: a host is looked up once, and only checked addresses are used.
 
 A name that an attacker controls must not lead into the network of the controller (SSRF), not even when it
 answers differently the second time it is looked up (DNS rebinding): there is no second time.
@@ -26,7 +26,7 @@ METADATA = frozenset(map(ipaddress.ip_address, ("fd00:ec2::254", "100.100.100.20
 
 
 class Forbidden(BackendError):
-    """An address to which nothing is sent."""
+    """An address to which nothing may be sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +72,9 @@ def parse_target(url: str) -> Target:
 
 
 def resolved(target: Target, *, private: bool, resolver: Resolver | None = None) -> list[Address]:
-    """Look the host up, once; raises Forbidden unless something may be sent to every address that it has.
+    """Look up the host, once; raises Forbidden if one of its addresses is not allowed.
 
-    `private`: addresses of one's own network are allowed. Raises OSError where the name is not known.
+    `private`: addresses of private networks are allowed. Raises OSError if the name is unknown.
     """
     look_up = resolver or socket.getaddrinfo
     rows = look_up(target.host, target.port, type=socket.SOCK_STREAM)
@@ -87,7 +87,7 @@ def resolved(target: Target, *, private: bool, resolver: Resolver | None = None)
 
 
 def refusal(address: Address, *, private: bool) -> str:
-    """Say why nothing is sent to an address; empty where something may be."""
+    """Return what is wrong with an address to which nothing may be sent; empty if sending is allowed."""
     inner = embedded(address)
     if inner is not None:
         return refusal(inner, private=private)
@@ -101,7 +101,7 @@ def refusal(address: Address, *, private: bool) -> str:
 
 
 def embedded(address: Address) -> Address | None:
-    """Return the IPv4 address that an IPv6 address stands for; None where it stands for itself."""
+    """Return the IPv4 address that an IPv6 address stands for; None if it does not stand for one."""
     if isinstance(address, ipaddress.IPv4Address):
         return None
     if address.ipv4_mapped is not None or address.sixtofour is not None:
@@ -115,7 +115,7 @@ def embedded(address: Address) -> Address | None:
 
 
 def literal(host: str) -> Address | None:
-    """Return the address that a host is written as; None where it is a name."""
+    """Return the address that a host is written as; None if it is a name."""
     try:
         return ipaddress.ip_address(host)
     except ValueError:

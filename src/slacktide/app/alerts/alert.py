@@ -24,7 +24,7 @@ Detail: TypeAlias = str | float | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """What happened that a hook wants to know of, reported once."""
+    """Something that happened in a journal and that hooks are notified of, once."""
 
     id: str  # the same each time it is sent, so that a receiver can drop it the second time
     kind: str  # one of KINDS, or TEST
@@ -33,7 +33,7 @@ class Alert:
     time_utc: str  # when that event was written
     text: str  # a sentence
     job: str = ""  # the job that it is about; empty: it is about the fleet, the market or machines
-    owner: str = ""  # whom the job's file names; empty: it names none
+    owner: str = ""  # the owner that the job's file names; empty: it names none
     details: Mapping[str, Detail] = field(default_factory=dict)
 
     def written(self) -> str:
@@ -43,7 +43,7 @@ class Alert:
 def name_of(journal: str, record: Record, what: str) -> str:
     """Return the id of an alert about an event: its number, its kind, and a digest.
 
-    The time is in the digest, because a journal that was restored from a copy counts its numbers again.
+    The time is in the digest, because a journal that was restored from a copy uses its numbers again.
     """
     key = f"{journal}\0{record.seq}\0{record.time_utc.isoformat()}\0{what}"
     return f"{record.seq}-{what}-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
@@ -59,14 +59,14 @@ class Hook:
     folder: Path = Path(".")  # where the command runs
     format: Format = "slacktide"
     on: tuple[Kind, ...] = KINDS
-    jobs: tuple[str, ...] = ()  # patterns of the names of jobs; none: all jobs, and what is about no job
-    owners: tuple[str, ...] = ()  # whose jobs; none: all owners', and what is about no job
-    secret: bytes = field(default=b"", repr=False)  # what webhooks are signed with; empty: they are not
+    jobs: tuple[str, ...] = ()  # patterns of job names; none: all jobs, and alerts about no job
+    owners: tuple[str, ...] = ()  # whose jobs; none: all owners', and alerts about no job
+    secret: bytes = field(default=b"", repr=False)  # signs what is sent to a webhook; empty: it is not signed
     allow_private: bool = False
 
     @property
     def shown(self) -> str:
-        """Where it leads, as far as that may be shown: never the path, which may be a secret."""
+        """The command's name, or the webhook's scheme and host: never the path, which may be a secret."""
         return f"command {Path(self.command[0]).name}" if self.target is None else self.target.shown
 
     def wants(self, alert: Alert) -> bool:
@@ -83,11 +83,11 @@ class AlertsFile:
 
     path: Path
     hooks: tuple[Hook, ...]
-    dashboard: str = ""  # where browsers find the server; empty: where the server itself thinks they do
-    notes: tuple[str, ...] = ()  # what its user should know, to be printed
+    dashboard: str = ""  # where browsers find the server; empty: as the server says
+    notes: tuple[str, ...] = ()  # warnings to print to the user
 
     def hook(self, name: str) -> Hook:
-        """Return the hook of a name; raises UnknownNameError."""
+        """Return the hook with this name; raises UnknownNameError."""
         hooks = {hook.name: hook for hook in self.hooks}
         if name not in hooks:
             raise UnknownNameError("a hook", name, hooks)

@@ -1,7 +1,7 @@
 """Alerts of a running controller: one thread reads the journal for alerts, one per hook sends them.
 
-None of them ever holds up the engine: it only says that there is something new, and takes over what is to be
-reported about hooks.
+They never hold up the engine: it only tells them that there are new events, and fetches lines about hooks to
+report.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from slacktide.journal.codec.json_forms import FormMismatch, form
 from slacktide.journal.store.base import Store
 from slacktide.journal.store.sqlite import SqliteStore
 
-RETRY_S = 5.0  # how long after trouble with the disk it is tried again
+RETRY_S = 5.0  # how long to wait after an error, such as one of the disk
 LOOK_S = 60.0  # how often to look for something new without being notified
-GRACE_S = 6.0  # how long hooks have for what waits when the controller ends; the rest is sent by the next one
+GRACE_S = 6.0  # how long hooks may go on sending when the controller ends; the next one sends the rest
 FIRST_S, LONGEST_S = 1.0, 3600.0  # between two tries: it doubles from the first to the longest
-EVERY_EVENTS = 500  # after this many events what is known is kept, also where there was no alert
+EVERY_EVENTS = 500  # after this many events the state is stored even if there was no alert
 
 
 class Alerting:
@@ -40,7 +40,7 @@ class Alerting:
     def __init__(
         self, journal: Path, file: AlertsFile, dashboard: str = "", *, sender: Sender = send
     ) -> None:
-        """Name the journal, the hooks, and where browsers find the server unless the file says so."""
+        """Prepare to send; `dashboard` is where browsers find the server, unless the file says that."""
         self._journal, self._file, self._sender = journal, file, sender
         self._dashboard = file.dashboard or dashboard
         self._said: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -75,7 +75,7 @@ class Alerting:
                 self._more.notify_all()
 
     def said(self) -> Iterator[str]:
-        """Yield what is to be reported about hooks, once."""
+        """Yield the lines to report about hooks, each once."""
         while not self._said.empty():
             yield self._said.get()
 
@@ -95,13 +95,13 @@ class Alerting:
                 if not begun:
                     self._begin()
                 begun, troubled = True, False
-            except Exception as error:  # an alert that cannot be made must not end all others unseen
+            except Exception as error:  # one alert that cannot be made must not silently end all others
                 if not troubled:
                     self._said.put(
                         f"they must be found and kept, got: {error_text(error)}; it is tried again"
                     )
                 troubled = True
-                # Nothing is lost: what was not kept is found again.
+                # Nothing is lost: alerts that were not stored are found again.
                 with suppress(SlacktideError):  # the same trouble, and it is tried again
                     self._finder = AlertFinder(self._store, self._outbox)
             if stopping:
@@ -115,7 +115,7 @@ class Alerting:
         return self._stopping or self._seq != seq
 
     def _begin(self) -> None:
-        """Start the hooks, once all of the past was looked through: a new hook gets nothing of it."""
+        """Start the hooks, after the past was searched: a new hook gets no alerts about the past."""
         self._outbox.know([hook.name for hook in self._file.hooks])
         for hook in self._file.hooks:
             self._start(partial(self._send, hook), f"hook-{hook.name}")
@@ -129,7 +129,7 @@ class Alerting:
             last, number = self._found_all.is_set(), self._round
             try:
                 wait_s, troubled = sender.step(), False
-            except Exception as error:  # whatever it is, the hook goes on where it was
+            except Exception as error:  # after any error the hook goes on from where it was
                 if not troubled:
                     self._said.put(
                         f"hook {hook.name} must keep working, got: {error_text(error)}; it is tried again"
@@ -157,21 +157,21 @@ class Alerting:
 
 
 class AlertFinder:
-    """Reads a journal on, and keeps the alerts that it finds before it reads anything later."""
+    """Searches a journal for alerts; stores those of one event before it reads the next."""
 
     def __init__(self, store: Store, outbox: Outbox) -> None:
-        """Begin where the outbox was left; where it never was, at the present end of the journal."""
+        """Continue from where the outbox says; if it says nothing, from the present end of the journal."""
         self._store, self._outbox = store, outbox
         present, kept = store.last_seq(), outbox.watched()
         if kept is None or kept[0] > present:  # the second: the journal was replaced by an older copy
             kept = present, ""
         self._silent_seq, body = kept
-        """Up to here nothing is sent: it was kept already, or it was before the first hook."""
+        """Events up to here lead to no alerts: they were searched before, or came before the first hook."""
         self._watch = _read(body)
         self._kept_seq = self._watch.seq
 
     def catch_up(self) -> int:
-        """Look through all that is new; return how many alerts there were."""
+        """Search all new events; return how many alerts were found."""
         count = 0
         for record in self._store.read(after=self._watch.seq):
             alerts = self._watch.apply(record)
@@ -183,7 +183,7 @@ class AlertFinder:
         return count
 
     def keep(self) -> None:
-        """Keep how far the journal was looked through."""
+        """Store how far the journal was searched."""
         if self._kept_seq != self._watch.seq:
             self._keep([])
 
@@ -194,7 +194,7 @@ class AlertFinder:
 
 
 def _read(body: str) -> Watch:
-    """Return what was kept; nothing where another version did: then the journal is looked through again."""
+    """Return the stored state; if another version stored it an empty one, so all events are read again."""
     try:
         watch: Watch = form(Watch).read(json.loads(body))
     except (ValueError, TypeError, FormMismatch):
@@ -215,15 +215,15 @@ class HookSender:
         now_s: Callable[[], float] = time.monotonic,
         wait: GrowingWait | None = None,
     ) -> None:
-        """Name the hook and what sends it an alert; `complain` gets trouble, once until it is over."""
+        """Prepare to send with `deliver`; `complain` gets a line when trouble begins or ends."""
         self.hook, self._outbox, self._deliver, self._complain = hook, outbox, deliver, complain
         self._now_s = now_s
         self._wait, self._until_s = wait or GrowingWait(FIRST_S, LONGEST_S), 0.0
 
     def step(self) -> float | None:
-        """Send the first alert that waits, if it may be tried now.
+        """Send the first waiting alert, if it may be tried now.
 
-        Returns after how many seconds there is more to do: 0 at once, None when there is nothing to send.
+        Returns how many seconds later there is more to do: 0 for at once, None if no alert is waiting.
         """
         left = self._until_s - self._now_s()
         if self.is_waiting and left > 0.0:
@@ -239,7 +239,7 @@ class HookSender:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether its receiver did not take the last alert, which is tried again later."""
+        """Whether its receiver did not accept the last alert, which is tried again later."""
         return self._wait.failures > 0
 
     def _sent(self, number: int, alert: Alert) -> float:

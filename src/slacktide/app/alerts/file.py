@@ -1,4 +1,4 @@
-"""The alerts file: reading it and each of its `[[hook]]` tables, with the place of every mistake."""
+"""Reads the alerts file and each of its `[[hook]]` tables; errors name the line of the first mistake."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LEAST_SECRET = 16  # characters of a secret; fewer could be guessed from a signa
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 _URLS, _SECRETS = ("url", "url_env", "url_file"), ("secret_env", "secret_file")
 SAME_KEYS = ("name", "format", "on", "jobs", "owners", "allow_private")
-"""Keys that are called as the fields of a `Hook`, which has the defaults of all but the name."""
+"""Keys with the same names as fields of `Hook`, which has defaults for all but the name."""
 
 
 def read_alerts_file(path: str | Path) -> AlertsFile:
@@ -39,7 +39,7 @@ def read_alerts_file(path: str | Path) -> AlertsFile:
 
 
 def parse_alerts(written: str, *, path: Path, environment: Mapping[str, str] | None = None) -> AlertsFile:
-    """Read the text of an alerts file, and all that it takes from the environment and other files."""
+    """Read the text of an alerts file, and the variables and other files that it refers to."""
     tree = parse_toml("an alerts file", path, written)
     lines, given = key_lines(written), os.environ if environment is None else environment
     for key in tree:
@@ -110,7 +110,7 @@ KEYS: dict[str, Callable[[object], Any]] = {
     "format": lambda value: _one_of_names(value, FORMATS), "on": _kinds, "jobs": _texts, "owners": _texts,
     "secret_env": text_of, "secret_file": text_of, "allow_private": _flag,
 }  # fmt: skip
-"""What a hook may say, and how each is read; raises InputError."""
+"""The keys of a hook, and the function that reads each; it raises InputError."""
 WEBHOOK_KEYS = ("format", "secret_env", "secret_file", "allow_private")  # what only webhooks have
 
 
@@ -146,7 +146,7 @@ class HookTable:
             if key in self.values:
                 raise self._error(key, f"{key} must be of a webhook, got a command with it; leave it out")
         folder, command = self.path.absolute().parent, self._read("command")
-        # A path is relative to the file, as in other files of ours, wherever the controller was started.
+        # A path is relative to the alerts file, wherever the controller was started.
         program = str(folder / command[0]) if "/" in command[0] else command[0]
         if shutil.which(program) is None:
             must = f"command must begin with a program that can be run, found none called {shown(command[0])}"
@@ -181,7 +181,7 @@ class HookTable:
         return secret.encode()
 
     def _value_at(self, key: str) -> str:
-        """Return what a key leads to, in the environment or in a file of its own; it is never quoted."""
+        """Return the text in the environment or a file to which a key refers; errors never quote it."""
         name = self._read(key)
         if key.endswith("_file"):
             return self._first_line(key, self.path.absolute().parent / Path(name).expanduser())
@@ -205,7 +205,7 @@ class HookTable:
         return lines[0].strip()
 
     def _one_of(self, *keys: str) -> str:
-        """Return the one of these keys that is there, empty for none; raises FileError for several."""
+        """Return which of these keys is given; empty if none is. Raises FileError if several are."""
         given = [key for key in keys if key in self.values]
         if len(given) > 1:
             must = f"a hook must have one of {', '.join(keys)}, got {' and '.join(given)}"

@@ -1,8 +1,8 @@
 """Alerts that wait for their hooks, in a file next to the journal.
 
-One transaction keeps alerts together with the event up to which the journal was looked through, another one
-moves a hook on after it received an alert. So at any crash an alert is found or sent again, and never lost.
-The journal itself is not written to: what a receiver answered is no fact about jobs.
+One transaction stores alerts together with the event up to which the journal was searched; another moves a
+hook on after it received an alert. So after any crash an alert is found or sent again, and never lost. The
+journal itself is not written to: what a receiver answered is not about jobs.
 """
 
 from __future__ import annotations
@@ -51,21 +51,24 @@ class HookStatus:
     """The state of a hook."""
 
     name: str
-    cursor: int  # the number of the last alert that it is done with
+    cursor: int  # the number of the last alert that was sent, dropped or not wanted
     waiting: int  # alerts after that one, those that it does not want included
     sent: int
     failed: int  # tries that failed
     dropped: int  # alerts that it will never receive, because its receiver refused them
     sent_utc: str | None
-    error: str | None  # what kept the last try from working; None where it worked
+    error: str | None  # why the last try failed; None if it worked
     error_utc: str | None
 
 
 class Outbox:
-    """The file; may be used from several threads. Raises FileError for a file that cannot be used."""
+    """The file of waiting alerts; may be used from several threads.
+
+    Methods raise FileError for a damaged file, and BackendError for errors of the disk.
+    """
 
     def __init__(self, journal: Path, *, create: bool = True) -> None:
-        """Open the outbox of a journal, made where there is none if `create`."""
+        """Open the outbox of a journal; with `create`, make it if there is none."""
         self.path = hidden_sibling(journal, "alerts")
         self._lock = threading.Lock()
         if create:
@@ -80,12 +83,12 @@ class Outbox:
             self._database.close()
 
     def watched(self) -> tuple[int, str] | None:
-        """Return the last event up to which the journal was looked through, and what was known of it then."""
+        """Return the event up to which the journal was searched, and the stored `Watch`; None if new."""
         row: tuple[int, str] | None = self._row("SELECT seq, body FROM watch")
         return row
 
     def keep(self, seq: int, watch: str, alerts: Sequence[Alert]) -> None:
-        """Keep alerts, and what is known of the journal up to an event, all or nothing."""
+        """Store alerts together with the event up to which the journal was searched, and the `Watch` then."""
         with self._transaction() as database:
             database.executemany(
                 "INSERT INTO alerts (body) VALUES (?)", [(alert.written(),) for alert in alerts]
@@ -94,7 +97,7 @@ class Outbox:
             database.execute("INSERT INTO watch (seq, body) VALUES (?, ?)", (seq, watch))
 
     def know(self, names: Sequence[str]) -> None:
-        """Make these all of the hooks: a new one begins at the present, others are forgotten."""
+        """Make these the only hooks: a new one gets only later alerts, others are deleted."""
         with self._transaction() as database:
             marks = ", ".join("?" * len(names))
             database.execute(f"DELETE FROM hooks WHERE name NOT IN ({marks})", names)
@@ -103,7 +106,7 @@ class Outbox:
             self._forget(database)
 
     def next(self, hook: str) -> tuple[int, Alert] | None:
-        """Return the first alert that a hook is not done with, and its number; None where there is none."""
+        """Return the first alert that a hook is not done with, and its number; None if there is none."""
         row = self._row(
             "SELECT number, body FROM alerts WHERE number > (SELECT number FROM hooks WHERE name = ?) "
             "ORDER BY number LIMIT 1",
@@ -139,7 +142,7 @@ class Outbox:
             self._forget(database)
 
     def _forget(self, database: sqlite3.Connection) -> None:
-        """Drop alerts that every hook is done with."""
+        """Delete alerts that every hook is done with."""
         database.execute("DELETE FROM alerts WHERE number <= (SELECT min(number) FROM hooks)")
 
     def _row(self, query: str, *given: str) -> Any:
@@ -147,7 +150,7 @@ class Outbox:
             return self._database.execute(query, given).fetchone()
 
     def _check(self, create: bool) -> None:
-        # An alert that is lost in a power cut is never found again: the cursor has moved past its event.
+        # An alert lost in a power cut would never be found again: the search has gone past its event.
         self._database.execute("PRAGMA synchronous = FULL")
         form = self._database.execute("PRAGMA user_version").fetchone()[0]
         if create and form == 0:
@@ -179,7 +182,7 @@ def _now() -> str:
 
 
 def stored_statuses(journal: Path) -> list[HookStatus]:
-    """Read the state of hooks from the file next to a journal; none where no controller had any."""
+    """Read the state of hooks from the file next to a journal; none if no controller had any."""
     if not hidden_sibling(journal, "alerts").exists():
         return []
     with closing(Outbox(journal, create=False)) as outbox:

@@ -1,8 +1,7 @@
-"""Sending one alert to one hook, once: an HTTP POST to a webhook, or a command that runs with it.
+"""Sends one alert to one hook, once: an HTTP POST to a webhook, or a command that is run with it.
 
-Receivers get JSON under stable keys, or what Slack takes, and a signature. The POST uses the standard
-library: no proxy, no redirect, and the host's name is looked up only once. When to try again is decided
-elsewhere (`alerting`).
+Receivers get JSON under stable keys, or in Slack's form, and a signature. The POST uses the standard library:
+no proxy, no redirect, and the host's name is looked up only once. `alerting` decides when to try again.
 """
 
 from __future__ import annotations
@@ -34,13 +33,13 @@ from slacktide.core.waits import retry_after_s
 from slacktide.report.wire import values
 
 ANSWER_S = 5.0  # how long a receiver may take for all of an answer
-LEAST_S = 0.1  # what a further address of a receiver is given at least
+LEAST_S = 0.1  # the least time for a try of a receiver's next address
 UNACCEPTABLE = (400, 406, 409, 411, 413, 414, 415, 416, 417, 422, 431)
 """Statuses about the alert itself, which would be refused again; others are about the address."""
 COMMAND_S = 30.0
 GRACE_S = 5.0  # between SIGTERM and SIGKILL
 PASSED_ON = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ")
-"""What of the controller's environment a command gets."""
+"""The variables of the controller's environment that a command gets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +47,8 @@ class Answer:
     """What a receiver answered, or why there was no answer."""
 
     accepted: bool
-    said: str  # in a few words, without anything secret
-    wait_s: float = 0.0  # how long the receiver wants no further try
+    said: str  # the answer in a few words, without anything secret
+    wait_s: float = 0.0  # how long to wait before another try, as the receiver asked
     final: bool = False  # whether this alert will never be accepted
 
 
@@ -70,7 +69,7 @@ def post(
 ) -> Answer:
     """Post an alert to the first address of its receiver that can be reached; raises nothing.
 
-    `private`: the receiver may be in one's own network. Nothing but the head of the answer is read.
+    `private`: the receiver may have a private address. Only the head of the answer is read.
     """
     headers = {"Host": target.netloc, **_headers(id_, body, secret)}
     try:
@@ -120,9 +119,9 @@ def _headers(id_: str, body: bytes, secret: bytes) -> dict[str, str]:
 
 
 class _Line:
-    """A connection that is cut when all of it has taken too long.
+    """A connection that is cut when the whole exchange takes too long.
 
-    A socket's own time limit begins anew with every byte that comes; this one does not.
+    A socket's own time limit starts over with every byte that comes; this one does not.
     """
 
     def __init__(self, target: Target, addresses: Sequence[Address]) -> None:
@@ -195,7 +194,7 @@ def run(
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a command and all that it started."""
+    """End a command and the processes that it started."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError):
             os.killpg(process.pid, number)
@@ -223,7 +222,7 @@ def _environment(alert: Alert, link: str) -> dict[str, str]:
     }
 
 
-VERSION = 1  # of the form of the JSON; keys may be added to it, none is taken away
+VERSION = 1  # of the form of the JSON; keys may be added to it, but none is removed
 SIGNATURE = "Slacktide-Signature"
 SLACK_CHARACTERS = 3000  # the most that Slack shows of a text without folding it away
 TITLES = {
@@ -262,14 +261,14 @@ def document(alert: Alert, link: str) -> dict[str, Any]:
 
 
 def slack(alert: Alert, link: str) -> dict[str, Any]:
-    """Return an alert as Slack's incoming webhooks take it, and what is compatible with them."""
+    """Return an alert in the form of Slack's incoming webhooks, which other services accept, too."""
     text = _escaped(alert.text[:SLACK_CHARACTERS])
     more = f" (<{_escaped(link)}|open>)" if link else ""
     return {"text": f"*{TITLES[alert.kind]}*: {text}{more}"}
 
 
 def page(alert: Alert, dashboard: str) -> str:
-    """Return the page of the dashboard that an alert is about; empty where there is none."""
+    """Return the URL of the dashboard's page for an alert; empty if there is no dashboard."""
     if not dashboard:
         return ""
     base = dashboard.rstrip("/")
@@ -286,7 +285,7 @@ def signature(secret: bytes, sent: bytes, at_s: int) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Return a text in which Slack finds no links, mentions and channels of its own."""
+    """Escape a text so that Slack finds no links, mentions or channels in it."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 

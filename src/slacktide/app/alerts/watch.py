@@ -1,7 +1,7 @@
-"""Finds the events of a journal that lead to an alert, the levels of budgets included: a pure fold.
+"""Finds the events of a journal that lead to alerts, such as a failed job or a spent budget: a pure fold.
 
-Folding the same records gives the same alerts with the same ids. What the fold must know is little, so it is
-kept whole with every alert: jobs that have not ended, and what fleets spent in their present period.
+Folding the same records gives the same alerts with the same ids. The state of the fold is small, so it is
+stored whole with every alert: jobs that have not ended, and what fleets spent in their present period.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from slacktide.report.text.sentences.events import sentence
 from slacktide.report.wire import values
 
 OUTLOOKS: dict[str, Kind] = {"at-risk": "at-risk", "late-expected": "late", "late": "late"}
-"""The outlooks of a job that lead to an alert: what kind each is."""
+"""The outlooks of a job that lead to an alert, and its kind."""
 REQUESTED_ENDS = ("cancelled",)  # ends that lead to no alert: a user wanted them
 Facts: TypeAlias = Mapping[str, Detail]
 LEVELS = (0.5, 0.8, 1.0)
@@ -59,14 +59,14 @@ class WatchedJob:
     owner: str
     began_hours: float
     deadline_hours: float  # from its beginning on; infinite for a job without a deadline
-    fleet: str  # the fleet that it is of; empty for a job by itself
+    fleet: str  # the fleet that it belongs to; empty for a job by itself
     max_cost_usd: float | None = None
     cost_usd: float = 0.0
 
 
 @dataclass(slots=True)
 class Watch:
-    """What is known of a journal up to one of its events, as far as alerts need it."""
+    """What alerts need to know about a journal up to one of its events: the state of the fold."""
 
     seq: int = 0
     journal: str = ""
@@ -175,7 +175,7 @@ class Watch:
 
 
 def _max_cost_usd(event: Submitted) -> float | None:
-    """Return what a job's file lets it cost; most files do not say, and then need not be read."""
+    """Return the `max_cost` of a job's file; most files have none, and then need not be read."""
     if "max_cost" not in event.text:
         return None
     try:
@@ -190,20 +190,20 @@ class Passed(NamedTuple):
     share: float
     spent_usd: float
     budget_usd: float
-    left_hours: float | None  # until the budget is renewed; None where it is renewed all the time
+    left_hours: float | None  # until the budget is renewed; None if it is renewed all the time
 
 
 @dataclass(slots=True)
 class WatchedFleet:
     """What a fleet may spend, and has spent in its present period."""
 
-    name: str  # that of its file
-    text: str  # its file
+    name: str  # the name of its file
+    text: str  # the text of its file
     path: str
-    origin_hours: float  # when its clock stood at 0, on the market's
+    origin_hours: float  # the hour on the market's clock at which its own stood at 0
     spending: Spending = field(default_factory=Spending)
     reported: dict[str, float] = field(default_factory=dict)
-    """When each level was reported last, in hours of its clock."""
+    """When each level was last reported, in hours of the fleet's clock."""
 
     @classmethod
     def of(cls, first: Submitted) -> Self:
@@ -211,9 +211,9 @@ class WatchedFleet:
         return cls(Path(first.fleet_path).name or "a fleet file", first.fleet, first.fleet_path, origin)
 
     def paid(self, event: Lived, site: SiteOpened | None, others: Iterable[Self] = ()) -> Passed | None:
-        """Take in what a stretch cost; return the level that was passed with it, if one was.
+        """Add the cost of a stretch; return the level of the budget that this passed, or None.
 
-        `others` are fleets of the same file as it was before it was changed: what they spent is spent, too.
+        `others` are fleets of earlier versions of the same file, whose spending counts, too.
         """
         stretch, usd = event.priced.stretch, event.priced.charge.usd
         written = _allowance(self.text, self.path)
@@ -223,7 +223,7 @@ class WatchedFleet:
         # A stretch that ends just when a budget is renewed was paid from the old one.
         now = stretch.to_hours - self.origin_hours - 2 * TIME_TOLERANCE_HOURS
         period, rolled = allowance.period(now), now - allowance.period_hours
-        # Periods of one length begin anew with a changed file; what was spent in the length of one counts.
+        # Fixed periods start over when the file is changed, so count what was spent in the length of one.
         since = rolled if allowance.renewal == "fixed" else period.since_hours
         before = sum(other.spending.since(self.origin_hours + since) for other in others)
         before += self.spending.since(self.origin_hours + period.since_hours)
@@ -236,9 +236,9 @@ class WatchedFleet:
         return Passed(level, before + usd, period.budget_usd, left if math.isfinite(left) else None)
 
     def _may_report(self, level: float, now_hours: float, *, since: float) -> bool:
-        """Whether a level was not reported since then, and note that it is now.
+        """Whether a level was not reported since an hour; if so, note that it is reported now.
 
-        What was spent in the hours up to now also falls, and may pass a level again and again.
+        With a rolling budget, spending also falls, and may pass the same level again and again.
         """
         if self.reported.get(str(level), -math.inf) > since:
             return False
@@ -246,7 +246,7 @@ class WatchedFleet:
         return True
 
     def _forget(self, before_hours: float) -> None:
-        """Drop what was spent before a moment, once that is much."""
+        """Drop spending before a moment, once there are many entries."""
         hours, sums = self.spending.hours, self.spending.sums_usd
         first = bisect_right(hours, before_hours - TIME_TOLERANCE_HOURS)
         if len(hours) > KEPT_TIMES and first:
@@ -255,7 +255,7 @@ class WatchedFleet:
 
 
 def crossed(before_usd: float, after_usd: float, budget_usd: float | None) -> float | None:
-    """Return the highest level of a budget that was passed on the way from one amount to another."""
+    """Return the highest level of a budget that was passed between two amounts; None if none was."""
     if budget_usd is None or not math.isfinite(budget_usd):
         return None
     limits = ((level, level * budget_usd - MONEY_TOLERANCE_USD) for level in LEVELS)
@@ -269,7 +269,7 @@ def _spent(who: str, share: float, spent_usd: float, budget_usd: float, what: st
 
 @lru_cache(maxsize=KEPT_FLEETS)
 def _allowance(text: str, path: str) -> Allowance | None:
-    """Return what a fleet file lets be spent; None where its budget is not money, or cannot be read."""
+    """Return what a fleet file allows to spend; None if its budget is not money, or it cannot be read."""
     try:
         return parse_fleet(text, path=path).allowance
     except SlacktideError:  # another version accepted it

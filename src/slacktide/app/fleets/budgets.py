@@ -1,4 +1,4 @@
-"""A fleet file on an average budget: how wide each class should run, as the file or the request says."""
+"""How wide each class of a fleet file should run on an average budget, the file's own or a given one."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from slacktide.files.fleet.fleet import FleetFile, gpus_of, read_fleet_file
 def find_budget(
     path: str, budget_text: str | None, response_hours: float | None, *, integer: bool
 ) -> tuple[WidthPlan, str]:
-    """Say how wide each class of a fleet file should run, and on which budget as it was written.
+    """Return how wide each class of a fleet file should run, and the budget for that as it was written.
 
-    A budget, or the mean response that the cheapest one is sought for, replaces the file's budget. Raises as
-    `budget` does, and FileError.
+    `budget_text`, or the cheapest budget with the mean response `response_hours`, replaces the file's. Raises
+    as `budget` does, and FileError.
     """
     if budget_text is not None and response_hours is not None:
         raise InputError("only one of --budget and --response may be given, got both")
@@ -36,7 +36,7 @@ def find_budget(
 
 
 def budget_gpus(file: FleetFile, text: str | None) -> float:
-    """Return the GPUs of a `--budget`, or of the file where none was given."""
+    """Return the GPUs of a `--budget`, or of the file's budget if none was given."""
     if not file.classes:
         raise InputError(
             f"{file.path}: a fleet must have classes to know its widths, got none; add 'classes:'"
@@ -62,10 +62,10 @@ def budget(
     usd_per_gpu_hour: float | None = None,
     integer: bool = True,
 ) -> WidthPlan:
-    """Say how wide each class of jobs should run on an average budget, and what that buys.
+    """Return how wide each class of jobs should run on an average budget, and what that buys.
 
-    Give either the budget or the mean response that the cheapest one is sought for. Raises InfeasibleError
-    when the budget is too small for the work that arrives, or the response faster than any budget buys.
+    Give either the budget, or a mean response to find the cheapest budget for. Raises InfeasibleError when
+    the budget is too small for the work that arrives, or the response faster than any budget buys.
     """
     if (budget_gpus is None) == (mean_response_hours is None):
         raise InputError("one of budget_gpus and mean_response_hours must be given, got both or neither")

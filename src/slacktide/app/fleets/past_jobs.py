@@ -1,4 +1,4 @@
-"""A fleet file from a table of past jobs: classes, rates, sizes and speedups, and how sure each is."""
+"""Learns a fleet file from a table of past jobs: classes, rates, sizes and speedups, and how sure each is."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FEW_JOBS = 10  # a figure from fewer jobs is marked as unsure
 REST = "other"
 BURSTY_FROM = 1.5  # gaps between jobs that differ by this share of their mean or more come in bursts
 FIXED_BELOW, LOGNORMAL_FROM = 0.3, 1.2
-"""Below the first spread of work all jobs are alike; from the second on a few are very large."""
+"""Spreads of work: below the first all jobs count as alike; from the second on a few are very large."""
 ROOM = 1.05  # the budget is at least this many times the least on which the work gets done
 
 
@@ -39,7 +39,7 @@ class LearnedClass:
     parallel_share: float
     widths: tuple[int, ...]
     speedup_off: float | None
-    """How far the speedup may be off, relative to it: what the fit leaves, and chance; None for a guess."""
+    """How far the speedup may be off, as a share of it, by the fit's error and chance; None for a guess."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class LearnedFleet:
 
 
 def learn_fleet(path: str, *, by: str | None = None, classes: int = 8) -> LearnedFleet:
-    """Learn classes of jobs from a table; those beyond the largest few are taken together."""
+    """Learn at most `classes` classes of jobs from a table, by the column `by`; small ones are joined."""
     if classes < 1:
         raise InputError(f"--classes must be >= 1, got {classes}")
     past = read_past(path, by)
@@ -75,7 +75,7 @@ def learn_fleet(path: str, *, by: str | None = None, classes: int = 8) -> Learne
 
 
 def _span_hours(jobs: Sequence[PastJob]) -> float:
-    """Return the time that the jobs stand for: one mean gap each."""
+    """Return the hours that the jobs cover: one mean gap for each job."""
     span = jobs[-1].came_hours - jobs[0].came_hours
     if span <= 0:
         raise InputError(
@@ -86,7 +86,7 @@ def _span_hours(jobs: Sequence[PastJob]) -> float:
 
 
 def _groups(jobs: Sequence[PastJob], most: int) -> dict[str, list[PastJob]]:
-    """Return the jobs by kind, the most GPU-hours first; kinds beyond the most are one."""
+    """Return the jobs by kind, the most GPU-hours first; beyond `most` kinds, the smallest are joined."""
     used: dict[str, float] = {}
     for job in jobs:
         used[job.kind] = used.get(job.kind, 0.0) + job.hours * job.gpus
@@ -110,20 +110,20 @@ def _learned(name: str, jobs: Sequence[PastJob], hours: float) -> LearnedClass:
 
 
 def _scaling(jobs: Sequence[PastJob], widths: Sequence[int]) -> tuple[float, float | None]:
-    """Fit how a kind scales to the typical duration (geometric mean) on each width; with one width guess."""
+    """Fit the parallel share to typical durations (geometric means) on each width; guess it for one width."""
     if len(widths) < 2:
         return GUESSED_SHARE, None
     logs = {width: [math.log(job.hours) for job in jobs if job.gpus == width] for width in widths}
     fitted = fit_speedups([(float(width), 1.0 / math.exp(fmean(ran))) for width, ran in logs.items()])
     form = next(fit for fit in fitted.fits if isinstance(fit.speedup, Amdahl))
     assert isinstance(form.speedup, Amdahl)
-    # The squared relative error of a typical duration; that of a single one is taken as large.
+    # The squared relative error of a typical duration; taken as 1 on a width with a single job.
     chance = fmean(pstdev(ran) ** 2 / (len(ran) - 1) if len(ran) > 1 else 1.0 for ran in logs.values())
     return round(form.speedup.parallel_share, 3), math.sqrt(form.error_share**2 + chance)
 
 
 def fleet_text(fleet: LearnedFleet) -> str:
-    """Write a fleet file that `slacktide budget` takes as it is; what is unsure is said in comments."""
+    """Return a fleet file that `slacktide budget` accepts as it is; its comments say what is unsure."""
     classes = "\n".join(line for kind in fleet.classes for line in _class_lines(kind))
     least = least_budget_gpus(parse_fleet(aligned(f"budget: 1 gpus\nclasses:\n{classes}")).classes)
     budget = max(1, math.ceil(max(fleet.used_gpus, ROOM * least)))

@@ -34,19 +34,19 @@ MAX_JOBS = 10_000_000  # more jobs than memory is sure to hold
 ON_A_MARKET: tuple[str, ...] = (
     "shadow-prices", "patient-spot", "each-alone", "earliest-deadline", "on-demand-widths"
 )  # fmt: skip
-"""Allocators for fleets on a market, the default first; those that are not installed are passed over."""
+"""Allocators for fleets on a market, the default first; those that are not installed are skipped."""
 
 DRAIN_HOURS = 24.0
-"""A market that ends sooner than this after the last job came begins anew: jobs must be able to end."""
-CHANGE_USD = 1000.0  # by how much less and more money is tried, where that is a telling part of the budget
+"""A market that ends sooner than this after the last arrival is repeated, so that the jobs can end."""
+CHANGE_USD = 1000.0  # how much less and more money is tried, if that is a share of the budget in this range
 TELLING_SHARES = (0.02, 0.2)
-CHANGE_SHARE = 0.05  # elsewhere this share of the budget is
+CHANGE_SHARE = 0.05  # otherwise this share of the budget is tried
 
 
 def run_simulation(
     request: SimulateRequest, *, progress: Progress | None = None
 ) -> StreamComparison | FleetComparison:
-    """Run the jobs of a fleet under allocators: on its market where it has one, else at one price."""
+    """Run the jobs of a fleet under allocators: on its market if it has one, else at one price."""
     run = simulate_fleet if request.on_market else simulate_stream
     return run(request, progress=progress)
 
@@ -122,7 +122,7 @@ def usual_policies(own: Spec | None = None) -> list[Spec]:
 def simulate_fleet(request: SimulateRequest, *, progress: Progress | None = None) -> FleetComparison:
     """Run the jobs of a fleet on its market under allocators, side by side at one common spend.
 
-    Raises InputError or FileError for what cannot be meant.
+    Raises InputError or FileError for options and files that cannot be used.
     """
     request.check_options()
     market = request.open_market()
@@ -142,7 +142,7 @@ def simulate_fleet(request: SimulateRequest, *, progress: Progress | None = None
 
 
 def fleet_scene(arrivals: FleetArrivals, file: FleetFile, market: Market) -> FleetScene:
-    """Set jobs of a fleet on their market, which begins anew where it is too short for them."""
+    """Put the jobs of a fleet on their market, which is repeated if it is too short for them."""
     members = tuple(
         replace(job, name=job.name or f"{job.kind}-{number}") for number, job in enumerate(arrivals.jobs, 1)
     )
@@ -161,16 +161,16 @@ def fleet_scene(arrivals: FleetArrivals, file: FleetFile, market: Market) -> Fle
 
 
 def _as_they_come(fleet: Fleet | None, arrivals: FleetArrivals) -> Fleet | None:
-    """Return a fleet with its classes in the order in which their first jobs come; the others after them."""
+    """Return a fleet with its classes sorted by their first arrivals; those without jobs come last."""
     if fleet is None:
         return None
-    by_name = {one.name: one for one in fleet.classes}
+    by_name = {job_class.name: job_class for job_class in fleet.classes}
     order = dict.fromkeys([*(job.kind for job in arrivals.jobs), *by_name])
     return replace(fleet, classes=tuple(by_name[name] for name in order))
 
 
 def change_usd(budget_usd: float) -> float:
-    """Return by how much less and more money than a budget is tried."""
+    """Return by how much a budget is lowered and raised, to show what less and more money would change."""
     low, high = TELLING_SHARES
     if low * budget_usd <= CHANGE_USD <= high * budget_usd:
         return CHANGE_USD
@@ -178,7 +178,7 @@ def change_usd(budget_usd: float) -> float:
 
 
 def budget_usd(allowance: Allowance, hours: float) -> float:
-    """Return the money that belongs to a time: all of the periods in it, and of the last its share."""
+    """Return the money for some hours: that of each whole period in them, and a share of the last one's."""
     if allowance.renewal == "rolling":
         return allowance.usd_per_hour * hours
     total, now = 0.0, 0.0
@@ -201,7 +201,7 @@ def _month(request: SimulateRequest, arrivals: FleetArrivals, scene: FleetScene)
         market_start=home.time(scene.start),
         slot_hours=scene.slot_hours,
         again=scene.again,
-        promised_gpus=sum(one.load_gpus for one in request.file.classes),
+        promised_gpus=sum(job_class.load_gpus for job_class in request.file.classes),
         brought_gpus=sum(member.work for member in scene.members) / arrivals.hours,
         left_out=arrivals.left_out,
     )

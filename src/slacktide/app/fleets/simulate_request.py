@@ -1,4 +1,4 @@
-"""What to simulate of a fleet: its file, its jobs over a time, the market or the machines that they share."""
+"""What to simulate of a fleet: its file, the jobs that arrive, and the market or machines that they share."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from slacktide.market.base import Market
 OF_MACHINES = {
     "node_gpus": "--node-gpus", "provisioning_hours": "--provisioning", "idle_grace_hours": "--idle-grace",
 }  # fmt: skip
-"""What only machines at one price have, which are rented in nodes."""
+"""Options that are only for machines at one price, which are rented in nodes."""
 OF_MARKETS = {"start": "--start", "hours": "--hours", "periods": "--periods", "bound": "--bound"}
-"""What only a simulation on a market can be limited by or compared with ..."""
+"""Options that are only for a simulation on a market ..."""
 OF_POOLS = {
     "pool": "--pool", "slot_hours": "--slot", "spot_usd": "--spot-usd", "on_demand_usd": "--on-demand-usd",
 }  # fmt: skip
-"""... and how a market is read."""
+"""... and those that say how to read the market."""
 
 
 MOST_JOBS = 200_000  # more jobs than a run of a fleet gets through in an hour
-NEARLY = 0.95  # past jobs that cover this share of a period are taken as those of the whole of it
+NEARLY = 0.95  # past jobs that cover this share of a period count as covering all of it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulateRequest:
-    """A fleet file, and what differs from it.
+    """A fleet file to simulate, and what replaces its settings.
 
     Jobs run on a market of spot and on-demand GPUs where the file or the request names one, else on machines
     at one price.
@@ -48,7 +48,7 @@ class SimulateRequest:
     file: FleetFile
     jobs: str | None = None  # a table of past jobs; None: jobs are drawn from the classes
     count: int | None = None
-    """How many jobs to draw; None: the usual number, or with a market as many as come in its time."""
+    """How many jobs to draw; None: the usual number, or on a market as many as come in the hours."""
     arrivals: str | None = None
     sizes: str | None = None
     seed: int = 0
@@ -59,12 +59,12 @@ class SimulateRequest:
     idle_grace_hours: float | None = None
     market: MarketSpec = field(default_factory=MarketSpec)
     start: int | None = None
-    """The slot of the market in which hour 0 is; None: that of the jobs' dates, or the first."""
+    """The slot of the market in which hour 0 is; None: that of the first job's date, or the first."""
     hours: float | None = None  # jobs that come later are left out
     periods: float | None = None
-    """The same in periods of the budget; None of both: one period, or all jobs where they are fewer."""
+    """The same in periods of the budget; if both are None: one period, or all jobs if they cover less."""
     bound: bool = False
-    """Whether to work out a mean response that no allocator can beat, too; a minute or so for a month."""
+    """Whether to compute a mean response that no allocator can beat, too: a minute or so for a month."""
 
     @property
     def on_market(self) -> bool:
@@ -72,7 +72,7 @@ class SimulateRequest:
         return self.market.named(self.file.market) is not None
 
     def check_options(self) -> None:
-        """Raise InputError for what has no meaning with a market, or without one."""
+        """Raise InputError for options that have no meaning with a market, or without one."""
         if self.on_market:
             for name, option in OF_MACHINES.items():
                 if getattr(self, name) is not None:
@@ -92,7 +92,7 @@ class SimulateRequest:
         return f"{self.arrival_law} arrivals and {self.size_law} sizes, seed {self.seed}"
 
     def check_recorded(self) -> None:
-        """Raise InputError for what has no meaning with a table of past jobs."""
+        """Raise InputError for options that have no meaning with a table of past jobs."""
         for name, given in (("count", self.count), ("arrivals", self.arrivals)):
             if given is not None:
                 raise InputError(f"--{name} must not be given with --jobs, whose arrivals are recorded")
@@ -123,18 +123,18 @@ class SimulateRequest:
         return found
 
     def open_market(self) -> Market:
-        """Open the market; only one pool of it where one is named."""
+        """Open the market, or only the pool of it that is named."""
         market, pool = self.market.open(self.file.market), self.market.pool
         return market if pool is None else replace(market, pools=(market.pool(pool),))
 
 
 def without_market(option: str) -> InputError:
-    """Return the error of an option that needs a market, where there is none."""
+    """Return the error for an option that needs a market if there is none."""
     return InputError(f"{option} must come with a market, got none; name --market, or 'market:' in the file")
 
 
 class FleetArrivals(NamedTuple):
-    """Jobs over a time, and the budget on their clock."""
+    """The jobs to simulate, and their budget."""
 
     jobs: tuple[Member, ...]
     hours: float  # the time over which they came
@@ -144,7 +144,7 @@ class FleetArrivals(NamedTuple):
 
 
 def arrivals_of(request: SimulateRequest, market: Market) -> FleetArrivals:
-    """Return the jobs of a fleet over the requested time; over one period of its budget where none is."""
+    """Return the jobs of a fleet over the requested time, or over one period of its budget."""
     if request.hours is not None and request.periods is not None:
         raise InputError("only one of --hours and --periods may be given, got both")
     recorded = _recorded(request)
@@ -160,7 +160,7 @@ def arrivals_of(request: SimulateRequest, market: Market) -> FleetArrivals:
     period = allowance.period_hours if math.isinf(until) else until
     requested = _requested_hours(request, period)
     if recorded is None:
-        # All of them are taken where their number was given.
+        # If their number was given, all of them are kept.
         limit = requested if requested is not None or request.count is not None else period
         jobs = _drawn(request, requested, period)
     else:
@@ -171,7 +171,7 @@ def arrivals_of(request: SimulateRequest, market: Market) -> FleetArrivals:
         raise InputError(f"at least one job must come in the time simulated, got none in {limit:g} hours")
     left_out = len(jobs) - len(kept) if recorded or request.count is not None else 0
     last = kept[-1].submitted_hours
-    # All jobs stand for a time: each for one mean gap, the last one too.
+    # Each job covers one mean gap, the last one, too.
     hours = limit or max(last * (len(kept) + 1) / len(kept), 1.0)
     return FleetArrivals(kept, hours, start, allowance, left_out)
 
@@ -190,8 +190,8 @@ def _drawn(request: SimulateRequest, requested: float | None, period: float) -> 
             f"{request.file.path}: jobs must be drawn from classes, got a fleet file without any; name past "
             "jobs with --jobs, or add 'classes:'"
         )
-    mean = sum(one.arrivals_per_hour for one in classes) * (requested or period)
-    # As many as cover a time in which this many come on average, also in bursts.
+    mean = sum(job_class.arrivals_per_hour for job_class in classes) * (requested or period)
+    # Enough to cover a time in which this many jobs come on average, even if they come in bursts.
     sure = math.ceil(1.5 * mean + 30.0 * math.sqrt(mean) + 20.0)
     count = sure if request.count is None else request.count
     if count > MOST_JOBS:

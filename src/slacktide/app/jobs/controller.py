@@ -67,7 +67,7 @@ class Controller:
     """
 
     def __init__(self, journal: Path, setup: Setup | None = None) -> None:
-        """Name the journal; its lease is taken when the block begins."""
+        """Prepare to run a journal; its lease is taken when the `with` block begins."""
         self.path = real_path(journal)
         self._setup = setup or Setup()
         self._learned = LearnedStateFile(self._setup.learned or default_path(), fresh)
@@ -118,7 +118,7 @@ class Controller:
             if kind is None and self.engine.idle:
                 self.engine.close()
                 self.engine.write([Closed(at_hours=self.engine.state.now_hours)])
-            if kind is None:  # what was broken off may have left the state half folded
+            if kind is None:  # after an exception the state may be half folded
                 self.engine.keep()
 
     def submit(self, submission: Submission) -> str:
@@ -140,10 +140,10 @@ class Controller:
         report: Callable[[str], None] = lambda line: None,
         poll_s: float = POLL_S,
     ) -> None:
-        """Run, and answer requests, until every job has ended; `staying`: until `stopping` says so.
+        """Run jobs and answer requests until every job has ended, or with `staying` until `stopping` is true.
 
-        Once `stopping` says so, everything is released. `complain` is called on trouble with the disk or the
-        machine that may pass by itself, `report` with lines about hooks for alerts.
+        When `stopping` is true, everything is released. `complain` is called with errors of the disk or the
+        machine that may pass by themselves, `report` with lines about hooks for alerts.
         """
 
         def between() -> None:
@@ -164,9 +164,9 @@ class Controller:
         self._learn()
 
     def answer(self) -> None:
-        """Answer the requests that wait; for the first job after a pause the market begins anew."""
+        """Answer waiting requests; for the first job after a pause, the clock and market start over."""
         if self.state.requests.waiting:
-            # The policy of a stream counts its hours from the first job on.
+            # Not with a fleet: its allocator counts hours from its first job.
             if not (self.state.active or self.state.site is None or self._setup.defaults.fleet):
                 self._set_clock()
             self._intake.answer(self._setup.defaults)
@@ -200,7 +200,7 @@ class Controller:
 
     @property
     def journal(self) -> Journal:
-        """The journal as clients see it, with the state that the controller has already."""
+        """The journal as clients see it, which uses the controller's state instead of reading its own."""
         return Journal(
             self.store, self.path, state=lambda: self.state, context=self.engine.context.job_context
         )
@@ -218,14 +218,14 @@ class Controller:
             self.engine.retry()
 
     def _alert(self, report: Callable[[str], None]) -> None:
-        """Notify alerts that there may be new events, and report what they say about hooks."""
+        """Tell the threads of alerts how far the journal goes, and report their lines about hooks."""
         if self._alerting is not None:
             self._alerting.notice(self.state.seq)
             for line in self._alerting.said():
                 report(f"alerts: {line}")
 
     def _learn_in_quiet(self) -> None:
-        """Learn when nothing is held and all was shown, because it takes a while."""
+        """Learn when nothing is held and no event is new since the last call, because it takes a while."""
         quiet = self.engine.idle and self._seen_seq == self.state.seq
         self._seen_seq = self.state.seq
         if quiet and self._learned_seq != self.state.seq:
@@ -241,13 +241,13 @@ class Controller:
         self._learned_seq = self.state.seq
 
     def _named_late(self, state: JournalState) -> str:
-        """Give an old journal the name that its workers were given then: a digest of its path."""
+        """Give a journal of an old version the id that its workers already have: a digest of its path."""
         name = hashlib.sha256(str(self.path).encode()).hexdigest()[:16]
         self.store.append([JournalMade(at_hours=state.now_hours, id=name)])
         return name
 
     def _renting(self, machines: str) -> Callable[[str, str], Renting]:
-        """Read a machines file; return what rents by it, given the address of a cluster and its token."""
+        """Read a machines file; return what makes a `Renting` from a cluster's address and its token."""
         from slacktide.files.machines import read_machines_file
         from slacktide.providers.base import Renter
 
@@ -274,7 +274,7 @@ class Controller:
         )
 
     def _first_clock(self, state: JournalState) -> Clock:
-        """Go on with the clock of jobs that have not ended, or set it anew; write down where it stands."""
+        """Resume the clock of jobs that have not ended, or start a new one; write its time to the journal."""
         clock = self._setup.resumed_clock(state)
         if clock is None:
             clock = Clock(1.0 if self._setup.speed is None else self._setup.speed)
@@ -283,7 +283,7 @@ class Controller:
         return clock
 
     def _set_clock(self) -> None:
-        """Set the clock anew, and with it the market: a recorded one would otherwise come to its end."""
+        """Set the clock to 0, so that the market starts over: a recorded one would otherwise run out."""
         self.engine.close()
         self.clock.set()
         self.engine.write([clock_set(self.clock), self.clock.anchor()])
@@ -300,7 +300,7 @@ class Controller:
 
 
 class FilesRead(dict[str, JobFile]):
-    """Files of jobs, by job, that were read already: accepting a job reads its file only once."""
+    """Job files that have been read, by job id, so that accepting a job reads its file only once."""
 
     def job_context(self, submitted: Submitted) -> JobContext:
         file = self.pop(submitted.job, None)
@@ -320,10 +320,10 @@ class Intake:
         self.tidy()
 
     def answer(self, defaults: Defaults) -> None:
-        """Answer every request that waits: accept the job, or write why not.
+        """Answer every waiting request: accept the job, or write why not.
 
-        Any error of a request is its answer: if it ended the controller, it would end the next one, too. Only
-        trouble with the disk is raised, and the request waits until the disk takes the job.
+        Any error in a request is its answer: if it stopped the controller, it would stop the next one, too.
+        Only errors of the disk are raised, and the request waits until the disk works again.
         """
         state = self._engine.state
         for request in list(state.requests.waiting.values()):
@@ -336,15 +336,15 @@ class Intake:
             self._values.drop(request_values(request.key))
 
     def tidy(self) -> None:
-        """Remove what was kept for jobs that have ended or were never accepted."""
+        """Delete stored values of variables of jobs that have ended or were never accepted."""
         for job in self._values.jobs():
             if job not in self._engine.state.unended:
                 self._values.drop(job_values(job))
 
     def take(self, submission: Submission) -> JobRecord:
-        """Accept a job; raises InputError or InfeasibleError when it cannot be run.
+        """Accept a job and return its record.
 
-        Raises BackendError when the disk does not take it.
+        Raises InputError or InfeasibleError when it cannot be run, and BackendError when the disk fails.
         """
         state, now, name = self._engine.state, datetime.now(UTC), submission.file.job.name
         check_alone(submission, state)
@@ -360,7 +360,7 @@ class Intake:
         return state.jobs[job]
 
     def _keep(self, submitted: Submitted, file: JobFile, submission: Submission) -> None:
-        """Write down that a job was accepted, with all that it needs."""
+        """Write the job's entry to the journal, and the values of its variables to the disk."""
         present = begin_learning(submitted, submission.file.job.name, self._learned)
         self._files[present.job] = file
         try:
@@ -372,20 +372,20 @@ class Intake:
             raise
 
     def _stamped(self, submitted: Submitted, now: datetime, file: JobFile, pool: Pool) -> Submitted:
-        """Return an entry that says this moment, and where the market stands at it."""
+        """Return an entry with the present time, and with the slot that the market is in now."""
         site = self._engine.state.site
         present = dataclasses.replace(submitted, at_hours=self._clock.hours(), submitted_utc=now.isoformat())
         return present if site is None else placed(present, file.job, pool, None, site)
 
 
 def rehearse(context: JobContext, submitted: Submitted) -> None:
-    """Let a job's policy decide once without effect, so that the first real decision comes at once."""
+    """Let a job's policy decide once without effect: the first decision may compile code for a while."""
     if not submitted.fleet:
         decision_of(context.policy, first_view(context, submitted))
 
 
 def check_alone(submission: Submission, state: JournalState) -> None:
-    """Raise InputError where another job is writing into the same checkpoint folder, unless that is meant."""
+    """Raise InputError if another active job writes into a checkpoint folder that is not to be shared."""
     file = submission.file
     folder = _checkpoint_folder(file)
     if folder is None or file.checkpoint_shared:
@@ -400,7 +400,7 @@ def check_alone(submission: Submission, state: JournalState) -> None:
 
 
 def _checkpoint_folder(file: JobFile) -> str | None:
-    """Return where a job writes its checkpoints, in one spelling; None where the back end chooses."""
+    """Return the real path of the folder for a job's checkpoints; None if the back end chooses it."""
     if file.checkpoint_dir is None:
         return None
     return os.path.realpath(Path(file.path).absolute().parent / file.checkpoint_dir)

@@ -22,9 +22,9 @@ def pool_options(
 ) -> PoolOptions | None:
     """Return the pools that a job may use, or None for one that stays in whichever pool it is run in.
 
-    It may move if its file names pools, or if a policy over pools is requested and the market has several
-    that it can use; with `pool` it may only be there. Raises InputError where it names pools that the market
-    does not have, or a pool that it cannot use.
+    A job may move if its file names pools, or if a policy over pools is requested and the market has several
+    that it can use; with `pool` it may use only that one. Raises InputError if its file names pools that the
+    market does not have, or if it cannot use `pool`.
     """
     if not job.pools and (pool is not None or not any(map(roams, policies))):
         return None
@@ -34,13 +34,13 @@ def pool_options(
 
 
 def check_feasible(job: Job) -> None:
-    """Raise InfeasibleError when not even on-demand GPUs from the start are in time, in the fastest pool."""
+    """Raise InfeasibleError if even on-demand GPUs from the start, in the fastest pool, would be too late."""
     places = [UsablePool("", pool.widths or job.widths, pool.speed) for pool in job.pools]
     check_in_time([job_at(job, place) for place in places] or [job])
 
 
 def check_in_time(jobs: Sequence[Job]) -> None:
-    """Raise InfeasibleError when a job is in time in no pool; `jobs` is the job as it is in each."""
+    """Raise InfeasibleError if a job would be too late in every pool; `jobs` is the job as it is in each."""
 
     def soonest_hours(job: Job) -> float:
         return job.restart_hours + job.work_hours(job.fastest_width)

@@ -50,24 +50,24 @@ def check_key(key: str) -> None:
 
 
 def refusal(answer: RequestAnswer) -> SlacktideError:
-    """Return the error that a refusal stands for, as the controller met it."""
+    """Return the error for which the controller refused a request."""
     kinds = {kind.exit_code: kind for kind in (InputError, InfeasibleError, BackendError, WithdrawnError)}
     return kinds.get(answer.exit_code, SlacktideError)(answer.why)
 
 
 class NoSpaceError(BackendError):
-    """The disk has no space for a file of ours."""
+    """The disk has no space for a file that Slacktide must write."""
 
 
 def is_of_the_disk(error: Exception) -> bool:
-    """Whether the disk did not take a file of ours, or the journal did not take events."""
+    """Whether a file or the journal could not be written, because of the disk."""
     of_the_journal = isinstance(error, BackendError) and isinstance(error.__cause__, sqlite3.Error)
     return of_the_journal or isinstance(error, NoSpaceError)
 
 
 @contextmanager
 def needing_space(what: str) -> Iterator[None]:
-    """Raise NoSpaceError where the block writes a file of ours for which the disk has no space."""
+    """Raise NoSpaceError if the block cannot write a file, such as `what`, because the disk is full."""
     try:
         yield
     except FileError as error:

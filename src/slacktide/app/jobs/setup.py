@@ -26,19 +26,19 @@ class Setup:
     """How a controller runs jobs."""
 
     speed: float | None = None
-    """How many times as fast as the wall's the market's clock runs; None: 1, or as before."""
+    """How many times as fast as real time the market's clock runs; None: as before, else 1."""
     notice_s: float = 0.0  # how long before a loss of spot GPUs their workers are notified
     backend: str | None = None
-    """None: the one that unfinished jobs run on, or `local`, or `ray` where machines are rented."""
+    """None: the one that unfinished jobs run on, else `ray` if machines are rented, else `local`."""
     machines: Path | None = None
-    """The machines file to rent by; None: the one by which machines are rented already, or none."""
-    learned: Path | None = None  # where the learner keeps what it knows; None: in the user's folder
+    """The machines file, which says what to rent; None: the one in use in this journal, if there is one."""
+    learned: Path | None = None  # the file with what the learner knows; None: the user's own
     defaults: Defaults = field(default_factory=Defaults)  # what requests leave open
     alerts: AlertsFile | None = None  # the hooks that receive alerts; None: there are none
     dashboard: str = ""  # where browsers find the server, for links in alerts; empty: there is none
 
     def backend_name(self, state: JournalState, *, rents: bool) -> str:
-        """Return the back end that jobs which have not ended run on, or the one that was named."""
+        """Return the back end that unfinished jobs run on, else the named one, else the default."""
         if _is_in_use(state) and self.backend not in (None, state.backend):
             raise InputError(
                 f"the back end must stay {state.backend} while jobs of this journal are unfinished, got "
@@ -48,7 +48,7 @@ class Setup:
         return state.backend if _is_in_use(state) else self.backend or default
 
     def machines_path(self, state: JournalState) -> str:
-        """Return the machines file by which machines are rented already, or the one that was named."""
+        """Return the path of the machines file that was named or is in use already; empty for none."""
         named = "" if self.machines is None else str(self.machines.absolute())
         if state.tickets.open and state.machines and named not in ("", state.machines):
             raise InputError(
@@ -58,7 +58,7 @@ class Setup:
         return named or (state.machines if _is_in_use(state) else "")
 
     def resumed_clock(self, state: JournalState) -> Clock | None:
-        """Return the clock of jobs that have not ended, which goes on; None where it must be set anew."""
+        """Return the clock that continues from where the journal left it; None if a new one must start."""
         if state.clock is None or not self._goes_on(state):
             return None
         speed = state.clock.speed
@@ -70,7 +70,7 @@ class Setup:
         return Clock(speed, resumed_hours(state.clock, state.anchor, state.now_hours))
 
     def _goes_on(self, state: JournalState) -> bool:
-        """Whether the clock must go on: jobs have not ended, or a fleet's money is counted on it."""
+        """Whether the clock must continue: jobs have not ended, or a fleet's money is counted on it."""
         fleet, speed = self.defaults.fleet, None if state.clock is None else state.clock.speed
         counts = fleet is not None and fleet.shares_market(self.defaults.policy)
         return bool(state.active or (counts and state.fleets and self.speed in (None, speed)))

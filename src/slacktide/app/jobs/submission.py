@@ -1,6 +1,6 @@
-"""A submission: a job to be run, with its file, read once, and its entry in the journal.
+"""Submitting a job: reads its file once, checks that it can be run, and makes its entry in the journal.
 
-The entry holds all that is needed to run the job, also after a crash or days later.
+The entry holds everything that is needed to run the job, even after a crash or days later.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from slacktide.policies.base import policies, roams
 from slacktide.policies.selection.policy_set import AUTO
 
 ANY_OF_A_CLASS = "{resources: {accelerators: 'GPU:1'}, work: 1 gpu-hours, class: of-the-fleet}"
-"""Stands in for the keys that a class supplies, where its fleet is not known."""
+"""Stands in for the keys that a class supplies, as long as its fleet is not known."""
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
@@ -66,7 +66,7 @@ class FleetText(NamedTuple):
         return cls(read_text(path), str(Path(path).absolute()))
 
     def parsed(self) -> FleetFile:
-        """Return what it says; raises FileError."""
+        """Parse the text; raises FileError."""
         return parse_fleet(self.text, path=self.path)
 
     def allocator(self, policy: Spec | None) -> Spec:
@@ -78,7 +78,7 @@ class FleetText(NamedTuple):
         return usual if file.policy is None else file.policy
 
     def completed(self, text: str) -> str:
-        """Return a job file's text with what its class says, where it leaves its GPUs or its work to that.
+        """Return a job file's text, completed with keys of its class if it leaves its GPUs or work to that.
 
         Raises UnknownNameError, an InputError, for a class that the fleet does not have.
         """
@@ -92,14 +92,14 @@ class FleetText(NamedTuple):
         return with_usual(with_usual(text, usual), f"resources: {{accelerators: '{_gpus(classes[name])}'}}")
 
     def takes(self, file: JobFile, policy: Spec | None, *, own_policy: bool) -> bool:
-        """Whether a job belongs to the fleet, under this allocator or its own.
+        """Whether a job belongs to the fleet, whose allocator is `policy` or else the file's.
 
-        It does if it names a class. On a market every job does, unless it comes with a policy of its own.
+        A job that names a class does. On a market every job does, unless it comes with a policy of its own.
         """
         return file.fleet_class is not None or (not own_policy and self.shares_market(policy))
 
     def shares_market(self, policy: Spec | None) -> bool:
-        """Whether its jobs share a market of spot and on-demand GPUs, under this allocator or its own."""
+        """Whether its jobs share a market of spot and on-demand GPUs; `policy` is as in `takes`."""
         return shares_market(self.parsed(), allocators.make(self.allocator(policy)))
 
 
@@ -110,11 +110,11 @@ class Submission:
     file: JobFile
     text: str  # the same file as text
     envs: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Variables that have the values of where the job is submitted, which enter no journal."""
+    """Variables whose values come from where the job is submitted; they are not written to the journal."""
     policy: Spec | None = None  # otherwise the job file's
     market: MarketSpec = field(default_factory=MarketSpec)
-    """What it leaves open is as the journal's market or the job file says."""
-    fleet: FleetText | None = None  # the fleet of the stream that the job is one of; None for a job by itself
+    """What it leaves open is taken from the journal's market or the job file."""
+    fleet: FleetText | None = None  # the fleet that the job belongs to; None for a job by itself
     key: str = ""  # the request that it comes from; empty for a job that the controller's own process submits
     sight: Sight = "feed"  # what a job that may move is shown of its pools
 
@@ -132,7 +132,7 @@ class Submission:
     ) -> Self:
         """Read a job file; raises InputError or InfeasibleError when it cannot be run anywhere.
 
-        What a job of a class leaves to the fleet is not known here, unless the fleet is.
+        Without `fleet`, what a job of a class leaves to its fleet is filled with stand-ins.
         """
         text = read_text(path)
         text = text if fleet is None else fleet.completed(text)
@@ -150,7 +150,7 @@ class Submission:
         )
 
     def at(self, now: datetime) -> JobFile:
-        """Return the file as it reads at a moment: a date that it names is nearer than it was."""
+        """Return the file as read at a moment, from which the hours until dates in it are counted."""
         if not self.file.dated:
             return self.file
         return _without_values(parse_job(self.text, path=self.file.path, now=now), self.file.path)
@@ -158,16 +158,17 @@ class Submission:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Defaults:
-    """What a controller takes where a request leaves it open."""
+    """What a controller uses for anything that a request leaves open."""
 
     market: MarketSpec = field(default_factory=MarketSpec)
     fleet: FleetText | None = None
-    policy: Spec | None = None  # of the jobs of its stream where it has a fleet, else of all jobs
+    policy: Spec | None = None  # for the jobs of its fleet if it has one, else for all jobs
 
     def check(self) -> None:
-        """Raise InputError where the market or the fleet file that is named cannot be read.
+        """Raise InputError if the market or the fleet file that is named cannot be read.
 
-        Without this check the mistake would show only when the first job is refused. A feed may start later.
+        Without this check the mistake would show only when the first job is refused. A feed is not checked,
+        because it may start later.
         """
         if self.market.source is not None and not is_feed(self.market.source):
             self.market.open()
@@ -177,8 +178,8 @@ class Defaults:
     def submission(self, request: SubmissionAsked, taken_over: Mapping[str, str] = NOTHING) -> Submission:
         """Return the submission of a request; raises InputError when its job file cannot be read.
 
-        `taken_over` are the values of variables of the machine that it was sent from; requests of earlier
-        versions hold them themselves.
+        `taken_over` are values of variables from the machine that sent it; requests of earlier versions hold
+        them themselves.
         """
         text = with_class(request.text, request.job_class) if request.job_class else request.text
         text = text if self.fleet is None else self.fleet.completed(text)
@@ -210,7 +211,7 @@ def checkable(text: str, job_class: str = "") -> str:
 
 
 def _gpus(job: Job) -> str:
-    """Write the widths of a class as a job file has them."""
+    """Return the widths of a class as a job file writes them."""
     low, high = job.widths[0], job.widths[-1]
     whole = len(job.widths) == high - low + 1
     return f"GPU:{low}..{high}" if whole else f"GPU:{{{','.join(map(str, job.widths))}}}"
@@ -245,12 +246,12 @@ def check_command(file: JobFile) -> None:
 
 
 def _without_values(file: JobFile, path: str) -> JobFile:
-    """Return a file that says where it lies from anywhere, and names its secrets only."""
+    """Return a file with an absolute path, and with the names of its secrets but not their values."""
     return dataclasses.replace(file, path=str(Path(path).absolute()), secrets=dict.fromkeys(file.secrets))
 
 
 def taken_over(envs: Mapping[str, str | None]) -> dict[str, str]:
-    """Return the variables that a job file only names, with the values that they have here."""
+    """Return the variables that a job file only names, with their values in this process's environment."""
     names = [name for name, value in envs.items() if value is None]
     for name in names:
         if name not in os.environ:
@@ -268,14 +269,14 @@ def journal_entry(
     now: datetime,
     site: SiteOpened | None = None,
 ) -> Submitted:
-    """Return what the journal must hold to run a job, with its file as it reads at this moment.
+    """Return the entry with which the journal can run a job; `file` is its file as read `now`.
 
     `site` is the market of the journal's other jobs. Raises InputError or InfeasibleError when the job
     cannot be run.
     """
     check_runnable(file)
     fleet, market = submission.fleet, submission.market
-    # The market of a fleet is that of all its jobs.
+    # All jobs of a fleet are on its market.
     written = (None if fleet is None else fleet.parsed().market) or file.market
     options = market_options(market, written, site)
     opened = open_named(**options)
@@ -314,7 +315,7 @@ def journal_entry(
 
 
 def may_move(path: str, policy: Spec | None, market: MarketSpec) -> bool:
-    """Whether the job of a file may move, if its market has several pools that it may use."""
+    """Whether the job of a file may move between pools, provided that its market has several for it."""
     file = read_job_file(path)
     spec = file.policy if policy is None else policy
     roaming = bool(file.job.pools) if spec == AUTO else roams(policies.make(spec))
@@ -324,8 +325,8 @@ def may_move(path: str, policy: Spec | None, market: MarketSpec) -> bool:
 def _policy(submission: Submission, file: JobFile, market: Market) -> Spec:
     """Return the policy of a job: the submission's, else its file's.
 
-    Where the choice is left to the learner, whose policies stay in one pool, a job that names several pools
-    of its market has the one that moves.
+    The policies behind `auto` stay in one pool, so a job that names several pools of its market gets
+    `roaming-horizon` instead.
     """
     policy: Spec = file.policy if submission.policy is None else submission.policy
     free = policy == AUTO and file.job.pools and submission.market.pool is None and submission.fleet is None
@@ -333,10 +334,10 @@ def _policy(submission: Submission, file: JobFile, market: Market) -> Spec:
 
 
 def _pools(submission: Submission, file: JobFile, market: Market, policy: Spec) -> tuple[str, ...]:
-    """Return the pools among which a job may move; none for one that stays in its pool.
+    """Return the pools between which a job may move; none for one that stays in its pool.
 
-    It may where its policy moves jobs, or its fleet shares a market, no pool was named for it, and it may use
-    several.
+    It may move if its policy moves jobs or its fleet shares a market, no pool was named for it, and it may
+    use several.
     """
     if submission.market.pool:
         return ()
@@ -351,10 +352,10 @@ def _pools(submission: Submission, file: JobFile, market: Market, policy: Spec) 
 def _pool(
     market: MarketSpec, file: JobFile, opened: Market, site: SiteOpened | None, at_hours: float
 ) -> Pool:
-    """Return the pool that is named, or the one in which jobs like this one were cheapest lately."""
+    """Return the pool that is named, or else the one in which such jobs were cheapest lately."""
     if market.pool:
         return opened.pool(market.pool)
-    if file.job.pools:  # only those that the job may use, as it is in each of them
+    if file.job.pools:  # only those that the job may use
         places = places_of(file.job, file.gpu, opened)
         opened = dataclasses.replace(opened, pools=tuple(opened.pool(place.pool) for place in places))
 

@@ -1,7 +1,7 @@
-"""Work out ahead what a run will need at once, so that machine code is on disk when it does.
+"""Compiles the code of a demo run before the run starts: decisions, and the cost with perfect foresight.
 
-The first time on a machine the decisions of a policy that looks ahead compile for some twenty seconds, and so
-does the cost with perfect foresight. A clock that runs 600 times as fast cannot wait for that.
+On a new machine each of the two takes about twenty seconds to compile. A clock that runs 600 times as fast as
+real time cannot wait for that.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from slacktide.simulation.plain import run
 
 
 def decide_ahead(path: str, start: int) -> None:
-    """Take all decisions of the job file's policy once, in the simulator."""
+    """Take all decisions of the job file's policy once, in the simulator, which compiles their code."""
     file, pool = _read(path)
     run(file.job, pool, resolve_policy(file.policy, key=file.job.name), start=start)
 

@@ -1,4 +1,4 @@
-"""Bills and audits, of a job and of a whole journal, bills in parts, and the run behind a picture."""
+"""Bills and audits of a job or a whole journal, bills divided by owner or month, and runs for pictures."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def job_cost(
 ) -> JobCost:
     """Return the bill of a job with its audit, in which every stretch is priced again.
 
-    Where its market is gone, the bill lacks what other ways to run the job would have cost.
+    If its market is gone, the bill lacks what other ways to run the job would have cost.
     """
     pricing = pricing_of(record.submitted, site)
     checked = job_audit(record.job, pricing, records)
@@ -47,7 +47,7 @@ def job_cost(
 
 
 def site_cost(state: JournalState, records: Iterable[Record], *, in_charge: bool) -> SiteCost:
-    """Add up what every job and the machines that none used cost, and audit all stretches together."""
+    """Add up the costs of all jobs and of machines that no job used, and audit all stretches together."""
     records = list(records)
     own = [record.event.priced for record in records if isinstance(record.event, Kept)]
     lived = [record.event.priced for record in records if isinstance(record.event, Lived)]
@@ -65,7 +65,7 @@ def site_cost(state: JournalState, records: Iterable[Record], *, in_charge: bool
 
 
 def machine_costs(records: Iterable[Record]) -> MachineCosts | None:
-    """Return the bill of rented machines until now, next to what jobs used; None where none were rented."""
+    """Return the bill of rented machines until now, next to what jobs used; None if none were rented."""
     records = list(records)
     bill_of_all = machine_bill(records, datetime.now(UTC))
     return MachineCosts(bill_of_all, machine_use(records)) if bill_of_all.lines else None
@@ -86,7 +86,7 @@ def recorded_run(record: JobRecord, context: JobContext, events: Iterable[Event]
 
 
 def parse_keys(text: str) -> tuple[str, ...]:
-    """Read what a bill is to be divided by: one key, or several with commas; raises UnknownNameError."""
+    """Read by which keys to divide a bill: one, or several with commas; raises UnknownNameError."""
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
     for name in names:
         if name not in KEYS:
@@ -95,10 +95,10 @@ def parse_keys(text: str) -> tuple[str, ...]:
 
 
 def bill_parts(events: Iterable[RecordedEvent], by: tuple[str, ...]) -> list[BillPart]:
-    """Add up what every part of a journal cost; parts in the order of their names.
+    """Add up the costs of each part of a journal, sorted by the parts' names.
 
-    A stretch belongs to the month (UTC) in which it began, on the market's clock. What no job used has no
-    owner, class or job.
+    A stretch belongs to the month (UTC) in which it began, on the market's clock. Stretches of machines that
+    no job used have no owner, class or job.
     """
     sums: dict[tuple[str, ...], StretchSums] = {}
     for priced, submitted, month in _stretches(events):
@@ -114,7 +114,7 @@ def bill_parts(events: Iterable[RecordedEvent], by: tuple[str, ...]) -> list[Bil
 
 
 def check_sum(parts: Iterable[BillPart], cost_usd: float) -> None:
-    """Raise BackendError unless parts come to the whole bill, to the cent."""
+    """Raise BackendError unless the parts add up to the whole bill, to the cent."""
     total = sum(part.bill.cost_usd for part in parts)
     if abs(total - cost_usd) >= CENT_USD:
         raise BackendError(

@@ -1,4 +1,4 @@
-"""The fleets of a journal: what a period allows, what was spent of it, where that leads, and their course."""
+"""The fleets of a journal: their jobs, budget and spending in the present period, and their course so far."""
 
 from __future__ import annotations
 
@@ -58,22 +58,22 @@ class FleetStatus:
     usd_per_job_hour: float | None
     """What an hour of a job's waiting is worth to the allocator now; None where it does not say."""
     reserved_usd: float | None
-    """What is kept for deadlines that were promised, should all spot be gone; None where it does not say."""
+    """Money kept for promised deadlines in case all spot disappears; None where it does not say."""
 
 
 def fleets(state: JournalState) -> list[FleetStatus]:
-    """Return the money of every fleet on the present clock."""
+    """Return the state of every fleet on the present clock."""
     return [_status(record, state) for record in state.fleets.values()]
 
 
 def allowance_of(fleet: FleetRecord, state: JournalState) -> Allowance | None:
-    """Return what a fleet may spend when, on its own clock; None where its budget is not money over time."""
+    """Return what a fleet may spend in each period; None if its budget is not money over time."""
     allowance = parse_fleet(fleet.first.fleet, path=fleet.first.fleet_path).allowance
     return None if allowance is None else placed(allowance, fleet.origin_hours, state.site)
 
 
 def placed(allowance: Allowance, origin_hours: float, site: SiteOpened | None) -> Allowance:
-    """Return an allowance that knows at which time of the market the clock of its fleet began."""
+    """Return an allowance that starts at the market's date at which its fleet's clock began."""
     if site is None:
         return allowance
     start = datetime.fromisoformat(site.start_utc) + timedelta(hours=origin_hours - site.at_hours)
@@ -81,7 +81,7 @@ def placed(allowance: Allowance, origin_hours: float, site: SiteOpened | None) -
 
 
 def spent_usd_at(fleet: FleetRecord, allowance: Allowance | None, hours: float) -> float:
-    """Return what a fleet had spent at an hour of its clock in the period of that moment."""
+    """Return what a fleet had spent by an hour of its clock, in the period that this hour is in."""
     since = -math.inf if allowance is None else allowance.period(hours).since_hours
     spending, origin = fleet.spending, fleet.origin_hours
     return spending.since(origin + since) - spending.since(origin + hours)
@@ -141,7 +141,7 @@ class FleetPoint:
 
 
 class Moment(NamedTuple):
-    """What an allocator reported with a decision, on the market's clock."""
+    """What an allocator reported with a decision; hours are on the market's clock."""
 
     at_hours: float
     reserved_usd: float | None
@@ -150,7 +150,7 @@ class Moment(NamedTuple):
 
 @dataclass(slots=True)
 class FleetTimelines:
-    """What a journal's allocators reported with their decisions, read on from where it was left."""
+    """What a journal's allocators reported with their decisions; each call reads only new events."""
 
     store: Store
     seq: int = 0  # the last event that was read
@@ -164,7 +164,7 @@ class FleetTimelines:
 
     def _apply(self, record: Record) -> None:
         event, self.seq = record.event, record.seq
-        if isinstance(event, ClockSet):  # another clock: what was before is of no fleet of today
+        if isinstance(event, ClockSet):  # a new clock: no present fleet was there before it
             self._moments.clear()
         if not isinstance(event, Remembered):
             return
@@ -175,7 +175,7 @@ class FleetTimelines:
 
 
 def fleet_points(fleet: FleetRecord, state: JournalState, moments: Iterable[Moment]) -> list[FleetPoint]:
-    """Join what was spent with what the allocator reported, on the clock of its fleet."""
+    """Join what was spent with what the allocator reported; hours are on the fleet's clock."""
     allowance = allowance_of(fleet, state)
     return [
         FleetPoint(

@@ -61,9 +61,9 @@ class Journal:
         state: Callable[[], JournalState] | None = None,
         context: Callable[[JobRecord], JobContext] | None = None,
     ) -> None:
-        """Give the store of a journal, and the path of its file if it has one.
+        """Use a journal by its store, and by the path of its file if it has one.
 
-        A controller passes what it has already: the state of the journal, and its jobs' contexts.
+        A controller passes what it already has: the state of the journal, and the contexts of its jobs.
         """
         self.store, self.path = store, path
         self._values = None if path is None else values_of(path)
@@ -97,7 +97,7 @@ class Journal:
         return key
 
     def _keep_values(self, submission: Submission) -> None:
-        """Write values of variables to disk that the controller will need and the journal must not hold."""
+        """Write values of variables to disk: the controller needs them, the journal must not hold them."""
         if self._values is not None:
             with needing_space("values of a job's variables"):
                 self._values.keep(request_values(submission.key), submission.envs)
@@ -110,7 +110,7 @@ class Journal:
     def wait(self, key: str) -> str | None:
         """Wait for the answer to a request, and return the job's id; None when no controller is in charge.
 
-        Raises what the controller met when it refused the job: InputError, InfeasibleError and the like.
+        Raises the error for which the controller refused the job: InputError, InfeasibleError and the like.
         """
         answer = self._awaited(key)
         if answer is not None and not answer.job:
@@ -131,15 +131,15 @@ class Journal:
     def cancel(self, job: str) -> bool:
         """Request that a job be ended; raises InputError when it has ended already.
 
-        A submission that waits is withdrawn by its key; returns whether that was done, at once and for good.
+        With the key of a waiting submission, withdraws that, and returns whether it did.
         """
         state = self._state()
         if job not in state.requests.waiting or job in state.jobs:
             _unended(state, job)
             self._request_end(job, state)
             return False
-        # The journal's order decides when a controller accepts it at the same moment: if that came first, the
-        # job is to be cancelled; if we did, it is cancelled as soon as it is there (`JournalState`).
+        # A controller may accept it at the same moment. Then the order in the journal decides: if the job is
+        # first, it is cancelled now; if the withdrawal is, on the job's arrival (`JournalState`).
         code, now = WithdrawnError.exit_code, state.now_hours
         refused = SubmissionRefused(at_hours=now, actor="user", key=job, exit_code=code, why=WITHDRAWN)
         self.store.append([refused])
@@ -223,7 +223,7 @@ class Journal:
     def printed(
         self, job: str, rank: int | None = None, attempt: int | None = None, after: str = ""
     ) -> Printed:
-        """Return what the workers of a job printed, from a place on that was returned before."""
+        """Return a reader of what a job's workers printed; `after` is the `place` of an earlier reader."""
         state = self._state()
         record_of(state, job)
         place = BackendPlace(folder=Path() if self.path is None else runs_of(self.path), owner="reader")
@@ -241,7 +241,7 @@ class Journal:
         state, in_charge = self._now()
         job_record = record_of(state, job)
         own = list(self.store.read(job=job))
-        # Events of no job have the market that it was priced on.
+        # The events without a job include the market that this job was priced on.
         records = sorted([*self.store.read(job=""), *own[:1]], key=lambda record: record.seq)
         status = status_of(job_record, state, in_charge=in_charge)
         return job_cost(job_record, status, self._job_context, sites_of(records).get(job), own)
@@ -264,7 +264,7 @@ class Journal:
         return recorded_run(job_record, self._job_context(job_record), events)
 
     def hooks(self) -> list[HookStatus]:
-        """Return the state of the hooks for alerts; none where no controller had any. Raises FileError."""
+        """Return the state of the hooks for alerts; none if no controller had any. Raises FileError."""
         from slacktide.app.alerts.outbox import stored_statuses
 
         return [] if self.path is None else stored_statuses(self.path)
@@ -276,7 +276,7 @@ class Journal:
 
 
 def _unended(state: JournalState, job: str) -> JobRecord:
-    """Return a job that has not ended; raises InputError for another."""
+    """Return a job; raises InputError if it has ended."""
     record = record_of(state, job)
     if not record.active:
         raise InputError(f"job {job!r} must not have ended, but it has ended: {record.status}")
@@ -301,7 +301,7 @@ def check_exists(path: Path) -> None:
 
 
 def unfinished_files(path: Path) -> set[str]:
-    """Return the files of the jobs of a journal that have not ended; none where there is no journal."""
+    """Return the files of the unfinished jobs of a journal; none if there is no journal."""
     if not real_path(path).exists():
         return set()
     with open_journal(path) as journal:

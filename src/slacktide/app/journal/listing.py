@@ -19,7 +19,7 @@ from slacktide.physics.pace import UNKNOWN_SPREAD
 from slacktide.report.text.sentences.events import policy_name
 from slacktide.results.status import JobStatus
 
-OWNER = "owner"  # a key of job files; a file without the word has no owner, and need not be read
+OWNER = "owner"  # a key of job files; a file without this word has no owner, and need not be read
 KEPT_FILES = 4096  # job files whose owner and class are remembered
 UNATTENDED = "unattended"  # the state of a job whose controller died
 BLOCKED = "blocked"  # the state of a job that cannot go on for now
@@ -29,10 +29,10 @@ STATES = (
     ACTIVE, "pending", "starting", "running", "recovering", "cancelling", "released", "unattended", "blocked",
     *ENDED,
 )  # fmt: skip
-LEAST_SHARE = 0.02  # nothing is projected from less of the work than this
+LEAST_SHARE = 0.02  # while less than this share of the work is done, nothing is projected
 SHOWN_SLOTS = 120  # more slots of the past than most terminals have room for
 LATE = ("late", "late-expected")
-AS_SHOWN = {"out-of-money": "budget_exhausted"}  # states by the word that lists show, where that is another
+AS_SHOWN = {"out-of-money": "budget_exhausted"}  # states by the word that lists show, if that differs
 
 
 class RecordedEvent(NamedTuple):
@@ -92,7 +92,7 @@ def status_of(record: JobRecord, state: JournalState, *, in_charge: bool) -> str
 
 
 def projected(amount: float, done_share: float) -> float | None:
-    """Return what an amount comes to when all work is done; None while too little is done for an estimate."""
+    """Project an amount to the end of the work; None while too little is done for that, and once all is."""
     return amount / done_share if LEAST_SHARE <= done_share < 1 else None
 
 
@@ -115,12 +115,12 @@ def elapsed_hours(record: JobRecord, now_hours: float) -> float:
 
 
 def owner_of(submitted: Submitted) -> str:
-    """Return whom a job's file names as its owner; empty: it names none."""
+    """Return the owner that a job's file names; empty if it names none."""
     return _written(submitted.text, submitted.path).owner if OWNER in submitted.text else ""
 
 
 def class_of(submitted: Submitted) -> str:
-    """Return the class of a job in a fleet; empty: none. In old journals only its file has it."""
+    """Return the class of a job in a fleet; empty if it has none. In old journals only its file has it."""
     if submitted.fleet_class or not submitted.fleet:
         return submitted.fleet_class
     return _written(submitted.text, submitted.path).job_class
@@ -128,17 +128,17 @@ def class_of(submitted: Submitted) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobTerms:
-    """How a job's end is judged; None throughout where its file cannot be read any more."""
+    """How a job's end is judged; every field is None if its file cannot be read any more."""
 
     deadline_kind: str | None = None  # `hard`, `soft` (late work is worth less), or `none`
     after_deadline: str | None = None
-    """What happens to work that is left at the deadline: stop, finish-cheaply or finish-fast."""
+    """What happens to work not done by the deadline: stop, finish-cheaply or finish-fast."""
     work_known: bool | None = None
-    """Whether the file says how much work it is; otherwise that is guessed until it is measured."""
+    """Whether the file says how much work the job has; otherwise it is guessed until it is measured."""
 
 
 class _Written(NamedTuple):
-    """What of a job's file is needed again and again."""
+    """The parts of a job's file that lists need again and again."""
 
     owner: str = ""
     job_class: str = ""
@@ -165,7 +165,7 @@ def terms_of(text: str, path: str) -> JobTerms:
 
 
 def task_of(record: JobRecord) -> tuple[float, float]:
-    """Return the GPU-hours of work of a job and its deadline; its market need not exist any more."""
+    """Return a job's work in GPU-hours and its deadline in hours, even if its market is gone."""
     submitted = record.submitted
     if submitted.work_gpu_hours > 0:
         return submitted.work_gpu_hours, submitted.deadline_hours
@@ -175,14 +175,14 @@ def task_of(record: JobRecord) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFilter:
-    """Which jobs of a list are wanted; a field that is left out restricts nothing."""
+    """Which jobs to show of a list; a field that is left out restricts nothing."""
 
     states: tuple[str, ...] = ()
     job_class: str | None = None
     owner: str | None = None
     since: datetime | None = None
     late: bool = False
-    most: int | None = None  # only the newest of those that are left
+    most: int | None = None  # only this many of those, the newest
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "states", tuple(AS_SHOWN.get(state, state) for state in self.states))

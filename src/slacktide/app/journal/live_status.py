@@ -1,4 +1,4 @@
-"""The state of a controller's jobs at this moment: that of the journal, and the stretch that each is in."""
+"""The state of a controller's jobs right now: what the journal says, and the stretch that has not ended."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from slacktide.results.status import Standing
 
 
 class Standings:
-    """Looks at the jobs of an engine as often as they are shown."""
+    """Returns where jobs of an engine stand, as often as they are shown."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._alone: dict[str, tuple[Job, float | None]] = {}
 
     def of(self, job: str, now_hours: float) -> Standing | None:
-        """Return where a job stands now; None where its market is gone, so that it is not known."""
+        """Return where a job stands now; None if its market is gone, so that this is not known."""
         engine, record = self._engine, self._engine.state.jobs[job]
         if engine.context.troubles.has(job, "market"):
             return None
@@ -66,7 +66,7 @@ class Standings:
         )
 
     def _whole_usd(self, job: str, context: JobContext, measured: Job) -> float | None:
-        """Return what the whole work would cost on demand, worked out anew when its pace is revised."""
+        """Return what the whole work would cost on demand; computed again when its pace is revised."""
         known = self._alone.get(job)
         if known is None or known[0] != measured:
             run = on_demand_alone(context, measured)
@@ -79,8 +79,8 @@ def _projected(
 ) -> tuple[float | None, float | None]:
     """Return when a job will be done and for how much, at its rate so far; None while too little is done.
 
-    Where that would be after a hard deadline the guard rents on demand: then at the deadline, or as soon as
-    possible, with the rest of the work paid on demand.
+    If that would be after a hard deadline, the guard rents on demand: then the job is done at the deadline,
+    or as soon as possible after it, with the rest of the work paid on demand.
     """
     share = progress_gpu_hours / job.work_gpu_hours
     finish, usd = projected(hours, share), projected(cost_usd, share)
@@ -93,6 +93,6 @@ def _projected(
 
 
 def _quotes(context: JobContext, slot: int) -> list[Quote]:
-    """Return what the market offered in the last slots, the present one last, also before the job began."""
+    """Return what the market offered in the last slots up to the present, even before the job began."""
     first = max(0, slot - SHOWN_SLOTS + 1)
     return list(map(context.quote, range(first, slot + 1)))

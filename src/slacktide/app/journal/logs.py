@@ -1,4 +1,4 @@
-"""The output of a job's workers, line by line, read on from a place that was returned before."""
+"""The output of a job's workers, line by line; reading can continue from where an earlier reader stopped."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class LogLine(NamedTuple):
     attempt: int  # the set of workers; 0 is the set-up
     rank: int
     line: str
-    continued: bool = False  # whether it goes on with the line before, which was too long for one row
+    continued: bool = False  # whether it continues the line before, which was too long for one row
 
     def as_json(self) -> dict[str, Any]:
         """Return it under its documented keys; `continued` is there only where it is true."""
@@ -27,16 +27,16 @@ class LogLine(NamedTuple):
 
 
 class _Reader:
-    """What was read of one worker's output: how many bytes, and where in a line that ended."""
+    """How far one worker's output was read: how many bytes, and whether that is inside a line."""
 
     def __init__(self, read_bytes: int = 0, inside: bool = False) -> None:
         self.bytes = read_bytes
         self.inside = inside
-        """Whether the next piece goes on with a line."""
+        """Whether the next piece continues a line."""
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")  # a character may lie across pieces
 
     def take(self, piece: bytes, last: bool) -> tuple[str, bool] | None:
-        """Return a piece as text, and whether it goes on with a line; None while the rest may still come."""
+        """Return a piece as text, and whether it continues a line; None while its rest may still come."""
         whole, cut = piece.endswith(b"\n"), len(piece) >= PIECE_BYTES
         if not (whole or cut or last):
             return None
@@ -52,7 +52,7 @@ class Printed:
     def __init__(
         self, backend: Backend, job: str, rank: int | None, attempt: int | None, after: str = ""
     ) -> None:
-        """Follow all workers of a job, or some; from `after` on, which an earlier `place` was."""
+        """Follow all workers of a job, or some; `after` is the `place` where an earlier reader stopped."""
         self._backend, self._job = backend, job
         self._rank, self._attempt = rank, attempt
         self._readers: defaultdict[tuple[int, int], _Reader] = defaultdict(_Reader)
@@ -61,7 +61,7 @@ class Printed:
 
     @property
     def place(self) -> str:
-        """How far it was read, as text: `1/0:512,1/1:90+`, bytes by attempt and rank, + inside a line."""
+        """How far it was read, such as `1/0:512,1/1:90+`: attempt/rank:bytes, with + inside a line."""
         return ",".join(
             f"{attempt}/{rank}:{reader.bytes}{'+' * reader.inside}"
             for (attempt, rank), reader in self._readers.items()
@@ -69,7 +69,7 @@ class Printed:
         )
 
     def more(self, *, last: bool) -> Iterator[LogLine]:
-        """Yield the lines that came since; a line without its end only when nothing more will come."""
+        """Yield new lines; a line without its end is held back unless this is the `last` call."""
         for log in self._backend.logs(self._job):
             if self._rank in (None, log.rank) and self._attempt in (None, log.attempt):
                 yield from self._lines(log, last)

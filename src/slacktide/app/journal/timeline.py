@@ -1,6 +1,6 @@
 """What clients follow of each job of a journal: its course for pictures, and the decisions that explain it.
 
-Both are read on event by event, each time from where they were left.
+Both are built event by event, so that each look reads only the events since the last one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from slacktide.results.run import Lap
 
 MOST_POINTS = 400  # a picture shows no more; beyond twice as many, every second one is left out
 MOST_HAPPENINGS = 200
-QUIET = (Lived, Held, Kept, Remembered)  # kinds of events that a picture shows better than a list
+QUIET = (Lived, Held, Kept, Remembered)  # not listed: a picture shows them better
 REPEATED = (Decided, PaceRevised)  # kinds of events that come in every slot, one after the other
 ALWAYS_KEPT = (Preempted, Resumed, WorkerFailed, Stalled, Ended)  # what an explanation needs in any case
 MOST_TIMELINES, MOST_HISTORIES = 64, 256  # in memory
@@ -40,14 +40,14 @@ MOST_TIMELINES, MOST_HISTORIES = 64, 256  # in memory
 
 @dataclass(slots=True)
 class Timeline:
-    """The course of one job and what happened to it, read on event by event."""
+    """The course of one job and what happened to it, built event by event."""
 
     began_hours: float = 0.0
     seq: int = 0  # the last event that was read
     course: Course = field(default_factory=Course)
     happenings: list[Record] = field(default_factory=list)
     """The last events to list, in order; of equal decisions in a row only the newest."""
-    _done_gpu_hours: float = 0.0  # work done as of that event; a decision knows what a loss just took
+    _done_gpu_hours: float = 0.0  # as of that event; a decision already knows what a loss took
 
     def apply(self, record: Record) -> None:
         event = record.event
@@ -92,7 +92,7 @@ def _is_repeated(last: Event, event: Event) -> bool:
 def course_points(
     timeline: Timeline, spot_gpus: int, on_demand_gpus: int, *, over: bool
 ) -> list[CoursePoint]:
-    """Return the points to be drawn, the last one where the last stretch ended with what is held since."""
+    """Return the points to draw; the last one is at the end of the last stretch, with what is held since."""
     if timeline.course.end is None:
         return []
     held = (0, 0) if over else (spot_gpus, on_demand_gpus)
@@ -100,7 +100,7 @@ def course_points(
 
 
 class DecisionHistory:
-    """Those of a job's events that its explanation needs: as good as all of them, however many there are."""
+    """The few events of a job from which its explanation comes out the same as from all of them."""
 
     def __init__(self) -> None:
         self.seq = 0
@@ -124,9 +124,9 @@ class DecisionHistory:
 
 
 def _needed(decisions: list[tuple[int, Decided]]) -> list[tuple[int, Decided]]:
-    """Return the newest row of equal decisions by its ends, the one before it, and the last one after it.
+    """Return the first and last of the newest equal decisions, the one before these, and the last of all.
 
-    After it come only decisions that no policy made.
+    After the equal ones come only decisions that no policy made.
     """
     end = len(decisions)
     while end and decisions[end - 1][1].why == NO_NEW_DECISION:
@@ -142,9 +142,9 @@ Followed = TypeVar("Followed", bound=Timeline | DecisionHistory)
 
 
 class OfEachJob(Generic[Followed]):
-    """What is followed of a journal's jobs, each read on from where it was left.
+    """The timelines or histories of a journal's jobs in memory; each look reads only new events of its job.
 
-    Beyond `most`, the one that was not requested for the longest time is dropped.
+    At most `most` are kept: then the one that was not requested for the longest time is dropped.
     """
 
     def __init__(self, store: Store, begin: Callable[[], Followed], most: int) -> None:

@@ -1,4 +1,4 @@
-"""Follows live prices into a market table, until it is stopped."""
+"""Writes live prices from a feed into a market table, until it is stopped."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from slacktide.market.live.base import PriceFeed, open_feed
 from slacktide.market.live.follower import FollowedTable, Follower, FollowStep
 
 SHORTEST_HOURS, LONGEST_HOURS = 1.0 / 60.0, 24.0
-"""Slots between which a table can be kept: sources have quotas, and a day is too long for any job."""
+"""The shortest and longest slots of a table: sources have quotas, and days are too long for any job."""
 MOST_SINCE_HOURS = 24.0 * 366
-ONCE_TRIES = 4  # how often a source that does not answer is tried when only one answer is wanted
+ONCE_TRIES = 4  # how often to try a source that does not answer, with `once`
 ONCE_PATIENCE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowRequest:
-    """What to follow into which table."""
+    """Which feed to write into which table."""
 
     feed: str  # `aws:p5.48xlarge`, with settings after a question mark
     path: str
@@ -55,10 +55,10 @@ def follow(
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
     sleep: Callable[[float], object] = time.sleep,
 ) -> None:
-    """Follow a feed into a table, for good or until it answered once; each step is reported.
+    """Write a feed's prices into a table, forever or until it has answered `once`; each step is reported.
 
-    It may be interrupted at any moment: the table can be read, and continued later. Raises InputError for
-    what cannot be followed, and with `once` FeedUnreachable where there was no answer.
+    It may be interrupted at any moment: the table can be read, and continued later. Raises InputError for a
+    feed or table that cannot be used, and with `once` FeedUnreachable if there was no answer.
     """
     source = open_feed(request.feed) if feed is None else feed
     notes = TableNotes(

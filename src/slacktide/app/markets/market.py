@@ -1,6 +1,6 @@
-"""Which market is meant, as a value: for plans, back-tests, submissions and controllers.
+"""Which market to use and how to read it, as one value: for plans, back-tests, submissions and controllers.
 
-Of a live one also how a plan sees it: with the spot that the journal saw, and a warning of old prices.
+Also completes a live market for a plan: with the spot that the journal saw, and a warning about old prices.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ READING = ("slot_hours", "gaps", "spot_usd", "on_demand_usd")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarketSpec:
-    """What a user says of a market; what is left out is as the job file, the journal or the market says."""
+    """What a user says about a market; the rest comes from the job file, the journal or the market itself."""
 
     source: str | None = None
     """A file, `synthetic:PROFILE`, or `feed:FILE` for one that is still being written."""
@@ -38,9 +38,9 @@ class MarketSpec:
     gaps: str | None = None  # what a hole in a trace means: refuse, hold or empty
     spot_usd: float | None = None  # USD per GPU-hour, where the trace has no price
     on_demand_usd: float | None = None
-    start: int | None = None  # the slot in which a live run begins; of a market that is shared, its first job
+    start: int | None = None  # the slot in which a live run begins; with `shared`, its first job
     shared: bool = False
-    """Whether other jobs will come later: then a record begins in its middle, so that it lasts for them."""
+    """Whether other jobs come later: then a recorded market starts in its middle, to last for them."""
 
     def options(self) -> dict[str, str | float]:
         """Return what was said about how to read the source, by the names that readers of markets use."""
@@ -48,7 +48,7 @@ class MarketSpec:
         return {name: value for name, value in values.items() if value is not None}
 
     def named(self, written: str | None) -> str | None:
-        """Return the market that is named here, else the one written in a job file, else the usual one."""
+        """Return the market named here, else the one written in a job file, else the usual one."""
         return self.source or written or self.usual
 
     def open(self, written: str | None = None) -> Market:
@@ -57,7 +57,7 @@ class MarketSpec:
 
 
 def as_market(market: Market | Pool | str, slot_hours: float | None) -> Market:
-    """Return a market given as such, as a pool or by its name, in slots of a length if one is given."""
+    """Return a market given as it is, as one pool or by name, in slots of `slot_hours` unless None."""
     if isinstance(market, str):
         return open_market(market, slot_hours=slot_hours)
     if isinstance(market, Pool):
@@ -66,7 +66,7 @@ def as_market(market: Market | Pool | str, slot_hours: float | None) -> Market:
 
 
 def open_named(spec: str, **options: Any) -> Market:
-    """Open a market by its name; of one that is still being written it is the past so far."""
+    """Open a market by its name; `feed:FILE`, which is still being written, is opened up to its last row."""
     if is_feed(spec):
         from slacktide.market.live.feed import open_feed
 
@@ -77,8 +77,8 @@ def open_named(spec: str, **options: Any) -> Market:
 def with_spot_seen(market: Market, journal: Path | None) -> Market:
     """Return a market with the spot that a journal saw, in pools whose feed reports no spot counts.
 
-    The journal is only read. Where there is none, or a damaged one, the market is as it was: `slacktide jobs`
-    says what is wrong with it.
+    The journal is only read. Without one, or with a damaged one, the market is returned as it is: `slacktide
+    jobs` says what is wrong with it.
     """
     if not market.uncounted:
         return market
@@ -86,7 +86,7 @@ def with_spot_seen(market: Market, journal: Path | None) -> Market:
 
 
 def with_age(market: Market, path: str, now_utc: datetime) -> Market:
-    """Return a market whose first assumption says how old its prices are and why, where they are old."""
+    """Return a market; if its prices are old, its first assumption says how old and why."""
     last = max(pool.end for pool in market.pools)
     slot_hours = market.pools[0].slot_hours
     old_hours = (now_utc - last).total_seconds() / 3600.0

@@ -27,10 +27,10 @@ ENDINGS = (".csv", ".csv.gz", ".parquet", ".json")  # of files that a market can
 def read_market(
     source: str, *, pool: str | None = None, journal: Path | None = None, sort: bool = False, **options: Any
 ) -> Market:
-    """Read a market, or one pool of it; where it counts no spot GPUs, a journal's own tries do.
+    """Read a market, or one pool of it; if it has no counts of spot GPUs, use those that a journal saw.
 
     `sort`: rows may be out of order. Options are those of `open_market`. Raises InputError or FileError for
-    what cannot be read.
+    a market that cannot be read.
     """
     market = open_market(source, unsorted="sort" if sort else "refuse", **options)
     market = with_spot_seen(market, journal)
@@ -46,7 +46,7 @@ def import_market(source: str, out: str, *, force: bool = False, **options: Any)
 
 
 def synthesize_market(profile: str, out: str, *, force: bool = False, **options: Any) -> Market:
-    """Make a market like a profile, with the options of `synthesize`; raises as `import_market` does."""
+    """Write a synthetic market of a profile, with the options of `synthesize`; raises as `import_market`."""
     _check_out(out, force=force)
     market = synthesize(profile_named(profile), **options)
     _write(market, out)
@@ -54,7 +54,7 @@ def synthesize_market(profile: str, out: str, *, force: bool = False, **options:
 
 
 def _check_out(out: str, *, force: bool) -> None:
-    """Refuse a file before the work is done, not after it."""
+    """Raise InputError for a file that must not be written, before the work is done and not after it."""
     if not out.endswith(ENDINGS):
         raise InputError(f"{out}: OUT must end in {', '.join(ENDINGS)}; add an extension")
     if Path(out).is_dir():
@@ -85,11 +85,11 @@ def compare_forecasters(
     warmup_share: float = DEFAULT_WARMUP_SHARE,
     progress: Progress | None = None,
 ) -> Forecasts:
-    """Score forecasters some slots ahead on every pool of a market, against persistence.
+    """Score forecasts up to `horizon` slots ahead on every pool of a market, against persistence.
 
-    Without `forecasters` these are the usual ones that are installed. `warmup_share` of the market is learned
-    from before forecasts are scored. Raises InputError when a pool is too short for that and the horizon, or
-    a forecaster is not known.
+    Without `forecasters`, the usual ones that are installed are scored. They learn from the first
+    `warmup_share` of the market, where nothing is scored. Raises InputError when a pool is too short for that
+    and the horizon, or a forecaster is not known.
     """
     wanted = named(forecasters or [name for name in USUAL_FORECASTERS if name in known_forecasters])
     scored: list[Scores] = []

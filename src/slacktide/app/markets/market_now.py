@@ -1,8 +1,8 @@
 """The market of a journal's jobs: what each pool offers, what it offered lately, and what it probably will.
 
-A forecast is by the model that plans draw their futures from, drawn many times; bands say where most of the
-futures lie. It comes with how the same model did lately: from moments that are past by now it is drawn again,
-knowing only what was known then, and compared with what came true and with "stays as it is".
+A forecast draws many futures from the model that plans use; bands say where most of them lie. It comes with a
+check of how good the model was lately: it forecasts again from past moments, with only what was known then,
+and is compared with what came true and with the forecast "stays as it is".
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class MarketRequest:
 
 
 def market_now(journal: Path, usual: MarketSpec, request: MarketRequest) -> dict[str, Any]:
-    """Return what pools offer now and offered before, never what comes: a recorded market has its future.
+    """Return what pools offer now and offered before, but not the future, which a recorded market knows.
 
     Before the first job the market has no clock yet, so only its pools are returned.
     """
@@ -90,11 +90,11 @@ def _offers(pool: Pool, site: SiteOpened | None, live: bool, request: MarketRequ
 
 MOST_HOURS = 7 * 24
 MOST_GPUS = 64
-"""More are counted as this many: hardly a job uses them, and every number is a state of the model."""
+"""More GPUs count as this many: hardly any job uses more, and every number is a state of the model."""
 FUTURES, CHECKED_FUTURES = 100, 40
-MOMENTS = 12  # past moments from which the model is drawn again
+MOMENTS = 12  # past moments from which the model is checked
 CHECKED_SHARE = 0.5
-"""They lie in this share of the past, the newest: before it the model would have known too little."""
+"""The newest share of the past, in which these moments lie: earlier the model would have known too little."""
 CHECKED_HOURS = (1.0, 6.0, 24.0)
 ALMOST_EXACT = 1e-12  # where "stays as it is" errs less than this, nothing can be better
 
@@ -119,12 +119,12 @@ class Bands:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForecastCheck:
-    """How the model did from past moments; lists go by `hours` ahead."""
+    """How good forecasts from past moments were; lists have an entry for each of `hours` ahead."""
 
     moments: int
     hours: tuple[float, ...]
     price_skill: tuple[float | None, ...]
-    """1 - error of the median / error of "stays as it is"; None where that is never wrong."""
+    """1 - error of the median / error of "stays as it is"; None if the latter is never wrong."""
     gpus_skill: tuple[float | None, ...]
     price_inside_share: float
     """How often what came true lay between p10 and p90, the edges included, over all slots ahead."""
@@ -142,13 +142,13 @@ class PoolForecast:
     spot_usd_per_gpu_hour: Bands
     spot_gpus: Bands
     spot_share: tuple[float, ...]  # in which share of the futures there is any spot at all
-    check: ForecastCheck | None  # none where the past is too short
+    check: ForecastCheck | None  # None if the past is too short
 
 
 def forecast_pool(journal: Path, usual: MarketSpec, request: ForecastRequest) -> PoolForecast | None:
     """Forecast a pool of the journal's market; None before the first job, when no clock runs.
 
-    Raises InputError for a pool that there is not, and for a time that is too long.
+    Raises InputError for an unknown pool, and for hours that are not in range.
     """
     if not 0.0 < request.hours <= MOST_HOURS:
         raise InputError(f"hours must be > 0 and <= {MOST_HOURS:g}, got {request.hours:g}")
@@ -161,7 +161,7 @@ def forecast_pool(journal: Path, usual: MarketSpec, request: ForecastRequest) ->
 
 
 def forecast(market: Market, pool: str, slot: int, hours: float) -> PoolForecast:
-    """Forecast a pool from a slot on; nothing after it is looked at."""
+    """Forecast a pool from a slot on, without using anything after it."""
     begin = PlanStart.at(market, pool, slot)
     usd, gpus = _futures(begin, hours, FUTURES)
     return PoolForecast(
@@ -232,10 +232,10 @@ def _tried(begin: PlanStart, slot: int, hours: float) -> tuple[Tried, Tried]:
 
 
 def _skill(tried: Sequence[Tried], place: int) -> float | None:
-    """Return how much smaller the error of the median is than that of "stays as it is", so far ahead."""
-    there = [(truth, bands) for truth, bands in tried if place < min(len(truth), len(bands.p50))]
-    stays = sum(abs(float(truth[place] - truth[0])) for truth, _ in there)
-    errs = sum(abs(float(truth[place]) - bands.p50[place]) for truth, bands in there)
+    """Return by which share the median errs less than "stays as it is", `place` slots ahead."""
+    pairs = [(truth, bands) for truth, bands in tried if place < min(len(truth), len(bands.p50))]
+    stays = sum(abs(float(truth[place] - truth[0])) for truth, _ in pairs)
+    errs = sum(abs(float(truth[place]) - bands.p50[place]) for truth, bands in pairs)
     return None if stays <= ALMOST_EXACT else 1.0 - errs / stays
 
 

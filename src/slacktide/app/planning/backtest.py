@@ -70,15 +70,15 @@ def backtest(
 
     `market` is a Market, a Pool, or what `--market` takes: a file or `synthetic:PROFILE`.
     Without `pool` every pool of the market is tried; a job that names pools, or that is tried with a policy
-    over pools, may move among those that it can use (of the type `gpu`, where it names none). Policies that
-    stay in one pool are then compared in the pool that was best for them. `sight` says what is seen of other
-    pools: all that a feed records, or only what was tried.
+    over pools, may move between those that it can use (of the type `gpu`, if it names none). Policies that
+    stay in one pool are then compared in the pool that was best for them. `sight` says what policies see of
+    other pools: everything that a feed records, or only what they tried.
 
-    `truth` says how the job differs from what it says: all runs from one start meet the same job, and only
-    the clairvoyant knows it beforehand. `spread`, which `open_spread` makes, says where the runs are done.
+    `truth` says how jobs really are, other than described: all runs from one start are of the same real job,
+    and only the clairvoyant knows it beforehand. `spread`, from `open_spread`, says where runs are computed.
 
-    Raises InputError when the market is shorter than the deadline, InfeasibleError when the job that it says
-    it is cannot be done in time on any market.
+    Raises InputError when the market is shorter than the deadline, InfeasibleError when the job as described
+    cannot be done in time on any market.
     """
     starts = Starts(count=starts) if isinstance(starts, int) else starts
     chosen = [resolve_policy(policy, key=job.name) for policy in policies]
@@ -97,7 +97,7 @@ def backtest(
 
 
 def usual_policies(file: JobFile) -> list[Spec]:
-    """Return the common policies and the job's own, each once; for a job that names pools one over pools."""
+    """Return the common policies and the job's own, each once; for `auto` with pools, one that moves, too."""
     if file.policy == AUTO:
         return [*DEFAULT_POLICIES, *((OVER_POOLS,) if file.job.pools else ())]
     # The same policy may be written in several ways: {uniform-progress: {gang: false}} is a common one.

@@ -24,9 +24,9 @@ def learned_path(named: str | None) -> Path:
 
 
 def learned(path: Path, pool_of: str | None = None) -> Hedge:
-    """Return what was learned; where that is nothing yet, the initial trust over the set `pool_of`.
+    """Return what was learned; if that is nothing yet, the initial trust in the policies of `pool_of`.
 
-    Raises InputError where it was learned over another set, FileError for a file that is no learned state.
+    Raises InputError if another set of policies was learned, FileError for a file that is no learned state.
     """
     return _saved(path, pool_of).read()
 
@@ -34,7 +34,7 @@ def learned(path: Path, pool_of: str | None = None) -> Hedge:
 def teach(
     path: Path, task: JobTask[LearnRequest], *, progress: Progress | None = None, spread: Spread = HERE
 ) -> Hedge:
-    """Try every policy on each start of a job, move trust to those that did well, and return what is known.
+    """Try every policy on random starts of a job, move trust to those that did well, and return the result.
 
     Raises as `learned` does, InputError for a negative seed, and InfeasibleError for a job that cannot be
     done in time.
@@ -52,7 +52,7 @@ def teach(
         saved,
         setting=lambda pool: Setting.on(market, pool),
         seed=request.seed,
-        # Two streams may teach one state at the same time; their jobs need names of their own.
+        # Two processes may teach the same state at the same time, so their jobs need different names.
         name=f"{file.job.name}-{secrets.token_hex(4)}",
         progress=progress,
         spread=spread,
@@ -61,7 +61,7 @@ def teach(
 
 
 def _saved(path: Path, wanted: str | None) -> LearnedStateFile:
-    """Return the state, after a check that it is over the wanted set of policies."""
+    """Return the state's file; raises InputError if it is for another set of policies than wanted."""
 
     def begin() -> Hedge:
         return fresh(policy_set(wanted or "auto"))

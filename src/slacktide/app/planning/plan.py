@@ -1,6 +1,6 @@
 """Plans: estimates what a job would cost and when it would be done, before anything is rented.
 
-Next to them stands what earlier runs of the same name measured.
+A plan also shows what earlier runs of the same name measured.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _policy_of(task: JobTask[PlanRequest]) -> Spec:
 
 
 def _market_of(task: JobTask[PlanRequest]) -> Market:
-    """Read the market of a plan, with the spot that the journal saw and a warning of old prices."""
+    """Read the market of a plan, with the spot that the journal saw and a warning about old prices."""
     market = with_spot_seen(task.open_market(), task.journal)
     named = task.market.named(task.file.market) or ""
     return with_age(market, feed_path(named), datetime.now(UTC)) if is_feed(named) else market
@@ -96,17 +96,17 @@ def plan(
     checkpoint_takes_hours: float | None = None,
     progress: Progress | None = None,
 ) -> JobPlan:
-    """Say what a job would probably cost and when it would be done, before anyone pays.
+    """Estimate what a job would cost and when it would be done, before anyone pays.
 
-    Futures are drawn from a model that the market's past taught; recent starts of the market stand next to
-    them. Without `pool` it is the pool that a run would choose, and without `start` the slot of it in which a
-    run would begin: what the market does afterwards is not known to the plan. `others` are policies to show
-    next to the chosen one. How long a checkpoint takes is assumed for the advice how often to save, unless it
-    is given.
+    Futures are drawn from a model of the market's past, and shown next to runs from recent starts. Without
+    `pool`, the plan is for the pool that a run would choose; without `start`, for the slot in which a run
+    would begin. What the market does afterwards is not known to the plan. `others` are policies to show next
+    to the chosen one. The advice on how often to save needs to know how long a checkpoint takes; None: it is
+    assumed.
 
-    A job that names pools, or one with a policy over pools, may move unless `pool` says where it is: then the
-    plan says where to start and what moving may save, and `auto` is `roaming-horizon`. Raises InfeasibleError
-    when the job cannot be done in time, or not for its maximum cost.
+    A job that names pools, or one with a policy over pools, may move unless `pool` is given; its plan says
+    where to start and what moving may save, and `auto` is `roaming-horizon`. Raises InfeasibleError when the
+    job cannot be done in time, or not for its maximum cost.
     """
     # What only plans use is imported here: `slacktide run` loads this module to check a job, too.
     from slacktide.simulation.plan.look_ahead import look_ahead
@@ -178,7 +178,7 @@ def _check_deadline(job: Job) -> None:
 def _begin(
     job: Job, market: Market, pool: str | None, start: PlannedSlot
 ) -> tuple[PlanStart, dict[str, list[float]]]:
-    """Return where a job would begin, and its bills in all pools where one must be chosen."""
+    """Return where a job would begin, and the bills of past runs by pool; none if the pool is given."""
     from slacktide.simulation.plan.planned_job import PlanStart
 
     bills = (
@@ -189,14 +189,14 @@ def _begin(
 
 
 def check_plan(task: JobTask[PlanRequest]) -> None:
-    """Raise InfeasibleError where a plan of this job would be refused, without making all of it.
+    """Raise InfeasibleError if a plan of this job would be refused, without computing all of it.
 
-    For a job that is run without a look at its plan first.
+    For a job that is run without being planned first.
     """
     job = task.file.job
     check_feasible(job)
     if job.max_cost_usd is None or math.isinf(job.deadline_hours):
-        return  # without a deadline it is of a fleet, which decides what it can pay for
+        return  # a job without a deadline is part of a fleet, which decides what it can pay for
     from slacktide.simulation.plan.look_ahead import best_case
     from slacktide.simulation.plan.planned_job import PlannedJob
 
@@ -232,7 +232,7 @@ def _check_affordable(planned: PlannedJob, policy: Policy, best: Outlook) -> Non
 class PlannedSlot:
     """The slot of each pool in which a job would begin."""
 
-    slot: Callable[[Job, Pool], int | None]  # none: as late as leaves the job room, as a run does
+    slot: Callable[[Job, Pool], int | None]  # None: as late as leaves the job time, as a run does
     checked: Callable[[Job, Pool, int | None], int] = start_of
     """Returns the slot of a job, if the market reaches from it to the deadline; else raises InputError."""
 
@@ -242,7 +242,7 @@ class PlannedSlot:
 
 
 def at_slot(start: int | None) -> PlannedSlot:
-    """Begin in a slot, the same in every pool; None: as late as leaves the job room."""
+    """Begin in the same slot in every pool; None: as late as leaves the job time."""
     return PlannedSlot(lambda job, pool: start)
 
 
@@ -273,9 +273,9 @@ def _as_submitted(task: JobTask[PlanRequest]) -> tuple[JobTask[PlanRequest], Pla
 def _present(
     market: MarketSpec, written: str | None, journal: Path | None
 ) -> tuple[SiteOpened, float] | None:
-    """Return the journal's market and the hour on its clock, if jobs are under way on this very market.
+    """Return the journal's market and the hour on its clock, if a controller runs jobs on this same market.
 
-    The journal is only read. Where there is none, or a damaged one, there is no such present.
+    The journal is only read. If there is none, or a damaged one, the result is None.
     """
     state = read_if_intact(journal, read_state)
     if journal is None or state is None or state.site is None or not is_held(journal):
@@ -291,7 +291,7 @@ MOST_RUNS = 20  # only the last runs are read: older ones say little about the j
 
 
 def last_runs(journal: Path, name: str) -> LastRuns | None:
-    """Return what runs of this name measured; None where there is no such run, or no journal to be read.
+    """Return what runs of this name measured; None if there is no such run, or no readable journal.
 
     The journal is only read. It need not exist, and a damaged one does not stop a plan: `slacktide jobs`
     reports what is wrong with it.
@@ -331,7 +331,7 @@ def _was_measured(record: JobRecord) -> bool:
 
 
 def _file_of(record: JobRecord) -> Job | None:
-    """Return the job as its file said it; None where the file cannot be read as it could then."""
+    """Return the job that a record's file describes; None if the file cannot be read any more."""
     try:
         return submitted_file(record.submitted).job
     except InputError:

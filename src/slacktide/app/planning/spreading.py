@@ -1,4 +1,4 @@
-"""Where a sweep is done: what `--on` means."""
+"""Where the many runs of a back-test are computed (`--on`): this process, several, or a Ray cluster."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from slacktide.simulation.parallel.processes import Processes
 
 @contextmanager
 def open_spread(place: str | None = None) -> Iterator[Spread]:
-    """Open what does the tasks of a sweep.
+    """Open the place where many independent runs are computed.
 
     `place` is `processes`, `processes:N`, `ray` or `ray:ADDRESS`; None stands for this process.
     Raises InputError for other words, and when Ray or a cluster is missing; BackendError when a cluster does
@@ -40,7 +40,7 @@ def open_spread(place: str | None = None) -> Iterator[Spread]:
 
 
 def cluster_address() -> str:
-    """Return the address of the cluster that is meant when none is named; raises InputError when none is."""
+    """Return the address of the cluster to use when none is named; raises InputError if none is found."""
     cluster = find_cluster()
     if not cluster.address:
         raise InputError(

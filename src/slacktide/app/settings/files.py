@@ -29,7 +29,7 @@ Kind = Literal["project", "user"]
 
 
 class SettingsTable(NamedTuple):
-    """The top of a file, or one of its profiles."""
+    """The top level of a settings file, or one of its profiles."""
 
     file: SettingsFile
     profile: str  # empty for the top
@@ -75,9 +75,9 @@ def user_path() -> Path:
 
 
 def project_path() -> Path | None:
-    """Return the project's file: in the working folder, else in the nearest one above; None without any.
+    """Return the project's file: in the working folder, else in the nearest one above; None if there is none.
 
-    A folder that this account may not look into has none, as when `sudo -u` starts a command in root's.
+    Folders that this account may not look into are skipped, as when `sudo -u` starts a command in root's.
     """
     here = Path.cwd()
     return next(filter(is_seen, (folder / PROJECT_FILE for folder in (here, *here.parents))), None)
@@ -141,10 +141,10 @@ def parse_toml(what: str, path: Path, text: str) -> dict[str, Any]:
 
 
 def from_here(key: str, value: str, kind: Kind, path: Path) -> str:
-    """Return a value as it must be written into a file, where paths are relative to the file's folder.
+    """Return a value of the command line as it must be written into a settings file.
 
-    On the command line they are relative to the working folder. They become absolute, or in a project's file,
-    which may be moved with its folder, relative to that.
+    Paths are relative to the working folder there. They become absolute, or in a project's file, which may be
+    moved together with its folder, relative to that folder.
     """
     if key not in PATHS and not (key == "market" and Path(value).exists()):
         return value
@@ -153,7 +153,7 @@ def from_here(key: str, value: str, kind: Kind, path: Path) -> str:
 
 
 def set_key(kind: Kind, path: Path, names: KeyPath, value: object) -> None:
-    """Set a key of a file, which is made where it is not there; comments and order stay.
+    """Set a key of a file, which is created if it does not exist; comments and order stay.
 
     Raises FileError if the file would have mistakes afterwards, and then leaves it as it is.
     """
@@ -161,13 +161,13 @@ def set_key(kind: Kind, path: Path, names: KeyPath, value: object) -> None:
 
 
 def unset_key(kind: Kind, path: Path, names: KeyPath) -> None:
-    """Remove a key from a file; comments and order stay. Raises FileError where it is not there."""
+    """Remove a key from a file; comments and order stay. Raises FileError if it is not in the file."""
     _edit(kind, path, names, lambda text: without(text, names))
 
 
 def _edit(kind: Kind, path: Path, names: KeyPath, change: Callable[[str], str]) -> None:
     text = path.read_text(encoding="utf-8") if path.exists() else ""
-    # Its values are not checked before the change, which may be what corrects one.
+    # Values are not checked before the change: it may be what corrects a wrong one.
     parse_toml("a settings file", path, text)
     try:
         made = change(text)
@@ -180,15 +180,15 @@ def _edit(kind: Kind, path: Path, names: KeyPath, change: Callable[[str], str]) 
 
 PROFILE, PROFILES, DEFAULTS = "profile", "profiles", "defaults"
 TOKEN_KEYS = ("token", "token_file", "token_command")
-"""Three ways to give a token; a table has one of them at most."""
+"""Three ways to give a token; a table may have only one of them."""
 
 
 class Key(NamedTuple):
     """One setting."""
 
     meaning: str
-    read: Callable[[object], str | float]  # return the value; raises InputError where it cannot be used
-    variable: str = ""  # the environment variable that comes before every file
+    read: Callable[[object], str | float]  # returns the value; raises InputError if it cannot be used
+    variable: str = ""  # the environment variable that overrides every file
 
 
 def text_of(value: object) -> str:
@@ -228,7 +228,7 @@ KEYS: dict[str, Key] = {
     "spot_usd": Key("Spot USD per GPU-hour, where a trace has no price.", _price),
     "on_demand_usd": Key("On-demand USD per GPU-hour, where a trace has no price.", _price),
 }
-"""What the top of a file and each of its profiles may set."""
+"""The keys that the top level of a file and each of its profiles may set."""
 
 
 def _check(table: SettingsTable) -> None:
@@ -271,7 +271,7 @@ _ENTRY = re.compile(rf"\s*({_DOTTED})\s*=")
 
 
 def key_lines(text: str) -> dict[KeyPath, int]:
-    """Return the line, from 1, of every key and table; the tables of an array are in it as "0", "1" ..."""
+    """Return the line, from 1, of every key and table; tables of an array are named "0", "1" and so on."""
     lines: dict[KeyPath, int] = {}
     for number, path in _lines(text):
         for end in range(1, len(path) + 1):
@@ -281,8 +281,8 @@ def key_lines(text: str) -> dict[KeyPath, int]:
 
 
 def _lines(text: str) -> Iterator[tuple[int, KeyPath]]:
-    # Python's reader gives no lines and tomlkit none either; and this runs whenever a command starts, so it
-    # must not import tomlkit.
+    # Neither tomllib nor tomlkit gives line numbers. And this runs whenever a command starts, so it must not
+    # import tomlkit.
     table: KeyPath = ()
     lengths: Counter[KeyPath] = Counter()  # of arrays of tables
     for number, line in enumerate(text.splitlines(), 1):
@@ -311,9 +311,9 @@ def _path_of(dotted: str) -> KeyPath:
 
 
 def with_value(text: str, path: KeyPath, value: object) -> str:
-    """Return the text with a key set, in a new table where there is none yet; all else stays as it is.
+    """Return the text with a key set, in a new table if there is none yet; everything else stays as it is.
 
-    Raises InputError where the key would be inside something that is not a table, or the value is not text.
+    Raises InputError if the key would be inside something that is not a table, or the value is not UTF-8.
     """
     import tomlkit
 
@@ -333,7 +333,7 @@ def with_value(text: str, path: KeyPath, value: object) -> str:
 
 
 def without(text: str, path: KeyPath) -> str:
-    """Return the text without a key; all else stays as it is. Raises InputError where it has no such key."""
+    """Return the text without a key; everything else stays as it is. Raises InputError without such a key."""
     import tomlkit
 
     document = tomlkit.parse(text)
@@ -364,7 +364,7 @@ def _put(table: MutableMapping[str, Any], name: str, value: object) -> None:
 def _text_of(document: TOMLDocument, path: KeyPath) -> str:
     made = document.as_string()
     try:
-        made.encode()  # bytes of a command line that are no text arrive as halves of characters
+        made.encode()  # bytes of a command line that are not text arrive as lone surrogates
     except UnicodeEncodeError as error:
         raise InputError(f"{'.'.join(path)} must be text in UTF-8") from error
     return made

@@ -1,7 +1,7 @@
-"""What holds for a command, and where each value comes from.
+"""The settings that apply to a command, and where each value comes from.
 
 The order, the strongest first: flag, environment, the chosen profile, project file, user's file, built in.
-A profile may be in both files; what the project's says of it comes first.
+A profile may be in both files; then the project's comes first.
 """
 
 from __future__ import annotations
@@ -77,9 +77,9 @@ class Settings:
         return [*chosen, *(file.top for file in self.files)]
 
     def get(self, key: str) -> SettingInFile | None:
-        """Return a setting; None where no file has it.
+        """Return a setting; None if no file has it.
 
-        A table that names a journal hides the servers of weaker tables: that journal is meant.
+        A table that names a journal hides the servers of weaker tables, because that journal is to be used.
         """
         for table in self.tables:
             if key in table.values:
@@ -105,7 +105,7 @@ class Settings:
 def read_all(profile: str | None = None) -> Settings:
     """Read the project's and the user's file; raises FileError and UnknownNameError for mistakes.
 
-    `profile` is the one chosen on the command line or in the environment, before that of the files.
+    `profile` is the one chosen on the command line or in the environment; it overrides that of the files.
     """
     own, notes = user_path(), list[str]()
     user = read_settings("user", own) if is_seen(own) else None
@@ -142,18 +142,18 @@ def _from_its_folder(key: str, value: str | float, table: SettingsTable) -> str 
 
 
 def _seen_from(folder: Path, source: str) -> str:
-    """Return a market that may be a file; a prefix such as `feed:` stays, and so does a synthetic one."""
+    """Return a market; if it is a file, its path is from `folder`. A prefix such as `feed:` stays."""
     prefix, colon, rest = source.rpartition(":")
     path = folder / Path(rest).expanduser()
     return f"{prefix}{colon}{path}" if prefix != "synthetic" and path.exists() else source
 
 
 def token_for(server: str, settings: Settings, *, own_choice: bool) -> str:
-    """Return the token for a server; empty where there is none.
+    """Return the token for a server; empty if there is none.
 
-    A token goes to the server of its table; one in a table without a server goes to any server that the
-    user named. To one that only a project's file names (`own_choice` is false) goes none unless the user's
-    own file names that server too: else a folder from anywhere could collect tokens.
+    A token is sent to the server of its table; one in a table without a server, to any server that the user
+    named. If only a project's file names the server (`own_choice` is false), InputError is raised unless the
+    user's own file names it, too: otherwise a folder from anywhere could collect tokens.
     """
     given = os.environ.get(KEYS["token"].variable, "")
     known = [table for table in _user_tables(settings) if _is_same(table.values.get("server"), server)]
@@ -185,7 +185,7 @@ def _is_same(written: object, server: str) -> bool:
 
 
 def _token_of(table: SettingsTable) -> str:
-    """Return the token that a table gives in one way or another; empty where it gives none."""
+    """Return the token that a table gives in one of three ways; empty if it gives none."""
     name = next((key for key in TOKEN_KEYS if key in table.values), None)
     if name is None:
         return ""

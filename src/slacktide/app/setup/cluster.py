@@ -11,21 +11,21 @@ from slacktide.testing import local_cluster
 def start_cluster(spot: int, on_demand: int, gpus: int) -> tuple[ClusterStatus, bool]:
     """Start a cluster of these nodes, unless there is one; return its state and whether it was started now.
 
-    `gpus` are those of each node, in name only. Raises InputError where Ray is missing, and BackendError
-    where it does not start.
+    `gpus` is how many GPUs each node claims to have; they are not real. Raises InputError if Ray is missing,
+    and BackendError if it does not start.
     """
     note, started = local_cluster.start(spot, on_demand, gpus)
     return _status(note), started
 
 
 def cluster_status() -> ClusterStatus | None:
-    """Return how the cluster is; None: there is none."""
+    """Return the state of the cluster; None if there is none."""
     note = local_cluster.find()
     return None if note is None else _status(note)
 
 
 def kill_node(name: str) -> NodeStatus:
-    """Kill a node and all that runs on it, and return how it was before; raises InputError."""
+    """Kill a node and everything that runs on it, and return its state before that; raises InputError."""
     note = local_cluster.find()
     if note is None:
         raise InputError("there must be a local cluster, found none; start one with `slacktide cluster up`")
@@ -35,7 +35,7 @@ def kill_node(name: str) -> NodeStatus:
 
 
 def end_cluster() -> bool:
-    """End the cluster and all that runs on it; False: there was none."""
+    """End the cluster and everything that runs on it; return False if there was none."""
     return local_cluster.end()
 
 

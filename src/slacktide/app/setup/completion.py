@@ -9,7 +9,7 @@ from slacktide.core.files import write_whole
 
 
 def install_script(shell: str, script: str) -> Path:
-    """Write the script of a shell to where that shell looks for it, and return where; raises FileError."""
+    """Write the script for a shell where that shell looks for it, and return the path; raises FileError."""
     home = Path(os.path.expanduser("~"))
     data = Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share")
     settings = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")
@@ -23,7 +23,7 @@ def install_script(shell: str, script: str) -> Path:
 
 
 def next_step(shell: str, path: Path) -> str:
-    """Return the instruction for what is left to do until completions work."""
+    """Return an instruction: what the user must still do before completions work."""
     if shell == "zsh":
         return f"add `fpath=({path.parent} $fpath)` to ~/.zshrc, before compinit, and start a new shell"
     needs = "; it needs the package bash-completion" if shell == "bash" else ""

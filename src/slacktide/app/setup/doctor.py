@@ -52,7 +52,7 @@ class Finding:
     name: str
     state: State  # `missing`: Slacktide does not work without it; `optional`: a part of it does not
     found: str
-    remedy: str = ""  # what to do about it; empty where nothing need be done
+    remedy: str = ""  # what to do about it; empty if nothing need be done
 
 
 def examine() -> list[Finding]:

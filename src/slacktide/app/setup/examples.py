@@ -9,7 +9,7 @@ from pathlib import Path
 from slacktide.core.errors import InputError, UnknownNameError
 
 COMPANIONS = {"fleet": ("speedup.csv",), "team-month": ("team-month",)}
-"""Files that an example of one file reads: they are copied with it."""
+"""Files that an example reads and that are copied with it, by the example's name."""
 LEFT_OUT = ("__pycache__", "*.pyc", "checkpoints")
 
 
@@ -27,7 +27,7 @@ class Example:
 
 
 def examples_folder() -> Path:
-    """Return where the examples lie: inside the installed package, or at the root of the repository."""
+    """Return where the examples are: inside the installed package, or at the root of the repository."""
     package = Path(__file__).parents[2]
     shipped = package / "examples"
     return shipped if shipped.is_dir() else package.parents[1] / "examples"

@@ -1,4 +1,4 @@
-"""Which policies, back ends, providers and price feeds there are, and checks of their contracts."""
+"""Lists the known policies, back ends, providers and price feeds, and checks them against their contracts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RECOMMENDED = ("stochastic-horizon", "roaming-horizon", "uniform-progress", "on-
 """The policies that a user should look at first: for one pool, for several, a simple rule, no risk."""
 EXPERIMENTAL = frozenset({"ahanp", "ahap", "eager-failover", "maximal-spot", "sky-nomad"})
 """Policies that papers compare with; on their own they are seldom the best choice."""
-NOT_FOR_FILES = ("renter", "cloud")  # parameters of a provider that no file gives
+NOT_FOR_FILES = ("renter", "cloud")  # parameters of a provider that files cannot set
 
 
 def known_backends() -> list[dict[str, Any]]:
@@ -63,7 +63,7 @@ def known_feeds() -> list[dict[str, Any]]:
 
 
 def check_backend_named(name: str) -> None:
-    """Check a back end against the contract; raises InputError with what does not hold."""
+    """Check a back end against the contract; raises InputError with the first rule that it breaks."""
     from slacktide.backends.base import backends
     from slacktide.checks import check_backend
 
@@ -73,7 +73,7 @@ def check_backend_named(name: str) -> None:
 
 
 def check_policy_named(name: str, spec: Spec, examples: int) -> None:
-    """Check a policy against the contract; raises InputError with what does not hold."""
+    """Check a policy against the contract; raises InputError with the first rule that it breaks."""
     from slacktide.checks import check_policy
     from slacktide.policies.base import policies
 
@@ -82,7 +82,7 @@ def check_policy_named(name: str, spec: Spec, examples: int) -> None:
 
 
 def check_provider_of(file: str, provider: Callable[..., Any], spec: Any) -> None:
-    """Check the provider of a machines file against the contract; raises InputError likewise."""
+    """Check the provider of a machines file against the contract; raises InputError as the others do."""
     from slacktide.checks import check_provider
 
     with _kept_by(f"the provider of {file}"):
@@ -90,7 +90,7 @@ def check_provider_of(file: str, provider: Callable[..., Any], spec: Any) -> Non
 
 
 def check_feed_named(spec: str, zones: Sequence[str]) -> None:
-    """Check a source of live prices against the contract; raises InputError likewise."""
+    """Check a source of live prices against the contract; raises InputError as the others do."""
     from slacktide.checks.price_feed import check_feed
     from slacktide.market.live.base import open_feed
 

@@ -1,4 +1,4 @@
-"""Files to start from: a commented job or fleet file that can be used as it is, and is easily changed."""
+"""Files to start from: a commented job or fleet file that can be used as it is and is easy to change."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Value = TypeVar("Value")
 
 PARALLEL_SHARE = 0.97
 BUSY_SHARE = 0.7
-"""The share of the time to the deadline that the work takes on all GPUs on demand: the rest is slack."""
+"""The share of the time to the deadline that the work takes on all GPUs; the rest is slack."""
 RESTART_HOURS, CHECKPOINT_HOURS = 4 / 60, 10 / 60
 SHORT_SHARE = 1 / 20  # restarts and checkpoint intervals are at most this share of the time to the deadline
 USUAL_DAYS = 30  # how long a synthetic market is by default
@@ -108,12 +108,12 @@ class Starter:
     fleet: bool = False
     name: str | None = None
     gpus: str = "H100:1..8"
-    work: str | None = None  # otherwise as much as leaves some slack to the deadline
+    work: str | None = None  # None: as much as leaves some slack before the deadline
     deadline: str = "16h"
 
 
 def starter_text(wanted: Starter) -> str:
-    """Return the text of a file that `plan` (of a fleet: `budget`) takes as it is.
+    """Return the text of a file that `plan` (for a fleet: `budget`) accepts as it is.
 
     Raises InputError or InfeasibleError if no such file can be made.
     """
@@ -125,7 +125,7 @@ def starter_text(wanted: Starter) -> str:
 
 
 def write_starter(wanted: Starter) -> None:
-    """Write the file, unless one is there: that is never overwritten. Raises as `starter_text`."""
+    """Write the file; an existing one is never overwritten. Raises as `starter_text`, and FileError."""
     text, target = starter_text(wanted), Path(wanted.path)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -179,13 +179,13 @@ def _option(name: str, read: Callable[[str], Value], text: str) -> Value:
 
 
 def _work(hours: float, gpus: int) -> str:
-    """Return as much work as leaves slack to the deadline, in two digits."""
+    """Return as much work as leaves slack before the deadline, rounded to two digits."""
     whole = BUSY_SHARE * hours * Amdahl(PARALLEL_SHARE)(gpus)
     return f"{float(f'{whole:.2g}'):g} gpu-hours"
 
 
 def _short(hours: float, usual: float) -> float:
-    """Return a usual duration, or a shorter one where the deadline is near, in whole seconds."""
+    """Return a usual duration in hours, or a shorter one, in whole seconds, if the deadline is near."""
     return min(usual, math.floor(hours * SHORT_SHARE * 3600) / 3600)
 
 
